@@ -1,4 +1,4 @@
-// All that the library offers, but for Ceres' names, in one header.
+// Includes all headers of the library except those with Ceres' names.
 #pragma once
 
 #include "../ops/arrays.hpp"

@@ -31,7 +31,7 @@
 #include "ceres/types/types.hpp"
 #include "ceres/types/version.hpp"
 
-// Ceres' headers include glog's, and programs use its macros.
+// Ceres' headers include those of glog, whose macros programs use.
 #if __has_include(<glog/logging.h>)
 #include <glog/logging.h>
 #else

@@ -1,4 +1,4 @@
-// Text forms of a kernel that need the shader compiler.
+// Source of a kernel in the formats that need the shader compiler.
 #pragma once
 
 #include "../codegen/kernel.hpp"
@@ -8,10 +8,10 @@
 
 namespace topograd {
 
-/// `format` is spirv (disassembly), hlsl, msl or essl.
-/// Throws Error{Unsupported} if a dialect cannot say the kernel, or in a build without Vulkan.
+/// `format` is spirv (disassembly), hlsl, msl or essl. Throws Error{Unsupported} if a dialect
+/// cannot express the kernel, or in a build without Vulkan.
 std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format);
-/// The same of a kernel that was listed.
+/// The same for a listed kernel.
 std::string compiled_source(const runtime::ListedKernel& kernel, const std::string& format);
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Compiled forms of a kernel in a build without Vulkan.
+// Source of kernels in compiled formats, in a build without Vulkan: an error.
 #include "compiled_source.hpp"
 
 #include "../ir/error.hpp"

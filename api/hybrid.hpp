@@ -1,4 +1,4 @@
-// Tasks of your own on the CPU or a device, whichever is faster: topograd::hybrid.
+// User-defined tasks that run on the CPU or a device, whichever is faster: topograd::hybrid.
 #pragma once
 
 #include "../ir/language.hpp"

@@ -1,4 +1,4 @@
-// Node values side by side.
+// Prints node values side by side.
 #include "node_values.hpp"
 
 #include "../autodiff/derivatives.hpp"
@@ -36,7 +36,7 @@ std::vector<T> row_of(const Columns& columns) {
   return out;
 }
 
-/// What a place made of the nodes, and the first that is not what its op says.
+/// Values of the nodes on one backend, and the first that deviates from its op.
 struct Column {
   std::string title;
   std::vector<double> values;
@@ -76,7 +76,7 @@ std::string number(double value, Precision precision) {
 
 constexpr std::size_t kNodeWidth = 34, kNumberWidth = 26;
 
-/// One table: the evaluator's column, then those of the places of that precision.
+/// One table: the evaluator's column, then the backends of that precision.
 template <class T>
 NodeValues table(const ir::Program& program, const Rows& row, Precision precision,
                  std::span<const check::Place> places) {

@@ -1,4 +1,4 @@
-// Passes by their names.
+// Finds passes by their names.
 #include "pass_names.hpp"
 
 #include "../ir/error.hpp"

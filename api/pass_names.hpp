@@ -1,4 +1,4 @@
-// Internal: passes by their names, as users ask for kernels.
+// Internal: finds passes by the names that users give to kernels.
 #pragma once
 
 #include "../runtime/plan/passes.hpp"
@@ -8,8 +8,8 @@
 
 namespace topograd {
 
-/// The one of `passes` that is called so. Throws Error{InvalidArgument}: `expected`, such as
-/// "dump: expected --kernel", their names, and what came.
+/// The pass of `passes` with this name. Throws Error{InvalidArgument} with `expected`, such as
+/// "dump: expected --kernel", the allowed names, and the text.
 runtime::Pass pass_named(const std::string& text, std::span<const runtime::Pass> passes,
                          const char* expected);
 

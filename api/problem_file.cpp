@@ -1,4 +1,4 @@
-// Building problems from what their files say.
+// Builds problems from descriptions of problem files.
 #include "problem_file.hpp"
 
 #include "../ir/error.hpp"
@@ -23,14 +23,14 @@ using problem_file::BlockDescription;
 using problem_file::Description;
 using problem_file::Document;
 
-/// A binding and the array it was found to read; null for numbers that stand in the file.
+/// A binding and the array that it reads; null for numbers in the file.
 struct Bound {
   const Binding* binding = nullptr;
   const ArrayDescription* array = nullptr;
-  std::size_t position = 0;  ///< of the array in its list
+  std::size_t position = 0;  ///< index of the array in its list
 
   std::uint32_t width() const { return array == nullptr || binding->coordinate ? 1 : array->width; }
-  /// Instances that it is good for; 0 = any number.
+  /// Number of instances for which it is valid; 0 = any number.
   std::size_t count() const {
     if (array == nullptr) return binding->one_for_all ? 0 : binding->numbers.size();
     if (!binding->index.empty()) return binding->index.size();
@@ -48,11 +48,11 @@ struct Bound {
   }
 };
 
-/// Throws Error{File}.
+/// Throws Error{File} if the file cannot be read.
 std::string read_text(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
-  // A folder opens too, and reads as nothing.
+  // A folder can be opened, too, but reads as empty.
   if (!stream || std::filesystem::is_directory(path) ||
       !(text << stream.rdbuf() || text.str().empty())) {
     throw Error(ErrorCode::File, path + ": cannot be read");
@@ -82,7 +82,7 @@ class Builder {
     problem_file::fail(document_, pointer, message);
   }
 
-  // Names of parameters, data and uniforms, each list for itself.
+  // Checks the names of parameters, data and uniforms, each list separately.
   void check_names() const {
     const auto check = [&](const auto& list) {
       std::set<std::string> seen;
@@ -159,7 +159,7 @@ class Builder {
     return std::max<std::size_t>(count, 1);
   }
 
-  // A short file must not ask for all memory: instances that no list of the file tells apart.
+  // Limits the instances without distinct lists, so that a short file cannot exhaust memory.
   void check_repetitions(const BlockDescription& block, const std::vector<Bound>& columns) const {
     constexpr std::size_t kMostNumbers = std::size_t{1} << 24;
     if (!std::ranges::all_of(columns, [](const Bound& column) { return column.count() == 0; }))
@@ -207,13 +207,13 @@ class Builder {
     std::vector<ir::Program> programs;
   };
 
-  /// The curve that the block fits, if it does.
+  /// Adds the curve that the block fits, if there is one.
   void add_curve(const BlockDescription& block, const Block& made, const ExpressionNames& names) {
     if (made.programs.size() != 1) return;
     CurveSource source{
         .label = block.label, .expression = block.expressions.front(), .names = names};
     for (const Bound& bound : made.parameters) {
-      if (bound.count() != 0) return;  // instances with unknowns of their own
+      if (bound.count() != 0) return;  // each instance has its own unknowns
       for (std::uint32_t k = 0; k < bound.width(); ++k)
         source.parameters.push_back(
             &file_.parameters[bound.position]

@@ -14,43 +14,42 @@
 
 namespace topograd {
 
-/// A problem that was read from a file, and the memory that it works on. The form of the file is
-/// docs/problem-files.md's.
+/// A problem read from a file, with its memory. docs/problem-files.md describes the format.
 struct ProblemFile {
-  /// One array of unknowns: their start, and the solution after a solve.
+  /// One array of unknowns: start values, and the solution after a solve.
   struct Array {
     std::string name;
-    std::uint32_t width = 1;     ///< scalars of a block
+    std::uint32_t width = 1;     ///< scalars per block
     std::vector<double> values;  ///< block by block
   };
-  /// One entry of "residuals": its rows follow each other, instance by instance.
+  /// One entry of "residuals"; its rows are stored one instance after the other.
   struct Block {
     std::string label;
     std::uint64_t first_row = 0;
     std::size_t instances = 0;
-    std::uint32_t rows = 0;             ///< of an instance
+    std::uint32_t rows = 0;             ///< rows per instance
     std::vector<std::size_t> left_out;  ///< instances with weight 0, ascending
   };
   std::string title;
   std::vector<Array> parameters;  ///< in the order of the file; `problem` refers to their values
   std::vector<Block> residuals;   ///< in the order of the file
-  /// Blocks that fit a curve to points; refer to `parameters`.
+  /// Residual blocks that fit a curve to points; they refer to `parameters`.
   std::vector<Curve> curves;
   Problem problem;
-  SolverOptions options;  ///< the file's; the defaults where it says nothing
+  SolverOptions options;  ///< options of the file; defaults for the others
 };
 
-/// Builds the problem that `text` describes; `name` goes before messages.
+/// Builds the problem that `text` describes; messages begin with `name`.
 ///
-///   read_file  gives the text of the CSV files that it names; null: paths are relative to the
+///   read_file  returns the text of a CSV file that `text` names; null: paths are relative to the
 ///              folder of `name`
 ///
-/// Throws Error{Parse}: "name:line:column: /pointer/into/the/file: expected ..., got ...".
-/// Cost: linear in the text and in the instances.
+/// Throws Error{Parse}: "name:line:column: /pointer/into/the/file: expected ..., got ...". Cost:
+/// linear in the text and in the number of instances.
 std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name,
                                                 const problem_file::FileReader& read_file = {});
 
-/// The same of a file. Throws also Error{File}.
+/// The same for a file. Also throws Error{File}.
 std::unique_ptr<ProblemFile> read_problem_file(const std::string& path);
 
 }  // namespace topograd

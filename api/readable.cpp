@@ -1,4 +1,4 @@
-// Products as a number and powers of factors, put back together for reading.
+// Collects products into a number and powers of factors, for readers.
 #include "readable.hpp"
 
 #include "../ir/passes/passes.hpp"
@@ -19,7 +19,7 @@ using ir::kNone;
 using ir::Node;
 using ir::Op;
 
-/// factor * Π base^exponent, bases ascending, no exponent 0.
+/// factor * Π base^exponent, with ascending bases and non-zero exponents.
 struct Product {
   double factor = 1;
   std::vector<std::pair<Id, int>> powers;
@@ -55,7 +55,7 @@ class Reader {
   }
 
  private:
-  /// Longer products than this stay in parts, so that factors shared by many are not written out.
+  /// Longer products stay in parts, so that factors shared by many are not written out.
   static constexpr std::size_t kLongest = 6;
   static constexpr int kHighest = 8;
 
@@ -118,7 +118,7 @@ class Reader {
     return graph_.add(Op::Add, a, build(y));
   }
 
-  /// Even powers of roots are powers.
+  /// Replaces even powers of roots by powers.
   void settle(Product& p) const {
     const std::vector<std::pair<Id, int>> before = std::exchange(p.powers, {});
     for (auto [base, exponent] : before) {
@@ -162,10 +162,10 @@ class Reader {
   }
 
   Graph& graph_;
-  std::vector<std::optional<Product>> products_;  // of the nodes that build() made
+  std::vector<std::optional<Product>> products_;  // for the nodes that build() made
 };
 
-/// The same with numbers before everything else, which puts them first in products and sums.
+/// The same program with numbers before other leaves, so that products and sums begin with them.
 ir::Program numbers_first(const ir::Program& program) {
   Graph graph;
   for (const Node& node : program.nodes)

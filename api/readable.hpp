@@ -1,16 +1,16 @@
-// Programs rewritten for people to read.
+// Simplifies programs for human readers.
 #pragma once
 
 #include "../ir/program.hpp"
 
 namespace topograd {
 
-/// A program that is equal to `program` as a formula of real numbers, with less to read: products
-/// and quotients collect their numbers and powers, like terms are added, signs move outward.
+/// A program that equals `program` as a formula of real numbers but is shorter: products and
+/// quotients collect their numbers and powers, like terms are added, signs move outward.
 ///
-/// For print alone: unlike ir::simplify() it keeps neither roundings nor what NaN, infinities and
-/// signed zeros do (a b / b becomes a), and kernels are never made of it. Outputs keep their
-/// order; guards are left out. Cost: linear in the nodes.
+/// Only for printing: unlike ir::simplify() it preserves neither rounding nor the behaviour of NaN,
+/// infinities and signed zeros (a b / b becomes a); kernels are never made from it. Outputs keep
+/// their order; guards are omitted. Cost: linear in the number of nodes.
 ir::Program readable(const ir::Program& program);
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Printing of kernels and topologies.
+// Prints kernels and topologies.
 #include "source.hpp"
 
 #include "../autodiff/derivatives.hpp"
@@ -35,7 +35,7 @@ Pass dumped_pass(const std::string& text) {
   return pass_named(text, kDumpedPasses, "dump: expected --kernel");
 }
 
-/// Programs of a request: one, or one a role.
+/// Programs of a request: one, or one per slot.
 std::vector<const ir::Program*> programs(const KernelRequest& request) {
   if (request.roles.empty()) return {&request.program};
   std::vector<const ir::Program*> found;
@@ -76,7 +76,7 @@ void check_format(const SourceOptions& options) {
                   options.kernel + "\"");
 }
 
-/// A pass over a residual as a C function; how sums over instances are made is the caller's.
+/// A pass over a residual as a C function; the caller adds sums over instances.
 codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass,
                               bool energy = false, const ir::Program* loss = nullptr) {
   const ir::Program& f = topology.program;
@@ -85,7 +85,7 @@ codegen::CFunction c_function(const ir::Topology& topology, const std::string& l
           .program = pass_program(pass, f, autodiff::all_slots(f), energy, loss)};
 }
 
-/// A name as a shader may have it.
+/// Converts a name to a valid identifier of a shader.
 std::string shader_name(std::string name) {
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -103,7 +103,7 @@ std::vector<std::string> shader_names(std::vector<std::string> names) {
   return names;
 }
 
-/// The shape of one residual whose parameters have nothing to do with each other.
+/// The shape of a single residual whose parameters are independent arrays.
 runtime::TermShape alone(const ir::Topology& topology) {
   runtime::TermShape shape{.topology = &topology,
                            .name = "expression",
@@ -114,13 +114,13 @@ runtime::TermShape alone(const ir::Topology& topology) {
   return shape;
 }
 
-/// The printed text: kernels, or C functions for the format c.
+/// The printed source: kernels, or C functions for the format c.
 struct Collected {
   std::vector<KernelRequest> requests;
   std::vector<codegen::CFunction> functions;
 };
 
-/// The topology is asked for, by name or hash.
+/// True if the topology is selected by name or hash.
 bool is_wanted(const runtime::Term& term, const std::string& wanted) {
   constexpr std::size_t kLeastDigits = 8;
   if (wanted.empty() || term.name == wanted) return true;
@@ -218,7 +218,7 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
   return line.data();
 }
 
-/// Choices that a device will take instead of the rule's, as they were measured on this machine.
+/// Measured choices that a device will use instead of the rule's, for this machine.
 std::string measured(const runtime::Model& model) {
   std::string text;
   const runtime::DiskCache cache({});

@@ -1,7 +1,6 @@
-// The header for residuals, energies, derivatives and solves: all that most programs need.
+// The header for residuals, energies, derivatives and solves, which most programs need.
 //
-// What else there is has headers of its own, since with them a program takes twice as long to
-// compile:
+// Other features have their own headers, which would double the compile time:
 //
 //   <topograd/api/hybrid.hpp>   tasks of your own, on the CPU or a device: topograd::hybrid
 //   <topograd/ops/arrays.hpp>   operations on arrays: topograd::ops

@@ -5,7 +5,7 @@
 
 namespace topograd {
 
-/// "major.minor.patch" of the library that is linked.
+/// "major.minor.patch" of the linked library.
 std::string_view version();
 
 }  // namespace topograd

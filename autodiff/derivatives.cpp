@@ -1,4 +1,4 @@
-// Derivative programs for kernels: what each kind of kernel computes for one instance.
+// Derivative programs of a residual block, one for each kind of kernel.
 #include "derivatives.hpp"
 
 #include "../ir/passes/passes.hpp"
@@ -12,7 +12,7 @@ namespace {
 using ir::Id;
 using ir::kNone;
 
-// Sum of products a_k * b_k; factors that are structurally zero leave their term out.
+// Σ a_k b_k, without the terms of structurally zero factors.
 Id dot(ir::Graph& graph, std::span<const Id> a, std::span<const Id> b) {
   Id sum = kNone;
   for (std::size_t k = 0; k < a.size(); ++k) {

@@ -1,4 +1,4 @@
-// Derivative programs of a residual block: what a kernel of each kind computes for one instance.
+// Derivative programs of a residual block, one for each kind of kernel.
 #pragma once
 
 #include "../ir/program.hpp"
@@ -20,13 +20,14 @@ std::vector<std::uint32_t> all_slots(const ir::Program& f);
 // infinite or NaN local derivative is zero) and keep f's guards. Structural zeros are the literal
 // 0.
 
-/// Jᵀ·seed for the given slots; reads one Seed leaf a row. Outputs: slots.size().
+/// Jᵀ·seed for the given slots; reads one Seed leaf per row. Outputs: slots.size().
 ir::Program vjp(const ir::Program& f, Slots slots);
 
-/// J·tangent; reads one Tangent leaf a parameter slot. Outputs: m.
+/// J·tangent; reads one Tangent leaf per parameter slot. Outputs: m.
 ir::Program jvp(const ir::Program& f);
 
-/// J, row-major. Outputs: m * slots.size(). Forward or reverse, whichever needs fewer operations.
+/// J, row-major. Outputs: m * slots.size(). Uses the mode, forward or reverse, with fewer
+/// operations.
 ir::Program jacobian(const ir::Program& f, Slots slots);
 
 /// r, then J row-major: m + m * slots.size() outputs.
@@ -38,20 +39,20 @@ ir::Program cost(const ir::Program& f);
 /// Jᵀr, the gradient of the cost, for the given slots. Outputs: slots.size().
 ir::Program gradient(const ir::Program& f, Slots slots);
 
-/// The gradient for the given slots, then the cost, then r where asked for: one forward sweep for
-/// all. Outputs: slots.size() + 1, + m with rows.
+/// The gradient for the given slots, then the cost, then r if `with_rows`, from one forward sweep.
+/// Outputs: slots.size() + 1, + m with rows.
 ir::Program gradient_and_cost(const ir::Program& f, Slots slots, bool with_rows);
 
 /// Jᵀ(J·tangent) for the given slots. Outputs: slots.size().
 ir::Program jtjp(const ir::Program& f, Slots slots);
 
-/// The same where the tangents of all slots but `moving` are zero.
+/// jtjp() for tangents that are zero in all slots but `moving`.
 ir::Program jtjp(const ir::Program& f, Slots slots, Slots moving);
 
 /// Upper triangle of JᵀJ over `slots`, packed by rows: (s0,s0), (s0,s1), ..., (s1,s1), ...
 ir::Program block(const ir::Program& f, Slots slots);
 
-/// The diagonal of JᵀJ over `slots`. Cost: as the Jacobian, linear in the number of slots.
+/// The diagonal of JᵀJ over `slots`. Cost: that of the Jacobian, linear in the number of slots.
 ir::Program diagonal(const ir::Program& f, Slots slots);
 
 }  // namespace topograd::autodiff

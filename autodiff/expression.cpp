@@ -1,4 +1,4 @@
-// Traits of a growing graph, and programs taken out of it.
+// Traits of a growing graph, and extraction of programs.
 #include "expression.hpp"
 
 #include "../ir/passes/passes.hpp"

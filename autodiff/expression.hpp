@@ -1,4 +1,4 @@
-// Expressions on a graph that read like the textbook; what derivative rules are written with.
+// Expressions with operators, in which derivative rules are written.
 #pragma once
 
 #include "../ir/graph.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::autodiff {
 
-/// A graph that starts as a program and grows by its derivatives, and the traits of its nodes.
+/// A graph that starts as a program and grows by its derivatives, with the traits of its nodes.
 class Builder {
  public:
   explicit Builder(const ir::Program& f);
@@ -22,7 +22,7 @@ class Builder {
   const std::vector<ir::Id>& outputs() const { return outputs_; }
   const ir::LeafCounts& leaves() const { return leaves_; }
   const Traits& traits(ir::Id id);
-  /// The optimised program of these outputs (kNone: the literal 0) with f's guards.
+  /// Returns the optimised program of these outputs (kNone: the literal 0) with f's guards.
   ir::Program extract(std::span<const ir::Id> outputs, const ir::LeafCounts& leaves);
 
  private:
@@ -31,7 +31,7 @@ class Builder {
   std::vector<ir::Id> outputs_;
   std::vector<ir::Guard> guards_;
   ir::LeafCounts leaves_;
-  std::vector<Traits> traits_;  // of the first nodes of the graph; grows when asked
+  std::vector<Traits> traits_;  // of the first nodes of the graph; grows on request
 };
 
 /// A node of a builder's graph.
@@ -79,9 +79,9 @@ inline Expr sign(Expr a) { return a.make(ir::Op::Sign); }
 inline Expr floor(Expr a) { return a.make(ir::Op::Floor); }
 inline Expr pow(Expr a, Expr b) { return a.make(ir::Op::Pow, b); }
 inline Expr select(Expr condition, Expr a, Expr b) { return condition.make(ir::Op::Select, a, b); }
-/// a * b, and 0 where a is 0, whatever b is.
+/// a * b, or 0 if a is 0.
 inline Expr zmul(Expr a, Expr b) { return a.make(ir::Op::Zmul, b); }
-/// a / b, and 0 where b is 0, whatever a is.
+/// a / b, or 0 if b is 0.
 inline Expr quotient_or_zero(Expr a, Expr b) {
   const Expr zero = a.literal(0);
   return select(b.make(ir::Op::Eq, zero), zero, a / b);

@@ -9,7 +9,7 @@ using ir::Id;
 using ir::kNone;
 using Kind = Partial::Kind;
 
-// Both sides of a choice carry a tangent: one select instead of the sum of two.
+// True if both sides of a choice have a tangent: one select instead of the sum of two.
 bool is_choice(const Partial& a, const Partial& b) {
   return a.kind == Kind::WhereTrue && b.kind == Kind::WhereFalse && a.d.id == b.d.id;
 }
@@ -19,7 +19,7 @@ Expr choose(const Partial& side, Expr a, Expr b) {
   return select(side.d, a.id == kNone ? zero : a, b.id == kNone ? zero : b);
 }
 
-// The tangent of node `id`, from those of its operands.
+// The tangent of node `id` from those of its operands.
 Id tangent_of(Builder& builder, Id id, std::span<const Id> tangents) {
   const ir::Node node = builder[id];
   std::array<Expr, 3> t;

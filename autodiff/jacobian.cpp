@@ -1,4 +1,4 @@
-// Jacobians: forward or reverse, whichever leaves fewer operations.
+// Jacobians in forward or reverse mode, whichever leaves fewer operations.
 #include "../ir/passes/passes.hpp"
 #include "derivatives.hpp"
 #include "sweep.hpp"
@@ -11,7 +11,7 @@ using ir::kNone;
 
 enum class Mode { Forward, Reverse };
 
-// J by rows, kNone where structurally zero.
+// J by rows, kNone for structural zeros.
 std::vector<Id> entries(Builder& builder, Slots slots, Mode mode) {
   const std::size_t rows = builder.outputs().size();
   const Id one = builder.graph().literal(1);
@@ -43,8 +43,8 @@ ir::Program in_mode(const ir::Program& f, Slots slots, bool with_residual, Mode 
   return builder.extract(outputs, builder.leaves());
 }
 
-// A mode costs about `sweeps` times f's nodes before it is simplified; one that far behind the
-// other is not tried.
+// A mode costs about `sweeps` times f's nodes before simplification. It is not tried if that is
+// this many times the cost of the other mode.
 constexpr std::size_t kHopeless = 16;
 
 ir::Program best(const ir::Program& f, Slots slots, bool with_residual) {

@@ -11,7 +11,7 @@ namespace {
 using ir::Id;
 using ir::kNone;
 
-// Does each node of the builder's program depend on one of these parameter slots?
+// For each node of the builder's program: true if it depends on one of these parameter slots.
 std::vector<bool> depends_on(const Builder& builder, std::span<const std::uint32_t> slots) {
   std::vector<bool> wanted(builder.leaves().parameters);
   for (std::uint32_t slot : slots) wanted[slot] = true;
@@ -24,7 +24,7 @@ std::vector<bool> depends_on(const Builder& builder, std::span<const std::uint32
   return depends;
 }
 
-// Sums of what flows into each node of the program.
+// Sums of the adjoint contributions to each node of the program.
 class Adjoints {
  public:
   explicit Adjoints(Builder& builder) : builder_(builder), ids_(builder.size(), kNone) {}

@@ -16,7 +16,7 @@ using ir::kNone;
 
 constexpr std::array<std::uint32_t, 1> kSquare = {0};  // the loss's parameter
 
-/// The loss and the numbers of the correction at the residual rows of a builder.
+/// The loss and its correction terms, from the residual rows of a builder.
 class Correction {
  public:
   Correction(Builder& builder, std::span<const Id> rows, const Robust& block)
@@ -29,12 +29,12 @@ class Correction {
   Expr value() { return derivative(0); }
   Expr slope() { return derivative(1); }
 
-  /// √ρ′ / (1 − α), what the residual is multiplied by.
+  /// √ρ′ / (1 − α), the factor of the residual.
   Id residual_scale() {
     find_alpha();
     return (root_ / (1.0 - alpha_)).id;
   }
-  /// W v; kNone stands for zero.
+  /// W v; kNone is zero.
   std::vector<Id> apply(std::span<const Id> v) {
     find_alpha();
     if (rows_.size() == 1) {
@@ -104,10 +104,10 @@ class Correction {
   std::vector<Id> rows_;
   std::uint32_t first_uniform_ = 0;
   Expr s_;
-  Expr root_, alpha_, alpha_over_s_;  // √ρ′, α, α / s once they are asked for
+  Expr root_, alpha_, alpha_over_s_;  // √ρ′, α, α / s, computed on first use
 };
 
-/// W J, row-major, and before it the corrected residual where asked for.
+/// W J, row-major, after the corrected residual if `with_residual`.
 ir::Program corrected(const Robust& block, Slots slots, bool with_residual) {
   const ir::Program plain = residual_and_jacobian(block.residual, slots);
   Builder builder(plain);

@@ -17,10 +17,10 @@ struct Robust {
   const ir::Program& loss;
 };
 
-// What derivatives.hpp says of a plain block, for a robust one. With the derivatives ρ′ and ρ″ at
-// s, α = 1 − √(1 + 2 s ρ″ / ρ′) where ρ″ > 0 and s > 0, else 0, and W = √ρ′ (I − (α / s) r rᵀ), the
-// corrected residual is √ρ′ / (1 − α) r and the corrected Jacobian W J: then Jᵀr is the gradient of
-// the cost, and JᵀJ stays positive semidefinite. Each function returns an optimised program.
+// The functions of derivatives.hpp for a robust block. With the derivatives ρ′ and ρ″ at s, α = 1 −
+// √(1 + 2 s ρ″ / ρ′) if ρ″ > 0 and s > 0, else 0, and W = √ρ′ (I − (α / s) r rᵀ), the corrected
+// residual is √ρ′ / (1 − α) r and the corrected Jacobian W J: then Jᵀr is the gradient of the cost,
+// and JᵀJ stays positive semidefinite. Each function returns an optimised program.
 //
 // Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
 // section 4.3, with α as Ceres Solver's Corrector chooses it.

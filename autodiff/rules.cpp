@@ -27,7 +27,7 @@ Partial mask(Expr d) { return {Kind::Mask, d}; }
 Partial where(Expr condition) { return {Kind::WhereTrue, condition}; }
 Partial unless(Expr condition) { return {Kind::WhereFalse, condition}; }
 
-// d/db of a / b, from the quotient y, sharing 1 / b with d/da.
+// d/db of a / b from the quotient y; shares 1 / b with d/da.
 Expr quotient_by_denominator(Expr b, Expr y) { return -(y * reciprocal(b)); }
 
 Partials composite(Op op) {
@@ -35,7 +35,7 @@ Partials composite(Op op) {
                                        " was not expanded");
 }
 
-// x^n by x; small whole exponents without a call of pow.
+// d/dx of x^n; small whole exponents need no call of pow.
 Expr power_by_base(Expr x, Expr n) {
   const ir::Node exponent = n.builder->graph()[n.id];
   if (exponent.op != Op::Literal) return zmul(n, pow(x, n - 1.0));
@@ -94,7 +94,7 @@ Partials partials(Builder& builder, ir::Id id) {
     case Op::Sinh: return {times(cosh(a))};
     case Op::Cosh: return {times(sinh(a))};
     case Op::Tanh:
-      return {times(reciprocal(square(cosh(a))))};  // 1 - y^2 cancels where y is near 1
+      return {times(reciprocal(square(cosh(a))))};  // 1 - y^2 would cancel if y is near 1
     case Op::Asinh: return {times(rsqrt(1.0 + square(a)))};
     case Op::Acosh: return {times(rsqrt((a - 1.0) * (a + 1.0)))};
     case Op::Atanh: return {times(reciprocal((1.0 - a) * (1.0 + a)))};
@@ -137,10 +137,10 @@ Partials partials(Builder& builder, ir::Id id) {
 
 namespace {
 
-// v * d, and 0 where either is 0.
+// v * d, or 0 if either is 0.
 Expr product_or_zero(Expr v, Expr d) { return select(v.make(Op::And, d), v * d, v.literal(0)); }
 
-// v * d where a zero d counts as a choice.
+// v * d; a zero d counts as a choice.
 Expr masked_product(Expr v, Expr d) {
   if (d.traits().grade == Grade::Wild) return product_or_zero(v, d);
   return v.traits().grade <= Grade::Tame ? v * d : zmul(d, v);

@@ -1,4 +1,4 @@
-// The derivative rules: one line of calculus per op, and the two products that carry them on.
+// The derivative rules: one line of calculus per op, and the two products that propagate them.
 #pragma once
 
 #include "expression.hpp"
@@ -7,17 +7,17 @@
 
 namespace topograd::autodiff {
 
-/// Derivative of y = op(a, b, c) with respect to one operand, as both modes use it.
+/// Derivative of y = op(a, b, c) by one operand, for both modes.
 struct Partial {
   enum class Kind {
-    Zero,        ///< does not depend on the operand, or only by jumps
+    Zero,        ///< independent of the operand except for jumps
     One,         ///< v -> v
     MinusOne,    ///< v -> -v
     Factor,      ///< v -> v * d
     Twice,       ///< v -> (v + v) * d
-    Mask,        ///< v -> v * d, and 0 where d is 0, whatever v is
-    WhereTrue,   ///< v -> v where d is true, 0 elsewhere
-    WhereFalse,  ///< v -> 0 where d is true, v elsewhere
+    Mask,        ///< v -> v * d, or 0 if d is 0
+    WhereTrue,   ///< v -> v if d is true, else 0
+    WhereFalse,  ///< v -> 0 if d is true, else v
   };
   Kind kind = Kind::Zero;
   Expr d = {};
@@ -36,13 +36,12 @@ struct Partial {
 /// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.
 std::array<Partial, 3> partials(Builder& builder, ir::Id y);
 
-/// Adjoint g of y carried on to an operand. A zero adjoint times an infinite or NaN derivative is
-/// 0: written as Zmul where the derivative may be infinite, or where g may have been masked by a
-/// branch.
+/// Propagates the adjoint g of y to an operand. A zero adjoint times an infinite or NaN derivative
+/// is 0: this is a Zmul if the derivative may be infinite, or if a branch may have masked g.
 Expr pull(const Partial& partial, Expr g);
 
-/// Tangent t of an operand carried on to y. A zero tangent times an infinite derivative is 0, and
-/// so is a zero derivative times an infinite tangent, which is what pull() makes of the same path.
+/// Propagates the tangent t of an operand to y. A zero tangent times an infinite derivative is 0,
+/// and so is a zero derivative times an infinite tangent: pull() gives the same for that path.
 Expr push(const Partial& partial, Expr t);
 
 }  // namespace topograd::autodiff

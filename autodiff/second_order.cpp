@@ -1,4 +1,4 @@
-// Second derivatives: the gradient program, differentiated once more.
+// Second derivatives: derivatives of the gradient program.
 #include "second_order.hpp"
 
 #include "../ir/error.hpp"
@@ -32,8 +32,8 @@ ir::Program scalar_gradient_and_value(const ir::Program& E, Slots slots) {
   return both;
 }
 
-// One tangent through the gradient. Forward mode: it takes a zero derivative times an infinite
-// tangent for zero, where an adjoint of the gradient's own infinities would meet zeros as NaN.
+// Applies forward mode to the gradient. It treats a zero derivative times an infinite tangent as
+// zero; reverse mode would multiply infinite adjoints of the gradient by zero, which is NaN.
 ir::Program hvp(const ir::Program& E, Slots slots) { return jvp(scalar_gradient(E, slots)); }
 
 ir::Program hessian(const ir::Program& E, Slots slots) {

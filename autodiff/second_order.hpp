@@ -5,10 +5,10 @@
 
 namespace topograd::autodiff {
 
-// E maps n parameters to one number: an energy, or cost(f) of a residual f. Its gradient is made
-// symbolically and simplified, and is then differentiated like any other program, so second
-// derivatives follow the rules of first ones (rules.hpp), the zero rule included. Where a first
-// derivative is a constant by convention (abs, min and max at a kink, rounding) the second is 0.
+// E maps n parameters to one number: an energy, or cost(f) of a residual f. Its gradient is derived
+// symbolically, simplified, and differentiated like any other program, so second derivatives follow
+// the rules of first ones (rules.hpp), the zero rule included. Where a first derivative is a
+// constant by convention (abs, min and max at a kink, rounding) the second is 0.
 //
 // Throw Error{Shape} if E has not exactly one output, Error{InvalidArgument} for a slot that is not
 // one of E's parameters.
@@ -19,12 +19,13 @@ ir::Program scalar_gradient(const ir::Program& E, Slots slots);
 /// ∇E for the given slots, then E. Outputs: slots.size() + 1.
 ir::Program scalar_gradient_and_value(const ir::Program& E, Slots slots);
 
-/// The rows `slots` of ∇²E·tangent; reads one Tangent leaf a parameter slot. Outputs: slots.size().
-/// Cost: at most a small multiple of that of the gradient, whatever n is.
+/// The rows `slots` of ∇²E·tangent; reads one Tangent leaf per parameter slot. Outputs:
+/// slots.size().
+/// Cost: at most a small multiple of the gradient's, independent of n.
 ir::Program hvp(const ir::Program& E, Slots slots);
 
 /// Upper triangle of ∇²E over `slots`, packed by rows: (s0,s0), (s0,s1), ..., (s1,s1), ... Cost: up
-/// to slots.size() times that of hvp, less what the columns share.
+/// to slots.size() times that of hvp, less the nodes that columns share.
 ir::Program hessian(const ir::Program& E, Slots slots);
 
 }  // namespace topograd::autodiff

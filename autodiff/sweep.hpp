@@ -26,17 +26,16 @@ std::vector<ir::Id> reverse(Builder& builder, std::span<const ir::Id> seeds,
 /// Cost: linear in the program's nodes.
 std::vector<ir::Id> forward(Builder& builder, std::span<const ir::Id> tangents);
 
-/// A Tangent leaf for each parameter slot.
+/// Makes a Tangent leaf for each parameter slot.
 std::vector<ir::Id> tangent_leaves(Builder& builder);
 
-/// The same for the slots of `moving`, kNone for the others.
+/// Makes a Tangent leaf for each slot of `moving`; kNone for the others.
 std::vector<ir::Id> tangent_leaves(Builder& builder, std::span<const std::uint32_t> moving);
 
-/// A Seed leaf for each output of the builder's program; `leaves` is told of them.
+/// Makes a Seed leaf for each output of the builder's program and counts them in `leaves`.
 std::vector<ir::Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves);
 
-/// Upper triangle of JᵀJ, packed by rows, of a program whose outputs are J row-major, n columns.
-/// Only its diagonal if `diagonal`.
+/// Upper triangle of JᵀJ, packed by rows, or only its diagonal; J has n columns and is row-major.
 ir::Program products_of_columns(const ir::Program& J, std::size_t n, bool diagonal = false);
 
 }  // namespace topograd::autodiff

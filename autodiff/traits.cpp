@@ -14,7 +14,7 @@ Grade worst(std::span<const Traits> operands, Grade at_least) {
   return at_least;
 }
 
-// Bounded functions turn NaN operands into NaN but infinite ones into finite numbers.
+// Bounded functions map NaN to NaN, but infinite operands to finite numbers.
 Grade bounded(std::span<const Traits> operands) {
   return worst(operands, Grade::Tame) == Grade::Tame ? Grade::Tame : Grade::Plain;
 }
@@ -80,14 +80,14 @@ Grade grade_of(const ir::Node& node, std::span<const Traits> t) {
     case Op::Reciprocal:
     case Op::Rsqrt: return quotient(Grade::Plain, t[0]);
     case Op::Pow:
-      // A positive constant exponent is a power without a pole.
+      // A power with a positive constant exponent has no pole.
       return t[1].grade == Grade::Constant && t[1].nonnegative ? worst(t, Grade::Plain)
                                                                : Grade::Wild;
     default: return ir::info(node.op).boolean ? Grade::Tame : Grade::Wild;  // Wild is always safe
   }
 }
 
-// May the value be exactly zero because something was chosen or compared?
+// True if the value may be exactly zero because of a choice or a comparison.
 bool is_mask(Op op, std::span<const Traits> t) {
   switch (op) {
     case Op::Sign: return true;

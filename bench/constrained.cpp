@@ -1,5 +1,4 @@
-// What a step takes where unknowns have bounds, move on manifolds, or go along gradients: made on
-// the device, and on the host.
+// Times of steps with bounds, manifolds or gradient methods, made on the device and on the host.
 #include "../frontend/manifold.hpp"
 #include "../frontend/problem.hpp"
 #include "../frontend/value/math.hpp"
@@ -27,7 +26,7 @@ struct Case {
   Problem problem;
 };
 
-/// The grid of springs on a floor that some of its vertices touch from the start.
+/// The grid of springs on a floor, which some vertices touch from the start.
 std::unique_ptr<Case> springs(std::uint32_t width, bool bounded) {
   auto made = std::make_unique<Case>();
   const problems::SpringGrid grid = problems::spring_grid(width);
@@ -50,8 +49,7 @@ Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
           p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]};
 }
 
-/// Poses on a grid, with rotations relative to those of their neighbours and places as these see
-/// them.
+/// Poses on a grid; residuals are the rotations and positions of neighbours relative to each other.
 std::unique_ptr<Case> poses(std::uint32_t width) {
   auto made = std::make_unique<Case>();
   const std::size_t count = std::size_t{width} * width;
@@ -97,7 +95,7 @@ void measure(const std::string& name, const std::function<std::unique_ptr<Case>(
   const auto made = make();
   const Summary s = solve(made->problem, options);
   std::vector<double> seconds;
-  for (std::size_t k = 2; k < s.iterations.size(); ++k)  // the first brings buffers and tables
+  for (std::size_t k = 2; k < s.iterations.size(); ++k)  // the first uploads buffers and tables
     seconds.push_back(s.iterations[k].iteration_time_in_seconds);
   std::ranges::sort(seconds);
   const double median = seconds.empty() ? 0 : seconds[seconds.size() / 2];
@@ -127,7 +125,7 @@ void run(std::uint32_t width, std::uint32_t pose_width) {
   for (const Precision precision : {Precision::f32, Precision::mixed})
     measure("poses", graph, {.precision = precision, .linear_solver = LinearSolver::pcg});
   for (const Method method : {Method::adam, Method::lbfgs}) {
-    for (const bool host : {false, true}) {  // who shows points keeps vectors on the host
+    for (const bool host : {false, true}) {  // a callback keeps vectors on the host
       measure(std::string(name(method)) + (host ? ", host's vectors" : ""), free,
               {.method = method, .max_iterations = 40, .update_state_every_iteration = host});
     }
@@ -137,7 +135,7 @@ void run(std::uint32_t width, std::uint32_t pose_width) {
 }  // namespace
 }  // namespace topograd::bench
 
-/// Arguments: vertices of the springs along a side (300), poses of the graph along a side (100).
+/// Arguments: vertices of the springs per side (300), poses of the graph per side (100).
 int main(int argc, char** argv) try {
   const auto argument = [&](int k, int otherwise) {
     return static_cast<std::uint32_t>(argc > k ? std::atoi(argv[k]) : otherwise);

@@ -1,4 +1,4 @@
-// How long sums take by the number of residuals that share a block, and by what is constant.
+// Times of sums by the number of residuals per block, and by the fixed blocks.
 #include "../frontend/problem.hpp"
 #include "../frontend/value/math.hpp"
 #include "../runtime/vulkan/engine.hpp"
@@ -20,7 +20,7 @@ namespace {
 using codegen::Precision;
 using runtime::KernelKind;
 
-/// A problem and the memory that it works on.
+/// A problem and its memory.
 struct Case {
   std::string name;
   std::vector<double> x;
@@ -47,8 +47,8 @@ std::unique_ptr<Case> shared_block(std::uint32_t residuals) {
 
 enum class Held { nothing, sixes, threes };
 
-/// Two rows over a block of six scalars and one of three: `blocks` sixes with `entries` each;
-/// threes have four.
+/// Two rows over a block of six scalars and a block of three: `blocks` blocks of six with `entries`
+/// residuals each; blocks of three have four.
 std::unique_ptr<Case> views(std::uint32_t blocks, std::uint32_t entries,
                             Held held = Held::nothing) {
   const std::uint32_t count = blocks * entries, points = count / 4;
@@ -70,8 +70,8 @@ std::unique_ptr<Case> views(std::uint32_t blocks, std::uint32_t entries,
   return made;
 }
 
-/// Springs on a grid of `width` x `width` vertices without its anchors; `constant` says of each
-/// vertex whether it is, and `what` says it of all.
+/// Springs on a grid of `width` x `width` vertices without its anchors; `constant` returns true for
+/// fixed vertices, and `what` describes them.
 template <class Test>
 std::unique_ptr<Case> springs(std::uint32_t width, const std::string& what, Test constant) {
   problems::SpringGrid grid = problems::spring_grid(width);
@@ -88,7 +88,7 @@ std::unique_ptr<Case> springs(std::uint32_t width, const std::string& what, Test
 
 void measure(const Case& one, Precision precision) {
   const ProblemModel made = make_model("bench", one.problem);
-  // What is constant is left out from the start.
+  // Fixed blocks are excluded from the start.
   const auto engine = runtime::vulkan::make_vulkan_engine(
       made.model, {.precision = precision, .deterministic = true});
   engine->set_point(one.x);
@@ -101,7 +101,7 @@ void measure(const Case& one, Precision precision) {
   std::fflush(stdout);
 }
 
-/// `scale` in percent of a million residuals.
+/// Runs with `scale` percent of a million residuals.
 int run(std::uint32_t scale) {
   std::vector<std::unique_ptr<Case>> cases;
   const std::uint32_t degrees[][2] = {{1, 6000}, {5, 600},  {10, 600}, {100, 100},

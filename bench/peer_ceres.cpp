@@ -1,4 +1,4 @@
-// Ceres as a peer: a library of its own, which the command opens where it was built.
+// Ceres as a peer: a separate library, which the command opens if it was built.
 #include "../tools/command/peers/peer.hpp"
 #include "peer_functors.hpp"
 #include "peer_star.hpp"
@@ -24,7 +24,7 @@ using command::PeerTerm;
 constexpr int kSteps = 5;
 constexpr int kStepIterations = 100;
 
-/// The file that a function of the linear algebra libraries comes from, links followed.
+/// The library file of a linear algebra function, with links resolved.
 std::string blas() {
   void* library = ::dlopen("libblas.so.3", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) library = ::dlopen("liblapack.so.3", RTLD_LAZY | RTLD_NOLOAD);
@@ -36,10 +36,10 @@ std::string blas() {
   return path ? path.get() : info.dli_fname;
 }
 
-/// Of a history, whose first entry is the start; one that ends there may have none.
+/// Number of steps of a history, whose first entry is the start; may be empty.
 int steps_of(std::size_t entries) { return entries == 0 ? 0 : static_cast<int>(entries) - 1; }
 
-/// Makes a residual λ ≥ 0 an energy: ½ ρ(λ²) = λ.
+/// Converts a residual λ ≥ 0 to an energy: ½ ρ(λ²) = λ.
 class Energy final : public ceres::LossFunction {
  public:
   void Evaluate(double square, double rho[3]) const override {
@@ -121,7 +121,7 @@ double microseconds_of(const auto& work) {
       .count();
 }
 
-/// By Problem::Evaluate; the better of two, because the first one finds the structure.
+/// Uses Problem::Evaluate; the better of two times, because the first finds the structure.
 void evaluate(ceres::Problem& problem, const PeerInput& input, PeerReport& report) {
   ceres::Problem::EvaluateOptions options;
   options.num_threads = input.threads;

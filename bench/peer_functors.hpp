@@ -1,5 +1,5 @@
-// The residuals of the reference problems as functors, the way people write them for Ceres: for
-// Ceres itself, and for programs that use its interface.
+// The residuals of the reference problems as functors in Ceres' style, for Ceres and for programs
+// that use its interface.
 #pragma once
 
 #include <ceres/rotation.h>

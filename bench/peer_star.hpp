@@ -12,7 +12,7 @@
 namespace topograd::bench {
 
 /// The smallest eigenvalue of Σ_f θ_f N_f N_fᵀ over the triangles of a vertex and its ring: with
-/// the eigenvector v of the numbers, vᵀ A v has its value and its first derivatives.
+/// the eigenvector v of the matrix of values, vᵀ A v has the same value and first derivatives.
 struct Star {
   std::size_t ring;
   bool closed;
@@ -41,7 +41,7 @@ struct Star {
       for (int i = 0; i < 3; ++i)
         for (int j = 0; j <= i; ++j) sum[i][j] += weight * n[i] * n[j];
     }
-    Eigen::Matrix3d numbers;  // its lower triangle is read
+    Eigen::Matrix3d numbers;  // only the lower triangle is read
     for (int i = 0; i < 3; ++i)
       for (int j = 0; j <= i; ++j) numbers(i, j) = number(sum[i][j]);
     const Eigen::Vector3d v =

@@ -1,4 +1,4 @@
-// The interface of a compute module as the host sees it: buffers, push constants, workgroup size.
+// Interface of a compute module that the host relies on: buffers, push constants, workgroup size.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace topograd::codegen {
 struct Binding {
   std::uint32_t set = 0;
   std::uint32_t binding = 0;
-  std::string name;  ///< of the variable or, without one, of its block
+  std::string name;  ///< of the variable or, if it has none, of its block
   Element element = Element::f32;
   std::uint32_t lanes = 1;   ///< 1 for scalars, 2 to 4 for vectors
   std::uint32_t stride = 0;  ///< bytes from one array element to the next; 0 without an array
@@ -34,7 +34,7 @@ struct PushConstant {
 /// Marks a workgroup dimension that is not a specialisation constant.
 constexpr std::uint32_t kNoSpecialization = ~0u;
 
-/// What the host must agree on with a module before a pipeline is made of it.
+/// The interface that a module must have before a pipeline is made of it.
 struct ExpectedLayout {
   std::vector<Binding> bindings;             ///< any order
   std::vector<PushConstant> push_constants;  ///< by offset

@@ -1,4 +1,4 @@
-// What the calls of a Problem take, and what the compiler says where they are given something else.
+// Concepts for the arguments of Problem's calls, and compile errors for all other arguments.
 #pragma once
 
 #include "parameters.hpp"
@@ -19,12 +19,12 @@ namespace detail {
 template <class>
 inline constexpr bool kNever = false;
 
-/// A matrix of Eigen's that is no vector: its numbers may lie in either order.
+/// An Eigen matrix that is not a vector: its numbers may be stored by rows or by columns.
 template <class C>
 concept EigenMatrix = requires {
   requires !bool(C::IsVectorAtCompileTime);
 };
-/// Has numbers one after the other that can be changed.
+/// A container of contiguous, mutable doubles.
 template <class C>
 concept Doubles =
     !EigenMatrix<C> && !std::convertible_to<C&&, std::span<double>> && requires(C & c) {
@@ -36,22 +36,22 @@ concept ConstDoubles = !EigenMatrix<C> && requires(const C& c) {
   { c.data() } -> std::convertible_to<const double*>;
   { c.size() } -> std::convertible_to<std::size_t>;
 };
-/// Eigen's views of memory that is another's.
+/// Eigen's views of memory that belongs to another object.
 template <class C>
 concept EigenView = requires {
   typename C::PlainObject;
   requires !std::same_as<typename C::PlainObject, C>;
 };
-/// Containers that have a name, and views. C is the type of a forwarding reference.
+/// Lvalue containers, and views. C is the type of a forwarding reference.
 template <class C>
 concept LentDoubles = (std::is_lvalue_reference_v<C> ||
                        EigenView<C>)&&Doubles<std::remove_reference_t<C>>;
-/// What one of the overloads of add_parameters takes.
+/// An argument that one of the overloads of add_parameters accepts.
 template <class C>
 concept GivesDoubles = LentDoubles<C> || std::convertible_to<C&&, std::span<double>> ||
     std::is_bounded_array_v<std::remove_reference_t<C>>;
 
-/// A container whose memory is its own, so that it may move: std::vector, Eigen's vectors; not
+/// A container that may move its memory because it allocates it: std::vector, Eigen's vectors; not
 /// spans, Eigen::Map, std::array.
 template <class C>
 concept OwnsMemory = requires {
@@ -62,7 +62,7 @@ concept OwnsMemory = requires {
   requires std::same_as<typename C::PlainObject, C>;
 };
 
-/// Where a container has its memory now.
+/// Reads where the memory of a container is now.
 struct Lender {
   const void* container = nullptr;
   std::span<const double> (*numbers)(const void* container) = nullptr;
@@ -125,7 +125,7 @@ void refuse_data() {
   }
 }
 
-/// What can be one row or several: a Value or what becomes one, a Vec, a container of these.
+/// A type that gives rows: a Value or a type that converts to one, a Vec, a container of these.
 template <class R>
 concept OneRow = std::convertible_to<R, Value> || VecType<std::remove_cvref_t<R>>;
 template <class R>
@@ -138,7 +138,7 @@ requires(!OneRow<R> && requires(const std::remove_cvref_t<R>& c) {
   return !std::is_arithmetic_v<std::remove_cvref_t<Element>> && kGivesRows<Element>;
 }();
 
-/// What none of the other overloads of add_residual takes.
+/// An argument that no other overload of add_residual accepts.
 template <class R>
 concept OtherRows = !std::convertible_to<const R&, Value> && !VecType<R> &&
                     !std::convertible_to<const R&, std::span<const Value>> && !std::invocable<R&> &&
@@ -151,7 +151,7 @@ void refuse_rows() {
                 "these, or a callable without arguments that gives one");
 }
 
-/// Whether a callable's result can be rows; an error of compilation where it cannot.
+/// True if a callable's result can be rows; a compile error if it cannot.
 template <class R>
 constexpr bool gives_rows() {
   static_assert(kGivesRows<R>,
@@ -160,7 +160,7 @@ constexpr bool gives_rows() {
   return kGivesRows<R>;
 }
 
-/// Whether a callable can be that of a map; an error of compilation where it cannot.
+/// True if a map can call F; a compile error if it cannot.
 template <class F>
 constexpr bool takes_element() {
   constexpr bool takes = std::invocable<F&, Element>;

@@ -8,10 +8,11 @@
 
 namespace Eigen {
 
-/// A Value is a real scalar with the precision of double. Numbers that Eigen makes itself (the 1 of
-/// AngleAxis::toRotationMatrix, the 0 of setZero) are data, as every converted number is; functions
-/// of Eigen that branch on a scalar (normalized, stableNorm, pivoting decompositions) leave guards:
-/// topograd::normalize and topograd::inverse need none.
+/// A Value is a real scalar with the precision of double.
+///
+/// Numbers that Eigen creates (the 1 of AngleAxis::toRotationMatrix, the 0 of setZero) become data,
+/// like every converted number. Functions of Eigen that branch on a scalar (normalized, stableNorm,
+/// pivoting decompositions) record guards; topograd::normalize and topograd::inverse do not branch.
 template <>
 struct NumTraits<topograd::Value> : GenericNumTraits<topograd::Value> {
   using Real = topograd::Value;
@@ -45,8 +46,8 @@ struct ScalarBinaryOpTraits<double, topograd::Value, Operation> {
 
 namespace internal {
 
-/// Eigen's expressions refer to the matrices that they are made of, so that one of temporaries that
-/// `auto` keeps reads what is gone. Those of Values hold copies: 8 bytes an entry, while tracing.
+/// Eigen's expressions refer to their operands, which is an error if `auto` keeps an expression of
+/// temporaries. Expressions of Values hold copies: 8 bytes per entry while tracing.
 template <class Plain>
 struct ref_selector_of_values {
   using type = const Plain;
@@ -77,10 +78,10 @@ struct ref_selector<const Array<topograd::Value, Rows, Cols, Options, MaxRows, M
 
 namespace topograd {
 
-/// Vectors and matrices of ours as Eigen's, and back. What comes is const, so that the transpose of
-/// it is a copy, too.
+/// Converts vectors and matrices to Eigen's types and back. Results are const, so that their
+/// transposes are copies, too.
 ///
-/// Sums, products, transposes of it may be kept by `auto`. Parts of a temporary matrix (head(),
+/// `auto` may keep sums, products and transposes of them. Parts of a temporary matrix (head(),
 /// col(), block()) refer to it, as everywhere in Eigen: give the matrix a name first.
 inline const Eigen::Matrix<Value, 2, 1> to_eigen(const Vec2& v) { return {v.x, v.y}; }
 inline const Eigen::Matrix<Value, 3, 1> to_eigen(const Vec3& v) { return {v.x, v.y, v.z}; }

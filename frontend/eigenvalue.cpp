@@ -4,9 +4,9 @@
 namespace topograd {
 namespace {
 
-/// The unit of rounding, 2 ulp(1), of the precision that runs the expression; `one` is 1 there, and
-/// nothing that a compiler knows. The difference and the product are exact, also in a fused
-/// operation.
+/// The unit of rounding, 2 ulp(1), of the precision in which the expression is evaluated. `one` is
+/// 1 at run time, but unknown to compilers. The difference and the product are exact, also in a
+/// fused operation.
 /// Source: Forsythe, Malcolm, Moler, Computer Methods for Mathematical Computations, 1977, 2.2.
 Value unit_of_rounding(const Value& one) {
   return abs((one * literal(4.0 / 3) - one) * literal(3.0) - one);
@@ -16,7 +16,7 @@ Mat3 select_matrix(const Bool& condition, const Mat3& a, const Mat3& b) {
   return detail::fill<3>([&](int i, int j) { return select(condition, a(i, j), b(i, j)); });
 }
 
-/// A symmetric matrix as s B + q I with B of trace 0 and norm sqrt(6), s = `spread`.
+/// A symmetric matrix as s B + q I, where B has trace 0 and norm sqrt(6); s = `spread`.
 struct Deviator {
   Mat3 b;
   Value spread;
@@ -30,7 +30,7 @@ Deviator deviator(const Mat3& a) {
 }
 
 /// The projector v vᵀ to the eigenvector of B for the eigenvalue mu, which is far from the others:
-/// the cofactors of B - mu I over their trace.
+/// the cofactors of B - mu I divided by their trace.
 Mat3 isolated_projector(const Mat3& b, const Value& mu) {
   const Mat3 m = b - diagonal(Vec3{mu, mu, mu});
   const Vec3 u = row(m, 0), v = row(m, 1), w = row(m, 2);
@@ -38,9 +38,8 @@ Mat3 isolated_projector(const Mat3& b, const Value& mu) {
   return cofactors / trace(cofactors);
 }
 
-/// The projector to one vector within the plane of `plane`: to its image of that column of `p`
-/// which is the longest. Makes of a p with rounding errors one that has trace 1 and lies in the
-/// plane.
+/// The projector to one vector in the plane of `plane`: the image of the longest column of `p`. For
+/// a p with rounding errors, the result has trace 1 and lies in the plane.
 Mat3 within_plane(const Mat3& plane, const Mat3& p) {
   const Bool first = p(0, 0) >= p(1, 1) && p(0, 0) >= p(2, 2);
   const Bool second = p(1, 1) >= p(2, 2);
@@ -49,8 +48,8 @@ Mat3 within_plane(const Mat3& plane, const Mat3& p) {
   return outer(v, v) / squared_norm(v);
 }
 
-/// The projector to the eigenspace of the smallest eigenvalue of A, over its dimension; A is
-/// symmetric with entries of magnitude at most 1, `one` is 1.
+/// The projector to the eigenspace of the smallest eigenvalue of A, divided by its dimension. A is
+/// symmetric with entries of magnitude at most 1; `one` is 1.
 Mat3 smallest_projector(const Mat3& a, const Value& one) {
   const Value tolerance = literal(64.0) * unit_of_rounding(one);
   const Deviator d = deviator(a);
@@ -73,14 +72,14 @@ Mat3 smallest_projector(const Mat3& a, const Value& one) {
   return select_matrix(d.spread <= tolerance, diagonal(Vec3{third, third, third}), distinct);
 }
 
-/// x, held constant in derivatives, with an error below 2^-61. round has derivative 0, and entries
-/// of a projector are multiples of 2^-60 but for less than their own rounding error.
+/// x as a constant for derivatives, with an error below 2^-61: round has derivative 0. Entries of a
+/// projector are multiples of 2^-60 up to their own rounding error.
 Value constant(const Value& x) { return round(x * literal(0x1p60)) * literal(0x1p-60); }
 Mat3 constant(const Mat3& m) {
   return detail::fill<3>([&](int i, int j) { return constant(m(i, j)); });
 }
 
-/// The column of a projector to one vector that is the longest, over its length: that vector.
+/// The vector v of a projector v vᵀ: its longest column divided by that column's length.
 Vec3 vector_of(const Mat3& p) {
   const Bool first = p(0, 0) >= p(1, 1) && p(0, 0) >= p(2, 2);
   const Bool second = p(1, 1) >= p(2, 2);
@@ -93,10 +92,11 @@ Vec3 vector_of(const Mat3& p) {
          length;
 }
 
-/// What the eigenvalue of A / scale = B with projector P loses to second order when A moves:
-/// wᵀ (B − λ)⁺ w / scale, w = A v − λ scale v, with all but A held constant. Its value and first
-/// derivative are 0, its second derivative is that of the eigenvalue through the turning of v. 0
-/// where the eigenvalue is repeated: there is no v. Source: Magnus (1985), theorem 1.
+/// The second-order loss of the eigenvalue of A / scale = B with projector P when A moves: wᵀ (B −
+/// λ)⁺ w / scale, w = A v − λ scale v, with everything but A held constant. Its value and first
+/// derivative are 0; its second derivative is the eigenvalue's second derivative that comes from
+/// the rotation of v. 0 where the eigenvalue is repeated, because v is undefined. Source: Magnus
+/// (1985), theorem 1.
 Value loss_by_turning(const Mat3& a, const Mat3& b, const Mat3& p, const Value& scale) {
   const Value lambda = dot(p, b), zero = literal(0.0);
   // The pseudo-inverse: P has the eigenvalue 1 in both matrices.
@@ -104,9 +104,9 @@ Value loss_by_turning(const Mat3& a, const Mat3& b, const Mat3& p, const Value& 
   // A power of two near the scale is constant in derivatives at any magnitude.
   const Value unit = exp2(floor(log2(scale)));
   const Mat3 inverse_part = constant((inverse(shifted) - p) * (unit / scale));
-  const Bool simple = dot(p, p) > literal(0.75);  // 1/2 or 1/3 where it is repeated
+  const Bool simple = dot(p, p) > literal(0.75);  // 1/2 or 1/3 for a repeated eigenvalue
   const Vec3 v = vector_of(constant(p));
-  // 0 but for rounding, so that errors of the pseudo-inverse have nothing to act on.
+  // 0 up to rounding, so that errors of the pseudo-inverse have no effect.
   const Vec3 moved = (a * v) / unit - v * constant(lambda * (scale / unit));
   return select(simple, unit * dot(moved, inverse_part * moved), zero);
 }

@@ -1,4 +1,4 @@
-// Functors in Ceres' style as residual blocks: sizes and rows checked.
+// Functors in Ceres' style as residual blocks: checks of sizes and rows.
 #include "functor.hpp"
 #include "refused.hpp"
 
@@ -7,8 +7,8 @@
 namespace topograd::detail {
 namespace {
 
-/// Values without an expression behind each block and behind the rows: reading one is an error, and
-/// so is one that has been written.
+/// Number of Values without an expression after each block and after the rows: reading or writing
+/// one of them is an error.
 constexpr std::size_t kMargin = 8;
 
 }  // namespace

@@ -15,18 +15,18 @@
 namespace topograd {
 namespace detail {
 
-/// A functor with one argument for each block, as one with an array of them.
+/// A functor with one argument per block, wrapped to take an array of blocks.
 using FunctorBody = std::function<bool(const Value* const* blocks, Value* rows)>;
 
-/// What a functor is called with, and how many rows it gives.
+/// The arguments of a functor and its number of rows.
 class FunctorCall {
  public:
-  /// Throws Error{Shape} if `sizes` are given and are not the blocks' widths.
+  /// Throws Error{Shape} if `sizes` are given and differ from the blocks' widths.
   FunctorCall(const Problem& problem, std::span<const ParameterBlock> blocks,
               std::span<const int> sizes, int rows, std::string_view label);
 
-  /// The rows that the functor gives. Throws Error{Shape} if it reads beyond a block or does not
-  /// set exactly its rows, Error{Unsupported} if it returns false.
+  /// Calls the functor and returns its rows. Throws Error{Shape} if it reads beyond a block or does
+  /// not set exactly its rows, Error{Unsupported} if it returns false.
   std::vector<Value> rows(const FunctorBody& functor) const;
 
  private:
@@ -35,7 +35,7 @@ class FunctorCall {
 
   std::vector<ParameterBlock> blocks_;
   int rows_;
-  std::string place_;  ///< of the residual, for messages
+  std::string place_;  ///< describes the residual in messages
 };
 
 template <class Functor, std::size_t... I>
@@ -47,16 +47,16 @@ bool call_functor(const Functor& functor, const Value* const* blocks, Value* row
 }  // namespace detail
 
 /// Adds the residual block that a functor computes by
-/// `template <class T> bool operator()(const T* block0, ..., T* rows) const`, as people write them
-/// for Ceres: add_residual_block<2>(problem, functor, {camera.block(3), point.block(7)}).
+/// `template <class T> bool operator()(const T* block0, ..., T* rows) const`, as written for Ceres:
+/// add_residual_block<2>(problem, functor, {camera.block(3), point.block(7)}).
 ///
 ///   Rows      number of rows that the functor writes
-///   Sizes     what it takes its blocks to be: none, or one number a block, which are checked
-///   blocks    in the order of its arguments
+///   Sizes     none, or one number per block, checked against the blocks' widths
+///   blocks    in the order of the functor's arguments
 ///
-/// A copy of it is called with T = Value; numbers that it holds become data. Throws Error{Shape}
-/// for blocks of other widths than Sizes, for a functor that reads beyond a block, and for one that
-/// does not set exactly `Rows` rows, Error{Unsupported} if it returns false, and what add_residual
+/// A copy of the functor is called with T = Value; numbers that it holds become data. Throws
+/// Error{Shape} if a block's width differs from Sizes, or the functor reads beyond a block or does
+/// not set exactly `Rows` rows; Error{Unsupported} if it returns false; and what add_residual
 /// throws. Cost: that of add_residual, and about 0.2 µs.
 template <int Rows, int... Sizes, class Functor, std::size_t N>
 Residual add_residual_block(Problem& problem, const Functor& functor,
@@ -71,7 +71,7 @@ Residual add_residual_block(Problem& problem, const Functor& functor,
       return detail::call_functor(functor, arguments, out, std::make_index_sequence<N>());
     });
   };
-  return problem.add_residual(rows, options);  // traced again where it branches
+  return problem.add_residual(rows, options);  // traced again when a branch changes
 }
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Triangles, angles and distances, written with the ops of the table.
+// Triangles, angles and distances of Vecs.
 #pragma once
 
 #include "mat.hpp"
@@ -7,8 +7,8 @@
 
 namespace topograd {
 
-// Angles are in radians. Unless it is said otherwise, a degenerate input gives a finite value, and
-// a derivative that is 0 where the true one does not exist.
+// Angles are in radians. Unless stated otherwise, a degenerate input gives a finite value, and the
+// derivative 0 where the true one does not exist.
 
 /// (b - a) x (c - a): normal to the triangle, counter-clockwise, of twice its area.
 Vec3 triangle_cross(const Vec3& a, const Vec3& b, const Vec3& c);
@@ -20,7 +20,7 @@ Value triangle_area(const Vec3& a, const Vec3& b, const Vec3& c);
 /// Angle at `corner` in the triangle with the other vertices p and q; 0 where an edge has no
 /// length. Its derivative at 0 and pi is 0.
 Value interior_angle(const Vec3& corner, const Vec3& p, const Vec3& q);
-/// Cotangent of that angle; infinite or NaN for a degenerate triangle.
+/// Cotangent of interior_angle(); infinite or NaN for a degenerate triangle.
 Value cotangent(const Vec3& corner, const Vec3& p, const Vec3& q);
 
 /// Angle in (-pi, pi] between the normals of the triangles (a, b, c) and (b, a, d) that share the
@@ -28,7 +28,7 @@ Value cotangent(const Vec3& corner, const Vec3& p, const Vec3& q);
 /// normals point to. 0 where a triangle is degenerate.
 Value dihedral_angle(const Vec3& a, const Vec3& b, const Vec3& c, const Vec3& d);
 
-/// What the neighbours of a vertex are: all around it, or from one boundary edge to the other.
+/// Closed: the neighbours surround a vertex. Open: they run from one boundary edge to the other.
 enum class Ring { Closed, Open };
 
 /// 2 pi (pi for an open ring) less the interior angles at `center` between consecutive neighbours.
@@ -38,8 +38,8 @@ Value angle_defect(const Vec3& center, std::span<const Vec3> neighbours, Ring ri
 /// vector where that is zero. Neighbours are counter-clockwise; errors as angle_defect.
 Vec3 vertex_normal(const Vec3& center, std::span<const Vec3> neighbours, Ring ring = Ring::Closed);
 
-/// Signed distance of p from the plane through `on_plane` with that normal of any length, positive
-/// on the side that it points to; 0 where the normal is zero.
+/// Signed distance of p from the plane through `on_plane` with `normal` of any length; positive on
+/// the side that the normal points to; 0 where the normal is zero.
 Value point_plane_distance(const Vec3& p, const Vec3& on_plane, const Vec3& normal);
 /// Distance of p from the line through a and b, from a where they coincide; derivative 0 on the
 /// line.

@@ -14,7 +14,7 @@
 namespace topograd {
 namespace detail {
 
-/// A loss of the user's, with its derivatives.
+/// A user-defined loss with its derivatives.
 struct TracedLoss {
   explicit TracedLoss(TracedFunction function)
       : value(std::move(function)),
@@ -26,12 +26,12 @@ struct TracedLoss {
   ir::Program slope, curvature;
 };
 
-/// One function of a composition: a built-in one, or a traced one whose data are uniforms.
+/// One function of a composition: a built-in loss, or a traced one whose data are uniforms.
 struct LossStage {
   Loss::Kind kind = Loss::Kind::trivial;
   double a = 1, b = 1, scale = 1;
-  std::shared_ptr<const TracedLoss> traced;  // null for the built-in ones
-  std::string name;                          // of a traced one
+  std::shared_ptr<const TracedLoss> traced;  // null for built-in losses
+  std::string name;                          // name of a traced loss
   friend bool operator==(const LossStage&, const LossStage&) = default;
 };
 
@@ -46,10 +46,10 @@ struct LossChain {
 namespace {
 
 constexpr std::uint32_t kStageUniforms = 5;  // kind, a, b, c, scale
-// Beyond it e^x + 1 is e^x in double: log 2^53.
+// For larger x, e^x + 1 equals e^x in double: log 2^53.
 constexpr double kLargestExponent = 36.7;
 
-/// Writes expressions on a graph.
+/// Builds expressions on a graph.
 struct Writer {
   ir::Graph& graph;
   using Id = ir::Id;
@@ -63,8 +63,8 @@ struct Writer {
 };
 
 /// ρ(s) of all built-in kinds, with one square root, exponential, logarithm and arctangent for all
-/// of them. `u` is the first of the stage's uniforms; c is 1 / b where b = a², and the value at 0
-/// of the tolerant loss.
+/// of them. `u` is the first of the stage's uniforms. c is 1 / b with b = a²; for the tolerant loss
+/// it is its value at 0.
 ir::Id built_in_stage(ir::Graph& graph, ir::Id s, std::uint32_t u) {
   Writer w{graph};
   const auto uniform = [&](std::uint32_t k) { return graph.leaf(ir::Op::Uniform, u + k); };
@@ -78,7 +78,7 @@ ir::Id built_in_stage(ir::Graph& graph, ir::Id s, std::uint32_t u) {
   const ir::Id root = graph.add(ir::Op::Sqrt, w.select(is_huber, s, w.add(one, part)));
   const ir::Id huber =
       w.select(graph.add(ir::Op::Gt, s, b), w.sub(w.mul(w.mul(two, a), root), b), s);
-  // 2 b (√(1 + s/b) − 1) without its cancellation.
+  // 2 b (√(1 + s/b) − 1) without cancellation.
   const ir::Id soft_l1 = w.div(w.mul(two, s), w.add(root, one));
   const ir::Id x = w.div(w.sub(s, a), b);
   const ir::Id log =
@@ -87,7 +87,7 @@ ir::Id built_in_stage(ir::Graph& graph, ir::Id s, std::uint32_t u) {
   const ir::Id far = graph.add(ir::Op::Gt, x, w.number(kLargestExponent));
   const ir::Id tolerant = w.sub(w.select(far, w.sub(s, a), cauchy), c);
   const ir::Id arctan = w.mul(a, graph.add(ir::Op::Atan, w.div(s, a)));
-  // s (1 − t + t²/3), t = s/b: the cubic without its cancellation.
+  // s (1 − t + t²/3), t = s/b: the cubic without cancellation.
   const ir::Id cubic =
       w.mul(s, w.add(w.sub(one, part), w.div(graph.add(ir::Op::Square, part), three)));
   const ir::Id tukey = w.select(graph.add(ir::Op::Le, s, b), cubic, w.div(b, three));
@@ -100,7 +100,7 @@ ir::Id built_in_stage(ir::Graph& graph, ir::Id s, std::uint32_t u) {
   return w.mul(uniform(4), rho);
 }
 
-/// The traced function with its data as uniforms, times the stage's scale.
+/// The traced function with its data as uniforms, multiplied by the stage's scale.
 ir::Id traced_stage(ir::Graph& graph, const TracedFunction& f, ir::Id s, std::uint32_t u) {
   std::vector<ir::Id> map;
   for (const ir::Node& node : f.program.nodes) {
@@ -246,7 +246,7 @@ std::string describe(const LossStage& stage) {
 
 }  // namespace
 
-/// Losses by their stages.
+/// A loss as its stages.
 struct LossForm {
   static std::vector<LossStage> stages(const Loss& loss) {
     if (loss.chain_) return loss.chain_->stages;

@@ -1,4 +1,4 @@
-// Robust losses: what is summed up instead of the squares of residual blocks.
+// Robust losses: functions that replace the squares of residual blocks in the cost.
 #pragma once
 
 #include "../ir/program.hpp"
@@ -20,9 +20,11 @@ struct LossForm;
 
 /// A robust loss ρ: a block with residual rows r contributes ½ ρ(s), s = Σ r², to the cost.
 ///
-/// Names, formulas and the correction of residual and Jacobian are Ceres Solver's. A small value.
-/// Kind and scales of the built-in losses are uniforms of one program, and numbers inside a custom
-/// loss are uniforms too, so that changing them (Problem::set_loss) never compiles.
+/// Names, formulas and the correction of residual and Jacobian are Ceres Solver's. A small value
+/// type.
+///
+/// All built-in losses share one program; their kind and scales are uniforms of it, and so are the
+/// numbers inside a custom loss. Changing them (Problem::set_loss) therefore never compiles.
 class Loss {
  public:
   enum class Kind : std::uint8_t { trivial, huber, soft_l1, cauchy, arctan, tukey, tolerant };
@@ -43,19 +45,19 @@ class Loss {
   static Loss arctan(double a);
   /// a² / 3 (1 − (1 − s / a²)³) for s <= a², else a² / 3.
   static Loss tukey(double a);
-  /// b log(1 + e^((s − a) / b)) − b log(1 + e^(−a / b)): nothing up to √a, then like s. a >= 0,
-  /// b > 0.
+  /// b log(1 + e^((s − a) / b)) − b log(1 + e^(−a / b)): about 0 for residuals up to √a,
+  /// then like s. a >= 0, b > 0.
   static Loss tolerant(double a, double b);
   /// scale · ρ(s), scale >= 0 and finite.
   static Loss scaled(const Loss& loss, double scale);
   /// f(g(s)).
   static Loss composed(const Loss& f, const Loss& g);
-  /// A loss of the user's: `rho` takes s as a Value and gives ρ(s), written like a residual; ρ must
-  /// not decrease. ρ′ and ρ″ are derived. Throws Error{NoParameters} if it does not depend on s,
-  /// Error{Unsupported} for an `if` on a Value.
+  /// A user-defined loss: `rho` takes s as a Value and returns ρ(s), written like a residual; ρ
+  /// must not decrease. ρ′ and ρ″ are derived. Throws Error{NoParameters} if ρ does not depend on
+  /// s, Error{Unsupported} for an `if` on a Value.
   static Loss custom(const std::function<Value(const Value& s)>& rho, std::string name = "custom");
-  /// A loss of the user's as opaque code for blocks that run on the host (HostResidual): writes
-  /// ρ(s), ρ′(s), ρ″(s). Other blocks refuse it.
+  /// A user-defined loss as opaque code, for blocks that run on the host (HostResidual) only:
+  /// writes ρ(s), ρ′(s), ρ″(s).
   static Loss host(std::function<void(double s, double rho[3])> rho, std::string name = "host");
 
   bool is_trivial() const { return kind_ == Kind::trivial && scale_ == 1 && !chain_; }
@@ -66,9 +68,8 @@ class Loss {
   std::string describe() const;
   friend bool operator==(const Loss& x, const Loss& y);
 
-  // What a Problem reads.
-  /// ρ as a program: parameter 0 is s. The same for losses that differ in numbers alone. Null for
-  /// host losses.
+  // Read by Problem.
+  /// ρ as a program: parameter 0 is s. Independent of the loss's numbers. Null for host losses.
   const ir::Program* program() const;
   /// Values of the program's uniforms.
   std::vector<double> uniforms() const;
@@ -77,7 +78,7 @@ class Loss {
   friend struct detail::LossForm;
 
   Kind kind_ = Kind::trivial;
-  double a_ = 1, b_ = 1;  // tolerant alone has b
+  double a_ = 1, b_ = 1;  // only tolerant uses b
   double scale_ = 1;
   std::shared_ptr<const detail::LossChain> chain_;  // composed, custom and host losses
 };

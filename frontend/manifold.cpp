@@ -1,4 +1,4 @@
-// The manifolds that need no trigonometry of rotations: Euclidean, subset, product, custom.
+// The manifolds without trigonometry: Euclidean, subset, product, custom.
 #include "manifold.hpp"
 
 #include "../autodiff/derivatives.hpp"
@@ -18,7 +18,7 @@ void expect(bool ok, const std::string& what) {
   if (!ok) throw Error(ErrorCode::InvalidArgument, "manifold: " + what);
 }
 
-/// Numbers some of which stay as they are.
+/// Numbers of which some stay fixed.
 class Subset final : public ExpressedManifold {
  public:
   Subset(int size, const std::vector<int>& constant)
@@ -72,7 +72,7 @@ class Subset final : public ExpressedManifold {
   int size_;
 };
 
-/// Manifolds side by side.
+/// The product of manifolds.
 class Product final : public ExpressedManifold {
  public:
   explicit Product(std::vector<Manifold> parts) : parts_(std::move(parts)) {
@@ -147,7 +147,7 @@ class Product final : public ExpressedManifold {
   }
 
  private:
-  // The parts' Jacobians (of plus or of minus) as diagonal blocks of one with `width` columns.
+  // The parts' Jacobians (of plus or of minus) as diagonal blocks of a matrix with `width` columns.
   bool diagonal(const double* x, double* jacobian, int width, bool plus) const {
     std::fill(jacobian, jacobian + ambient_ * tangent_, 0.0);
     int row = 0, column = 0;
@@ -192,7 +192,7 @@ class Traced final : public ExpressedManifold {
   }
   std::vector<Value> expression(std::span<const Value> x,
                                 std::span<const Value> delta) const override {
-    // Said again from the program: what the user's function refers to may be gone.
+    // Rebuilt from the program, because objects that the user's function refers to may be gone.
     std::vector<Value> nodes, out;
     for (const ir::Node& node : plus_.program.nodes) {
       const auto operand = [&](std::size_t k) {

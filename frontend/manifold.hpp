@@ -1,4 +1,4 @@
-// Manifolds: spaces that parameter blocks move in.
+// Manifolds: spaces in which parameter blocks move.
 #pragma once
 
 #include "value/math.hpp"
@@ -11,36 +11,35 @@
 
 namespace topograd {
 
-/// What a manifold computes: x in an ambient space of n numbers, moved by a tangent vector δ of t.
-/// Base of the built-in ones; derive from it for opaque code of your own.
+/// The operations of a manifold: a point x of n numbers is moved by a tangent vector δ of t
+/// numbers. Base class of the built-in manifolds; derive from it for opaque code.
 class ManifoldModel {
  public:
   virtual ~ManifoldModel() = default;
 
   virtual int ambient_size() const = 0;
-  /// t <= n; 0 holds the block fixed.
+  /// t <= n; 0 keeps the block fixed.
   virtual int tangent_size() const = 0;
   virtual std::string name() const = 0;
-  /// out = x ⊞ δ, and x ⊞ 0 = x. False says that there is no such point.
+  /// out = x ⊞ δ, with x ⊞ 0 = x. Returns false if there is no such point.
   virtual bool plus(const double* x, const double* delta, double* out) const = 0;
   /// d(x ⊞ δ)/dδ at δ = 0, (n, t) row by row.
   virtual bool plus_jacobian(const double* x, double* jacobian) const = 0;
-  /// Why a solve cannot start at x; empty where it can. By default: x ⊞ 0 does not exist.
+  /// The reason why a solve cannot start at x; empty if it can. The default checks x ⊞ 0.
   virtual std::string refusal(const double* x) const;
-  /// δ with x ⊞ δ = y, and d(y ⊟ x)/dy at y = x, (t, n) row by row. Solves do not need them; these
-  /// throw Error{Unsupported}.
+  /// δ with x ⊞ δ = y, and d(y ⊟ x)/dy at y = x, (t, n) row by row. Solves do not need them; the
+  /// defaults throw Error{Unsupported}.
   virtual bool minus(const double* y, const double* x, double* delta) const;
   virtual bool minus_jacobian(const double* x, double* jacobian) const;
 };
 
-/// A manifold for Problem::set_manifold. A shared, immutable value; names and formulas are Ceres
-/// Solver 2.2's. Factories throw Error{InvalidArgument} for sizes that make no sense.
+/// A manifold for Problem::set_manifold. A shared, immutable value. Names and formulas are those of
+/// Ceres Solver 2.2. Factories throw Error{InvalidArgument} for invalid sizes.
 class Manifold {
  public:
   /// The whole space of `size` numbers.
   static Manifold euclidean(int size);
-  /// Unit quaternions (w, x, y, z), as Parameters::quat() reads them; δ turns from the left by the
-  /// angle 2‖δ‖.
+  /// Unit quaternions (w, x, y, z), as in Parameters::quat(); δ rotates from the left by 2‖δ‖.
   static Manifold quaternion();
   /// Unit quaternions in Eigen's order (x, y, z, w), as Parameters::eigen_quat() reads them.
   static Manifold eigen_quaternion();
@@ -48,22 +47,22 @@ class Manifold {
   static Manifold so3_axis_angle();
   /// The sphere through x about the origin of `size` >= 2 dimensions.
   static Manifold sphere(int size);
-  /// `size` numbers of which some stay as they are.
+  /// `size` numbers, of which the coordinates in `constant` stay fixed.
   static Manifold subset(int size, std::vector<int> constant);
-  /// Manifolds side by side.
+  /// The product of manifolds, one after the other in the block.
   static Manifold product(std::vector<Manifold> parts);
   template <class... More>
   static Manifold product(const Manifold& first, const Manifold& second, const More&... more) {
     return product(std::vector<Manifold>{first, second, more...});
   }
-  /// A manifold of the user's: `plus` takes n Values and t Values and gives the n Values of x ⊞ δ,
+  /// A user-defined manifold: `plus` takes n Values and t Values and returns the n Values of x ⊞ δ,
   /// written like a residual. Its Jacobian at δ = 0 is derived. Throws what add_residual throws,
-  /// Error{Shape} if it does not give n Values.
+  /// and Error{Shape} if `plus` does not return n Values.
   static Manifold custom(int ambient_size, int tangent_size,
                          const std::function<std::vector<Value>(
                              std::span<const Value> x, std::span<const Value> delta)>& plus,
                          std::string name = "custom");
-  /// Opaque code.
+  /// A user-defined manifold as opaque code.
   explicit Manifold(std::shared_ptr<const ManifoldModel> model) : model_(std::move(model)) {}
 
   int ambient_size() const { return model_->ambient_size(); }

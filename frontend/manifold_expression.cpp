@@ -1,4 +1,4 @@
-// Plus of rotations and of the sphere on Values; manifold_rotations.cpp has the same on numbers.
+// Plus of rotations and the sphere with Values; manifold_rotations.cpp is the same with numbers.
 #include "manifold_expression.hpp"
 
 #include "quat.hpp"
@@ -59,7 +59,7 @@ std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Val
 
 std::vector<Value> axis_angle_plus(std::span<const Value> x, std::span<const Value> delta) {
   const Quat q = half_turn(delta) * half_turn(x);
-  const Value sign = select(q.w < literal(0), literal(-1), literal(1));  // the shorter way round
+  const Value sign = select(q.w < literal(0), literal(-1), literal(1));  // the shorter rotation
   const Value w = sign * q.w;
   const Value square = q.x * q.x + q.y * q.y + q.z * q.z;
   const Bool at_rest = square == literal(0);
@@ -72,7 +72,7 @@ std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> 
   const std::size_t last = x.size() - 1;
   const Value head = squares(x.first(last));
   const Value length = sqrt(head + x[last] * x[last]);
-  // x_last − ‖x‖ without its cancellation; 0 where x lies on the last axis already.
+  // x_last − ‖x‖ without cancellation; 0 if x lies on the last axis already.
   const Value pivot = select(x[last] <= literal(0), x[last] - length, -head / (x[last] + length));
   const Bool aligned = pivot == literal(0);
   const Value divisor = select(aligned, literal(1), pivot);
@@ -88,7 +88,7 @@ std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> 
   }
   out.push_back(turn.cosine);
   mirror.push_back(literal(1));
-  const Value radius = length * length / length;  // there is no sphere through 0: NaN
+  const Value radius = length * length / length;  // NaN: there is no sphere through 0
   for (std::size_t k = 0; k <= last; ++k) out[k] = radius * (out[k] - beta * along * mirror[k]);
   return out;
 }

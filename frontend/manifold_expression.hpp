@@ -1,4 +1,4 @@
-// Manifolds whose Plus is written on Values, so that kernels can be made of it.
+// Manifolds whose Plus is an expression of Values, so that kernels can contain it.
 #pragma once
 
 #include "manifold.hpp"
@@ -9,7 +9,7 @@
 
 namespace topograd {
 
-/// A manifold that knows its Plus as an expression.
+/// A manifold with Plus as an expression.
 class ExpressedManifold : public ManifoldModel {
  public:
   /// The Values of x ⊞ δ, which agree with plus() and have its derivatives also at δ = 0; empty if
@@ -19,11 +19,11 @@ class ExpressedManifold : public ManifoldModel {
   ///   delta  tangent_size() Values
   virtual std::vector<Value> expression(std::span<const Value> x,
                                         std::span<const Value> delta) const = 0;
-  /// The same for manifolds that are the same, whoever made them; empty: like no other.
+  /// Manifolds with equal keys are equal, whoever made them. An empty key equals no other.
   virtual std::string key() const { return {}; }
 };
 
-/// The same for any manifold; empty where it is opaque.
+/// Plus of any manifold as an expression; empty if the manifold is opaque.
 std::vector<Value> plus_expression(const Manifold& manifold, std::span<const Value> x,
                                    std::span<const Value> delta);
 

@@ -31,7 +31,7 @@ void logarithm(const QuatOfDoubles& q, double* delta) {
   for (int k = 0; k < 3; ++k) delta[k] = s * imaginary[k];
 }
 
-/// Unit quaternions; `place[k]` is where number k of (w, x, y, z) stands.
+/// Unit quaternions; `place[k]` is the position of component k of (w, x, y, z).
 class Quaternions final : public ExpressedManifold {
  public:
   Quaternions(std::array<std::size_t, 4> place, std::string name)
@@ -98,7 +98,7 @@ class AxisAngle final : public ExpressedManifold {
   std::string key() const override { return name(); }
   bool plus(const double* x, const double* delta, double* out) const override {
     const QuatOfDoubles q = rotation(delta) * rotation(x);
-    const double sign = q.w < 0 ? -1 : 1;  // the shorter way round
+    const double sign = q.w < 0 ? -1 : 1;  // the shorter rotation
     logarithm({sign * q.w, sign * q.x, sign * q.y, sign * q.z}, out);
     for (int k = 0; k < 3; ++k) out[k] *= 2;
     return true;
@@ -144,8 +144,8 @@ class AxisAngle final : public ExpressedManifold {
   }
 };
 
-/// The sphere of radius ‖x‖; tangents are the first n − 1 axes, mirrored by the Householder
-/// reflection that takes x to the last axis. Source: Hertzberg et al., Integrating generic sensor
+/// The sphere of radius ‖x‖. Tangents are the first n − 1 axes, reflected by the Householder
+/// reflection that maps x to the last axis. Source: Hertzberg et al., Integrating generic sensor
 /// fusion algorithms with sound state representations (2013), section B.2.
 class Sphere final : public ExpressedManifold {
  public:
@@ -205,13 +205,13 @@ class Sphere final : public ExpressedManifold {
     return std::sqrt(square);
   }
 
-  /// I − β v vᵀ with v's last entry 1, which takes the last axis to x / ‖x‖.
+  /// I − β v vᵀ with the last entry of v being 1; it maps the last axis to x / ‖x‖.
   struct Mirror {
     Mirror(const double* x, std::size_t size) : v(x, x + size), radius(length(x, size)) {
       const double head = length(x, size - 1), last = x[size - 1];
       v[size - 1] = 1;
       if (head == 0 && last >= 0) return;
-      // x_last − ‖x‖ without its cancellation.
+      // x_last − ‖x‖ without cancellation.
       const double pivot = last <= 0 ? last - radius : -head * head / (last + radius);
       beta = 2 * pivot * pivot / (head * head + pivot * pivot);
       for (std::size_t k = 0; k + 1 < size; ++k) v[k] /= pivot;

@@ -30,7 +30,7 @@ struct Mat {
 using Mat2 = Mat<2>;
 using Mat3 = Mat<3>;
 
-/// The formulas of the entries, one row a line.
+/// Prints the formulas of the entries, one row per line.
 std::ostream& operator<<(std::ostream& out, const Mat2& m);
 std::ostream& operator<<(std::ostream& out, const Mat3& m);
 
@@ -156,8 +156,8 @@ inline Value trace(const Mat2& a) { return a(0, 0) + a(1, 1); }
 inline Value trace(const Mat3& a) { return a(0, 0) + a(1, 1) + a(2, 2); }
 inline Value determinant(const Mat2& a) { return cross(row(a, 0), row(a, 1)); }
 inline Value determinant(const Mat3& a) { return dot(row(a, 0), cross(row(a, 1), row(a, 2))); }
-/// Sum of the products of corresponding entries, and the root of that of `a` with itself, which
-/// has derivative 0 at the zero matrix.
+/// dot() is the sum of the products of corresponding entries; norm() is √dot(a, a), with derivative
+/// 0 at the zero matrix.
 template <int N>
 Value dot(const Mat<N>& a, const Mat<N>& b) {
   Value sum = a.entries[0] * b.entries[0];
@@ -178,16 +178,16 @@ Mat3 inverse(const Mat3& a);
 /// The matrix of v -> a x v.
 Mat3 cross_matrix(const Vec3& a);
 
-/// v turned about the direction of `axis_angle` by its length in radians.
+/// Rotates v about the direction of `axis_angle` by its length in radians.
 ///
 /// Rodrigues' formula; below |axis_angle|^2 = 2^-12 its Taylor series to fourth order in the
 /// square, which is exact to double precision there and differentiable at 0.
 Vec3 rotate(const Vec3& axis_angle, const Vec3& v);
-/// The matrix of that rotation.
+/// The matrix of rotate(axis_angle, ·).
 Mat3 rotation_matrix(const Vec3& axis_angle);
 
-/// v turned by a quaternion with real part q.w and imaginary part (q.x, q.y, q.z), as of
-/// from_xyzw(q). A Vec4 does not say in which order its numbers are: use Quat (quat.hpp).
+/// Rotates v by the quaternion with real part q.w and imaginary part (q.x, q.y, q.z), as
+/// from_xyzw(q) reads it. A Vec4 has no fixed order of a quaternion's numbers: use Quat (quat.hpp).
 [[deprecated(
     "a Vec4 has no order of storage: use x.quat(i) for (w, x, y, z), x.eigen_quat(i) or "
     "from_xyzw(v) for (x, y, z, w)")]] Vec3
@@ -199,13 +199,12 @@ rotation_matrix(const Vec4& q);
 
 /// The smallest eigenvalue of (A + Aᵀ) / 2.
 ///
-/// Its first derivative is exact: v vᵀ for a simple eigenvalue with unit eigenvector v, and the
-/// mean over the eigenspace, P / dim with its projector P, for a repeated one, so that it does not
-/// depend on rounding. Eigenvalues count as equal if they are no further apart than 64 units of
-/// rounding of the kernel's precision (64 x 2^-52 or 64 x 2^-23) times the largest magnitude of an
-/// entry; then the value is their mean. The second derivative is exact too for a simple eigenvalue,
-/// and 0 for a repeated one; third ones are not those of the eigenvalue. NaN and infinite entries
-/// give NaN.
+/// The first derivative is exact: v vᵀ for a simple eigenvalue with unit eigenvector v; for a
+/// repeated one the mean over the eigenspace, P / dim with its projector P, which does not depend
+/// on rounding. Eigenvalues count as equal if they differ by at most 64 units of rounding of the
+/// kernel's precision (64 x 2^-52 or 64 x 2^-23) times the largest magnitude of an entry; the value
+/// is then their mean. The second derivative is exact for a simple eigenvalue and 0 for a repeated
+/// one. Third derivatives are not those of the eigenvalue. NaN and infinite entries give NaN.
 ///
 /// Cost: about 450 operations, value and all nine derivatives.
 /// Source: Smith, Eigenvalues of a symmetric 3 x 3 matrix, CACM 4 (1961); Eberly, A robust

@@ -1,4 +1,4 @@
-// Handles to what residuals read: parameter arrays, data arrays, uniforms, and symbolic elements of
+// Handles that residuals read: parameter arrays, data arrays, uniforms, and symbolic elements of
 // maps.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace detail {
 struct ProblemState;
 struct MapTrace;
 
-/// The array that a message is about, so that it can name it.
+/// Identifies the array that a message names.
 struct ArrayId {
   std::uint32_t problem = 0, offset = 0;
   bool data = false;
@@ -29,17 +29,16 @@ std::string of_array(const ArrayId& array);
 std::string named(const ArrayId& array);
 [[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size,
                             const ArrayId& array = {});
-/// Throws Error{WrongProblem} where what a call was given is not part of the problem it is called
-/// on.
+/// Throws Error{WrongProblem} unless `owner` is `problem`, on which the call is made.
 void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem);
 [[noreturn]] void bad_coordinate(const char* call, int coordinate, int width, const ArrayId& array);
 [[noreturn]] void bad_width(const char* call, int wanted, int width, const ArrayId& array);
 
 }  // namespace detail
 
-/// An index of a map's element that is not known while its callable is traced.
+/// An index of a map's element that is not known while the map's callable is traced.
 ///
-/// index + 1 is the block after it; indices do not compare, because one trace stands for all
+/// index + 1 is the next block. Indices cannot be compared, because one trace stands for all
 /// elements.
 class Index {
  public:
@@ -58,15 +57,15 @@ class Index {
   int shift_;
 };
 
-/// An array of unknowns: `size()` blocks of `width()` scalars. A handle; valid while its Problem
+/// An array of unknowns: `size()` blocks of `width()` scalars. A handle, valid while its Problem
 /// lives.
 ///
-/// Reading costs one tape node a scalar. Throws Error{InvalidArgument} for a block or coordinate
-/// out of range, Error{Shape} where a vector's size is not the array's width. Blocks named by an
+/// Reading a scalar appends one tape node. Throws Error{InvalidArgument} for a block or coordinate
+/// out of range, Error{Shape} if a vector's size is not the array's width. Blocks selected by an
 /// Index are checked against the range when the map's rows are filled.
 class Parameters {
  public:
-  /// An array of no blocks, to be assigned.
+  /// An array without blocks, to be assigned to.
   Parameters() = default;
 
   std::size_t size() const { return blocks_; }
@@ -104,9 +103,10 @@ class Parameters {
             Value::adopt(first + 3)};
   }
 
-  /// Block i as a quaternion whose numbers lie as w, x, y, z: that of Manifold::quaternion().
+  /// Block i as a quaternion stored as w, x, y, z, as for Manifold::quaternion().
   Quat quat(std::size_t i) const { return from_wxyz(vec4(i)); }
-  /// The same of x, y, z, w, Eigen's order: that of Manifold::eigen_quaternion().
+  /// Block i as a quaternion stored as x, y, z, w (Eigen's order), as for
+  /// Manifold::eigen_quaternion().
   Quat eigen_quat(std::size_t i) const { return from_xyzw(vec4(i)); }
 
   Value scalar(Index i) const;
@@ -120,7 +120,7 @@ class Parameters {
 
   /// Index in x of the first scalar; block b, coordinate k is offset() + b * width() + k.
   std::uint32_t offset() const { return offset_; }
-  /// For messages.
+  /// Identifies the array in messages.
   detail::ArrayId id() const { return {problem_, offset_, false}; }
 
  private:
@@ -146,12 +146,13 @@ class Parameters {
   std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
 };
 
-/// Numbers that residuals read and that can be set later without tracing again.
+/// Numbers that residuals read and that can be set later without tracing again. A handle, valid
+/// while its Problem lives.
 ///
-/// Each read is one data leaf. A handle; valid while its Problem lives.
+/// Each read is one data leaf.
 class Data {
  public:
-  /// An array of no blocks, to be assigned.
+  /// An array without blocks, to be assigned to.
   Data() = default;
 
   std::size_t size() const { return blocks_; }
@@ -167,7 +168,7 @@ class Data {
   Vec2 vec2(Index i) const;
   Vec3 vec3(Index i) const;
 
-  /// For messages.
+  /// Identifies the array in messages.
   detail::ArrayId id() const { return {problem_, offset_, true}; }
 
  private:
@@ -182,11 +183,10 @@ class Data {
   std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
 };
 
-/// A number shared by residuals that can be set between solves. A handle; valid while its Problem
-/// lives.
+/// A number that residuals share and that can be set between solves. A handle, like Data.
 class Uniform {
  public:
-  /// A uniform of no problem, to be assigned.
+  /// A uniform of no problem, to be assigned to.
   Uniform() = default;
 
   operator Value() const {  // NOLINT: a uniform stands where a number could stand
@@ -201,12 +201,12 @@ class Uniform {
   std::uint32_t problem_ = 0, index_ = 0;
 };
 
-/// The element that a map's callable is traced with: stands for every element of its shape.
+/// The element that a map's callable is traced with. It stands for every element of its shape.
 class Element {
  public:
   explicit Element(detail::MapTrace& map) : map_(&map) {}
 
-  /// Number of index columns of this element: fixed, or what MapOptions::offsets says.
+  /// Number of index columns of this element: fixed, or given by MapOptions::offsets.
   int valence() const;
   /// The k-th index of the element. Throws Error{InvalidArgument} if k is out of range.
   Index index(int k) const;
@@ -215,7 +215,7 @@ class Element {
   /// Number of data columns of this element.
   int data_count() const;
 
-  /// What the k-th index selects in a parameter or data array.
+  /// The block of a parameter or data array that the k-th index selects.
   Value scalar(const Parameters& x, int k) const { return x.scalar(index(k)); }
   Vec2 vec2(const Parameters& x, int k) const { return x.vec2(index(k)); }
   Vec3 vec3(const Parameters& x, int k) const { return x.vec3(index(k)); }

@@ -17,7 +17,7 @@ using ir::Op;
 
 constexpr std::size_t kLongestFormula = 2000;
 
-/// What a leaf that has no number of its own is called.
+/// The name of a leaf that has no number of its own.
 std::string leaf_name(const TapeNode& leaf) {
   const bool element = (leaf.head & detail::kSymbolic) != 0;
   const char* array = element                             ? "e"
@@ -28,8 +28,8 @@ std::string leaf_name(const TapeNode& leaf) {
   return std::string(array) + "[" + std::to_string(leaf.a) + "]";
 }
 
-/// A compact tape as a program whose every leaf without a number is a parameter with a name.
-/// Operands keep their order, so that the text reads as what was written.
+/// A compact tape as a program in which every leaf without a number is a parameter with a name.
+/// Operands keep their order, so that the text reads like the source.
 class Formula {
  public:
   explicit Formula(const detail::RawTape& tape) {

@@ -1,4 +1,4 @@
-// Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
+// Problem: parameters, residual blocks and their data, grouped by topology as they are added.
 #pragma once
 
 #include "../ir/batch/batch.hpp"
@@ -22,22 +22,22 @@
 
 namespace topograd {
 
-/// What a residual block carries besides its expression.
+/// Options of a residual block.
 struct ResidualOptions {
   Loss loss = {};
-  std::string_view label = {};  ///< appears in errors and reports; copied
+  /// Appears in errors and reports; copied.
+  std::string_view label = {};
 };
 
-/// The elements of a map.
-///
-///   indices       count x k numbers, row by row: what Element::index(k) stands for
-///   data          count x d numbers, row by row: what Element::data(k) stands for; NaN is allowed
-///   offsets       empty, or count + 1 ascending positions in `indices`: elements of variable
-///   valence data_offsets  empty, or count + 1 ascending positions in `data`
+/// The elements of a map: columns of indices and numbers, and options of their residual blocks.
 struct MapOptions {
+  /// count x k, row by row: Element::index(k) reads column k.
   std::span<const std::uint32_t> indices = {};
+  /// count x d, row by row: Element::data(k) reads column k. NaN is allowed.
   std::span<const double> data = {};
+  /// Empty, or count + 1 ascending positions in `indices`, for elements of variable valence.
   std::span<const std::uint32_t> offsets = {};
+  /// Empty, or count + 1 ascending positions in `data`.
   std::span<const std::uint32_t> data_offsets = {};
   Loss loss = {};
   std::string_view label = {};
@@ -49,23 +49,23 @@ struct Residual {
   std::uint64_t id = 0;  ///< ascending in the order of adding
 };
 
-/// The residual blocks of one add_residuals, in the order of the elements.
+/// The residual blocks of one call of add_residuals(), in the order of the elements.
 struct Residuals {
   std::uint32_t problem = 0;
-  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to but without `last`
+  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to, but without, `last`
   std::size_t count = 0;              ///< number of blocks
 };
 
 /// One energy of a problem. A handle.
 struct Term {
   std::uint32_t problem = 0;
-  std::uint64_t id = 0;  ///< ascending in the order of adding; energies are numbered on their own
+  std::uint64_t id = 0;  ///< ascending in the order of adding; energies have ids of their own
 };
 
-/// The energies of one add_energies, in the order of the elements.
+/// The energies of one call of add_energies(), in the order of the elements.
 struct Terms {
   std::uint32_t problem = 0;
-  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to but without `last`
+  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to, but without, `last`
   std::size_t count = 0;
 };
 
@@ -74,8 +74,8 @@ struct ParameterArray {
   std::uint32_t offset = 0;  ///< index in x of its first scalar
   std::uint32_t blocks = 0;
   std::uint32_t width = 1;
-  double* values = nullptr;  ///< the user's memory; null: the place of a removed array, constant
-  std::string name;          ///< that messages call it by; may be empty
+  double* values = nullptr;  ///< the user's memory; null: the gap of a removed array, fixed
+  std::string name;          ///< used in messages; may be empty
 };
 
 /// One block of unknowns.
@@ -88,19 +88,20 @@ inline ParameterBlock Parameters::block(std::size_t i) const {
   return {*this, i};
 }
 
-/// A block of opaque code and what it reads.
+/// A residual block of opaque code, with the blocks that it reads.
 struct HostBlock {
   std::shared_ptr<const HostResidual> function;
-  std::vector<std::uint32_t> offsets;  ///< in x, of the first scalar of each block
+  std::vector<std::uint32_t> offsets;  ///< index in x of each block's first scalar
   std::vector<std::uint32_t> widths;
-  std::uint64_t row = 0;  ///< its first row
+  std::uint64_t row = 0;  ///< first row
   std::uint32_t rows = 0;
   Loss loss;
   std::uint64_t id = 0;
   std::uint32_t label = 0;
 };
 
-/// Numbers that move on with each change of a kind; followers compare and refresh.
+/// Counters that change with each change of a kind. Objects made from a problem compare them to
+/// know when they are out of date.
 struct Versions {
   std::uint64_t structure = 0;  ///< parameters, residuals, indices
   std::uint64_t data = 0;
@@ -110,12 +111,12 @@ struct Versions {
   friend bool operator==(const Versions&, const Versions&) = default;
 };
 
-/// How tracing went.
+/// Counts of what tracing did.
 struct TraceStatistics {
-  std::uint64_t residual_blocks = 0;   ///< that are there, through either front door
-  std::uint64_t energies = 0;          ///< that are there, likewise
+  std::uint64_t residual_blocks = 0;   ///< present now, added singly or by maps
+  std::uint64_t energies = 0;          ///< present now, likewise
   std::uint64_t nodes_traced = 0;      ///< tape nodes read by add_residual and add_energy
-  std::uint64_t fast_matches = 0;      ///< blocks whose tape was compared where it lay
+  std::uint64_t fast_matches = 0;      ///< blocks whose tape was compared in place
   std::uint64_t slow_matches = 0;      ///< blocks whose nodes were collected first
   std::uint64_t canonical_forms = 0;   ///< forms computed, one for each new raw shape
   std::uint64_t canonical_misses = 0;  ///< topologies that may be duplicates of another
@@ -123,7 +124,7 @@ struct TraceStatistics {
   std::uint64_t map_traces = 0;        ///< paths through maps' callables that were traced
 };
 
-/// Where a residual row comes from.
+/// The origin of a residual row.
 struct Place {
   /// `topology` of a block that runs on the host.
   static constexpr std::size_t kHost = ~std::size_t{0};
@@ -136,16 +137,16 @@ struct Place {
 
 class Branches;
 
-/// What is minimised over the parameters: half the sum of squares of the residuals, and the sum of
-/// the energies if there are any.
+/// An optimisation problem: half the sum of squares of the residuals, plus the sum of the energies
+/// if there are any, is minimised over the parameters.
 ///
-/// Owns the index and data columns of all residuals, one ir::Batch a topology; keeps pointers to
-/// the caller's parameters. One writer and no reader beside it; residuals may be traced on any one
-/// thread at a time. Movable; handles stay valid.
+/// Owns the index and data columns of all residuals, in one ir::Batch per topology; keeps pointers
+/// to the caller's parameters. Movable; handles stay valid. A thread that changes it must be alone;
+/// residuals may be traced on any thread, but on one at a time.
 ///
-/// While it is solved, callbacks and residuals that run on the host cannot change it: calls that
-/// would, a move, and another solve throw Error{InvalidArgument}. Where it ends meanwhile, the
-/// caller's parameters get the best point at that moment, and the solve throws.
+/// During a solve, callbacks and residuals that run on the host cannot change the problem: calls
+/// that would change or move it, and another solve, throw Error{InvalidArgument}. If it is
+/// destroyed meanwhile, the caller's parameters get the best point so far, and the solve throws.
 class Problem {
  public:
   Problem();
@@ -155,19 +156,19 @@ class Problem {
 
   /// Adds values.size() / width blocks of `width` unknowns, which start from `values`.
   ///
-  /// Keeps the pointer: the memory must outlive the Problem and stay where it is; a solve reads it
-  /// at its start and writes it once, at its end. Throws Error{InvalidArgument} if `values` is
-  /// empty or shares memory with another array that is there, or x would have 2^32 - 1 scalars or
-  /// more, Error{Shape} if width < 1 or does not divide the size.
+  /// Keeps the pointer: the memory must outlive the Problem and stay in place. A solve reads it
+  /// when it starts and writes it once, when it ends. Throws Error{InvalidArgument} if `values` is
+  /// empty, if it shares memory with another array of the problem, or if x would have 2^32 - 1
+  /// scalars or more; Error{Shape} if width < 1 or width does not divide the size.
   ///
-  ///   name  what messages call the array, instead of its number; copied, and need not be unique
+  ///   name  used in messages instead of the array's number; copied, need not be unique
   Parameters add_parameters(std::span<double> values, int width = 1, std::string_view name = {});
-  /// The same of a vector, an array, an Eigen vector: what has data() and size().
+  /// The same for a container with data() and size(): a vector, an array, an Eigen vector.
   ///
-  /// Where it has memory of its own it, too, must outlive the Problem or a move of it: a solve that
-  /// finds its data() or size() changed, because it grew or was moved from, throws
-  /// Error{InvalidArgument}, before it reads memory that is gone. Whoever moves the container and
-  /// keeps its memory gives a span.
+  /// A container that owns its memory must itself outlive the Problem, or a move of the Problem: if
+  /// its data() or size() has changed because it grew or was moved from, a solve throws
+  /// Error{InvalidArgument} before it reads freed memory. Pass a span if the container moves but
+  /// its memory stays.
   template <class Container>
   requires detail::LentDoubles<Container> Parameters add_parameters(Container&& values,
                                                                     int width = 1,
@@ -182,7 +183,7 @@ class Problem {
   Parameters add_parameters(double (&values)[N], int width = 1, std::string_view name = {}) {
     return add_parameters(std::span<double>(values), width, name);
   }
-  /// Whatever else is given is an error of compilation that says what is expected.
+  /// Any other argument is a compile error that says what is expected.
   template <class Other>
   requires(!detail::GivesDoubles<Other> &&
            !std::is_pointer_v<std::remove_cvref_t<Other>>) Parameters
@@ -190,13 +191,13 @@ class Problem {
     detail::refuse_parameters<Other>();
     return {};
   }
-  /// `count` numbers from `values` on.
+  /// Adds `count` numbers that begin at `values`.
   Parameters add_parameters(double* values, std::size_t count, int width = 1,
                             std::string_view name = {}) {
     return add_parameters(std::span<double>(values, count), width, name);
   }
 
-  /// Copies numbers for residuals to read; errors and `name` as for add_parameters.
+  /// Copies numbers that residuals can read; errors and `name` as for add_parameters.
   Data add_data(std::span<const double> values, int width = 1, std::string_view name = {});
   template <class Container>
   requires(!std::convertible_to<const Container&, std::span<const double>>) Data
@@ -210,13 +211,13 @@ class Problem {
     }
   }
   Uniform add_uniform(double value);
-  /// New numbers for all of a data array, also in residuals that are there already.
-  /// Throws Error{Shape} if the size differs, Error{WrongProblem}. Cost: linear in the reads of
-  /// data arrays.
+  /// Replaces all numbers of a data array, for existing residuals, too. Throws Error{Shape} if the
+  /// size differs, Error{WrongProblem}. Cost: linear in the reads of data arrays.
   void set(const Data& data, std::span<const double> values);
-  /// The same from where they lie: backends that reach them there take them without the host;
-  /// whoever asks for one on the host brings them. Whether residuals read them is looked up once
-  /// for each change of the structure. Throws Error{InvalidArgument} for null.
+  /// The same for numbers that are stored elsewhere, such as on a device. Backends that can access
+  /// them use them in place; they are copied to the host when they are read there. Whether
+  /// residuals read them is determined once per change of the structure. Throws
+  /// Error{InvalidArgument} for null.
   void set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values);
   void set(const Uniform& uniform, double value);
   double value(const Uniform& uniform) const;
@@ -225,8 +226,8 @@ class Problem {
   ///
   /// Throws Error{NoParameters} if no row depends on a parameter, Error{WrongProblem} if a
   /// parameter, uniform or data array of another problem is used, Error{StaleValue} for a Value of
-  /// another thread or without an expression, Error{Shape} if there are no rows; the problem is
-  /// unchanged then.
+  /// another thread or without an expression, Error{Shape} if there are no rows. The problem is
+  /// unchanged after an error.
   Residual add_residual(const Value& row) { return add_rows({&row, 1}, {}); }
   Residual add_residual(const Value& row, const ResidualOptions& options) {
     return add_rows({&row, 1}, options);
@@ -240,8 +241,8 @@ class Problem {
   Residual add_residual(const Vec2& rows, const ResidualOptions& options = {});
   Residual add_residual(const Vec3& rows, const ResidualOptions& options = {});
   Residual add_residual(const Vec4& rows, const ResidualOptions& options = {});
-  /// Rows of any other container of Values or Vecs. Whatever else is given is an error of
-  /// compilation that says what is expected.
+  /// Adds the rows of any other container of Values or Vecs. Any other argument is a compile error
+  /// that says what is expected.
   template <class Rows>
   requires detail::OtherRows<Rows> Residual add_residual(const Rows& values,
                                                          const ResidualOptions& options = {}) {
@@ -257,15 +258,18 @@ class Problem {
 
   /// Adds one residual block for each of `count` elements.
   ///
-  /// `f` takes an Element and gives a Value, a Vec, or a container of Values. It is traced once for
-  /// each valence and number of data, whatever `count` is; Values and numbers that it captures are
-  /// the same in all elements. It runs a second time, to see that it gives the same then: one that
-  /// counts its calls or draws numbers is Error{InvalidArgument}. Where it branches on Values it is
-  /// called once for each path that an element takes, copied, and called again when elements change
-  /// sides: what it refers to must live as long as the problem does. The indices and data are
-  /// copied then, too. Elements in which two reads meet in one unknown get a topology of their own.
-  /// Throws Error{Shape} if the options' sizes do not fit, Error{InvalidArgument} for an index out
-  /// of range (with its element), and what add_residual throws; the problem is unchanged then.
+  /// `f` takes an Element and returns a Value, a Vec, or a container of Values. It is traced once
+  /// for each valence and number of data, whatever `count` is; Values and numbers that it captures
+  /// are the same in all elements. A second call checks that it returns the same: a callable that
+  /// counts its calls or draws random numbers is Error{InvalidArgument}.
+  ///
+  /// If `f` branches on Values, it is called once for each path that an element takes. It is then
+  /// copied together with the indices and data, and called again when elements change sides:
+  /// objects that it refers to must live as long as the problem.
+  ///
+  /// Elements in which two reads meet in one unknown get a topology of their own. Throws
+  /// Error{Shape} if the options' sizes do not fit, Error{InvalidArgument} for an index out of
+  /// range (with its element), and what add_residual throws; the problem is then unchanged.
   template <class F>
   Residuals add_residuals(std::size_t count, F&& f, const MapOptions& options = {}) {
     if constexpr (detail::takes_element<F>()) {
@@ -275,11 +279,11 @@ class Problem {
     }
   }
 
-  /// Adds one residual block that `f()` gives: a Value, a Vec or a container of Values.
+  /// Adds one residual block that `f()` returns: a Value, a Vec or a container of Values.
   ///
-  /// Where `f` branches on Values it is copied and called again when a branch changes sides, so
-  /// what it refers to must live as long as the problem does, and it must give as many rows each
-  /// time. Without branches it is called once, and this is add_residual(f()).
+  /// If `f` branches on Values, it is copied and called again when a branch changes sides: objects
+  /// that it refers to must live as long as the problem, and it must return the same number of rows
+  /// each time. Without branches it is called once, which is the same as add_residual(f()).
   template <class F>
   requires std::invocable<F&> Residual add_residual(F&& f, const ResidualOptions& options = {}) {
     if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
@@ -289,12 +293,12 @@ class Problem {
     }
   }
 
-  /// Adds one energy: a number that contributes itself, not its square, to what is minimised.
+  /// Adds one energy: a number that is added to the objective itself, without being squared.
   ///
-  /// Only methods for scalar objectives take it (Method). Throws as add_residual, and
-  /// Error{InvalidArgument} for a loss, which belongs to residuals.
+  /// Only methods for scalar objectives accept energies (Method). Throws as add_residual does, and
+  /// Error{InvalidArgument} for a loss, which only residuals have.
   Term add_energy(const Value& energy, const ResidualOptions& options = {});
-  /// The energy that `f()` gives, traced again as the rows of add_residual(f) are.
+  /// Adds the energy that `f()` returns; it is traced again like the rows of add_residual(f).
   template <class F>
   requires std::invocable<F&> Term add_energy(F&& f, const ResidualOptions& options = {}) {
     if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
@@ -305,8 +309,8 @@ class Problem {
     }
   }
 
-  /// Adds one energy for each of `count` elements: `f` gives one Value. Errors are those of
-  /// add_residuals, and Error{Shape} where `f` gives more than one number.
+  /// Adds one energy for each of `count` elements; `f` returns one Value. Throws what add_residuals
+  /// throws, and Error{Shape} if `f` returns more than one number.
   template <class F>
   Terms add_energies(std::size_t count, F&& f, const MapOptions& options = {}) {
     if constexpr (detail::takes_element<F>()) {
@@ -319,10 +323,10 @@ class Problem {
 
   /// Adds one block of opaque code over blocks of unknowns; it is called on the calling thread.
   ///
-  ///   blocks  in the order in which `f` takes them, each one once
+  ///   blocks  in the order in which `f` takes them, none of them twice
   ///
-  /// Throws Error{InvalidArgument} without blocks, for a block that is out of range or named
-  /// twice, Error{Shape} for less than one row, Error{WrongProblem}.
+  /// Throws Error{InvalidArgument} if there are no blocks, or for a block that is out of range or
+  /// listed twice; Error{Shape} for less than one row; Error{WrongProblem}.
   Residual add_residual(std::shared_ptr<const HostResidual> f,
                         std::span<const ParameterBlock> blocks,
                         const ResidualOptions& options = {});
@@ -332,79 +336,79 @@ class Problem {
     return add_residual(std::move(f), std::span(blocks.begin(), blocks.size()), options);
   }
 
-  /// Gives blocks another loss. Nothing is compiled, unless they get or lose a custom or composed
-  /// loss or their first one; only numbers change if these blocks are all that had their loss.
-  /// Throws Error{WrongProblem}, Error{InvalidArgument} for a block that is not there,
-  /// Error{Unsupported} for a host loss on other than host blocks. Cost: the first call is linear
-  /// in the problem's blocks, later ones in the blocks named.
+  /// Replaces the loss of blocks. Nothing is compiled, unless they get or lose a custom or composed
+  /// loss or get their first loss; if no other blocks had the loss, only numbers change. Throws
+  /// Error{WrongProblem}, Error{InvalidArgument} for a block that does not exist,
+  /// Error{Unsupported} for a host loss on a traced block. Cost: the first call is linear in the
+  /// problem's blocks, later calls in the blocks given.
   void set_loss(const Residual& residual, const Loss& loss);
   void set_loss(const Residuals& residuals, const Loss& loss);
 
   /// Removes one block; the rows after it move up. Throws Error{WrongProblem},
-  /// Error{InvalidArgument} if it was removed before. Cost: the first removal is linear in the
-  /// blocks, the others constant.
+  /// Error{InvalidArgument} if it was removed before. Cost: linear in the blocks for the first
+  /// removal, constant for later ones.
   void remove(const Residual& residual);
   void remove(const Term& energy);
-  /// Removes an array of unknowns; its memory is not touched any more. Its handle ends. Later
-  /// arrays of its width may take its place in x, in which nothing moves otherwise. Throws
-  /// Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if something reads it,
-  /// naming the residual or energy. Cost: linear in what the problem's blocks read.
+  /// Removes an array of unknowns. Its memory is not accessed any more, and its handle becomes
+  /// invalid. The other arrays keep their places in x; later arrays of its width may take its
+  /// place. Throws Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if a
+  /// residual or energy, which the message names, reads it. Cost: linear in the reads of the
+  /// problem's blocks.
   void remove(const Parameters& x);
 
-  /// Holds coordinates of a block at their values: bit k of `coordinates` stands for coordinate k.
+  /// Fixes coordinates of a block at their values: bit k of `coordinates` stands for coordinate k.
   /// Throws Error{WrongProblem}, Error{InvalidArgument}.
   void set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
   void set_variable(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
 
   /// Keeps a coordinate of a block within [lower, upper]; infinities leave a side open. Solves
-  /// keep to it by projection and start within it; derivatives at a point know nothing of it.
+  /// start within the bounds and respect them by projection; derivatives at a point ignore them.
   /// Throws Error{WrongProblem}, Error{InvalidArgument} for a NaN or a coordinate out of range.
   void set_bounds(const Parameters& x, std::size_t block, int coordinate, double lower,
                   double upper);
   void set_lower_bound(const Parameters& x, std::size_t block, int coordinate, double lower);
   void set_upper_bound(const Parameters& x, std::size_t block, int coordinate, double upper);
 
-  /// Lets a block move on a manifold; Manifold(nullptr) gives it all its coordinates back.
-  /// Throws Error{WrongProblem}, Error{InvalidArgument}, Error{Shape} if the manifold's ambient
-  /// space is not as wide as the block.
+  /// Sets the manifold of a block; Manifold(nullptr) removes it. Throws Error{WrongProblem},
+  /// Error{InvalidArgument}, Error{Shape} if the manifold's ambient size is not the block's width.
   void set_manifold(const Parameters& x, std::size_t block, Manifold manifold);
-  /// The same for all blocks of an array.
+  /// Sets the manifold of all blocks of an array.
   void set_manifold(const Parameters& x, Manifold manifold);
 
-  // What a solver reads.
+  // Read by solvers.
 
-  /// Number of scalars in x, all arrays one after the other, with the places of removed ones.
+  /// Number of scalars in x: all arrays one after the other, with the gaps of removed ones.
   std::size_t parameter_count() const;
   /// Number of scalar residual rows.
   std::size_t residual_count() const;
   std::size_t residual_block_count() const;
   std::size_t energy_count() const;
   std::size_t topology_count() const;
-  /// Topology t and its instances; both keep their addresses. Topologies are never removed, only
-  /// emptied. One of energies has one output, and its batch's rows count energies.
+  /// Topology t and its instances; both keep their addresses. Topologies are never removed, but can
+  /// become empty. A topology of energies has one output, and the rows of its batch count energies.
   const ir::Topology& topology(std::size_t t) const;
   const ir::Batch& batch(std::size_t t) const;
   bool is_energy(std::size_t t) const;
   /// The first label that a block of the topology was given; may be empty.
   std::string_view label(std::size_t t) const;
   /// The losses of topology t as a program (Loss::program), null if they are trivial. Its uniforms
-  /// are the topology's last ones.
+  /// are the last uniforms of the topology.
   const ir::Program* loss_program(std::size_t t) const;
   /// Label and loss of one instance.
   std::string_view label(std::size_t t, std::size_t instance) const;
   Loss loss(std::size_t t, std::size_t instance) const;
 
   std::span<const ParameterArray> arrays() const;
-  /// The handle of arrays()[number], which is not the place of a removed one. Throws
-  /// Error{InvalidArgument}.
+  /// The handle of arrays()[number]. Throws Error{InvalidArgument} if it was removed or is out of
+  /// range.
   Parameters parameters(std::size_t number) const;
   std::span<const double> uniforms() const;
-  /// One byte a scalar of x, 1 where it is constant; empty if nothing is.
+  /// One byte per scalar of x, 1 if it is fixed; empty if none is.
   std::span<const std::uint8_t> constant_mask() const;
-  /// One number a scalar of x; empty if no scalar had such a bound so far.
+  /// One number per scalar of x; empty if no scalar ever had such a bound.
   std::span<const double> lower_bounds() const;
   std::span<const double> upper_bounds() const;
-  /// Manifold of a block of array number `array`; null if it has none of its own.
+  /// Manifold of a block of array `array`; null if the block has none of its own.
   const Manifold* manifold(std::size_t array, std::size_t block) const;
   bool has_manifolds() const;
   std::span<const HostBlock> host_blocks() const;
@@ -413,8 +417,8 @@ class Problem {
   std::string_view host_label(std::size_t block) const;
   Versions versions() const;
 
-  /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}, and
-  /// read_x() Error{InvalidArgument} where a container that was given has changed.
+  /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}; read_x()
+  /// throws Error{InvalidArgument} if a container given to add_parameters() has other memory now.
   void read_x(std::span<double> x) const;
   void write_x(std::span<const double> x) const;
 
@@ -422,17 +426,17 @@ class Problem {
   /// blocks.
   Place locate(std::uint64_t row) const;
   TraceStatistics statistics() const;
-  /// Bytes of host memory held, columns and all.
+  /// Bytes of host memory, including all columns.
   std::size_t bytes() const;
 
  private:
   friend class Branches;
   friend class ProblemUse;
 
-  /// Another view of the same state; the state's life ends with the last one.
+  /// Another view of the same state, which lives until its last view ends.
   explicit Problem(std::shared_ptr<detail::ProblemState> state);
 
-  /// A reference to a callable, how to call it, and how to copy it; null if it cannot be.
+  /// A reference to a callable, and functions that call and copy it (null if it cannot be copied).
   template <class... Arguments>
   struct CallableOf {
     using Kept = std::function<void(Arguments..., std::vector<Value>& rows)>;
@@ -477,7 +481,7 @@ class Problem {
     for (const auto& v : values) append_rows(v, rows);
   }
 
-  /// From now on a look at x begins with one at the container.
+  /// From now on, reading x first checks that the container's memory is unchanged.
   void watch(const Parameters& x, const detail::Lender& lender);
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
   /// Throws unless x is an array of this problem.

@@ -1,4 +1,4 @@
-// What a callable throws at a point where it has no value.
+// The exception of a callable that has no value at a point.
 #pragma once
 
 #include "../ir/error.hpp"
@@ -7,8 +7,8 @@
 
 namespace topograd {
 
-/// A callable cannot be evaluated at the present values: a functor returned false. Where a branch
-/// is traced again at a trial point, the trial is refused, as one whose cost is not finite.
+/// A callable cannot be evaluated at the present values: a functor returned false. If a branch is
+/// being traced again at a trial point, the trial is rejected, as for a cost that is not finite.
 class PointRefused : public Error {
  public:
   explicit PointRefused(const std::string& message) : Error(ErrorCode::Unsupported, message) {}

@@ -1,4 +1,4 @@
-// Callables that run once and stand for many calls: they must give the same each time.
+// Callables that run once and stand for many calls: each call must give the same expression.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ struct StandsFor {
   std::string_view advice;  ///< what to write instead of a number that differs between them
 };
 
-/// Says that a callable gave one expression and then another one, as one does that counts its calls
-/// or draws numbers, and what to write instead.
+/// The message for a callable that gave one expression and then another one, because it counts its
+/// calls or draws random numbers. Says what to write instead.
 ///
-///   numbers  in which the two differ; nothing if they differ in more
+///   numbers  the pair that differs; empty if more than numbers differ
 std::string not_repeatable(const StandsFor& calls,
                            const std::optional<std::pair<double, double>>& numbers);
 

@@ -1,4 +1,4 @@
-// Inverses, rotations and what they need.
+// Inverses and rotations.
 #include "quat.hpp"
 
 #include <ostream>
@@ -30,14 +30,14 @@ Mat3 cross_matrix(const Vec3& a) {
 
 namespace {
 
-/// sin(theta) / theta and (1 - cos(theta)) / theta^2 of theta^2 = t.
+/// sin(theta) / theta and (1 - cos(theta)) / theta^2 as functions of theta^2 = t.
 struct Rodrigues {
   Value sine, cosine;
 };
 
 Rodrigues rodrigues(const Value& t) {
   const Bool near_zero = t < literal(0x1p-12);
-  // Where the series serves, the closed form is evaluated at 1 and finite.
+  // If the series is used, the closed form is evaluated at 1 and is finite.
   const Value safe = select(near_zero, literal(1.0), t);
   const Value theta = sqrt(safe);
   const Value half = literal(0.5) * theta;
@@ -85,7 +85,7 @@ Mat3 rotation_matrix(const Quat& q) {
 }
 
 Quat from_axis_angle(const Vec3& axis_angle) {
-  // Of φ = θ/2: cos φ = 1 − φ² (1 − cos φ)/φ², and sin φ times the axis = half sin φ/φ.
+  // With φ = θ/2: cos φ = 1 − φ² (1 − cos φ)/φ², and sin φ times the axis = half sin φ/φ.
   const Vec3 half = axis_angle * literal(0.5);
   const Value t = squared_norm(half);
   const Rodrigues f = rodrigues(t);
@@ -94,7 +94,7 @@ Quat from_axis_angle(const Vec3& axis_angle) {
 
 Vec3 to_axis_angle(const Quat& q) {
   const Value zero = literal(0.0), one = literal(1.0);
-  const Value sign = select(q.w < zero, -one, one);  // the shorter way round
+  const Value sign = select(q.w < zero, -one, one);  // the shorter rotation
   const Value w = sign * q.w;
   const Vec3 v{q.x, q.y, q.z};
   const Value square = squared_norm(v);

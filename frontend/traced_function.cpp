@@ -1,4 +1,4 @@
-// A function of a few numbers, written on Values and traced once.
+// Traces a function of a few numbers.
 #include "traced_function.hpp"
 
 #include "../ir/error.hpp"
@@ -16,8 +16,8 @@ namespace {
 
 using Function = std::function<std::vector<Value>(std::span<const Value>)>;
 
-/// The numbers in which the only row of a topology differs from the first row of the first one, if
-/// that is all.
+/// The numbers in which the only row of a topology differs from the first row of the first one;
+/// empty if more differs.
 std::optional<std::pair<double, double>> differing_numbers(const Problem& problem) {
   const std::vector<ir::Node>& first = problem.topology(0).program.nodes;
   const std::vector<ir::Node>& second = problem.topology(1).program.nodes;
@@ -28,7 +28,7 @@ std::optional<std::pair<double, double>> differing_numbers(const Problem& proble
   return std::pair(differs.in1->literal(), differs.in2->literal());
 }
 
-/// Throws if the second residual of the problem is not the first one.
+/// Throws if the second residual of the problem differs from the first.
 void refuse_memory(const Problem& problem, const char* call, const StandsFor& calls) {
   const auto fail = [&](const std::optional<std::pair<double, double>>& numbers) {
     throw Error(ErrorCode::InvalidArgument,
@@ -70,7 +70,7 @@ TracedFunction trace_function(const char* call, std::size_t arguments, const Fun
   }
   add();
   refuse_memory(problem, call, calls);
-  // Canonical slots stand for arguments in an order of their own, and only for those that are read.
+  // Canonical slots have another order than the arguments, and exist only for those that are read.
   ir::Graph graph;
   std::vector<ir::Id> map;
   for (const ir::Node& node : traced.program.nodes) {

@@ -1,4 +1,4 @@
-// A function of a few numbers, written on Values and traced once.
+// A function of a few numbers, written with Values and traced once.
 #pragma once
 
 #include "../ir/program.hpp"
@@ -11,7 +11,7 @@
 
 namespace topograd::detail {
 
-/// A program whose parameter slot k is argument k, and the numbers that its data leaves read.
+/// A program whose parameter slot k is argument k, and the numbers of its data leaves.
 struct TracedFunction {
   ir::Program program;
   std::vector<double> numbers;
@@ -25,10 +25,10 @@ inline constexpr StandsFor kElementsOfArrays = {
         "give the numbers of the elements in another array or tensor, which is another "
         "argument of the callable"};
 
-/// Traces `f` of `arguments` numbers. It runs twice, and must give the same.
+/// Traces `f`, a function of `arguments` numbers. `f` runs twice and must give the same both times.
 ///
-///   call   name for messages
-///   calls  what it runs for, likewise
+///   call   used in messages
+///   calls  purpose of the function, likewise
 ///
 /// Throws what Problem::add_residual throws, Error{Unsupported} for an `if` on a Value,
 /// Error{InvalidArgument} for a function that gives another expression the second time.

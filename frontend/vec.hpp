@@ -10,7 +10,7 @@ namespace topograd {
 struct Vec2 {
   static constexpr int kSize = 2;
   Value x, y;
-  /// Component k, 0 <= k < kSize; so for the other sizes.
+  /// Component k, 0 <= k < kSize. The same for the other sizes.
   const Value& operator[](int k) const { return k == 0 ? x : y; }
 };
 
@@ -29,14 +29,14 @@ struct Vec4 {
 template <class V>
 concept VecType = std::same_as<V, Vec2> || std::same_as<V, Vec3> || std::same_as<V, Vec4>;
 
-/// The formulas of the components, "(x[0], x[1] + 2)".
+/// Prints the formulas of the components, "(x[0], x[1] + 2)".
 std::ostream& operator<<(std::ostream& out, const Vec2& v);
 std::ostream& operator<<(std::ostream& out, const Vec3& v);
 std::ostream& operator<<(std::ostream& out, const Vec4& v);
 
 namespace detail {
 
-/// f of the components, one after the other.
+/// Applies f to each component.
 template <class F>
 Vec2 zip(F f, const Vec2& a) {
   return {f(a.x), f(a.y)};
@@ -92,7 +92,7 @@ template <VecType V>
 const V& lift(const V& v) {
   return v;
 }
-/// Numbers as a vector; each of them is data.
+/// Converts numbers to a vector; each of them is data.
 inline Vec2 lift(const std::array<double, 2>& v) { return {v[0], v[1]}; }
 inline Vec3 lift(const std::array<double, 3>& v) { return {v[0], v[1], v[2]}; }
 inline Vec4 lift(const std::array<double, 4>& v) { return {v[0], v[1], v[2], v[3]}; }
@@ -140,7 +140,7 @@ V& operator/=(V& a, const Value& s) {
   return a = a / s;
 }
 
-/// Component by component.
+/// Selects each component.
 template <VecType V>
 V select(const Bool& condition, const V& a, const V& b) {
   return detail::zip([&](const Value& s, const Value& t) { return select(condition, s, t); }, a, b);
@@ -160,8 +160,8 @@ inline Value squared_norm(const Vec4& a) {
 
 /// Euclidean length, 0 with derivative 0 at the origin.
 ///
-/// All digits for lengths of 1e-154 to 1e154 (f32: 1e-19 to 1e19), whose squares are in range; 0
-/// below, infinity with derivative 0 above: hypot() has no such bounds. NaN stays NaN.
+/// Accurate for lengths from 1e-154 to 1e154 (f32: 1e-19 to 1e19), whose squares are in range; 0
+/// below, infinity with derivative 0 above. hypot() has no such bounds. NaN stays NaN.
 template <VecType V>
 Value norm(const V& a) {
   const Value s = squared_norm(a);

@@ -6,7 +6,7 @@
 
 namespace topograd {
 
-/// What kind of mistake or failure an Error reports. The manual (docs/errors.md) lists all of them.
+/// Kind of mistake or failure that an Error reports. The manual (docs/errors.md) lists all of them.
 enum class ErrorCode {
   InvalidArgument,    ///< a value outside of its documented range
   Shape,              ///< sizes that do not fit each other

@@ -1,4 +1,4 @@
-// Meaning of the ops on scalars.
+// The scalar evaluator.
 #include "evaluate.hpp"
 
 #include "error.hpp"
@@ -25,8 +25,8 @@ T maximum(T a, T b) {
   return a > b ? a : b;
 }
 
-// Floored: the result has the divisor's sign. The remainder is exact, also where the quotient has
-// more digits than T; only adding the divisor rounds.
+// Floored modulus: the result has the divisor's sign. The remainder is exact even if the quotient
+// has more digits than T; only adding the divisor rounds.
 template <class T>
 T floored_mod(T a, T b) {
   const T remainder = std::fmod(a, b);
@@ -39,7 +39,7 @@ T clamp(T x, T low, T high) {
   return minimum(maximum(x, low), high);
 }
 
-// Half to even without depending on the rounding mode of the environment.
+// Rounds half to even without depending on the rounding mode of the environment.
 template <class T>
 T round_even(T x) {
   const T floor = std::floor(x);
@@ -52,12 +52,12 @@ T round_even(T x) {
 template <class T>
 T smoothstep(T edge0, T edge1, T x) {
   const T t = clamp<T>((x - edge0) / (edge1 - edge0), 0, 1);
-  // The inner product is no smaller than t: nothing but the result can fall below the normal range.
+  // The inner product is at least t, so only the result can underflow.
   return t * (t * (T(3) - T(2) * t));
 }
 
-// erfc(z) / 2 at z = -x / √2, with what rounding took from z put back: in the tail the relative
-// slope of erfc is about -z - √(z² + 2).
+// erfc(z) / 2 at z = -x / √2, corrected for the rounding error of z: in the tail the relative slope
+// of erfc is about -z - √(z² + 2).
 // Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 7.1.13 (the slope's bounds).
 template <class T>
 T normal_cdf(T x) {
@@ -77,8 +77,8 @@ T sigmoid(T x) {
   return (x < 0 ? power : T(1)) / (T(1) + power);
 }
 
-// x f(x) for a distribution function f, from its lower tail, which is 0 beyond `end`. The rectified
-// part keeps the sign of zero.
+// x f(x) for a distribution function f, computed from its lower tail, which is 0 beyond `end`. The
+// rectified part keeps the sign of zero.
 template <class T>
 T gated(T x, T end, T (*distribution)(T)) {
   const T magnitude = maximum(x, -x);

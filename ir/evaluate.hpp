@@ -8,12 +8,11 @@
 
 namespace topograd::ir {
 
-/// Value of one non-leaf op on scalars; unused operands are ignored. T is float, double or long
-/// double.
+/// Evaluates one non-leaf op; unused operands are ignored. T is float, double or long double.
 template <class T>
 T apply(Op op, T a, T b = 0, T c = 0);
 
-/// Numbers that the leaves of a program read, by slot. Spans may be longer than needed.
+/// Values of a program's leaves, by slot. Spans may be longer than needed.
 template <class T>
 struct Inputs {
   std::span<const T> parameters;
@@ -23,11 +22,12 @@ struct Inputs {
   std::span<const T> seeds;
 };
 
-/// Values of all nodes, in node order. Throws Error{Shape} if a leaf's slot is beyond its span.
+/// Returns the values of all nodes, in order. Throws Error{Shape} if a leaf's slot is beyond its
+/// span.
 template <class T>
 std::vector<T> evaluate_nodes(const Program& program, const Inputs<T>& inputs);
 
-/// Values of the outputs, in order.
+/// Returns the values of the outputs, in order.
 template <class T>
 std::vector<T> evaluate(const Program& program, const Inputs<T>& inputs);
 

@@ -16,7 +16,7 @@ using ir::Id;
 using ir::Node;
 using ir::Op;
 
-/// How strongly the outermost operator of a text binds; parse() has the same order.
+/// Precedence of operators, lowest first, as in parse().
 enum Strength { kOr = 1, kAnd, kEqual, kOrder, kSum, kProduct, kUnary, kPower, kAtom };
 
 struct Piece {
@@ -24,7 +24,7 @@ struct Piece {
   int strength = kAtom;
 };
 
-/// An op that is written between its operands.
+/// A binary or ternary operator in infix notation.
 struct Infix {
   const char* mark = nullptr;
   Strength strength = kAtom;
@@ -141,7 +141,7 @@ class Writer {
     return {mark + in_parentheses_below(kUnary, a), kUnary};
   }
 
-  // What parse() would read as something else is written as a call.
+  // Writes the infix form, or a call if parse() would read the infix form differently.
   Piece operation(const Node& node) const {
     const Piece& a = pieces_[node.args[0]];
     switch (node.op) {
@@ -162,7 +162,7 @@ class Writer {
     }
     const Infix between = infix(node.op);
     if (between.mark == nullptr) return call(node);
-    // A product of a product needs no parentheses if that stands first.
+    // A product whose first operand is a product needs no parentheses.
     const Piece* first = &a;
     const Piece* second = &pieces_[node.args[1]];
     if (node.op == Op::Mul && second->strength == kProduct && a.strength > kProduct &&

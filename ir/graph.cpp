@@ -14,20 +14,19 @@ std::uint64_t hash_node(const Node& n) {
   return mix64(low * 0x9e3779b97f4a7c15ULL ^ mix64(high));
 }
 
-// Where the search for a node begins: beside the nodes that were made when its last operand was.
-// A sweep over a program then walks through the table as it walks through the nodes, and a program
-// too large for the caches costs no more a node than a small one. Leaves come from the other end.
+// Slot of the hash table where the search for a node starts: near the nodes that were made when its
+// last operand was. A sweep over a program then walks through the table in order, and a program
+// larger than the caches costs no more per node than a small one. Leaves start at the other end.
 std::size_t home_of(const Node& n, std::size_t mask) {
   if (n.op == Op::Literal) return hash_node(n) & mask;
   if (is_leaf(n.op)) return (mask - std::size_t{2} * n.slot()) & mask;
   return (std::size_t{2} * std::max({n.args[0], n.args[1], n.args[2]})) & mask;
 }
 
-// Places near its home that a node may take; a node that is the last operand of more of them has
-// the others spread over the table.
+// Slots near the home of nodes with one last operand; further ones are hashed over the whole table.
 constexpr std::size_t kNear = 8;
 
-// The first entry on a node's way through the table that ends the search.
+// Returns the first entry on a node's probe sequence for which `ends` is true.
 template <class Ends>
 Id& search(std::vector<Id>& table, const Node& node, Ends ends) {
   const std::size_t mask = table.size() - 1, home = home_of(node, mask);

@@ -1,4 +1,4 @@
-// Cutting the text form into tokens.
+// Splits the text form into tokens.
 #include "lexer.hpp"
 #include "error.hpp"
 
@@ -9,7 +9,7 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 bool is_mark(char c) { return c == '{' || c == '}' || c == '=' || c == ','; }
 bool is_word(char c) { return !is_space(c) && !is_mark(c) && c != '#'; }
 
-// A token as messages show it: short and printable, whatever the file was.
+// A token for messages: short and printable for any input.
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 40;
   std::string out;

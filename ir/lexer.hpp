@@ -1,4 +1,4 @@
-// Words and marks of the text form, with their places.
+// Tokens of the text form, with their positions.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace topograd::ir {
 
-/// A word, one of the marks { } = , or nothing at the end of the text.
+/// A word, one of the marks { } = , or the end of the text.
 struct Token {
   std::string_view text;
   std::size_t line = 1, column = 1;
@@ -15,7 +15,7 @@ struct Token {
   bool at_end() const { return text.empty(); }
 };
 
-/// Cuts a text into tokens; white space and comments from # to the end of the line are left out.
+/// Splits a text into tokens; skips white space and comments from # to the end of the line.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { advance(); }

@@ -1,4 +1,4 @@
-// The middle of some numbers.
+// Median of a vector.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace topograd {
 
-/// The middle one of some numbers, of an even count the upper of both; 0 if there are none.
+/// The median; for an even count the larger middle value, 0 for no values.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -1,4 +1,4 @@
-// Ops of the expression graph and what is known about each, generated from ops.def.
+// Ops of the expression graph and their properties, generated from ops.def.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@ struct OpInfo {
   Op op;
   std::string_view name;           ///< in the text form
   int arity = 0;                   ///< number of operands, 0 to 3
-  bool commutes = false;           ///< first two operands may change places, bit for bit
+  bool commutes = false;           ///< first two operands may be exchanged, bit for bit
   bool leaf = false;               ///< reads an input instead of operands
   bool boolean = false;            ///< yields 1 or 0; a shader may hold it as bool
   bool logical = false;            ///< takes its operands as truth values
   bool composite = false;          ///< written with other ops by the expand pass
   Domain domain = {};              ///< of the first operand
   std::string_view spelling = {};  ///< GLSL expression, operands as {0} {1} {2}, type as {T}
-  std::string_view function = {};  ///< function of the GLSL library, where there is no spelling
-  // How far any backend may be from the exact value, in units in the last place; 0: the evaluator's
-  // bits (a NaN is a NaN). Composite ops are as exact as their parts.
+  std::string_view function = {};  ///< function of the GLSL library, if there is no spelling
+  // Largest error of any backend in units in the last place; 0: the evaluator's bits (a NaN is a
+  // NaN). The error of composite ops is that of their parts.
   double ulp_f32 = 0;
   double ulp_f64 = 0;
   bool rounds_product = false;  ///< a device may round the product before it adds

@@ -1,4 +1,4 @@
-// Reading programs from text.
+// Parser of the text form.
 #include "lexer.hpp"
 #include "text.hpp"
 #include "verify.hpp"

@@ -9,7 +9,7 @@ namespace {
 
 std::string name_of(Id id) { return '%' + std::to_string(id); }
 
-// What follows the op's name: a slot, a number or operands.
+// Text after the op's name: a slot, a number or operands.
 std::string arguments(const Node& node) {
   if (node.op == Op::Literal) return print_number(node.literal());
   if (is_leaf(node.op)) return std::to_string(node.slot());
@@ -30,7 +30,7 @@ std::string dot_quoted(std::string_view text) {
   return out + '"';
 }
 
-// Operands that may change places need no number on their edges.
+// Number of an operand; empty if operands may be exchanged.
 std::string edge_label(const Node& node, std::size_t position) {
   const bool told_apart = arity(node.op) > 1 && !(info(node.op).commutes && position < 2);
   return told_apart ? " [label=\"" + std::to_string(position) + "\"]" : "";
@@ -49,7 +49,7 @@ void print_dot_node(std::string& out, Id id, const Node& node) {
 }  // namespace
 
 std::string print_number(double value) {
-  if (std::isnan(value)) return "nan";  // whatever its sign
+  if (std::isnan(value)) return "nan";  // for either sign
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   return {text, end};

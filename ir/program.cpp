@@ -1,4 +1,4 @@
-// Literals, and counts of a program.
+// Literals, and counts of nodes.
 #include "program.hpp"
 
 #include <algorithm>

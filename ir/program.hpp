@@ -1,4 +1,4 @@
-// A program: the value that every pass takes and returns.
+// Programs: the values that every pass takes and returns.
 #pragma once
 
 #include "op.hpp"
@@ -36,10 +36,10 @@ static_assert(sizeof(Node) == 16);
 
 constexpr Node make_leaf(Op op, std::uint32_t slot) { return {op, {slot, 0, 0}}; }
 
-/// NaNs are stored as one quiet NaN, so that equal literals are equal nodes.
+/// Makes a literal. NaNs are stored as one quiet NaN, so that equal literals are equal nodes.
 Node make_literal(double value);
 
-/// Operands of commutative ops are put in ascending order; those that `op` does not have are
+/// Makes a node. Operands of commutative ops are sorted; operands beyond the arity of `op` are
 /// ignored.
 constexpr Node make_node(Op op, Id a, Id b = 0, Id c = 0) {
   const OpInfo& row = info(op);

@@ -8,7 +8,7 @@
 
 namespace topograd::ir {
 
-/// One node a line, in node order:
+/// Prints one node per line, in node order:
 ///
 ///     program parameters=2 data=1 uniforms=0 seeds=0 {
 ///       %0 = parameter 0
@@ -27,14 +27,13 @@ std::string print_node(Id id, const Node& node);
 /// Shortest decimal that reads back to the same bits, as print() writes literals.
 std::string print_number(double value);
 
-/// Reads what print() writes; white space and `#` comments are free, names after % may be words,
-/// counts that are left out are 0, operands of commutative ops come in any order. The result
-/// satisfies the verifier. Throws Error{Parse} with line and column for malformed text, unknown
-/// ops, wrong arity, operands that do not precede their user, slots beyond their count, equal
-/// nodes.
+/// Reads the output of print(). White space and `#` comments are free, names after % may be words,
+/// missing counts are 0, operands of commutative ops come in any order. The result satisfies the
+/// verifier. Throws Error{Parse} with line and column for malformed text, unknown ops, wrong arity,
+/// operands that do not precede their user, slots beyond their count, equal nodes.
 Program parse(std::string_view text);
 
-/// Graphviz form of a program, one box a node.
+/// Graphviz form of a program, one box per node.
 std::string print_dot(const Program& program, std::string_view title);
 
 }  // namespace topograd::ir

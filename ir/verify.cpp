@@ -82,7 +82,7 @@ std::optional<std::string> violation(const Program& program) {
 void verify(const Program& program, const char* where) {
   const auto found = find_violation(program);
   if (!found) return;
-  // The text is only safe to print where every op is one of the table's.
+  // The text can be printed only if every op is in the table.
   const bool printable = found->message != "unknown op";
   std::fprintf(stderr, "topograd: defect in %s: %s\n%s", where, found->message.c_str(),
                printable ? print(program).c_str() : "");

@@ -1,4 +1,4 @@
-// The verifier: the list of what must hold of every program.
+// The verifier: the invariants of every program.
 #pragma once
 
 #include "program.hpp"
@@ -15,16 +15,16 @@ namespace topograd::ir {
 ///   - outputs and guard conditions name existing nodes
 std::optional<std::string> violation(const Program& program);
 
-/// What is wrong, and at which node (kNone: at an output or a guard).
+/// A violated invariant and its node (kNone: an output or a guard).
 struct Violation {
   Id node = kNone;
   std::string message;
 };
-/// As violation(), for those who know more of the node than its line.
+/// Like violation(), but with the node instead of its line.
 std::optional<Violation> find_violation(const Program& program);
 
-/// Ends the process with the violation and the program's text; a defect of ours, not of a caller.
-/// `where` names the pass that made the program.
+/// Ends the process with the violation and the program's text: a defect of the library, not of the
+/// caller. `where` names the pass that made the program.
 void verify(const Program& program, const char* where);
 
 }  // namespace topograd::ir

@@ -1,4 +1,4 @@
-// What an object that was moved from says when it is used.
+// The check for objects that were moved from.
 #pragma once
 
 #include "error.hpp"
@@ -7,10 +7,10 @@
 
 namespace topograd {
 
-/// What an object owns. Throws Error{InvalidArgument} if it was moved from.
+/// Returns the owned object. Throws Error{InvalidArgument} if its owner was moved from.
 ///
 ///   owned  a std::unique_ptr or std::shared_ptr
-///   name   of its type, as messages begin with it
+///   name   type of the owner, at the start of the message
 template <class Owner>
 auto& whole(const Owner& owned, const char* name) {
   if (owned == nullptr) [[unlikely]]

@@ -1,4 +1,4 @@
-// Everything about arrays in one header.
+// All array headers.
 #pragma once
 
 #include "../ir/language.hpp"

@@ -1,4 +1,4 @@
-// Hands numbers to a problem where they lie.
+// Gives numbers to a problem without moving them.
 #include "problem_data.hpp"
 
 #include "tensor/arrays.hpp"
@@ -9,14 +9,14 @@
 namespace topograd::ops {
 namespace {
 
-/// Where the numbers are to be taken from; null: from the host.
+/// The device from which the numbers are taken; null: the host.
 std::shared_ptr<Backend> device_of(const Storage& storage) {
   const std::optional<Device> placed = storage.placed();
   if (placed && storage.resident_on(placed->backend())) return placed->shared_backend();
   return storage.holder();
 }
 
-/// A copy of their own, which nobody writes.
+/// A private copy, which nobody writes.
 std::shared_ptr<const ir::RemoteNumbers> copy_there(Backend& backend, const Slice& values) {
   const std::shared_ptr<Memory> from = values.storage->read_on(backend);
   const std::shared_ptr<Memory> to = backend.allocate(values.bytes(), "problem_data");

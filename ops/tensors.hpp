@@ -1,4 +1,4 @@
-// Everything about tensors in one header.
+// All tensor headers.
 #pragma once
 
 #include "../ir/language.hpp"

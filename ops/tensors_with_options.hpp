@@ -17,8 +17,8 @@
 
 namespace topograd::ops {
 
-// Every operation that is no element-wise expression, the same with options last. Expressions take
-// them where they are computed: (a + b).evaluate({.stats = &stats}).
+// Every operation that is not an element-wise expression, with options as the last argument.
+// Expressions take options when they are computed: (a + b).evaluate({.stats = &stats}).
 
 inline Tensor sum(const Tensor& a, const Axes& axes, bool keep, const OpOptions& options) {
   return with_options(options, [&] { return sum(a, axes, keep); });

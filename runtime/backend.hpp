@@ -7,7 +7,7 @@ namespace topograd::runtime {
 
 enum class Backend { cpu, vulkan };
 
-/// For reports: "cpu" or "vulkan".
+/// Name in reports: "cpu" or "vulkan".
 constexpr std::string_view name(Backend backend) {
   switch (backend) {
     case Backend::cpu: return "cpu";

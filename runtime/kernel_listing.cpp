@@ -1,4 +1,4 @@
-// Kernels of the process, for those who want to read them.
+// List of the kernels that the process has requested.
 #include "kernel_listing.hpp"
 
 #include "../ir/error.hpp"
@@ -51,7 +51,7 @@ class Listing {
   }
 
  private:
-  /// A folder that cannot be written stops nobody's work.
+  /// Errors are ignored: a folder that cannot be written must not stop a solve.
   void write(std::string_view name, std::string_view glsl) {
     std::error_code failed;
     std::filesystem::create_directories(folder_, failed);
@@ -61,14 +61,14 @@ class Listing {
 
   const std::string folder_;
   std::atomic<bool> active_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   bool listing_ = false;
   std::set<Hash128> listed_, written_;
   std::vector<ListedKernel> kernels_;
   FileNames names_;
 };
 
-// Never destroyed: kernels may still be made while static objects go away at exit.
+// Never destroyed: kernels may still be made while static objects are destroyed at exit.
 Listing& listing() {
   static Listing& instance = *new Listing;
   return instance;

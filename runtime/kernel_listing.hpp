@@ -1,4 +1,4 @@
-// Sources of the kernels that this process asks its devices for, of all kinds, to be read.
+// Sources of all kernels that this process requests from its devices, for inspection.
 #pragma once
 
 #include <map>
@@ -8,20 +8,20 @@
 
 namespace topograd::runtime {
 
-/// A kernel as the shader compiler gets it.
+/// A kernel as the shader compiler reads it.
 struct ListedKernel {
-  std::string name;  ///< as the device's objects and profilers have it
+  std::string name;  ///< as in the device's objects and in profilers
   std::string glsl;
 };
 
-/// Lists what devices are asked for while it lives, in all threads, whether it had to be made or
-/// was there: kernels of solvers, of arrays and tensors, and of tasks. One lives at a time.
+/// Lists, while it lives, the kernels that any thread requests, compiled or cached: those of
+/// solvers, of arrays and tensors, and of tasks. Only one may exist at a time.
 ///
-/// With TOPOGRAD_KERNELS=FOLDER a process also writes each of them into the folder, which is made,
-/// as NAME.glsl; of kernels of one name the later ones are NAME-2.glsl and so on.
+/// With TOPOGRAD_KERNELS=FOLDER a process also writes each kernel to FOLDER/NAME.glsl and makes the
+/// folder; further kernels of one name are NAME-2.glsl and so on.
 class ListKernels {
  public:
-  /// Throws Error{InvalidArgument} if there is one.
+  /// Throws Error{InvalidArgument} if one exists.
   ListKernels();
   ~ListKernels();
   ListKernels(const ListKernels&) = delete;
@@ -31,11 +31,10 @@ class ListKernels {
   std::vector<ListedKernel> kernels() const;
 };
 
-/// Called by those who make kernels, before they look for one. Cost: a load where nobody lists.
+/// Records a kernel; called before a look-up in a cache. Cost: one load if nobody lists.
 void note_kernel(std::string_view name, std::string_view glsl);
 
-/// Names for files of kernels: characters that files had better not have are '_', and names that
-/// came before get a number.
+/// File names of kernels: replaces unsafe characters by '_' and adds numbers to repeated names.
 class FileNames {
  public:
   std::string next(std::string_view name);

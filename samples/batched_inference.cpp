@@ -22,7 +22,7 @@ static std::vector<double> dense(const std::vector<double>& x, const ops::Tensor
   return out;
 }
 
-// What the network makes of an image, as its layers are defined.
+// The output of the network for an image, from the definition of its layers.
 static std::vector<double> by_loops(const nn::Sequential& net, const std::vector<double>& image) {
   const std::vector<ops::Tensor>& p = net.parameters();
   std::vector<double> hidden = dense(image, p[0], p[1]);

@@ -1,4 +1,4 @@
-// Bundle adjustment: cameras and points from what the cameras saw, where some of it is wrong.
+// Bundle adjustment: cameras and points from observations, some of which are wrong.
 //
 //   bundle [OUT.csv]     true, first and last position of each point
 #include <topograd/topograd.hpp>
@@ -50,14 +50,14 @@ static int program(sample::Arguments& arguments) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   const Scene truth = make_scene(random);
-  Scene x = truth;  // the start is a little off, but for two cameras, which fix the frame
+  Scene x = truth;  // the start is a little off, except for two cameras, which fix the frame
   for (double& p : x.points) p += 0.05 * normal(random);
   for (std::size_t k = 6; k < x.turns.size(); ++k) x.turns[k] += 0.02 * normal(random);
   for (std::size_t k = 6; k < x.shifts.size(); ++k) x.shifts[k] += 0.05 * normal(random);
 
   const std::vector<double> first = x.points;
 
-  // What the cameras see is the same expression, evaluated on numbers.
+  // The observations use the same expression, evaluated on numbers.
   std::vector<double> all = truth.turns;
   all.insert(all.end(), truth.shifts.begin(), truth.shifts.end());
   all.insert(all.end(), truth.points.begin(), truth.points.end());
@@ -78,7 +78,7 @@ static int program(sample::Arguments& arguments) {
       tg::Evaluator(problem, {.backend = tg::Backend::cpu}, tg::Losses::ignored).residuals(all);
   std::vector<double> observations(images.begin(), images.end());
   for (std::size_t k = 0; k < observations.size(); ++k)
-    observations[k] += k % 49 == 0 ? 100 : 0.3 * normal(random);  // one in 25 sights is wrong
+    observations[k] += k % 49 == 0 ? 100 : 0.3 * normal(random);  // one observation in 25 is wrong
   problem.set(seen, observations);
   for (std::size_t c = 0; c < 2; ++c) {
     problem.set_constant(turns, c);

@@ -1,4 +1,4 @@
-// A program for Ceres, unedited: y = exp(m x + c) through noisy samples, some of them outliers.
+// An unmodified program for Ceres: fits y = exp(m x + c) to noisy samples with outliers.
 #include <ceres/ceres.h>
 
 #include <cmath>

@@ -1,10 +1,9 @@
-// A cloth falls over a ball: implicit Euler, each frame the minimum of inertia, springs and
-// contact.
+// A cloth falls over a ball: implicit Euler; each frame minimises inertia, springs and contact.
 //
 //   cloth [OUT.obj] [VERTICES ALONG A SIDE] [FRAMES] [STEPS OF A FRAME]
 //
-// Prints the median time of a frame, and each frame that its steps do not suffice for; writes the
-// last one. Runs where TOPOGRAD_BACKEND says.
+// Prints the median time of a frame, and each frame for which its steps do not suffice; writes the
+// last frame. Uses the backend in TOPOGRAD_BACKEND.
 #include <topograd/topograd.hpp>
 
 #include "sample.hpp"
@@ -29,7 +28,7 @@ struct Spring {
   std::size_t a, b;
 };
 
-/// Vertices of a square of 1 m at the height 0.6, and springs along both sides and both diagonals.
+/// Vertices of a square of 1 m at the height 0.6, with springs along its sides and diagonals.
 struct Cloth {
   std::size_t width;
   std::vector<double> positions;

@@ -1,9 +1,10 @@
-// Folds a sphere, or the mesh of a file, into pieces that can be unrolled: an energy for each
-// vertex star, of two kinds, by L-BFGS. The sphere pulls to no side; the solver leaves such points.
+// Folds a sphere, or a mesh from a file, into pieces that can be unrolled: one of two energies for
+// each vertex star, with L-BFGS. The gradient of the sphere is zero; the solver escapes from such
+// points.
 //
 //   developable [SUBDIVISIONS|MESH.obj]
 //
-// Runs where TOPOGRAD_BACKEND says, or where it is fastest.
+// Uses the backend in TOPOGRAD_BACKEND, or the fastest one.
 #include <topograd/topograd.hpp>
 
 #include "mesh_file.hpp"
@@ -18,8 +19,8 @@
 
 namespace tg = topograd;
 
-// The smallest eigenvalue of the normals' covariance is 0 where they lie in a plane: Stein,
-// Grinspun, Crane, Developability of Triangle Meshes (2018).
+// The smallest eigenvalue of the normals' covariance is 0 if they lie in a plane: Stein, Grinspun,
+// Crane, Developability of Triangle Meshes (2018).
 tg::Value flatness(const tg::Vec3& center, const std::vector<tg::Vec3>& ring) {
   tg::Mat3 covariance = tg::diagonal(tg::Vec3{0.0, 0.0, 0.0});
   for (std::size_t k = 0; k < ring.size(); ++k) {
@@ -30,9 +31,9 @@ tg::Value flatness(const tg::Vec3& center, const std::vector<tg::Vec3>& ring) {
   return tg::smallest_eigenvalue(covariance);
 }
 
-// The hinge energy of the same paper: the least that remains when the triangles of a star are cut
-// into two fans, of the sum of |N_f - N_g|^2 within each, divided by their numbers. With S the sum
-// of a fan's n unit normals that is 2 n - 2 |S|^2 / n.
+// The hinge energy of the same paper: the minimum, over all cuts of a star's triangles into two
+// fans, of the sum of |N_f - N_g|^2 within each fan divided by its number of triangles. With S the
+// sum of a fan's n unit normals, the sum for a fan is 2 n - 2 |S|^2 / n.
 tg::Value fold(const tg::Vec3& center, const std::vector<tg::Vec3>& ring) {
   const std::size_t n = ring.size();
   std::vector<tg::Vec3> sums;  // of the first 1, 2, ... triangles
@@ -55,7 +56,7 @@ tg::Value fold(const tg::Vec3& center, const std::vector<tg::Vec3>& ring) {
 
 using Energy = tg::Value (*)(const tg::Vec3& center, const std::vector<tg::Vec3>& ring);
 
-// Whether half of the energy goes.
+// Returns true if the energy falls by half.
 bool unroll(const tg::problems::TriangleMesh& mesh, Energy energy_of) {
   std::vector<std::uint32_t> indices, offsets = {0};
   for (const tg::problems::VertexStar& star : tg::problems::vertex_stars(mesh)) {

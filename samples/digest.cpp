@@ -1,4 +1,4 @@
-// A task type of one's own, bytes to a digest, on one thread and on more.
+// A user-defined task type that maps bytes to a digest, on one thread and on several.
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
@@ -12,7 +12,7 @@ namespace tg = topograd;
 
 using Bytes = std::vector<std::uint8_t>;
 
-// FNV-1a, 64 bits, many times over: work that no kernel is needed for.
+// FNV-1a, 64 bits, repeated: work without a kernel.
 std::uint64_t digest(const Bytes& bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (int round = 0; round < 8; ++round)

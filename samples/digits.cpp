@@ -1,4 +1,4 @@
-// Learns to read handwritten digits: a network of two layers on images of 8 x 8.
+// Learns to read handwritten digits: a two-layer network on images of 8 x 8 pixels.
 #include <topograd/ops/tensors.hpp>
 #include <topograd/solver/interrupts.hpp>
 
@@ -27,7 +27,7 @@ struct Digits {
   }
 };
 
-// Rows of 64 pixels (0 to 16) and the digit; every fifth row is held out.
+// Reads rows of 64 pixels (0 to 16) and the digit; every fifth row is held out.
 static void read_digits(const std::string& path, Digits& train, Digits& held_out) {
   std::ifstream file(path);
   std::string line;
@@ -51,7 +51,7 @@ static double share_right(const nn::Layer& net, const ops::Tensor& x, const ops:
   return ops::mean(ops::equal(ops::argmax(net(x)), y)).item();
 }
 
-// Layers of these widths between the 64 pixels and the 10 digits.
+// A network of these layer widths between the 64 pixels and the 10 digits.
 static nn::Sequential network_of(const std::vector<std::int64_t>& widths) {
   nn::Sequential net;
   std::int64_t inputs = 64;

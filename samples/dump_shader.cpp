@@ -1,5 +1,4 @@
-// Prints the shaders that were made of one residual: its values, and its gradient by two rungs of
-// the ladder.
+// Prints the shaders of a residual: its values, and its gradient by two accumulation strategies.
 #include <topograd/topograd.hpp>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// Frames of a film through a blur: while the device works on one, the host reads the one before.
+// Blurs frames of a film: while the device works on one frame, the host reads the previous one.
 #include <topograd/ops/tensors.hpp>
 
 #include "sample.hpp"
@@ -28,7 +28,7 @@ static std::vector<float> frame(int number, std::int64_t height, std::int64_t wi
   return out;
 }
 
-// 9 x 9 weights of a Gauss curve: a column times a row, which filter2d finds.
+// 9 x 9 weights of a Gaussian: a column times a row, which filter2d detects.
 static std::vector<double> gauss() {
   std::vector<double> out;
   double sum = 0;
@@ -46,16 +46,16 @@ static int program(sample::Arguments& arguments) {
   const ops::Device device = arguments.device();
   const auto height = arguments.count<std::int64_t>(kHeight, 1, 20'000);
   const std::int64_t width = height * kWidth / kHeight;
-  std::vector<std::vector<float>> film;  // played again and again
+  std::vector<std::vector<float>> film;  // repeated
   for (int k = 0; k < 8; ++k) film.push_back(frame(k, height, width));
   const std::vector<double> weights = gauss();
 
   const auto blur = [&](int k, const ops::Device& on) {
-    // Where they are: uploaded from there, and copied nowhere else on the host.
+    // Uploaded from this memory, without another copy on the host.
     const auto pixels = ops::Array<float>::over(film[static_cast<std::size_t>(k % 8)]);
     return ops::filter2d(ops::tensor(pixels, {height, width}).to(on), weights, 9, 9).begin_read();
   };
-  // The brightest pixel stands for whatever a film is blurred for.
+  // The brightest pixel stands for any use of the blurred film.
   const auto use = [](const ops::Tensor& blurred) {
     return std::ranges::max(ops::array_of<float>(blurred).read());
   };

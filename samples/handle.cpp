@@ -1,11 +1,11 @@
 // A sphere follows a handle: its north pole is pulled around, the south stays, and each frame is a
-// few steps from the last one. Prints frame times and writes a film.
+// few steps from the last one. Prints frame times and writes a film, an animated PNG.
 //
 //   handle [OUT.png] [SUBDIVISIONS] [FRAMES] [rigid|developable]
 //
-// The surface is as rigid as it can be, by Levenberg-Marquardt, or folds into pieces that can be
-// unrolled while its edges keep their lengths, by L-BFGS.
-// Runs where TOPOGRAD_BACKEND says, or where it is fastest. The film is an animated PNG.
+// The surface stays as rigid as possible, by Levenberg-Marquardt, or folds into pieces that can be
+// unrolled while its edges keep their lengths, by L-BFGS. Uses the backend in TOPOGRAD_BACKEND, or
+// the fastest one.
 #include <topograd/topograd.hpp>
 
 #include "draw/canvas.hpp"
@@ -27,7 +27,7 @@ namespace tg = topograd;
 
 namespace {
 
-/// A surface with an array of targets for the vertices that are held.
+/// A surface with an array of targets for the fixed vertices and the handle.
 struct Sphere {
   tg::problems::TriangleMesh mesh;
   std::vector<double> rest, positions, rotations, targets;
@@ -49,7 +49,7 @@ struct Sphere {
     hold(p, developable ? 30 : 10);
   }
 
-  /// Where the handle is at a time in [0, 1]: pulled out, once around, and back.
+  /// The position of the handle at a time in [0, 1]: pulled out, once around, and back.
   void move_handle(double time) {
     const double pull = std::sin(std::numbers::pi * time), turn = 4 * std::numbers::pi * time;
     for (const std::size_t row : handle) {
@@ -71,7 +71,7 @@ struct Sphere {
   }
 
  private:
-  /// Each edge is as it was up to a turn of its vertex (as in samples/arap.cpp).
+  /// Each edge is unchanged up to a rotation of its vertex (as in samples/arap.cpp).
   void stay_rigid(const tg::Parameters& p) {
     const tg::Parameters a = problem.add_parameters(rotations, 3);
     for (const auto& [i, j] : tg::problems::directed_edges(mesh)) {
@@ -82,7 +82,7 @@ struct Sphere {
     }
   }
 
-  /// The normals around each vertex lie in a plane (as in samples/developable.cpp), edges keep
+  /// The normals around each vertex lie in a plane (as in samples/developable.cpp); edges keep
   /// their lengths.
   void unroll(const tg::Parameters& p) {
     tg::problems::add_developability(problem, p, mesh, tg::problems::Developability::covariance);
@@ -125,13 +125,13 @@ static int program(sample::Arguments& arguments) {
                           unrolled = {.method = tg::Method::lbfgs, .max_iterations = 50};
   tg::Solver solver(sphere.problem, developable ? unrolled : rigid);
   sphere.move_handle(0.5);
-  const tg::Summary first = solver.solve();  // what is made once, is made here
+  const tg::Summary first = solver.solve();  // compiles and allocates
 
   std::vector<tg::draw::Mesh> pictures;
   std::vector<double> milliseconds;
   std::uint64_t compiled = 0;
-  int limited = 0;      // frames that their steps do not suffice for
-  double farthest = 0;  // that the surface was from its handle
+  int limited = 0;      // frames for which the steps did not suffice
+  double farthest = 0;  // maximum distance of the surface from its handle
   for (int frame = 0; frame < frames; ++frame) {
     if (frame > 0 && tg::Interrupts::came()) break;
     const auto begin = std::chrono::steady_clock::now();

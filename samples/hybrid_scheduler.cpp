@@ -1,4 +1,4 @@
-// What the executor decides as tasks grow, and the terms that it weighs.
+// Prints the executor's decisions for tasks of increasing size, with the costs that it compares.
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
@@ -61,7 +61,7 @@ void main() {
 
 static int program(sample::Arguments& arguments) {
   const auto largest = arguments.count<std::size_t>(1'000'000, 10);
-  // The software device too, so that there is something to weigh on any machine.
+  // Includes the software device, so that every machine has two backends to compare.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
   tg::add_devices(executor);
   for (std::size_t size = 10; size <= largest; size *= 10) {

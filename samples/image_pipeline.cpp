@@ -1,4 +1,4 @@
-// Sharpens an image, draws its edges and bends its tones: filters, and one kernel for all the rest.
+// Sharpens an image, draws its edges and adjusts its tones: filters, and one kernel for the rest.
 #include <topograd/ops/tensors.hpp>
 
 #include "png_file.hpp"
@@ -56,7 +56,7 @@ static sample::Picture rendered(std::int64_t height, std::int64_t width) {
   return picture;
 }
 
-// The same for one level of a picture of planes, as it is defined.
+// The definition of the pipeline for one level of a picture of planes.
 static double by_loops(const std::vector<double>& planes, std::int64_t height, std::int64_t width,
                        std::int64_t plane, std::int64_t row, std::int64_t column) {
   const auto level = [&](std::int64_t p, std::int64_t y, std::int64_t x) {
@@ -91,7 +91,7 @@ static double by_loops(const std::vector<double>& planes, std::int64_t height, s
   return step(-0.1, 1.05, sharp) * (1 - step(0.3, 1.2, std::hypot(across, down)));
 }
 
-// image_pipeline OUT.png [best|cpu|vulkan] [IN.png | HEIGHT]: a picture of 3840 x 2160 without one
+// image_pipeline OUT.png [best|cpu|vulkan] [IN.png | HEIGHT]: a picture of 3840 x 2160 by default
 static int program(sample::Arguments& arguments) {
   const std::string out = arguments.text("image_pipeline.png");
   const ops::Device device = arguments.device();
@@ -102,7 +102,7 @@ static int program(sample::Arguments& arguments) {
 
   const auto start = std::chrono::steady_clock::now();
   const ops::Tensor image = input.to(device);
-  // A kernel that is a column times a row is found and run as two filters.
+  // A kernel that is a column times a row is detected and run as two filters.
   const std::vector<double> bell = {1, 4, 6, 4, 1};
   std::vector<double> blur;
   for (const double a : bell)
@@ -129,7 +129,7 @@ static int program(sample::Arguments& arguments) {
   sample::write_png(out, picture_of(result));
   std::cout << image.size(2) << " x " << image.size(1) << " on " << device.name() << ": "
             << took.count() << " ms, " << out << "\n";
-  // Every pixel of the border's rows, and some of the others.
+  // Compares every pixel in the border's rows, and some of the others.
   const std::vector<double> levels = input.values(), got = result.values();
   const std::int64_t height = input.size(1), width = input.size(2);
   double worst = 0;

@@ -1,4 +1,4 @@
-// Exact nearest neighbours by cosine: queries find the cluster that they come from.
+// Exact nearest neighbours by cosine: queries find the clusters from which they were drawn.
 #include <topograd/ops/tensors.hpp>
 
 #include "sample.hpp"
@@ -10,11 +10,11 @@ namespace ops = topograd::ops;
 
 // knn_cosine [targets] [best|cpu|vulkan]
 static int program(sample::Arguments& arguments) {
-  const auto count = arguments.count<std::int64_t>(100'000, 500);  // ten of each cluster
+  const auto count = arguments.count<std::int64_t>(100'000, 500);  // ten per cluster
   const ops::Device device = arguments.device();
   constexpr std::int64_t kClusters = 50, kWidth = 128, kQueries = 16, kNeighbours = 10;
 
-  // Target k is of cluster k % kClusters.
+  // Target k is in cluster k % kClusters.
   const std::int64_t rounds = count / kClusters;
   const ops::Tensor centres = ops::randn({kClusters, kWidth}, 1);
   const ops::Tensor targets =

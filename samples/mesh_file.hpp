@@ -1,4 +1,4 @@
-// Meshes in files, by OpenMesh.
+// Reads and writes meshes with OpenMesh.
 #pragma once
 
 #include "sample.hpp"
@@ -16,12 +16,12 @@ using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
 /// Throws topograd::Error{File}.
 inline Mesh read_mesh(const std::string& path) {
   Mesh mesh;
-  omerr().disable();  // what goes wrong is said once
+  omerr().disable();  // only the exception reports errors
   if (!OpenMesh::IO::read_mesh(mesh, path)) fail_to_read(path);
   return mesh;
 }
 
-/// Writes as write_file(), in the format that the path's ending names.
+/// Writes like write_file(), in the format of the path's extension.
 inline void write_mesh(const std::string& path, const Mesh& mesh) {
   std::ostringstream text;
   omerr().disable();

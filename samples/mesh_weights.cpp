@@ -1,5 +1,5 @@
-// Takes noise off a mesh by weighted least squares; the weights of its edges come out of a tensor
-// pipeline on the device that solves, and never pass through the host.
+// Denoises a mesh by weighted least squares; a tensor pipeline computes the edge weights on the
+// device that solves, and they never pass through the host.
 //
 //   minimise Σ |x_v - noisy_v|² + strength Σ w_e |x_i - x_j|²
 #include <topograd/ops/arrays.hpp>
@@ -23,7 +23,7 @@ using tg::Value;
 
 constexpr double kStrength = 3;
 
-// A mesh with noise: coordinates by vertex, and the ends of its edges.
+// A mesh with noise: coordinates by vertex, and the vertices of its edges.
 struct Noisy {
   std::vector<double> positions;
   std::vector<float> columns[3];
@@ -45,7 +45,7 @@ static Noisy noisy_of(const Mesh& mesh) {
   return out;
 }
 
-// Roots of strength times weight; near neighbours count more: w = exp(-(length / mean length)²).
+// √(strength · weight); near neighbours weigh more: w = exp(-(length / mean length)²).
 static ops::Tensor roots_of(const Noisy& mesh, const ops::Device& device) {
   const Indices from = Indices(mesh.from).to(device), to = Indices(mesh.to).to(device);
   Floats squares = Floats::full(from.size(), 0).to(device);
@@ -59,7 +59,7 @@ static ops::Tensor roots_of(const Noisy& mesh, const ops::Device& device) {
   return ops::sqrt(kStrength * ops::exp(-ops::square(lengths / ops::mean(lengths))));
 }
 
-// What is minimised over `positions`, with weights that are to be set.
+// The problem over `positions`, with weights that are set later.
 struct Smoothing {
   tg::Problem problem;
   tg::Data roots;
@@ -99,7 +99,7 @@ static int program(sample::Arguments& arguments) {
       smoothing.problem, {.backend = device.is_cpu() ? tg::Backend::cpu : tg::Backend::vulkan});
   const auto used = device.backend().counters() - before;
 
-  // The same on the CPU, with the weights read back.
+  // Repeats the solve on the CPU, with the weights read back.
   Smoothing reference(noisy, want);
   const auto read = ops::array_of<float>(roots).to_vector();
   reference.problem.set(reference.roots, std::vector<double>(read.begin(), read.end()));

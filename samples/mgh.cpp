@@ -1,6 +1,6 @@
-// Test functions of Moré, Garbow and Hillstrom (ACM TOMS 7(1), 1981), written as they are printed:
-// from their standard starts and from ten times as far, and one that grows to a hundred thousand
-// unknowns in one kernel.
+// Test functions of Moré, Garbow and Hillstrom (ACM TOMS 7(1), 1981), written as in the paper: from
+// their standard starts and from ten times as far, and one with up to a hundred thousand unknowns
+// in one kernel.
 #include <topograd/topograd.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tg = topograd;
 
 namespace {
 
-/// A function, its standard start, and the sums of squares that its minima have.
+/// A function, its standard start, and the sums of squares at its minima.
 struct Function {
   const char* name;
   std::vector<double> start, minima;
@@ -67,7 +67,7 @@ const Function kFunctions[] = {
      }},
 };
 
-/// Whether the cost is a published minimum's, to four digits.
+/// True if the cost is that of a published minimum, to four digits.
 bool is_solved(double cost, const std::vector<double>& minima) {
   return std::any_of(minima.begin(), minima.end(),
                      [&](double f) { return std::abs(2 * cost - f) <= 1e-4 * (f == 0 ? 1 : f); });

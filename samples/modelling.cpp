@@ -9,7 +9,7 @@ namespace tg = topograd;
 
 namespace {
 
-/// y = 2 t + 1, but for every seventh point; the slope is kept below 5.
+/// y = 2 t + 1, except at every seventh point; the slope is kept below 5.
 void fit_line() {
   std::vector<double> line = {0.0, 0.0};
   tg::Problem problem;
@@ -32,7 +32,7 @@ void fit_line() {
   std::printf("variance of the slope: %.3g\n", covariance.block({p, 0}, {p, 0})(0, 0));
 }
 
-/// The unit vector that is most nearly at right angles to three others.
+/// The unit vector that is most nearly perpendicular to three others.
 void fit_direction() {
   std::vector<double> axis = {1, 0, 0};
   tg::Problem problem;

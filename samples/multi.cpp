@@ -1,4 +1,4 @@
-// Four wishes for one mesh, weighed anew between solves: nothing is compiled for that.
+// Four terms for one mesh, with new weights between solves, which compiles nothing.
 #include <topograd/topograd.hpp>
 
 #include "problems/mesh.hpp"
@@ -32,7 +32,7 @@ int main() {
   }
   for (const tg::problems::InteriorEdge& e : tg::problems::interior_edges(mesh)) {
     const tg::Vec3 a = x.vec3(e.from), b = x.vec3(e.to);
-    // Cotangents of the angles across the edge, from the positions as they become.
+    // Cotangents of the angles opposite the edge, at the current positions.
     const tg::Value weight =
         (cotangent(x.vec3(e.left), a, b) + cotangent(x.vec3(e.right), a, b)) * tg::literal(0.5);
     problem.add_residual((a - b) * (smooth * sqrt(max(weight, tg::literal(1e-4)))),
@@ -63,7 +63,7 @@ int main() {
     problem.set(length, w.length);
     problem.set(smooth, w.smooth);
     problem.set(fit, w.fit);
-    // A noisy mesh is no saddle: nothing is to be tried, nor compiled, where a solve has converged.
+    // A noisy mesh is at no saddle point, so converged solves need no escapes, nor their kernels.
     const tg::Summary summary = tg::solve(problem, {.max_iterations = 100, .max_escapes = 0});
     std::printf("%-12s cost %8.4f -> %8.4f, %3d steps, %llu shaders compiled\n", w.wish,
                 summary.initial_cost, summary.final_cost, summary.num_iterations(),

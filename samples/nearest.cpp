@@ -1,4 +1,4 @@
-// Approximate nearest neighbours: how many of the true ones are found, and how long it takes.
+// Approximate nearest neighbours: recall and time of searches.
 #include <topograd/ops/tensors.hpp>
 
 #include "sample.hpp"
@@ -15,7 +15,7 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr std::int64_t kNeighbours = 10;
 
-// Median of some searches; the first compiles.
+// Median time of some searches; the first compiles.
 static double median_ms(const ops::NearestIndex& index, const ops::Tensor& queries,
                         std::vector<double>& found) {
   std::vector<double> ms;
@@ -35,7 +35,7 @@ static int program(sample::Arguments& arguments) {
   const auto width = arguments.count<std::int64_t>(64);
   const auto asked = arguments.count<std::int64_t>(100);
 
-  // What is embedded has far fewer dimensions than numbers: here eight, mixed into all of them.
+  // Embedded data has far fewer dimensions than numbers: here eight, mixed into all numbers.
   const ops::Tensor mixing = ops::randn({8, width}, 1);
   const auto embedded = [&](std::int64_t rows, std::uint64_t seed) {
     const ops::Tensor noise = ops::randn({rows, width}, seed + 1) * 0.1;

@@ -16,7 +16,7 @@ int main() {
   const double certified[] = {2.3894212918e+02, 5.5015643181e-04};
   const double deviation[] = {2.7070075241e+00, 7.2668688436e-06};
 
-  std::vector<double> b = {500, 0.0001};  // the start that is farther away
+  std::vector<double> b = {500, 0.0001};  // the farther of the two starts
   tg::Problem problem;
   tg::Parameters p = problem.add_parameters(b);
   constexpr std::size_t kObservations = std::size(y);
@@ -27,7 +27,7 @@ int main() {
       tg::solve(problem, {.max_iterations = 200, .function_tolerance = 1e-15});
   std::printf("%s\n", summary.brief_report().c_str());
 
-  // The variance of the observations is estimated from what is left.
+  // The variance of the observations is estimated from the residuals.
   const double variance = 2 * summary.final_cost / (kObservations - b.size());
   const tg::Covariance covariance(problem);
   bool good = true;

@@ -17,7 +17,7 @@ static int program(sample::Arguments& arguments) {
   const ops::Device device = arguments.device();
   const double price = 100, strike = 105, rate = 0.03, volatility = 0.2, years = 1;
 
-  // A million paths at a time; what is read of each million is two numbers.
+  // A million paths at a time; only two numbers of each million are read.
   const double drift = (rate - volatility * volatility / 2) * years;
   const double spread = volatility * std::sqrt(years), discount = std::exp(-rate * years);
   double total = 0, squares = 0, simulated_ms = 0;

@@ -1,9 +1,9 @@
-// Unfolds a surface into the plane with as little distortion as it can: the symmetric Dirichlet
-// energy of Smith and Schaefer (2015) for each triangle, minimised by Newton's method.
+// Flattens a surface into the plane with minimum distortion: the symmetric Dirichlet energy of
+// Smith and Schaefer (2015) for each triangle, minimised by Newton's method.
 //
 //   parametrise [SURFACE.obj] [FLAT.obj] [VERTICES ALONG A SIDE]
 //
-// The surface is a hill over a square; what is written can be looked at side by side.
+// The surface is a hill over a square; both files can be viewed side by side.
 #include <topograd/topograd.hpp>
 
 #include "sample.hpp"
@@ -41,7 +41,7 @@ struct Surface {
   }
 };
 
-/// The triangle laid into the plane: (0, 0), (length, 0), (x, y).
+/// The triangle in the plane: (0, 0), (length, 0), (x, y).
 struct Flat {
   double length, x, y;
 

@@ -1,4 +1,4 @@
-// Pictures in files, by libpng.
+// Reads and writes pictures with libpng.
 #pragma once
 
 #include "sample.hpp"
@@ -28,7 +28,7 @@ inline Picture read_png(const std::string& path) {
   return picture;
 }
 
-/// Writes as write_file().
+/// Writes like write_file().
 inline void write_png(const std::string& path, const Picture& picture) {
   png_image file{};
   file.version = PNG_IMAGE_VERSION;

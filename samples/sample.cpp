@@ -1,4 +1,4 @@
-// What the samples share: arguments, output files, and one line for what goes wrong.
+// Common code of the samples: arguments, output files, and error messages of one line.
 #include "sample.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -20,7 +20,7 @@ namespace sample {
 using topograd::Error;
 using topograd::ErrorCode;
 
-/// What the system said last, if it said anything.
+/// The system's last error message, if there is one.
 static std::string reason() { return errno == 0 ? "" : std::string(": ") + std::strerror(errno); }
 
 Arguments::Arguments(std::string usage, std::vector<std::string> words)
@@ -41,7 +41,7 @@ Arguments::Arguments(std::string usage, std::vector<std::string> words)
 }
 
 void Arguments::refuse(const std::string& expected) const {
-  std::string name = names_[std::min(next_, names_.size()) - 1];  // of what was read last
+  std::string name = names_[std::min(next_, names_.size()) - 1];  // of the last argument read
   std::erase_if(name, [](char c) { return c == '[' || c == ']' || c == '.'; });
   throw Error(ErrorCode::InvalidArgument, "expected " + expected + " for " + name + ", got \"" +
                                               words_[next_ - 1] + "\"; usage: " + usage_);
@@ -70,7 +70,7 @@ std::string Arguments::file(const std::string& otherwise) {
   const std::string path = text(otherwise);
   errno = 0;
   std::ifstream file(path);
-  file.peek();  // folders open, and cannot be read
+  file.peek();  // folders can be opened, but not read
   if (!file && !file.eof()) fail_to_read(path);
   errno = 0;
   return path;

@@ -1,4 +1,4 @@
-// What the samples share: arguments, output files, and one line for what goes wrong.
+// Common code of the samples: arguments, output files, and error messages of one line.
 #pragma once
 
 #include <topograd/ops/backend/device.hpp>
@@ -12,29 +12,29 @@
 
 namespace sample {
 
-/// The arguments of a sample, read one after the other. The names that messages use, and how many
-/// there are, stand in the usage: "cloth [OUT.obj] [VERTICES] [FRAMES]". Names in brackets may be
-/// left out, and a last name that ends in "..." may come again and again.
+/// The arguments of a sample, read one after the other. Their names in messages and their number
+/// come from the usage: "cloth [OUT.obj] [VERTICES] [FRAMES]". Names in brackets are optional, and
+/// a last name that ends in "..." may be repeated.
 ///
-/// Whatever is not as expected throws topograd::Error{InvalidArgument}.
+/// Unexpected arguments throw topograd::Error{InvalidArgument}.
 class Arguments {
  public:
   Arguments(std::string usage, std::vector<std::string> words);
 
   bool more() const { return next_ < words_.size(); }
-  /// The next one, which there is, looks like a whole number.
+  /// True if there is a next argument and it looks like an integer.
   bool is_number() const {
     return words_[next_].find_first_not_of("-0123456789") == std::string::npos;
   }
   std::string text(const std::string& otherwise = "");
-  /// One of these; the first, if it is left out.
+  /// One of these; the first if it is omitted.
   std::string choice(std::initializer_list<std::string_view> choices);
   /// best, cpu or vulkan.
   topograd::ops::Device device();
   /// The path of a file that can be read.
   std::string file(const std::string& otherwise = "");
 
-  /// A whole number from `least` to `most`.
+  /// An integer from `least` to `most`.
   template <class T>
   T count(T otherwise, T least = 1, T most = kMost<T>) {
     return static_cast<T>(number(static_cast<std::int64_t>(otherwise),
@@ -55,14 +55,13 @@ class Arguments {
   std::size_t next_ = 0;
 };
 
-/// Runs the program of a sample. What it throws is one line on standard error, and the exit status
-/// is 2.
+/// Runs a sample. Prints an exception as one line on standard error and returns exit status 2.
 int run(int argc, char** argv, const char* usage, int (*program)(Arguments& arguments));
 
 /// Throw topograd::Error{File}.
 [[noreturn]] void fail_to_read(const std::string& path);
 [[noreturn]] void fail_to_write(const std::string& path);
-/// Writes a file as a whole, under a temporary name first. Throws topograd::Error{File}.
+/// Writes a complete file, under a temporary name first. Throws topograd::Error{File}.
 void write_file(const std::string& path, std::string_view bytes);
 
 }  // namespace sample

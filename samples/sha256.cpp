@@ -29,14 +29,14 @@ constexpr std::array<std::uint32_t, 64> kRounds = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-// Of the square roots of the first eight (5.3.3).
+// From the square roots of the first eight primes (5.3.3).
 constexpr Digest kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                            0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-// Messages behind each other, each padded to whole blocks of sixteen words (5.1.1).
+// Messages, one after the other, each padded to complete blocks of sixteen words (5.1.1).
 struct Messages {
   std::vector<std::uint32_t> words;
-  std::vector<std::uint32_t> first_block = {0};  // of each message, and the end
+  std::vector<std::uint32_t> first_block = {0};  // of each message, then the end
 
   std::size_t size() const { return first_block.size() - 1; }
   void add(std::string_view text) {
@@ -76,7 +76,7 @@ void compress(Digest& h, const std::uint32_t* block) {
   for (std::size_t k = 0; k < 8; ++k) h[k] += v[k];
 }
 
-// One item a message.
+// Each item is one message.
 class Sha256 final : public tg::hybrid::Task {
  public:
   Sha256(const Messages& messages, std::span<Digest> digests,
@@ -86,7 +86,7 @@ class Sha256 final : public tg::hybrid::Task {
   tg::hybrid::TaskShape shape() const override {
     const double blocks = static_cast<double>(messages_.first_block.back()) /
                           static_cast<double>(std::max<std::size_t>(1, messages_.size()));
-    return {.kernel = {0x736861, threads_},  // other threads, another history
+    return {.kernel = {0x736861, threads_},  // a history for each number of threads
             .operation = "sha256",
             .size = messages_.size(),
             .bytes_in = 4 * (messages_.words.size() + messages_.first_block.size()),
@@ -166,8 +166,7 @@ void main() {
   std::uint64_t threads_;
 };
 
-// Messages and digests that NIST publishes with FIPS 180-4 (one and two blocks, none, a million
-// letters).
+// Messages and digests published with FIPS 180-4 (one and two blocks, empty, a million letters).
 bool knows_published_digests(tg::hybrid::Executor& executor, tg::hybrid::Override where) {
   Messages messages;
   messages.add("abc");
@@ -188,7 +187,7 @@ bool knows_published_digests(tg::hybrid::Executor& executor, tg::hybrid::Overrid
   return digests == expected;
 }
 
-// The median time of a task that has run before, in µs, transfers included.
+// The median time in µs of a task that has run before, including transfers.
 double median_us(tg::hybrid::Executor& executor, Sha256& task) {
   std::vector<double> us;
   for (int k = 0; k < 8; ++k) {
@@ -204,7 +203,7 @@ double median_us(tg::hybrid::Executor& executor, Sha256& task) {
 static int program(sample::Arguments& arguments) {
   using tg::hybrid::Override;
   const auto count = arguments.count<std::size_t>(10'000);
-  // The software device too, so that both sides run on any machine.
+  // Includes the software device, so that both backends run on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
   const bool device = tg::add_devices(executor) > 0;
 

@@ -1,6 +1,6 @@
-// The life of a sketch: points are drawn, constraints come and go, and after each change the sketch
-// is solved again. Kinds of constraints that were seen before are not analysed again and compile
-// nothing; the first points of a new array may need shaders that address them.
+// A sketch: points are drawn, constraints come and go, and after each change the sketch is solved
+// again. Known kinds of constraints are not analysed again and compile nothing; the first points of
+// a new array may need shaders that address them.
 #include <topograd/topograd.hpp>
 
 #include <cmath>
@@ -13,10 +13,10 @@ namespace tg = topograd;
 
 namespace {
 
-/// A drawing of points in the plane. Every stroke is an array of its own, which stays where it is.
+/// A drawing of points in the plane. Every stroke is an array of its own, which stays in place.
 class Sketch {
  public:
-  /// Adds points, x and y of each; gives the number of the first.
+  /// Adds points, given as x and y of each; returns the number of the first.
   std::size_t draw(std::vector<double> coordinates) {
     strokes_.push_back(std::move(coordinates));
     const tg::Parameters stroke = problem_.add_parameters(strokes_.back(), 2);
@@ -36,10 +36,9 @@ class Sketch {
   void pin(std::size_t a) { problem_.set_constant(points_[a].array, points_[a].block); }
   void remove(const tg::Residual& constraint) { problem_.remove(constraint); }
 
-  /// Solves, prints a line, and says whether every constraint holds and nothing was compiled that
-  /// need not be.
+  /// Solves and prints a line. True if all constraints hold and nothing was compiled needlessly.
   bool solve(const char* change, bool new_kinds, bool new_points) {
-    // Points that no constraint holds would float about: damping keeps them where they are.
+    // Damping keeps points without constraints where they are.
     const tg::Summary s = tg::solve(problem_, {.max_iterations = 100, .function_tolerance = 1e-14});
     const std::uint64_t forms = problem_.statistics().canonical_forms;
     std::printf("%-26s %2llu residuals  cost %.1e  %2d steps  %llu kinds analysed  %llu compiled\n",

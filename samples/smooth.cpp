@@ -1,4 +1,4 @@
-// Takes noise off a mesh: smooth MESH.obj OUT.obj [backend].
+// Denoises a mesh: smooth MESH.obj OUT.obj [backend].
 #include <topograd/topograd.hpp>
 
 #include "mesh_file.hpp"
@@ -23,7 +23,7 @@ static int program(sample::Arguments& arguments) {
   tg::Problem problem;
   tg::Parameters x = problem.add_parameters(positions, 3);
   for (std::size_t v = 0; v < mesh.n_vertices(); ++v) {
-    const double* seen = &positions[3 * v];  // stay near what was measured
+    const double* seen = &positions[3 * v];  // stay near the measured positions
     problem.add_residual(x.vec3(v) - tg::Vec3{seen[0], seen[1], seen[2]}, {.label = "fit"});
   }
   const auto point = [&](OpenMesh::VertexHandle v) { return x.vec3(std::size_t(v.idx())); };
@@ -31,7 +31,7 @@ static int program(sample::Arguments& arguments) {
     if (e.is_boundary()) continue;
     const auto left = e.h0(), right = e.h1();
     const tg::Vec3 a = point(left.from()), b = point(left.to());
-    // Cotangents of the angles across the edge, from the positions as they become.
+    // Cotangents of the angles opposite the edge, at the current positions.
     const tg::Value weight =
         (cotangent(point(left.next().to()), a, b) + cotangent(point(right.next().to()), a, b)) *
         tg::literal(0.5);

@@ -1,4 +1,4 @@
-// Takes noise out of a signal: to frequencies, without the weak ones, and back.
+// Denoises a signal: transforms to frequencies, removes the weak ones, and transforms back.
 #include <topograd/ops/tensors.hpp>
 
 #include "sample.hpp"
@@ -12,7 +12,7 @@ namespace ops = topograd::ops;
 
 // spectral_filter [length] [best|cpu|vulkan]
 static int program(sample::Arguments& arguments) {
-  const auto length = arguments.count<std::int64_t>(1'000'000, 400);  // 170 turns are in it
+  const auto length = arguments.count<std::int64_t>(1'000'000, 400);  // contains 170 periods
   const ops::Device device = arguments.device();
   std::vector<float> tones(static_cast<std::size_t>(length));
   for (std::size_t t = 0; t < tones.size(); ++t) {

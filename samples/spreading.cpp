@@ -1,4 +1,4 @@
-// Activation that spreads over a sparse graph: gather, map, scatter, steps that stay on the device.
+// Activation that spreads over a sparse graph: gather, map, scatter, all on the device.
 #include <topograd/ops/arrays.hpp>
 
 #include "sample.hpp"
@@ -13,7 +13,7 @@ using topograd::Value;
 
 namespace {
 
-/// A ring whose nodes know their neighbours and one far node: edges as two columns.
+/// A ring in which each node also has one distant neighbour: edges as two columns.
 struct Graph {
   std::uint32_t nodes;
   std::vector<std::uint32_t> from, to;
@@ -60,7 +60,7 @@ static int program(sample::Arguments& arguments) {
 
   std::cout << steps << " steps on " << device.name() << ": " << reached.size() << " of " << count
             << " nodes reached, most active " << most << ", total " << total << "\n";
-  // What is given is received, and no step left the device.
+  // The total is unchanged, and no step left the device.
   return stayed && std::abs(total - 1) < 1e-4 && reached.size() > 1 ? 0 : 1;
 }
 

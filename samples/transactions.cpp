@@ -1,7 +1,8 @@
 // A batch of payments between accounts as two tasks, on the CPU or on a device.
 //
-// An account spends, in the order of arrival, what it has when the batch begins; what it receives
-// comes in at the end. So accounts are independent of each other, and every side decides alike.
+// An account spends, in the order of arrival, its balance at the beginning of the batch; received
+// payments are added at the end. Accounts are therefore independent, and both backends decide
+// alike.
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
@@ -30,13 +31,13 @@ std::uint32_t mix(std::uint32_t hash, std::uint32_t word) {
   hash = (hash ^ (hash >> 13)) * 0xc2b2ae35;
   return hash ^ (hash >> 16);
 }
-// Tells a payment that was altered on its way.
+// Detects a payment that was altered on its way.
 std::uint32_t seal_of(const Payment& p) {
   return mix(mix(mix(mix(0x5bd1e995, p.from), p.to), p.cents), p.number);
 }
 bool is_sound(const Payment& p) { return p.cents > 0 && p.to != p.from && p.seal == seal_of(p); }
 
-// Payments by account: those of account k are at places [first[k], first[k + 1]) of `order`.
+// Payments by account: positions [first[k], first[k + 1]) of `order` are those of account k.
 struct ByAccount {
   std::vector<std::uint32_t> first, order;
 
@@ -53,8 +54,8 @@ struct ByAccount {
 struct Ledger {
   std::span<const Cents> before;
   ByAccount paid;
-  std::vector<Payment> payments;  // by who pays, then as they arrived
-  ByAccount received;             // places in `payments`
+  std::vector<Payment> payments;  // by payer, then in the order of arrival
+  ByAccount received;             // indices of `payments`
 
   Ledger(std::span<const Cents> balances, std::span<const Payment> arrived)
       : before(balances),
@@ -71,7 +72,7 @@ struct Ledger {
   }
 };
 
-// What the two tasks have in common: an item is an account.
+// Common parts of the two tasks: each item is an account.
 class Pass : public tg::hybrid::Task {
  public:
   Pass(const Ledger& ledger, Override where, std::uint64_t threads)
@@ -86,7 +87,7 @@ class Pass : public tg::hybrid::Task {
 
  protected:
   virtual void run_account(std::size_t account) = 0;
-  // `each`: of one payment.
+  // Work per payment.
   tg::hybrid::TaskShape shape_of(std::uint64_t number, const char* operation,
                                  tg::hybrid::Features each) const {
     const std::size_t accounts = ledger_.before.size();
@@ -94,7 +95,7 @@ class Pass : public tg::hybrid::Task {
                             static_cast<double>(std::max<std::size_t>(1, accounts));
     each.operations *= payments;
     each.bytes = each.bytes * payments + 2 * sizeof(Cents) + 4;
-    return {.kernel = {number, threads_},  // other threads, another history
+    return {.kernel = {number, threads_},  // a history for each number of threads
             .operation = operation,
             .size = accounts,
             .bytes_in = 4 * (accounts + 1) + ledger_.before.size_bytes() +
@@ -119,7 +120,7 @@ class Pass : public tg::hybrid::Task {
   std::uint64_t threads_;
 };
 
-// Which payments are accepted, and what is left of each account.
+// Decides which payments are accepted, and computes the remaining balances.
 class Pay final : public Pass {
  public:
   Pay(const Ledger& ledger, std::span<std::uint32_t> accepted, std::span<Cents> left,
@@ -188,7 +189,7 @@ void main() {
   std::span<Cents> left_;
 };
 
-// Adds what each account receives.
+// Adds the received payments of each account.
 class Settle final : public Pass {
  public:
   Settle(const Ledger& ledger, std::span<const std::uint32_t> accepted, std::span<const Cents> left,
@@ -246,7 +247,7 @@ void main() {
   std::span<Cents> after_;
 };
 
-// Payment by payment, as they arrived.
+// Processes the payments one by one in the order of arrival.
 std::vector<Cents> one_by_one(const std::vector<Cents>& before, std::span<const Payment> arrived,
                               std::size_t& accepted) {
   std::vector<Cents> left = before, received(before.size());
@@ -278,11 +279,11 @@ std::vector<Payment> make_payments(std::size_t count, std::size_t accounts) {
 static int program(sample::Arguments& arguments) {
   const auto count = arguments.count<std::size_t>(100'000);
   const std::size_t accounts = std::max<std::size_t>(2, count / 8);
-  // The software device too, so that both sides run on any machine.
+  // Includes the software device, so that both backends run on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
   const bool device = tg::add_devices(executor) > 0;
 
-  // Some accounts hold more than 32 bits of cents.
+  // Some balances need more than 32 bits of cents.
   std::vector<Cents> before(accounts);
   for (std::size_t k = 0; k < accounts; ++k)
     before[k] = k % 100 == 0 ? 4'294'967'000 : 100 * (k % 200);

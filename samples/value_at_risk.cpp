@@ -15,7 +15,7 @@ namespace ops = topograd::ops;
 
 constexpr int kBars = 120;
 
-// Bars, 4 pixels wide; those from bar `mark` on are red.
+// Bars, 4 pixels wide; bars from `mark` on are red.
 static void draw_histogram(const std::string& path, const std::vector<std::uint32_t>& counts,
                            int mark) {
   constexpr int kHeight = 240;
@@ -43,7 +43,7 @@ static int program(sample::Arguments& arguments) {
   const ops::Device device = arguments.device();
   constexpr std::int64_t kAssets = 40, kFactors = 6;
 
-  // Returns of assets follow a few factors, and have some of their own.
+  // Returns of assets are determined by a few factors, and a part of their own.
   const auto normal = [&](ops::Shape shape, std::uint64_t seed) {
     return ops::randn(shape, seed, ops::Type::f32, device);
   };
@@ -59,7 +59,7 @@ static int program(sample::Arguments& arguments) {
   const double at_risk = tail.slice(0, worst - 1, worst).item();
   const double shortfall = ops::mean(tail).item();
 
-  // The portfolio is normal: its quantile is known, and so is the error of an estimate of it.
+  // The portfolio is normally distributed: its quantile and the error of an estimate are known.
   const ops::Tensor exposure = ops::matmul(loadings, weights);
   const double deviation = std::sqrt(
       (ops::sum(ops::square(exposure)) + ops::sum(ops::square(own * weights.reshape({kAssets}))))

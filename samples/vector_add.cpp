@@ -11,7 +11,7 @@
 
 namespace tg = topograd;
 
-// One item a sum. The device's side is a compute shader and the arrays that it binds, in order.
+// Each item is one sum. The device runs a compute shader with these arrays as bindings, in order.
 class VectorAdd final : public tg::hybrid::Task {
  public:
   VectorAdd(std::span<const float> a, std::span<const float> b, std::span<float> sum)

@@ -1,4 +1,4 @@
-// Results of evaluations that were begun and not waited for.
+// Results of evaluations in progress.
 #pragma once
 
 #include <Eigen/Core>
@@ -10,9 +10,8 @@ namespace topograd {
 
 struct AsyncState;
 
-/// A result that is on its way: T is double or Eigen::VectorXd. Move-only; it may outlive the
-/// Evaluator that gave it. Throws Error{InvalidArgument} where there is none any more: after get(),
-/// and where it was moved from.
+/// A future result; T is double or Eigen::VectorXd. Move-only; it may outlive the Evaluator that
+/// returned it. Throws Error{InvalidArgument} if it has no result any more: after get() or a move.
 template <class T>
 class Async {
  public:
@@ -24,20 +23,20 @@ class Async {
   ~Async();
 
   bool ready() const;  ///< does not wait
-  /// Waits and gives the result, once. Throws what the evaluation threw.
+  /// Waits and returns the result, once. Throws the error of the evaluation.
   T get();
 
  private:
   std::shared_ptr<AsyncState> state_;
 };
 
-/// What asynchronous evaluations gained.
+/// Time gained by asynchronous evaluations.
 struct AsyncFigures {
   std::uint64_t evaluations = 0;
-  double in_flight_seconds = 0;  ///< from their beginning to their results, summed
-  double waited_seconds = 0;     ///< of that, what the caller spent waiting in get()
+  double in_flight_seconds = 0;  ///< sum of the times from start to result
+  double waited_seconds = 0;     ///< part of that in which the caller waited in get()
 
-  /// Share of the time in flight in which the caller could do something else.
+  /// Share of the time in flight in which the caller did not wait.
   double overlapped_share() const {
     return in_flight_seconds > 0 ? 1 - waited_seconds / in_flight_seconds : 0;
   }

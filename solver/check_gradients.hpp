@@ -1,4 +1,4 @@
-// Derivatives of a problem against differences of its values.
+// Comparison of a problem's derivatives with differences of its values.
 #pragma once
 
 #include "../frontend/problem.hpp"
@@ -11,9 +11,9 @@
 namespace topograd {
 
 struct GradientCheckOptions {
-  SolverOptions solver;  ///< where the kernels run; always in f64
-  /// |given − by differences| / the larger of them from which an entry is wrong, in (0, 1). What
-  /// the differences themselves may be off by is allowed on top.
+  SolverOptions solver;  ///< backend of the kernels; always in f64
+  /// An entry is wrong if |given − by differences| / the larger of them exceeds this, in (0, 1),
+  /// plus the estimated error of the differences.
   double relative_precision = 1e-6;
   /// The largest step as a share of max(|x|, 1), > 0; it is halved twice and extrapolated.
   double relative_step_size = 1e-3;
@@ -29,15 +29,15 @@ struct GradientCheck {
   bool passed() const { return wrong == 0; }
 };
 
-/// Compares the Jacobian that a solve would use with central differences of the residuals at the
-/// caller's values, and the gradient of the cost where there are energies: derivatives written by
-/// hand (HostResidual), and kernels, are as right as the values they belong to.
+/// Compares the Jacobian that a solve would use, and with energies the gradient of the cost, with
+/// central differences at the caller's values. It finds mistakes in hand-written derivatives
+/// (HostResidual) and in kernels.
 ///
-/// In the ambient coordinates, without robust losses and without bounds; entries by constant
-/// scalars, and where the differences are not finite, are not compared. A residual that moves with
-/// a scalar that it does not claim to read is wrong.
+/// Works in the ambient coordinates, without robust losses and bounds. Entries by fixed scalars,
+/// and entries whose differences are not finite, are not compared. A residual that changes with a
+/// scalar that it does not claim to read is wrong.
 ///
-/// Throws what Evaluator does, and Error{InvalidArgument} for options out of range. Cost: six
+/// Throws the errors of Evaluator, and Error{InvalidArgument} for options out of range. Cost: six
 /// evaluations for each group of scalars that no residual shares; with energies six for each
 /// scalar.
 /// Source: Ridders, Accurate computation of F'(x) and F'(x) F''(x), Adv. Eng. Softw. 4, 1982.

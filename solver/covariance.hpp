@@ -12,43 +12,43 @@
 
 namespace topograd {
 
-/// How (JᵀJ)⁻¹ is found.
+/// How (JᵀJ)⁻¹ is computed.
 enum class CovarianceAlgorithm {
-  sparse_qr,  ///< needs full rank
-  dense_svd   ///< the pseudo-inverse, for small problems that lack rank
+  sparse_qr,  ///< requires full rank
+  dense_svd   ///< the pseudo-inverse, for small rank-deficient problems
 };
 
-/// Names and defaults are Ceres'.
+/// Options with the names and defaults of Ceres.
 struct CovarianceOptions {
   CovarianceAlgorithm algorithm = CovarianceAlgorithm::sparse_qr;
   /// dense_svd: least ratio of the smallest to the largest eigenvalue of JᵀJ; > 0.
   double min_reciprocal_condition_number = 1e-14;
-  /// dense_svd: number of smallest singular values that are left out; −1: those below the bound.
+  /// dense_svd: number of smallest singular values to leave out; −1: those below the bound.
   int null_space_rank = 0;
   bool apply_loss_function = true;  ///< J is the corrected Jacobian
-  SolverOptions solver;             ///< where J is evaluated
+  SolverOptions solver;             ///< backend for J
 };
 
-/// (JᵀJ)⁻¹ at the caller's values, in the coordinates of the problem's manifolds; with residuals
-/// divided by their standard deviations it is the covariance of the parameters.
+/// (JᵀJ)⁻¹ at the caller's values, in the coordinates of the problem's manifolds. If residuals are
+/// divided by their standard deviations, it is the covariance of the parameters.
 ///
-/// Constant scalars have covariance 0. Bounds are not looked at. Follows no later changes; the
-/// problem outlives it.
+/// Fixed scalars have covariance 0. Bounds are ignored. Later changes of the problem have no
+/// effect; the problem must outlive it.
 class Covariance {
  public:
-  /// Throws Error{InvalidArgument} for options out of range or a Jacobian whose rank is too low,
-  /// naming coordinates without information, Error{NonFinite}, and what Evaluator throws.
+  /// Throws Error{InvalidArgument} for options out of range or a rank-deficient Jacobian, naming
+  /// coordinates without information, Error{NonFinite}, and the errors of Evaluator.
   explicit Covariance(Problem& problem, const CovarianceOptions& options = {});
   ~Covariance();
   Covariance(Covariance&&) noexcept;
   Covariance& operator=(Covariance&&) noexcept;
 
-  /// Of blocks a and b, (width, width) in the ambient space. Throws Error{WrongProblem},
-  /// Error{InvalidArgument}. Cost: two triangular solves a coordinate of b.
+  /// Covariance of blocks a and b, (width, width) in the ambient space. Throws Error{WrongProblem},
+  /// Error{InvalidArgument}. Cost: two triangular solves per coordinate of b.
   Eigen::MatrixXd block(const ParameterBlock& a, const ParameterBlock& b) const;
-  /// The same in the tangent spaces; constant coordinates have no rows or columns here.
+  /// The same in the tangent spaces, without rows and columns of fixed coordinates.
   Eigen::MatrixXd tangent_block(const ParameterBlock& a, const ParameterBlock& b) const;
-  /// Of several blocks, all pairs side by side.
+  /// Covariance of several blocks: all pairs side by side.
   Eigen::MatrixXd matrix(std::span<const ParameterBlock> blocks) const;
   Eigen::MatrixXd matrix(std::initializer_list<ParameterBlock> blocks) const {
     return matrix(std::span(blocks.begin(), blocks.size()));

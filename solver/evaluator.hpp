@@ -18,8 +18,7 @@
 
 namespace topograd {
 
-/// Numbers that a caller passes in: a span, a std::vector or an Eigen vector of doubles. Refers to
-/// them.
+/// A view of numbers that a caller passes: a span, a std::vector or an Eigen vector of doubles.
 class Numbers : public std::span<const double> {
  public:
   Numbers(std::span<const double> values) : std::span<const double>(values) {}     // NOLINT: a view
@@ -28,7 +27,7 @@ class Numbers : public std::span<const double> {
       : std::span<const double>(values.data(), static_cast<std::size_t>(values.size())) {}
 };
 
-/// One kernel family of a problem: what is evaluated for each instance of a topology.
+/// One kernel family of a problem: the evaluation of each instance of a topology.
 struct KernelInfo {
   std::string topology;  ///< hash, 32 hexadecimal digits
   std::string name;      ///< label of its residuals
@@ -43,53 +42,53 @@ struct KernelInfo {
   std::string backend;                   ///< "cpu" or "vulkan"
 };
 
-/// How Evaluator::hessian is made.
+/// Options of Evaluator::hessian.
 struct HessianOptions {
-  /// Each residual's or energy's matrix loses its negative eigenvalues before they are summed: what
-  /// is left is positive semidefinite.
+  /// Removes negative eigenvalues of each residual's or energy's matrix before the sum, so that the
+  /// sum is positive semidefinite.
   bool project_psd = false;
 };
 
-/// What Evaluator::evaluate() is asked for.
+/// Values that Evaluator::evaluate() should compute.
 struct Wanted {
   bool cost = true, residuals = false, gradient = true;
 };
 
-/// What it gives; what was not asked for is 0 or empty.
+/// Result of evaluate(); values that were not requested are 0 or empty.
 struct Evaluation {
   double cost = 0;
   Eigen::VectorXd residuals, gradient;
 };
 
-/// What an Evaluator did so far.
+/// Counters of an Evaluator.
 struct EvaluatorReport : runtime::EngineCounts, runtime::MakingTimes {
-  std::string backend, device;  ///< what serves now
-  std::string why;              ///< one line
+  std::string backend, device;  ///< in use now
+  std::string why;              ///< reason for it, one line
   AsyncFigures asynchronous;
   runtime::PlanRecord plan;
 };
 
-/// Whether an Evaluator's residuals and derivatives know the robust losses of their blocks.
+/// Treatment of robust losses in an Evaluator's residuals and derivatives.
 enum class Losses {
-  applied,  ///< residual and Jacobian are the corrected ones that a solve sees, as Ceres' Evaluate
+  applied,  ///< corrected residual and Jacobian as in a solve and in Ceres' Evaluate
   ignored   ///< r and J as the residuals were written, cost ½ Σ r²
 };
 
-/// Evaluates a problem on one backend, chosen once (placement.hpp; under `automatic` the CPU takes
-/// over from a device that fails); keeps x and columns there and
-/// follows later changes of the problem. The problem outlives it; one thread at a time.
+/// Evaluates a problem on one backend, chosen once (plan/decide.hpp; under `automatic` the CPU
+/// takes over from a failing device). It keeps x and the columns there and follows later changes of
+/// the problem, which must outlive it. One thread at a time.
 ///
-/// A point has problem.parameter_count() numbers, all arrays one after the other; residuals come in
-/// the order of adding. Calls without x use the caller's current values. Constant scalars have zero
-/// derivatives. Values that are not finite are returned as they are.
+/// A point has problem.parameter_count() numbers, all arrays one after the other; residuals are in
+/// the order of adding. Calls without x use the caller's current values. Derivatives by fixed
+/// scalars are zero. Values that are not finite are returned unchanged.
 ///
-/// Throws Error{Shape} if a span's size is not the one expected, and what the backend throws.
+/// Throws Error{Shape} if a span has the wrong size, and the errors of the backend.
 class Evaluator {
  public:
   using SparseMatrix = Eigen::SparseMatrix<double, Eigen::RowMajor>;
 
-  /// Throws Error{EmptyProblem}, Error{InvalidArgument} for options out of range, and what a forced
-  /// backend throws.
+  /// Throws Error{EmptyProblem}, Error{InvalidArgument} for options out of range, and the errors of
+  /// a forced backend.
   explicit Evaluator(Problem& problem, const SolverOptions& options = {},
                      Losses losses = Losses::applied);
   ~Evaluator();
@@ -102,25 +101,23 @@ class Evaluator {
   Eigen::VectorXd residuals(Numbers x);
   Eigen::VectorXd gradient();  ///< of the cost: Jᵀr and the gradients of the energies
   Eigen::VectorXd gradient(Numbers x);
-  /// Several of these values by one sweep over the residuals where that is not slower: on a device
-  /// in one submission. They are those of the calls above, the cost within rounding.
+  /// Computes several of these values in one sweep over the residuals unless that is slower, on a
+  /// device in one submission. They equal those of the calls above, the cost up to rounding.
   Evaluation evaluate(const Wanted& wanted = {});
   Evaluation evaluate(Numbers x, const Wanted& wanted = {});
-  /// (rows, scalars), with an entry for every scalar that a residual reads and that is not
-  /// constant.
+  /// (rows, scalars), with an entry for every free scalar that a residual reads.
   SparseMatrix jacobian();
   SparseMatrix jacobian(Numbers x);
   SparseMatrix jtj();  ///< JᵀJ, both triangles
   SparseMatrix jtj(Numbers x);
 
-  /// ∇² of the cost, of residuals and energies alike; both triangles. Constant scalars have no
-  /// entries.
+  /// ∇² of the cost (residuals and energies), both triangles. Fixed scalars have no entries.
   SparseMatrix hessian(const HessianOptions& options = {});
   SparseMatrix hessian(Numbers x, const HessianOptions& options = {});
   Eigen::VectorXd hvp(Numbers p);  ///< ∇²cost p
   Eigen::VectorXd hvp(Numbers x, Numbers p);
 
-  // Products of least squares, without energies; the last argument is a vector of scalars (jvp,
+  // Products for least squares, without energies; the last argument is a vector of scalars (jvp,
   // jtjp) or of rows (vjp).
   Eigen::VectorXd jvp(Numbers p);  ///< J p
   Eigen::VectorXd jvp(Numbers x, Numbers p);
@@ -129,11 +126,11 @@ class Evaluator {
   Eigen::VectorXd jtjp(Numbers p);  ///< JᵀJ p
   Eigen::VectorXd jtjp(Numbers x, Numbers p);
 
-  // The same at x, without waiting: the call returns once the evaluation is under way, so that the
-  // caller can prepare the next while this one runs; results come from get(). x and p are read
-  // before it returns. Until the result is there the problem must not change. Each other call of
-  // this Evaluator waits for what it needs; on a device two evaluations of a kind are under way at
-  // most. Problems with branches or with blocks that run on the host are evaluated at once.
+  // The same at x, without waiting: the call returns when the evaluation has started, so that the
+  // caller can prepare the next one meanwhile; get() returns the result. x and p are read before
+  // the call returns. The problem must not change until the result is there. Other calls of this
+  // Evaluator wait for what they need; on a device at most two evaluations of a kind run at a time.
+  // Problems with branches or with blocks that run on the host are evaluated at once.
   Async<double> cost_async(Numbers x);
   Async<Eigen::VectorXd> residuals_async(Numbers x);
   Async<Eigen::VectorXd> gradient_async(Numbers x);
@@ -145,7 +142,7 @@ class Evaluator {
   std::vector<KernelInfo> kernels() const;
   std::string backend() const;
   std::string device() const;
-  const std::string& why() const;  ///< why it runs there, one line
+  const std::string& why() const;  ///< reason for the backend, one line
 
  private:
   struct Impl;

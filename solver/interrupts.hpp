@@ -10,8 +10,8 @@ namespace topograd {
 /// start. A second signal, 0.2 s later or more, ends the process at once with status 128 + its
 /// number.
 ///
-/// Signals that the process was started to ignore are handled, too: shells start background jobs
-/// so. One at a time; the handlers from before come back at the end of its life.
+/// It also handles signals that the process was started to ignore, because shells start background
+/// jobs that way. Only one may exist; its end restores the earlier handlers.
 ///
 ///   int main() {
 ///     const topograd::Interrupts interrupts;
@@ -22,16 +22,16 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// Number of the signal that came first in its life; 0 if none came, or none lives. Any thread.
+  /// Number of the first signal in its life; 0 if none came or no object lives. Thread-safe.
   static int signal();
-  /// For loops that are to end then.
+  /// Condition for loops that should end on a signal.
   static bool came() { return signal() != 0; }
   /// "interrupted by SIGINT" or "interrupted by SIGTERM"; empty if no signal came.
   static std::string message();
 
  private:
   using Handler = void (*)(int);
-  Handler interrupt_, terminate_;  // what they were before
+  Handler interrupt_, terminate_;  // the earlier handlers
 };
 
 }  // namespace topograd

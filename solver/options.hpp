@@ -1,4 +1,4 @@
-// What a solve or an Evaluator is asked to do, and the defaults of the process.
+// Options of a solve or an Evaluator, and the defaults of the process.
 #pragma once
 
 #include "../codegen/kernel.hpp"
@@ -20,20 +20,19 @@ namespace topograd {
 using codegen::Accumulation;
 using codegen::Precision;
 
-/// What runs the kernels. `automatic` chooses once per solve or Evaluator (plan/decide.hpp).
+/// The backend for kernels. `automatic` chooses once per solve or Evaluator (plan/decide.hpp).
 enum class Backend { automatic, cpu, vulkan };
 /// "automatic", "cpu" or "vulkan".
 std::string_view name(Backend backend);
-/// Takes also "auto" for automatic and "gpu" for vulkan. Throws Error{InvalidArgument} that lists
-/// the names.
+/// Also accepts "auto" for automatic and "gpu" for vulkan. Throws Error{InvalidArgument}.
 Backend parse_backend(std::string_view text);
 
-/// How steps are found. levenberg_marquardt, gauss_newton and dogleg minimise sums of squares and
+/// Method of the solve. levenberg_marquardt, gauss_newton and dogleg minimise sums of squares and
 /// control their steps by the gain ratio; gauss_newton tries the undamped step first at every point
 /// and damps only after a rejection; dogleg solves once for each point, on the host, and cuts the
-/// step to the trust region. The others minimise any cost, also energies: lbfgs and newton (with
-/// projected Hessians) by a line search, adam, adamw and sgd by steps of given size. `automatic` is
-/// levenberg_marquardt, and lbfgs if the problem has energies.
+/// step to the trust region. The others minimise any cost, including energies: lbfgs and newton
+/// (with projected Hessians) by a line search, adam, adamw and sgd by steps of given size.
+/// `automatic` is levenberg_marquardt, or lbfgs if the problem has energies.
 enum class Method {
   levenberg_marquardt,
   gauss_newton,
@@ -46,71 +45,71 @@ enum class Method {
   automatic
 };
 std::string_view name(Method method);
-/// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
+/// Also accepts "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
-/// True for the methods that take any cost: lbfgs, newton, adam, adamw, sgd.
+/// True for the methods that minimise any cost: lbfgs, newton, adam, adamw, sgd.
 bool takes_energies(Method method);
 
-/// Which step dogleg takes: a point on the path over the minimum of steepest descent to the
-/// Gauss–Newton point, or the best point in the plane of the two.
+/// The step of dogleg: a point on the path over the minimum of steepest descent to the Gauss–Newton
+/// point, or the best point in the plane of the two.
 enum class DoglegType { traditional, subspace };
 std::string_view name(DoglegType type);
 /// Throws Error{InvalidArgument}.
 DoglegType parse_dogleg_type(std::string_view text);
 
-/// How exactly linear systems are solved by conjugate gradients: always to `linear_tolerance`, or
-/// as exactly as the gradient falls (step_control/forcing.hpp), and never more exactly than that.
-/// `automatic`: the second where linear_solver `automatic` takes pcg for a mesh, else the first.
+/// Accuracy of linear solves by conjugate gradients: always `linear_tolerance`, or a tolerance that
+/// follows the decrease of the gradient (step_control/forcing.hpp) and is never below that.
+/// `automatic`: the second if linear_solver `automatic` chooses pcg for a mesh, else the first.
 enum class ForcingSequence { constant, eisenstat_walker, automatic };
 std::string_view name(ForcingSequence sequence);
 /// Throws Error{InvalidArgument}.
 ForcingSequence parse_forcing_sequence(std::string_view text);
 
-/// What solves the damped normal equations. `automatic`: pcg where kernels run on a device, for
-/// large problems and for meshes, schur where there are centres that most of the unknowns meet,
-/// such as cameras, cholesky for small ones on the CPU and for a few unknowns anywhere
-/// (plan/decide.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
-/// found and eliminated first. `dense`: QR of the whole Jacobian on the host, for small problems
-/// that lack rank.
+/// Solver of the damped normal equations. `automatic`: pcg if kernels run on a device, for large
+/// problems and for meshes; schur if there are centres that most of the unknowns meet, such as
+/// cameras; cholesky for small problems on the CPU and for a few unknowns anywhere
+/// (plan/decide.hpp). `schur` first finds and eliminates blocks that do not meet, such as the
+/// points that cameras see. `dense`: QR of the whole Jacobian on the host, for small rank-deficient
+/// problems.
 enum class LinearSolver { automatic, pcg, cholesky, dense, schur };
 std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.
 LinearSolver parse_linear_solver(std::string_view text);
 
-/// What conjugate gradients of the damped normal equations are preconditioned with
+/// Preconditioner of conjugate gradients for the damped normal equations
 /// (runtime/linear/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on
-/// some hundred groups of neighbouring blocks. `automatic` begins with the first and makes the
-/// second where iterations have cost as much. Who names one of the other two asks for pcg, where
+/// some hundred groups of neighbouring blocks. `automatic` starts with the first and makes the
+/// second when the iterations have cost as much. Naming one of these two selects pcg if
 /// linear_solver is automatic.
 using runtime::Preconditioner;
 std::string_view name(Preconditioner preconditioner);
-/// Throws Error{InvalidArgument} that lists the names.
+/// Throws an Error{InvalidArgument} that lists the names.
 Preconditioner parse_preconditioner(std::string_view text);
 
-/// How conjugate gradients of pcg multiply by JᵀJ on a device (runtime/linear/normal_matrix.hpp);
-/// the interpreter has a stored Jacobian.
+/// How pcg multiplies by JᵀJ on a device (runtime/linear/normal_matrix.hpp); the interpreter has a
+/// stored Jacobian.
 using runtime::NormalMatrix;
 std::string_view name(NormalMatrix matrix);
-/// Throws Error{InvalidArgument} that lists the names.
+/// Throws an Error{InvalidArgument} that lists the names.
 NormalMatrix parse_normal_matrix(std::string_view text);
 
-/// What becomes of operands outside of the domains of their ops (sqrt, log, acos, ... by the op
-/// table, divisors of 0).
+/// Treatment of operands outside the domains of their ops (sqrt, log, acos, ... by the op table,
+/// divisors of 0).
 enum class DomainPolicy {
   mathematical,  ///< NaN or infinity, as mathematics has it
-  guarded,       ///< they are moved into the domain: ir::guard_domains() with domain_epsilon
-  strict         ///< the first, at the start or at a trial, stops the solve with its place
+  guarded,       ///< operands are moved into the domain: ir::guard_domains() with domain_epsilon
+  strict         ///< the first one, at the start or at a trial, stops the solve and is named
 };
 std::string_view name(DomainPolicy policy);
 /// Throws Error{InvalidArgument}.
 DomainPolicy parse_domain_policy(std::string_view text);
 
-/// SolverOptions::cross_check: every instance, and the gradient.
+/// Value of SolverOptions::cross_check for every instance and the gradient.
 inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
 
-/// Of kernels: "f32" or "f64". Throws Error{InvalidArgument}.
+/// Precision of kernels: "f32" or "f64". Throws Error{InvalidArgument}.
 Precision parse_precision(std::string_view text);
-/// Of solves: "mixed" as well. Throws Error{InvalidArgument}.
+/// Precision of solves: also "mixed". Throws Error{InvalidArgument}.
 Precision parse_solve_precision(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.
@@ -141,10 +140,10 @@ struct OrderedParameters {
 
 struct IterationSummary;
 
-/// What an iteration callback answers.
+/// Answer of an iteration callback.
 enum class CallbackReturn { SOLVER_CONTINUE, SOLVER_ABORT, SOLVER_TERMINATE_SUCCESSFULLY };
 /// Runs on the calling thread after each iteration; the caller's parameters do not change before
-/// the end unless SolverOptions::update_state_every_iteration says so.
+/// the end unless SolverOptions::update_state_every_iteration is set.
 using IterationCallback = std::function<CallbackReturn(const IterationSummary&)>;
 
 /// Bounds that lower a device's limits (0 leaves a limit) and features that are hidden from us, so
@@ -253,22 +252,22 @@ struct SolverOptions {
   bool update_state_every_iteration = false;
 };
 
-/// What options that leave a field empty mean in this process.
+/// Values of options that are left empty, in this process.
 struct ProcessDefaults {
   Backend backend = Backend::automatic;     ///< replaces Backend::automatic
   std::uint64_t fallback_threshold = 1024;  ///< instances below which `automatic` takes the CPU
   std::uint64_t max_instances_per_dispatch = 0;  ///< instances of a dispatch; 0: the device's limit
 };
 
-/// The defaults in force: at first from TOPOGRAD_BACKEND, TOPOGRAD_FALLBACK_THRESHOLD and
-/// TOPOGRAD_MAX_INSTANCES_PER_DISPATCH, which are read once. Any thread.
+/// The defaults in force: initially from TOPOGRAD_BACKEND, TOPOGRAD_FALLBACK_THRESHOLD and
+/// TOPOGRAD_MAX_INSTANCES_PER_DISPATCH, which are read once. Thread-safe.
 ///
 /// Throws Error{InvalidArgument} if one of these variables cannot be read, naming it.
 ProcessDefaults process_defaults();
-/// Takes the place of what was in force, for solves and Evaluators that start later. Any thread.
+/// Replaces the defaults, for solves and Evaluators that start later. Thread-safe.
 void set_process_defaults(const ProcessDefaults& defaults);
 
-/// Checks ranges and fills in what was left to the process.
+/// Checks ranges and fills in the defaults of the process.
 ///
 /// Throws Error{InvalidArgument} that names the field, its range and the value.
 SolverOptions resolved(SolverOptions options);

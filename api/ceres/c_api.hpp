@@ -1,4 +1,4 @@
-// Ceres' interface for C: a problem of functions that programs in C give.
+// Ceres' C interface: a problem whose functions are given as C functions.
 #pragma once
 
 #ifdef __cplusplus
@@ -7,23 +7,23 @@ extern "C" {
 
 // NOLINTBEGIN(modernize-use-using): this is C.
 
-/// Sets up logging in Ceres; does nothing here.
+/// Initialises logging in Ceres; has no effect here.
 void ceres_init(void);
 
-/// Residuals, and derivatives where asked for, as CostFunction::Evaluate; 0 if there are none.
+/// Computes residuals, and derivatives if requested, like CostFunction::Evaluate; 0 on failure.
 typedef int (*ceres_cost_function_t)(void* user_data, double** parameters, double* residuals,
                                      double** jacobians);
-/// rho, rho' and rho'' at a squared norm, as LossFunction::Evaluate.
+/// Computes rho, rho' and rho'' at a squared norm, like LossFunction::Evaluate.
 typedef void (*ceres_loss_function_t)(void* user_data, double squared_norm, double out[3]);
 
-// Data for ceres_stock_loss_function, to be freed once the problem is.
+// Data for ceres_stock_loss_function; free them after the problem.
 void* ceres_create_huber_loss_function_data(double a);
 void* ceres_create_softl1_loss_function_data(double a);
 void* ceres_create_cauchy_loss_function_data(double a);
 void* ceres_create_arctan_loss_function_data(double a);
 void* ceres_create_tolerant_loss_function_data(double a, double b);
 void ceres_free_stock_loss_function_data(void* loss_function_data);
-/// The loss that the data were created for.
+/// Evaluates the loss for which the data were created.
 void ceres_stock_loss_function(void* user_data, double squared_norm, double out[3]);
 
 struct ceres_problem_s;
@@ -39,7 +39,7 @@ void ceres_free_problem(ceres_problem_t* problem);
 ///   loss_function          NULL for the plain square
 ///   parameter_block_sizes  num_parameter_blocks numbers
 ///
-/// NULL for a mistake that Problem::AddResidualBlock would throw for.
+/// Returns NULL where Problem::AddResidualBlock would throw.
 ceres_residual_block_id_t* ceres_problem_add_residual_block(
     ceres_problem_t* problem, ceres_cost_function_t cost_function, void* cost_function_data,
     ceres_loss_function_t loss_function, void* loss_function_data, int num_residuals,

@@ -1,4 +1,4 @@
-// Reading text expressions: operators and calls wait on a stack, so that no depth is too deep.
+// Parser of text expressions: a stack of operators and calls allows any depth.
 #include "expression.hpp"
 
 #include "../../ir/error.hpp"
@@ -46,13 +46,13 @@ const BinaryOperator* find_binary(const Token& token) {
   return nullptr;
 }
 
-/// What waits for its operands: an operator, an open parenthesis, or a call that is not complete.
+/// An operator, open parenthesis or incomplete call that waits for operands.
 struct Pending {
   enum class Kind { binary, minus, plus, negation, parenthesis, call } kind;
   const BinaryOperator* binary = nullptr;
   Op op = Op::Neg;           ///< call
-  std::size_t operands = 0;  ///< call: operands below its arguments
-  std::size_t at = 0;        ///< call: place of its name
+  std::size_t operands = 0;  ///< call: number of operands below its arguments
+  std::size_t at = 0;        ///< call: position of its name
 
   bool waits_for_close() const { return kind == Kind::parenthesis || kind == Kind::call; }
   int strength() const { return kind == Kind::binary ? binary->strength : kUnaryStrength; }
@@ -60,7 +60,7 @@ struct Pending {
 
 struct Operand {
   Id id = ir::kNone;
-  bool number = false;  ///< a number as it stands in the text, without sign or parentheses
+  bool number = false;  ///< a number as written, without sign or parentheses
 };
 
 constexpr int kMaxWrittenExponent = 64;
@@ -74,7 +74,7 @@ Id positive_power(ir::Graph& graph, Id base, int exponent) {
   return exponent % 2 == 0 ? half : graph.add(Op::Mul, half, base);
 }
 
-// The same nodes as pow(Value, double), with a literal for an exponent that is no half-integer.
+// The same nodes as pow(Value, double); other exponents than half-integers become literals.
 Id power(ir::Graph& graph, Id base, Id exponent) {
   const ir::Node node = graph[exponent];
   const double p = node.op == Op::Literal ? node.literal() : 0.1;
@@ -93,7 +93,7 @@ Id power(ir::Graph& graph, Id base, Id exponent) {
 class Parser {
  public:
   Parser(std::string_view text, const ExpressionNames& names) : lexer_(text) {
-    // Leaves come first and in the order of their slots, whatever the text's order is.
+    // Leaves come first, in the order of their slots, independent of the text.
     counts_.parameters = add_names(Op::Parameter, names.parameters);
     counts_.data = add_names(Op::Data, names.data);
     counts_.uniforms = add_names(Op::Uniform, names.uniforms);
@@ -140,7 +140,7 @@ class Parser {
     rows_.push_back(expression(lexer_.take()));
   }
 
-  // `token` is the first of the expression; the one after the last stays in the lexer.
+  // `token` is the first token of the expression; the token after the last stays in the lexer.
   Id expression(Token token) {
     for (;;) {
       if (begin_operand(token)) {
@@ -167,7 +167,7 @@ class Parser {
     return result;
   }
 
-  // Takes `token` as the beginning of an operand; true if the operand is complete.
+  // Consumes `token` as the beginning of an operand; returns true if the operand is complete.
   bool begin_operand(const Token& token) {
     if (token.kind == Token::Kind::number) {
       operands_.push_back({graph_.literal(token.number), true});
@@ -212,7 +212,7 @@ class Parser {
   }
 
   // Applies the operators that bind more strongly than `next`, back to the open parenthesis; all of
-  // them where `next` is null.
+  // them if `next` is null.
   void reduce(const BinaryOperator* next) {
     while (!pending_.empty() && !pending_.back().waits_for_close()) {
       const Pending& top = pending_.back();
@@ -253,7 +253,7 @@ class Parser {
                              std::to_string(count));
   }
 
-  // At ")": closes what is open and takes it; false if nothing is.
+  // Called at ")": closes the innermost parenthesis or call; returns false if none is open.
   bool close() {
     reduce(nullptr);
     if (pending_.empty()) return false;
@@ -273,7 +273,7 @@ class Parser {
     return true;
   }
 
-  // At ",": true if it ends an argument of a call.
+  // Called at ",": returns true if it ends an argument of a call.
   bool end_argument() {
     reduce(nullptr);
     return !pending_.empty() && pending_.back().kind == Pending::Kind::call;

@@ -1,4 +1,4 @@
-// Cutting text expressions into tokens.
+// Splits text expressions into tokens.
 #include "expression_lexer.hpp"
 
 #include "../../ir/error.hpp"
@@ -13,7 +13,7 @@ namespace {
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-// A byte that begins a character of UTF-8.
+// True for the first byte of a UTF-8 character.
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 constexpr std::array<std::string_view, 20> kMarks = {"==", "!=", "<=", ">=", "&&", "||", "+",
@@ -30,7 +30,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// The line around byte `at`, cut to what fits a terminal, and a caret below that byte.
+// The line around byte `at`, shortened for a terminal, with a caret below that byte.
 std::string show_place(std::string_view line, std::size_t at) {
   constexpr std::size_t kBefore = 60, kAfter = 20;
   std::size_t first = at > kBefore ? at - kBefore : 0;
@@ -113,7 +113,7 @@ void Lexer::name() {
   next_.text += coordinate();
 }
 
-// What follows a name as "[3]" or ".y", in the first of the two forms.
+// The coordinate after a name, "[3]" or ".y", in the form "[3]".
 std::string Lexer::coordinate() {
   if (at_ == text_.size()) return {};
   if (text_[at_] == '.') {

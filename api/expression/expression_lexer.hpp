@@ -1,4 +1,4 @@
-// Tokens of text expressions, and errors that show their place.
+// Tokens of text expressions, and errors with their position.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace topograd::expression {
 
-/// A piece of an expression; `text` refers to it, except for names with coordinates.
+/// A token of an expression; `text` refers to the expression, except for names with coordinates.
 struct Token {
   enum class Kind { number, name, mark, end } kind = Kind::end;
   std::string text;  ///< names: a.x as a[0]
@@ -17,20 +17,19 @@ struct Token {
   bool is(std::string_view mark) const { return kind == Kind::mark && text == mark; }
 };
 
-/// Cuts an expression into tokens, one ahead.
+/// Splits an expression into tokens, with one token of look-ahead.
 class Lexer {
  public:
-  /// The text outlives the lexer. Throws Error{Parse} as take() does.
+  /// The text must outlive the lexer. Throws Error{Parse} as take() does.
   explicit Lexer(std::string_view text) : text_(text) { advance(); }
 
   const Token& peek() const { return next_; }
-  /// Throws Error{Parse} if what follows the token is none.
+  /// Returns the token and advances. Throws Error{Parse} if no valid token follows.
   Token take();
-  /// Takes the next token if it is this mark.
+  /// Consumes the next token if it is this mark.
   bool accept(std::string_view mark);
 
-  /// Throws Error{Parse}: the message with line and column of byte `at`, then a line of the text
-  /// and a caret below it.
+  /// Throws Error{Parse} with line and column of byte `at`, then the line with a caret below.
   [[noreturn]] void fail(std::size_t at, const std::string& message) const;
   /// Throws Error{Parse}: expected `what`, got the token.
   [[noreturn]] void fail_expected(const std::string& what, const Token& got) const;
@@ -46,7 +45,7 @@ class Lexer {
   Token next_;
 };
 
-/// True for what Lexer takes as one name.
+/// True if Lexer reads `text` as one name.
 bool is_name(std::string_view text);
 
 }  // namespace topograd::expression

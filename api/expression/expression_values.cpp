@@ -1,4 +1,4 @@
-// Programs as expressions.
+// Conversion of programs to expressions of Values.
 #include "expression_values.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,4 +1,4 @@
-// Programs as expressions: what was read from text becomes residuals.
+// Conversion of programs to expressions of Values, so that parsed text becomes residuals.
 #pragma once
 
 #include "../../frontend/value/value.hpp"
@@ -9,15 +9,15 @@
 
 namespace topograd {
 
-/// What the leaves of a program stand for, by slot.
+/// Values for the leaves of a program, by slot.
 struct ExpressionOperands {
   std::span<const Value> parameters, data, uniforms;
 };
 
-/// The outputs of a program over these Values; its literals stay literals.
+/// The outputs of a program applied to these Values; its literals stay literals.
 ///
 /// Throws Error{Shape} if there are fewer operands of a kind than the program has slots. Cost: one
-/// tape node for each of the program's.
+/// tape node per node of the program.
 std::vector<Value> to_values(const ir::Program& program, const ExpressionOperands& operands);
 
 }  // namespace topograd

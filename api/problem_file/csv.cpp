@@ -1,4 +1,4 @@
-// Reading of CSV files.
+// Reads CSV files.
 #include "csv.hpp"
 
 #include "../../ir/error.hpp"
@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-/// A finite number, and nothing else.
+/// Parses a field that consists of one finite number.
 std::optional<double> csv_number(std::string_view field) {
   std::string_view text = trimmed(field);
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -29,7 +29,7 @@ std::optional<double> csv_number(std::string_view field) {
   return value;
 }
 
-/// The text that a message shows for a field.
+/// A field as messages show it.
 std::string shown_field(const std::string& field) {
   constexpr std::size_t kMost = 40;
   std::string text = field.substr(0, kMost);
@@ -40,12 +40,12 @@ std::string shown_field(const std::string& field) {
 
 class CsvReader {
  public:
-  /// From a row on, of a file whose separator is known.
+  /// Reads from a row on, of a file with a known separator.
   CsvReader(std::string_view text, const std::string& name, char separator)
       : text_(text), name_(name), separator_(separator) {}
-  /// From the beginning on.
+  /// Reads from the beginning and detects the separator.
   CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
-    constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // byte order mark of UTF-8
     if (text_.starts_with(kMark)) at_ = kMark.size();
   }
 
@@ -55,7 +55,7 @@ class CsvReader {
   char separator() const { return separator_; }
   void go_to(std::size_t begin) { at_ = begin; }
 
-  /// The next row that is not passed over; false at the end.
+  /// Reads the next row that is not skipped; returns false at the end.
   bool next(std::vector<std::string>& fields) {
     while (at_ < text_.size()) {
       const std::string_view rest = text_.substr(at_, text_.find_first_of("\r\n", at_) - at_);
@@ -98,7 +98,7 @@ class CsvReader {
     for (;;) {
       fields.push_back(read_field());
       if (at_line_end()) break;
-      ++at_;  // the separator
+      ++at_;  // skips the separator
     }
     end_line();
   }

@@ -8,33 +8,33 @@
 
 namespace topograd {
 
-/// A table whose fields are separated by commas, semicolons or tabs, whichever the first row has.
-/// The first row holds names unless all of its fields are numbers. Fields may stand in quotes, with
-/// "" for a quote; empty rows and rows that begin with # are passed over.
+/// A table whose fields are separated by commas, semicolons or tabs, as detected in the first row.
+/// The first row holds names unless all of its fields are numbers. Fields may be quoted, with ""
+/// for a quote; empty rows and rows that begin with # are skipped.
 class CsvTable {
  public:
-  /// Throws Error{Parse}, "name:line: ...", for an empty table, a quote that does not end, and rows
-  /// of different lengths. Cost: linear in the text.
+  /// Throws Error{Parse}, "name:line: ...", for an empty table, an unterminated quote, and rows of
+  /// different lengths. Cost: linear in the text.
   CsvTable(std::string text, const std::string& name);
 
   std::size_t rows() const { return rows_.size(); }
-  /// The names of the first row; empty if it holds numbers.
+  /// The names in the first row; empty if it holds numbers.
   const std::vector<std::string>& names() const { return names_; }
 
-  /// The numbers of a column, by its name or from 0. Throws Error{Parse} for a column that is not
-  /// there or a field that is no finite number, with its line. Cost: linear in the text.
+  /// The numbers of a column, given by its name or its index from 0. Throws Error{Parse} with the
+  /// line for an unknown column or a field that is not a finite number. Cost: linear in the text.
   std::vector<double> column(const std::string& column) const;
   std::vector<double> column(std::size_t column) const;
 
  private:
   struct Row {
-    std::size_t line = 0, begin = 0;  ///< in the text
+    std::size_t line = 0, begin = 0;  ///< position in the text
   };
   std::string text_, name_;
   char separator_ = ',';
-  std::size_t width_ = 0;  // fields of a row
+  std::size_t width_ = 0;  // fields per row
   std::vector<std::string> names_;
-  std::vector<Row> rows_;  // without that of the names
+  std::vector<Row> rows_;  // without the row of names
 };
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Finding the data and the model of a fit in its expression.
+// Finds the data and the model of a fit in its expression.
 #include "problem_file_curve.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -14,8 +14,8 @@
 namespace topograd {
 namespace {
 
-/// Which leaves an expression depends on. Its parameters are the data of the block, and the data
-/// are the unknowns: derivatives are taken by the first.
+/// The leaves on which an expression depends. Its parameters are the data of the block and its data
+/// are the unknowns, because derivatives are taken by parameters.
 struct Reads {
   std::vector<bool> data;
   bool unknowns = false, nothing = true;

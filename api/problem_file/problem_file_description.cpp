@@ -1,4 +1,4 @@
-// Reading of problem files: JSON and the form that it must have.
+// Reads problem files: JSON and its required form.
 #include "problem_file_description.hpp"
 
 #include "../../ir/error.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using runtime::Json;
 
-// Calls `read` for each item of the list under a key, which may be missing.
+// Calls `read` for each item of the list at a key, which may be missing.
 template <class Read>
 void each(const Item& root, const std::string& key, Read read) {
   const std::optional<Item> list = root.find(key);
@@ -27,7 +27,7 @@ void each(const Item& root, const std::string& key, Read read) {
   for (std::size_t k = 0; k < list->size(); ++k) read(list->at(k));
 }
 
-/// What `make` gives; its error, of a number out of range, with the place in the file.
+/// Returns the result of `make`; adds the position in the file to range errors.
 template <class Make>
 auto made_from(const Item& item, const Make& make) {
   try {
@@ -38,7 +38,7 @@ auto made_from(const Item& item, const Make& make) {
   }
 }
 
-/// A number for all scalars, or a list with one for each, where null is `open`.
+/// One number for all scalars, or a list with one number per scalar, where null means `open`.
 std::vector<double> read_bounds(const Item& item, std::size_t scalars, double open) {
   if (item.is_number()) return std::vector<double>(scalars, item.number());
   item.array("a number or a list of them");
@@ -51,7 +51,7 @@ std::vector<double> read_bounds(const Item& item, std::size_t scalars, double op
   return out;
 }
 
-/// Every value lies within its bounds.
+/// Throws unless every value is within its bounds.
 void check_start(const Item& values, const ArrayDescription& array) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < array.values.size(); ++k) {
@@ -91,7 +91,7 @@ Manifold read_manifold(const Item& item, std::uint32_t width) {
 
 /// "trivial", {"huber": a}, {"tolerant": [a, b]}, {"scaled": [loss, s]}, {"composed": [f, g]}.
 Loss read_loss(const Item& item, int depth = 0) {
-  constexpr int kDeepest = 64;  // so that no file is deeper than the stack
+  constexpr int kDeepest = 64;  // limits recursion, so that no file overflows the stack
   if (depth > kDeepest) item.fail("expected losses at most " + std::to_string(kDeepest) + " deep");
   using Maker = Loss (*)(double);
   constexpr std::pair<const char*, Maker> kLosses[] = {{"huber", Loss::huber},
@@ -126,8 +126,7 @@ Loss read_loss(const Item& item, int depth = 0) {
   });
 }
 
-/// Width and numbers of an array: values, which may be columns of a file, or those columns
-/// themselves.
+/// Reads width and numbers of an array: values or columns of a file.
 void read_values(const Item& item, ArrayDescription& out) {
   if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
   const Item values = item.is_csv() ? item : item.get("values");
@@ -171,7 +170,7 @@ ArrayDescription read_array(const Item& item, bool parameters) {
   return out;
 }
 
-/// An entry of "data" that is an object: numbers, columns of a file, or values with a width.
+/// Reads an object in "data": numbers, columns of a file, or values with a width.
 ArrayDescription read_named_data(const Item& item, const std::string& name) {
   ArrayDescription out;
   out.pointer = item.pointer();
@@ -185,7 +184,7 @@ ArrayDescription read_named_data(const Item& item, const std::string& name) {
   return out;
 }
 
-/// A list of arrays with their names, or an object {"name": numbers}.
+/// Reads a list of arrays with names, or an object {"name": numbers}.
 std::vector<ArrayDescription> read_data(const Item& item) {
   std::vector<ArrayDescription> out;
   if (item.is_object()) {
@@ -198,8 +197,8 @@ std::vector<ArrayDescription> read_data(const Item& item) {
   return out;
 }
 
-/// A name, {array, index, coordinate}, {csv, column}, or (where numbers may stand) a number or a
-/// list of them.
+/// Reads a name, {array, index, coordinate}, {csv, column}, or (if numbers are allowed) a number or
+/// a list of numbers.
 Binding read_binding(const Item& item, const std::string& name, bool numbers) {
   Binding out;
   out.name = name;
@@ -228,7 +227,7 @@ Binding read_binding(const Item& item, const std::string& name, bool numbers) {
   return out;
 }
 
-/// {"name": binding, ...}, or ["array", ...] for arrays that keep their names.
+/// Reads {"name": binding, ...}, or ["array", ...] for arrays that keep their names.
 std::vector<Binding> read_bindings(const Item& block, const std::string& key, bool numbers) {
   std::vector<Binding> out;
   const auto found = block.find(key);
@@ -264,7 +263,7 @@ BlockDescription read_block(const Item& item) {
   return out;
 }
 
-/// An option of the solver and how it is set; setting throws Error{InvalidArgument} for bad text.
+/// An option of the solver with its setter, which throws Error{InvalidArgument} for invalid text.
 struct Option {
   const char* key;
   void (*set)(SolverOptions& options, const Item& value);
@@ -358,7 +357,7 @@ Json parse_json(const Document& document) {
     const std::size_t last = std::min(error.byte, document.text.size() + 1);
     problem_file::fail_at(document, last > 0 ? last - 1 : 0, without_place(error.what()));
   } catch (const Json::out_of_range& error) {
-    // A number too large, between quotes in the message.
+    // The number is too large; the message has it between quotes.
     const std::string message = without_place(error.what());
     const std::size_t first = message.find('\''), last = message.rfind('\'');
     const std::size_t at =

@@ -1,4 +1,4 @@
-// What a problem file says, before anything is built from it.
+// The content of a problem file, before anything is built from it.
 #pragma once
 
 #include "../../frontend/loss.hpp"
@@ -17,11 +17,11 @@ namespace topograd::problem_file {
 struct ArrayDescription {
   std::string name;
   std::uint32_t width = 1;
-  std::vector<double> values;           ///< a multiple of width of them, at least one block
+  std::vector<double> values;           ///< a multiple of width, at least one block
   bool all_constant = false;            ///< parameters
-  std::vector<std::uint32_t> constant;  ///< parameters: blocks that are held at their values
-  std::vector<double> lower, upper;     ///< parameters: one a scalar; empty: none
-  std::optional<Manifold> manifold;     ///< parameters: of every block
+  std::vector<std::uint32_t> constant;  ///< parameters: fixed blocks
+  std::vector<double> lower, upper;     ///< parameters: one per scalar; empty: no bounds
+  std::optional<Manifold> manifold;     ///< parameters: manifold of every block
   std::string pointer;
 
   std::size_t blocks() const { return values.size() / width; }
@@ -33,15 +33,15 @@ struct UniformDescription {
   std::string pointer;
 };
 
-/// What a name in a block's expressions reads in each of its instances: blocks of an array, or
-/// numbers that stand in the file where the name is bound.
+/// The values of a name in each instance of a block: blocks of an array, or numbers given in the
+/// file where the name is bound.
 struct Binding {
   std::string name;
-  std::string array;                        ///< empty: `numbers`
-  std::vector<std::uint32_t> index;         ///< block of each instance; empty: see `block`
-  std::optional<std::uint32_t> block;       ///< of all instances; none: instance i reads block i
-  std::optional<std::uint32_t> coordinate;  ///< the only one that the name stands for
-  std::vector<double> numbers;              ///< one an instance, or one for all
+  std::string array;                   ///< empty: `numbers`
+  std::vector<std::uint32_t> index;    ///< block of each instance; empty: see `block`
+  std::optional<std::uint32_t> block;  ///< block of all instances; empty: instance i reads block i
+  std::optional<std::uint32_t> coordinate;  ///< the only coordinate that the name reads
+  std::vector<double> numbers;              ///< one per instance, or one for all
   bool one_for_all = false;                 ///< `numbers` is one number
   std::string pointer;
 };
@@ -64,7 +64,7 @@ struct Description {
   SolverOptions options;
 };
 
-/// Reads the JSON and checks its form, not what names refer to. Throws Error{Parse} with the place.
+/// Parses the JSON and checks its form, not its references. Throws Error{Parse} with the position.
 Description read_description(const Document& document);
 
 }  // namespace topograd::problem_file

@@ -1,4 +1,4 @@
-// Reading of a problem file's values: JSON, and tables that it names.
+// Reads the values of a problem file: JSON, and tables that it refers to.
 #include "problem_file_item.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,4 +1,4 @@
-// Values of a problem file on the way to what they say, each with its place for messages.
+// Values of a problem file with their positions for messages.
 #pragma once
 
 #include "../../runtime/cache/json_values.hpp"
@@ -17,13 +17,13 @@
 
 namespace topograd::problem_file {
 
-/// A file and the tables that it names, each read once.
+/// A file and the tables that it refers to, each read once.
 class Source {
  public:
   explicit Source(const Document& document) : document_(document) {}
 
   const Document& document() const { return document_; }
-  /// Throws Error{File} and what CsvTable throws.
+  /// Throws Error{File}, and what CsvTable throws.
   const CsvTable& table(const std::string& path);
 
  private:
@@ -31,8 +31,8 @@ class Source {
   std::map<std::string, CsvTable> tables_;
 };
 
-/// A value of the file and the way to it. What is asked for and not there is Error{Parse} with the
-/// place.
+/// A value of the file and the path to it. A required value that is missing throws Error{Parse}
+/// with the position.
 class Item {
  public:
   using Json = runtime::Json;
@@ -58,7 +58,7 @@ class Item {
   Item get(const std::string& key) const;
   std::vector<std::string> keys() const;
 
-  /// An object that has no other keys.
+  /// Requires an object without other keys.
   const Item& object(std::initializer_list<std::string_view> known) const;
   const Item& array(const char* what) const;
   std::string string(const char* what) const;
@@ -69,22 +69,22 @@ class Item {
   std::vector<double> numbers() const;
   /// A list of block numbers.
   std::vector<std::uint32_t> blocks() const;
-  /// The same, which may be the column of {"csv", "column"}.
+  /// The same, or the column of {"csv", "column"}.
   std::vector<std::uint32_t> indices() const;
 
-  /// Whether numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
+  /// True if numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
   bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
-  /// How many columns: of csv_numbers() a row has as many.
+  /// Number of columns, which is the length of the rows of csv_numbers().
   std::uint32_t csv_width() const;
-  /// Its columns side by side, row by row.
+  /// The columns side by side, row by row.
   std::vector<double> csv_numbers() const;
-  /// The numbers of {"csv", "column"} with one column.
+  /// The numbers of a {"csv", "column"} with a single column.
   std::vector<double> one_column() const;
 
  private:
-  /// The table whose path this item is.
+  /// The table at the path that this item holds.
   const CsvTable& csv_table() const;
-  /// The column that this item, a name or a number from 0, stands for.
+  /// The column that this item selects by name or by index from 0.
   std::vector<double> csv_column(const CsvTable& table) const;
 
   Source& source_;

@@ -1,4 +1,4 @@
-// Walking through JSON text to the value that a pointer names.
+// Walks through JSON text to the value that a pointer refers to.
 #include "problem_file_place.hpp"
 
 #include "../../ir/error.hpp"
@@ -12,7 +12,7 @@
 namespace topograd::problem_file {
 namespace {
 
-/// A position in text that is known to be JSON.
+/// A position in valid JSON text.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) { skip_space(); }
@@ -20,13 +20,13 @@ class Cursor {
   std::size_t at() const { return at_; }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
-  /// Steps over one character and the space after it.
+  /// Skips one character and the whitespace after it.
   void step() {
     ++at_;
     skip_space();
   }
 
-  /// Steps over a string; its text between the quotes, escapes as they are.
+  /// Skips a string; returns the text between the quotes, with escapes unchanged.
   std::string_view string() {
     const std::size_t first = ++at_;
     while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
@@ -36,7 +36,7 @@ class Cursor {
     return found;
   }
 
-  /// Steps over a value of any depth.
+  /// Skips a value of any depth.
   void value() {
     std::size_t depth = 0;
     do {
@@ -64,7 +64,7 @@ class Cursor {
   std::size_t at_ = 0;
 };
 
-// The next key or number of a pointer; keys with / or ~ in them are found by their escaped form.
+// Removes the next key or index from a pointer; keys with / or ~ are matched in their escaped form.
 std::string_view take_step(std::string_view& pointer) {
   pointer.remove_prefix(1);
   const std::string_view step = pointer.substr(0, pointer.find('/'));
@@ -72,7 +72,7 @@ std::string_view take_step(std::string_view& pointer) {
   return step;
 }
 
-// From the beginning of an object or array to the value of one of its members; false if not there.
+// Moves from the beginning of an object or array to a member's value; false if there is none.
 bool enter(Cursor& cursor, std::string_view step) {
   const bool object = cursor.peek() == '{';
   std::size_t wanted = 0;
@@ -106,7 +106,7 @@ std::size_t find_value(std::string_view text, std::string_view pointer) {
 
 std::size_t find_repeated_key(std::string_view text) {
   Cursor cursor(text);
-  std::vector<std::optional<std::set<std::string_view>>> open;  // keys so far; of lists none
+  std::vector<std::optional<std::set<std::string_view>>> open;  // keys so far; empty for lists
   bool at_key = false;
   for (char c = cursor.peek(); c != '\0'; c = cursor.peek()) {
     if (c == '"') {

@@ -1,4 +1,4 @@
-// Places in JSON text, for messages.
+// Positions in JSON text, for messages.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace topograd::problem_file {
 
-/// The text of the file that a path in a problem file names. Throws Error{File}.
+/// Returns the text of a file that a problem file refers to. Throws Error{File}.
 using FileReader = std::function<std::string(const std::string& path)>;
 
-/// A file's text, the name that messages call it by, and how the files that it names are read.
+/// The text of a file, its name in messages, and the reader of the files that it refers to.
 struct Document {
   std::string name;
   std::string_view text;
   FileReader read_file;
 };
 
-/// Byte at which the value that a JSON pointer ("/residuals/0/label") names begins, or where its
-/// nearest ancestor does. The text is JSON. Cost: linear in the text before it.
+/// Byte offset of the value that a JSON pointer ("/residuals/0/label") refers to, or of its nearest
+/// existing ancestor. The text must be valid JSON. Cost: linear in the text before it.
 std::size_t find_value(std::string_view text, std::string_view pointer);
 
-/// Byte of the first key that its object has already, or npos. The text is JSON. Cost: linear in
-/// the text, but for a logarithm in the keys of an object.
+/// Byte offset of the first duplicate key of an object, or npos. The text must be valid JSON. Cost:
+/// linear in the text, times a logarithm in the number of keys of an object.
 std::size_t find_repeated_key(std::string_view text);
 
 /// Throws Error{Parse}: "name:line:column: message" for byte `at`.

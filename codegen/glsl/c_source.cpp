@@ -1,4 +1,4 @@
-// Programs as plain C99: one statement an operation.
+// Programs as plain C99: one statement per operation.
 #include "c_source.hpp"
 
 #include "../../ir/error.hpp"
@@ -19,7 +19,7 @@ using ir::Id;
 using ir::Node;
 using ir::Op;
 
-/// What C lacks, or has with another meaning at NaN, ties or signed zeros.
+/// Functions that C lacks, or that differ at NaN, ties or signed zeros.
 struct LibraryFunction {
   Op op;
   std::string_view name;
@@ -102,7 +102,7 @@ std::string c_literal(double value) {
   return std::signbit(value) ? "(" + digits + ")" : digits;
 }
 
-/// The pointer that a kind of leaf is read through.
+/// Name of the pointer from which a kind of leaf is read.
 char pointer(Op op) {
   switch (op) {
     case Op::Parameter: return 'p';
@@ -180,7 +180,7 @@ class CWriter {
   std::size_t next_ = 0;
 };
 
-// The local names t0, t1, ... hide the pointer `t` nowhere: it has no digits.
+// Local names t0, t1, ... never hide the pointer `t`, which has no digits.
 std::string head(const CFunction& function, const std::set<Op>& used) {
   const ir::LeafCounts& n = function.program.leaves;
   std::string text = "/* " + function.title + ": " + std::to_string(n.parameters) +

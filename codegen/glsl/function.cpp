@@ -1,4 +1,4 @@
-// Writes programs as GLSL functions.
+// Programs as GLSL functions.
 #include "function.hpp"
 
 #include "../../ir/error.hpp"
@@ -7,7 +7,7 @@
 namespace topograd::codegen {
 namespace {
 
-/// The parameter list, and the names by which the body reads it.
+/// Writes the parameter list, and sets the names by which the body reads it.
 std::string signature(const NamedProgram& function, Precision precision, LeafNames& names) {
   const std::string type(scalar_type(precision));
   const ir::LeafCounts& leaves = function.program->leaves;
@@ -30,7 +30,7 @@ std::string signature(const NamedProgram& function, Precision precision, LeafNam
 }  // namespace
 
 std::string write_functions(std::span<const NamedProgram> programs, Precision precision) {
-  // What is used by any of them is written once, in front of all.
+  // Shared library functions are written once, before all functions.
   Shader library;
   std::string out;
   for (const NamedProgram& function : programs) {

@@ -1,4 +1,4 @@
-// A program as a GLSL function, for kernels that are not the solver's.
+// Programs as GLSL functions, for kernels outside the solver.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -11,13 +11,13 @@
 namespace topograd::codegen {
 
 /// `void NAME(in T p0, in T p1, ..., in T d0, ..., out T r0, ...)`: all parameter slots, then all
-/// data slots, then the outputs. Library functions that it needs stand before it.
+/// data slots, then the outputs. The library functions that it needs are written before it.
 ///
-///   precision  f32 or f64, which is T
+///   precision  f32 or f64, the precision of T
 ///
-/// Where the program holds zeros or numbers that are not finite the text reads the uint
-/// `zero_bits`, a 0 that compilers do not know, which the shader declares before it. Two functions
-/// of one precision in one shader must be written by one call: `programs` and `names` go together.
+/// If the program has zeros or numbers that are not finite, the source reads the uint `zero_bits`,
+/// a 0 that compilers do not know; the shader must declare it first. Functions of one precision in
+/// one shader must be written by one call: `programs` and `names` correspond.
 ///
 /// Throws Error{InvalidArgument} for guards and for leaves of other kinds.
 struct NamedProgram {

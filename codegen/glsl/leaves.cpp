@@ -1,4 +1,4 @@
-// Loads of a program's leaves: columns, constants, and what an owner holds itself.
+// Loads of a program's leaves from columns, constants and the parameter block of a work item.
 #include "leaves.hpp"
 
 #include "../../ir/error.hpp"
@@ -16,7 +16,7 @@ using ir::Op;
 
 struct Needed {
   std::set<std::uint32_t> parameters, tangents, data, uniforms, seeds;  // slots
-  // what is read for them, by column
+  // index columns that these loads need
   std::map<std::uint32_t, IndexSource> index_columns;
   std::set<std::uint32_t> data_columns;
 };
@@ -42,13 +42,13 @@ const Source& source_of(const std::vector<Source>& sources, std::uint32_t slot,
   return source;
 }
 
-/// Neighbouring slots [first, end) whose columns are neighbours, too: column + (slot - first).
+/// Neighbouring slots [first, end) in neighbouring columns: column + (slot - first).
 struct Run {
   std::uint32_t first = 0, end = 0, column = 0;
 };
 
-/// The range of `slots`, if there are so many that a loop loads them and each has a stored column
-/// of its own.
+/// The range of `slots`, if a loop should load them: there are many, each with its own stored
+/// column.
 template <class Source>
 std::optional<Run> find_run(const std::set<std::uint32_t>& slots,
                             const std::vector<Source>& sources) {
@@ -116,7 +116,7 @@ std::string index_expression(const IndexSource& source) {
   return out + (source.offset > 0 ? " + " : " - ") + unsigned_literal(magnitude);
 }
 
-// No branch: a shared number is read at the same place by all rows.
+// No branch: all rows of a shared number read the same place.
 constexpr std::string_view kColumnPosition = R"(
 // Where row `row` of a flexible column lies: numbers by row begin at form / 2 where form is odd,
 // otherwise one number is shared.
@@ -169,7 +169,7 @@ class Loader {
   }
 
  private:
-  /// Columns that are read outside of loops.
+  /// Finds columns that are read outside loops.
   void find_direct_columns(const std::vector<std::uint32_t>& targets) {
     const auto add = [&](const std::vector<IndexSource>& sources, const auto& slots) {
       for (const std::uint32_t slot : slots) direct_columns_.insert(sources[slot].column);
@@ -180,7 +180,7 @@ class Loader {
     add(place_.layout.uniforms, needed_.uniforms);
   }
 
-  /// Many neighbours: compilers take longer for each load than in step with their number.
+  /// Loads many neighbours in a loop: compile time grows faster than the number of loads.
   void loop(Op op, const Run& run, BufferRole role) {
     const auto name = shader_.use(role, element_of(precision_));
     const std::string array = text("all_", name), count = unsigned_literal(run.end - run.first);
@@ -244,11 +244,12 @@ class Loader {
   Precision precision_;
   LeafNames& names_;
   Shader& shader_;
-  std::optional<Run> parameters_, tangents_, data_;  // loaded by loops
+  std::optional<Run> parameters_, tangents_, data_;  // loaded in loops
   std::set<std::uint32_t> direct_columns_;
 };
 
-// A letter and digits, or that after a "d": none that a variable of ours or a keyword has.
+// True for a letter and digits, optionally after a "d": no keyword or variable of ours is like
+// that.
 bool is_short_name(std::string_view name) {
   constexpr std::string_view kFree = "afghjlmnqrvxyz";
   if (name.size() > 1 && name[0] == 'd' && name[1] > '9') name.remove_prefix(1);
@@ -256,8 +257,8 @@ bool is_short_name(std::string_view name) {
   return std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Lower-case and short, or with an underscore inside: no keyword or built-in function of GLSL, nor
-// a variable of ours but those that are listed.
+// True for names that are lower-case and short, or have an underscore inside: no keyword or
+// built-in function of GLSL, and of our variables only those listed below.
 bool usable(const std::string& name) {
   constexpr std::array<std::string_view, 11> kTaken = {
       "index_columns", "data_columns",   "column_position", "fixed_scalars",

@@ -1,4 +1,4 @@
-// Straight-line programs as GLSL statements: one a line, each one precise.
+// Straight-line programs as GLSL statements: one per line, each `precise`.
 #include "program.hpp"
 
 #include "../../ir/error.hpp"
@@ -14,7 +14,7 @@ using ir::Id;
 using ir::Node;
 using ir::Op;
 
-// Conditions are operands of logical ops and the first operand of select; all else reads numbers.
+// True for operands of logical ops and the first operand of select; all others are numbers.
 bool reads_condition(Op op, std::size_t operand) {
   return ir::info(op).logical || (op == Op::Select && operand == 0);
 }
@@ -92,7 +92,7 @@ class Writer {
     return reads_condition(node.op, k) ? conditions_[node.args[k]] : numbers_[node.args[k]];
   }
 
-  /// A division whose divisor may be larger than f32 divisions are good for.
+  /// True for a division whose divisor may exceed the range in which f32 division is accurate.
   bool divides_by_any(const Node& node) const {
     if (node.op != Op::Div && node.op != Op::Reciprocal) return false;
     const Node& divisor = prepared_.program.nodes[node.args[node.op == Op::Div ? 1 : 0]];
@@ -100,7 +100,7 @@ class Writer {
     return divisor.op != Op::Literal || !(std::abs(divisor.literal()) <= 0x1p125);
   }
 
-  /// a <= 0 ? 0 : a and the like, which drivers make a maximum of, whatever that does to NaN.
+  /// True for a <= 0 ? 0 : a and similar: drivers make it a maximum, which differs for NaN.
   bool is_maximum(const Node& node) const {
     if (node.op != Op::Select) return false;
     const Node& condition = prepared_.program.nodes[node.args[0]];
@@ -113,9 +113,9 @@ class Writer {
     return std::isfinite(precision_ == Precision::f32 ? static_cast<float>(value) : value);
   }
 
-  /// The operand, with zeros, NaN and infinities that the driver's compiler does not know. Told of
-  /// a zero, the software device takes x * 0 for 0 and 0 - x for -x, whatever x is. Told of a NaN
-  /// that reaches log10, NVIDIA's compiler (580.159) works for minutes on one kernel.
+  /// Writes an operand and hides zeros, NaN and infinities from the driver's compiler. If it knows
+  /// a zero, the software device folds x * 0 to 0 and 0 - x to -x for any x. If it knows a NaN that
+  /// reaches log10, NVIDIA's compiler (580.159) works for minutes on one kernel.
   std::string arithmetic_operand(const Node& node, std::size_t k) {
     const Node& from = prepared_.program.nodes[node.args[k]];
     const bool computes = !ir::info(node.op).boolean && !ir::info(node.op).logical &&
@@ -173,8 +173,8 @@ bool is_costly(Op op) {
          op == Op::Reciprocal;
 }
 
-/// Live nodes that cost much and depend on nothing but literals and leaves of `slots`, and all that
-/// they depend on.
+/// Live nodes that are expensive and depend only on literals and leaves of `slots`, and their
+/// operands.
 std::vector<bool> find_invariant(const Prepared& prepared, std::span<const std::uint32_t> slots) {
   const std::vector<Node>& nodes = prepared.program.nodes;
   std::vector<bool> invariant(nodes.size()), wanted(nodes.size());

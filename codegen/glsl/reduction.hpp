@@ -9,19 +9,19 @@
 
 namespace topograd::codegen {
 
-/// How a kernel adds many numbers: in f64 plainly, in f32 with the rounding errors carried along.
+/// Writes sums of many numbers: plain in f64, with compensation of rounding errors in f32.
 class Summation {
  public:
-  /// `precision` is that of the sums. Subgroup arithmetic serves f64 sums only.
+  /// `precision` is that of the sums. Subgroup arithmetic is used for f64 sums only.
   Summation(Precision precision, std::uint32_t workgroup_size, bool use_subgroups = false);
 
-  /// Declares a running sum of one invocation, zero at first.
+  /// Declares a running sum of one invocation, initially zero.
   void begin(Shader& shader, std::string_view name) const;
-  /// Adds an expression of type `type` to it.
+  /// Adds an expression of type `type` to the running sum.
   void add(Shader& shader, std::string_view name, std::string_view expression,
            Precision type) const;
-  /// The total over the workgroup, valid in invocation 0. Every invocation must come by: it holds
-  /// barriers.
+  /// Writes the total over the workgroup, valid in invocation 0. It has barriers, so every
+  /// invocation must execute it.
   std::string total(Shader& shader, std::string_view name) const;
 
  private:
@@ -30,11 +30,11 @@ class Summation {
   bool use_subgroups_;
 };
 
-/// The maximum over the workgroup of an expression of that precision, valid in invocation 0; NaN if
-/// one is.
+/// Writes the maximum over the workgroup of an expression, valid in invocation 0; NaN if any value
+/// is.
 std::string workgroup_max(Shader& shader, std::string_view expression, Precision precision,
                           std::uint32_t workgroup_size);
-/// Declares tg_maximum of two numbers: NaN if one is.
+/// Declares tg_maximum of two numbers: NaN if either is.
 std::string declare_maximum(Shader& shader, Precision precision);
 
 }  // namespace topograd::codegen

@@ -1,4 +1,4 @@
-// Puts shaders together: header, extensions, push constants, buffers, functions, main.
+// Assembly of shaders: header, extensions, push constants, buffers, functions, main.
 #include "shader.hpp"
 
 #include "../math/library.hpp"
@@ -172,7 +172,7 @@ std::string Shader::functions() const {
     if (names.empty()) continue;
     code += math::library(std::vector<std::string>(names.begin(), names.end()), precision) + "\n";
   }
-  bool constants = false;  // single lines stand together
+  bool constants = false;  // single lines are grouped
   for (const std::string& declaration : file_level_) {
     const bool single = !declaration.ends_with('\n');
     if (constants && !single) code += '\n';

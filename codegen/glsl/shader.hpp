@@ -1,4 +1,4 @@
-// A compute shader under construction: what its body uses is declared when it is put together.
+// A compute shader under construction: finish() declares everything its body uses.
 #pragma once
 
 #include "../kernel.hpp"
@@ -21,7 +21,7 @@ struct PushMember {
   std::string_view comment;
 };
 
-/// What stands around the body of a shader.
+/// The parts of a shader around its body.
 struct ShaderFrame {
   std::string name;
   std::vector<std::string> header;  ///< comment lines
@@ -32,27 +32,26 @@ struct ShaderFrame {
 /// Collects buffers, extensions, functions and the body of main().
 class Shader {
  public:
-  /// Notes that a buffer is used; uses add up. Returns the name of its array.
+  /// Records the use of a buffer; accesses add up. Returns the name of its array.
   std::string_view use(BufferRole role, Element element, Access access = Access::read);
   /// The same for an array of another name.
   std::string_view use(BufferRole role, Element element, Access access, std::string_view name);
   void need_extension(std::string_view extension) { extensions_.emplace(extension); }
-  /// A declaration at file level (a function, a shared array), once for each `key`, in order of
-  /// first use.
+  /// Adds a declaration at file level (a function, a shared array), once per `key`, in order of
+  /// use.
   void declare(std::string_view key, std::string_view text);
-  /// Notes that a word of push constants is used; returns its name.
+  /// Records the use of a push constant word; returns its name.
   std::string use(const ColumnForm& form);
   const std::set<ColumnForm>& forms() const { return forms_; }
-  /// What calls of a math library function are spelled as; its text is put in front of the
-  /// declarations.
+  /// Returns the spelling of calls of a math library function and adds its source to the shader.
   std::string math_function(std::string_view function, Precision precision);
 
   Lines& body() { return body_; }
   const std::set<std::string, std::less<>>& extensions() const { return extensions_; }
-  /// What the body calls: functions of the library, then declarations.
+  /// The functions that the body calls: those of the library, then declarations.
   std::string functions() const;
 
-  /// The source, its bindings and what it needs of a device.
+  /// Returns the source, its bindings and its device requirements.
   KernelSource finish(const ShaderFrame& frame) const;
 
  private:
@@ -73,12 +72,12 @@ class Shader {
   Lines body_{1};
 };
 
-/// Name of the array behind a role, and of the block around an array.
+/// Name of the array of a role, and of the block with that array.
 std::string_view array_name(BufferRole role);
 std::string block_name(std::string_view array);
 std::string form_name(const ColumnForm& form);
 
-/// Statement that returns where the solver is done (Scalar::state is not 0).
+/// Writes a return statement for when the solver is done (Scalar::state is not 0).
 void write_predicate(Shader& shader, Precision scalars, BufferRole role = BufferRole::scalars);
 
 }  // namespace topograd::codegen

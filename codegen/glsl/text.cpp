@@ -16,7 +16,7 @@ std::string hexadecimal(std::uint64_t value) {
   return "0x" + std::string(buffer.data(), end) + "u";
 }
 
-// NaN and infinities have no literals. `also` is added to the highest word.
+// Writes NaN and infinities, which have no literals. `also` is added to the highest word.
 std::string by_bits(double value, Precision precision, std::string_view also) {
   if (precision == Precision::f32) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
@@ -34,8 +34,8 @@ std::string shortest(T value) {
   return {buffer.data(), end};
 }
 
-// Shader compilers read a decimal as double and round that; where the shortest decimal of a float
-// would be rounded twice to something else, its exact double is printed.
+// Shader compilers read a decimal as double and round that. If double rounding would change the
+// shortest decimal of a float, its exact double is printed.
 std::string float_digits(float value) {
   std::string digits = shortest(value);
   double as_double = 0;
@@ -71,7 +71,7 @@ std::string literal(double value, Precision precision) {
   return std::signbit(rounded) ? "(" + digits + ")" : digits;
 }
 
-// Not "|": a compiler that follows single bits sees a NaN through it.
+// Not "|": a compiler that tracks single bits recognises a NaN through it.
 std::string hidden_literal(double value, Precision precision) {
   return by_bits(value, precision, " ^ zero_bits");
 }

@@ -17,7 +17,7 @@ void append(std::string& out, T part) {
   out += std::to_string(part);
 }
 
-/// The parts one after the other; numbers in decimal.
+/// Concatenates the parts; numbers in decimal.
 template <class... Parts>
 std::string text(const Parts&... parts) {
   std::string out;
@@ -25,7 +25,7 @@ std::string text(const Parts&... parts) {
   return out;
 }
 
-/// Lines of source, two blanks an indentation.
+/// Lines of source, indented by two blanks per level.
 class Lines {
  public:
   explicit Lines(int depth = 0) : depth_(depth) {}
@@ -37,7 +37,7 @@ class Lines {
     out_ += content;
     out_ += '\n';
   }
-  /// A line that ends in " {", and what follows one step to the right.
+  /// Adds a line that ends in " {" and indents the following ones.
   template <class... Parts>
   void open(const Parts&... parts) {
     line(parts..., " {");
@@ -75,14 +75,14 @@ std::string hidden_literal(double value, Precision precision);
 /// "3u".
 std::string unsigned_literal(std::uint64_t value);
 
-/// `pattern` with every {key} replaced by its value, keys in the order of `replacements`.
+/// A replacement of {key} in a pattern, applied in order.
 struct Replacement {
   std::string_view key;  ///< without braces
   std::string value;
 };
 std::string substitute(std::string_view pattern, std::initializer_list<Replacement> replacements);
 
-/// Letter or underscore, then letters, digits and underscores.
+/// True for a letter or underscore followed by letters, digits and underscores.
 bool is_identifier(std::string_view text);
 
 }  // namespace topograd::codegen

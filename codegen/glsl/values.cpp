@@ -1,4 +1,4 @@
-// Sums of costs and rows beside a kernel's own results.
+// Sums of costs and stored rows in addition to a kernel's results.
 #include "values.hpp"
 
 namespace topograd::codegen {

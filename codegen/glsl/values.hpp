@@ -1,4 +1,4 @@
-// What a kernel gives beside its own results: a part of the cost, and rows.
+// Additional results of a kernel: a part of the cost, and rows.
 #pragma once
 
 #include "program.hpp"
@@ -10,22 +10,21 @@
 
 namespace topograd::codegen {
 
-/// Text for KernelRequest::values, by which every invocation of a workgroup reaches the end; none
-/// where nothing is asked for.
+/// Source for KernelRequest::values: every invocation of a workgroup reaches the end. May be empty.
 class ValuesText {
  public:
   explicit ValuesText(const KernelRequest& request);
 
   explicit operator bool() const { return sum_.has_value(); }
-  /// In front of the first instance.
+  /// Before the first instance.
   void begin(Shader& shader) const;
-  /// A loop over the rows of the dispatch in strides of the grid.
+  /// Opens a loop over the rows of the dispatch in strides of the grid.
   void open_loop(std::string_view variable, Shader& shader) const;
-  /// Takes the outputs from `first` on, of the instance that `row` counts.
+  /// Adds the outputs from `first` on of the instance in `row`.
   void add(const Written& written, std::size_t first, std::string_view row, Shader& shader) const;
-  /// Behind the last instance, where all invocations meet.
+  /// After the last instance, where all invocations meet.
   void end(Shader& shader) const;
-  /// Bytes written for an instance.
+  /// Bytes written per instance.
   std::uint32_t bytes() const;
 
  private:

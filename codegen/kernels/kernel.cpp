@@ -1,4 +1,4 @@
-// What a kernel is asked to be, checked, and the shader that is put together from it.
+// Validation of kernel requests, and assembly of the shader.
 #include "../kernel.hpp"
 
 #include "../../ir/error.hpp"

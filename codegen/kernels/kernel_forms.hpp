@@ -1,4 +1,4 @@
-// The bodies of kernels by form; generate() puts the rest around them.
+// The bodies of kernels by form; generate() writes the rest.
 #pragma once
 
 #include "../glsl/shader.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::codegen {
 
-/// What a body tells about itself.
+/// Facts about a body that generate() needs.
 struct BodyFacts {
   std::array<std::uint32_t, ir::kOpCount> operations{};  ///< by op
   std::uint32_t bytes = 0;
@@ -22,7 +22,7 @@ BodyFacts write_scatter(const KernelRequest& request, Shader& shader);
 BodyFacts write_gather(const KernelRequest& request, Shader& shader);
 BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader);
 
-/// "uint i = ...", and the return of invocations beyond the end.
+/// Writes "uint i = ..." and the return of invocations beyond the end.
 void write_invocation_index(std::string_view variable, Shader& shader);
 
 /// Throws Error{InvalidArgument} unless `got` == `expected`.

@@ -1,4 +1,4 @@
-// Kernels that sum what belongs to one owner an invocation, or a workgroup: gather, sum_terms.
+// Kernels in which an invocation or a workgroup sums the terms of one block: gather, sum_terms.
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
 #include "../glsl/values.hpp"
@@ -12,7 +12,7 @@
 namespace topograd::codegen {
 namespace {
 
-// k scalars from `base` on: base, base + 1u, ...
+// Position of the k-th scalar from `base` on: base, base + 1u, ...
 std::string offset_from(std::string_view base, std::uint32_t k) {
   return k == 0 ? std::string(base) : text(base, " + ", unsigned_literal(k));
 }
@@ -22,7 +22,7 @@ std::string times(std::string_view variable, std::size_t factor) {
   return factor == 1 ? std::string(variable) : text(variable, " * ", unsigned_literal(factor));
 }
 
-// The owner, or the place of the sums, of work item w.
+// The block, or the position of the sums, of work item w.
 std::string owner(const KernelRequest& request, BufferRole role, Shader& shader) {
   if (request.dense_owners) return "w";
   return text(shader.use(role, Element::u32), "[w]");
@@ -33,7 +33,8 @@ std::string own_direction(std::uint32_t coordinate) { return text("own_d", coord
 
 bool fused(const KernelRequest& request) { return request.fusion != Fusion::none; }
 
-// A sum starts at +0 and is never -0, so that adding a zero of either sign changes no bit of it.
+// True if the output is a zero of either sign: a sum starts at +0 and is never -0, so that adding a
+// zero changes no bit.
 bool adds_nothing(const ir::Program& program, std::size_t output) {
   const ir::Node& node = program.nodes[program.outputs[output]];
   return node.op == ir::Op::Literal && node.literal() == 0;
@@ -61,7 +62,7 @@ void check_role(const KernelRequest& request, const GatherRole& role) {
   }
 }
 
-// Such columns may grow with the owner's first index.
+// True if an index column may grow with the block's first index.
 bool has_flexible_index(const KernelRequest& request) {
   const auto flexible = [](const IndexSource& source) {
     return source.kind == IndexSource::Kind::flexible;
@@ -72,7 +73,7 @@ bool has_flexible_index(const KernelRequest& request) {
   });
 }
 
-// Loads of what the owner itself holds, out of the loops.
+// Writes the loads of the block's own parameters before the loops.
 void write_own(const KernelRequest& request, const std::vector<Prepared>& prepared,
                Shader& shader) {
   std::set<std::uint32_t> values, directions;
@@ -143,7 +144,7 @@ void open_entries(const KernelRequest& request, std::size_t role, Shader& shader
   shader.body().open("for (uint e = ", begin, "; e < end_", role, "; ", step, ")");
 }
 
-// What the sums of an owner are for conjugate gradients: a part of the product and of p·q.
+// Writes the use of a block's sums in conjugate gradients: a part of the product and of p·q.
 void write_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
   const Element element = element_of(request.precision);
   const std::string_view type = scalar_type(request.scalars);
@@ -172,8 +173,8 @@ void close_fused(const KernelRequest& request, const Summation& sums, Shader& sh
                      "[curvature_first + gl_WorkGroupID.x] = total;");
 }
 
-// Of `sums` numbers that every invocation has, the totals over the workgroup: the first {parts} x
-// {sums} invocations sum every {parts}th number, the first {sums} of them what these have.
+// Totals over the workgroup of `sums` numbers per invocation: the first {parts} x {sums}
+// invocations sum every {parts}th number, then the first {sums} of them sum these.
 constexpr std::string_view kTotals = R"(
 barrier();
 if (self < {workers}) {
@@ -191,8 +192,8 @@ if (self < {sums}) {
 }
 )";
 
-// Two steps of the tree's width each instead of one for every factor of two: barriers cost more
-// than the few additions, above all on a device that runs invocations as coroutines.
+// Two steps over the tree's width instead of one per factor of two: barriers cost more than the few
+// additions, above all on a device that runs invocations as coroutines.
 void write_workgroup_results(const KernelRequest& request, Shader& shader) {
   const std::uint32_t size = request.workgroup_size, sums = request.out_width;
   const std::uint32_t parts = 1u << (std::bit_width(size) - 1) / 2;
@@ -299,7 +300,7 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   facts.bytes += column_bytes(prepared, place, {}, request.precision) + (instance ? 4u : 0u);
 }
 
-// Looks up whether the owner has entries in the roles that ride, and where they begin.
+// Finds out whether the block has entries in the fused roles of another batch, and their start.
 void open_riders(const KernelRequest& request, Shader& shader) {
   const auto owners = shader.use(BufferRole::rider_owners, Element::u32);
   Lines& body = shader.body();
@@ -312,7 +313,7 @@ void open_riders(const KernelRequest& request, Shader& shader) {
   body.line("uint rider_item = rider_before + uint(bitCount(rider_bits & (rider_bit - 1u)));");
 }
 
-// A fused kernel runs few workgroups, each of which sums the partial sums that it needs itself.
+// A fused kernel runs few workgroups; each of them sums the partial sums that it needs itself.
 void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
   ConjugateText(shader, request.scalars, request.workgroup_size, request.use_subgroups)
       .open_direction(request.fusion == Fusion::decides);

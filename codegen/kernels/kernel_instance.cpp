@@ -1,4 +1,4 @@
-// Kernels that evaluate one instance an invocation: store, reduce, scatter.
+// Kernels in which an invocation evaluates one instance: store, reduce, scatter.
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
 #include "../glsl/reduction.hpp"
@@ -8,8 +8,8 @@
 namespace topograd::codegen {
 namespace {
 
-// Reads the sum's bits once; afterwards the swap itself tells what is there. Bits are compared, so
-// that a NaN, which is unequal to itself, ends the loop as any other number does.
+// Reads the sum's bits once; after that the swap returns the current value. Bits are compared, so
+// that a NaN, which is unequal to itself, ends the loop too.
 constexpr std::string_view kCompareAndSwap32 = R"(
 // Adds to a float whose bits are seen as an integer.
 void add_to_results(uint position, float value) {
@@ -66,10 +66,10 @@ void declare_atomic_add(const KernelRequest& request, Shader& shader) {
   }
 }
 
-// `position`, with out_first in front.
+// `position` after out_first.
 std::string result_position(const std::string& position) { return "out_first + " + position; }
 
-// Many results, by a loop over an array.
+// Writes many results in a loop over an array.
 void write_results(const Written& written, std::size_t results, std::string_view out,
                    Precision precision, Lines& body) {
   const std::string count = unsigned_literal(results);
@@ -80,7 +80,7 @@ void write_results(const Written& written, std::size_t results, std::string_view
             result_position("k * out_stride + i"), "] = all_results[k];");
 }
 
-// Invocations of instances "i": one each, or those of a loop, in which values are summed.
+// Opens the instances "i": one per invocation, or a loop in which values are summed.
 void open_instances(const KernelRequest& request, const ValuesText& values, Shader& shader) {
   if (values) {
     values.begin(shader);
@@ -92,7 +92,7 @@ void open_instances(const KernelRequest& request, const ValuesText& values, Shad
   shader.body().line();
 }
 
-// Behind what the form writes of outputs 0 .. own - 1.
+// Closes the instances after the form has written outputs 0 .. own - 1.
 void close_instances(const ValuesText& values, const Written& written, std::size_t own,
                      Shader& shader) {
   if (!values) return;

@@ -1,4 +1,4 @@
-// Source of the kernel that makes stored symmetric matrices positive semidefinite.
+// Kernel source: projection of stored symmetric matrices to positive semidefinite ones.
 #include "projection.hpp"
 
 #include "../../ir/error.hpp"

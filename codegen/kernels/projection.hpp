@@ -8,13 +8,13 @@
 
 namespace topograd::codegen {
 
-/// Takes the part of negative eigenvalues out of `count` symmetric matrices, one an invocation:
-/// H ← H − Σ_{λ<0} λ v vᵀ. A matrix without negative eigenvalues keeps its bits, and so does one
-/// that has an entry that is not finite.
+/// Removes the negative eigenvalues of `count` symmetric matrices, one per invocation: H ← H −
+/// Σ_{λ<0} λ v vᵀ. A matrix keeps its bits if it has no negative eigenvalue or an entry that is not
+/// finite.
 ///
 /// Eigenvalues are found by cyclic Jacobi rotations, kProjectionSweeps times over all pairs, in two
 /// scratch buffers. The kernel runs once for each of projection_dispatches(), with a barrier in
-/// between; n is a push constant, so that it serves every width.
+/// between; n is a push constant, so that one kernel serves every width.
 ///
 ///   blocks        entry k of the packed upper triangle of matrix i at k * count + i, n(n+1)/2
 ///                 entries, in and out
@@ -28,14 +28,14 @@ struct ProjectionRequest {
   bool float_controls_f32 = false, float_controls_f64 = false;
 };
 
-/// Sweeps reduce the off-diagonal part quadratically from the fourth or so on; matrices of 60 rows
+/// Sweeps reduce the off-diagonal part quadratically from about the fourth on; matrices of 60 rows
 /// need eight in double precision. A sweep over a diagonal matrix only reads it.
 inline constexpr std::uint32_t kProjectionSweeps = 12;
 
 enum class ProjectionPhase : std::uint32_t {
   prepare,  ///< copies matrices to scratch
   rotate,   ///< a sweep, by rows
-  subtract  ///< takes out what belongs to negative eigenvalues, some of them at a time
+  subtract  ///< removes the part of negative eigenvalues, some of them at a time
 };
 
 /// Push constants of the kernel.
@@ -48,7 +48,8 @@ struct ProjectionConstants {
   std::uint32_t row_first = 0, row_end = 0;
 };
 
-/// The runs of the kernel, in order, over the matrices of `over` (its phase and rows are not read).
+/// The dispatches of the kernel, in order, over the matrices of `over`, whose phase and rows are
+/// unused.
 std::vector<ProjectionConstants> projection_dispatches(ProjectionConstants over);
 
 /// Writes the shader. Throws Error{InvalidArgument} for a workgroup size out of range.

@@ -1,9 +1,9 @@
-# Turns the GLSL snippets of this folder into one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
+# Converts the GLSL snippets of this folder to one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
 #
-# A file NAME.glsl below common/ is written once for both precisions: REAL, REAL2, REAL3 stand for
-# double and dvec or float and vec, _PREC at the end of a name for _f64 or _f32, and _r behind a
-# digit for the suffix of a literal. Files below f64/ and f32/ are taken as they are. "// needs: a b"
-# names the snippets that a snippet uses; those lines are not part of the text.
+# A file NAME.glsl in common/ serves both precisions: REAL, REAL2, REAL3 become double and dvec or
+# float and vec, _PREC at the end of a name becomes _f64 or _f32, and _r after a digit becomes the
+# suffix of a literal. Files in f64/ and f32/ are copied. "// needs: a b" names the snippets that a
+# snippet uses; these lines are left out.
 
 function(specialise text bits type vector literal out)
   string(REPLACE "REAL3" "${vector}3" text "${text}")

@@ -1,4 +1,4 @@
-// Looks snippets up and puts them in order.
+// Look-up and ordering of snippets.
 #include "library.hpp"
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@ namespace topograd::codegen::math {
 namespace {
 
 constexpr std::array<std::string_view, 5> kBuiltIns = {"abs", "ceil", "floor", "fma", "sqrt"};
-/// Those of ops, and what programs with guards need.
+/// Names of the functions of ops, and of those that programs with guards need.
 std::vector<std::string_view> list_functions() {
   std::set<std::string_view> names = {"is_inf", "is_nan"};
   for (const ir::OpInfo& op : ir::kOps) {
@@ -43,7 +43,7 @@ void for_each_word(std::string_view words, Visit&& visit) {
   }
 }
 
-// Depth first: what a snippet needs stands before it. The depth is that of the library, below ten.
+// Appends a snippet after those that it needs, depth first. The depth of the library is below ten.
 void add(const Snippet& snippet, std::set<std::string_view>& done, std::string& out) {
   if (!done.insert(snippet.name).second) return;
   for_each_word(snippet.needs,

@@ -1,4 +1,4 @@
-// GLSL functions that built-ins lack (f64) or get wrong (f32), put together as a shader needs them.
+// GLSL functions that built-ins lack (f64) or get wrong (f32), collected for a shader.
 #pragma once
 
 #include <span>
@@ -10,36 +10,36 @@
 /// Functions are named after the ops (`exp`, `atan2`, `mod`) and carry their precision in GLSL,
 /// because one shader may use both: tg_exp_f64, tg_exp_f32. Over the whole domain, with signed
 /// zeros, subnormals, infinities and NaN as in C, their errors are at most 1 ulp (erf and rsqrt:
-/// 1.5) in both precisions where + - * / sqrt round correctly and subnormals are kept; an f32
-/// division that is off by an ulp adds about as much.
+/// 1.5) in both precisions if + - * / sqrt round correctly and subnormals are kept; an f32 division
+/// that is off by an ulp adds about as much.
 ///
 /// None relies on fused multiply-adds or 64-bit integers, none computes f32 through double, and all
-/// arithmetic is `precise`. The texts lie beside this file in common/, f64/ and f32/ and are part
-/// of the binary (embed.cmake).
+/// arithmetic is `precise`. The sources are in common/, f64/ and f32/ next to this file and are
+/// part of the binary (embed.cmake).
 namespace topograd::codegen::math {
 
 /// True if the library has the function in that precision, e.g. function_exists("exp", f64).
 bool has(std::string_view function, Precision precision);
 
 /// True if the GLSL built-in of that name is exact (or rounds correctly, where the device does) and
-/// defined everywhere: sqrt, abs, floor, ceil, fma. All others are ours.
+/// defined everywhere: sqrt, abs, floor, ceil, fma. All others come from this library.
 bool is_built_in(std::string_view function);
 
-/// What a shader calls: "tg_exp_f64", or "floor" for an exact built-in.
+/// The name that a shader calls: "tg_exp_f64", or "floor" for an exact built-in.
 ///
 /// Throws Error{InvalidArgument} for an unknown function.
 std::string spelling(std::string_view function, Precision precision);
 
-/// The text of one function alone, without what it needs.
+/// The source of one function alone, without the functions that it needs.
 ///
 /// Throws Error{InvalidArgument} for an unknown function.
 std::string_view source(std::string_view function, Precision precision);
 
-/// The texts of the functions and of all they need, each once, every one before its users.
+/// The sources of the functions and of all that they need, each once, before its users.
 ///
 /// The result depends on the set of functions, not on their order. Built-ins add nothing.
 ///
-/// Throws Error{InvalidArgument} for an unknown function. Cost: a few microseconds a function.
+/// Throws Error{InvalidArgument} for an unknown function. Cost: a few microseconds per function.
 std::string library(std::span<const std::string_view> functions, Precision precision);
 std::string library(const std::vector<std::string>& functions, Precision precision);
 

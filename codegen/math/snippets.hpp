@@ -1,4 +1,4 @@
-// The table of GLSL snippets that embed.cmake makes of the files in this folder.
+// The table of GLSL snippets that embed.cmake generates from the files in this folder.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace topograd::codegen::math {
 struct Snippet {
   std::string_view name;
   Precision precision;
-  std::string_view needs;  ///< names of other snippets of the same precision, by spaces
+  std::string_view needs;  ///< names of other snippets of the same precision, separated by spaces
   std::string_view text;
 };
 

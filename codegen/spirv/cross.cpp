@@ -1,4 +1,4 @@
-// HLSL, MSL and ESSL through SPIRV-Cross, with a table of what each cannot say.
+// HLSL, MSL and ESSL through SPIRV-Cross, with a table of what each cannot express.
 #include "cross.hpp"
 #include <array>
 #include <set>
@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kHlslShaderModel = 60;
 constexpr unsigned kEsslVersion = 310;
 
-// SPIRV-Cross prints some of these all the same, as text that the dialect's compilers refuse.
+// SPIRV-Cross prints some of these anyway, but the dialect's compilers refuse the output.
 struct Limit {
   SpvCapability capability;
   const char* feature;
@@ -75,7 +75,7 @@ void set_options(const CrossContext& context, Dialect dialect) {
     case Dialect::hlsl:
       context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL,
                                                     kHlslShaderModel));
-      // HLSL has no number of workgroups: a constant buffer of that name brings it.
+      // HLSL has no built-in number of workgroups: a constant buffer of that name provides it.
       spvc_compiler_hlsl_remap_num_workgroups_builtin(context.compiler());
       break;
     case Dialect::msl:

@@ -1,4 +1,4 @@
-// Prints a compiled module in other shading languages, for inspection.
+// Translation of compiled modules to other shading languages, for inspection.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,10 @@ enum class Dialect { hlsl, msl, essl };
 /// "HLSL", "MSL", "ESSL".
 const char* name(Dialect dialect);
 
-/// The module's text in a dialect.
+/// Returns the module's source in a dialect.
 ///
-/// Throws Error{Unsupported} that names the dialect and the feature it cannot say (64-bit floats in
-/// all three, float atomics, 64-bit atomics, ...), Error{InvalidArgument} if `module` is not
-/// SPIR-V.
+/// Throws Error{Unsupported} that names the dialect and the missing feature (64-bit floats in all
+/// three, float atomics, 64-bit atomics, ...), Error{InvalidArgument} if `module` is not SPIR-V.
 std::string cross(std::span<const std::uint32_t> module, Dialect dialect);
 
 }  // namespace topograd::codegen

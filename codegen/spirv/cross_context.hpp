@@ -1,4 +1,4 @@
-// Owns a SPIRV-Cross context with one parsed module.
+// A SPIRV-Cross context with one parsed module.
 #pragma once
 
 #include <spirv_cross/spirv_cross_c.h>

@@ -1,4 +1,4 @@
-// Inserts OpCapability, OpExtension and OpExecutionMode at the places the module layout asks for.
+// Insertion of OpCapability, OpExtension and OpExecutionMode in the order of the module layout.
 #include "float_controls.hpp"
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
-constexpr std::uint32_t kSpirv14 = 0x00010400u;  // float controls are core from here on
+constexpr std::uint32_t kSpirv14 = 0x00010400u;  // float controls are core from this version on
 constexpr std::string_view kExtension = "SPV_KHR_float_controls";
 
 struct Mode {
@@ -37,7 +37,7 @@ struct Execution {
   auto operator<=>(const Execution&) const = default;
 };
 
-// What the module has, and the word indices behind which new instructions belong.
+// The modes of a module, and the word indices at which new instructions are inserted.
 struct Survey {
   std::set<std::uint32_t> capabilities, float_widths, entries;
   std::set<Execution> executions;
@@ -102,7 +102,7 @@ void check(std::span<const std::uint32_t> module, const FloatControls& controls)
   }
 }
 
-// The instructions that one width's wishes need and the module lacks.
+// Collects the instructions that one width needs and the module lacks.
 void collect(const Survey& s, const FloatWidthControls& wanted, std::uint32_t width,
              std::set<std::uint32_t>& capabilities, Words& modes) {
   if (!s.float_widths.contains(width)) return;
@@ -133,7 +133,7 @@ std::vector<std::uint32_t> add_float_controls(std::span<const std::uint32_t> mod
   const auto insert = [&](std::size_t at, const Words& words) {
     out.insert(out.begin() + static_cast<std::ptrdiff_t>(at), words.begin(), words.end());
   };
-  insert(s.after_modes, modes);  // from the back, so that the earlier indices stay true
+  insert(s.after_modes, modes);  // from the back, so that earlier indices stay valid
   insert(s.after_extensions, extensions);
   insert(s.after_capabilities, capabilities);
   return out;

@@ -1,4 +1,4 @@
-// Adds float-controls execution modes (signed zeros, infinities, NaN, denormals) to SPIR-V.
+// Float-controls execution modes (signed zeros, infinities, NaN, denormals) in SPIR-V.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace topograd::codegen {
 
-/// What to ask of one width of floating-point numbers.
+/// Float controls for one width of floating-point numbers.
 ///
 /// Ask only for what the device lists in VkPhysicalDeviceFloatControlsProperties, and heed its
 /// denormBehaviorIndependence and roundingModeIndependence when the two widths differ.
@@ -29,10 +29,9 @@ struct FloatControls {
 
 /// Returns `module` with the modes of `controls` on each entry point.
 ///
-/// Widths that the module has no type of are left out, so one request fits every kernel. Modes and
-/// capabilities that are already there are not repeated: adding twice equals adding once. GLSL has
-/// no portable spelling for these modes, and with this the text of a shader does not depend on the
-/// device.
+/// Widths whose type the module lacks are left out, so one request fits every kernel. Modes and
+/// capabilities that exist are not repeated: adding twice equals adding once. GLSL has no portable
+/// spelling for these modes, and this way the source of a shader does not depend on the device.
 ///
 /// Throws Error{InvalidArgument} if `module` is not SPIR-V or asks both to keep and to flush
 /// denormals. Cost: one pass over the words. Source: SPIR-V 1.6, 2.4 (module layout) and 3.6

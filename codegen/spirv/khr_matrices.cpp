@@ -1,4 +1,4 @@
-// Changes opcodes and adds the operands that NV's instructions do not have.
+// Replaces opcodes and adds the operands that NV's instructions lack.
 #include "khr_matrices.hpp"
 
 #include "../../ir/error.hpp"
@@ -17,13 +17,13 @@ namespace {
 
 using Module = std::vector<std::uint32_t>;
 
-// Newer than the headers that this is built with.
+// Newer than the headers of the build.
 constexpr std::uint32_t kTypeKhr = 4456, kLoadKhr = 4457, kStoreKhr = 4458, kMulAddKhr = 4459;
 constexpr std::uint32_t kCapabilityKhr = 6022;
 constexpr std::string_view kNv = "SPV_NV_cooperative_matrix", kKhr = "SPV_KHR_cooperative_matrix";
 enum Use : std::uint32_t { kLeft, kRight, kSums, kUses };
 
-/// Both names fill as many words.
+/// Both names have the same number of words.
 void rename_extension(std::span<std::uint32_t> words) {
   static_assert(kNv.size() / 4 == kKhr.size() / 4);
   for (std::size_t k = 0; k < words.size(); ++k) {
@@ -69,7 +69,7 @@ class MatrixRewriter {
     out_.insert(out_.end(), rest.begin(), rest.end());
   }
 
-  /// MemoryLayout: rows or columns lie one after the other. The constants of uses serve here, too.
+  /// MemoryLayout: row or column major. It reuses the constants of the uses.
   std::uint32_t layout(std::uint32_t column_major) const {
     return uses_[trues_.contains(column_major) ? 1 : 0];
   }

@@ -1,4 +1,4 @@
-// Cooperative matrices of SPV_NV_cooperative_matrix as those of SPV_KHR_cooperative_matrix.
+// Translation from SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace topograd::codegen {
 
-/// The same module with VK_KHR_cooperative_matrix's types and instructions, for compilers that only
-/// know GL_NV_cooperative_matrix.
+/// Returns the module with VK_KHR_cooperative_matrix's types and instructions, for compilers that
+/// only know GL_NV_cooperative_matrix.
 ///
-/// What a matrix is used for is part of its KHR type: those of f32 are sums, those whose number of
+/// A KHR type includes the use of the matrix: f32 matrices are accumulators, those whose number of
 /// rows is a specialization constant are right factors, others left ones.
 ///
-/// Throws Error{InvalidArgument} if `module` is no whole SPIR-V module.
-/// Source: SPV_KHR_cooperative_matrix, revision 7; SPV_NV_cooperative_matrix, revision 2.
+/// Throws Error{InvalidArgument} if `module` is no whole SPIR-V module. Source:
+/// SPV_KHR_cooperative_matrix, revision 7; SPV_NV_cooperative_matrix, revision 2.
 std::vector<std::uint32_t> to_khr_matrices(std::span<const std::uint32_t> module);
 
 }  // namespace topograd::codegen

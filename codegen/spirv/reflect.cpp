@@ -1,4 +1,4 @@
-// Reflection through SPIRV-Cross' C interface, and the comparison with the host's layout.
+// Reflection through SPIRV-Cross' C interface, and comparison with the host's layout.
 #include "reflect.hpp"
 #include <algorithm>
 #include <set>
@@ -19,7 +19,7 @@ Element element_of(spvc_basetype type) {
   }
 }
 
-// The last member decides: it is the array where there is one.
+// The last member decides: if there is an array, it is that one.
 void read_elements(const CrossContext& context, spvc_type block, Binding& out) {
   const spvc_compiler compiler = context.compiler();
   const unsigned members = spvc_type_get_num_member_types(block);
@@ -118,7 +118,7 @@ void read_needs(const CrossContext& context, ModuleLayout& out) {
   std::ranges::sort(out.extensions);
 }
 
-// Compares one property after the other and throws on the first that differs.
+// Compares one property after the other and throws on the first difference.
 class Comparison {
  public:
   explicit Comparison(std::string_view kernel) : kernel_(kernel) {}

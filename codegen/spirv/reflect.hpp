@@ -1,4 +1,4 @@
-// Reads a compiled module's interface back and compares it with what the host believes.
+// Reflection of a compiled module's interface, and comparison with the host's layout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace topograd::codegen {
 
-/// The interface of a module (bindings by set and number), and what the device must have for it.
+/// The interface of a module (bindings by set and number), and its device requirements.
 struct ModuleLayout : ExpectedLayout {
   std::vector<std::uint32_t> specialization_ids;  ///< constant_id of each constant, ascending
   std::vector<std::uint32_t> capabilities;        ///< SpvCapability, ascending
@@ -26,12 +26,12 @@ struct ModuleLayout : ExpectedLayout {
   bool has(std::uint32_t capability) const;
 };
 
-/// Reads a compute module back through SPIRV-Cross.
+/// Reads a compute module through SPIRV-Cross.
 ///
 /// Throws Error{InvalidArgument} if `module` is not SPIR-V or SPIRV-Cross cannot read it.
 ModuleLayout reflect(std::span<const std::uint32_t> module);
 
-/// Compares a module with the host's belief; binding order does not matter.
+/// Compares a module with the layout that the host expects; binding order does not matter.
 ///
 /// Throws Error{LayoutMismatch} that names the kernel and the first difference, expected and got.
 void check(const ModuleLayout& got, const ExpectedLayout& want, std::string_view kernel_name);

@@ -19,7 +19,7 @@ using Id = std::uint32_t;
   throw Error(ErrorCode::InvalidArgument, std::string("reflect_words: expected ") + what);
 }
 
-/// What a module says of its types, variables and their decorations.
+/// Types, variables and decorations of a module.
 class LayoutReader {
  public:
   explicit LayoutReader(std::span<const std::uint32_t> module) {
@@ -47,7 +47,7 @@ class LayoutReader {
  private:
   struct Type {
     std::uint32_t opcode = 0;
-    std::vector<std::uint32_t> words;  // behind the id
+    std::vector<std::uint32_t> words;  // after the id
   };
   struct Variable {
     Id type = 0, id = 0;
@@ -81,7 +81,7 @@ class LayoutReader {
     if (found == types_.end()) refuse("buffers and push constants of numbers");
     return found->second;
   }
-  /// The type that a pointer points at.
+  /// The type that a pointer points to.
   Id pointee(Id pointer) const { return type(pointer).words[1]; }
   std::uint32_t decoration(Id id, spv::Decoration which) const {
     const auto found = decorations_.find({id, which});

@@ -1,4 +1,4 @@
-// GLSL to SPIR-V through shaderc; the text form through SPIRV-Tools.
+// GLSL to SPIR-V through shaderc; disassembly through SPIRV-Tools.
 #include <spirv-tools/libspirv.hpp>
 
 #include <charconv>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxComplaints = 8;
 
-// Answers #include from the map of a ShaderSource, which outlives the compilation.
+// Resolves #include from the map of a ShaderSource, which outlives the compilation.
 class MapIncluder : public shaderc::CompileOptions::IncluderInterface {
  public:
   explicit MapIncluder(const std::map<std::string, std::string>& texts) : texts_(texts) {}
@@ -26,7 +26,7 @@ class MapIncluder : public shaderc::CompileOptions::IncluderInterface {
     auto answer = std::make_unique<Answer>();
     const auto found = texts_.find(wanted);
     if (found == texts_.end()) {
-      // An empty source name is how shaderc learns that content is an error message.
+      // An empty source name tells shaderc that the content is an error message.
       answer->message = "no include named \"" + std::string(wanted) + "\" (asked for by " +
                         std::string(from) + ")";
       answer->result.content = answer->message.data();
@@ -54,7 +54,7 @@ class MapIncluder : public shaderc::CompileOptions::IncluderInterface {
   const std::map<std::string, std::string>& texts_;
 };
 
-// Never destroyed: threads may still compile while static objects go away at exit.
+// Never destroyed: threads may still compile while static objects are destroyed at exit.
 shaderc::Compiler& shared_compiler() {
   static shaderc::Compiler& compiler = *new shaderc::Compiler;
   return compiler;
@@ -69,7 +69,7 @@ std::string_view nth_line(std::string_view text, int number) {
   return text.substr(0, text.find('\n'));
 }
 
-// "file:12: error: ..." gives the text of line 12 of that file, or nothing.
+// Line 12 of the file for "file:12: error: ...", or nothing.
 std::string quoted_line(std::string_view complaint, const ShaderSource& source) {
   const auto quote = [&](std::string_view file, std::string_view text) -> std::string {
     if (!complaint.starts_with(file) || complaint.size() <= file.size() ||
@@ -111,7 +111,7 @@ std::string explain(const ShaderSource& source, const std::string& log) {
 
 std::vector<std::uint32_t> compile(const ShaderSource& source) {
   if (source.glsl.find("#version") == std::string::npos) {
-    // glslang would take it for GLSL 1.10, fail on its own built-ins and print them.
+    // glslang would read it as GLSL 1.10, fail on its own built-ins and print them.
     throw Error(ErrorCode::ShaderCompile,
                 "compile: shader \"" + source.name + "\" was refused: no #version line");
   }
@@ -119,8 +119,8 @@ std::vector<std::uint32_t> compile(const ShaderSource& source) {
   shaderc::CompileOptions settings;
   settings.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
   settings.SetSourceLanguage(shaderc_source_language_glsl);
-  // Drivers optimise by themselves: kernels run as fast, and SPIRV-Tools' passes would take 97 % of
-  // the time.
+  // Drivers optimise by themselves: kernels are as fast without SPIRV-Tools' passes, which would
+  // take 97 % of the time.
   settings.SetOptimizationLevel(shaderc_optimization_level_zero);
   settings.SetIncluder(std::make_unique<MapIncluder>(source.includes));
   const shaderc::SpvCompilationResult result = shared_compiler().CompileGlslToSpv(

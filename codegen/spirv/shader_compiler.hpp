@@ -12,21 +12,20 @@ namespace topograd::codegen {
 /// A compute shader: its entry point is main().
 struct ShaderSource {
   std::string name;                             ///< used in error messages
-  std::string glsl;                             ///< the text, from #version on
-  std::map<std::string, std::string> includes;  ///< what #include "key" stands for
+  std::string glsl;                             ///< the source, from #version on
+  std::map<std::string, std::string> includes;  ///< content for each #include "key"
 };
 
 /// Compiles a compute shader for Vulkan 1.2 (SPIR-V 1.5).
 ///
-/// The words are what was written, not optimised, with the names of things; the same source gives
-/// the same words. Any thread may call it at any time: the process keeps one compiler, so that only
-/// the first call pays for setting it up.
+/// The module is not optimised and keeps names; the same source gives the same words. Safe on any
+/// thread: the process keeps one compiler, so only the first call pays for its set-up.
 ///
-/// Throws Error{ShaderCompile} with the shader's name, the first complaints of the compiler and
-/// the source lines that they are about. Cost: a few milliseconds for a kernel of 200 lines.
+/// Throws Error{ShaderCompile} with the shader's name, the first complaints of the compiler and the
+/// source lines that they are about. Cost: a few milliseconds for a kernel of 200 lines.
 std::vector<std::uint32_t> compile(const ShaderSource& source);
 
-/// SPIR-V as text, one instruction a line, with friendly names.
+/// SPIR-V as assembly, one instruction per line, with friendly names.
 ///
 /// Throws Error{InvalidArgument} if `module` is not SPIR-V.
 std::string disassemble(std::span<const std::uint32_t> module);

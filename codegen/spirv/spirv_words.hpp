@@ -1,4 +1,4 @@
-// Walks the instructions of a SPIR-V module word by word.
+// Iteration over the instructions of a SPIR-V module.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct SpirvInstruction {
   std::span<const std::uint32_t> words;
 };
 
-/// True if `module` starts as a SPIR-V module in the host's byte order does.
+/// True if `module` starts with the SPIR-V magic number in the host's byte order.
 inline bool looks_like_spirv(std::span<const std::uint32_t> module) {
   return module.size() >= kSpirvHeaderWords && module[0] == kSpirvMagic;
 }

@@ -1,4 +1,4 @@
-// How messages call arrays of unknowns and of data, their blocks and their scalars.
+// Names of parameter and data arrays, blocks and scalars, as messages show them.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 
 namespace topograd {
 
-/// An array of unknowns, as messages call it.
+/// An array of unknowns, as messages name it.
 struct ArrayName {
   std::string_view name;   ///< empty if none was given
-  std::size_t number = 0;  ///< among the problem's arrays
+  std::size_t number = 0;  ///< position among the problem's arrays
   std::uint64_t blocks = 1;
   std::uint32_t width = 1;
 };
 
-/// parameter "tau" for the only block of an array, parameter "points", block 3 for one of several,
-/// parameter array 0, block 3 where no name was given.
+/// Parameter "tau" for the only block of an array; parameter "points", block 3 for one of several;
+/// parameter array 0, block 3 for an array without a name.
 std::string block_text(const ArrayName& array, std::uint64_t block);
-/// The same with ", coordinate 1" where a block has several, or no name was given.
+/// The same with ", coordinate 1" if a block has several or the array has no name.
 ///
-///   scalar  of the array: block · width + coordinate
+///   scalar  index in the array: block · width + coordinate
 std::string scalar_text(const ArrayName& array, std::uint64_t scalar);
 
-/// The array that has scalar `scalar` of x, and the scalar's number within it.
+/// Finds the array that contains scalar `scalar` of x, and the index of the scalar in it.
 ///
 ///   arrays  cover x without gaps, ascending by offset
 template <class Array>

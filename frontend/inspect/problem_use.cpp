@@ -30,7 +30,7 @@ Problem::~Problem() {
 Problem::Problem(Problem&& other) : is_view_(other.is_view_) {
   if (other.state_ != nullptr && !is_view_) detail::changing(other.state_, "Problem: move");
   state_ = std::move(other.state_);
-  // Containers that moved along have other addresses.
+  // The containers may have been moved with the problem to other addresses.
   if (state_ != nullptr && !is_view_) state_->lenders.clear();
 }
 
@@ -50,7 +50,7 @@ Problem ProblemUse::view_of(Problem& problem) {
 }
 
 void ProblemUse::require_present(const Problem& problem, const Problem& view, const char* user) {
-  if (view.state_->ended != &problem) return;  // compares addresses alone
+  if (view.state_->ended != &problem) return;  // compares only addresses
   throw Error(ErrorCode::InvalidArgument,
               std::string(user) + ": its Problem has ended; expected it to live longer");
 }

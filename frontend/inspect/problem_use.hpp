@@ -1,4 +1,4 @@
-// A problem while it is solved.
+// Locks a problem during a solve, and detects its end.
 #pragma once
 
 #include "../problem.hpp"
@@ -12,28 +12,28 @@ namespace detail {
 struct SolveInProgress;
 }
 
-/// Keeps a problem from changes during its life, and its state alive.
+/// Prevents changes of a problem during its life, and keeps the problem's state alive.
 ///
-/// What the library itself does to a problem in a solve (Branches) goes on.
+/// The changes that the library itself makes during a solve (Branches) stay possible.
 class ProblemUse {
  public:
-  /// A second view of a problem, which the end of the first does not touch: what solves go by.
+  /// A second view of a problem, for solves: it stays valid when the first view ends.
   static Problem view_of(Problem& problem);
-  /// Whether both are views of one problem.
+  /// True if both are views of one problem.
   static bool is_same(const Problem& a, const Problem& b) { return a.state_ == b.state_; }
 
-  /// Before a call on an object that was made for a problem, which may be gone.
+  /// Checks that the problem of an object still exists, before a call on the object.
   ///
-  ///   problem  is not read
-  ///   view     of it, from when it was there
+  ///   problem  compared by address, not read
+  ///   view     of the problem, made while it existed
   ///   user     for the message: "solver"
   ///
-  /// Throws Error{InvalidArgument} if the problem has ended. Not noticed: one that had been moved
-  /// from before.
+  /// Throws Error{InvalidArgument} if the problem has been destroyed. Does not detect a problem
+  /// that had been moved from before.
   static void require_present(const Problem& problem, const Problem& view, const char* user);
 
   ///   call        for messages: "solve"
-  ///   before_end  runs where the Problem ends meanwhile, while its parameters are still there;
+  ///   before_end  runs if the Problem is destroyed meanwhile, while its parameters still exist;
   ///               does not throw
   ///
   /// Throws Error{InvalidArgument} if the problem is in use already, or was moved from.
@@ -42,7 +42,7 @@ class ProblemUse {
   ProblemUse(const ProblemUse&) = delete;
   ProblemUse& operator=(const ProblemUse&) = delete;
 
-  /// The caller's Problem is there no longer.
+  /// True if the caller's Problem has been destroyed.
   bool ended() const;
 
  private:

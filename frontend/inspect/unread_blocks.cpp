@@ -1,4 +1,4 @@
-// Unknowns that nothing reads.
+// Finds unknowns that no residual reads.
 #include "unread_blocks.hpp"
 #include "array_names.hpp"
 
@@ -39,7 +39,7 @@ std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
   std::vector<UnreadBlock> found;
   const std::span<const ParameterArray> arrays = problem.arrays();
   for (std::size_t a = 0; a < arrays.size(); ++a) {
-    if (arrays[a].values == nullptr) continue;  // the place of a removed one
+    if (arrays[a].values == nullptr) continue;  // gap of a removed array
     for (std::size_t b = 0; b < arrays[a].blocks; ++b) {
       const auto begin =
           read.begin() + static_cast<std::ptrdiff_t>(arrays[a].offset + b * arrays[a].width);

@@ -1,4 +1,4 @@
-// Moving instances whose branches hold no longer.
+// Moves instances whose guards fail to other topologies.
 #include "branches.hpp"
 #include "../../ir/error.hpp"
 #include "../problem/callables.hpp"
@@ -31,7 +31,7 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
                       const std::function<std::string(const BranchFailure&)>& describe) {
   ProblemState& state = whole(problem_.state_);
   const detail::Point point{x, narrow};
-  // Moves renumber instances: ids do not change.
+  // Moves renumber instances, but ids stay.
   struct Failed {
     std::uint64_t id;
     bool energy;

@@ -1,4 +1,4 @@
-// Branches of a problem's residuals: moving those that hold no longer to the path that does.
+// Branches of a problem's residuals: moves residuals whose guards fail to the path that holds.
 #pragma once
 
 #include "../problem.hpp"
@@ -19,34 +19,34 @@ struct BranchFailure {
   std::size_t instance = 0;
 };
 
-/// What a solver tells a problem about branches.
+/// The interface through which a solver updates the branches of a problem.
 ///
-/// Instances move between topologies; the order of rows, ids, labels and losses stay. Each move is
-/// a change of structure (Problem::versions). The first move costs a pass over all residuals, each
-/// one the nodes of a residual, and a run of the callable where its path was not seen before.
+/// Instances move between topologies; the order of rows, ids, labels and losses stay. Each move
+/// changes the structure (Problem::versions). Cost: the first move needs a pass over all residuals;
+/// each move processes the nodes of one residual, and runs the callable if its path is new.
 class Branches {
  public:
-  /// `problem` outlives it.
+  /// `problem` must outlive this object.
   explicit Branches(Problem& problem) : problem_(problem) {}
 
-  /// Whether a residual has branches at all.
+  /// True if any residual has branches.
   bool any() const;
 
-  /// Traces failed instances again at x and moves them. One that fails for the second time becomes
-  /// all paths that it took, in one expression with select().
+  /// Traces failed instances again at x and moves them. An instance that fails for the second time
+  /// becomes one expression with select() of all paths that it took.
   ///
   ///   x         problem.parameter_count() numbers
-  ///   narrow    numbers are compared as float does
+  ///   narrow    compares numbers as float
   ///   describe  names a failure for a message
   ///
-  /// Throws Error{StaleBranch} if there is no callable, a branch outside of it is to blame, or its
+  /// Throws Error{StaleBranch} if there is no callable, if a branch outside of it failed, or if its
   /// branches cannot be told apart; what the callable throws; Error{Shape} if it gives another
-  /// number of rows. undo() brings back what was moved before that.
+  /// number of rows. undo() reverts the moves made before an error.
   void retake(std::span<const BranchFailure> failures, std::span<const double> x, bool narrow,
               const std::function<std::string(const BranchFailure&)>& describe);
 
-  /// Moves back what was moved since the last keep(), but for those that became a select(), which
-  /// hold on both sides. Returns how many were.
+  /// Reverts the moves since the last keep(), except those that became a select(), which hold on
+  /// both sides. Returns the number of reverted moves.
   std::size_t undo();
   void keep() { moved_.clear(); }
 

@@ -1,5 +1,5 @@
-// add_residuals: one trace for each shape of element and path through its branches, rows filled
-// from columns.
+// add_residuals: one trace for each shape of element and each path through its branches; rows are
+// filled from columns.
 #include "../problem/callables.hpp"
 #include "../problem/classify.hpp"
 #include "../repeatable.hpp"
@@ -28,11 +28,12 @@ struct BlockRead {
   }
 };
 
-/// Reads that may meet in one unknown, in some elements only: those of one coordinate of an array.
+/// Reads that can refer to one unknown in some elements: those of one coordinate of an array.
 using Meeting = std::vector<BlockRead>;
 
-/// Arrays are disjoint and forms of one array have its width, so two forms can meet only if their
-/// bases are equal, and do where their blocks are. Coordinates that are read alike count once.
+/// Arrays are disjoint and all forms of an array have its width, so two forms can meet only if
+/// their bases are equal, and do where their blocks are. Coordinates with the same reads count
+/// once.
 std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
                                        std::span<const AddressForm> read) {
   std::map<std::uint32_t, Meeting> by_base;
@@ -72,13 +73,13 @@ class Map {
         caller_(state.caller(energy ? "add_energies" : "add_residuals", options.label, energy)),
         elements_(count, options, caller_) {}
 
-  /// Runs the callable once for each shape of element and path that an element of it takes, and
-  /// brings what it gives into canonical form.
+  /// Runs the callable once for each shape of element and each path of its elements, and brings the
+  /// results into canonical form.
   void trace(const RowsOfElement& call);
   bool has_branches() const { return has_branches_; }
   /// Appends the instances in the order of the elements.
   void append(std::uint32_t label, std::uint32_t loss);
-  /// Keeps the callable and the columns, so that elements can be traced again.
+  /// Stores the callable and the columns, so that elements can be traced again.
   void keep(RowsOfElement call);
 
  private:
@@ -95,9 +96,9 @@ class Map {
   Caller caller_;
   MapElements elements_;
   std::vector<Part> parts_;
-  std::vector<std::uint32_t> part_of_;  // by element
-  std::vector<ElementPaths> paths_;     // by shape of element
-  std::vector<std::uint64_t> ids_;      // by element, once appended, if there are branches
+  std::vector<std::uint32_t> part_of_;  // for each element
+  std::vector<ElementPaths> paths_;     // for each shape of element
+  std::vector<std::uint64_t> ids_;      // for each element, after appending, if there are branches
   bool has_branches_ = false;
 };
 
@@ -114,7 +115,7 @@ void Map::trace(const RowsOfElement& call) {
       if (left.size() > 1) {
         TracedPath again = run(call, left.front(), shape);
         refuse_memory(path, again);
-        path = std::move(again);  // of the map that caller_ names
+        path = std::move(again);  // with the serial of the map that caller_ names
       }
       if (energy_) check_energy(path.rows.size(), options_.loss, caller_);
       if (!known.paths.empty() && known.paths.front().rows.size() != path.rows.size())
@@ -144,11 +145,11 @@ TracedPath Map::run(const RowsOfElement& call, std::size_t element, const Elemen
                        elements_.data(element), {}, caller_);
 }
 
-/// A callable that counts its own calls, or draws numbers, means an element by each of them, and is
-/// not called for each.
+/// Detects a callable that counts its calls or draws random numbers. Such a callable expects one
+/// call per element, which does not happen.
 void Map::refuse_memory(const TracedPath& first, const TracedPath& second) const {
   const auto same = [](const TapeNode& a, const TapeNode& b) {
-    const bool symbolic = (a.head & kSymbolic) != 0;  // c is the run then
+    const bool symbolic = (a.head & kSymbolic) != 0;  // then c is the serial of the run
     return a.head == b.head && a.a == b.a && a.b == b.b && (symbolic || a.c == b.c);
   };
   const auto differs = std::ranges::mismatch(first.nodes, second.nodes, same);
@@ -169,7 +170,7 @@ void Map::refuse_memory(const TracedPath& first, const TracedPath& second) const
                      numbers));
 }
 
-/// Takes out those in which the branches go the way that they did for the first.
+/// Removes and returns the elements whose branches have the same results as in `path`.
 std::vector<std::size_t> Map::take_holding(const TracedPath& path, std::vector<std::size_t>& left) {
   if (path.branches.empty()) return std::exchange(left, {});
   const PathConditions conditions(path, path.branches.size());
@@ -189,7 +190,7 @@ std::vector<std::size_t> Map::take_holding(const TracedPath& path, std::vector<s
   return taken;
 }
 
-/// Appends, for each read whose block an earlier one reads, both of their numbers.
+/// For each read whose block an earlier read has, appends the numbers of both.
 void Map::find_meetings(const Meeting& meeting, std::size_t element,
                         std::vector<std::uint32_t>& pattern) const {
   thread_local std::vector<std::pair<std::int64_t, std::uint32_t>> blocks;
@@ -200,10 +201,10 @@ void Map::find_meetings(const Meeting& meeting, std::size_t element,
   for (std::size_t k = 1; k < blocks.size(); ++k)
     if (blocks[k].first == blocks[k - 1].first)
       pattern.insert(pattern.end(), {blocks[k - 1].second, blocks[k].second});
-  pattern.push_back(kNoColumn);  // the next meeting's numbers begin again
+  pattern.push_back(kNoColumn);  // marks the end of the meeting
 }
 
-/// Elements in which reads of unknowns meet in the same way share a part.
+/// Divides elements into parts: those in which reads of unknowns meet in the same way share one.
 void Map::divide(std::span<const std::size_t> elements, const TracedPath& path) {
   std::vector<TapeNode> leaves;
   for (const TapeNode& node : path.nodes)
@@ -261,7 +262,7 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
   map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
   if (map.has_branches() && f.keep == nullptr)
     detail::fail_uncopied(energy ? "add_energies" : "add_residuals");
-  // What may throw of the caller's comes before anything is appended.
+  // Calls to user code that may throw come before anything is appended.
   detail::RowsOfElement kept;
   if (map.has_branches()) kept = f.keep(f.object);
   map.append(whole(state_).label_number(options.label),

@@ -1,4 +1,4 @@
-// Rows of a map's elements: each is written to its place among the instances of its topology.
+// Writes the rows of a map's elements to their places among the instances of their topologies.
 #include "../problem/classify.hpp"
 #include "map_parts.hpp"
 
@@ -22,7 +22,7 @@ DataRead data_read(const TapeNode& leaf, std::span<const AddressForm> forms) {
   return {DataRead::Kind::Number, {}, number_of(leaf)};
 }
 
-/// Pieces are so long that a count for each piece and group takes no more than half a byte an
+/// Elements per piece, so large that a count for each piece and group takes at most half a byte per
 /// element.
 std::size_t piece_for(std::size_t groups) {
   return std::max(kPieceOfElements, 2 * sizeof(std::uint64_t) * groups);
@@ -63,10 +63,10 @@ class Append {
     std::uint32_t outputs = 0;
     std::uint32_t loss_uniforms = 0;
     bool from_arrays = false;
-    std::size_t count = 0;  // of the new instances
-    std::size_t first = 0;  // of them
+    std::size_t count = 0;  // of new instances
+    std::size_t first = 0;  // first new instance
     std::vector<ir::Batch::NewRows> blocks;
-    std::uint32_t* sources = nullptr;  // of the first new instance, if they are kept
+    std::uint32_t* sources = nullptr;  // sources of the first new instance, if they are stored
     std::size_t data_columns = 0;
   };
 
@@ -95,10 +95,10 @@ class Append {
   std::span<const double> entries_;
   std::uint64_t first_row_, first_id_;
   std::vector<Target> targets_;
-  std::vector<std::uint32_t> target_of_;  // by part
+  std::vector<std::uint32_t> target_of_;  // for each part
   std::size_t piece_ = 0;
-  std::vector<std::uint64_t> begins_;  // by piece and target: number of the first new instance
-  std::vector<std::uint64_t> rows_;    // by piece: of its first element
+  std::vector<std::uint64_t> begins_;  // for each piece and target: first new instance
+  std::vector<std::uint64_t> rows_;    // for each piece: row of its first element
 };
 
 void Append::find_groups() {
@@ -181,7 +181,7 @@ void Append::write(std::size_t piece, std::size_t begin, std::size_t end,
   }
 }
 
-/// The same where all elements are of one part: column by column.
+/// The same for elements of a single part: column by column.
 void Append::write_columns(std::size_t begin, std::size_t end) const {
   const Part& part = parts_.front();
   const Target& to = targets_.front();

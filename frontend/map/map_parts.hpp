@@ -1,4 +1,4 @@
-// The parts of a map: elements whose rows are instances of one topology, and what these rows read.
+// Parts of a map: elements whose rows are instances of one topology, with the reads of their slots.
 #pragma once
 
 #include "../problem/map_elements.hpp"
@@ -13,7 +13,7 @@ namespace topograd::detail {
 
 inline constexpr std::uint32_t kNoColumn = ~std::uint32_t{0};
 
-/// What a slot reads, in each element: entry base + width * indices[column], or base if there is no
+/// The read of a slot in each element: entry base + width * indices[column], or base if there is no
 /// column.
 struct SlotRead {
   std::uint32_t column = kNoColumn;
@@ -25,7 +25,7 @@ struct SlotRead {
   }
 };
 
-/// What a data slot reads: an entry of the problem's data, the element's own number, or one number.
+/// The read of a data slot: an entry of the problem's data, the element's number, or one number.
 struct DataRead {
   enum class Kind { Entry, Own, Number } kind = Kind::Number;
   SlotRead entry = {};
@@ -37,25 +37,25 @@ struct Part {
   ir::Canonical canonical;
   std::vector<SlotRead> indices;  ///< parameter slots, then uniform slots
   std::vector<DataRead> data;
-  bool from_arrays = false;  ///< some data are entries
+  bool from_arrays = false;  ///< true if some data are entries
 };
 
-/// The part that an element is of, by the path that it took. Throws what extract() throws.
+/// The part of an element that took this path. Throws what extract() throws.
 Part make_part(const MapElements& elements, std::size_t element, const TracedPath& path,
                const Caller& caller);
 
-/// What all instances that a map appends have in common.
+/// Properties that all instances appended by a map share.
 struct Appended {
   bool energy = false;
   std::uint32_t label = 0;  ///< number in ProblemState::labels
   std::uint32_t loss = 0;   ///< entry in ProblemState::losses
 };
 
-/// Appends the elements as instances of their parts' topologies, in the order of the elements,
-/// whatever the number of threads. Returns the first id.
+/// Appends the elements as instances of their parts' topologies. The order is that of the elements,
+/// for any number of threads. Returns the first id.
 ///
-///   part_of  by element
-///   ids      if not null: by element, the ids of the instances
+///   part_of  for each element
+///   ids      if not null, receives the id of each element's instance
 std::uint64_t append_elements(ProblemState& state, const MapElements& elements,
                               std::span<const Part> parts, std::span<const std::uint32_t> part_of,
                               const Appended& what, std::vector<std::uint64_t>* ids);

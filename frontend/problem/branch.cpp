@@ -1,4 +1,4 @@
-// Evaluating the conditions of branches on the tape.
+// Evaluates the conditions of branches on the tape.
 #include "branch.hpp"
 
 #include "../../ir/error.hpp"
@@ -42,10 +42,10 @@ double user_parameter(const ProblemState& state, std::uint32_t index) {
   return array.values[index - array.offset];
 }
 
-/// Numbers of nodes of this thread's tape, each found once while nothing changes.
+/// Numbers of nodes of this thread's tape, each computed once while nothing changes.
 class Conditions {
  public:
-  /// The condition's number, and whether it reads variables of the eager mode.
+  /// The condition's number, and whether it depends on variables of the eager mode.
   struct Answer {
     double number;
     bool eager;
@@ -127,7 +127,8 @@ class Conditions {
     return *leaf_number(node, scope->state(), scope->point(), &numbers);
   }
 
-  std::vector<std::uint64_t> known_;  // by node: one more than the generation it was found in
+  // By node: one more than the generation in which it was computed
+  std::vector<std::uint64_t> known_;
   std::vector<Answer> numbers_;
   std::vector<std::uint64_t> stack_;
 };
@@ -217,7 +218,7 @@ bool take_branch(std::uint64_t condition_bits) {
   if (!taken) {
     const Conditions::Answer answer = conditions.evaluate(id);
     if (answer.eager) {
-      ++tape.generation;  // set_value() may come between this and the next branch
+      ++tape.generation;  // set_value() may be called before the next branch
       return answer.number != 0;
     }
     taken = answer.number != 0;

@@ -1,4 +1,4 @@
-// Branches on Values: the numbers that decide them while expressions are traced.
+// Branches on Values: evaluates their conditions while expressions are traced.
 #pragma once
 
 #include "../value/tape.hpp"
@@ -12,10 +12,10 @@ namespace topograd::detail {
 
 struct ProblemState;
 
-/// Where a problem's unknowns are looked at.
+/// A point at which a problem's unknowns are read.
 struct Point {
   std::span<const double> x = {};  ///< empty: the user's parameters
-  bool narrow = false;             ///< numbers and operations are those of float
+  bool narrow = false;             ///< computes as float does
 };
 
 /// The numbers that the symbolic leaves of a map's callable stand for in one element.
@@ -24,7 +24,7 @@ struct ElementNumbers {
   std::span<const std::uint32_t> indices;
   std::span<const double> data;
 
-  /// The block of its array that a form selects, and whether there is one.
+  /// The block that a form selects, and whether it is within the array.
   bool in_range(const AddressForm& form) const {
     const std::int64_t block = form.block(indices[form.column]);
     return block >= 0 && block < std::int64_t{form.blocks};
@@ -32,22 +32,23 @@ struct ElementNumbers {
   std::uint32_t entry(const AddressForm& form) const { return form.entry(indices[form.column]); }
 };
 
-/// The number of a leaf of `state`'s problem; none if it has none there: it belongs to another
-/// problem or to eager mode, is symbolic without an element, or lies out of its array's range.
+/// The number of a leaf of `state`'s problem; empty if the leaf belongs to another problem or to
+/// eager mode, is symbolic without an element, or is outside of its array's range.
 std::optional<double> leaf_number(const TapeNode& leaf, const ProblemState& state,
                                   const Point& point, const ElementNumbers* element);
 
-/// What decides the branches of this thread while a callable runs. Scopes nest.
+/// Decides the branches of this thread while a callable runs. Scopes nest.
 class BranchScope {
  public:
-  /// The element that a running map's callable is traced with; its forms grow meanwhile.
+  /// The element with which a map's callable is being traced; the trace adds to its forms.
   struct Element {
     const MapTrace* trace;
     std::span<const std::uint32_t> indices;
     std::span<const double> data;
   };
 
-  /// `script` answers the first branches, the numbers at `point` the others. All are referred to.
+  /// `script` answers the first branches, the numbers at `point` answer the others. Stores
+  /// references to all arguments.
   BranchScope(const ProblemState& state, const Point& point, const Element* element,
               std::span<const bool> script = {});
   ~BranchScope();
@@ -57,7 +58,7 @@ class BranchScope {
   const ProblemState& state() const { return state_; }
   const Point& point() const { return point_; }
   const Element* element() const { return element_; }
-  /// The next answer of the script, if there is one left.
+  /// The next answer of the script, if any is left.
   std::optional<bool> scripted();
 
  private:
@@ -68,13 +69,13 @@ class BranchScope {
   BranchScope* outer_;
 };
 
-/// Makes a problem known by its serial, so that branches on its Values find its numbers.
+/// Registers a problem by its serial, so that branches on its Values find its numbers.
 void enter_problem(const ProblemState& state);
 void leave_problem(const ProblemState& state);
-/// The problem of this serial; null if it does not live.
+/// The problem with this serial; null if it does not exist any more.
 const ProblemState* problem_of(std::uint32_t serial);
 
-/// One op, in double or as float rounds it.
+/// Evaluates one op in double, or rounded as float does.
 double apply_op(ir::Op op, const double operands[3], bool narrow);
 
 }  // namespace topograd::detail

@@ -1,4 +1,4 @@
-// Tracing elements again, and what they become.
+// Traces elements again and updates their forms.
 #include "callables.hpp"
 
 #include "problem_state.hpp"
@@ -9,9 +9,9 @@
 namespace topograd::detail {
 namespace {
 
-/// Branches of one path whose other sides are looked at together.
+/// Number of branches of one path whose other sides are evaluated together.
 constexpr std::size_t kMostNeighbours = 64;
-/// An element that failed a branch so often becomes all of its paths in one.
+/// Failed branches after which an element becomes one expression of all its paths.
 constexpr std::uint32_t kFlipsToCombine = 2;
 
 }  // namespace

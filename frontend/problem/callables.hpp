@@ -1,4 +1,4 @@
-// Callables of residuals with branches, kept so that residuals can be traced again.
+// Stored callables of residuals with branches, with which residuals are traced again.
 #pragma once
 
 #include "map_elements.hpp"
@@ -26,57 +26,58 @@ TracedPath trace_element(const RowsOfElement& call, const ProblemState& state, M
 /// The paths that elements of one shape take.
 struct ElementPaths {
   std::vector<TracedPath> paths;
-  std::vector<std::size_t> elements;   ///< of this shape
+  std::vector<std::size_t> elements;   ///< elements of this shape
   std::vector<std::uint32_t> path_of;  ///< by position in `elements`
 };
 
-/// What elements of one shape can be: one path, or several in one expression.
+/// The possible forms of elements of one shape: one path, or several in one expression.
 struct ElementForms {
   struct Form {
     std::vector<std::uint32_t> paths;  ///< ascending
-    TracedPath combined;               ///< where there are several
+    TracedPath combined;               ///< if there are several
   };
   std::vector<TracedPath> paths;
   std::vector<Form> forms;
 };
 
-/// A form that is not known: its callable ran before anything was kept of it.
+/// The form is unknown: the callable ran before anything of it was stored.
 inline constexpr std::uint32_t kUnknownForm = ~std::uint32_t{0};
 
-/// One add_residuals, or one add_residual with a callable, that has branches.
+/// The callable of one add_residuals, or of one add_residual, that has branches.
 class TracedMap {
  public:
-  /// What one element is at present.
+  /// The present state of one element.
   struct ElementState {
     std::uint32_t shape = 0;
     std::uint32_t form = kUnknownForm;
-    std::uint32_t flips = 0;  ///< times that it failed a branch
+    std::uint32_t flips = 0;  ///< number of failed branches
   };
 
-  /// Copies what the options refer to. `ids` are the elements' residuals, ascending.
+  /// Copies the data that the options refer to. `ids` are the elements' residuals, ascending.
   TracedMap(RowsOfElement call, const MapOptions& options, std::vector<std::uint64_t> ids);
 
   void add_shape(ElementPaths paths);
 
   std::span<const std::uint64_t> ids() const { return ids_; }
-  /// The element of a residual, if it is one of these.
+  /// The element of a residual; none if it belongs to another map.
   std::size_t element_of(std::uint64_t id) const;
   ElementState& state_of(std::size_t element) { return states_[element]; }
 
-  /// The element with the branches that it takes at `point`: one path, or, where it failed branches
-  /// before or they cannot be told apart, all that it took in one expression. Changes its state.
+  /// Traces the element with the branches that it takes at `point`. The result is one path; if the
+  /// element failed branches before, or its branches cannot be told apart, it is one expression of
+  /// all paths that it took. Changes the element's state.
   ///
-  /// Throws Error{StaleBranch} if a branch outside of the callable is to blame, or too many
-  /// branches cannot be told apart; and what the callable and combine() throw.
+  /// Throws Error{StaleBranch} if a branch outside of the callable failed, or too many branches
+  /// cannot be told apart; and what the callable and combine() throw.
   ConcreteTape retake(const ProblemState& state, std::size_t element, const Point& point,
                       const Caller& caller);
-  /// True if form `a` of an element is right wherever form `b` is.
+  /// True if form `a` of an element is correct wherever form `b` is.
   bool includes(const ElementState& a, const ElementState& b) const;
 
   std::size_t bytes() const;
 
  private:
-  /// The path that the element takes at `point`: a known one, or what a run of the callable gives.
+  /// The path of the element at `point`: a known one, or the result of running the callable.
   std::uint32_t path_at(const ProblemState& state, std::size_t element, const Point& point,
                         const Caller& caller);
   /// Paths that differ from `path` in one of its branches.
@@ -94,19 +95,19 @@ class TracedMap {
   RowsOfElement call_;
   std::vector<std::uint32_t> indices_, offsets_, data_offsets_;
   std::vector<double> data_;
-  MapOptions options_;  // of the copies
+  MapOptions options_;  // views of the copies
   MapElements elements_;
   std::vector<std::uint64_t> ids_;
   std::vector<ElementForms> shapes_;
   std::vector<ElementState> states_;  // by element
 };
 
-/// All of a problem.
+/// All callables of a problem.
 struct Callables {
   std::map<std::uint64_t, std::unique_ptr<TracedMap>> maps;  ///< by the first id
-  std::map<std::uint64_t, RowsOf> singles;                   ///< by id, until they are traced again
+  std::map<std::uint64_t, RowsOf> singles;                   ///< by id, until traced again
 
-  /// The map that a residual belongs to; one of its own is made of a single. Null if there is none.
+  /// The map that contains a residual, made of a single callable if needed. Null if there is none.
   TracedMap* find(std::uint64_t id);
 };
 

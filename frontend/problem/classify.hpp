@@ -1,4 +1,4 @@
-// Finding what is alike among many, in parallel.
+// Groups equal keys in parallel.
 #pragma once
 
 #include "../../ir/machine/parallel.hpp"
@@ -12,7 +12,7 @@
 
 namespace topograd::detail {
 
-/// Elements of one piece of a parallel loop over a map's elements; loops of fewer stay on the
+/// Elements per piece of a parallel loop over a map's elements; a loop with fewer runs on the
 /// caller's thread.
 inline constexpr std::size_t kPieceOfElements = 16384;
 
@@ -28,21 +28,21 @@ void for_pieces(std::size_t count, std::size_t piece, const F& f) {
   ir::parallel_for(std::size_t{0}, pieces, run);
 }
 
-/// Divides 0 .. count - 1 by their keys. Returns where each class appears first, ascending: the
-/// number of a class does not depend on the number of threads.
+/// Groups 0 .. count - 1 by their keys. Returns the first position of each class, ascending: class
+/// numbers do not depend on the number of threads.
 ///
-///   key_of(k, key)  writes the key of k into what may hold another one; any thread calls
-///   class_of(k)     where the number of its class is written
+///   key_of(k, key)  writes the key of k into `key`, which may hold another one; called on any
+///   thread class_of(k)     reference to the class number of k
 template <class Key, class KeyOf, class ClassOf>
 std::vector<std::size_t> classify(std::size_t count, const KeyOf& key_of, const ClassOf& class_of) {
   struct Piece {
-    std::vector<std::pair<Key, std::size_t>> found;  // keys, and where they appear first
-    std::vector<std::uint32_t> classes;              // of each, among all
+    std::vector<std::pair<Key, std::size_t>> found;  // keys with their first positions
+    std::vector<std::uint32_t> classes;              // class number of each key
   };
   std::vector<Piece> pieces((count + kPieceOfElements - 1) / kPieceOfElements);
   for_pieces(count, kPieceOfElements, [&](std::size_t piece, std::size_t begin, std::size_t end) {
     std::map<Key, std::uint32_t> number_of;
-    const Key* last = nullptr;  // most often the next one has the same
+    const Key* last = nullptr;  // neighbours usually have equal keys
     std::uint32_t number = 0;
     Key key;
     for (std::size_t k = begin; k < end; ++k) {
@@ -67,7 +67,7 @@ std::vector<std::size_t> classify(std::size_t count, const KeyOf& key_of, const 
       piece.classes.push_back(known->second);
     }
   }
-  if (first.size() < 2) return first;  // all have number 0
+  if (first.size() < 2) return first;  // all have class 0
   for_pieces(count, kPieceOfElements, [&](std::size_t piece, std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k) class_of(k) = pieces[piece].classes[class_of(k)];
   });

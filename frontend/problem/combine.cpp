@@ -1,4 +1,4 @@
-// Several paths through one callable as one expression.
+// Combines several paths through one callable into one expression.
 #include "traced_path.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
               "parameters, got one that branches elsewhere");
 }
 
-/// What the callable had made when two paths parted.
+/// The number of nodes that the callable had made when two paths parted.
 std::uint64_t parting(const TracedPath& a, const TracedPath& b, const Caller& caller) {
   const std::span<const PathBranch> p = a.own_branches(), q = b.own_branches();
   for (std::size_t k = 0; k < std::min(p.size(), q.size()); ++k) {
@@ -110,7 +110,7 @@ class Combination {
     }
   }
 
-  /// The branch must go this way wherever `reach` is true.
+  /// Requires that the branch goes this way wherever `reach` is true.
   void add_branch(std::uint32_t condition, bool taken, const std::optional<std::uint32_t>& reach) {
     if (!reach) {
       out_.branches.push_back({condition, taken});

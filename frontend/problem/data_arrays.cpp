@@ -1,4 +1,4 @@
-// New numbers for data arrays, and for the instances that read them.
+// Replaces the numbers of data arrays, and of the instances that read them.
 #include "data_arrays.hpp"
 #include "problem_state.hpp"
 
@@ -8,8 +8,8 @@
 namespace topograd::detail {
 namespace {
 
-/// The places of a column's rows in an array of `size` numbers from entry `first` on; null if a
-/// row's number does not come from there.
+/// The entries of a column's rows, relative to an array of `size` numbers that begins at entry
+/// `first`; null if a row's number does not come from this array.
 ir::RemoteColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
                                    std::size_t size) {
   const std::size_t rows = group.batch.size(), columns = group.batch.data_columns();
@@ -71,7 +71,7 @@ void ProblemState::set_data(std::uint32_t first, std::span<const double> values)
   ++versions.data;
 }
 
-/// Columns that have all their rows from this array go there for them; others get numbers.
+/// A column whose rows all come from this array reads the numbers in place; others get copies.
 void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values) {
   const std::size_t size = values->size();
   for (Group& group : groups) {

@@ -12,19 +12,19 @@
 
 namespace topograd::detail {
 
-/// What lies elsewhere is brought here when a number is asked for. Any thread may read; a writer is
-/// alone.
+/// Numbers that are stored elsewhere are copied here when one is read. Any thread may read; a
+/// writer must be alone.
 class DataArrays {
  public:
   std::size_t size() const { return numbers_.size(); }
   std::size_t bytes() const { return numbers_.capacity() * sizeof(double); }
-  /// All of them.
+  /// The numbers of all arrays.
   const std::vector<double>& numbers() const {
     if (!all_here_.load(std::memory_order_acquire)) bring();
     return numbers_;
   }
   void append(std::span<const double> values);
-  /// New numbers for the array whose first entry is `first`.
+  /// Replaces the numbers of the array whose first entry is `first`.
   void set(std::uint32_t first, std::span<const double> values);
   void set(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
 
@@ -37,9 +37,9 @@ class DataArrays {
   void forget(std::uint32_t first);
 
   mutable std::vector<double> numbers_;
-  mutable std::vector<Remote> away_;  // what is not in numbers_
+  mutable std::vector<Remote> away_;  // arrays whose numbers are not in numbers_
   mutable std::atomic<bool> all_here_ = true;
-  mutable std::mutex mutex_;  // of those who bring them
+  mutable std::mutex mutex_;  // for threads in bring()
 };
 
 }  // namespace topograd::detail

@@ -1,4 +1,4 @@
-// Slots of leaves that read the same thing, and the graph of a tape.
+// Merges the leaves that read the same thing into slots, and builds the graph of a tape.
 #include "extract.hpp"
 #include "../../ir/graph.hpp"
 #include "problem_state.hpp"
@@ -26,10 +26,10 @@ void check_owner(const TapeNode& node, const char* kind, std::size_t count, cons
                                            "), but of another one or of one that is gone");
 }
 
-/// Leaves that read something shared: one slot for each distinct key, ascending.
+/// Leaves with shared reads: one slot for each distinct key, ascending.
 struct SharedLeaves {
   std::vector<std::uint32_t> nodes;
-  std::vector<std::uint32_t> keys;    ///< what each node reads
+  std::vector<std::uint32_t> keys;    ///< key of each node
   std::vector<std::uint32_t> sorted;  ///< distinct keys
 
   void add(std::uint32_t node, std::uint32_t key) {
@@ -54,7 +54,7 @@ struct Leaves {
   std::vector<std::uint32_t> slot;  ///< by node
 };
 
-/// A bound or symbolic data leaf must be the problem's own; reads of one form are one leaf.
+/// A bound or symbolic data leaf must belong to the problem; reads of one form are one leaf.
 std::uint32_t data_slot(const TapeNode& node, std::uint32_t next,
                         std::unordered_map<std::uint32_t, std::uint32_t>& slot_of_form,
                         const Caller& caller) {
@@ -118,7 +118,7 @@ ir::Program build(const RawTape& raw, const Leaves& leaves) {
                        guards);
 }
 
-/// Distributes leaves to canonical slots: the first of a slot stands for it, the others are
+/// Assigns leaves to canonical slots: the first leaf of a slot represents it, the others become
 /// aliases.
 void distribute(const SharedLeaves& shared, const std::vector<std::uint32_t>& source_of_canonical,
                 std::vector<std::uint32_t>& nodes, std::vector<Alias>& aliases) {

@@ -1,4 +1,4 @@
-// From a piece of tape to a topology: slots for its leaves, and its canonical form.
+// Makes a topology from a piece of tape: slots for its leaves, and its canonical form.
 #pragma once
 
 #include "../../ir/error.hpp"
@@ -18,13 +18,13 @@ struct ProblemState;
 /// The call that traces a residual, for the texts of errors.
 struct Caller {
   std::string_view call;                               ///< "add_residual"
-  std::string_view label;                              ///< the residual's; may be empty
-  std::uint64_t number;                                ///< of the residual block or energy
+  std::string_view label;                              ///< label of the residual; may be empty
+  std::uint64_t number;                                ///< number of the residual block or energy
   std::uint32_t problem;                               ///< serial
-  std::uint32_t map = 0;                               ///< serial of the map that is being traced
-  std::size_t parameters = 0, uniforms = 0, data = 0;  ///< how many the problem has
-  bool energy = false;                                 ///< an energy is traced, not a residual
-  const ProblemState* state = nullptr;                 ///< asked for removed unknowns; may be null
+  std::uint32_t map = 0;                               ///< serial of the map being traced
+  std::size_t parameters = 0, uniforms = 0, data = 0;  ///< sizes of the problem
+  bool energy = false;                  ///< true if an energy is traced, not a residual
+  const ProblemState* state = nullptr;  ///< finds removed unknowns; may be null
 
   std::string_view kind() const { return energy ? "energy" : "residual"; }
 
@@ -33,18 +33,18 @@ struct Caller {
   [[noreturn]] void fail_removed(std::uint32_t parameter) const;
 };
 
-/// A second leaf that reads what a slot reads already.
+/// Another leaf that reads what an existing slot reads.
 struct Alias {
   std::uint32_t node;
   std::uint32_t slot;
 };
 
-/// Which nodes of a tape the slots of a topology stand for, in canonical order.
+/// The nodes of a tape that the slots of a topology stand for, in canonical order.
 struct LeafMap {
   std::vector<std::uint32_t> parameters, uniforms, data;
   std::vector<Alias> parameter_aliases, uniform_aliases;
 
-  /// The same leaves on a tape where node k of this one is node ids[k] - begin.
+  /// The same leaves on a tape on which node k of this tape is node ids[k] - begin.
   LeafMap moved(std::span<const std::uint64_t> ids, std::uint64_t begin) const;
 };
 
@@ -56,9 +56,9 @@ struct Extraction {
 /// Index in x of a parameter leaf.
 using IndexOf = std::function<std::uint32_t(const TapeNode&)>;
 
-/// The canonical form of a tape all of whose nodes are needed.
+/// The canonical form of a tape whose nodes are all needed.
 ///
-/// Leaves that read the same unknown or uniform are one slot; parameter slots are numbered by
+/// Leaves that read the same unknown or uniform share one slot; parameter slots are numbered by
 /// ascending index before they are brought into canonical order. Errors are those of
 /// Problem::add_residual.
 Extraction extract(const RawTape& raw, const IndexOf& index_of, const Caller& caller);

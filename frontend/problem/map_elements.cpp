@@ -1,4 +1,4 @@
-// Dividing a map's arrays among its elements.
+// Divides a map's arrays among its elements.
 #include "map_elements.hpp"
 #include "classify.hpp"
 
@@ -77,7 +77,7 @@ void MapElements::check_ranges(std::span<const AddressForm> read,
   const auto any_out = [&](std::size_t e) {
     return std::ranges::any_of(forms, [&](const AddressForm& f) { return is_out(e, f); });
   };
-  std::atomic<std::size_t> bad = elements.size();  // the first position
+  std::atomic<std::size_t> bad = elements.size();  // position of the first bad element
   for_pieces(elements.size(), kPieceOfElements, [&](std::size_t, std::size_t k, std::size_t end) {
     while (k < end && !any_out(elements[k])) ++k;
     std::size_t known = bad;

@@ -18,10 +18,10 @@ struct Slice {
   std::size_t size = 0;
 };
 
-/// How a flat array is divided: into equal rows, or at offsets.
+/// The division of a flat array among elements: into equal rows, or at offsets.
 class Division {
  public:
-  /// Throws Error{Shape} if `size` numbers cannot be divided so among `count` elements.
+  /// Throws Error{Shape} if `size` numbers cannot be divided among `count` elements in this way.
   Division(const char* name, std::size_t count, std::size_t size,
            std::span<const std::uint32_t> offsets, const Caller& caller);
 
@@ -36,7 +36,7 @@ class Division {
   std::size_t width_ = 0;
 };
 
-/// Elements that one trace serves.
+/// Elements that share one trace.
 struct ElementShape {
   int valence = 0;
   int data_count = 0;
@@ -57,7 +57,7 @@ class MapElements {
   double data(std::size_t element, std::uint32_t column) const {
     return options_.data[data_[element].first + column];
   }
-  /// What an index form reads in an element.
+  /// The entry that an index form reads in an element.
   std::uint32_t entry(const AddressForm& form, std::size_t element) const {
     return form.entry(index(element, form.column));
   }
@@ -68,8 +68,7 @@ class MapElements {
     return options_.data.subspan(data_[element].first, data_[element].size);
   }
 
-  /// Throws Error{InvalidArgument} that names the first element whose index is out of an array's
-  /// range.
+  /// Throws Error{InvalidArgument} with the first element whose index is out of an array's range.
   void check_ranges(std::span<const AddressForm> read, std::span<const std::size_t> elements,
                     const Caller& caller) const;
 

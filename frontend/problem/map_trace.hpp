@@ -1,4 +1,4 @@
-// What a map's callable reads while it is traced: columns instead of numbers.
+// Reads of a map's callable while it is traced: columns instead of numbers.
 #pragma once
 
 #include <compare>
@@ -8,21 +8,21 @@
 
 namespace topograd::detail {
 
-/// Where a symbolic leaf finds what it reads: entry base + (indices[column] + shift) * width of x
-/// or of the problem's data, or, if direct, the element's own number `column`.
+/// The address of a symbolic leaf: entry base + (indices[column] + shift) * width of x or of the
+/// problem's data; if direct, the element's own number `column`.
 struct AddressForm {
   bool direct = false;
   std::uint32_t column = 0;
   std::uint32_t base = 0;
   std::uint32_t width = 1;
-  std::uint32_t blocks = 0;  ///< of the array; indices[column] + shift must be below
+  std::uint32_t blocks = 0;  ///< size of the array; indices[column] + shift must be less
   std::int64_t shift = 0;
-  bool data = false;  ///< of a data array, for messages
+  bool data = false;  ///< a data array, for messages
 
   friend bool operator==(const AddressForm&, const AddressForm&) = default;
   friend auto operator<=>(const AddressForm&, const AddressForm&) = default;
 
-  /// The block for the index that the column holds; out of range if negative or >= blocks.
+  /// The block for an index of the column; out of range if negative or >= blocks.
   std::int64_t block(std::uint32_t index) const { return index + shift; }
   std::uint32_t entry(std::uint32_t index) const {
     return base + static_cast<std::uint32_t>(block(index)) * width;
@@ -36,15 +36,15 @@ struct MapTrace {
   int valence = 0;
   int data_count = 0;
   std::vector<AddressForm> forms;                      ///< by the number that a symbolic leaf holds
-  std::map<AddressForm, std::uint32_t> first_of = {};  ///< number of the first equal one
+  std::map<AddressForm, std::uint32_t> first_of = {};  ///< number of the first equal form
 
-  /// Number of the form, which is added if it is new: for what is the same leaf at each read.
+  /// Number of the form, which is added if it is new: all reads of it share one leaf.
   std::uint32_t shared(const AddressForm& form);
-  /// Number of the form, always a new one: for what is a leaf of its own at each read.
+  /// Number of the form, which is always added: each read is a leaf of its own.
   std::uint32_t added(const AddressForm& form);
 };
 
-/// A number that no other problem or map of this process has.
+/// A serial that no other problem or map of this process has.
 std::uint32_t next_serial();
 
 }  // namespace topograd::detail

@@ -1,4 +1,4 @@
-// Ranges of the caller's memory, none of which overlaps another.
+// Disjoint ranges of the caller's memory.
 #include "memory_ranges.hpp"
 
 #include <functional>
@@ -7,7 +7,7 @@
 namespace topograd::detail {
 
 const double* MemoryRanges::add(const double* values, std::size_t count) {
-  const std::less<> before;  // also of pointers into different arrays
+  const std::less<> before;  // also orders pointers into different arrays
   const double* end = values + count;
   const bool is_last = ends_.empty() || before(std::prev(ends_.end())->first, values);
   const auto after = is_last ? ends_.end() : ends_.upper_bound(values);

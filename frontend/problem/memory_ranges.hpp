@@ -1,4 +1,4 @@
-// Ranges of the caller's memory, none of which overlaps another.
+// Disjoint ranges of the caller's memory.
 #pragma once
 
 #include <cstddef>
@@ -6,19 +6,19 @@
 
 namespace topograd::detail {
 
-/// Where parameters lie: two that share memory would move against each other.
+/// Ranges of parameters, which must not overlap: arrays that share memory would change each other.
 ///
-/// Cost: logarithmic in the ranges; constant for one that lies behind all others.
+/// Cost: logarithmic in the number of ranges; constant for a range after all others.
 class MemoryRanges {
  public:
-  /// Adds `count` > 0 numbers from `values` on. Returns nullptr; or, if they share memory with a
-  /// range that is there, where that one begins, and adds nothing.
+  /// Adds `count` > 0 numbers that begin at `values` and returns nullptr. If they overlap a range,
+  /// adds nothing and returns the beginning of that range.
   const double* add(const double* values, std::size_t count);
-  /// Takes out the range that begins at `values`.
+  /// Removes the range that begins at `values`.
   void remove(const double* values) { ends_.erase(values); }
 
  private:
-  std::map<const double*, const double*> ends_;  ///< by where a range begins
+  std::map<const double*, const double*> ends_;  ///< end of each range, by its beginning
 };
 
 }  // namespace topograd::detail

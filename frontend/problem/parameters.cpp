@@ -1,4 +1,4 @@
-// Leaves that are read through symbolic indices or from data arrays, and errors of range and width.
+// Leaves read through symbolic indices or from data arrays; errors of range and width.
 #include "../parameters.hpp"
 #include "../../ir/error.hpp"
 #include "branch.hpp"
@@ -41,7 +41,7 @@ std::string of_array(const ArrayId& array) {
 }
 
 std::string named(const ArrayId& array) {
-  constexpr std::size_t kOf = 4;  // letters of " of "
+  constexpr std::size_t kOf = 4;  // length of " of "
   const std::string text = of_array(array);
   return text.empty() ? "" : " (" + text.substr(kOf) + ")";
 }

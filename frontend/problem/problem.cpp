@@ -1,4 +1,4 @@
-// Problem: the user's calls.
+// Problem: the calls that users make.
 #include "../problem.hpp"
 #include "../../ir/error.hpp"
 #include "map_trace.hpp"
@@ -124,8 +124,7 @@ void Problem::remove(const Term& energy) {
 
 namespace {
 
-/// Writes `flag` for the chosen coordinates of a block; returns by how much the number of ones
-/// grew.
+/// Writes `flag` for the chosen coordinates of a block; returns the change of the number of ones.
 std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, std::uint8_t flag) {
   std::ptrdiff_t change = 0;
   for (std::size_t k = 0; k < block.size(); ++k) {

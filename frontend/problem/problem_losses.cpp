@@ -17,7 +17,7 @@ std::uint64_t hash_of(std::uint32_t program, std::span<const double> uniforms) {
   return hash;
 }
 
-/// Number of an equal program, + 1; added if there is none.
+/// Number of an equal program, + 1; the program is added if there is none.
 std::uint32_t program_number(std::deque<ir::Program>& programs, const ir::Program& program) {
   const auto known = std::find(programs.begin(), programs.end(), program);
   const auto number = static_cast<std::uint32_t>(known - programs.begin());
@@ -31,7 +31,7 @@ std::uint32_t label_at(const Group& group, std::uint64_t id) {
   return after == group.runs.begin() ? 0 : (after - 1)->label;
 }
 
-/// Gives one id a label and leaves those of the others.
+/// Sets the label of one id; the labels of other ids stay.
 void set_label(Group& group, std::uint64_t id, std::uint32_t label) {
   const std::uint32_t before = label_at(group, id), next = label_at(group, id + 1);
   if (before == label) return;
@@ -116,7 +116,7 @@ void ProblemState::set_traced_loss(std::span<const std::uint64_t> traced, const 
     return;
   }
   for (const std::uint64_t id : traced) {
-    // A block that loses its loss stays with the others, whose kernels are there.
+    // A block that loses its loss stays in its group, whose kernels exist.
     const std::uint32_t program = groups[locations[id].group].loss_program;
     const bool built_in = program != 0 && loss_programs[program - 1] == *Loss().program();
     move_instance(id, loss_entry("set_loss", loss, built_in));
@@ -173,7 +173,7 @@ void ProblemState::move_block(std::uint64_t id, std::uint32_t target, const Row&
   const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);
   const std::uint32_t label = label_at(groups[at.group], id);
   take_out(kind, id);
-  // append() numbers a new block; this one keeps its id, its row and its label.
+  // append() assigns new numbers; this block keeps its id, row and label.
   const std::uint64_t ids = kind.next_id, all_rows = kind.rows;
   append(target, values, label_at(groups[target], kind.next_id), loss);
   Group& group = groups[target];

@@ -1,5 +1,5 @@
-// Problem: parameter arrays that come and go. The place in x of one that is removed stays, held
-// constant, until it is at the end or another array takes it.
+// Problem: adding and removing parameter arrays. A removed array leaves a gap in x, which is fixed,
+// until it is at the end or another array takes it.
 #include "../../ir/error.hpp"
 #include "../problem.hpp"
 #include "problem_state.hpp"
@@ -20,15 +20,15 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 std::uint32_t scalars_of(const ParameterArray& array) { return array.blocks * array.width; }
 bool is_gap(const ParameterArray& array) { return array.values == nullptr; }
 
-/// What a block that reads removed unknowns is called in an error.
+/// A block that reads removed unknowns, as an error names it.
 struct Reader {
   std::uint64_t id = ~std::uint64_t{0};
-  std::uint32_t scalar = 0;  ///< the first that it reads
+  std::uint32_t scalar = 0;  ///< first removed scalar that it reads
   std::uint32_t label = 0;
-  std::uint64_t others = 0;  ///< blocks of the kind that do, too
+  std::uint64_t others = 0;  ///< further blocks of the kind that read removed unknowns
 };
 
-/// The blocks of a kind that were added first among those that read unknowns.
+/// Finds the first block of each kind that reads certain unknowns.
 class Readers {
  public:
   Readers(const ProblemState& state, bool energy, std::uint32_t first, std::uint32_t end)
@@ -76,7 +76,7 @@ class Readers {
   Reader earliest_;
 };
 
-/// How many blocks of a kind were added before one.
+/// The number of blocks of a kind that were added before `id`.
 std::uint64_t number_of_block(const ProblemState& state, bool energy, std::uint64_t id) {
   std::uint64_t number = 0;
   for (const Group& group : state.groups) {
@@ -103,7 +103,8 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
   }
 }
 
-/// Names the blocks of a new array at `values` and of the array at `other` that share memory first.
+/// Throws an error that names the first blocks of the array at `values` and of the array at `other`
+/// that share memory.
 [[noreturn]] void refuse_shared_memory(const ProblemState& state, const double* values,
                                        std::uint32_t width, const double* other) {
   const auto array = std::ranges::find(state.arrays, other, &ParameterArray::values);
@@ -116,7 +117,7 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
                                        : "\"" + array->name + "\""));
 }
 
-/// Flags, bounds and manifolds of the scalars of arrays[number] as those of new ones, or of a gap.
+/// Resets flags, bounds and manifolds of the scalars of arrays[number], for a new array or a gap.
 void reset_place(ProblemState& state, std::size_t number) {
   const ParameterArray& array = state.arrays[number];
   const std::size_t first = array.offset, count = scalars_of(array);
@@ -140,7 +141,7 @@ void reset_place(ProblemState& state, std::size_t number) {
   ++state.versions.constants;
 }
 
-/// Another array after arrays[number], which loses its last blocks to it.
+/// Moves the blocks of arrays[number] after the first `blocks` ones to a new array after it.
 void split(ProblemState& state, std::size_t number, std::uint32_t blocks) {
   ParameterArray& whole = state.arrays[number];
   const ParameterArray rest{whole.offset + blocks * whole.width, whole.blocks - blocks, whole.width,
@@ -160,7 +161,7 @@ void erase_array(ProblemState& state, std::size_t number) {
     state.manifold_numbers.erase(state.manifold_numbers.begin() + at);
 }
 
-/// Gaps of one width that are neighbours become one.
+/// Joins neighbouring gaps of one width.
 void join_gaps(ProblemState& state, std::size_t number) {
   const auto join = [&](std::size_t left) {
     if (left + 1 >= state.arrays.size()) return;
@@ -174,7 +175,7 @@ void join_gaps(ProblemState& state, std::size_t number) {
   if (number > 0) join(number - 1);
 }
 
-/// x ends where the last array does.
+/// Removes gaps at the end of x.
 void cut_end(ProblemState& state) {
   while (!state.arrays.empty() && is_gap(state.arrays.back())) {
     const std::size_t count = scalars_of(state.arrays.back());

@@ -1,4 +1,4 @@
-// Instances of a problem: appending, finding and removing them.
+// Appends, finds and removes the instances of a problem.
 #include "problem_state.hpp"
 #include "branch.hpp"
 #include "callables.hpp"
@@ -30,7 +30,7 @@ Caller ProblemState::caller(std::string_view call, std::string_view label, bool 
 
 namespace {
 
-/// The program without its loss's uniforms.
+/// The group's program without its loss's uniforms.
 ir::Program without_loss(const Group& group) {
   ir::Program program = group.topology.program;
   program.leaves.uniforms -= group.loss_uniforms;
@@ -85,7 +85,7 @@ std::uint32_t ProblemState::variant(std::uint32_t number, std::uint32_t loss_pro
 
 std::uint32_t ProblemState::label_number(std::string_view label) {
   if (label.empty()) return 0;
-  if (labels[last_label] == label) return last_label;  // most often: loops repeat their label
+  if (labels[last_label] == label) return last_label;  // loops repeat their label
   const auto known = label_numbers.find(label);
   if (known != label_numbers.end()) return last_label = known->second;
   const auto number = static_cast<std::uint32_t>(labels.size());

@@ -1,4 +1,4 @@
-// What a Problem holds: arrays, topologies with their batches, raw shapes, labels.
+// The state of a Problem: arrays, topologies with their batches, raw shapes, labels.
 #pragma once
 
 #include "../../ir/hash.hpp"
@@ -19,41 +19,40 @@
 
 namespace topograd::detail {
 
-/// What an instance carries besides its row; instances from `id` on carry it, up to the next run.
+/// Properties of the instances from `id` on, up to the next run, besides their rows.
 struct Run {
   std::uint64_t id = 0;
   std::uint32_t label = 0;  ///< number in ProblemState::labels
 };
 
-/// A loss that residuals have, and where its numbers are among the uniforms.
+/// A loss of residuals, and the position of its numbers among the uniforms.
 struct LossEntry {
   Loss loss;
   std::uint32_t program = 0;  ///< number in ProblemState::loss_programs, + 1; 0: trivial
   std::uint32_t first_uniform = 0;
-  std::uint64_t users = 0;  ///< instances; host blocks are not counted
+  std::uint64_t users = 0;  ///< number of instances, without host blocks
 };
-inline constexpr std::uint32_t kTrivialLoss = 0;  ///< its entry
+inline constexpr std::uint32_t kTrivialLoss = 0;  ///< entry of the trivial loss
 
-/// A topology, its instances and what only the frontend needs to know of them. Residuals of one
-/// topology whose losses are other programs are groups of their own.
+/// A topology and its instances, with data that only the frontend needs. Residuals of one topology
+/// whose losses have different programs are in different groups.
 struct Group {
-  ir::Topology topology;           ///< the last uniforms are the loss's
-  bool energy = false;             ///< of energies; an equal topology of residuals is another group
-  std::uint32_t loss_program = 0;  ///< as LossEntry::program
-  std::uint32_t loss_uniforms = 0;      ///< how many
+  ir::Topology topology;  ///< the last uniforms are those of the loss
+  bool energy = false;    ///< energies and residuals of equal topologies are in different groups
+  std::uint32_t loss_program = 0;       ///< as LossEntry::program
+  std::uint32_t loss_uniforms = 0;      ///< number of the loss's uniforms
   std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
   ir::Batch batch;
-  std::vector<Run> runs;  ///< ascending by id
-  std::vector<std::uint32_t>
-      sources;                     ///< one for each number, row by row; empty if all are kNoSource
-  std::vector<std::uint64_t> ids;  ///< of each instance, once a residual has been removed
+  std::vector<Run> runs;               ///< ascending by id
+  std::vector<std::uint32_t> sources;  ///< one per number, row by row; empty if all are kNoSource
+  std::vector<std::uint64_t> ids;      ///< id of each instance, once a residual has been removed
 
   std::uint32_t outputs() const {
     return static_cast<std::uint32_t>(topology.program.outputs.size());
   }
 };
 
-/// Location::group of a host block; `instance` is its number.
+/// Location::group of a host block; `instance` is the number of the host block.
 inline constexpr std::uint32_t kHostGroup = ~std::uint32_t{0} - 1;
 
 /// The instance that a block's id stands for.
@@ -62,56 +61,57 @@ struct Location {
   std::uint32_t instance = 0;
 };
 
-/// The blocks of one kind, residuals or energies, in the order of adding. Each kind numbers its
-/// rows (an energy has one) and its ids on its own.
+/// The blocks of one kind, residuals or energies, in the order of adding. Each kind has its own
+/// numbering of rows (an energy has one) and ids.
 struct Ledger {
-  std::uint64_t blocks = 0;         ///< that are there
-  std::uint64_t rows = 0;           ///< that are there
-  std::uint64_t next_id = 0;        ///< ids count the rows that were ever added
-  bool removed_any = false;         ///< then `locations` and Group::ids are kept
-  bool rows_moved = false;          ///< rows are to be numbered again before they are read
+  std::uint64_t blocks = 0;         ///< present now
+  std::uint64_t rows = 0;           ///< present now
+  std::uint64_t next_id = 0;        ///< ids count all rows that were ever added
+  bool removed_any = false;         ///< true: `locations` and Group::ids are maintained
+  bool rows_moved = false;          ///< true: rows must be renumbered before they are read
   std::vector<Location> locations;  ///< by id
 };
 struct Callables;
 
-/// At the end of a problem's life its Values end.
+/// Ends the Values of a problem when the problem is destroyed.
 struct EndOfValues {
   std::uint32_t problem = 0;
   ~EndOfValues() { end_values_of(problem); }
 };
 
-/// A solve that is under way. Its Problem ends once `before_end` has run.
+/// A solve in progress. If its Problem is destroyed, `before_end` runs first.
 struct SolveInProgress {
   std::function<void()> before_end;
   bool ended = false;
 };
 
 struct ProblemState {
-  /// Takes a serial; branches on this problem's Values find it by that while it lives.
+  /// Takes a serial, by which branches on this problem's Values find it while it exists.
   ProblemState();
   ~ProblemState();
   ProblemState(const ProblemState&) = delete;
   ProblemState& operator=(const ProblemState&) = delete;
 
   std::uint32_t serial = 0;
-  EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
+  EndOfValues end_of_values{
+      serial};  ///< destroyed after the following members, which may hold Values
   std::vector<ParameterArray> arrays;
-  MemoryRanges memory;  ///< of the arrays
-  /// Containers that arrays were given as, by the array's values.
+  MemoryRanges memory;  ///< memory of the arrays
+  /// Containers passed to add_parameters, by the array's values.
   std::map<const double*, Lender> lenders;
   std::uint32_t scalars = 0;    ///< in x
-  std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
-  bool removed_arrays = false;  ///< then residuals are asked whether they read one
+  std::size_t gaps = 0;         ///< number of gaps in `arrays`, which have no values
+  bool removed_arrays = false;  ///< true: added residuals are checked for reads of removed arrays
   DataArrays data;
-  /// By first entry: names of the data arrays from the first one that has a name.
+  /// Names of the data arrays by first entry; empty until an array has a name.
   std::map<std::uint32_t, std::string> data_names;
   std::vector<double> uniforms;
-  std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
+  std::vector<std::uint8_t> constants;  ///< one per scalar; empty if nothing is constant
   std::size_t constant_count = 0;
 
-  std::vector<double> lower, upper;  ///< bounds, one a scalar; empty if there are none
+  std::vector<double> lower, upper;  ///< bounds, one per scalar; empty if there are none
   std::deque<Manifold> manifolds;
-  /// By array: number in `manifolds`, + 1, of each block; empty if none has one.
+  /// For each array: number in `manifolds`, + 1, of each block; empty if no block has one.
   std::vector<std::vector<std::uint32_t>> manifold_numbers;
 
   std::deque<Group> groups;
@@ -124,7 +124,7 @@ struct ProblemState {
   std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash;
   std::deque<std::string> labels{std::string()};
   std::unordered_map<std::string_view, std::uint32_t> label_numbers;
-  std::uint32_t last_label = 0;  ///< number of the label asked for last
+  std::uint32_t last_label = 0;  ///< number of the label that was requested last
 
   Ledger residuals, energies;
   Ledger& ledger(bool energy) { return energy ? energies : residuals; }
@@ -140,78 +140,78 @@ struct ProblemState {
   Versions versions;
   TraceStatistics statistics;
   SolveInProgress* solve = nullptr;  ///< null: none
-  const Problem* ended = nullptr;    ///< the Problem whose end left this state to its views
-  /// Of residuals and of energies that have branches; null if none has.
+  /// The Problem that was destroyed while views of this state remained.
+  const Problem* ended = nullptr;
+  /// Callables of residuals and of energies with branches; null if none has branches.
   std::unique_ptr<Callables> callables[2];
 
-  /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
-  /// Throws Error{InvalidArgument} if it shares memory with another.
+  /// Adds an array, in a gap that is large enough or at the end of x; returns its offset. Throws
+  /// Error{InvalidArgument} if it shares memory with another array.
   std::uint32_t add_array(std::span<double> values, std::uint32_t width, std::string_view name);
-  /// Throws Error{InvalidArgument} if a container that an array was given as has other memory now.
+  /// Throws Error{InvalidArgument} if a container passed to add_parameters has other memory now.
   void check_lenders() const;
-  /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
+  /// Replaces an array by a gap. Throws Error{InvalidArgument} if a block reads it.
   void remove_array(std::size_t number);
-  /// The array or gap that has a scalar of x.
+  /// The array or gap that contains a scalar of x.
   std::size_t array_number(std::uint32_t scalar) const;
   bool is_removed(std::uint32_t scalar) const;
-  /// " of parameter "tau"" for the array that has a scalar of x; empty if it has no name.
+  /// " of parameter "tau"" for the array that contains a scalar of x; empty if it has no name.
   std::string of_parameters(std::uint32_t scalar) const;
-  /// Throws Error{InvalidArgument} if `row`, of a group, reads a removed unknown.
+  /// Throws Error{InvalidArgument} if `row`, a row of the group, reads a removed unknown.
   void check_present(std::uint32_t group, const Caller& caller) const;
 
-  /// For the texts of errors about the next residual block or energy.
+  /// The caller of the next residual block or energy, for error messages.
   Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
-  /// The group of an equal topology of that kind with whatever losses, which is added if there is
-  /// none.
+  /// A group of an equal topology of this kind, with any losses; added if there is none.
   std::uint32_t group_of(const ir::Canonical& canonical, bool energy, std::uint32_t loss_program);
-  /// The group of the same topology with losses of that program; added if there is none.
+  /// The group of the same topology whose losses have this program; added if there is none.
   std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
   /// The entry of an equal loss, which is added if there is none. Throws Error{Unsupported} for a
   /// host loss.
   ///
-  ///   built_in  a trivial loss gets an entry in the program of the built-in ones
+  ///   built_in  gives a trivial loss an entry in the program of the built-in losses
   std::uint32_t loss_entry(const char* call, const Loss& loss, bool built_in = false);
   /// The entry of an instance's loss.
   std::uint32_t loss_of(const Group& group, std::size_t instance) const;
-  /// Gives another loss to the blocks with ids first .. last - 1.
+  /// Sets the loss of the blocks with ids first .. last - 1.
   void set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss);
   std::uint32_t label_number(std::string_view label);
   /// Appends an instance; returns its id.
   ///
-  ///   values  without the loss's uniforms
+  ///   values  do not include the loss's uniforms
   std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
                        std::uint32_t loss);
   std::uint64_t append(HostBlock block);
   struct Many {
     std::size_t count = 0;
-    std::uint64_t first_id = 0;  ///< no id of the instances is less
-    bool sources = false;        ///< Group::sources gets entries, too, of kNoSource
+    std::uint64_t first_id = 0;  ///< at most the ids of the instances
+    bool sources = false;        ///< true: Group::sources gets entries, too, all kNoSource
   };
-  /// Appends instances of one group whose rows, columns (those of the loss, too), sources, ids and
-  /// locations the caller writes at once.
+  /// Appends instances of one group. The caller then writes their rows, columns (including those of
+  /// the loss), sources, ids and locations together.
   std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
                                               std::uint32_t label, std::uint32_t loss);
 
   void remove(std::uint64_t id, bool energy);
-  /// The instance that an id stands for, and what its row holds but for the loss's uniforms.
+  /// The instance with an id, and its row without the loss's uniforms.
   Location locate(std::uint64_t id, bool energy);
   Row row_of(const Location& at) const;
-  /// Makes a block an instance of another topology with as many rows; id, place among the rows,
-  /// label and loss stay.
+  /// Makes a block an instance of another topology with the same number of rows; id, position among
+  /// the rows, label and loss stay.
   void move(std::uint64_t id, std::uint32_t group, const Row& values);
-  /// Kept callables of that kind of block, to add to.
+  /// Callables stored for this kind of block, to be added to.
   Callables& callables_of(bool energy);
-  /// Numbers the rows in the order of ids, if a removal has moved them.
+  /// Renumbers the rows in the order of ids if a removal has moved them.
   void number_rows();
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
   Run run_of(const Group& group, std::size_t instance) const;
 
-  /// New numbers for a data array, `first` being its first entry: in `data`, and in what instances
-  /// have of it.
+  /// Replaces the numbers of the data array with first entry `first`, in `data` and in all
+  /// instances that read it.
   void set_data(std::uint32_t first, std::span<const double> values);
   void set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
 
-  /// From now on blocks are found by their ids.
+  /// Begins to maintain the table from ids to blocks.
   void index_blocks(bool energy);
 
  private:
@@ -221,7 +221,7 @@ struct ProblemState {
   void remove_host_block(std::uint32_t number);
   void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss);
   void move_instance(std::uint64_t id, std::uint32_t loss);
-  /// Makes a block an instance of another group; id, place among the rows and label stay.
+  /// Makes a block an instance of another group; id, position among the rows and label stay.
   void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
   void take_out(Ledger& kind, std::uint64_t id);
 };
@@ -232,8 +232,7 @@ inline ProblemState& whole(const std::shared_ptr<ProblemState>& state) {
 }
 
 [[noreturn]] void refuse_change(const char* call);
-/// The same for `call`, which changes the problem. Throws Error{InvalidArgument} while it is
-/// solved.
+/// The same for `call`, which changes the problem. Throws Error{InvalidArgument} during a solve.
 inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const char* call) {
   ProblemState& present = whole(state);
   if (present.solve != nullptr) [[unlikely]]
@@ -241,23 +240,23 @@ inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const 
   return present;
 }
 
-/// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.
+/// Nodes of the rows on this thread's tape. Throws Error{Shape} and Error{StaleValue}.
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);
 
-/// The group of a tape that needs no others, with `state.row` filled: by its raw shape, or in
-/// canonical form.
+/// Matches a self-contained tape and fills `state.row`: by its raw shape, or in canonical form.
+/// Returns the group.
 ///
-///   loss_program  of the group, if it is a new one
-///   leaves        if not null, which nodes the slots stand for
+///   loss_program  of the group, if it is new
+///   leaves        if not null, receives the nodes of the slots
 std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
                          std::uint32_t loss_program, LeafMap* leaves = nullptr);
 
-/// Adds the residual block that `rows` are, or the energy that its one row is: by its raw shape, or
-/// in canonical form. Returns its id.
+/// Adds the residual block of `rows`, or the energy of the only row: by its raw shape, or in
+/// canonical form. Returns its id.
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, bool energy);
 
-/// Throws unless what is to be an energy has one row and no robust loss.
+/// Throws unless an energy has one row and no robust loss.
 void check_energy(std::size_t rows, const Loss& loss, const Caller& caller);
 
 }  // namespace topograd::detail

@@ -1,4 +1,4 @@
-// Problem: what a solver reads.
+// Problem: the calls that a solver makes.
 #include "../../ir/error.hpp"
 #include "../problem.hpp"
 #include "callables.hpp"

@@ -1,4 +1,4 @@
-// Comparing a tape with raw shapes and copying its leaves out.
+// Compares a tape with raw shapes and copies its leaves.
 #include "raw_shape.hpp"
 #include "../../ir/hash.hpp"
 
@@ -9,14 +9,15 @@
 namespace topograd::detail {
 namespace {
 
-/// Beyond so many shapes further ones are not remembered: their residuals are matched the slow way.
+/// Maximum number of stored shapes; residuals of further shapes are matched the slow way.
 constexpr std::size_t kMaxShapes = 1u << 16;
-/// Up to here all pairs are compared; beyond it sorting is cheaper.
+/// Up to this number of leaves all pairs are compared; sorting is cheaper for more.
 constexpr std::size_t kMaxPairs = 40;
 
 constexpr std::uint32_t kAll = ~std::uint32_t{0};
 
-/// Which parts of a node are structure. The owner of a leaf is: shapes belong to one problem.
+/// Masks for the parts of a node that are structure. The owner of a leaf is part of it, because
+/// shapes belong to one problem.
 constexpr TapeNode structure_of(ir::Op op, bool owned) {
   if (op == ir::Op::Parameter || op == ir::Op::Uniform) return {kAll, 0, kAll, kAll};
   if (op == ir::Op::Data) return owned ? TapeNode{kAll, 0, kAll, kAll} : TapeNode{kAll, 0, 0, 0};
@@ -39,7 +40,7 @@ TapeNode masked(const TapeNode& n, const TapeNode& m) {
   return {n.head & m.head, n.a & m.a, n.b & m.b, n.c & m.c};
 }
 
-/// Whether nodes are those of a pattern in what the masks keep.
+/// True if nodes equal those of a pattern in the masked bits.
 bool same_nodes(const TapeNode* nodes, const TapeNode* pattern, const TapeNode* mask,
                 std::size_t count) {
   using Whole [[gnu::vector_size(16)]] = std::uint32_t;
@@ -85,7 +86,7 @@ bool all_distinct(const std::uint32_t* values, std::size_t count) {
     std::sort(sorted.begin(), sorted.end());
     return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
   }
-  // Most often 64 buckets tell them apart; Fibonacci hashing spreads neighbouring indices.
+  // 64 buckets usually suffice for the indices; Fibonacci hashing spreads neighbouring ones.
   std::uint64_t seen = 0, twice = 0;
   for (std::size_t k = 0; k < count; ++k) {
     const std::uint64_t bucket = std::uint64_t{1} << ((values[k] * 0x9e3779b1u) >> 26);
@@ -95,7 +96,7 @@ bool all_distinct(const std::uint32_t* values, std::size_t count) {
   return twice == 0 || all_pairs_differ(values, count);
 }
 
-/// What the slots read; false if the leaves coincide otherwise than the slots say.
+/// Reads the slots; returns false if other leaves coincide than the slots say.
 bool read_shared(const TapeNode* nodes, const std::vector<std::uint32_t>& slots,
                  const std::vector<Alias>& aliases, std::uint32_t* out) {
   for (std::size_t k = 0; k < slots.size(); ++k) out[k] = nodes[slots[k]].a;

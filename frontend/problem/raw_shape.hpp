@@ -1,5 +1,4 @@
-// Raw shapes: tapes that were seen before, so that their like need not be brought into canonical
-// form.
+// Raw shapes: tapes seen before. A tape of a known shape need not be brought into canonical form.
 #pragma once
 
 #include "../value/raw_tape.hpp"
@@ -13,36 +12,36 @@
 
 namespace topograd::detail {
 
-/// One row of a batch on its way from the tape.
+/// One row of a batch, as read from the tape.
 struct Row {
   std::vector<std::uint32_t> indices;  ///< parameter slots, then uniform slots
   std::vector<double> data;
-  /// Entries of data arrays that `data` came from, or kNoSource; empty if none came from there.
+  /// Entries of the data arrays that `data` was read from, or kNoSource; empty if none was.
   std::vector<std::uint32_t> sources;
 };
 
-/// The number came from the user's expression and is not set later.
+/// The number comes from the user's expression and cannot be set later.
 inline constexpr std::uint32_t kNoSource = ~std::uint32_t{0};
 
-/// A tape with what differs between residuals masked out, and where its leaves go.
+/// A tape with masks for what differs between residuals, and the slots of its leaves.
 class RawShape {
  public:
   RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology);
 
-  /// Whether the tape has the ops, wiring and kinds of leaves of this shape. Cost: reading it.
+  /// True if the tape has this shape's ops, wiring and kinds of leaves. Cost: one read of the tape.
   bool same_structure(const RawTape& raw) const;
 
-  /// Copies indices and numbers out in canonical order; false if leaves coincide otherwise than
+  /// Copies indices and numbers in canonical order; returns false if other leaves coincide than
   /// here.
   ///
-  ///   entries  the problem's data arrays
+  ///   entries  numbers of the problem's data arrays
   bool read(const RawTape& raw, std::span<const double> entries, Row& row) const;
 
   const LeafMap& leaves() const { return leaves_; }
   std::uint32_t topology() const { return topology_; }
   std::size_t bytes() const;
 
-  /// The shape that followed this one last time: a guess at what comes next.
+  /// The shape that followed this one last time: a guess for the next shape.
   RawShape* next = nullptr;
 
  private:
@@ -54,13 +53,13 @@ class RawShape {
   std::uint32_t topology_;
 };
 
-/// Finds the raw shape of a tape: first by guess, then by hash.
+/// Finds the raw shape of a tape: by guess, then by hash.
 class RawShapes {
  public:
-  /// The shape that the tape has, with `row` filled, or nullptr.
+  /// The shape of the tape, with `row` filled; nullptr if it is unknown.
   const RawShape* match(const RawTape& raw, std::span<const double> entries, Row& row);
 
-  /// Remembers a shape of that tape, up to a bound on their number.
+  /// Stores the shape of the tape, up to a maximum number of shapes.
   void add(const RawTape& raw, const LeafMap& leaves, std::uint32_t topology);
 
   std::size_t bytes() const;
@@ -71,7 +70,7 @@ class RawShapes {
   std::deque<RawShape> shapes_;
   std::unordered_multimap<std::uint64_t, RawShape*> by_hash_;
   RawShape* last_ = nullptr;
-  std::size_t largest_ = 0;  // nodes
+  std::size_t largest_ = 0;  // in nodes
 };
 
 }  // namespace topograd::detail

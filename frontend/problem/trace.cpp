@@ -1,10 +1,10 @@
-// From the rows of a residual to an instance of a topology.
+// Makes an instance of a topology from the rows of a residual.
 #include "problem_state.hpp"
 
 namespace topograd::detail {
 namespace {
 
-/// Where the nodes of the open segment begin; all of them may belong to the residual.
+/// The first node of the open segment, whose nodes may all belong to the residual.
 std::uint64_t open_segment() { return tape.mark - tape.tag; }
 
 /// The tape's open segment as the residual's raw tape; false if a row lies before it.
@@ -31,8 +31,7 @@ RawTape open_tape(const ProblemState& state) {
       {tape.nodes + open_segment(), tape.size - open_segment()}, state.raw_rows, state.raw_guards};
 }
 
-/// Remembers the open segment as another way to trace what `leaves` (of the compact tape) stand
-/// for.
+/// Stores the open segment as another way to trace the slots of `leaves` (of the compact tape).
 void remember_open_tape(ProblemState& state, std::span<const Value> rows, const LeafMap& leaves,
                         std::uint32_t group, bool energy) {
   const std::span<const std::uint64_t> ids = state.compact.ids();
@@ -42,7 +41,7 @@ void remember_open_tape(ProblemState& state, std::span<const Value> rows, const 
   state.shapes(energy).add(open_tape(state), leaves.moved(ids, open_segment()), group);
 }
 
-/// Matches without the nodes that the rows do not need and with those from before the open segment.
+/// Matches without nodes that the rows do not need, and with nodes from before the open segment.
 std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
                            std::uint32_t loss_program) {
   state.compact.assign(row_nodes(rows, caller));
@@ -105,7 +104,7 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   const std::uint32_t loss_program = state.losses[loss].program;
   const char* call = energy ? "add_energy" : "add_residual";
   const RawShape* known = nullptr;
-  // Without an append since the last residual the open segment is that residual's.
+  // If nothing was appended since the last residual, the open segment belongs to that residual.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
     known = state.shapes(energy).match(open_tape(state), state.data.numbers(), state.row);
   if (known != nullptr) {

@@ -1,4 +1,4 @@
-// Runs of callables: recording, checking, and making them an element's own.
+// Runs callables, checks their branches, and makes paths concrete for an element.
 #include "traced_path.hpp"
 
 #include "problem_state.hpp"

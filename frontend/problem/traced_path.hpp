@@ -1,4 +1,4 @@
-// One way through a callable: what it computed and which branches it took; and several in one.
+// Paths through a callable, with their results and branches; several paths as one expression.
 #pragma once
 
 #include "../value/raw_tape.hpp"
@@ -17,13 +17,13 @@ namespace topograd::detail {
 struct PathBranch {
   std::uint32_t condition = 0;  ///< position in the path's nodes
   bool taken = false;
-  std::uint64_t at = 0;  ///< nodes that the callable had made by then
+  std::uint64_t at = 0;  ///< number of nodes that the callable had made by then
 };
 
-/// What a run of a callable left: nodes that need no others, with symbolic leaves.
+/// The result of a run of a callable: self-contained nodes, with symbolic leaves.
 struct TracedPath {
   std::vector<TapeNode> nodes;
-  std::vector<std::uint64_t> origins;  ///< by node: which node of the run, or kCaptured + tape node
+  std::vector<std::uint64_t> origins;  ///< for each node: node of the run, or kCaptured + tape node
   std::vector<std::uint32_t> rows;
   std::vector<PathBranch> branches;  ///< the first `outer` were taken before the callable ran
   std::size_t outer = 0;
@@ -34,21 +34,21 @@ struct TracedPath {
   std::span<const PathBranch> own_branches() const { return std::span(branches).subspan(outer); }
 };
 
-/// A callable that gives the rows of a residual.
+/// A callable that appends the rows of a residual.
 using RowsOf = std::function<void(std::vector<Value>&)>;
 
-/// Runs a callable under the scopes of the caller. Throws what it throws, and Error{Shape},
-/// Error{StaleValue} as add_residual.
+/// Runs a callable within the caller's scopes. Throws what it throws, and Error{Shape} and
+/// Error{StaleValue} as add_residual does.
 TracedPath trace_path(const RowsOf& call, const Caller& caller);
 
-/// The conditions of a path's first branches, to be asked of many elements. Any thread may ask.
+/// The conditions of a path's first branches, evaluated for many elements. Any thread may call.
 class PathConditions {
  public:
-  /// The path outlives this.
+  /// `path` must outlive this object.
   PathConditions(const TracedPath& path, std::size_t count);
 
-  /// Whether all go the way they did, with these numbers; false if one of them has no number.
-  /// Cost: linear in the nodes that the conditions need.
+  /// True if all conditions have their recorded results with these numbers; false if one has no
+  /// number. Cost: linear in the nodes that the conditions need.
   bool hold(const ProblemState& state, const Point& point, const ElementNumbers* element) const;
 
  private:
@@ -57,26 +57,26 @@ class PathConditions {
   std::vector<std::uint32_t> nodes_;
 };
 
-/// Whether all branches of a path go the way they did, with these numbers; false if one of them has
+/// True if all branches of a path have their recorded results with these numbers; false if one has
 /// no number.
 bool holds(const TracedPath& path, const ProblemState& state, const Point& point,
            const ElementNumbers* element);
-/// Whether those do that were taken before the callable ran.
+/// The same for the branches that were taken before the callable ran.
 bool outer_holds(const TracedPath& path, const ProblemState& state, const Point& point,
                  const ElementNumbers* element);
 
-/// Both take the same branches.
+/// True if both take the same branches.
 bool same_branches(const TracedPath& a, const TracedPath& b);
 
-/// One expression for all of these different paths through one callable: where two of them part,
-/// select() by the condition at which they do. Branches that all known paths take one way stay
-/// branches, under the conditions that lead to them.
+/// Combines different paths through one callable into one expression: where two of them part, it
+/// uses select() with the condition at which they do. A branch that all known paths take in one
+/// direction stays a branch, under the conditions that lead to it.
 ///
 /// Throws Error{Shape} if paths have different numbers of rows, Error{InvalidArgument} if the
-/// callable did not branch at the same conditions in each.
+/// callable did not branch at the same conditions in each path.
 TracedPath combine(std::span<const TracedPath* const> paths, const Caller& caller);
 
-/// A tape with the leaves of one element in place of symbolic ones.
+/// A tape with the leaves of one element instead of symbolic ones.
 struct ConcreteTape {
   std::vector<TapeNode> nodes;
   std::vector<std::uint32_t> rows;

@@ -1,4 +1,4 @@
-// Numbers and derivatives of expressions over variables.
+// Evaluates expressions over variables and their derivatives.
 #include "eager.hpp"
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
@@ -17,12 +17,13 @@ using detail::TapeNode;
 using ir::Op;
 
 struct Variable {
-  std::uint64_t node;  ///< on the thread's tape
+  std::uint64_t node;  ///< position on the thread's tape
   double number;
   double gradient;
 };
 
-// Ascending by node. Those whose nodes have been recycled go when a variable is made before them.
+// Ascending by node. Variables whose nodes have been recycled are removed when a variable with a
+// lower node is made.
 thread_local std::vector<Variable> variables;
 
 /// The node of a handle. Throws Error{StaleValue}.
@@ -66,7 +67,7 @@ class Expression {
 
   double value() const { return values()[renamed_.back()]; }
 
-  /// Makes data of what was computed under a NoGrad.
+  /// Replaces results computed under a NoGrad by data.
   void cut_constants() {
     const std::span<const std::uint64_t> ids = tape_.ids();
     constant_.resize(ids.size());
@@ -110,7 +111,7 @@ class Expression {
     return ir::evaluate_nodes<double>(all, inputs());
   }
 
-  /// The graph; nodes that are constants are leaves with the number in `values`, if there are any.
+  /// Builds the graph; constant nodes become leaves with the number in `values`, if given.
   void build(std::span<const double> values) {
     const std::size_t size = tape_.ids().size();
     graph_ = {};
@@ -146,10 +147,10 @@ class Expression {
   const char* call_;
   detail::CompactTape tape_;
   ir::Graph graph_;
-  std::vector<ir::Id> renamed_;          // by node of the compact tape, the root last
-  std::vector<std::uint32_t> variable_;  // by parameter slot
-  std::vector<double> numbers_, data_;   // by slot
-  std::vector<bool> constant_;           // by node
+  std::vector<ir::Id> renamed_;          // for each node of the compact tape, the root last
+  std::vector<std::uint32_t> variable_;  // for each parameter slot
+  std::vector<double> numbers_, data_;   // for each slot
+  std::vector<bool> constant_;           // for each node
 };
 
 }  // namespace
@@ -173,7 +174,7 @@ void zero_grad() {
 double Value::value() const { return Expression("value", *this).value(); }
 
 void Value::backward() const {
-  // Ends the segment, so that loops recycle what they leave.
+  // Ends the segment, so that the nodes of a loop are recycled.
   const detail::FinishResidual finish;
   Expression expression("backward", *this);
   expression.cut_constants();

@@ -1,5 +1,4 @@
-// Functions of one to three Values: one for each op of the table; domains and kinks are the
-// table's.
+// Functions of one to three Values, one for each op of ir/ops.def, which has domains and kinks.
 #pragma once
 
 #include "std_functions.hpp"
@@ -73,19 +72,19 @@ TG_FUNCTION(smoothstep, Smoothstep)
 TG_FUNCTION(mix, Mix)
 #undef TG_FUNCTION
 
-/// base to a power that is part of the structure.
+/// base to an integer power that is part of the structure.
 ///
-/// Up to |exponent| = 64 it is written with squares and products, the reciprocal of them for a
-/// negative exponent; beyond that it is the pow op with a literal exponent. pow(x, 0) is literal 1.
+/// Up to |exponent| = 64 it is written with squares and products, and with their reciprocal for a
+/// negative exponent; beyond 64 it is the pow op with a literal exponent. pow(x, 0) is literal 1.
 Value pow(const Value& base, int exponent);
 
 /// base to a power given as a number.
 ///
-/// Integers and halves of integers are part of the structure: integers as above; k + 1/2 is the
-/// k-th power times sqrt(base), so that a negative base gives NaN. Every other exponent is data.
+/// Integers and half-integers are part of the structure: integers as above; k + 1/2 is the k-th
+/// power times sqrt(base), so that a negative base gives NaN. Every other exponent is data.
 Value pow(const Value& base, double exponent);
 
-/// The general power; a negative base with an exponent that is no integer gives NaN.
+/// base to the power of an expression; a negative base with a non-integer exponent gives NaN.
 inline Value pow(const Value& base, const Value& exponent) {
   return Value::make(ir::Op::Pow, base, exponent);
 }

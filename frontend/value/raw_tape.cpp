@@ -1,4 +1,4 @@
-// Collecting the nodes that rows need.
+// Collects the nodes that rows need.
 #include "raw_tape.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ std::uint32_t CompactTape::position(std::uint64_t id) const {
 
 /// The ids of all nodes that rows and conditions need, ascending.
 void CompactTape::collect(std::span<const std::uint64_t> rows) {
-  // A heap of what is still to be visited: from the last node down none is seen twice.
+  // A heap of nodes to visit: in descending order no node is seen twice.
   ids_.clear();
   open_.assign(rows.begin(), rows.end());
   for (const BranchMark& branch : branches_) open_.push_back(branch.condition);

@@ -1,4 +1,4 @@
-// A piece of tape on its own: nodes whose operands all lie within.
+// A self-contained piece of tape: all operands of its nodes are part of it.
 #pragma once
 
 #include "tape.hpp"
@@ -9,33 +9,32 @@
 
 namespace topograd::detail {
 
-/// A branch of a residual: which way the condition went.
+/// A branch of a residual: the condition, and whether it was true.
 struct RawGuard {
   std::uint32_t condition = 0;  ///< position in the tape's nodes
   bool expected = false;
   friend bool operator==(const RawGuard&, const RawGuard&) = default;
 };
 
-/// Nodes that need no others, which of them are residual rows, and the branches taken.
+/// Self-contained nodes, with the residual rows among them and the branches taken.
 struct RawTape {
   std::span<const TapeNode> nodes;
   std::span<const std::uint32_t> rows;  ///< positions in `nodes`
   std::span<const RawGuard> guards = {};
 };
 
-/// The nodes that rows need, wherever they lie on the tape, moved next to each other in their
-/// order.
+/// The nodes that rows need, from anywhere on the tape, stored next to each other in their order.
 class CompactTape {
  public:
-  /// Takes the place of what was there. `rows` are nodes of this thread's tape. Cost: n log n in
-  /// the nodes that the rows need, however far apart they are.
-  /// The branches on which these nodes depend come with them, and what their conditions need.
+  /// Replaces the content. `rows` are nodes of this thread's tape. The branches on which these
+  /// nodes depend are included, with the nodes that their conditions need. Cost: n log n in the
+  /// nodes that the rows need, however far apart they are.
   void assign(std::span<const std::uint64_t> rows);
 
   RawTape view() const { return {nodes_, rows_, guards_}; }
   /// The branches, as `guards` of the view.
   std::span<const BranchMark> branches() const { return branches_; }
-  /// Where each node lies on the thread's tape, ascending.
+  /// Positions of the nodes on the thread's tape, ascending.
   std::span<const std::uint64_t> ids() const { return ids_; }
 
  private:

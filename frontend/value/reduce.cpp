@@ -8,7 +8,7 @@
 namespace topograd {
 namespace {
 
-/// Joins neighbours, level by level; an odd one out waits for the next level.
+/// Combines neighbours, level by level; an unpaired one goes to the next level.
 Value tree(ir::Op op, std::vector<Value> level) {
   while (level.size() > 1) {
     std::size_t next = 0;

@@ -8,15 +8,15 @@
 
 namespace topograd {
 
-/// Sum, as a tree of depth log2 n: rounding errors grow with the logarithm. The literal 0 if there
-/// are none.
+/// Sum, as a tree of depth log2 n: rounding errors grow with the logarithm. The literal 0 if
+/// `values` is empty.
 Value sum(std::span<const Value> values);
-/// Sum over their number. Throws Error{Shape} if there are none; so do min and max.
+/// Sum divided by the count. Throws Error{Shape} if there are no values; so do min and max.
 Value mean(std::span<const Value> values);
-/// The smallest, the largest: NaN if any is NaN; on ties the derivative goes to the first.
+/// The smallest and the largest: NaN if any value is NaN; on ties the derivative goes to the first.
 Value min(std::span<const Value> values);
 Value max(std::span<const Value> values);
-/// Root of the sum of squares, in norm(Vec3)'s range; derivative 0 where all are 0. Of none: 0.
+/// Root of the sum of squares, in norm(Vec3)'s range; derivative 0 where all are 0. 0 if empty.
 Value norm(std::span<const Value> values);
 
 inline Value sum(std::initializer_list<Value> v) { return sum(std::span(v.begin(), v.size())); }

@@ -1,5 +1,5 @@
-// What the standard library's functions say of Values. Its own error is a page of candidates, none
-// of which fits.
+// Compile errors for the standard library's functions of Values. The compiler's own error is a page
+// of candidates that do not fit.
 #pragma once
 
 #include "value.hpp"
@@ -9,7 +9,7 @@
 
 namespace topograd::detail {
 
-/// A class that stands for a Value.
+/// A class that converts to Value.
 template <class T>
 concept ValueLike = std::is_class_v<T> && std::convertible_to<const T&, Value>;
 
@@ -23,7 +23,7 @@ V refuse_std() {
 
 }  // namespace topograd::detail
 
-// A declaration in namespace std is the only one that a call std::sqrt(x) finds.
+// A call std::sqrt(x) finds only declarations in namespace std.
 namespace std {
 
 #define TG_REFUSE(function)                               \

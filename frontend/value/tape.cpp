@@ -14,33 +14,33 @@ constexpr std::uint64_t kFirstCapacity = 1024;
 constexpr std::uint64_t kMaxCapacity = std::uint64_t{1} << 32;
 constexpr std::uint64_t kTagMask = ~std::uint64_t{0} << 32;
 
-/// A part of the tape that older handles refer to.
+/// A part of the tape to which older handles refer.
 struct Segment {
   std::uint64_t begin;
   std::int64_t live;
-  bool constant;           ///< made between begin_constants() and end_constants()
-  std::size_t first_mark;  ///< of its branches; the next segment's ends them
-  /// Branches of later segments that decided which of this segment's nodes a Value refers to. Their
-  /// conditions are kept as handles are.
+  bool constant;           ///< true if made between begin_constants() and end_constants()
+  std::size_t first_mark;  ///< its first branch; the next segment's first_mark is their end
+  /// Branches of later segments that decided to which of this segment's nodes a Value refers. Their
+  /// conditions are kept alive as handles are.
   std::vector<BranchMark> inherited = {};
 };
 
-/// An old segment of which a handle was copied after a branch in the open segment.
+/// An old segment with a handle that was copied after a branch in the open segment.
 struct Touched {
   std::size_t segment;
-  std::int64_t live;  ///< before
-  bool replaced;      ///< since then a handle was replaced in the Value that held it
+  std::int64_t live;  ///< handles before the branch
+  bool replaced;      ///< true if a handle of it was replaced in a Value since then
 };
 
-/// What the thread's tape owns; closes it at the end of the thread.
+/// The storage of the thread's tape; closes the tape at the end of the thread.
 struct Storage {
   std::unique_ptr<TapeNode[]> nodes;
   std::uint64_t capacity = 0;
   std::vector<Segment> old;
   std::vector<BranchMark> marks;    // of all segments, in their order
-  std::size_t first_open_mark = 0;  // of the open segment
+  std::size_t first_open_mark = 0;  // first mark of the open segment
   std::vector<Touched> touched;
-  std::vector<std::uint64_t> retired;  // tags that handles of old segments may still have
+  std::vector<std::uint64_t> retired;  // older tags that handles of old segments may have
   int constant_depth = 0;
 
   ~Storage() { tape = Tape{}; }
@@ -75,7 +75,7 @@ void forget_marks(std::size_t first) {
   tape.branches = first;
 }
 
-/// Takes back the open segment and every old one behind which nothing is alive.
+/// Recycles the open segment and the old segments behind which no handle is alive.
 void recycle() {
   tape.size = tape.mark - tape.tag;
   tape.balances = {};
@@ -123,7 +123,7 @@ Segment* old_segment_of(std::uint64_t bits) {
   return after == storage.old.begin() ? nullptr : &*(after - 1);
 }
 
-/// What is made from now on is not in one segment with what was made before.
+/// Starts a new segment for later nodes.
 void split_segment() {
   if (tape.tag == 0) return;
   if (live_in_open_segment() == 0 && !has_open_marks()) {
@@ -133,8 +133,8 @@ void split_segment() {
   }
 }
 
-/// Hands the open segment's branches to the old segments among whose nodes they may have chosen:
-/// where a Value refers to one that did not, or to another one, than before the branch.
+/// Gives the open segment's branches to the old segments among whose nodes they may have chosen:
+/// those in which, since the branch, a Value has changed to or from one of their nodes.
 void pass_marks_on() {
   const std::vector<Touched> touched = std::move(storage.touched);
   for (const Touched& t : touched) {
@@ -148,7 +148,7 @@ void pass_marks_on() {
   storage.touched.clear();
 }
 
-/// Recycles the open segment if none of its handles is left; closes it if its residual is finished.
+/// Recycles the open segment if it has no handles left; closes it if its residual is finished.
 void settle() {
   const bool finished = tape.limit == 0;
   if (finished && !storage.touched.empty()) pass_marks_on();
@@ -159,7 +159,7 @@ void settle() {
   }
 }
 
-/// Marks the nodes that depend on a problem; whether there are any.
+/// Marks the nodes that depend on a problem; returns true if there are any.
 bool mark_gone(std::uint32_t problem) {
   bool any = false;
   for (std::uint64_t id = 0; id < tape.size; ++id) {
@@ -298,7 +298,7 @@ void end_values_of(std::uint32_t problem) {
   settle();
   if (!mark_gone(problem)) return;
   if (!storage.touched.empty()) pass_marks_on();
-  split_segment();  // so that handles of the old tag all lie in old segments
+  split_segment();  // all handles with the old tag then belong to old segments
   storage.retired.push_back(tape.tag);
   tape.tag = next_tag();
   tape.mark = tape.tag + tape.size;

@@ -10,20 +10,20 @@
 namespace topograd {
 
 namespace detail {
-/// The answer to a branch on the condition of this handle (frontend/problem/branch.hpp).
+/// The result of a branch on the condition of this handle (frontend/problem/branch.hpp).
 bool take_branch(std::uint64_t condition_bits);
 }  // namespace detail
 
-/// Handle to one scalar node of the expression that the calling thread is building.
+/// Handle to one scalar node of the expression that the calling thread is building. 8 bytes.
 ///
-/// A C++ number that becomes a Value is *data*: one leaf for each conversion, never folded, never
+/// A C++ number that becomes a Value is *data*: one leaf for each conversion, never folded or
 /// compared, so that its value can differ between residuals of one topology. literal() makes a
 /// number part of the structure.
 ///
 /// Handles are counted, so a sub-expression lives as long as a Value refers to it: it can be kept
-/// and used in several residuals. Values belong to the thread that made them; use on another thread
-/// throws Error{StaleValue}, as does use of a default-constructed Value, and arithmetic with one
-/// whose problem is gone. 8 bytes.
+/// and used in several residuals. Values belong to the thread that made them. Use on another thread
+/// throws Error{StaleValue}, as does use of a default-constructed Value, and arithmetic with a
+/// Value whose problem was destroyed.
 class Value {
  public:
   Value() noexcept = default;
@@ -49,7 +49,7 @@ class Value {
   }
   ~Value() { detail::release(bits_); }
 
-  /// Takes over the handle that an append has made.
+  /// Takes ownership of the handle that an append made.
   static Value adopt(std::uint64_t bits) {
     Value value;
     value.bits_ = bits;
@@ -60,21 +60,21 @@ class Value {
 
   // Eager mode (frontend/value/eager.hpp): numbers of expressions over variable()s.
 
-  /// The number that the expression has now. Throws Error{WrongProblem} if it reads a problem's
-  /// parameters, uniforms or data, Error{StaleValue}. Cost: linear in the expression, but for a
+  /// The present number of the expression. Throws Error{WrongProblem} if it reads a problem's
+  /// parameters, uniforms or data, Error{StaleValue}. Cost: linear in the expression, times a
   /// logarithm.
   double value() const;
   /// Adds the derivatives of this expression to grad() of every variable that it depends on.
   ///
-  /// Throws Error{NoParameters} if it depends on none, and what value() throws; no derivative has
-  /// changed then. Cost: as value().
+  /// Throws Error{NoParameters} if it depends on none, and what value() throws; derivatives are
+  /// unchanged after an error. Cost: as value().
   void backward() const;
   /// Derivative by this variable, summed over the backward() calls since it was made or set to
-  /// zero: 0 before the first. Throws Error{InvalidArgument} if this is not a variable.
+  /// zero; 0 before the first call. Throws Error{InvalidArgument} if this is not a variable.
   double grad() const;
-  /// Sets grad() to 0; errors as grad().
+  /// Sets grad() to 0; errors as for grad().
   void zero_grad() const;
-  /// Gives the variable a new number, which every expression of it follows; errors as grad().
+  /// Gives the variable a new number, which all expressions of it use; errors as for grad().
   void set_value(double number) const;
 
   Value& operator+=(const Value& b) { return *this = make(ir::Op::Add, *this, b); }
@@ -96,7 +96,7 @@ class Value {
   std::uint64_t bits_ = 0;
 };
 
-// Not friends: what converts to Value (a Uniform) takes part without a Value beside it.
+// Not friends, so that a type that converts to Value (Uniform) needs no Value beside it.
 inline Value operator+(const Value& a, const Value& b) { return Value::make(ir::Op::Add, a, b); }
 inline Value operator-(const Value& a, const Value& b) { return Value::make(ir::Op::Sub, a, b); }
 inline Value operator*(const Value& a, const Value& b) { return Value::make(ir::Op::Mul, a, b); }
@@ -104,7 +104,7 @@ inline Value operator/(const Value& a, const Value& b) { return Value::make(ir::
 inline Value operator-(const Value& a) { return Value::make(ir::Op::Neg, a); }
 inline Value operator+(const Value& a) { return a; }
 
-/// A truth value inside an expression: what comparisons give and select() takes.
+/// A truth value inside an expression: the result of comparisons and the argument of select().
 class Bool {
  public:
   explicit Bool(Value value) : value_(static_cast<Value&&>(value)) {}
@@ -112,12 +112,12 @@ class Bool {
   /// 1 for true, 0 for false.
   const Value& value() const { return value_; }
 
-  /// A branch: what the condition is at the present values of parameters, data and uniforms (in
-  /// eager mode: of variables), recorded as a guard of the residual under construction. A residual
-  /// whose guard holds no longer is traced again where there is a callable (Problem::add_residuals,
-  /// Problem::add_residual(F)), and is Error{StaleBranch} where there is none. Throws
-  /// Error{StaleValue} or Error{WrongProblem} if the condition reads what has no number here.
-  /// Cost: linear in the condition's expression. Implicit, as a comparison of numbers is a bool.
+  /// A branch: the condition at the present values of parameters, data and uniforms (in eager mode:
+  /// of variables), recorded as a guard of the residual under construction. When the guard fails, a
+  /// residual with a callable (Problem::add_residuals, Problem::add_residual(F)) is traced again;
+  /// without a callable it is Error{StaleBranch}. Throws Error{StaleValue} or Error{WrongProblem}
+  /// if the condition reads a leaf that has no number here. Implicit, like the conversion of a
+  /// comparison of numbers. Cost: linear in the condition's expression.
   operator bool() const { return detail::take_branch(value_.bits()); }
 
   friend Bool operator&&(const Bool& a, const Bool& b) { return make(ir::Op::And, a, b); }
@@ -150,24 +150,24 @@ inline Bool operator>=(const Value& a, const Value& b) {
   return Bool(Value::make(ir::Op::Ge, a, b));
 }
 
-/// A number that is part of the structure: residuals with other literals are other topologies.
+/// A number that is part of the structure: other literals give other topologies.
 inline Value literal(double number) {
   return Value::adopt(detail::append_number(detail::head(ir::Op::Literal), number));
 }
 
 /// `a` where the condition holds, else `b`. Both sides are part of the expression; the side that is
-/// not taken has no influence on values or derivatives, even where it is NaN or infinite.
+/// not taken has no influence on values or derivatives, even if it is NaN or infinite.
 inline Value select(const Bool& condition, const Value& a, const Value& b) {
   return Value::make(ir::Op::Select, condition.value(), a, b);
 }
 
-/// Writes the expression as a formula, "sqrt((x[0] - x[3])^2 + 4)": unknowns are x[k] with their
-/// index in x, uniforms u[k], entries of data arrays d[k], what a map's element reads e[k] in the
-/// order of reading, variable()s v[k]; what occurs more than once is named before,
-/// "t1 = ...; t1 * t1". Of a long formula the first 2,000 characters.
+/// Writes the expression as a formula, "sqrt((x[0] - x[3])^2 + 4)". Unknowns are x[k] with their
+/// index in x, uniforms u[k], entries of data arrays d[k], reads of a map's element e[k] in the
+/// order of reading, variable()s v[k]. A repeated sub-expression is named first: "t1 = ...; t1 *
+/// t1". A long formula is cut after 2,000 characters.
 ///
-/// A Value without an expression, or of another thread, is "(no expression)". Bool as the number
-/// that it is; printing takes no branch.
+/// A Value of another thread or without an expression is "(no expression)". A Bool is printed as a
+/// number, without taking a branch.
 std::ostream& operator<<(std::ostream& out, const Value& value);
 std::ostream& operator<<(std::ostream& out, const Bool& condition);
 

@@ -12,12 +12,12 @@ namespace {
 constexpr std::size_t kFirstRows = 8;
 constexpr std::size_t kGrowth = 4;
 
-/// Batches of so many bytes get large pages, of which at most one is not full.
+/// Batches of at least this many bytes use large pages; at most one of these is partly empty.
 constexpr std::size_t kManyBytes = std::size_t{1} << 24;
-/// Columns of a power of two rows would all lie in the same sets of a cache.
+/// Rows of padding: columns of a power of two rows would all map to the same cache sets.
 constexpr std::size_t kStagger = 16;
 
-// `block_of(k)` is where block k's column begins.
+// `block_of(k)` returns the start of the column in block k.
 template <class T, class F>
 void copy_column(F block_of, std::size_t first, std::span<T> out) {
   for (std::size_t done = 0; done < out.size();) {
@@ -31,13 +31,13 @@ void copy_column(F block_of, std::size_t first, std::span<T> out) {
 
 }  // namespace
 
-/// By column: where its numbers lie, and whether they are here, too.
+/// Device-resident columns: their location, and a flag for those that were copied to the host.
 struct Batch::Remote {
   std::vector<RemoteColumn> columns;
   std::vector<bool> here;
-  std::uint64_t changes = 0;  // of columns that lay elsewhere before, too
+  std::uint64_t changes = 0;  // changes of columns that were already device-resident
   std::atomic<bool> all_here = false;
-  std::mutex mutex;  // of those who bring them
+  std::mutex mutex;  // serialises bring()
 };
 
 Batch::Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data)
@@ -77,7 +77,8 @@ Batch::Block Batch::make_block(std::size_t rows) {
   return block;
 }
 
-// For one row at least, and in the first block, which moves as it grows, for all that fit there.
+// Makes room for one row or more: all `rows` if they fit in the first block, which moves as it
+// grows.
 void Batch::make_room(std::size_t rows) {
   if (blocks_.empty()) {
     blocks_.push_back(make_block(std::clamp(rows, kFirstRows, kBlockRows)));
@@ -212,7 +213,7 @@ void Batch::forget_remote(std::uint32_t column) {
   if (std::ranges::all_of(remote_->columns, lies_here)) remote_ = nullptr;
 }
 
-/// Writes what was not here; rows are its own only to those who ask for them.
+/// Copies device-resident columns to the host. The blocks count as unchanged, so this is const.
 void Batch::bring() const {
   if (remote_->all_here.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(remote_->mutex);

@@ -1,4 +1,4 @@
-// A batch: the index and data columns of all instances of one topology.
+// The index and data columns of all instances of one topology.
 #pragma once
 
 #include "pages.hpp"
@@ -12,9 +12,11 @@
 
 namespace topograd::ir {
 
-/// Rows of one topology, stored by column in blocks of rows. Only the first block grows, from a few
-/// rows on, so that a problem of many topologies with few instances each stays small; appending to
-/// a long batch moves nothing. The blocks of a long batch lie in large pages, several in one.
+/// Rows of one topology, stored by column in blocks of rows.
+///
+/// Only the first block grows, from a few rows on, so that a problem of many topologies with few
+/// instances each stays small; appending to a long batch moves nothing. The blocks of a long batch
+/// share large pages.
 ///
 /// Index columns come first (one for each parameter slot, then one for each uniform slot), then
 /// data columns.
@@ -38,16 +40,15 @@ class Batch {
   void append(std::span<const std::uint32_t> indices, std::span<const double> data,
               std::uint64_t row);
 
-  /// Rows of one block that are to be written: column c of row first + i is index[c * stride + i]
-  /// or data[c * stride + i], its residual row is row[i].
+  /// Rows of one block that the caller must write: column c of row first + i is index[c * stride +
+  /// i] or data[c * stride + i], its residual row is row[i].
   struct NewRows {
     std::size_t first = 0, count = 0, stride = 0;
     std::uint32_t* index = nullptr;
     double* data = nullptr;
     std::uint64_t* row = nullptr;
   };
-  /// Appends `count` rows that the caller writes before anything else is done with the batch, on
-  /// any threads.
+  /// Appends `count` rows. The caller writes them, on any threads, before it uses the batch again.
   std::vector<NewRows> append_rows(std::size_t count);
 
   std::uint32_t index(std::size_t row, std::uint32_t column) const;
@@ -64,36 +65,37 @@ class Batch {
                          std::span<std::uint32_t> out) const;
   void copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const;
 
-  /// From now on the rows of a data column are numbers that lie elsewhere; they are brought here
-  /// when one of them is asked for. The next change of structure, or of one of these rows, brings
-  /// them back for good.
+  /// Makes a data column device-resident: its rows are read from `from.numbers`.
+  ///
+  /// The numbers are copied to the host when one of them is read. The next change of structure, or
+  /// of one of these rows, copies them to the host and ends the residency.
   ///
   ///   from.places  size() of them, each below from.numbers->size()
   void set_remote(std::uint32_t column, RemoteColumn from);
-  /// Where the numbers of a column lie; null if that is here alone.
+  /// Location of a device-resident column; null if the column is on the host alone.
   const RemoteColumn* remote(std::uint32_t column) const;
   bool has_remote() const { return remote_ != nullptr; }
-  /// The column's rows are those that lie here, whatever these are.
+  /// Ends the residency of the column without a copy: its rows are what the host memory holds.
   void forget_remote(std::uint32_t column);
 
-  /// Moves on with every change of structure (rows, indices) or of data; followers compare and
-  /// refresh.
+  /// Version of the structure (rows, indices) or of the data, raised with every change. Users
+  /// compare it with the version they have read.
   std::uint64_t structure_version() const { return structure_version_; }
   std::uint64_t data_version() const { return data_version_; }
-  /// Stays where nothing but columns that lie elsewhere got other numbers.
+  /// Version of the data that ignores new numbers of columns that were already device-resident.
   std::uint64_t own_data_version() const;
 
-  /// Bytes held, columns and all.
+  /// Bytes of all columns in host memory, unused capacity included.
   std::size_t bytes() const;
 
  private:
   struct Block {
-    std::size_t rows = 0;                // room for so many
-    std::size_t stride = 0;              // from a column to the next, in elements
-    std::uint64_t* row = nullptr;        // where all of the block lies: rows, data, indices
+    std::size_t rows = 0;                // capacity
+    std::size_t stride = 0;              // elements from one column to the next
+    std::uint64_t* row = nullptr;        // start of the block's memory: rows, data, indices
     double* data = nullptr;              // column-major
     std::uint32_t* index = nullptr;      // column-major
-    std::unique_ptr<std::byte[]> owned;  // if it is not in pages_
+    std::unique_ptr<std::byte[]> owned;  // null if the block is in pages_
   };
   struct Remote;
   void bring() const;
@@ -108,8 +110,8 @@ class Batch {
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   std::vector<Block> blocks_;
   std::vector<Pages> pages_;
-  std::size_t used_ = 0;            // bytes of the last of them
-  std::unique_ptr<Remote> remote_;  // null: every number is here alone
+  std::size_t used_ = 0;            // bytes in use in the last page
+  std::unique_ptr<Remote> remote_;  // null: all columns are on the host alone
 };
 
 }  // namespace topograd::ir

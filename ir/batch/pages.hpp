@@ -10,7 +10,7 @@
 
 namespace topograd::ir {
 
-/// Memory of map_pages() with one owner; empty, or `size()` bytes.
+/// Owner of memory from map_pages(): empty, or `size()` bytes.
 class Pages {
  public:
   Pages() = default;
@@ -27,7 +27,7 @@ class Pages {
   std::unique_ptr<void, Unmap> memory_;
 };
 
-/// Allocates arrays of several large pages as such, and others as new does.
+/// Allocator that uses large pages for arrays of several large pages, and operator new for others.
 template <class T>
 struct PageAllocator {
   using value_type = T;
@@ -46,11 +46,11 @@ struct PageAllocator {
   friend bool operator==(const PageAllocator&, const PageAllocator&) { return true; }
 
  private:
-  // At most a quarter is lost to rounding up.
+  // From four pages on, rounding up to whole pages wastes at most a quarter.
   static bool is_large(std::size_t n) { return n >= 4 * platform::kLargePage / sizeof(T); }
 };
 
-/// A vector whose memory is in large pages where that is worth it.
+/// A vector that uses large pages if it is long enough.
 template <class T>
 using PagedVector = std::vector<T, PageAllocator<T>>;
 

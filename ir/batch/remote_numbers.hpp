@@ -1,4 +1,4 @@
-// Numbers of a batch that lie elsewhere than on the host.
+// Device-resident numbers of a batch.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace topograd::ir {
 
-/// Numbers that do not change, where a backend may reach them without the host.
+/// Constant numbers that a backend can read without the host.
 class RemoteNumbers {
  public:
   virtual ~RemoteNumbers() = default;
   virtual std::size_t size() const = 0;
-  /// Brings them to the host. Any thread may call. Throws what the device throws that holds them.
+  /// Copies the numbers to the host. Safe on any thread. Throws the errors of their device.
   virtual std::vector<double> read() const = 0;
 };
 
@@ -22,7 +22,7 @@ struct RemoteColumn {
   using Places = std::shared_ptr<const std::vector<std::uint32_t>>;
   std::shared_ptr<const RemoteNumbers> numbers;
   Places places;
-  /// Of a batch whose rows are those of another one in another order: the places there.
+  /// For a batch whose rows are those of another batch in another order: the places there.
   Places places_there = nullptr;
 };
 

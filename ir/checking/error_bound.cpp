@@ -16,8 +16,8 @@ namespace {
 using Long = long double;
 
 constexpr Long kUnknown = std::numeric_limits<Long>::infinity();
-// An error beyond this share of a value (of one, for small values) says nothing any more: the ends
-// of an interval no longer tell what an op does inside of it.
+// Relative error (absolute for values below one) from which on a value counts as unknown: beyond it
+// the ends of an interval do not bound what an op does inside.
 constexpr Long kLost = 0.1L;
 
 template <class T>
@@ -25,13 +25,13 @@ double bound_of(Op op) {
   return sizeof(T) == sizeof(float) ? info(op).ulp_f32 : info(op).ulp_f64;
 }
 
-/// The evaluator's bits are asked for.
+/// True if results must have the evaluator's bits.
 template <class T>
 bool exact(Op op) {
   return bound_of<T>(op) == 0 && !info(op).rounds_product;
 }
 
-/// The first number beyond T's range, for infinities.
+/// Replaces infinity by the first power of two beyond T's range.
 template <class T>
 Long finite(Long x) {
   if (!std::isinf(x)) return x;
@@ -53,22 +53,22 @@ double distance(Long expected, Long got) {
   return static_cast<double>(std::fabs(finite<T>(got) - expected) / ulp<T>(expected));
 }
 
-/// Rounding of the product inside of a sum that a device does in two steps; infinite where the
-/// product alone overflows.
+/// Rounding error of the product in a fused multiply-add that a device does in two steps; infinite
+/// if the product alone overflows.
 template <class T>
 Long product_rounding(Op op, Long a, Long b) {
   if (!info(op).rounds_product || !std::isfinite(a * b)) return 0;
   return std::fabs(a * b) > std::numeric_limits<T>::max() ? kUnknown : ulp<T>(a * b);
 }
 
-/// Choices, counts and whole numbers: exact where they are decided.
+/// True for ops with a discrete result: it is exact if the op's decision is certain.
 bool is_step(Op op) { return info(op).boolean || (info(op).steps && op != Op::Mod); }
 
-/// One node on the way from its operands' enclosures to its own.
+/// Computes the enclosure of one node from those of its operands.
 class Step {
  public:
   Step(const Node& node, Against against)
-      // Operands that are one node move together.
+      // Equal operands move together.
       : against_(against),
         same_{node.args[1] == node.args[0], node.args[2] == node.args[0],
               node.args[2] == node.args[1]} {}
@@ -80,7 +80,7 @@ class Step {
   }
 
  private:
-  /// Nothing is known; a step that may have gone either way leaves the program undecided.
+  /// Returns an unknown enclosure; the program is undecided if a discrete op could have jumped.
   Enclosure unknown(Op op) {
     if (is_step(op) || op == Op::Mod) decided_ = false;
     return {0, kUnknown};
@@ -105,15 +105,15 @@ class Step {
     return settle<T>(op, x, spread(op, x));
   }
 
-  /// Of eq and ne, whose answer inside of the intervals is not that at their ends.
+  /// True for eq and ne if the operands may be equal: the ends of the intervals do not show that.
   bool may_be_equal(Op op, const std::array<Enclosure, 3>& x) const {
     if ((op != Op::Eq && op != Op::Ne) || same_[0]) return false;
     const Long reach = x[0].error + x[1].error;
     return reach > 0 && std::fabs(x[0].value - x[1].value) <= reach;
   }
 
-  /// Of periodic ops whose operand may lie as far off as half a period, about: the ends tell
-  /// nothing of what lies between them.
+  /// True for periodic ops whose operand may move by about half a period: the ends of the interval
+  /// do not bound what lies between them.
   static bool may_wrap(Op op, const std::array<Enclosure, 3>& x) {
     if (op == Op::Sin || op == Op::Cos || op == Op::Tan) return x[0].error >= 1;
     if (op != Op::Mod || x[1].value == 0 || !std::isfinite(x[0].value / x[1].value)) return false;
@@ -121,7 +121,7 @@ class Step {
     return moved >= std::fabs(x[1].value) / 2;
   }
 
-  /// Of powers of negative numbers, which are NaN but for whole exponents.
+  /// True for powers of negative numbers whose exponent may be whole: other exponents give NaN.
   static bool may_be_whole(Op op, const std::array<Enclosure, 3>& x) {
     if (op != Op::Pow || x[1].error == 0 || !(x[0].value - x[0].error < 0)) return false;
     return std::floor(x[1].value + x[1].error) >= x[1].value - x[1].error;
@@ -136,8 +136,8 @@ class Step {
     return c.value != 0 ? x[1] : x[2];
   }
 
-  /// Largest distance from the op at the centres that it has at the ends of the intervals (and at
-  /// zero where one holds it); infinite where the results are not of one kind.
+  /// Largest distance between the op's value at the centres and at the ends of the intervals (and
+  /// at zero if an interval contains it); infinite if only some of the results are finite.
   Long spread(Op op, const std::array<Enclosure, 3>& x) {
     std::array<std::array<Long, 3>, 3> at;
     std::array<std::size_t, 3> count = {1, 1, 1};
@@ -175,7 +175,7 @@ class Step {
     if (is_step(op)) return spread == 0 ? Enclosure{y, 0} : unknown(op);
     if (op == Op::Mod && spread > std::fabs(x[1].value) / 2) return unknown(op);
     if (!std::isfinite(y) || (y == 0 && spread == 0)) return {y, 0};
-    // Twice: an op may bend between the ends. One more unit: exact ops round too.
+    // Twice, because an op may bend between the ends; one more unit, because exact ops round too.
     const Long own = (bound_of<T>(op) + 1) * ulp<T>(std::fabs(y) + spread);
     const Long error = 2 * spread + own + product_rounding<T>(op, x[0].value, x[1].value);
     constexpr Long kLargest = std::numeric_limits<T>::max();
@@ -187,7 +187,7 @@ class Step {
 
   Against against_;
   bool decided_ = true;
-  std::array<bool, 3> same_;  // second and first, third and first, third and second operand
+  std::array<bool, 3> same_;  // equal operands: second and first, third and first, third and second
 };
 
 template <class T>
@@ -245,7 +245,7 @@ std::array<Enclosure, 3> operands_of(const Node& node, std::span<const Enclosure
   return x;
 }
 
-/// The composite op of three parameters, written with others.
+/// The composite op of three parameters, expanded.
 const Program& parts(Op op) {
   static const std::vector<Program>& programs = *new std::vector<Program>([] {
     std::vector<Program> made(kOpCount);

@@ -1,4 +1,4 @@
-// How far a kernel's values may be from the evaluator's: of one op, and of whole programs.
+// Bounds of a kernel's rounding errors, for one op and for whole programs.
 #pragma once
 
 #include "../evaluate.hpp"
@@ -10,12 +10,13 @@
 
 namespace topograd::ir {
 
-/// Spacing of T's numbers at `x`: one unit in the last place of x rounded to T, down to that of the
-/// subnormal numbers; beyond T's range that of the largest number. T is float or double.
+/// Spacing of T's numbers at `x`: one unit in the last place of x rounded to T. It is at least that
+/// of the subnormal numbers; beyond T's range it is that of the largest number. T is float or
+/// double.
 template <class T>
 long double ulp(long double x);
 
-/// The result of one op beside what it should be.
+/// Distance of one op's result from the expected value.
 struct Deviation {
   long double expected = 0;  ///< by the scalar evaluator
   double ulp = 0;      ///< distance; infinity where a NaN, an infinity or a zero's sign is wrong
@@ -28,36 +29,38 @@ struct Deviation {
 template <class T>
 Deviation deviation(Op op, const std::array<T, 3>& operands, T got);
 
-/// A node computed in T lies within `error` of `value`; nothing is known where `error` is infinite.
+/// The interval of a node's value when computed in T: within `error` of `value`. An infinite
+/// `error` means that nothing is known.
 struct Enclosure {
   long double value = 0;
   long double error = 0;
 
   bool known() const;
-  /// `got` is inside. NaN and infinity are inside only of themselves.
+  /// True if `got` is inside. NaN and infinity are inside only of themselves.
   bool contains(long double got) const;
 };
 
-/// One node's enclosure, and whether a comparison, rounding op or jump was certain.
+/// One node's enclosure, and a flag: every comparison, rounding op or jump was certain.
 struct Carried {
   Enclosure enclosure;
   bool decided = true;
 };
-/// What an enclosure is to hold.
+/// The values that an enclosure must contain.
 enum class Against {
-  evaluator,  ///< what a backend gives: exact ops of exact operands are the evaluator's bits
-  exact       ///< also the value without any rounding
+  /// The results of any backend: exact ops of exact operands give the evaluator's bits.
+  evaluator,
+  /// These results, and the value without any rounding.
+  exact
 };
-/// Carries the enclosures of the nodes before it (by id) on to a node that is no leaf. Composite
-/// ops go through their parts.
+/// Computes the enclosure of a non-leaf node from those of earlier nodes. Expands composite ops.
 template <class T>
 Carried carry(const Node& node, std::span<const Enclosure> nodes,
               Against against = Against::evaluator);
 
-/// What any backend that keeps the op table's bounds may make of a program.
+/// Enclosures of the results of any backend that keeps the bounds of the op table.
 struct RunningError {
   std::vector<Enclosure> nodes;
-  /// No comparison, rounding op or jump that an output needs could have gone the other way.
+  /// True if no comparison, rounding op or jump that an output needs could have gone the other way.
   bool decided = true;
 };
 

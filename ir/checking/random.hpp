@@ -1,4 +1,4 @@
-// Seeded numbers that are the same everywhere: standard distributions differ between libraries.
+// Seeded random numbers that are the same everywhere: standard distributions differ by library.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  /// In [0, n); n > 0.
+  /// Uniform in [0, n); n > 0.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
-  /// In [0, 1).
+  /// Uniform in [0, 1).
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
   double between(double low, double high) { return low + (high - low) * uniform(); }
-  /// One of them, which are not empty.
+  /// Picks one element; `from` is not empty.
   template <class T>
   T pick(const std::vector<T>& from) {
     return from[below(from.size())];

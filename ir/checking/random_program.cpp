@@ -1,4 +1,4 @@
-// Making, feeding and shrinking random programs.
+// Generation, inputs and shrinking of random programs.
 #include "random_program.hpp"
 
 #include "../graph.hpp"
@@ -65,7 +65,7 @@ class Maker {
            (size == 0 || (size >= kLeast && size <= kMost));
   }
 
-  // Nodes that were drawn in vain are dropped at the end.
+  // The enclosure of a node; rejected draws have one too, until extract() drops them at the end.
   Carried value(Id id) {
     while (values_.size() <= id) {
       const Node& node = graph_[static_cast<Id>(values_.size())];
@@ -107,7 +107,7 @@ class Maker {
     sinks_.push_back(id);
   }
 
-  // What nobody uses goes into sums, so that no operation is lost.
+  // Adds nodes that nobody uses to sums, so that no operation is lost.
   void join_sinks() {
     if (std::find(ops_.begin(), ops_.end(), Op::Add) == ops_.end()) return;
     const std::size_t wanted = std::max<std::size_t>(options_.outputs, 1);
@@ -135,7 +135,7 @@ class Maker {
   std::vector<bool> decided_;      // by node
 };
 
-// The program with node `id` replaced by `by`, an earlier one; dead nodes left out.
+// The program with node `id` replaced by the earlier node `by`, without dead nodes.
 Program without(const Program& program, Id id, Id by) {
   Graph graph;
   std::vector<Id> map(program.nodes.size());
@@ -148,7 +148,7 @@ Program without(const Program& program, Id id, Id by) {
   return graph.extract(outputs, program.leaves, guards);
 }
 
-// Smaller programs to try, in order of promise.
+// Smaller programs to try, the most promising first.
 std::vector<Program> candidates(const Program& program) {
   std::vector<Program> all;
   const auto none = static_cast<Id>(program.nodes.size());

@@ -18,18 +18,18 @@ struct Point {
   Inputs<double> inputs() const { return {parameters, data, uniforms, tangents, seeds}; }
 };
 
-/// What a random program is made of.
+/// Size, ops and leaves of a random program.
 struct RandomProgramOptions {
-  std::size_t operations = 20;  ///< nodes that are neither leaf nor literal, about
-  std::vector<Op> ops;          ///< to choose from; empty: every op
+  std::size_t operations = 20;  ///< about how many nodes are neither leaf nor literal
+  std::vector<Op> ops;          ///< ops to choose from; empty: every op
   LeafCounts leaves = {.parameters = 3, .data = 2, .uniforms = 1};
   std::size_t outputs = 1;  ///< at most
   std::size_t guards = 0;   ///< at most
   double literals = 0.2;    ///< share of the leaves that are literals
   bool tree = false;        ///< every operation has one user (leaves may have more)
-  /// Ops and operands are drawn again, some times, while the value at this point is not an ordinary
-  /// number (NaN, infinite, beyond a hundred, or below a thousandth but not 0), or while rounding
-  /// in float could turn a comparison or a jump the other way.
+  /// A point at which all values are ordinary numbers, or null. Ops and operands are drawn again, a
+  /// limited number of times, while the value at this point is NaN, infinite, beyond a hundred, or
+  /// below a thousandth but not 0, or while rounding in float could decide a comparison or a jump.
   const Point* ordinary_at = nullptr;
 };
 
@@ -38,7 +38,7 @@ Program random_program(std::uint64_t seed, const RandomProgramOptions& options =
 
 /// Every op that is no leaf, in the order of the table.
 std::vector<Op> all_ops();
-/// Ops that are smooth on their domain: what differences can check.
+/// Ops that are smooth on their domain, so that differences can check their derivatives.
 std::vector<Op> smooth_ops();
 
 /// Numbers of ordinary size; a share `special` of them is drawn from special_values().
@@ -51,7 +51,7 @@ const std::vector<double>& special_values();
 bool same_bits(double a, double b);
 bool same_bits(float a, float b);
 
-/// Removes outputs, guards and nodes for as long as `fails` holds, which must hold of `program`.
+/// Removes outputs, guards and nodes for as long as `fails` holds; `fails(program)` must hold.
 Program shrink(Program program, const std::function<bool(const Program&)>& fails);
 
 }  // namespace topograd::ir

@@ -23,14 +23,14 @@ constexpr std::chrono::microseconds kBetweenRegistrations{20};
 
 constinit std::atomic<int> running{0};
 constinit std::atomic<bool> ended{false};
-constinit std::atomic<int> loading{0};      // LoadingLibraries that live
-constinit std::atomic<bool> copied{false};  // a child of fork(), whose parent had made calls
+constinit std::atomic<int> loading{0};      // LoadingLibraries objects alive
+constinit std::atomic<bool> copied{false};  // true in a child of fork() whose parent had made calls
 thread_local int depth = 0;
 thread_local bool ends_process = false;
 thread_local WhenStopped* innermost = nullptr;
 
-/// The first handler, so that it is called whenever exit() is: a thread that makes its first call
-/// while another one ends the process would else load libraries between their destructors.
+/// Registers the first exit handler at start-up, so that every exit() calls it. Otherwise a thread
+/// with its first call during exit() would load libraries amid static destruction.
 [[maybe_unused]] const bool has_handler = [] {
   platform::at_exit(end_foreign_calls);
   return true;
@@ -47,7 +47,8 @@ bool enter() {
   }();
   if (copied) return false;
   ++running;
-  if (ended) {  // looked at after the count, as end_foreign_calls() counts after it has ended them
+  // Checked after `running` is raised: end_foreign_calls() reads `running` after it sets `ended`.
+  if (ended) {
     --running;
     return false;
   }
@@ -120,7 +121,7 @@ void end_foreign_calls(int status) {
   if (loading > 0) platform::end_process(status);
   if (copied || ended.exchange(true)) return;
   ends_process = true;
-  const int own = depth > 0 ? 1 : 0;  // exit() by a callback of such a library
+  const int own = depth > 0 ? 1 : 0;  // exit() was called by a callback of such a library
   const Clock::time_point until = Clock::now() + kLongestWaitAtEnd;
   while (running > own && Clock::now() < until)
     std::this_thread::sleep_for(std::chrono::microseconds(200));

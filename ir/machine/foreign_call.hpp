@@ -1,4 +1,4 @@
-// Calls of libraries that have threads and static objects of their own: drivers, shader compilers.
+// Calls of libraries that have their own threads and static objects: drivers, shader compilers.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,13 @@ namespace topograd {
 
 /// Permission to call such a library, held while the call runs.
 ///
-/// Their static objects go away while the process ends, and a child of fork() has neither their
-/// threads nor locks that anybody will release. So the end of the process waits for the calls that
-/// are running and lets no other begin, and a child makes none. Calls may nest.
+/// The static objects of these libraries are destroyed while the process ends, and a child of
+/// fork() has neither their threads nor anyone to release their locks. So the end of the process
+/// waits for running calls and prevents new ones, and a child makes none. Calls may nest.
 class ForeignCall {
  public:
   /// Throws Error{NoDevice} in a child of fork() whose parent had made such calls, and on the
-  /// thread that ends the process. Any other thread stays here from then on, until the process is
-  /// gone.
+  /// thread that ends the process. Once the process ends, any other thread blocks here for ever.
   ///
   ///   call  its name, for the message
   explicit ForeignCall(const char* call);
@@ -24,24 +23,25 @@ class ForeignCall {
   ForeignCall& operator=(const ForeignCall&) = delete;
 };
 
-/// Runs `destroy` with the same permission. False, and nothing was run, where there is none any
-/// more: what would have been destroyed is left as it is.
+/// Runs `destroy` with the same permission. Returns false without running it if calls are no longer
+/// allowed: the object is then never destroyed.
 bool run_if_callable(const std::function<void()>& destroy);
 
-/// Remembers what is left as it is until the process is gone, so that no leak is seen in it.
+/// Keeps a reference to an object that is never destroyed, so that leak checkers do not report it.
 void keep_for_ever(const void* object);
 
-/// Deletes an object with the same permission, or keeps it for ever.
+/// Deletes an object with the same permission, or keeps it until the process ends.
 template <class T>
 void delete_if_callable(T* object) {
   if (!run_if_callable([object] { delete object; })) keep_for_ever(object);
 }
 
-/// While one lives, such libraries are loaded, and make their static objects on threads of theirs.
+/// Marks the time in which such libraries are loaded and create static objects on their own
+/// threads.
 ///
 /// If another thread ends the process meanwhile, exit() destroys some of these objects before it
-/// calls what this process has registered, and waiting is too late: the process then ends at once,
-/// with its status, without the rest of its exit handlers.
+/// calls the handlers of this process, and waiting is too late: the process then ends at once, with
+/// its status, without the rest of its exit handlers.
 class LoadingLibraries {
  public:
   LoadingLibraries();
@@ -56,17 +56,17 @@ class LoadingLibraries {
   std::jthread registers_;
 };
 
-/// Waits for the calls that are running, 60 s at the most, and lets no other begin. Called when the
-/// process ends with a status: what else must be done then may call it earlier.
+/// Waits up to 60 s for running calls and prevents new ones. Called when the process ends with a
+/// status; work that must follow may call it earlier.
 void end_foreign_calls(int status);
 
-/// Such libraries can be called no more, in this process or on the way to its end.
+/// True if such libraries can no longer be called: the process is ending, or lost them in fork().
 bool foreign_calls_ended();
-/// This process is a child of fork() whose parent had made such calls.
+/// True if this process is a child of fork() whose parent had made such calls.
 bool foreign_calls_lost();
 
-/// While one lives, what to do before this thread stays in ForeignCall() for ever: others need not
-/// wait for it.
+/// Registers, while it lives, a function that is called before this thread blocks for ever in
+/// ForeignCall(), so that other threads do not wait for it.
 class WhenStopped {
  public:
   explicit WhenStopped(std::function<void()> tell);

@@ -1,4 +1,4 @@
-// Files that a user named, written as a whole.
+// Writing of files that a user named, as a whole.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace topograd::platform {
 
-/// Writes a file. A regular file, or one that is not there yet, is replaced as by replace_file(),
-/// with the permissions that it has or that new files get; links are followed. Pipes and devices,
-/// and files in folders that take no new ones, are written where they are. False if that fails;
-/// what was there stays then, but in the last two cases.
+/// Writes a file. A regular or new file is replaced as by replace_file(), with its own permissions
+/// or those of new files; links are followed. Pipes, devices, and files in folders that accept no
+/// new files are written in place. Returns false on failure; except when written in place, the old
+/// contents are kept then.
 bool write_output_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace topograd::platform

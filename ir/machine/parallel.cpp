@@ -1,4 +1,4 @@
-// Threads of a child of fork().
+// Threads of a child of fork(), which replace the lost pool.
 #include "parallel.hpp"
 
 #include "platform.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::ir {
 namespace {
 
-// Pieces of a loop for each thread: they may differ in work.
+// Pieces of a loop per thread; several, because pieces differ in work.
 constexpr std::size_t kPiecesOfThread = 8;
 
 class Threads {

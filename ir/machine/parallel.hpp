@@ -1,5 +1,4 @@
-// Loops on the process's one pool of threads, which is TBB's, and on threads of our own where it
-// has been lost.
+// Parallel loops on the process's one pool of threads (TBB), or on own threads where it was lost.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -14,17 +13,17 @@
 
 namespace topograd::ir {
 
-/// True in a child of fork() whose parent had used the pool: its threads were not copied, and what
-/// waits for them waits for ever. Loops there run on threads that the child makes for itself.
+/// True in a child of fork() whose parent had used the pool: its threads were not copied, so
+/// waiting for them would never end. Loops in such a child run on threads that it starts itself.
 bool pool_is_lost();
 
 namespace detail {
 
-/// f(begin, end) for pieces of [0, count) on the threads of a child. A loop inside of another one
-/// runs on its own thread.
+/// Calls f(begin, end) for pieces of [0, count) on the threads of a child. A loop inside another
+/// one runs on its own thread.
 void for_pieces_in_child(std::size_t count, const std::function<void(std::size_t, std::size_t)>& f);
 
-/// While one lives, loops of this thread in a child run on so many threads at most.
+/// Limits, while it lives, the threads that loops of this thread use in a child.
 class ChildThreads {
  public:
   explicit ChildThreads(int most);
@@ -36,13 +35,13 @@ class ChildThreads {
   int before_;
 };
 
-/// Forks of this process so far, counted in the child.
+/// Number of forks that led to this process, counted in the child.
 unsigned forks();
 void note_pool_use();
 
 }  // namespace detail
 
-/// f(k) for first <= k < last, in any order.
+/// Calls f(k) for first <= k < last, in any order.
 template <class Index, class F>
 void parallel_for(Index first, Index last, const F& f) {
   if (!(first < last)) return;
@@ -57,7 +56,7 @@ void parallel_for(Index first, Index last, const F& f) {
   });
 }
 
-/// f(part) for parts of the range, in any order.
+/// Calls f(part) for parts of the range, in any order.
 template <class F>
 void parallel_for(const tbb::blocked_range<std::size_t>& range, const F& f) {
   if (!pool_is_lost()) {
@@ -80,12 +79,12 @@ void parallel_sort(Iterator first, Iterator last, const Less& less = {}) {
   tbb::parallel_sort(first, last, less);
 }
 
-/// A part of the pool. What the parent of a child of fork() made is of no use there: the child's
-/// threads take its place, and it is left as it was.
+/// A part of the pool. In a child of fork() an arena of the parent is unusable and never destroyed;
+/// the child's threads replace it.
 class Arena {
  public:
   ///   threads   0 = all
-  ///   reserved  of them, for threads that are not the pool's
+  ///   reserved  how many of them are for threads outside the pool
   explicit Arena(int threads = 0, unsigned reserved = 1)
       : arena_(new tbb::task_arena(threads > 0 ? threads : tbb::task_arena::automatic, reserved)),
         forks_(detail::forks()) {}
@@ -95,11 +94,11 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Made by this process, and its pool is there.
+  /// True if this process made it and its pool was not lost.
   bool usable() const { return !pool_is_lost() && forks_ == detail::forks(); }
   int threads() const { return arena_->max_concurrency(); }
 
-  /// Runs f here, and the loops in it on this part of the pool.
+  /// Runs f on this thread; loops inside use this part of the pool.
   template <class F>
   void execute(const F& f) {
     if (usable()) {
@@ -111,7 +110,7 @@ class Arena {
     f();
   }
 
-  /// Runs f on a thread of the pool, now or later; in a child, here and now.
+  /// Runs f on a thread of the pool, now or later; in a child, at once on this thread.
   template <class F>
   void enqueue(F&& f) {
     if (!usable()) return std::forward<F>(f)();

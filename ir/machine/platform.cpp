@@ -137,7 +137,7 @@ void set_environment(const char* name, const std::string& value) {
 }
 
 bool limit_file_size(std::uint64_t bytes) {
-  std::signal(SIGXFSZ, SIG_IGN);  // else it ends the process
+  std::signal(SIGXFSZ, SIG_IGN);  // otherwise the signal ends the process
   const rlimit limit{bytes, bytes};
   return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
@@ -158,7 +158,7 @@ std::uint64_t heap_bytes() {
 
 namespace {
 
-/// The system gives large pages to who asks for them.
+/// True if the system gives large pages on request.
 bool has_large_pages() {
   static const bool there = [] {
     const File file(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
@@ -174,13 +174,12 @@ bool has_large_pages() {
 void* map_pages(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes);
   if (!has_large_pages()) {
-    // The allocator keeps what is given back to it: clearing it again costs less than small pages
-    // do when they are first touched.
+    // The allocator keeps freed memory; clearing it again costs less than faults of small pages.
     void* const memory = std::aligned_alloc(kLargePage, size);
     if (memory == nullptr) throw std::bad_alloc();
     return std::memset(memory, 0, size);
   }
-  // The system gives small pages' addresses: what lies before and behind the large ones goes back.
+  // mmap() aligns to small pages only, so the parts before and after the large ones are returned.
   void* const mapped = ::mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -190,7 +189,7 @@ void* map_pages(std::size_t bytes) {
   if (before > 0) ::munmap(begin, before);
   if (before < kLargePage) ::munmap(begin + before + size, kLargePage - before);
 #ifdef MADV_HUGEPAGE
-  ::madvise(begin + before, size, MADV_HUGEPAGE);  // advice: small pages are as right
+  ::madvise(begin + before, size, MADV_HUGEPAGE);  // a hint; small pages work too
 #endif
   mapped_bytes += size;
   return begin + before;
@@ -253,7 +252,7 @@ int thread_count() {
 std::size_t open_files() {
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
-  // One of them is the folder's own.
+  // One entry is the descriptor of the folder itself.
   return error ? 0 : static_cast<std::size_t>(std::distance(begin(files), end(files))) - 1;
 }
 
@@ -270,7 +269,7 @@ namespace {
 
 [[noreturn]] void be_child(
     const std::function<void(const std::function<void(const std::string&)>&)>& work, int out) {
-  // Ctrl-C goes to both: the parent says when its work is to end, and the child ends with it.
+  // Ctrl-C reaches both processes: the child ends when the parent ends its work.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -286,7 +285,7 @@ namespace {
   std::exit(status);
 }
 
-/// Hands whole lines on. False if the child was silent for too long.
+/// Passes on whole lines. Returns false if the child was silent for too long.
 bool listen(int in, const std::function<void(const std::string&)>& hear, double silent_seconds) {
   std::string text;
   char piece[4096];
@@ -316,7 +315,7 @@ ChildEnd run_child(const std::function<void(const std::function<void(const std::
   pid_t child = -1;
   {
     const File out(ends[1]);
-    std::fflush(nullptr);  // else both processes write what is in the buffers
+    std::fflush(nullptr);  // otherwise both processes write the buffered output
     child = ::fork();
     if (child == 0) be_child(work, out.get());
   }
@@ -377,7 +376,7 @@ namespace {
 
 /// replace_file() with the permissions of the new file.
 ///
-///   exactly  whatever the process takes from those of new files
+///   exactly  ignore the umask
 bool replace_with(const std::string& path, std::span<const std::byte> bytes, mode_t permissions,
                   bool exactly) {
   static std::atomic<std::uint64_t> serial{0};
@@ -398,7 +397,7 @@ bool replace_with(const std::string& path, std::span<const std::byte> bytes, mod
   return false;
 }
 
-/// Where a path leads: links followed, also to a file that is not there.
+/// Resolves links, also of a path whose file does not exist.
 std::string followed(const std::string& path) {
   std::error_code failed;
   const std::filesystem::path target = std::filesystem::weakly_canonical(path, failed);

@@ -1,4 +1,4 @@
-// Everything that depends on the operating system: libraries, environment, private folders, files.
+// Operating system interface: libraries, environment, private folders, files.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace topograd::platform {
 
-/// A shared library opened at run time; stays loaded until the process ends, because drivers keep
-/// threads and exit handlers in it.
+/// A shared library opened at run time. It stays loaded until the process ends, because drivers
+/// keep threads and exit handlers in it.
 class SharedLibrary {
  public:
   SharedLibrary() = default;
   /// Opens a library by path or by the system's search; check ok().
   explicit SharedLibrary(const std::string& path);
   bool ok() const { return handle_ != nullptr; }
-  /// Why it could not be opened.
+  /// Reason why it could not be opened.
   const std::string& error() const { return error_; }
   /// Address of a symbol, or null.
   void* symbol(const char* name) const;
@@ -30,99 +30,101 @@ class SharedLibrary {
   std::string error_;
 };
 
-/// Keeps every library that is loaded now until the process ends: drivers, which their loader would
-/// unload with its last instance, have threads, thread-local objects and exit handlers too.
+/// Keeps every loaded library until the process ends. A loader would unload its drivers with the
+/// last instance, but they too have threads, thread-local objects and exit handlers.
 void keep_loaded_libraries();
 
-/// File names under which the system's Vulkan loader is looked for, in order.
+/// File names of the system's Vulkan loader, in the order to try.
 std::vector<std::string> vulkan_loader_names();
 
-/// A function of a library that the program has loaded for all to use, or null.
+/// A function of a library that the program has loaded globally, or null.
 void* loaded_symbol(const char* name);
 
-/// An environment variable, or nothing if unset or empty.
+/// Value of an environment variable, or nothing if unset or empty.
 std::optional<std::string> environment(const char* name);
-/// Variables that are set, not empty, and begin with these letters; in the order of the alphabet.
+/// Names of variables that are set, not empty, and begin with `prefix`; sorted.
 std::vector<std::string> environment_names(std::string_view prefix);
-/// Sets an environment variable of this process. Not safe beside threads that read it.
+/// Sets an environment variable of this process. Not safe while other threads read it.
 void set_environment(const char* name, const std::string& value);
 
 std::uint64_t process_id();
 
-/// Calls `tell` in every child of fork(), before it goes on. Returns true.
+/// Calls `tell` in every child of fork(), before fork() returns there. Returns true.
 bool after_fork(void (*tell)());
 
-/// Calls `tell` with the status when the process ends by exit() or the end of main(), before what
-/// was registered so far.
+/// Registers `tell` to be called with the status when the process ends by exit() or the end of
+/// main(), before the handlers registered so far.
 void at_exit(void (*tell)(int status));
-/// Ends the process without what is still to be called at its end; files are written out.
+/// Ends the process without its remaining exit handlers; files are flushed.
 [[noreturn]] void end_process(int status);
 
 /// Threads of this process; 0 if the system does not say.
 int thread_count();
 /// Files, sockets and pipes that this process has open; 0 if the system does not say.
 std::size_t open_files();
-/// Bytes of this process in physical memory; 0 if the system does not say.
+/// Resident memory of this process in bytes; 0 if the system does not say.
 std::uint64_t resident_bytes();
 
 /// How a child process ended.
 struct ChildEnd {
   bool started = false;
-  bool silent = false;  ///< it said nothing for too long, and was killed
-  int status = 0;       ///< unless it was killed
-  int signal = 0;       ///< that killed it, or 0
+  /// True if it was killed because it printed nothing for too long.
+  bool silent = false;
+  int status = 0;  ///< valid unless it was killed
+  int signal = 0;  ///< the signal that killed it, or 0
 
   bool well() const { return started && !silent && status == 0 && signal == 0; }
 };
 
-/// Runs `work` in a copy of this process, in which no thread but the calling one goes on, and
-/// waits. The copy ends as programs do, exit handlers included.
+/// Runs `work` in a copy of this process that has only the calling thread, and waits. The copy ends
+/// as programs do, exit handlers included.
 ///
-///   work            in the child; hands lines to its argument; what it throws is status 3
-///   hear            in this process: each line
-///   silent_seconds  without a line after which the child is killed
+///   work            runs in the child; passes lines to its argument; if it throws, the status is 3
+///   hear            called in this process for each line
+///   silent_seconds  the child is killed after this time without a line
 ChildEnd run_child(const std::function<void(const std::function<void(const std::string&)>&)>& work,
                    const std::function<void(const std::string&)>& hear, double silent_seconds);
 
-/// From now on no file of this process grows beyond `bytes`: writing fails, as on a disk that is
-/// full. It is not taken back, and so is for child processes (run_child()). False if the system
-/// does not do it.
+/// Limits the size of every file that this process writes: writing beyond it fails, as on a full
+/// disk. The limit is permanent, so use it in child processes (run_child()). Returns false if the
+/// system does not support it.
 bool limit_file_size(std::uint64_t bytes);
 
-/// The folder that the running program's file is in; empty if the system does not say.
+/// Folder of the running program's file; empty if the system does not say.
 std::string executable_folder();
 
-/// Bytes that this process holds from its allocator: what the main thread has, and large pieces of
-/// all threads, those of map_pages() with them. 0 if the C library does not say.
+/// Bytes that this process holds from its allocator: the main thread's, and large pieces of all
+/// threads, including those of map_pages(). 0 if the C library does not say.
 std::uint64_t heap_bytes();
 
-/// Of the machine, in bytes; 0 if the system does not say.
+/// Memory of the machine in bytes; 0 if the system does not say.
 std::uint64_t physical_memory_bytes();
 
-/// What map_pages() gives is a multiple of this many bytes, and begins at one.
+/// Size and alignment unit of map_pages(), in bytes.
 inline constexpr std::size_t kLargePage = std::size_t{1} << 21;
 
-/// Memory straight from the system, zero, in large pages where it has them: a page is cleared when
-/// it is first touched, which by small ones costs more than the clearing, and reads from all over
-/// an array miss fewer translations of addresses. Throws std::bad_alloc.
+/// Maps zeroed memory, in large pages if the system has them.
+///
+/// A page is cleared when it is first touched; with small pages the faults cost more than the
+/// clearing. Random reads of a large array miss fewer address translations. Throws std::bad_alloc.
 ///
 ///   bytes  > 0, rounded up to a multiple of kLargePage
 void* map_pages(std::size_t bytes);
-/// Gives them back; `bytes` as for map_pages().
+/// Unmaps pages; `bytes` as for map_pages().
 void unmap_pages(void* pages, std::size_t bytes) noexcept;
 
 /// $XDG_CACHE_HOME, else ~/.cache, else nothing.
 std::optional<std::string> cache_home();
 
-/// Makes a folder (and its parents) that only this user can enter, if it is not there.
-/// Returns why it is not usable (cannot be made, somebody else's, others may write), or "".
+/// Makes a folder (and its parents) that only this user can enter, if it does not exist. Returns
+/// the reason why it is not usable (cannot be made, another owner, writable by others), or "".
 std::string private_folder(const std::string& path);
 
-/// Reads a whole regular file, following no link; nothing if that fails or it is over `max_bytes`.
+/// Reads a regular file without following links; nothing if that fails or it is over `max_bytes`.
 std::optional<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes);
 
-/// Writes a file under a temporary name beside `path`, then renames it over `path`: readers see
-/// the old or the new bytes. False, with nothing left behind, if that fails.
+/// Writes a file under a temporary name next to `path`, then renames it to `path`: readers see the
+/// old or the new bytes. Returns false, leaving no file behind, if that fails.
 bool replace_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace topograd::platform

@@ -1,4 +1,4 @@
-// Time that went by, for reports.
+// Elapsed time, for reports.
 #pragma once
 
 #include <chrono>

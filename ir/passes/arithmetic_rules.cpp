@@ -1,4 +1,4 @@
-// Rules of sums, products, quotients and powers; the contract stands in rules.hpp.
+// Rules of sums, products, quotients and powers; rules.hpp states their contract.
 #include "rules.hpp"
 
 #include <cmath>
@@ -7,7 +7,7 @@
 namespace topograd::ir {
 namespace {
 
-// The exact inverse of a power of two that is, like its inverse, a normal float.
+// The inverse of a power of two, if it is exact and both are normal floats.
 std::optional<double> exact_inverse(double x) {
   int exponent = 0;
   const double fraction = std::frexp(x, &exponent);
@@ -103,7 +103,7 @@ Answer Rules::neg_of_product(const Node& product) {
 }
 
 Answer Rules::fma(Id a, Id b, Id c) {
-  // The exact product is rounded once; a product of zero keeps its sign beside -0.
+  // The exact product is rounded once; adding -0 keeps the sign of a zero product.
   if (is_literal(c, -0.0)) return again(Op::Mul, a, b);
   if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Fma, operand(a), operand(b), c);
   const auto scaled = literal_operand(a, b);
@@ -129,7 +129,7 @@ Answer Rules::zmul(Id a, Id b) {
   if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Zmul, operand(a), operand(b));
   if (const auto first = literal(a)) {
     if (*first == 0) return number(0);
-    // Never zero, in float either: the plain product.
+    // The literal is nonzero in float too, so the plain product is the same.
     if (static_cast<float>(*first) != 0) return again(Op::Mul, a, b);
   }
   if (const auto factor = literal(b)) return zmul_literal(a, *factor);

@@ -1,4 +1,4 @@
-// What every pass ends with: the verifier, in debug builds.
+// The check at the end of every pass: in debug builds, the verifier.
 #pragma once
 
 #include "../program.hpp"

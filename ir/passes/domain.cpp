@@ -1,4 +1,4 @@
-// Domains of ops: keeping operands inside of them, and finding those that are outside.
+// Domains of ops: clamping operands to them, and finding operands outside.
 #include "passes.hpp"
 #include "rewrite.hpp"
 
@@ -13,7 +13,7 @@ bool divides(Op op) { return op == Op::Div || op == Op::Reciprocal; }
 /// The operand that an op divides by.
 Id divisor(const Node& node) { return node.args[node.op == Op::Div ? 1 : 0]; }
 
-/// The first operand, not nearer than epsilon to the ends of its domain.
+/// Clamps the first operand to its domain, at least epsilon from its ends.
 Id inside(Graph& g, Id a, const Domain& domain, double epsilon) {
   if (std::isfinite(domain.min)) a = g.add(Op::Max, a, g.literal(domain.min + epsilon));
   if (std::isfinite(domain.max)) a = g.add(Op::Min, a, g.literal(domain.max - epsilon));
@@ -28,7 +28,7 @@ Id away_from_zero(Graph& g, Id b, double epsilon) {
   return g.add(Op::Select, small, least, b);
 }
 
-/// Conditions of a program's graph under which something happens; nothing stands for "always".
+/// Conditions on a program's nodes; nothing stands for "always".
 class Conditions {
  public:
   explicit Conditions(Graph& graph) : graph_(graph) {}
@@ -43,7 +43,7 @@ class Conditions {
   Graph& graph_;
 };
 
-/// Where a node matters: some output depends on it through the chosen sides of selects.
+/// The condition under which an output depends on a node through the chosen sides of selects.
 struct Use {
   bool used = false;
   std::optional<Id> when;  ///< nothing: always
@@ -76,12 +76,12 @@ std::vector<Use> uses(Graph& graph, const Program& program) {
   return all;
 }
 
-/// The condition that a node's operands are outside of its domain, or nothing where none is.
+/// The condition that a node's operands are outside its domain, or nothing if they never are.
 std::optional<Id> outside(Graph& g, const Node& node) {
   if (divides(node.op)) return g.add(Op::Eq, divisor(node), g.literal(0));
   const Id a = node.args[0];
   if (node.op == Op::Pow) {
-    // Negative to a power that is no whole number.
+    // A negative base with an exponent that is not a whole number.
     const Id whole = g.add(Op::Eq, node.args[1], g.add(Op::Floor, node.args[1]));
     const Id broken = g.add(Op::Not, whole);
     return g.add(Op::And, g.add(Op::Lt, a, g.literal(0)), broken);

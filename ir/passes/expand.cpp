@@ -1,5 +1,5 @@
-// Composite ops written with primitive ones, step by step as the evaluator computes them. Nodes are
-// made one after the other, not as several operands of one call, whose order is the compiler's.
+// Expansion of composite ops into primitive ones, in the steps of the evaluator. Each node is made
+// by its own statement: the order in which operands of one call are made is up to the compiler.
 #include "passes.hpp"
 #include "rewrite.hpp"
 
@@ -12,24 +12,24 @@ struct Operands {
 
 Id clamp(Graph& g, Id x, Id low, Id high) { return g.add(Op::Min, g.add(Op::Max, x, low), high); }
 
-// |a| as a maximum, whose derivative at 0 is that of the first operand, as that of max(a, 0) beside
+// |a| as a maximum: its derivative at 0 is that of the first operand, as in the max(a, 0) next to
 // it.
 Id magnitude(Graph& g, Id a) { return g.add(Op::Max, a, g.add(Op::Neg, a)); }
 
-// a f(a) for a distribution function f with f(-a) = 1 - f(a), which is 0 below -end: only the lower
-// tail is asked for, where f has all its digits, and infinite operands meet no zeros.
+// a f(a) for a distribution function f with f(-a) = 1 - f(a), which is 0 below -end. Only the lower
+// tail is evaluated: f has all its digits there, and infinite operands are not multiplied by zero.
 Id gated(Graph& g, Id a, double end, Op distribution) {
   const Id size = magnitude(g, a), tail = g.add(distribution, g.add(Op::Neg, size));
   const Id below = g.add(Op::Mul, g.add(Op::Min, size, g.literal(end)), tail);
   return g.add(Op::Sub, g.add(Op::Max, a, g.literal(-0.0)), below);
 }
 
-// `below` where a <= 0, else a; a NaN is not below.
+// `below` if a <= 0, else a (also for NaN).
 Id rectified(Graph& g, Id a, Id below) {
   return g.add(Op::Select, g.add(Op::Le, a, g.literal(0)), below, a);
 }
 
-// A composite op without its own version below does not compile.
+// A composite op without a specialisation below does not compile.
 template <Op op>
 Id expanded(Graph& g, Operands x) {
   static_assert(!info(op).composite, "a composite op needs an expansion");

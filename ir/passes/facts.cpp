@@ -45,7 +45,7 @@ Facts of_op(Op op, const Facts& a, const Facts& b, const Facts& c) {
     case Op::Sqrt:
     case Op::Cube:
     case Op::Reciprocal: return {.sign_clear = a.sign_clear};
-    // A sum rounded to nearest is -0 only where both terms are: x - x is +0 and nothing underflows.
+    // A sum rounded to nearest is -0 only if both terms are: x - x is +0 and nothing underflows.
     case Op::Add:
       return {.sign_clear = a.sign_clear && b.sign_clear,
               .not_negative_zero = a.not_negative_zero || b.not_negative_zero};

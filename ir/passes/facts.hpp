@@ -1,4 +1,4 @@
-// What is known of a node's value for all inputs, in float and in double; a NaN may always occur.
+// Facts about a node's value for all inputs, in float and in double; a NaN may always occur.
 #pragma once
 
 #include "../graph.hpp"
@@ -14,7 +14,7 @@ struct Facts {
   bool integral = false;           ///< a whole number or infinite
 };
 
-/// Facts of the nodes of a growing graph, found once for each node, operands first.
+/// Facts of the nodes of a growing graph, derived once for each node, operands first.
 class FactTable {
  public:
   explicit FactTable(const Graph& graph) : graph_(graph) {}

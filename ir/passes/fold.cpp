@@ -21,14 +21,14 @@ T value_of(const Graph& g, const Node& node) {
   return apply<T>(node.op, x[0], x[1], x[2]);
 }
 
-// IEEE arithmetic: every machine computes the same bits.
+// True for IEEE arithmetic: every machine computes the same bits.
 bool correctly_rounded(Op op) {
   return !info(op).spelling.empty() || op == Op::Sqrt || op == Op::Rsqrt;
 }
 
-// A float kernel reads the result as float(value): that must be what it would have computed.
-// Functions of a library differ in the last bits between machines, so of these only exact results
-// are folded, which the wider type agrees with: sin(0), exp(0), pow(2, 3).
+// A float kernel reads the result as float(value), which must be what it would have computed.
+// Library functions differ in the last bits between machines, so their results are folded only if
+// they are exact, that is if the wider type agrees: sin(0), exp(0), pow(2, 3).
 bool foldable(const Graph& g, const Node& node, double value) {
   if (!same(static_cast<float>(value), value_of<float>(g, node))) return false;
   if (correctly_rounded(node.op) || std::isnan(value)) return true;

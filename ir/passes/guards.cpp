@@ -1,4 +1,4 @@
-// Guards as a program of their own.
+// Guards as a separate program.
 #include "guards.hpp"
 
 #include "../graph.hpp"

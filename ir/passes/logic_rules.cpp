@@ -1,4 +1,4 @@
-// Rules of signs, rounding, order, logic and selection; the contract stands in rules.hpp.
+// Rules of signs, rounding, order, logic and selection; rules.hpp states their contract.
 #include "rules.hpp"
 
 #include <limits>
@@ -37,7 +37,7 @@ Answer Rules::min(Id a, Id b) {
   if (a == b || is_literal(b, kInfinity)) return same(a);
   if (is_literal(a, kInfinity)) return same(b);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    // Idempotent; a NaN of either operand comes through both ways.
+    // Idempotent; a NaN of either operand propagates both ways.
     if (is(x, Op::Min) && (operand(x) == y || operand(x, 1) == y)) return same(x);
   }
   return keep();
@@ -62,12 +62,13 @@ Answer Rules::equal(const Node& node) {
 }
 
 Answer Rules::strictly_ordered(Id a, Id b) {
-  // Nothing is less or greater than itself, NaN neither; x <= x is left: it is false for NaN.
+  // Nothing is less or greater than itself, NaN included. x <= x is not folded, as it is false for
+  // NaN.
   if (a == b) return number(0);
   return keep();
 }
 
-// What and(a, true) and the like come to: a as 1 or 0.
+// a as 1 or 0: the value of and(a, true), for example.
 Answer Rules::truth_of(Id a) {
   if (facts_[a].boolean) return same(a);
   return again(Op::Ne, a, graph_.literal(0));
@@ -103,7 +104,7 @@ Answer Rules::select(Id condition, Id a, Id b) {
   if (a == b) return same(a);
   if (const auto known = truth(condition)) return same(*known ? a : b);
   if (is(condition, Op::Not)) return again(Op::Select, operand(condition), b, a);
-  // The condition decides the inner selection the same way.
+  // The outer condition decides the inner selection.
   if (is(a, Op::Select) && operand(a) == condition) {
     return again(Op::Select, condition, operand(a, 1), b);
   }

@@ -1,11 +1,10 @@
-// The pipeline of passes in front of differentiation.
+// The pipeline of passes before differentiation.
 #include "passes.hpp"
 
 namespace topograd::ir {
 
 Program optimize(const Program& program) {
-  // Rules only ever shorten a program or bring it closer to canonical form; each round opens few
-  // new chances.
+  // Rules only shorten a program or bring it closer to canonical form; few rounds are useful.
   constexpr int kRounds = 8;
   Program now = expand(program);
   for (int round = 0; round < kRounds; ++round) {

@@ -1,4 +1,4 @@
-// Every pass, on one screen. A pass takes a program and returns an equivalent one.
+// All passes. A pass takes a program and returns an equivalent one.
 #pragma once
 
 #include "../program.hpp"
@@ -7,44 +7,44 @@
 
 namespace topograd::ir {
 
-/// Writes composite ops with primitive ones; bit for bit the same values as the evaluator's.
+/// Expands composite ops into primitive ones; the values equal the evaluator's bit for bit.
 Program expand(const Program& program);
 
-/// Evaluates nodes whose operands are all literals, where the result is right for float and double
-/// kernels alike: read as float it is what float arithmetic gives, and the library functions'
-/// results are exact (sin(0), pow(2, 3)). Other nodes are kept, so that both kernels come from one
-/// program and the same program comes out on every machine.
+/// Evaluates nodes whose operands are all literals if the result is right for float and double
+/// kernels: rounded to float it equals the result of float arithmetic, and results of library
+/// functions are exact (sin(0), pow(2, 3)). Other nodes are kept, so that both kernels come from
+/// one program, the same on every machine.
 Program fold(const Program& program);
 
-/// Algebraic rules. Contract: every rule keeps the bits of each output for all inputs, NaN,
-/// infinities and signed zeros included (a NaN stays a NaN; its payload and sign may change), in
-/// float and in double. Rules that do not are not here.
+/// Applies algebraic rules. Every rule keeps the bits of each output for all inputs, in float and
+/// in double, NaN, infinities and signed zeros included (a NaN may change its payload and sign).
 Program simplify(const Program& program);
 
 /// Removes nodes that no output or guard needs.
 Program remove_dead(const Program& program);
 
-/// Orders nodes so that few values are live at a time (Sethi-Ullman numbers on the DAG); outputs
-/// keep their order and every node its operands. Never more live values than before.
+/// Orders nodes so that few values are live at a time (Sethi-Ullman numbers on the DAG). Outputs
+/// keep their order and nodes their operands. The number of live values does not grow.
 Program schedule(const Program& program);
 
-/// Most values that are live at once when nodes are computed in order: leaves from where they
-/// stand, outputs to the end, literals never.
+/// Largest number of values live at once when nodes are computed in order: leaves from their own
+/// position, outputs to the end, literals never.
 std::size_t max_live(const Program& program);
 
-/// Keeps operands inside the domains of their ops: with the ends [l, u] of the op table's domain of
-/// the first operand, op(x) becomes op(min(max(x, l + epsilon), u - epsilon)), and a / b divides by
-/// b or, where |b| < epsilon, by epsilon with b's sign. Derivatives are those of what it writes.
+/// Keeps operands inside the domains of their ops: with the ends [l, u] of the first operand's
+/// domain in the op table, op(x) becomes op(min(max(x, l + epsilon), u - epsilon)), and a / b
+/// divides by b or, if |b| < epsilon, by epsilon with b's sign. Derivatives are those of the new
+/// expression.
 Program guard_domains(const Program& program, double epsilon);
 
-/// A program with one output: the id in `program` of the first node whose operands lie outside of
-/// its domain, -1 where there is none. Outside: beyond the op table's domain, a divisor of 0, a
-/// negative base with an exponent that is no whole number. Sides of selects that are not taken do
-/// not count. `program` has no composite ops and no node that nothing needs.
+/// Program with one output: the id in `program` of the first node whose operands are outside its
+/// domain, or -1. Outside means: beyond the op table's domain, a divisor of 0, a negative base with
+/// an exponent that is not a whole number. Sides of selects that are not taken do not count.
+/// `program` has no composite ops and no dead nodes.
 Program domain_errors(const Program& program);
 
-/// expand, then fold and simplify until nothing changes (bounded); nothing dead is left. What
-/// derivatives are taken of.
+/// Expands, then folds and simplifies until nothing changes (bounded), and removes dead nodes.
+/// Derivatives are taken of the result.
 Program optimize(const Program& program);
 
 }  // namespace topograd::ir

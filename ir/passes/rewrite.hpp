@@ -1,4 +1,4 @@
-// The frame of passes that replace nodes one by one, operands first.
+// Common loop of passes that replace nodes one by one, operands first.
 #pragma once
 
 #include "../graph.hpp"
@@ -9,7 +9,7 @@
 namespace topograd::ir {
 
 /// Rebuilds `program`: `rule(graph, node)` gets each node with its operands already in `graph` and
-/// returns the id that stands for it there. Nodes that nothing needs any more are left out.
+/// returns the id that replaces it there. Dead nodes are left out.
 template <class Rule>
 Program rewrite(const Program& program, const char* pass, Rule rule) {
   Graph graph;

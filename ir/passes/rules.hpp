@@ -1,10 +1,9 @@
 // The algebraic rules, one small function for each family of ops.
 //
-// Contract of every rule: the bits of the value stay what they were for all inputs, NaN,
-// infinities, subnormals and signed zeros included, in float as in double; only payload and sign of
-// a NaN may change. A literal is read as float(value) by float kernels, so conditions on literals
-// hold for both. No rule makes a program longer: each answers with a node, or with one op on nodes
-// that are there already.
+// Contract of every rule: the bits of the value stay the same for all inputs, NaN, infinities,
+// subnormals and signed zeros included, in float and in double; only payload and sign of a NaN may
+// change. Float kernels read a literal as float(value), so conditions on literals hold for both. No
+// rule makes a program longer: each answers with a node, or with one op on existing nodes.
 #pragma once
 
 #include "facts.hpp"
@@ -13,15 +12,14 @@
 
 namespace topograd::ir {
 
-/// A rule's answer: nothing, another node's id, or one node to take its place (and to be tried
-/// again).
+/// A rule's answer: nothing, another node's id, or one node that replaces it (and is tried again).
 struct Answer {
   bool changed = false;
   Id id = kNone;
   Node node = {};
 };
 
-/// Simplifies nodes whose operands are in the graph, and simplified, already.
+/// Simplifies nodes whose operands are in the graph and already simplified.
 class Rules {
  public:
   explicit Rules(Graph& graph) : graph_(graph), facts_(graph) {}
@@ -64,13 +62,13 @@ class Rules {
 
   bool is(Id id, Op op) const { return graph_[id].op == op; }
   Id operand(Id id, int k = 0) const { return graph_[id].args[k]; }
-  /// Bits count: -0 is not +0.
+  /// Compares bits: -0 is not +0.
   bool is_literal(Id id, double value) const { return graph_[id] == make_literal(value); }
   std::optional<double> literal(Id id) const;
-  /// The truth of a literal, where float and double agree on it.
+  /// Truth value of a literal, if float and double agree on it.
   std::optional<bool> truth(Id id) const;
 
-  /// A literal operand of a commutative op and the operand beside it.
+  /// A literal operand of a commutative op and the other operand.
   struct Scaled {
     Id other;
     double factor;

@@ -1,4 +1,4 @@
-// Ordering of nodes for few live values.
+// Scheduling of nodes for few live values.
 #include "checked.hpp"
 #include "passes.hpp"
 
@@ -23,7 +23,7 @@ DistinctOperands distinct_operands(const Node& node) {
   return out;
 }
 
-/// The order in which to compute a program: operands that need more values at a time go first.
+/// Evaluation order of a program: operands that need more values at a time are computed first.
 /// Source: Sethi & Ullman, The Generation of Optimal Code for Arithmetic Expressions (1970).
 class Scheduler {
  public:
@@ -43,7 +43,7 @@ class Scheduler {
   }
 
  private:
-  // Operands in the order of computing: most needed first, then as they stood.
+  // Operands in evaluation order: the largest need first, ties in their present order.
   DistinctOperands order(const Node& node) const {
     DistinctOperands x = distinct_operands(node);
     const auto later = [&](Id a, Id b) {
@@ -117,7 +117,7 @@ std::size_t max_live(const Program& program) {
   std::size_t live = 0, most = 0;
   for (Id id = 0; id < program.nodes.size(); ++id) {
     if (program.nodes[id].op == Op::Literal) continue;
-    // An operand that is read for the last time leaves its place to the result.
+    // An operand that is read for the last time frees its register for the result.
     const DistinctOperands x = distinct_operands(program.nodes[id]);
     for (int k = 0; k < x.count; ++k) {
       live -= last[x.ids[k]] == id && program.nodes[x.ids[k]].op != Op::Literal;

@@ -9,7 +9,7 @@
 namespace topograd::ir {
 namespace {
 
-// Whether a literal counts as true, where float and double agree on it.
+// Truth value of a literal, if float and double agree on it.
 std::optional<bool> known_truth(const Node& node) {
   if (node.op != Op::Literal) return std::nullopt;
   const bool truth = node.literal() != 0;
@@ -17,8 +17,8 @@ std::optional<bool> known_truth(const Node& node) {
   return truth;
 }
 
-// Guards on the opposite become guards on the condition; repeated ones and those that hold always
-// go. One that never holds stays: it is how the program says so.
+// Removes negations from guards, repeated guards, and guards that always hold. A guard that never
+// holds stays: it shows that the program fails.
 std::vector<Guard> simplify_guards(const Program& program) {
   std::vector<Guard> kept;
   for (Guard guard : program.guards) {
@@ -82,7 +82,7 @@ Program simplify(const Program& program) {
     if (!rules) rules.emplace(graph);
     return rules->simplified(make_node(node.op, node.args[0], node.args[1], node.args[2]));
   });
-  // What is left is needed, but for what only these guards asked for.
+  // Removes nodes that only the removed guards needed.
   std::vector<Guard> guards = simplify_guards(out);
   if (guards == out.guards) return out;
   out.guards = std::move(guards);

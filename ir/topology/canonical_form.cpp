@@ -11,7 +11,7 @@ Numbering::Numbering(const Refinement& refinement, std::span<const std::uint64_t
                      std::span<const std::uint32_t> chosen)
     : refinement_(refinement), program_(refinement.program()), facts_(program_.nodes.size()) {
   find_classes(leaf_colours);
-  // Where all leaves differ, all nodes do.
+  // If all leaves differ, all nodes do.
   const bool all_differ = class_start_.size() == leaf_colours.size() + 1;
   if (!all_differ || !chosen.empty()) gather(chosen);
   if (!all_differ) find_ties();
@@ -100,8 +100,7 @@ std::vector<std::uint32_t> Numbering::open_class() const {
   return {begin, begin + static_cast<std::ptrdiff_t>(size)};
 }
 
-// Deep operands first, as people write sums; then leaves by kind; slots decide where structure does
-// not.
+// Deep operands first, as people write sums; then leaves by kind. Slots break remaining ties.
 bool Numbering::before(Id a, Id b) const {
   if (a == b) return false;
   const auto key = [&](Id id) {

@@ -9,7 +9,7 @@
 
 namespace topograd::ir {
 
-/// A program renumbered by structure, and which leaf of the source each of its leaves is.
+/// A program renumbered by structure, with the source of each of its leaves.
 struct CanonicalForm {
   Program program;
   std::vector<std::uint32_t> leaves;  ///< positions in Refinement::leaves(), in order of numbering
@@ -18,20 +18,20 @@ struct CanonicalForm {
 /// Reads the colours of the last Refinement::refine() and numbers nodes in the order of a walk from
 /// the outputs, operands of commutative ops by height, op, choice and colour.
 ///
-/// Where two such operands have one colour, their order does not matter if each is a tree of its
-/// own (exchanging them changes nothing); then the one with the lowest slot goes first. Other ties
-/// are open: they are what choices are made for.
+/// If two such operands have one colour, their order does not matter if each is a tree of its own
+/// (exchanging them changes nothing); then the one with the lowest slot comes first. Other ties are
+/// open; choices break them.
 class Numbering {
  public:
-  /// `chosen`: leaves that were told apart from their class, in order of the choices.
+  /// `chosen`: leaves that were separated from their class, in order of the choices.
   Numbering(const Refinement& refinement, std::span<const std::uint64_t> leaf_colours,
             std::span<const std::uint32_t> chosen);
 
-  /// No tie is open: form() is the same for all programs that differ in names and order alone.
+  /// True if no tie is open: form() then does not depend on names and order.
   bool complete() const { return complete_; }
   /// The smallest class of leaves below an open tie, ascending; empty if complete.
   std::vector<std::uint32_t> open_class() const;
-  /// Open ties are broken by slots.
+  /// The form; slots break open ties.
   CanonicalForm form() const;
 
  private:
@@ -47,7 +47,7 @@ class Numbering {
     std::uint32_t lowest_leaf = kNone;    // position in leaves()
     std::uint32_t lowest_choice = kNone;  // position in `chosen`
     bool fixed = true;                    // no automorphism moves it
-    bool tree = true;                     // what is not fixed below it has no other user
+    bool tree = true;                     // its part that is not fixed has no other user
   };
 
   const Refinement& refinement_;
@@ -59,7 +59,7 @@ class Numbering {
   bool complete_ = true;
 };
 
-/// Slots by leaf space in the order of the form's numbering.
+/// Slots by leaf space, in the order of the form's numbering.
 std::vector<std::uint32_t> source_slots(const CanonicalForm& form, const Refinement& refinement,
                                         Op space);
 

@@ -9,8 +9,8 @@
 namespace topograd::ir {
 namespace {
 
-// Node visits for trials, about ten milliseconds; programs with more ties keep the form of the
-// first way.
+// Limit of node visits for trials, about ten milliseconds. Programs that need more keep the form of
+// the first path.
 constexpr std::uint64_t kWork = 1 << 21;
 
 bool less(const Program& a, const Program& b) {
@@ -101,8 +101,8 @@ void CanonicalSearch::try_others(const Level& level) {
   }
 }
 
-// Every way from `start` on, until one gives the first form: then all of them have their equals
-// there.
+// Follows every path from `start` until one gives the first form: the others then have
+// counterparts.
 void CanonicalSearch::explore(State start) {
   std::vector<State> pending = {std::move(start)};
   while (!pending.empty() && !out_of_work()) {
@@ -119,8 +119,7 @@ void CanonicalSearch::explore(State start) {
   }
 }
 
-// Leaves of equal colour after either choice, in order of slots: right where ties do not depend on
-// each other.
+// Maps leaves of equal colour after either choice in order of slots: right if ties are independent.
 bool CanonicalSearch::guess_automorphism(const Level& level, const State& other) {
   const std::vector<std::uint32_t> from = by_colour(level.first_colours);
   const std::vector<std::uint32_t> to = by_colour(other.colours);

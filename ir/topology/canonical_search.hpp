@@ -1,4 +1,4 @@
-// Breaking of ties that colours leave: trial of the leaves of a class, with a bound on the work.
+// Search that breaks ties of colours: tries the leaves of a class, with a bound on the work.
 #pragma once
 
 #include "../graph.hpp"
@@ -13,17 +13,17 @@ namespace topograd::ir {
 
 /// Finds the least form of a program over all ways to break its ties.
 ///
-/// A tied class is broken by choosing one of its leaves and refining again. The first way takes the
-/// lowest leaf each time. Other leaves of a class are tried only while no automorphism is known
-/// that carries an already tried one there; automorphisms come from ways with equal forms and from
-/// guesses that are checked. Source: McKay & Piperno, Practical Graph Isomorphism II (2014), pruned
-/// by the group of the first path alone.
+/// A tied class is broken by choosing one of its leaves and refining again. The first path takes
+/// the lowest leaf each time. Other leaves of a class are tried only if no known automorphism maps
+/// a leaf already tried to them. Automorphisms come from paths with equal forms and from guesses
+/// that are checked. Source: McKay & Piperno, Practical Graph Isomorphism II (2014), pruned by the
+/// group of the first path alone.
 class CanonicalSearch {
  public:
   explicit CanonicalSearch(Refinement& refinement);
 
   const CanonicalForm& run();
-  /// Every way was tried or is known to be equal to one that was.
+  /// True if every path was tried or is known to be equal to one that was.
   bool exact() const { return exact_; }
 
  private:

@@ -1,4 +1,4 @@
-// Words for the first difference between two topologies.
+// Description of the first difference between two topologies.
 #include "../text.hpp"
 #include "topology.hpp"
 
@@ -41,7 +41,7 @@ std::string op_difference(const Program& a, const Program& b) {
   return "";
 }
 
-// Literals as they are used: the first that only one of the two has.
+// The first literal, in order of use, that only one of the two has.
 std::string literal_difference(const Program& a, const Program& b) {
   const auto literals = [](const Program& p) {
     std::vector<double> values;

@@ -1,4 +1,4 @@
-// Passes of colours up and down a program.
+// Colour passes up and down a program.
 #include "refinement.hpp"
 #include "../hash.hpp"
 
@@ -7,7 +7,7 @@
 namespace topograd::ir {
 namespace {
 
-// A bound for structures that are told apart one leaf a round; ties left over are broken by trial.
+// Bound for structures in which a round separates only one leaf; trials break the remaining ties.
 constexpr int kMaxRounds = 64;
 
 constexpr std::uint64_t kOutput = 0x9e3779b97f4a7c15ULL;
@@ -18,7 +18,7 @@ std::uint64_t join(std::uint64_t a, std::uint64_t b) {
   return mix64(a * 0xff51afd7ed558ccdULL + b + 0x632be59bd9b4e019ULL);
 }
 
-// Distinct operands once each: mul(x, x) is one user of x.
+// Visits each distinct operand once: mul(x, x) is one user of x.
 template <class F>
 void for_distinct_operands(const Node& node, F f) {
   const int n = arity(node.op);
@@ -82,7 +82,7 @@ void Refinement::colour_downwards() {
   }
   for (const Guard& g : program_.guards) colour_[g.condition] += mix64(kGuard + g.expected);
   for (Id id = static_cast<Id>(program_.nodes.size()); id-- > 0;) {
-    // So far the sum over the users, which does not depend on their order.
+    // Holds the sum over the users, which does not depend on their order.
     colour_[id] = join(up_[id], colour_[id]);
     const Node& n = program_.nodes[id];
     const auto count = static_cast<std::uint32_t>(arity(n.op));
@@ -109,7 +109,7 @@ void Refinement::refine(std::vector<std::uint64_t>& leaf_colours) {
     if (now == leaves_.size() || now == classes) break;
     classes = now;
   }
-  // Nodes above leaves that the last round told apart.
+  // Updates nodes above leaves that the last round separated.
   colour_upwards(leaf_colours);
   for (Id id = 0; id < colour_.size(); ++id) colour_[id] = join(up_[id], colour_[id]);
 }

@@ -29,7 +29,7 @@ Hash128 hash_of(const Program& program) {
   return hash;
 }
 
-// A guard stated twice is no other structure.
+// A repeated guard does not change the structure.
 void remove_repeated(std::vector<Guard>& guards) {
   std::sort(guards.begin(), guards.end(), [](const Guard& a, const Guard& b) {
     return std::tie(a.condition, a.expected) < std::tie(b.condition, b.expected);

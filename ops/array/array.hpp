@@ -1,4 +1,4 @@
-// Arrays of numbers that live where they were last worked on.
+// Arrays of numbers that stay where they were last computed.
 #pragma once
 
 #include "../../ir/error.hpp"
@@ -16,15 +16,15 @@
 
 namespace topograd::ops {
 
-/// A handle on `size()` numbers: float, double, std::int32_t or std::uint32_t. Copies share them,
-/// as slices do: what is written through one is seen by all. One thread at a time, if one writes.
+/// A handle to `size()` numbers: float, double, std::int32_t or std::uint32_t. Copies and slices
+/// share the numbers. Not thread-safe if one thread writes.
 template <class T>
 requires kIsElement<T>
 class Array {
  public:
-  /// No elements.
+  /// An empty array.
   Array() : Array(std::uint64_t{0}) {}
-  /// Undefined numbers.
+  /// Uninitialised numbers.
   explicit Array(std::uint64_t size) : slice_(make_slice(type_of<T>(), size)) {}
   /// Copies the numbers.
   explicit Array(std::span<const T> values) : Array(values.size()) {
@@ -33,13 +33,13 @@ class Array {
   explicit Array(const std::vector<T>& values) : Array(std::span<const T>(values)) {}
   Array(std::initializer_list<T> values)
       : Array(std::span<const T>(values.begin(), values.size())) {}
-  /// The typed handle on a slice of that type.
+  /// A typed handle to a slice of that type.
   explicit Array(Slice slice) : slice_(std::move(slice)) {}
 
-  /// The caller's memory, not a copy of it; it outlives the array and what is queued. A device that
+  /// Refers to the caller's memory, which must outlive the array and queued work. A device that
   /// imports host memory (VK_EXT_external_memory_host) works on it in place if it begins and ends
-  /// at its pages, mostly of 4 KiB; others copy. Touch it through the array alone: read() and
-  /// write() wait for the device. On a device with memory of its own every pass goes over the bus.
+  /// at page boundaries (usually 4 KiB); others copy. Access it only through the array: read() and
+  /// write() wait for the device. A device with its own memory uses the bus in every pass.
   static Array over(std::span<T> memory) {
     return Array(Slice{std::make_shared<Storage>(std::as_writable_bytes(memory)), type_of<T>(), 0,
                        memory.size()});
@@ -55,7 +55,7 @@ class Array {
   bool empty() const { return size() == 0; }
   const Slice& untyped() const { return slice_; }
 
-  /// `count` elements from `first` on, which share this array's memory. Throws Error{Shape}.
+  /// `count` elements from `first`, which share this array's memory. Throws Error{Shape}.
   Array slice(std::uint64_t first, std::uint64_t count) const {
     if (first > size() || count > size() - first) {
       throw Error(ErrorCode::Shape, "slice: elements " + std::to_string(first) + " + " +
@@ -68,12 +68,12 @@ class Array {
     return Array(std::move(out));
   }
 
-  /// The numbers on the host; waits for what computes them. Valid until the next write.
+  /// The numbers on the host; waits until they are computed. Valid until the next write.
   std::span<const T> read() const { return {slice_.template read<T>(), size()}; }
-  /// The same to be written.
+  /// The same for writing.
   std::span<T> write() { return {slice_.template write<T>(), size()}; }
-  /// Begins to copy the numbers to the host; read() then waits for that, not for what is queued
-  /// afterwards. Returns this.
+  /// Starts a copy of the numbers to the host; read() then waits only for that copy, not for work
+  /// queued later. Returns this.
   const Array& begin_read() const {
     slice_.storage->begin_read();
     return *this;
@@ -82,14 +82,14 @@ class Array {
     const std::span<const T> values = read();
     return {values.begin(), values.end()};
   }
-  /// The number of an array of one. Throws Error{Shape} for others.
+  /// The number of an array of size 1. Throws Error{Shape} for other sizes.
   T item() const {
     expect_size("item", 1, size());
     return read()[0];
   }
 
-  /// Operations on this memory run there from now on, and their results stay there. Copies the
-  /// numbers, unless they are there. Throws Error{OutOfDeviceMemory}.
+  /// Moves the numbers to a device unless they are there. Later operations on this memory run on
+  /// that device and their results stay there. Throws Error{OutOfDeviceMemory}.
   Array& to(const Device& device) {
     slice_.storage->place(device);
     slice_.storage->read_on(device.backend());

@@ -1,4 +1,4 @@
-// Internal: blocks of arrays on TBB's threads, combined in a fixed order.
+// Internal: parallel loops over blocks of arrays, combined in a fixed order.
 #pragma once
 
 #include "../../ir/machine/parallel.hpp"
@@ -25,7 +25,7 @@ inline std::size_t block_count(std::size_t count, std::size_t block = kBlock) {
   return (count + block - 1) / block;
 }
 
-/// The states of all blocks, combined by halves: the same order for the same length.
+/// Combines the states of all blocks pairwise; the order depends only on the length.
 template <class State, class Body, class Combine>
 State reduce_blocks(std::size_t count, State identity, const Body& body, const Combine& combine,
                     std::size_t block = kBlock) {

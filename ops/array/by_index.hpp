@@ -1,4 +1,4 @@
-// Internal: what kernels share that reach elements through indices.
+// Internal: common parts of kernels that access elements through indices.
 #pragma once
 
 #include "../run/slice.hpp"
@@ -8,16 +8,16 @@
 
 namespace topograd::ops {
 
-/// Throws Error{OutOfDeviceMemory} if the device cannot bind all of what indices reach, which
-/// cannot be cut in pieces.
+/// Throws Error{OutOfDeviceMemory} if the device cannot bind the whole slice, because accesses
+/// through indices cannot be divided.
 void check_reached(const char* call, const Backend& backend, const Slice& slice);
 
-/// Invocations of a workgroup.
+/// Invocations per workgroup.
 std::uint32_t index_workgroup(const Backend& backend);
 
-/// Items of one launch, whose bindings begin at whole chunks.
+/// Items per launch, so that bindings begin at whole chunks.
 ///
-///   widest  bytes of an item in the widest of them
+///   widest  bytes of an item in the widest binding
 std::uint64_t index_chunk(const Backend& backend, std::size_t widest);
 
 }  // namespace topograd::ops

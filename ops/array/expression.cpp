@@ -1,4 +1,4 @@
-// Tracing of expressions.
+// Traces expressions.
 #include "expression.hpp"
 
 #include "../../frontend/traced_function.hpp"

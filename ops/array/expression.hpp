@@ -1,4 +1,4 @@
-// Functions of a few numbers, written with Values and traced: what map runs on each element.
+// Functions of a few numbers, written with Values and traced, which map applies to each element.
 #pragma once
 
 #include "../../frontend/vec.hpp"
@@ -37,8 +37,8 @@ std::vector<Value> outputs_of(R&& result) {
 
 }  // namespace detail
 
-/// A traced function. C++ numbers in it are parameters of the kernel: other numbers need no other
-/// kernel (up to a dozen; beyond that they are part of it).
+/// A traced function. C++ numbers in it are parameters of the kernel, so other numbers need no
+/// other kernel (up to a dozen; further ones are part of the kernel).
 class Expression {
  public:
   using Function = std::function<std::vector<Value>(std::span<const Value>)>;
@@ -47,9 +47,9 @@ class Expression {
   ///
   /// The function runs twice and must give the same.
   ///
-  /// Throws Error{Unsupported} for an `if` on a Value (use select), Error{NoParameters} for a
-  /// result that depends on no argument, Error{InvalidArgument} for a function that counts its
-  /// calls or draws numbers, Error{WrongProblem}. Cost: some tens of µs.
+  /// Throws Error{Unsupported} for an `if` on a Value (use select), Error{NoParameters} if the
+  /// result depends on no argument, Error{InvalidArgument} for a function that counts its calls or
+  /// draws random numbers, Error{WrongProblem}. Cost: some tens of µs.
   Expression(const char* call, std::size_t inputs, const Function& function);
 
   /// f(Value, Value, ...) -> Value, Vec2 ... Vec4, std::array or vector of Values.
@@ -70,9 +70,9 @@ class Expression {
   const std::vector<double>& numbers() const { return numbers_; }
   std::size_t inputs() const { return program_.leaves.parameters; }
   std::size_t outputs() const { return program_.outputs.size(); }
-  /// Of the program, without its numbers.
+  /// Hash of the program without its numbers.
   const ir::Hash128& hash() const { return hash_; }
-  /// Operations of one element.
+  /// Operations per element.
   double operations() const { return operations_; }
 
  private:
@@ -89,7 +89,7 @@ class Expression {
     if constexpr (VecType<std::decay_t<R>>) return std::decay_t<R>::kSize;
     if constexpr (requires { std::tuple_size<std::decay_t<R>>::value; })
       return std::tuple_size<std::decay_t<R>>::value;
-    return 0;  // not known before it is traced
+    return 0;  // unknown before tracing
   }
 
   ir::Program program_;
@@ -98,11 +98,10 @@ class Expression {
   double operations_ = 1;
 };
 
-/// A hash of all that a program is.
+/// A hash of all contents of a program.
 ir::Hash128 hash_of(const ir::Program& program);
 
-/// f(a, b) and f(b, a) are seen to be the same, of a function of two. False does not say that they
-/// differ.
+/// True if f(a, b) and f(b, a) are recognised as equal. False does not mean that they differ.
 bool commutes(const Expression& f);
 
 }  // namespace topograd::ops

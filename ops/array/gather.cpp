@@ -1,4 +1,4 @@
-// Elements by index: gather, and scatter with the ladder of atomics.
+// Gather, and scatter with the available atomics.
 #include "gather.hpp"
 
 #include "../../codegen/glsl/text.hpp"
@@ -31,15 +31,15 @@ void check_indices(const char* call, const Slice& index, std::uint64_t size, Ind
   }
 }
 
-/// Elements of an invocation: what lies anywhere in memory is waited for together, so that no
-/// branch stands before a load (of a place that is there, if need be).
+/// Elements per invocation. Their loads are issued together, so that they wait for memory once; no
+/// branch may precede a load (an invalid index loads from a valid place instead).
 std::uint32_t per_invocation(const Backend& backend, std::uint32_t most) {
   return backend.limits().occupied_by_few ? 1 : most;
 }
 constexpr std::uint32_t kGathered = 8, kScattered = 4;
 
-/// `pattern` for each element n of an invocation. Each has variables of its own: in an array they
-/// would be memory.
+/// Repeats `pattern` for each element n of an invocation. Each element has its own variables,
+/// because an array would be in memory.
 std::string each(std::uint32_t per, std::string_view pattern, const std::string& t,
                  std::uint32_t local) {
   std::string out;
@@ -49,8 +49,8 @@ std::string each(std::uint32_t per, std::string_view pattern, const std::string&
   return out;
 }
 
-// A whole tile, and elements one by one. A place that is read again instead of a branch before a
-// load, or a bound in its address, costs what waiting together gains.
+// A complete tile, and single elements. A second load, or a bound in the address, would cost as
+// much as the joint wait gains.
 constexpr std::string_view kGatherPlace = "    uint place_{n} = at({at});\n";
 constexpr std::string_view kGatherLoad =
     "    {t} value_{n} = place_{n} < size ? x(place_{n}) : {t}(0);\n";
@@ -114,7 +114,7 @@ void gather_on_device(Backend& backend, const Slice& x, const Slice& index, cons
 
 enum class Rung : std::uint8_t { store, integer, atomic, swap32, swap64 };
 
-/// The best way to add that the device has; nothing where it has none.
+/// The best available way to add; empty if there is none.
 std::optional<Rung> rung_for(const LaunchLimits& limits, Type type, Combine combine) {
   if (combine == Combine::store) return Rung::store;
   if (!is_floating(type)) return Rung::integer;
@@ -124,8 +124,8 @@ std::optional<Rung> rung_for(const LaunchLimits& limits, Type type, Combine comb
   return std::nullopt;
 }
 
-/// `v` into element k of y. Bits are compared, so that a NaN ends the loop; the value that was
-/// found is the next one that is expected.
+/// Stores `v` in element k of y, or adds it. The loop compares bits, so that NaN ends it; the value
+/// found is the next expected value.
 std::string scatter_statement(Rung rung) {
   switch (rung) {
     case Rung::store: return "    y(k) = v;\n";
@@ -279,7 +279,7 @@ ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
   expect_apart("scatter", "a target", target, x);
   expect_apart("scatter", "a target", target, index);
   check_indices("scatter", index, target.size, check);
-  // The target is read as well: what no index reaches stays.
+  // The target is an input, too, because elements without an index keep their values.
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},
                                  out[] = {target.storage};
   const OpCall call{

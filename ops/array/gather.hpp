@@ -1,4 +1,4 @@
-// Elements by index: gather, and scatter, which stores or adds.
+// Access to elements by index: gather, and scatter, which stores or adds.
 #pragma once
 
 #include "array.hpp"
@@ -7,17 +7,17 @@
 
 namespace topograd::ops {
 
-/// Whether indices are looked at before anything is read or written through them.
+/// Determines if indices are checked before they are used.
 enum class IndexCheck : std::uint8_t {
-  none,   ///< an index out of range reads 0, and writes nothing
-  throws  ///< Error{InvalidArgument} that names the first; waits for the indices
+  none,   ///< an index out of range reads 0 and writes nothing
+  throws  ///< Error{InvalidArgument} names the first bad index; waits for the indices
 };
 
-/// output[i] = x[index[i]]. Throws Error{Shape}, Error{InvalidArgument} for sizes and types that do
-/// not fit (indices are u32, results of x's type), and for results that lie in x or its indices.
+/// output[i] = x[index[i]]. Throws Error{Shape}, and Error{InvalidArgument} if sizes or types do
+/// not fit (indices are u32, results have x's type) or if results overlap x or the indices.
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options);
-/// The same without a check on a device, for operations that are made of several kernels.
+/// The same without a check on a device, for operations that consist of several kernels.
 void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice& output);
 template <class T>
 Array<T> gather(const Array<T>& x, const Array<std::uint32_t>& index,
@@ -27,15 +27,14 @@ Array<T> gather(const Array<T>& x, const Array<std::uint32_t>& index,
   return out;
 }
 
-/// What scatter does with the value that is there.
+/// Stores the new value, or adds it to the existing one.
 enum class Combine : std::uint8_t { store, add };
 
 /// target[index[i]] = x[i], or += x[i].
 ///
-/// store: where an index comes twice, one of its values stays, any of them. add: in no fixed order
-/// on a device, so that sums of floating types may differ between runs by rounding; by native
-/// atomics where the device has them for the type, else by compare-and-swap. The CPU adds in order.
-/// Throws as gather_into() does.
+/// store: if an index is repeated, any one of its values stays. add: devices add in no fixed order,
+/// so floating-point sums may differ between runs by rounding; they use native atomics for the type
+/// if available, otherwise compare-and-swap. The CPU adds in order. Throws as gather_into() does.
 ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
                             const Slice& target, IndexCheck check, const OpOptions& options);
 template <class T>

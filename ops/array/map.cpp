@@ -18,8 +18,8 @@ namespace {
 using codegen::Precision;
 using codegen::text;
 
-// Elements of one invocation. All of them are loaded before the first is computed: a device waits
-// for memory, and one load at a time does not keep it busy.
+// Elements per invocation. All of them are loaded before the first is computed, because single
+// loads do not keep a device busy.
 constexpr std::uint32_t kPerInvocation = 8, kPerSoftwareInvocation = 2;
 
 Step step_of(const MapInput& input) {
@@ -78,7 +78,7 @@ class MapCall {
               .bytes_read = 0,
               .bytes_written = 0};
     for (const MapInput& input : inputs_) {
-      // Steps of 0 meet an element again.
+      // Strides of 0 repeat an element.
       std::uint64_t elements = input.strides.empty() ? input.slice.size : 1;
       for (std::size_t d = 0; d < input.strides.size(); ++d)
         elements *= input.strides[d] == 0 ? 1 : shape_.sizes[d];
@@ -222,7 +222,7 @@ class MapCall {
     return kernel_for(key, [&] { return make_text(fitted, per, local); });
   }
 
-  /// "x0(i)", "x0(0)" or the place that strides give.
+  /// "x0(i)", "x0(0)" or the position from strides.
   std::string place(std::size_t k) const {
     if (steps_[k] == Step::dense) return text("x", k, "(i)");
     if (steps_[k] == Step::shared) return text("x", k, "(0)");
@@ -252,7 +252,7 @@ class MapCall {
     return make_kernel(parts);
   }
 
-  /// struct Item, load_item(i), and store_item(i, item), which computes.
+  /// struct Item, load_item(i), and store_item(i, item), which also computes.
   std::string item_functions(const FittedExpression& fitted, const std::string& digits) const {
     const std::string type(codegen::scalar_type(precision_));
     std::string members, loads, call = "element(", declared, stores;
@@ -273,7 +273,7 @@ class MapCall {
            declared + "  " + call + ");\n" + stores + "}\n";
   }
 
-  /// Items lie a workgroup apart, so that neighbours load neighbours.
+  /// Items of an invocation are a workgroup apart, so that neighbours load neighbours.
   static std::string body_text(std::uint32_t per, std::uint32_t local) {
     const std::uint32_t tile = local * per;
     std::string loads, stores;
@@ -288,7 +288,7 @@ class MapCall {
                 "u); i += ", local, "u) store_item(i, load_item(i));\n");
   }
 
-  /// Adds the words of strides; gives the statements that take an item's number apart.
+  /// Adds the words of strides; returns the statements that split an item's number into digits.
   std::string add_strides(KernelParts& parts) const {
     std::string out = "  uint rest = i;\n";
     const std::size_t rank = shape_.sizes.size();
@@ -309,8 +309,8 @@ class MapCall {
   const std::span<const Slice> outputs_;
   const MapShape& shape_;
   std::uint64_t count_ = 0;
-  std::vector<Type> types_;  // of inputs, then outputs
-  std::vector<Step> steps_;  // of inputs
+  std::vector<Type> types_;  // inputs, then outputs
+  std::vector<Step> steps_;  // inputs
   std::uint32_t strided_words_ = 0;
   Precision precision_ = Precision::f32;
 };

@@ -1,4 +1,4 @@
-// Element-wise operations: an expression over arrays is one kernel, however long it is.
+// Element-wise operations: an expression over arrays is one kernel of any length.
 #pragma once
 
 #include "array.hpp"
@@ -12,37 +12,36 @@
 
 namespace topograd::ops {
 
-/// How items are spread over inputs whose elements do not lie one behind the other: item i has the
-/// digits of i in base `sizes`, the last one fastest; the input's element is the sum of digits
-/// times its strides.
+/// Maps items to elements of inputs that are not contiguous. Item i has the digits of i in base
+/// `sizes`, the last one fastest; its element is the sum of the digits times the input's strides.
 struct MapShape {
-  std::vector<std::uint32_t> sizes;  ///< 1 to 4 of them; their product is the number of items
+  std::vector<std::uint32_t> sizes;  ///< 1 to 4 sizes; their product is the number of items
 };
 
 struct MapInput {
   Slice slice;
-  /// Empty: element i of the slice for item i. Else one for each size of the shape, in elements; a
-  /// slice of one element has a stride of 0 throughout.
+  /// Empty: item i reads element i of the slice. Otherwise one stride per size of the shape, in
+  /// elements; all strides of a slice of one element are 0.
   std::vector<std::uint32_t> strides;
 };
 
 /// outputs[k][i] = result k of the expression at element i of the inputs.
 ///
-/// Computed in f32 if all elements are f32, else in f64, which integers are exact in. Results
-/// become elements of integer types by truncation; beyond the type's limits they are the limit, and
-/// NaN is 0. f32 results are those of the expression at f32, each function within the bounds of its
-/// op. Arithmetic, NaN and infinities are as in solves (docs/arrays.md).
+/// Computed in f32 if all elements are f32, otherwise in f64, which represents integers exactly.
+/// Results are converted to integers by truncation, saturate at the type's limits, and NaN becomes
+/// 0. f32 results are those of the expression at f32, each function within the bounds of its op.
+/// Arithmetic, NaN and infinities are as in solves (docs/arrays.md).
 ///
-/// On a device without float64 only f32 elements are worked on. Outputs must not share elements
-/// with inputs or each other, unless an output is exactly an input on the CPU.
+/// A device without float64 accepts only f32 elements. Outputs must not share elements with inputs
+/// or each other, but on the CPU an output may be identical to an input.
 ///
-/// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for strided inputs or outputs beyond
-/// what a device binds at once.
+/// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for strided inputs or outputs that a
+/// device cannot bind at once.
 ExecutionStats map_into(const Expression& expression, std::span<const MapInput> inputs,
                         std::span<const Slice> outputs, const MapShape& shape = {},
                         const OpOptions& options = {});
 
-/// The same for inputs of equal sizes; an array of one element is the same for all.
+/// The same for inputs of equal sizes; an array of one element is repeated.
 ///
 ///   call  for messages
 std::vector<Slice> map_slices(const char* call, const Expression& expression,
@@ -73,13 +72,13 @@ auto map(const char* call, const OpOptions& options, const F& f, const Array<T>&
 
 }  // namespace detail
 
-/// f of the elements of arrays of equal size, as one kernel: a new array, or a std::array of them
-/// where f gives a Vec or a std::array of Values.
+/// Applies f to the elements of arrays of equal size, in one kernel. Returns a new array, or a
+/// std::array of arrays if f returns a Vec or a std::array of Values.
 ///
 ///   map([](Value x, Value y) { return x * exp(-y) + 2.0; }, x, y)
 ///
-/// The result has the first array's type; map_to<double>(...) gives another. An array of one
-/// element stands for as many as the others have. See map_into() for arithmetic.
+/// The result has the first array's type; map_to<double>(...) returns another. An array of one
+/// element is repeated. See map_into() for arithmetic.
 ///
 /// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for an `if` on a Value.
 template <class F, class T, class... Rest>

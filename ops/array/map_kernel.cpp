@@ -1,4 +1,4 @@
-// Pieces of text that kernels with expressions are put together from.
+// Builds the source of kernels with expressions.
 #include "map_kernel.hpp"
 
 #include "../../codegen/glsl/text.hpp"

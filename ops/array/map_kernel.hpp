@@ -1,4 +1,4 @@
-// Internal: expressions as text of kernels and as programs of the interpreter.
+// Internal: expressions as kernel source and as programs of the interpreter.
 #pragma once
 
 #include "../../codegen/kernel.hpp"
@@ -14,40 +14,40 @@
 
 namespace topograd::ops {
 
-/// Where an input's element for item i lies: at i; the same for all; or at the sum of i's digits,
-/// in base of a shape, times strides.
+/// The element that item i reads: element i; always the same; or the sum of i's digits, in base of
+/// a shape, times strides.
 enum class Step : std::uint8_t { dense, shared, strided };
 
-/// f64 where any of the types needs it: integers are exact there.
+/// f64 if any of the types needs it: it represents integers exactly.
 codegen::Precision precision_for(std::span<const Type> types);
 
-/// The expression with numbers that do not fit the push constants made part of it.
+/// An expression in which numbers that do not fit the push constants are literals.
 struct FittedExpression {
   ir::Program program;
-  std::vector<std::uint32_t> words;  ///< the bits of those that do
+  std::vector<std::uint32_t> words;  ///< bits of the other numbers
   std::uint32_t numbers = 0;
   ir::Hash128 hash;  ///< of the program
 };
-///   room  words of push constants that it may have
+///   room  available words of push constants
 FittedExpression fit(const Expression& expression, codegen::Precision precision,
                      std::uint32_t room);
 
-/// "number_0", ...: names of the words.
+/// Names of the words: "number_0", ...
 std::vector<std::string> number_words(const FittedExpression& fitted, codegen::Precision precision);
-/// ", " and the numbers read from them, as the last arguments before the results.
+/// ", " and the numbers read from the words, as the last arguments before the results.
 std::string number_arguments(const FittedExpression& fitted, codegen::Precision precision);
 
-/// What reads an element of that type as the kernel's, and what makes an element of a number:
-/// conversions to integers truncate, end at the type's limits, and take NaN for 0.
+/// Source that reads an element as a kernel's number, and that converts a number to an element:
+/// conversions to integers truncate, saturate, and convert NaN to 0.
 std::string load_text(Type type, codegen::Precision precision, const std::string& element);
 std::string store_text(Type type, codegen::Precision precision, const std::string& number);
 /// Functions that store_text() calls, for kernels that store integers.
 std::string conversion_functions(codegen::Precision precision);
 
-/// The same for the interpreter: inputs are its columns, numbers its uniforms.
+/// The same for the interpreter: inputs become columns, numbers become uniforms.
 ir::Program column_program(const ir::Program& program);
 
-/// The conversion of store_text().
+/// The conversion of store_text() on the host.
 template <class To>
 To to_element(double number) {
   if constexpr (std::is_floating_point_v<To>) {

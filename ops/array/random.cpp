@@ -15,7 +15,7 @@
 namespace topograd::ops {
 namespace {
 
-// The generator's constants.
+// Constants of the generator.
 constexpr std::uint32_t kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 
@@ -37,14 +37,14 @@ std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint32_t stream,
 std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
-/// Numbers of a kind in a slice: which part of which stream.
+/// Random numbers of one kind in a slice: a part of a stream.
 struct RandomCall {
   RandomKind kind;
   const Slice& output;
   std::uint64_t seed, first;
-  std::uint32_t stream = kRadii;  ///< of words and uniform numbers
+  std::uint32_t stream = kRadii;  ///< for words and uniform numbers
 
-  /// Of one number: ten rounds of eight give four words; a normal number is a function of two.
+  /// Per number: ten rounds of eight operations give four words; a normal number needs two words.
   double operations() const {
     constexpr double kWord = 20;
     switch (kind) {
@@ -60,7 +60,7 @@ struct RandomCall {
         std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
     for (std::uint64_t begin = 0; begin < output.size; begin += chunk) {
       const std::uint64_t end = begin + std::min(chunk, output.size - begin);
-      // Vectors of four as far as they go, where the slice lies on their bounds.
+      // Vectors of four as far as possible, if the slice is aligned to them.
       const bool aligned = output.byte_offset() % 16 == 0;
       const std::uint64_t middle = aligned ? end - (end - begin) % 4 : begin;
       if (middle > begin) launch(backend, begin, middle, true);
@@ -88,7 +88,8 @@ struct RandomCall {
                     .groups = linear_groups(backend, kernel, items)});
   }
 
-  /// use(place, words) for each block of four words of a part of the slice; the last may be cut.
+  /// Calls use(position, words) for each block of four words in a part of the slice; the last block
+  /// may be incomplete.
   template <class Use>
   void each_block(std::uint32_t of_stream, std::size_t begin, std::size_t n, const Use& use) const {
     for (std::size_t i = begin; i < begin + n; i += 4)
@@ -106,7 +107,7 @@ struct RandomCall {
     });
   }
 
-  /// By the same expression in f64 as random_normal<double>.
+  /// Uses the same expression in f64 as random_normal<double>.
   void write_normal() const {
     float* to = output.write<float>();
     const Expression expression = Expression::of<2>("random_normal", box_muller);

@@ -1,4 +1,4 @@
-// Philox in GLSL, and what becomes of its words.
+// GLSL source of Philox and of the distributions.
 #include "random_text.hpp"
 
 #include <string>
@@ -24,8 +24,8 @@ constexpr std::string_view kPhilox = R"(uvec4 philox(uint c0, uint c1, uint c2, 
 }
 )";
 
-// Every reduction is of integers, and so exact; the polynomials are those of Cephes (Moshier,
-// Methods and Programs for Mathematical Functions, 1989), logf, sinf and cosf.
+// Range reductions use integers and are exact. The polynomials are from Cephes (Moshier, Methods
+// and Programs for Mathematical Functions, 1989): logf, sinf and cosf.
 constexpr std::string_view kNormal = R"(
 // sqrt(-2 log((w + 1) / 2^32)): near 1 by how much is missing, else by mantissa and exponent.
 float radius(uint w) {

@@ -1,4 +1,4 @@
-// Internal: expressions on the CPU, a tile of elements at a time, by the interpreter.
+// Internal: evaluates expressions on the CPU, in tiles of elements, by the interpreter.
 #pragma once
 
 #include "../../runtime/cpu/tiles/column.hpp"
@@ -14,10 +14,10 @@ namespace topograd::ops {
 
 using runtime::cpu::kTile;
 
-/// Elements that one task of TBB takes.
+/// Elements per TBB task.
 inline constexpr std::size_t kGrain = 16 * kTile;
 
-/// Elements of an input on the host, and where they lie.
+/// Elements of an input on the host, with their layout.
 struct HostInput {
   Type type = Type::f32;
   const std::byte* data = nullptr;
@@ -25,7 +25,7 @@ struct HostInput {
   std::vector<std::uint32_t> strides;
 };
 
-/// n elements from `first` on as numbers.
+/// Converts n elements from `first` on to numbers.
 template <class T>
 void load_tile(const HostInput& input, std::span<const std::uint32_t> sizes, std::size_t first,
                std::size_t n, T* out) {
@@ -51,21 +51,21 @@ void load_tile(const HostInput& input, std::span<const std::uint32_t> sizes, std
   });
 }
 
-/// An expression ready to run on tiles. Read-only while it runs.
+/// A compiled expression for tiles; read-only while it runs.
 template <class T>
 class TileExpression {
  public:
   TileExpression(const ir::Program& program, std::span<const double> numbers)
       : kernel_(column_program(program)), numbers_(numbers.begin(), numbers.end()) {}
 
-  /// Buffers of one thread.
+  /// Buffers of a thread.
   struct Scratch {
     runtime::cpu::Worker<T> worker;
     runtime::cpu::Column<T> inputs;
     runtime::cpu::Binding<T> binding;
   };
 
-  /// Where input k of the next run is to be written: kTile numbers.
+  /// Memory for input k of the next run: kTile numbers.
   T* input(Scratch& scratch, std::size_t inputs, std::size_t k) const {
     if (scratch.inputs.size() < inputs * kTile) {
       scratch.inputs = runtime::cpu::Column<T>(inputs * kTile);
@@ -73,7 +73,7 @@ class TileExpression {
     }
     return scratch.inputs.data() + k * kTile;
   }
-  /// n <= kTile elements of what was written into input().
+  /// Evaluates n <= kTile elements of the numbers written to input().
   void run(Scratch& scratch, std::size_t n) const {
     const runtime::cpu::TileProgram& program = kernel_.program();
     runtime::cpu::Binding<T>& binding = scratch.binding;

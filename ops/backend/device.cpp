@@ -1,4 +1,4 @@
-// Device handles, and what all backends share.
+// Device handles, and the common parts of backends.
 #include "device.hpp"
 
 #include "../../ir/error.hpp"
@@ -38,7 +38,7 @@ Device Device::best() {
     try {
       return listed.open();
     } catch (const Error&) {
-      // Listed and not to be opened: the CPU serves.
+      // The device is listed but cannot be opened: the CPU is used.
     }
   }
   return cpu();

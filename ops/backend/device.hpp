@@ -1,4 +1,4 @@
-// Where arrays live and operations run: handles that users pass around.
+// Devices on which arrays are stored and operations run.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace topograd::ops {
 
 class Backend;
 
-/// What a device says of itself.
+/// Properties of a device.
 struct DeviceFacts {
   std::string name;                ///< "cpu", or the driver's name for it
   std::string kind;                ///< "cpu", "discrete", "integrated", "virtual", "software"
-  std::uint64_t memory_bytes = 0;  ///< that this process may use; 0 = not known
-  bool float64 = true;             ///< f64 arrays can be worked on
-  bool unified = false;            ///< its memory is read and written by the host without a copy
+  std::uint64_t memory_bytes = 0;  ///< available to this process; 0 = unknown
+  bool float64 = true;             ///< supports f64 arrays
+  bool unified = false;            ///< the host reads and writes its memory without a copy
 };
 
-/// A device. Cheap to copy; equal handles are the same device. Any thread may use it.
+/// A device. Cheap to copy; equal handles are the same device. Thread-safe.
 class Device {
  public:
   /// The CPU.
@@ -35,14 +35,14 @@ class Device {
   /// Throws Error{NoLoader, NoDriver, NoDevice, Unsupported} if there is none.
   static Device vulkan(std::string_view which = {});
   static Device vulkan(int index) { return vulkan(std::to_string(index)); }
-  /// The Vulkan device that TOPOGRAD_DEVICE names or that is no software; the CPU without one.
-  /// Never throws for a device that is not there.
+  /// The Vulkan device that TOPOGRAD_DEVICE names, or a hardware device; the CPU if there is none.
+  /// Never throws for a missing device.
   static Device best();
 
   const DeviceFacts& facts() const;
   const std::string& name() const { return facts().name; }
   bool is_cpu() const;
-  /// Waits until everything that was queued has finished.
+  /// Waits until all queued work has finished.
   ///
   /// Throws Error{Timeout} without progress, Error{DeviceLost}.
   void synchronise() const;
@@ -56,7 +56,7 @@ class Device {
   std::shared_ptr<Backend> backend_;
 };
 
-/// The CPU first, then every Vulkan device that can be opened; opens none.
+/// The CPU, then every Vulkan device that can be opened; does not open any.
 std::vector<DeviceFacts> list_devices();
 
 }  // namespace topograd::ops

@@ -1,4 +1,4 @@
-// Internal: the devices beside the CPU, listed without opening them.
+// Internal: lists the devices other than the CPU without opening them.
 #pragma once
 
 #include "../../runtime/hybrid/backend.hpp"
@@ -14,22 +14,22 @@ namespace topograd::ops {
 
 struct ListedDevice {
   DeviceFacts facts;
-  std::string problem;     ///< why it cannot be opened; empty if it can
-  bool preferred = false;  ///< what an empty name stands for
+  std::string problem;     ///< the reason why it cannot be opened; empty if it can
+  bool preferred = false;  ///< the device for an empty name
   bool asked_for = false;  ///< TOPOGRAD_DEVICE names it
   std::function<Device()> open;
-  /// The same device for an executor; opened when a task comes.
+  /// The same device for an executor; opened with the first task.
   std::function<std::unique_ptr<runtime::hybrid::DeviceBackend>()> for_executor;
 };
 
-/// Empty without a loader, a driver or a device, and in builds without Vulkan. Listed once.
+/// Empty without a loader, driver or device, and in builds without Vulkan. Listed only once.
 const std::vector<ListedDevice>& listed_devices();
-/// The same, listed again at each call.
+/// The same, listed at each call.
 std::vector<ListedDevice> devices_of_system();
-/// Test hook: these are listed instead. Call it before anything else of ops.
+/// Test hook: replaces the list. Call it before any other function of ops.
 void list_instead(std::vector<ListedDevice> devices);
 
-/// Device::vulkan().
+/// Implements Device::vulkan().
 Device open_named(std::string_view which);
 
 }  // namespace topograd::ops

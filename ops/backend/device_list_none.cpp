@@ -1,4 +1,4 @@
-// Builds without Vulkan: there is only the CPU.
+// Device list of builds without Vulkan: empty.
 #include "device_list.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,4 +1,4 @@
-// The texts of the process.
+// The process's store of kernel sources.
 #include "kernel_store.hpp"
 
 #include <memory>

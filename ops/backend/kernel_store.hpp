@@ -1,4 +1,4 @@
-// Internal: texts of kernels that were generated, by what they were generated from.
+// Internal: generated kernel sources by the hash of their inputs.
 #pragma once
 
 #include "kernel_text.hpp"
@@ -7,10 +7,10 @@
 
 namespace topograd::ops {
 
-/// The text for `key`, made once a process and never forgotten. Any thread may call.
+/// The source for `key`, made once per process and never removed. Thread-safe.
 const KernelText& kernel_for(const ir::Hash128& key, const std::function<KernelText()>& make);
 
-/// Numbers folded into a hash, behind a word that tells kinds of kernels apart.
+/// A hash of numbers and of `kind`, which distinguishes kinds of kernels.
 template <class... Parts>
 ir::Hash128 key_of(std::string_view kind, const Parts&... parts) {
   ir::Hash128 key;

@@ -8,17 +8,17 @@
 
 namespace topograd::ops {
 
-/// f16 is for storage alone: kernels that know it unpack it, arrays do not take it.
+/// f16 is only a storage type: some kernels unpack it, arrays do not support it.
 enum class Type : std::uint8_t { f32, f64, i32, u32, f16 };
 
 inline constexpr Type kArrayTypes[] = {Type::f32, Type::f64, Type::i32, Type::u32};
 
 /// "f32", ...
 std::string_view name(Type type);
-/// What GLSL calls it: "float", "double", "int", "uint"; of f16 "uint", two in a word.
+/// The GLSL type: "float", "double", "int", "uint"; for f16 "uint", which holds two.
 std::string_view glsl_name(Type type);
 
-/// Of one element, in bytes.
+/// Bytes per element.
 constexpr std::size_t size_of(Type type) {
   switch (type) {
     case Type::f64: return 8;
@@ -46,7 +46,7 @@ constexpr Type type_of() {
   return Type::u32;
 }
 
-/// f(T{}) with the C++ type of an array's elements; Type::f16 is an error of ours.
+/// f(T{}) with the C++ type of an array's elements; Type::f16 is an internal error.
 template <class F>
 decltype(auto) with_type(Type type, F&& f) {
   switch (type) {

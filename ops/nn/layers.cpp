@@ -42,7 +42,7 @@ Layer::Layer(std::function<Tensor(const Tensor&)> f, std::vector<Tensor> paramet
 
 const Layer& Layer::to(const Device& device) const {
   for (const Tensor& parameter : parameters_) {
-    parameter.detach().to(device);  // refuses what the device cannot hold
+    parameter.detach().to(device);  // throws if the device does not support its type
     parameter.state()->device = device;
   }
   return *this;

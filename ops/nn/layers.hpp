@@ -15,7 +15,7 @@
 
 namespace topograd::ops::nn {
 
-// Activations and losses, which are layers' and networks' as much as tensors'.
+// Activations and losses of tensors, which are also functions for layers and networks.
 using ops::binary_cross_entropy;
 using ops::cross_entropy;
 using ops::elu;
@@ -39,18 +39,18 @@ template <class F>
 concept TensorFunction =
     std::is_invocable_r_v<Tensor, F, const Tensor&> && !std::is_base_of_v<Layer, F>;
 
-/// A function of tensors with parameters of its own. A handle: copies share the parameters.
+/// A function of tensors with its own parameters. A handle: copies share the parameters.
 class Layer {
  public:
   /// A function without parameters: relu, tanh, softmax.
   template <TensorFunction F>
   Layer(F f)  // NOLINT: functions are layers
       : f_(std::move(f)) {}
-  Layer(Tensor (*f)(const Tensor&)) : f_(f) {}  // NOLINT: of that name, the one for tensors
+  Layer(Tensor (*f)(const Tensor&)) : f_(f) {}  // the overload for tensors
 
   Tensor operator()(const Tensor& x) const { return f_(x); }
   const std::vector<Tensor>& parameters() const { return parameters_; }
-  /// Moves the parameters; they stay the same tensors.
+  /// Moves the parameters to a device; they stay the same tensors.
   const Layer& to(const Device& device) const;
 
  protected:
@@ -66,12 +66,12 @@ class Layer {
 ///   x  (..., inputs)    W  (inputs, outputs)    b  (outputs)
 ///
 /// W is uniform in ±√(6 / inputs) (He et al. 2015, eq. 14 for the uniform law), b is 0. Throws
-/// Error{InvalidArgument} for sizes < 1; where it is called, Error{Shape} "dense: expected inputs
-/// (..., 3), got (2, 4)".
+/// Error{InvalidArgument} for sizes < 1; calls throw Error{Shape} "dense: expected inputs (..., 3),
+/// got (2, 4)".
 class Dense : public Layer {
  public:
   Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type type = Type::f32);
-  /// Seeds of its own: 1, 2, ... in the order of construction on this thread.
+  /// Uses the seeds 1, 2, ... in the order of construction on this thread.
   Dense(std::int64_t inputs, std::int64_t outputs);
   const Tensor& weights() const { return parameters()[0]; }
   const Tensor& bias() const { return parameters()[1]; }
@@ -80,18 +80,18 @@ class Dense : public Layer {
   explicit Dense(std::vector<Tensor> parameters);
 };
 
-/// Layers one after the other; none gives what it is given.
+/// Layers applied one after the other; without layers it returns its input.
 ///
-/// Copies share the parameters, but not the list: a layer that is appended belongs to this network
-/// alone, and is not part of one that this was put into before.
+/// Copies share the parameters, but not the list: a layer that is added to this network is not
+/// added to its copies or to networks that contain it.
 class Sequential : public Layer {
  public:
   Sequential();
   Sequential(std::initializer_list<Layer> layers);
   explicit Sequential(std::vector<Layer> layers);
 
-  /// Appends a layer, whose parameters come last in parameters(); optimisers that were made before
-  /// do not know them. Returns this. Cost: copies the list.
+  /// Appends a layer, whose parameters come last in parameters(); existing optimisers ignore them.
+  /// Returns this. Cost: a copy of the list.
   Sequential& add(Layer layer);
   const std::vector<Layer>& layers() const { return *layers_; }
 

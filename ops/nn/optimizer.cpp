@@ -1,4 +1,4 @@
-// Optimisers: steps of parameters against their derivatives, one kernel a parameter.
+// Optimisers: update parameters by their derivatives, with one kernel per parameter.
 #include "optimizer.hpp"
 
 #include "../../ir/error.hpp"
@@ -77,7 +77,7 @@ void Optimizer::step() {
     }
     std::vector<Tensor> made =
         detail::compute_together("step", *step.program, operands, step.numbers);
-    x.assign(made[0].to(x.type()));  // f16 is rounded
+    x.assign(made[0].to(x.type()));  // rounds to f16 if needed
     memory_[k].assign(made.begin() + 1, made.end());
   }
 }

@@ -1,4 +1,4 @@
-// Optimisers: steps of parameters against their derivatives, one kernel a parameter.
+// Optimisers: update parameters by their derivatives, with one kernel per parameter.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -9,28 +9,27 @@
 
 namespace topograd::ops::nn {
 
-/// Takes steps of tensors that require_grad(). Those of f16 are computed, and what is remembered of
-/// them is kept, in f32.
+/// Updates tensors with requires_grad(). For f16 parameters, the computation and its state use f32.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Tensor> parameters);
   virtual ~Optimizer() = default;
 
-  /// A step along what backward() has added up. Nothing is waited for.
+  /// A step with the derivatives that backward() has accumulated. Does not wait.
   void step();
-  /// The same by options: on their device, or it throws; and how all of it ran (with_options()).
+  /// The same on the device of the options, or it throws; with statistics (with_options()).
   void step(const OpOptions& options);
   /// Sets the derivatives of all parameters to 0.
   void zero_grad() const;
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
  protected:
-  /// One step of one parameter, element by element.
+  /// One step of a parameter, element by element.
   struct Rule {
-    /// Of x, its derivative, and what is remembered of it: the new x, and what is remembered then,
-    /// which is 0 before the first step.
+    /// Inputs: x, its derivative, and its state, which is 0 before the first step. Outputs: the new
+    /// x and the new state.
     const ir::Program* program = nullptr;
-    std::vector<double> numbers;  ///< by uniform slot
+    std::vector<double> numbers;  ///< for each uniform slot
   };
   virtual Rule rule() const = 0;
   /// Throws Error{InvalidArgument} for options out of range, before a step changes anything.
@@ -39,17 +38,17 @@ class Optimizer {
 
  private:
   std::vector<Tensor> parameters_;
-  std::vector<std::vector<Tensor>> memory_;  // by parameter
-  std::uint64_t steps_ = 0;                  // the present one included
+  std::vector<std::vector<Tensor>> memory_;  // for each parameter
+  std::uint64_t steps_ = 0;                  // including the present one
 };
 
-// Options may change between steps; constructors and steps throw Error{InvalidArgument} "adam:
-// expected 0 <= beta1 < 1, got 1.5" for those out of range. All are finite.
+// Options may change between steps. Constructors and steps throw Error{InvalidArgument} "adam:
+// expected 0 <= beta1 < 1, got 1.5" for options out of range. All must be finite.
 
 struct SgdOptions {
   double rate = 0.01;       ///< >= 0
   double momentum = 0;      ///< >= 0
-  double weight_decay = 0;  ///< >= 0; times the parameter, added to its derivative
+  double weight_decay = 0;  ///< >= 0; multiplied by the parameter and added to its derivative
 };
 
 /// x -= rate v, v = momentum v + g.
@@ -68,7 +67,7 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999;  ///< in [0, 1)
   double epsilon = 1e-8;              ///< >= 0
   double weight_decay = 0;            ///< >= 0
-  bool decoupled = false;  ///< the decay acts on the parameter, not through its derivative
+  bool decoupled = false;  ///< applies the decay to the parameter instead of the derivative
 };
 
 /// Source: Kingma & Ba, Adam (2015), algorithm 1; decoupled: Loshchilov & Hutter (2019).
@@ -86,7 +85,7 @@ struct AdamWOptions {
   double rate = 0.001;                ///< >= 0
   double beta1 = 0.9, beta2 = 0.999;  ///< in [0, 1)
   double epsilon = 1e-8;              ///< >= 0
-  double weight_decay = 0.01;         ///< >= 0; acts on the parameter, not through its derivative
+  double weight_decay = 0.01;         ///< >= 0; applied to the parameter instead of the derivative
 };
 
 /// Adam with decoupled weight decay.

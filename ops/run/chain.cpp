@@ -1,4 +1,4 @@
-// What chains are, and where their operands lie.
+// Detection of chains, and the locations of their operands.
 #include "chain.hpp"
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
-// Operations of a chain, and chains that are remembered at least.
+// Maximum number of operations of a chain, and minimum number of remembered chains.
 constexpr std::size_t kMostOperations = 256, kMostPlans = 128;
-// Repetitions that what stays where it is once brought is reckoned over.
+// Maximum number of repetitions over which the copy of a reused operand is spread.
 constexpr std::uint64_t kMostRepeats = 16;
 
 ir::Hash128 key_of_task(const hybrid::TaskShape& shape) {
@@ -35,8 +35,8 @@ Chain& Chain::of_thread() {
   return chain;
 }
 
-/// What an operation is like in the passes of a loop, if the host has part in it: its operands from
-/// the host are new ones each time or the same ones, the others are made on the way.
+/// Hash of an operation within the passes of a loop, if the host is involved: its operands from the
+/// host are new or the same in each pass, the others are computed.
 std::optional<ir::Hash128> Chain::signature(const OpCall& call, const ir::Hash128& key) const {
   ir::Hash128 out = key;
   bool of_host = call.inputs.empty();
@@ -51,7 +51,7 @@ std::optional<ir::Hash128> Chain::signature(const OpCall& call, const ir::Hash12
   return of_host ? std::optional(out) : std::nullopt;
 }
 
-/// An operand was made by the chain.
+/// True if an operand was computed by the chain.
 bool Chain::goes_on(const OpCall& call) const {
   return std::ranges::any_of(call.inputs, [&](const auto& input) {
     const std::shared_ptr<Maker> maker = input->maker();
@@ -81,7 +81,7 @@ bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
     if (!plan_) plan_ = find(key);
     found = plan_ != nullptr;
   } else if (!plan_ || ops_.size() >= plan_->ops.size() || plan_->ops[ops_.size()].key != key) {
-    // Not the one that was expected: the second operation tells more.
+    // Another operation than expected: the second operation selects the chain.
     plan_ = ops_.size() == 1 ? find(joined(ops_.front().key, key)) : nullptr;
     placed_.reset();
     found = plan_ != nullptr;
@@ -128,7 +128,7 @@ std::span<const hybrid::TaskShape> Chain::expected(std::size_t targets, const Lo
       } else if (outside.made && last_target_ != hybrid::kCpu) {
         where = {.on_host = false, .device = last_target_};
       }
-      // What is used again and again is brought once.
+      // Operands that are used again are copied once.
       const bool stays = storage || outside.made;
       const std::uint64_t bytes = outside.bytes / (stays ? passes : 1);
       shape.bytes_in += bytes;
@@ -162,7 +162,7 @@ void Chain::keep(const ir::Hash128& key, std::shared_ptr<const Plan> plan) {
   plans_[key] = std::move(plan);
 }
 
-/// Keeps operations [begin, end) as a chain.
+/// Stores operations [begin, end) as a chain.
 void Chain::finish(std::size_t begin, std::size_t end) {
   auto plan = std::make_shared<Plan>();
   const auto first = ops_.begin();
@@ -187,7 +187,7 @@ void Chain::finish(std::size_t begin, std::size_t end) {
   keep(kernel, std::move(plan));
 }
 
-/// The next operation is the first of a chain.
+/// Starts a chain with the next operation.
 void Chain::start_anew() {
   ops_.clear();
   places_.clear();

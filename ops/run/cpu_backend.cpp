@@ -1,4 +1,4 @@
-// The CPU as a backend: aligned host memory, and nothing to queue.
+// The CPU as a backend: aligned host memory, without a queue.
 #include "../../ir/error.hpp"
 #include "../../ir/machine/platform.hpp"
 #include "guard_zones.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::ops {
 namespace {
 
-// Whole cache lines and vectors, whole pages for large arrays.
+// Complete cache lines and vectors; complete pages for large arrays.
 constexpr std::size_t kAlignment = 64;
 
 struct Usage {

@@ -1,4 +1,4 @@
-// The allocations of tests that have guard zones, and the check of these.
+// Guard zones of tests' allocations, and their check.
 #include "guard_zones.hpp"
 
 #include "storage.hpp"

@@ -1,4 +1,4 @@
-// Internal: bytes around allocations that nobody may write, for tests.
+// Internal: guard zones around allocations, for tests.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace topograd::ops {
 
 inline constexpr std::uint32_t kGuardWord = 0xfeedc0deu;
 
-/// `check` gives what is wrong with one allocation's zones and lets go of it.
+/// `check` returns the errors in one allocation's zones and releases the allocation.
 void keep_guarded(std::function<std::string()> check);
 
-/// A line for a zone that holds anything else than the word, else nothing.
+/// A line for a zone that contains anything else than the word; empty otherwise.
 std::string describe_zone(const std::string& what, std::span<const std::byte> zone);
 
 }  // namespace topograd::ops

@@ -1,9 +1,9 @@
-// Internal: runs from which the executor learns nothing, because later ones will not be like them.
+// Internal: runs that the executor does not record, because later runs will differ.
 #pragma once
 
 namespace topograd::ops {
 
-/// While one lives, what this thread runs is not remembered: on fewer threads, say, than usual.
+/// While it lives, runs of this thread are not recorded: they may use fewer threads than usual.
 class WithoutLessons {
  public:
   WithoutLessons() { ++living_; }

@@ -1,4 +1,4 @@
-// The one table of operations: names, and guesses at where a device begins to pay.
+// The table of operations: names, and initial guesses of the sizes worth a device.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ enum class Op : std::uint8_t {
 /// One row of the table.
 struct OpRow {
   Op op;
-  std::string_view name;      ///< in options, histories and reports
+  std::string_view name;      ///< used in options, histories and reports
   std::uint64_t minimum = 0;  ///< size below which it stays on the CPU, until measured
-  double factor = 1;      ///< times a device is expected to be faster than the CPU, until measured
-  std::string_view unit;  ///< what a size counts
+  double factor = 1;          ///< assumed CPU time over device time, until measured
+  std::string_view unit;      ///< unit of a size
 };
 
 inline constexpr OpRow kOpTable[] = {

@@ -1,4 +1,4 @@
-// Decides where an operation runs, runs it there, and tells the executor how long it took.
+// Decides where an operation runs, runs it there, and reports its time to the executor.
 #include "run.hpp"
 
 #include "../../ir/error.hpp"
@@ -25,20 +25,19 @@ namespace hybrid = runtime::hybrid;
 using hybrid::Decision;
 using hybrid::TaskShape;
 
-// Runs of one kernel near one size that nobody decided about and that are timed, and how many of
-// those after them go untimed for one that is.
+// Runs without a decision of one kernel near one size: the first kTimedRuns are timed, then one
+// after every kUntimedRuns untimed ones.
 constexpr std::uint64_t kTimedRuns = 8, kUntimedRuns = 64;
-// Operations on what the host has that the CPU does in less are not asked about: they are what a
-// call costs.
+// Operations on host data with less CPU time are not routed: routing would cost as much.
 constexpr double kLeastMicroseconds = 0.5;
-// About what a thread takes for an operation, a byte and an element at a random place, in µs.
+// Approximate times per thread of an operation, a byte and a random access, in µs.
 constexpr double kOperationMicroseconds = 1e-3, kByteMicroseconds = 5e-4,
                  kRandomMicroseconds = 2e-2;
 
 hybrid::Executor& shared_executor() { return *hybrid::process_executor(); }
 const hybrid::HybridOptions& asked() { return shared_executor().scheduler().options(); }
 
-/// The devices that the executor decides about, by target.
+/// The executor's devices, by target.
 struct Routing {
   std::vector<const ListedDevice*> devices = {nullptr};
 
@@ -47,12 +46,12 @@ struct Routing {
       const std::size_t target =
           shared_executor().target_of(listed.facts.name, [&] { return listed.for_executor(); });
       if (target >= devices.size()) devices.resize(target + 1);
-      // Of several with one name, the one that solves take.
+      // Solves use the preferred one of several devices with one name.
       if (devices[target] == nullptr || listed.preferred) devices[target] = &listed;
     }
   }
 
-  /// kCpu for the CPU, and for what no executor knows.
+  /// kCpu for the CPU, and for backends unknown to the executor.
   std::size_t target_of(const Backend& backend) const {
     for (std::size_t k = 1; k < devices.size(); ++k)
       if (devices[k] != nullptr && devices[k]->facts.name == backend.facts().name) return k;
@@ -71,12 +70,12 @@ Whereabouts whereabouts(const Storage& storage) {
           .device = there == nullptr ? hybrid::kCpu : routing().target_of(*there)};
 }
 
-// Of this thread: µs of all kernels whose times have become known, and whether work is queued whose
-// time nobody will tell; bytes that were brought to devices since the last read.
+// For this thread: µs of all kernels whose times are known; true if queued work has no known time;
+// bytes copied to devices since the last read.
 thread_local double settled_us = 0;
 thread_local bool queued_untimed = false;
 thread_local std::uint64_t sent_bytes = 0;
-// What it runs on the CPU reads operands; it is not the program that does.
+// Non-zero while an operation on the CPU, and not the program, reads operands.
 thread_local int running_on_cpu = 0;
 
 thread_local ExecutionStats last;
@@ -87,7 +86,7 @@ std::uint64_t sum_bytes(std::span<const std::shared_ptr<Storage>> storages) {
   return sum;
 }
 
-/// The device that an input was placed on. Throws where two disagree.
+/// The device on which inputs were placed. Throws if two inputs disagree.
 std::optional<Device> placement(const OpCall& call) {
   std::optional<Device> found;
   for (const auto& s : call.inputs) {
@@ -104,7 +103,7 @@ std::optional<Device> placement(const OpCall& call) {
   return found;
 }
 
-/// What a device would lack, if anything.
+/// The reason why a device does not support the operation; empty if it does.
 std::string refusal(const OpCall& call, const DeviceFacts& device) {
   if (!call.on_device)
     return call.device_refusal.empty() ? "has no implementation there"
@@ -113,7 +112,7 @@ std::string refusal(const OpCall& call, const DeviceFacts& device) {
   return {};
 }
 
-/// About what half of the threads take: few operations use all of them well.
+/// Approximate time with half of the threads, because few operations use all of them well.
 double most_cpu_us(const Work& work, std::uint64_t items) {
   static const double threads = std::max(1.0, 0.5 * tbb::info::default_concurrency());
   const bool random = work.pattern == hybrid::MemoryPattern::gather ||
@@ -124,7 +123,7 @@ double most_cpu_us(const Work& work, std::uint64_t items) {
   return one / threads;
 }
 
-/// One call: its shape for the executor, and how it went.
+/// One call: its shape for the executor, and statistics of its run.
 class Runner {
  public:
   Runner(const OpCall& call, const OpOptions& options) : call_(call), options_(options) {
@@ -174,7 +173,7 @@ class Runner {
     return stats_;
   }
 
-  /// What is asked for is a part of the load that later decisions see.
+  /// Adds a run on a requested device to the load that later decisions see.
   Decision reserve(const Device& device) {
     Decision decision{.reason = hybrid::Reason::forced};
     if (!device.is_cpu()) {
@@ -197,7 +196,7 @@ class Runner {
     return decision;
   }
 
-  /// The device's failure counts; another one is the caller's.
+  /// Records the failure if the device is at fault; other errors belong to the caller.
   void answer_failure(const Decision& decision, const Error& error) {
     if (hybrid::is_device_failure(error.code())) {
       shared_executor().record(shape_, decision, {.success = false, .error = error.code()});
@@ -240,13 +239,13 @@ class Runner {
     return stats_;
   }
 
-  /// The user's own word about the operation's size.
+  /// The minimum size that the user has set for the operation.
   std::optional<std::uint64_t> own_minimum() const {
     const auto own = asked().min_batch_of.find(name(call_.op));
     return own == asked().min_batch_of.end() ? std::nullopt : std::optional(own->second);
   }
 
-  /// What is too small to ask about stays on the CPU: devices are not listed for it.
+  /// Small operations stay on the CPU without listing devices.
   Decision decide(Chain& chain, bool known) {
     const std::optional<std::uint64_t> own = own_minimum();
     const bool small =
@@ -269,7 +268,7 @@ class Runner {
     if (placed && (shape_.targets >> placed->target & 1) != 0 && call_.size >= own.value_or(0)) {
       decision = shared_executor().follow(shape_, *placed);
     } else {
-      // What lies on a device is no smaller for being few.
+      // Operands on a device have no minimum size.
       if (away && !own) shape_.minimum = 1;
       decision = shared_executor().decide(shape_);
     }
@@ -284,7 +283,7 @@ class Runner {
     return decision;
   }
 
-  /// The rest of the chain, as it went last time, on the side that takes least for all.
+  /// Places the rest of the chain, as it went last time, on the backend with the least total time.
   static void place(Chain& chain) {
     const auto tasks =
         chain.expected(routing().devices.size(), [](const Storage& s) { return whereabouts(s); });
@@ -293,7 +292,7 @@ class Runner {
     chain.place(placed);
   }
 
-  /// Where the operands are, by target, and who can run it.
+  /// Finds the locations of the operands by target, and the targets that can run the operation.
   std::vector<std::uint64_t> describe() {
     const Routing& r = routing();
     std::uint64_t targets = 1;
@@ -383,8 +382,8 @@ class Runner {
     stats_.times.submit = std::max(0.0, wall - stats_.times.kernel);
   }
 
-  /// A run that nobody decided about and that the executor still learns from: those of a kernel and
-  /// a size are enough after a few, but for some that tell whether they are as they were.
+  /// True if the executor should learn from a run without a decision: the first few of a kernel and
+  /// size, and later some that detect changes.
   bool teaches(std::size_t target) const {
     if (WithoutLessons::any()) return false;
     thread_local std::uint64_t calls = 0;
@@ -392,7 +391,7 @@ class Runner {
     return shared_executor().scheduler().samples(shape_, target) < kTimedRuns;
   }
 
-  /// Tells the executor, of what is timed once the device's time is known.
+  /// Reports the run to the executor, timed runs once the device's time is known.
   void settle(Backend& backend, const Decision& decision, bool clocked, bool cold) {
     hybrid::Outcome outcome;
     outcome.times = {.upload = stats_.times.upload, .submit = stats_.times.submit};
@@ -400,7 +399,7 @@ class Runner {
     outcome.cache_hits = stats_.cache_hits;
     outcome.cold = cold;
     if (!clocked) {
-      // Nobody asks how long it takes, or somebody times what it is a part of: it teaches nothing.
+      // The time is not measured, or is part of another measurement: nothing is learned.
       outcome.cold = outcome.untimed = true;
       if (!reserved_) return;
       shared_executor().ran(shape_, decision.target, outcome, decision);
@@ -417,7 +416,7 @@ class Runner {
       outcome.times.kernel = us.value_or(0);
       outcome.cold |= !us;
       outcome.untimed = !us;
-      // Nothing is recorded for a device that no executor knows.
+      // Devices unknown to the executor are not recorded.
       if (reserved) shared_executor().record(shape, decision, outcome);
     });
   }
@@ -428,7 +427,7 @@ class Runner {
   ExecutionStats stats_;
   bool placed_ = false;
   bool decided_ = false;   // by the executor
-  bool reserved_ = false;  // the executor waits to be told how it went
+  bool reserved_ = false;  // the executor waits for the outcome
   std::shared_ptr<std::optional<double>> kernel_us_;
 };
 
@@ -443,7 +442,7 @@ bool HostRead::wanted(Maker& maker, std::uint64_t bytes) {
   return true;
 }
 
-/// What a read takes beside the kernels that it waited for is the way to the device and back.
+/// The time of a read, minus that of the kernels it waited for, is the cost of the transfer.
 void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const {
   const std::size_t target = routing().target_of(from);
   if (target == hybrid::kCpu) return;
@@ -471,7 +470,7 @@ const ExecutionStats& last_stats() { return last; }
 hybrid::Executor& executor() { return shared_executor(); }
 
 OpMeasurement measured(Op op) {
-  routing();  // what was learned on a device is known once the device is
+  routing();  // loads what was learned on a device
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
   OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};
   int largest = -1;

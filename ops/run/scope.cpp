@@ -1,4 +1,4 @@
-// Scopes of a thread: while one lives, operations run elsewhere, or are recorded.
+// Scopes of a thread, in which operations run on another device or are recorded.
 #include "scope.hpp"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Scopes of a thread: while one lives, operations run elsewhere, or are recorded.
+// Scopes of a thread, in which operations run on another device or are recorded.
 #pragma once
 
 #include "run.hpp"
@@ -10,9 +10,9 @@
 
 namespace topograd::ops {
 
-/// While it lives, operations of this thread that are told no device run on this one, wherever
-/// their inputs were placed; results are placed where they would have been. They throw where the
-/// device cannot do them. The innermost one counts.
+/// While it lives, operations of this thread without a device in their options run on this device,
+/// wherever their inputs were placed; the placement of their results is unchanged. They throw if
+/// the device does not support them. The innermost scope is used.
 ///
 ///   { const OnDevice scope(Device::cpu()); reference = matmul(a, b).evaluate(); }
 class OnDevice {
@@ -26,17 +26,17 @@ class OnDevice {
   std::optional<Device> before_;
 };
 
-/// An operation, its size in the unit of its row, and how it ran.
+/// An operation, its size in the unit of its row, and statistics of its run.
 struct RanOperation {
   Op op = Op::Map;
   std::uint64_t size = 0;
   ExecutionStats stats;
-  runtime::hybrid::Features features;  ///< of an item, as guesses see it
+  runtime::hybrid::Features features;  ///< per item, as used for guesses
 };
 
-/// Records each operation that this thread runs while it lives, those of tensors among them, which
-/// run when they are read or evaluated. Measuring waits for every one of them. The innermost
-/// recording counts.
+/// While it lives, records each operation that this thread runs, including those of tensors, which
+/// run when they are read or evaluated. Measuring waits for each operation. Only the innermost
+/// scope records.
 class RecordOperations {
  public:
   RecordOperations();
@@ -52,7 +52,7 @@ class RecordOperations {
   std::vector<RanOperation> all_;
 };
 
-/// The device and the record of this thread's innermost scopes; empty and null outside of any.
+/// The device and the record of this thread's innermost scopes; empty and null outside of scopes.
 const std::optional<Device>& scope_device();
 RecordOperations* recording();
 

@@ -17,7 +17,7 @@ Argument make(const Slice& slice, std::shared_ptr<Memory> memory, std::uint64_t 
           .element = width};
 }
 
-// Bytes of one array: differences of addresses hold them, and room for rounding and guard zones.
+// Maximum bytes of an array: address differences must fit, with rounding and guard zones.
 constexpr std::uint64_t kMostBytes = std::numeric_limits<std::int64_t>::max() - (1 << 20);
 
 void check_count(Type type, std::uint64_t size) {

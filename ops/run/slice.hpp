@@ -1,4 +1,4 @@
-// Untyped pieces of storages: what operations are written for, under the typed arrays.
+// Untyped ranges of storages: the operands of all operations.
 #pragma once
 
 #include "../backend/type.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::ops {
 
-/// `size` elements from element `first` of a storage on.
+/// `size` elements of a storage, beginning with element `first`.
 struct Slice {
   std::shared_ptr<Storage> storage;
   Type type = Type::f32;
@@ -18,10 +18,10 @@ struct Slice {
 
   std::uint64_t byte_offset() const { return first * size_of(type); }
   std::uint64_t bytes() const { return size * size_of(type); }
-  /// All of its storage, so that nothing else there has to be kept when it is written.
+  /// True if it covers its storage, so that a write need not preserve other contents.
   bool whole() const { return first == 0 && bytes() == storage->bytes(); }
 
-  /// The elements on the host, to read and to write; see Storage.
+  /// The elements on the host, for reading and for writing; see Storage.
   template <class T>
   const T* read() const {
     return reinterpret_cast<const T*>(storage->read_host() + byte_offset());
@@ -31,8 +31,7 @@ struct Slice {
     return reinterpret_cast<T*>(storage->write_host(!whole()) + byte_offset());
   }
 
-  /// Elements [begin, begin + count) as arguments of a kernel. `keep`: not all of what is written
-  /// is written by it.
+  /// Elements [begin, begin + count) as kernel arguments. `keep`: the kernel writes only some.
   Argument reads(Backend& backend, std::uint64_t begin, std::uint64_t count) const;
   Argument writes(Backend& backend, std::uint64_t begin, std::uint64_t count,
                   bool keep = false) const;
@@ -44,8 +43,8 @@ struct Slice {
   Argument updates(Backend& backend) const { return updates(backend, 0, size); }
 };
 
-/// A new storage of so many elements, undefined. Throws Error{InvalidArgument} for a negative size
-/// that was converted, Error{OutOfHostMemory} for what no memory can address.
+/// A new, uninitialised storage of `size` elements. Throws Error{InvalidArgument} for a converted
+/// negative size, Error{OutOfHostMemory} for a size beyond the address space.
 Slice make_slice(Type type, std::uint64_t size, std::string name = "array");
 
 /// Throws Error{Shape} "call: expected N elements, got M".
@@ -54,11 +53,11 @@ void expect_size(const char* call, std::uint64_t expected, std::uint64_t got);
 /// Throws Error{InvalidArgument} "call: expected what of type T, got U".
 void expect_type(const char* call, const char* what, Type expected, Type got);
 
-/// Whether some bytes belong to both.
+/// True if some bytes belong to both slices.
 bool overlap(const Slice& a, const Slice& b);
 
 /// Throws Error{InvalidArgument} "call: expected what apart from what is read, got the same memory"
-/// if they overlap.
+/// if the slices overlap.
 void expect_apart(const char* call, const char* what, const Slice& written, const Slice& read);
 
 }  // namespace topograd::ops

@@ -1,4 +1,4 @@
-// Versions and copies: who has the latest contents, and how they get where they are needed.
+// Versions and copies: finds the latest contents and copies them to where they are needed.
 #include "storage.hpp"
 
 #include "chain.hpp"
@@ -32,7 +32,7 @@ Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
   if (Copy* there = find(*backend)) return *there;
   if (!callers_.empty() && !backend->is_cpu()) {
     if (auto imported = backend->import(callers_, name_)) {
-      // The same bytes under another name: there is one copy of them, and one to wait for.
+      // The same memory under another name: there is only one copy.
       callers_ = {};
       Copy& own = *find(*cpu_backend());
       own.backend = backend;
@@ -45,7 +45,7 @@ Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
   return copies_.back();
 }
 
-/// The one on the host before any other: reading it costs least. Null if nothing was written.
+/// Prefers the copy on the host, which is cheapest to read. Null if nothing was written.
 const Storage::Copy* Storage::valid_copy() const {
   const Copy* found = nullptr;
   for (const Copy& copy : copies_) {
@@ -79,14 +79,14 @@ void Storage::written(Copy& copy) {
   read_ = used_ = wanted_ = false;
 }
 
-/// A copy that the host can address: the valid one if it is such, an old one, or a new one.
+/// A copy that the host can access: the valid one, an old one, or a new one.
 Storage::Copy& Storage::host_copy() {
   Copy* found = valid_copy();
   if (found != nullptr && found->memory->host() != nullptr) return *found;
   for (Copy& copy : copies_) {
     if (copy.memory->host() != nullptr) return copy;
   }
-  // Where it will be worked on, if the host reaches that.
+  // The placed device's memory, if the host can access it.
   if (placed_ && placed_->facts().unified) return make(placed_->shared_backend());
   return make(cpu_backend());
 }

@@ -1,4 +1,4 @@
-// Arrays as tensors, and tensors as arrays, without a copy.
+// Conversions between arrays and tensors without a copy.
 #pragma once
 
 #include "../array/array.hpp"
@@ -11,16 +11,16 @@ Tensor tensor_of(const Slice& slice, Shape shape);
 Slice slice_of(const Tensor& tensor, Type type);
 }  // namespace detail
 
-/// The array's numbers in a shape; they are shared, so what is written through the array afterwards
-/// is seen. Throws Error{Shape} "tensor: expected 6 numbers for (2, 3), got 5".
+/// A tensor that shares the array's numbers: later writes to the array are visible. Throws
+/// Error{Shape} "tensor: expected 6 numbers for (2, 3), got 5".
 template <class T>
 requires std::is_floating_point_v<T> Tensor tensor(const Array<T>& array, Shape shape) {
   return detail::tensor_of(array.untyped(), std::move(shape));
 }
 
-/// The tensor's numbers, row-major, where they are; shared if they lie one after the other. For
-/// reading: a tensor's numbers do not change. Throws Error{InvalidArgument} "array_of: expected a
-/// tensor of f64, got f32".
+/// The tensor's numbers, row-major, on their device; shared if they are contiguous. Read-only: a
+/// tensor's numbers do not change. Throws Error{InvalidArgument} "array_of: expected a tensor of
+/// f64, got f32".
 template <class T>
 requires std::is_floating_point_v<T> Array<T> array_of(const Tensor& tensor) {
   return Array<T>(detail::slice_of(tensor, type_of<T>()));

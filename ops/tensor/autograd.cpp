@@ -1,4 +1,4 @@
-// Derivatives of tensors: reverse mode over the operations that were recorded.
+// Derivatives of tensors: reverse mode over the recorded operations.
 #include "autograd.hpp"
 
 #include "../../ir/error.hpp"
@@ -26,14 +26,14 @@ void add(Adjoints& adjoints, const std::shared_ptr<GradNode>& node, const Tensor
   sum = sum ? sum + g : g;
 }
 
-/// Numbers in memory of their own.
+/// True if the numbers occupy a storage of their own.
 bool is_whole(const Tensor& g) {
   const TensorState& state = *g.state();
   return state.data.storage && !state.number && is_contiguous(state.shape, state.data.strides) &&
          static_cast<std::uint64_t>(g.count()) * size_of(state.type) == state.data.storage->bytes();
 }
 
-/// Adds to the leaves; sums are computed, so that nothing is kept alive by them.
+/// Adds to the leaves; sums are computed at once, so that they keep nothing alive.
 void finish(const std::shared_ptr<GradNode>& leaf, const Tensor& g) {
   if (leaf->grad) {
     leaf->grad = (leaf->grad + g).evaluate();
@@ -139,7 +139,7 @@ void Tensor::backward(const Tensor& seed) const {
   detail::Adjoints open;
   Tensor placed = given.type == type ? seed : seed.to(type);
   if (own.device) placed = placed.to(*own.device);
-  // The caller may write what it shares memory with; derivatives are not to follow.
+  // The caller may write to shared memory, which must not affect derivatives.
   if (placed.state()->data.storage) placed = placed + 0.0;
   detail::add(open, own.node, placed);
   while (!open.empty()) {

@@ -1,4 +1,4 @@
-// Derivatives of tensors: where they are recorded, and where not.
+// Scopes without recording of derivatives.
 #pragma once
 
 #include "tensor.hpp"
@@ -7,7 +7,7 @@
 
 namespace topograd::ops {
 
-/// While it lives, what this thread computes from tensors that require_grad() is a constant.
+/// While it lives, this thread's results from tensors with requires_grad() are constants.
 class [[nodiscard]] NoGrad {
  public:
   NoGrad();
@@ -17,7 +17,7 @@ class [[nodiscard]] NoGrad {
 };
 
 inline NoGrad no_grad() { return NoGrad(); }
-/// What `f` gives, computed under a NoGrad.
+/// Calls `f` under a NoGrad and returns its result.
 template <class F>
 auto no_grad(F&& f) {
   const NoGrad guard;

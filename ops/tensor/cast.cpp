@@ -1,4 +1,4 @@
-// Internal: tensors of other types.
+// Internal: type conversion of tensors.
 #include "cast.hpp"
 
 #include "../../ir/error.hpp"
@@ -32,7 +32,7 @@ void cast_on_cpu(const View& from, Type from_type, const View& to, Type to_type,
   });
 }
 
-/// Two elements an invocation: they may share a word.
+/// Two elements per invocation, because they may share a word.
 KernelText make_cast(Type from, Type to) {
   const auto stored = [](Type type) {
     return std::string(type == Type::f16 ? "uint" : glsl_name(type));

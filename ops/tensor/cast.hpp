@@ -1,12 +1,12 @@
-// Internal: tensors of other types.
+// Internal: type conversion of tensors.
 #pragma once
 
 #include "tensor.hpp"
 
 namespace topograd::ops::detail {
 
-/// The same numbers rounded to another floating-point type (to nearest, ties to even; f16 beyond
-/// 65504 is infinite). Derivatives go through.
+/// Rounds to another floating-point type (to nearest, ties to even; f16 beyond 65504 becomes
+/// infinite). Differentiable.
 Tensor cast(const Tensor& from, Type type);
 
 }  // namespace topograd::ops::detail

@@ -1,4 +1,4 @@
-// Expressions over tensors: fused as they are written down, computed when somebody reads them.
+// Expressions over tensors: fused when they are built, computed when they are read.
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
@@ -13,12 +13,12 @@
 namespace topograd::ops::detail {
 namespace {
 
-// An expression beyond these and kMostInputs is computed where it stands, and is an input of what
-// follows.
+// A larger expression, or one with more than kMostInputs inputs, is computed and becomes an input
+// of the next expression.
 constexpr std::size_t kMostNodes = 200;
 
-/// Numbers that a kernel of that arithmetic takes beside kMostInputs tensors, the one more of
-/// derivatives, a result and its own words: f64 ones are two words of its push constants.
+/// Numbers that fit the push constants of a kernel together with kMostInputs tensors, one more for
+/// derivatives, a result and its own words. f64 numbers take two words.
 constexpr std::size_t most_numbers(Type type) { return type == Type::f64 ? 8 : 16; }
 static_assert(most_numbers(Type::f32) + 3 <= most_words(kMostInputs + 2));
 static_assert(2 * most_numbers(Type::f64) + 3 <= most_words(kMostInputs + 2));
@@ -27,7 +27,7 @@ bool same_view(const View& a, const View& b) {
   return a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
 }
 
-/// A graph whose leaves are inputs and numbers.
+/// Builds a graph whose leaves are inputs and numbers.
 class Composer {
  public:
   Composer(const char* call, Shape shape, Type type)
@@ -41,7 +41,7 @@ class Composer {
     return static_cast<std::uint32_t>(inputs_.size() - 1);
   }
 
-  /// The node that stands for an operand's element.
+  /// The node of an operand's element.
   ir::Id operand(const Tensor& tensor) {
     const TensorState& state = *tensor.state();
     if (state.data.storage && !state.number) {
@@ -64,7 +64,7 @@ class Composer {
                   [&](std::uint32_t k) { return graph_.leaf(ir::Op::Parameter, slots[k]); })[0];
   }
 
-  /// Outputs of `program`, its parameters being what `parameter` says.
+  /// Outputs of `program`; `parameter` maps its parameters to nodes.
   template <class F>
   std::vector<ir::Id> append(const ir::Program& program, std::span<const double> numbers,
                              const F& parameter) {
@@ -85,7 +85,7 @@ class Composer {
     return outputs;
   }
 
-  /// Whether it may be one expression with what its operands are made by.
+  /// True if it can be fused with the expressions of its operands.
   bool fits(std::size_t most_inputs, std::size_t outputs) const {
     return inputs_.size() + outputs <= most_inputs + 1 && numbers_.size() <= most_numbers_ &&
            graph_.size() <= kMostNodes;
@@ -107,8 +107,8 @@ class Composer {
   std::vector<double> numbers_;
 };
 
-/// Derivatives of one expression by its inputs as programs of their own; parameter slot n is the
-/// derivative of what was made of it.
+/// Derivatives of one expression by its inputs as programs; the last parameter slot is the
+/// derivative by the expression's result.
 const std::vector<ir::Program>& derivatives(const ir::Program& program) {
   static std::mutex& mutex = *new std::mutex;
   static auto& known = *new std::map<std::string, std::vector<ir::Program>>;
@@ -133,7 +133,7 @@ const std::vector<ir::Program>& derivatives(const ir::Program& program) {
   return known.emplace(key, std::move(out)).first->second;
 }
 
-/// A tensor that is an input of an expression of that shape, without its history.
+/// The tensor of an expression's input, without its history.
 Tensor input_tensor(const PendingInput& input, const Shape& shape,
                     const std::optional<Device>& device) {
   auto state = std::make_shared<TensorState>();
@@ -153,7 +153,7 @@ void record_expression(const Tensor& out) {
   if (!any) return;
   auto node = std::make_shared<GradNode>(own.shape, own.type);
   node->inputs = std::move(nodes);
-  // What it keeps has no history, so that histories do not hold each other.
+  // A copy without history, so that histories do not refer to each other.
   auto plain = std::make_shared<Pending>(*pending);
   std::vector<bool> wanted;
   for (PendingInput& input : plain->inputs) {
@@ -185,7 +185,7 @@ Shape common_shape(const char* call, std::span<const Tensor> operands) {
   return shape;
 }
 
-/// Leaves out inputs and numbers that the program does not read.
+/// Removes inputs and numbers that the program does not read.
 void drop_unused(Pending& pending) {
   std::vector<std::uint32_t> inputs(pending.inputs.size(), ir::kNone);
   std::vector<std::uint32_t> numbers(pending.numbers.size(), ir::kNone);
@@ -236,7 +236,7 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
     }
     const std::vector<ir::Id> outputs =
         composer.append(program, numbers, [&](std::uint32_t k) { return ids[k]; });
-    // A derivative reads one tensor more, that of what was made of it.
+    // A derivative reads one more tensor: that by the result.
     const std::size_t most = wants_grad(operands) ? kMostInputs - 1 : kMostInputs;
     if (fused && !composer.fits(most, 1)) continue;
     if (composer.number_count() > most_numbers(state->type)) {

@@ -1,4 +1,4 @@
-// Element-wise operations: the ops of the table and functions of Values, as expressions.
+// Element-wise operations: the ops of ir/ops.def and functions of Values, as expressions.
 #include "../../frontend/traced_function.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
@@ -11,7 +11,7 @@
 namespace topograd::ops {
 namespace {
 
-/// y = op(a, b, c) of as many operands as there are; `numbers` follow them.
+/// y = op(a, b, c) with as many operands as the op has; `numbers` follow them.
 Tensor apply(const char* call, ir::Op op, std::span<const Tensor> operands,
              std::span<const double> numbers = {}) {
   ir::Graph graph;
@@ -46,7 +46,7 @@ Tensor map(const std::function<Value(std::span<const Value>)>& f,
   const auto traced = topograd::detail::trace_function(
       "map", tensors.size(),
       [&](std::span<const Value> values) { return std::vector<Value>{f(values)}; });
-  // Numbers of the function are uniforms: other ones, the same kernel.
+  // Numbers of the function are uniforms, so that other numbers use the same kernel.
   ir::Graph graph;
   std::vector<ir::Id> ids;
   for (const ir::Node& node : traced.program.nodes) {
@@ -77,8 +77,8 @@ Tensor cos(const Tensor& a) { return unary("cos", ir::Op::Cos, a); }
 Tensor tanh(const Tensor& a) { return unary("tanh", ir::Op::Tanh, a); }
 Tensor sigmoid(const Tensor& a) { return unary("sigmoid", ir::Op::Sigmoid, a); }
 Tensor relu(const Tensor& a) { return unary("relu", ir::Op::Relu, a); }
-/// Without the extremes of ir::Op::Gelu, which cost as much as the distribution: only operands
-/// whose product is 0 anyway are kept from meeting it.
+/// Without the special cases of ir::Op::Gelu for large numbers, which cost as much as the
+/// distribution: only operands for which the product is 0 anyway are excluded.
 Tensor gelu(const Tensor& a) {
   ir::Graph graph;
   const ir::Id x = graph.leaf(ir::Op::Parameter, 0);

@@ -1,4 +1,4 @@
-// Expressions over tensors on the CPU: tiles of elements through the interpreter.
+// Expressions over tensors on the CPU: the interpreter evaluates tiles of elements.
 #include "../../ir/graph.hpp"
 #include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/cpu/tiles/pool.hpp"
@@ -24,7 +24,7 @@ using runtime::cpu::Pool;
 using runtime::cpu::TileKernel;
 using runtime::cpu::whole_lanes;
 
-constexpr std::size_t kGrain = 1 << 14;  // elements of one piece of work
+constexpr std::size_t kGrain = 1 << 14;  // elements per task
 
 /// The program with its inputs as columns.
 ir::Program with_columns(const ir::Program& program) {
@@ -52,7 +52,7 @@ const TileKernel<T>& tile_kernel(const ir::Program& program) {
 }
 
 /// Calls f(place, run, step) for the runs of elements [first, first + n) of a loop along its last
-/// axis: `place` elements from the view's first, `run` of them `step` apart.
+/// axis: `run` elements, `step` apart, beginning `place` elements after the view's first.
 template <class F>
 void for_runs(const Shape& shape, const Strides& strides, std::uint64_t first, std::size_t n,
               const F& f) {
@@ -85,14 +85,14 @@ void read_tile(const From* from, const Shape& shape, const Strides& strides, std
   });
 }
 
-/// The expression's values, a tile at a time; one for each thread.
+/// Evaluates the expression in tiles; one object per thread.
 template <class T>
 class Tiles {
  public:
   Tiles(const FusedLoop& loop, const TileKernel<T>& kernel)
       : loop_(loop), kernel_(kernel), buffer_((loop.inputs.size() + 1) * kTile) {
     std::fill_n(buffer_.data(), buffer_.size(), T{});
-    // Asking where elements are takes a lock: once, and not for each tile.
+    // Finding the elements takes a lock, so this is done once and not for each tile.
     for (const LoopInput& input : loop.inputs) {
       const bool half = input.type == Type::f16;
       from_.push_back(half ? static_cast<const void*>(host_read<Eigen::half>(input.view))
@@ -165,7 +165,7 @@ void map_typed(const FusedLoop& loop, std::span<const View> outputs, const Strid
   });
 }
 
-/// Sums in double, extremes as kernels define them.
+/// Sums in double; extremes as kernels define them.
 template <class T>
 struct Accumulator {
   Reduction reduction;
@@ -219,7 +219,7 @@ void reduce_typed(const FusedLoop& loop, Reduction reduction, std::uint64_t outp
   };
   auto of_threads = Tiles<T>::of_threads(loop, kernel);
   Pool pool(0);
-  if (depth <= kGrain) {  // whole results
+  if (depth <= kGrain) {  // complete results
     const std::size_t grain =
         std::max<std::uint64_t>(1, kGrain / std::max<std::uint64_t>(depth, 1));
     pool.for_ranges(outputs, grain, [&](std::size_t begin, std::size_t end) {

@@ -1,4 +1,4 @@
-// What kernels of fused expressions are told apart by.
+// Keys and sizes of kernels of fused expressions.
 #include "fused_text.hpp"
 
 #include <algorithm>

@@ -35,7 +35,7 @@ Walk walk_of(const Shape& shape, const Strides& strides) {
   return still ? Walk::scalar : Walk::strided;
 }
 
-/// How a map into `out` is best made.
+/// The best form of a map into `out`.
 Together together_for(const FusedForm& form, const FusedLoop& loop, const View& out) {
   if (form.strided() || form.program.outputs.size() != 1 ||
       std::ranges::any_of(form.inputs, &FusedInput::half))
@@ -46,7 +46,7 @@ Together together_for(const FusedForm& form, const FusedLoop& loop, const View& 
   return vectors ? Together::vectors : Together::four;
 }
 
-/// A copy of an input whose elements follow each other in the loop over `shape`.
+/// A contiguous copy of an input for the loop over `shape`.
 LoopInput copied(const Shape& shape, const LoopInput& input, std::optional<Device> device) {
   const Type type = input.type == Type::f16 ? Type::f32 : input.type;
   FusedLoop loop{.shape = shape,
@@ -72,7 +72,7 @@ FusedForm form_of(const FusedLoop& loop, const Strides* output) {
       .rank = static_cast<std::uint32_t>(loop.shape.size())};
   for (const LoopInput& input : loop.inputs)
     form.inputs.push_back({walk_of(loop.shape, input.view.strides), input.type == Type::f16});
-  if (!form.strided()) form.rank = 1;  // the same kernel for any loop
+  if (!form.strided()) form.rank = 1;  // the kernel is the same for any loop
   return form;
 }
 
@@ -143,8 +143,8 @@ FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
 
 namespace {
 
-/// Elements of a loop that a device binds at once, a multiple of vectors; all that there are where
-/// the loop cannot be cut.
+/// Elements of a loop that a device binds at once, a multiple of vectors; all elements if the loop
+/// cannot be divided.
 std::uint64_t bound_at_once(const Backend& backend, const FusedForm& form, const FusedLoop& loop) {
   const std::uint64_t most = backend.limits().binding_bytes / size_of(loop.type) / 4 * 4;
   const bool whole =
@@ -152,7 +152,7 @@ std::uint64_t bound_at_once(const Backend& backend, const FusedForm& form, const
   return whole ? loop.count() : most;
 }
 
-/// Elements [begin, begin + count) of a loop that nothing walks through by strides.
+/// Elements [begin, begin + count) of a loop without strides.
 FusedLoop part_of(const FusedLoop& loop, std::uint64_t begin, std::uint64_t count) {
   FusedLoop part = loop;
   part.shape = {static_cast<std::int64_t>(count)};
@@ -169,7 +169,7 @@ View beyond(View view, std::uint64_t begin) {
   return view;
 }
 
-/// A map as it is written, and the beginning of its kernel's key.
+/// The source of a map, and the beginning of its kernel's key.
 struct MapText {
   FusedForm form;
   std::string key;
@@ -217,13 +217,13 @@ void map_on_device(Backend& backend, const MapText& map, const FusedLoop& loop,
 
 namespace {
 
-/// Of the program alone, for each element.
+/// Work of the program, for each element.
 Work work_of(const FusedLoop& loop, std::uint64_t written) {
   Work work{.operations = ir::operation_count(*loop.program) * loop.count(),
             .bytes_read = 0,
             .bytes_written = written * size_of(loop.type)};
   for (const LoopInput& input : loop.inputs) {
-    // Steps of 0 meet an element again.
+    // Strides of 0 repeat an element.
     std::uint64_t elements = 1;
     for (std::size_t axis = 0; axis < loop.shape.size(); ++axis)
       elements *= input.view.strides[axis] == 0 ? 1 : static_cast<std::uint64_t>(loop.shape[axis]);
@@ -259,7 +259,7 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
 
 namespace {
 
-/// How a reduction is cut: pieces of `segment` elements, by workgroups or invocations.
+/// The division of a reduction: pieces of `segment` elements, by workgroups or invocations.
 struct Cut {
   std::uint64_t segment, pieces;
   bool by_workgroup;
@@ -267,7 +267,7 @@ struct Cut {
 
 Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::uint64_t depth,
         const LaunchLimits& limits) {
-  // Neighbouring results that read neighbouring elements are best made by neighbours.
+  // If neighbouring results read neighbouring elements, neighbouring invocations compute them.
   const bool columns = std::ranges::any_of(loop.inputs, [](const LoopInput& input) {
     return input.view.strides.back() != 1 && input.view.strides.back() != 0;
   });
@@ -277,7 +277,7 @@ Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::
   const std::uint64_t unit = out.by_workgroup ? 256 : 1;
   const std::uint64_t wanted = limits.occupied_by_few ? 64 : 4096;  // workgroups on the device
   const std::uint64_t groups = out.by_workgroup ? outputs : (outputs + 255) / 256;
-  const std::uint64_t least = unit * 16;  // elements that are worth a piece
+  const std::uint64_t least = unit * 16;  // minimum number of elements of a piece
   std::uint64_t pieces = std::min((wanted + groups - 1) / groups, (depth + least - 1) / least);
   pieces = std::clamp<std::uint64_t>(pieces, 1, 1024);
   out.segment = (depth + pieces - 1) / pieces;
@@ -326,7 +326,7 @@ void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
   launch_reduce(backend, rest, reduction, outputs, c.pieces, results);
 }
 
-/// What is bound at once: some results, or (of one that is no place) some of its elements.
+/// Reduces parts that can be bound: some results, or (unless it is an index) some elements.
 void reduce_on_device(Backend& backend, const FusedLoop& loop, Reduction reduction,
                       std::uint64_t outputs, std::uint64_t depth, const View& results) {
   if (loop.count() * size_of(loop.type) <= backend.limits().binding_bytes)

@@ -9,7 +9,7 @@
 
 namespace topograd::ops::detail {
 
-/// A tensor of an expression in the loop over its elements.
+/// An input tensor of an expression, in the loop over its elements.
 struct LoopInput {
   View view;  ///< strides by the axes of the loop
   Type type = Type::f32;
@@ -18,7 +18,7 @@ struct LoopInput {
 /// An expression and the loop over its elements: parameter slot k is input k.
 struct FusedLoop {
   Shape shape;            ///< few axes; at least one
-  Type type = Type::f32;  ///< f32 or f64: of arithmetic and results
+  Type type = Type::f32;  ///< f32 or f64: type of arithmetic and results
   const ir::Program* program = nullptr;
   std::vector<LoopInput> inputs;
   std::span<const double> numbers;
@@ -27,13 +27,12 @@ struct FusedLoop {
   std::uint64_t count() const { return static_cast<std::uint64_t>(element_count(shape)); }
 };
 
-/// The loop over `shape` of an expression; axes are joined. Inputs that a kernel cannot walk along
-/// are copied first.
+/// The loop of an expression over `shape`, axes joined. Copies inputs that it cannot traverse.
 FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
                     std::optional<Device> device, std::uint32_t own_words);
 
-/// outputs[k] = output k of the program at each element; linear storage of `type`. With `strides`
-/// (by the loop's axes) the one output is walked by them.
+/// outputs[k] = output k of the program at each element; contiguous storage of `type`. `strides`
+/// (by the loop's axes) apply to the only output.
 void run_map(const FusedLoop& loop, std::span<const View> outputs,
              const Strides* strides = nullptr);
 
@@ -41,12 +40,12 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs,
 void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
                 std::uint64_t depth, const View& results);
 
-/// The CPU sides.
+/// Implementations on the CPU.
 void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides);
 void reduce_on_cpu(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
                    std::uint64_t depth, const View& results);
 
-/// What a kernel's arguments and words are filled with.
+/// Fills in the arguments and words of a kernel.
 FusedForm form_of(const FusedLoop& loop, const Strides* output = nullptr);
 std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop,
                                     std::initializer_list<std::uint64_t> own,

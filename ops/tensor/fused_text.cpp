@@ -1,4 +1,4 @@
-// Kernels around an expression over the elements of several tensors: maps and reductions.
+// Kernels of maps and reductions of expressions over several tensors.
 #include "fused_text.hpp"
 
 #include "../../codegen/glsl/program.hpp"
@@ -59,8 +59,7 @@ class Writer {
     return make_kernel(parts_);
   }
 
-  /// Blocks of 256 invocations: memory answers several reads in the time of one, and vectors take
-  /// fewer instructions.
+  /// Blocks of 256 invocations: several reads cost the time of one, and vectors save instructions.
   KernelText map_together() {
     const bool vectors = form_.together == Together::vectors;
     const unsigned turns = vectors ? 2 : 4, block = 256 * turns;
@@ -118,7 +117,7 @@ class Writer {
     parts_.arguments.push_back({text("out_", k), type, Access::write});
   }
 
-  /// value_of(x0, x1, ...) of one element.
+  /// Writes value_of(x0, x1, ...) for one element.
   void value_function() {
     std::string parameters;
     for (unsigned k = 0; k < form_.inputs.size(); ++k)
@@ -132,7 +131,7 @@ class Writer {
     parts_.functions = functions.text();
   }
 
-  /// x0 and so on, by what they are arguments of, at `i` and further on.
+  /// Reads x0 etc. at `i` and `further` on.
   void read_together(Lines& out, std::string_view suffix, unsigned further) const {
     for (unsigned k = 0; k < form_.inputs.size(); ++k) {
       const bool linear = form_.inputs[k].walk == Walk::linear;
@@ -141,7 +140,7 @@ class Writer {
     }
   }
 
-  /// The values of what was read.
+  /// The values for the numbers read.
   std::string values_together(std::string_view suffix) const {
     const auto call = [&](std::string_view member) {
       std::string out = "value_of(";
@@ -177,7 +176,7 @@ class Writer {
       out.push_back(text("step_out_", axis));
   }
 
-  /// Coordinates of element i and the inputs there: x0, x1, ...
+  /// Reads the inputs x0, x1, ... at element i, after computing its coordinates.
   void read_inputs(Lines& out) const {
     if (form_.strided()) {
       out.line("uint rest = i;");
@@ -206,7 +205,7 @@ class Writer {
     out.line(scalar(), " x", k, " = (e", k, " & 1u) == 0u ? pair", k, ".x : pair", k, ".y;");
   }
 
-  /// combine(best, value), for arg combine(best, place, value, at).
+  /// Writes combine(best, value), or combine(best, place, value, at) for indices.
   void combine(Lines& out) const {
     const bool least = reduction_ == Reduction::min || reduction_ == Reduction::argmin;
     const std::string_view better = least ? "<" : ">";
@@ -242,7 +241,7 @@ class Writer {
 
   std::string result() const { return arg() ? text(scalar(), "(place)") : std::string("best"); }
 
-  /// A loop over this invocation's elements of a piece.
+  /// Writes a loop over this invocation's elements of a piece.
   void gather(Lines& out, std::string_view from, std::string_view step) const {
     out.line(scalar(), " best = ", identity(), ";");
     if (arg()) out.line("uint place = ~0u;");

@@ -1,4 +1,4 @@
-// Internal: keys and numbers of the kernels of tensors.
+// Internal: keys and constants of the kernels of tensors.
 #include "kernel_store.hpp"
 
 #include "../backend/kernel_store.hpp"

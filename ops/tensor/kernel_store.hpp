@@ -1,4 +1,4 @@
-// Internal: kernels that were written once and are kept for the process.
+// Internal: a store of generated kernels for the whole process.
 #pragma once
 
 #include "../backend/kernel_text.hpp"
@@ -11,12 +11,12 @@
 
 namespace topograd::ops::detail {
 
-/// The kernel under that key, which says everything that its text depends on. Any thread may call.
+/// The kernel for a key that has all parameters of its source. Thread-safe.
 const KernelText& stored_kernel(const std::string& key, const std::function<KernelText()>& make);
 
-/// A number as two words of push constants, NAME_low and NAME_high: of an f32 all is in the first.
+/// A number as two words of push constants, NAME_low and NAME_high; an f32 uses only the first.
 std::array<std::uint32_t, 2> number_words(double number, bool wide);
-/// What a shader reads it by.
+/// Source that reads the number in a shader.
 std::string number_text(std::string_view name, bool wide);
 
 }  // namespace topograd::ops::detail

@@ -1,4 +1,4 @@
-// Tensors that share numbers with arrays, and random ones, which are made as arrays.
+// Conversions between tensors and arrays, and random tensors, which are made as arrays.
 #include "../array/random.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
@@ -43,12 +43,13 @@ Slice slice_of(const Tensor& tensor, Type type) {
 
 namespace {
 
-/// Far from the small numbers that callers take for seeds, and from others'. Source: Steele, Lea,
-/// Flood, Fast splittable pseudorandom number generators (2014), the mixer of SplitMix64.
+/// Spreads seeds, so that they differ from the small numbers that callers use and from each other.
+/// Source: Steele, Lea, Flood, Fast splittable pseudorandom number generators (2014), the mixer of
+/// SplitMix64.
 constexpr std::uint64_t scattered(std::uint64_t z) { return ir::mix64(z + 0x9e3779b97f4a7c15ull); }
 std::atomic<std::uint64_t> next_seed{scattered(0)};
 
-/// f(count, options) gives an array of the type.
+/// Calls f(count, options), which returns an array of the type.
 template <class F>
 Tensor random(const char* call, const Shape& shape, Type type, const std::optional<Device>& device,
               const F& f) {

@@ -12,7 +12,7 @@ namespace {
 
 using detail::state_of;
 
-/// Which axes are reduced.
+/// The reduced axes as flags.
 std::vector<bool> reduced_axes(const char* call, const Shape& shape, const Axes& axes) {
   std::vector<bool> reduced(shape.size(), axes.empty());
   for (const std::int64_t axis : axes) {
@@ -35,7 +35,7 @@ Shape without(const Shape& shape, const std::vector<bool>& reduced, bool keep) {
   return out;
 }
 
-/// Entries in the order kept axes first, then reduced ones.
+/// Reorders entries: kept axes first, then reduced ones.
 template <class T>
 std::vector<T> kept_first(const std::vector<T>& from, const std::vector<bool>& reduced) {
   std::vector<T> out;
@@ -62,7 +62,7 @@ Tensor reduce(const char* call, const Tensor& a, detail::Reduction reduction, co
   const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
   if (depth == 0) return full(out.shape(), 0, type).evaluate();
-  // An expression that nobody has read is computed on the way, and not kept.
+  // An expression that was not computed is fused, and its result is not stored.
   detail::Pending pending;
   if (own.data.storage) {
     pending.program = detail::identity_program();
@@ -79,7 +79,7 @@ Tensor reduce(const char* call, const Tensor& a, detail::Reduction reduction, co
   return out;
 }
 
-/// The derivative of an extreme: to the entries that are equal to it.
+/// The derivative of an extreme: distributed to the equal entries.
 Tensor extreme(const char* call, const Tensor& a, detail::Reduction reduction, const Axes& axes,
                bool keep) {
   const Tensor kept = reduce(call, a, reduction, axes, true);

@@ -1,4 +1,4 @@
-// Shapes and strides of tensors: broadcasting, views, and loops over several views at once.
+// Shapes and strides of tensors: broadcasting, views, and loops over several views.
 #include "shape.hpp"
 
 #include "../../ir/error.hpp"
@@ -99,7 +99,7 @@ Strides broadcast_strides(const char* call, const Shape& from, const Strides& st
 std::optional<Strides> reshaped_strides(const Shape& from, const Strides& strides,
                                         const Shape& to) {
   if (element_count(from) == 0) return contiguous_strides(to);
-  // Runs of old axes that are one even run of elements are cut anew.
+  // Runs of old axes with uniform strides are divided into new axes.
   Shape sizes;
   Strides steps;
   for (std::size_t k = 0; k < from.size(); ++k) {
@@ -114,7 +114,7 @@ std::optional<Strides> reshaped_strides(const Shape& from, const Strides& stride
   }
   Strides out(to.size(), 0);
   std::size_t run = sizes.size();
-  std::int64_t left = 1, step = 0;  // of the run that is being cut
+  std::int64_t left = 1, step = 0;  // within the current run
   for (std::size_t k = to.size(); k-- > 0;) {
     if (to[k] == 1) continue;
     if (left == 1) {

@@ -1,4 +1,4 @@
-// Internal: tensors in memory: views, copies, and what operations need of them.
+// Internal: tensors in memory: views, copies, and helpers of operations.
 #include "state.hpp"
 
 #include "../../ir/error.hpp"
@@ -12,7 +12,7 @@ namespace topograd::ops::detail {
 namespace {
 
 View new_data(const Shape& shape, Type type) {
-  // Kernels see f16 as words.
+  // Kernels access f16 in words.
   const auto bytes = static_cast<std::uint64_t>(element_count(shape)) * size_of(type);
   return {std::make_shared<Storage>((bytes + 3) / 4 * 4, "tensor"), 0, contiguous_strides(shape)};
 }
@@ -145,7 +145,7 @@ Argument argument(Backend& backend, const View& view, std::uint64_t count, Type 
   const std::uint64_t size = size_of(type);
   std::uint64_t begin = static_cast<std::uint64_t>(view.offset) * size;
   std::uint64_t end = begin + count * size;
-  if (half) {  // whole words
+  if (half) {  // complete words
     begin = begin / 4 * 4;
     end = (end + 3) / 4 * 4;
   }

@@ -1,4 +1,4 @@
-// Internal: what a tensor is: numbers in memory, or an expression that nobody has read yet.
+// Internal: the state of a tensor: numbers in memory, or an expression that was not computed yet.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -13,36 +13,36 @@
 
 namespace topograd::ops::detail {
 
-/// Elements of a storage, from `offset` on; strides belong to the shape of whoever holds the view.
+/// Elements of a storage from `offset` on; the holder of the view has the shape of its strides.
 struct View {
   std::shared_ptr<Storage> storage;
   std::int64_t offset = 0;
   Strides strides;
 };
 
-/// How a tensor was computed, for derivatives. A node without `pull` is a tensor that
+/// The computation of a tensor, for derivatives. A node without `pull` is a tensor with
 /// requires_grad().
 struct GradNode {
   GradNode(Shape node_shape, Type node_type);
-  /// Takes long chains apart without recursion.
+  /// Destroys long chains without recursion.
   ~GradNode();
   GradNode(const GradNode&) = delete;
   GradNode& operator=(const GradNode&) = delete;
 
   Shape shape;
   Type type;
-  std::uint64_t order;  ///< grows: what a node is computed from came before it
+  std::uint64_t order;  ///< increasing: inputs of a node have lower numbers
   std::vector<std::shared_ptr<GradNode>> inputs;  ///< null: constant
-  /// Derivatives by the inputs, in their order; what belongs to a constant is ignored.
+  /// Derivatives by the inputs, in their order; those of constants are ignored.
   std::function<std::vector<Tensor>(const Tensor& g)> pull;
-  Tensor grad;  ///< of a leaf
+  Tensor grad;  ///< for leaves
 };
 
-/// A tensor of an expression: parameter slot k of the program is input k.
+/// An input tensor of an expression: parameter slot k of the program is input k.
 struct PendingInput {
   View view;  ///< strides by the axes of the expression
   Type type = Type::f32;
-  Shape shape;  ///< of the tensor that it was: derivatives are summed to it
+  Shape shape;  ///< of the original tensor: derivatives are summed to it
   std::shared_ptr<GradNode> node;
 };
 
@@ -57,75 +57,74 @@ struct TensorState {
   Shape shape;
   Type type = Type::f32;
   std::optional<Device> device;
-  bool number = false;  ///< made from a C++ number: takes the type of what it meets
-  View data;            ///< without storage: pending
+  bool number = false;  ///< true if made from a C++ number: takes the type of other operands
+  View data;            ///< without storage while pending
   std::shared_ptr<const Pending> pending;
   std::shared_ptr<GradNode> node;
 };
 
-/// The program that gives its one parameter.
+/// The program that returns its only parameter.
 const ir::Program& identity_program();
 
-/// The state of a tensor that is one. Throws Error{InvalidArgument} "call: expected a tensor, got
+/// The state of a non-empty tensor. Throws Error{InvalidArgument} "call: expected a tensor, got
 /// none".
 TensorState& state_of(const char* call, const Tensor& tensor);
 
-/// Its numbers in memory; computes them if need be.
+/// The numbers in memory; computes them if needed.
 const View& data_of(const Tensor& tensor);
-/// The same, one after the other in row-major order; copies if they do not lie so.
+/// The same, contiguous in row-major order; copies if needed.
 View contiguous_data(const Tensor& tensor);
 
-/// A tensor over new, contiguous storage that nobody has written.
+/// A tensor with new, contiguous, uninitialised storage.
 Tensor make_tensor(Shape shape, Type type, std::optional<Device> device);
-/// A tensor over elements of another one's storage.
+/// A tensor over elements of another tensor's storage.
 Tensor make_view(const Tensor& of, Shape shape, View view);
 
-/// `number` in the shape of a tensor, with its type, on its device. Costs nothing before it is
-/// read, and nothing at all in an expression.
+/// `number` in the shape of a tensor, with its type and device. Free until it is read.
 Tensor full_like(const Tensor& tensor, double number);
-/// The same number everywhere, in another shape; nothing if the tensor is not such a one.
+/// The same constant in another shape; empty if the tensor is not a pending constant.
 std::optional<Tensor> reshaped_number(const Tensor& tensor, const Shape& shape);
 
-/// Types that fit: both, or the other one where one is a number or f16. Throws
+/// The common type: the type of both, or the other type if one is a number or f16. Throws
 /// Error{InvalidArgument}.
 Type common_type(const char* call, std::span<const Tensor> tensors);
-/// Places along an axis, as numbers of the tensor's type, must be exact. Throws
+/// Checks that indices along an axis are exact as numbers of the tensor's type. Throws
 /// Error{InvalidArgument} "argmax: expected at most 16777216 entries of f32, got 16777217".
 void check_places(const char* call, Type type, std::int64_t entries);
-/// The device that one of them was placed on. Throws Error{InvalidArgument} for two.
+/// The device on which one of them was placed. Throws Error{InvalidArgument} for two devices.
 std::optional<Device> common_device(const char* call, std::span<const Tensor> tensors);
 
-/// Tensors that a function of elements may read.
+/// Maximum number of tensors of an element-wise function.
 inline constexpr std::size_t kMostInputs = 8;
 
-/// The expression `program` over elements of `operands` (parameter slots), which are fused if they
-/// are expressions themselves. Its uniform slots read `numbers`.
+/// The expression `program` over elements of `operands` (parameter slots), fused with operands that
+/// are expressions. Its uniform slots read `numbers`.
 ///
 ///   operands  at most kMostInputs, and one more in derivatives
 ///
-/// Throws Error{Unsupported} for more than sixteen numbers, eight where they are f64.
+/// Throws Error{Unsupported} for more than sixteen numbers, or eight if they are f64.
 Tensor compose(const char* call, const ir::Program& program, std::span<const Tensor> operands,
                std::span<const double> numbers);
 
-/// All outputs of `program` over elements of `operands` (parameter slots), which are of one shape,
-/// in one kernel; its uniform slots read `numbers`. Nothing is recorded for derivatives.
+/// Computes all outputs of `program` over elements of `operands` (parameter slots) of one shape in
+/// one kernel; its uniform slots read `numbers`. Records nothing for derivatives.
 std::vector<Tensor> compute_together(const char* call, const ir::Program& program,
                                      std::span<const Tensor> operands,
                                      std::span<const double> numbers);
 
-/// Computes the tensors that are expressions of one shape and device in one kernel.
+/// Computes tensors that are expressions of one shape and device in one kernel.
 void evaluate_together(std::span<const Tensor> tensors);
 
-/// Records how `out` was computed, if derivatives are wanted and an input has some.
+/// Records the computation of `out` if derivatives are enabled and an input has some.
 void record(const Tensor& out, std::span<const Tensor> inputs,
             std::function<std::vector<Tensor>(const Tensor& g)> pull);
-/// Whether record() would do something.
+/// True if record() would record.
 bool wants_grad(std::span<const Tensor> inputs);
 
-/// The sum of `g` over what broadcasting repeated.
+/// Sums `g` over the axes that broadcasting repeated.
 Tensor sum_to(const Tensor& g, const Shape& shape);
 
-/// `tensor` at the places of a slice, zero elsewhere: the transpose of Tensor::slice().
+/// `tensor` at the positions of a slice, zero elsewhere: the transpose of Tensor::slice().
 Tensor place_slice(const Tensor& tensor, const Shape& shape, std::size_t axis, std::int64_t begin,
                    std::int64_t step);
 
@@ -134,15 +133,15 @@ Tensor place_slice(const Tensor& tensor, const Shape& shape, std::size_t axis, s
 /// Throws Error{Unsupported} if they are more than the backend binds at once.
 Argument argument(Backend& backend, const View& view, std::uint64_t count, Type type, Access access,
                   bool keep = false);
-/// Elements from a view's first to its last.
+/// Number of elements from a view's first to its last.
 std::uint64_t extent(const Shape& shape, const Strides& strides);
 
-/// Where an operation runs whose tensors were placed there: OnDevice counts for more.
+/// The device for an operation on placed tensors: OnDevice takes precedence.
 std::optional<Device> runs_on(const std::optional<Device>& placed);
-/// What every device operation of tensors is run by: fills in device and the need for f64.
+/// Runs a device operation of tensors; sets the device and the need for f64.
 void run_op(OpCall call, const std::optional<Device>& device, Type type);
 
-/// Reads numbers of a storage on the host, and writes them.
+/// The numbers of a storage on the host, for reading and for writing.
 template <class T>
 const T* host_read(const View& view) {
   return reinterpret_cast<const T*>(view.storage->read_host()) + view.offset;

@@ -1,4 +1,4 @@
-// Tensors: what they are made from, how they are read, and views of them.
+// Creates, reads and views tensors.
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
 #include "cast.hpp"
@@ -40,7 +40,7 @@ Tensor from_numbers(const char* call, std::span<const T> numbers, Shape shape, T
   return half ? out.to(Type::f16) : out;
 }
 
-/// An expression of no tensors.
+/// An expression without tensors.
 std::shared_ptr<const detail::Pending> pending_number(double number) {
   static const ir::Program& kNumber = *new ir::Program([] {
     ir::Graph graph;
@@ -50,7 +50,7 @@ std::shared_ptr<const detail::Pending> pending_number(double number) {
   return std::make_shared<detail::Pending>(detail::Pending{kNumber, {}, {number}});
 }
 
-/// The same everywhere, and nobody has read it.
+/// True if it is a constant that was not computed.
 bool is_pending_number(const TensorState& state) {
   return !state.data.storage && state.pending && state.pending->inputs.empty();
 }
@@ -222,7 +222,7 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
                     " and step > 0, got " + std::to_string(begin) + ", " + std::to_string(end) +
                     " and " + std::to_string(step));
   }
-  step = std::min(step, std::max<std::int64_t>(1, end - begin));  // a longer one is the same
+  step = std::min(step, std::max<std::int64_t>(1, end - begin));  // longer steps are equivalent
   const View& data = detail::data_of(*this);
   Shape to = shape();
   to[at] = (end - begin + step - 1) / step;
@@ -239,7 +239,7 @@ Tensor Tensor::broadcast_to(const Shape& to) const {
   state_of("broadcast_to", *this);
   check_shape("broadcast_to", to);
   if (auto number = detail::reshaped_number(*this, to)) {
-    broadcast_strides("broadcast_to", shape(), contiguous_strides(shape()), to);  // refuses
+    broadcast_strides("broadcast_to", shape(), contiguous_strides(shape()), to);  // throws
     return *std::move(number);
   }
   const View& data = detail::data_of(*this);

@@ -1,4 +1,4 @@
-// Tensors: numbers in a shape, operations on them, and derivatives of what was computed.
+// Tensors: numbers in a shape, operations on them, and derivatives.
 #pragma once
 
 #include "../../frontend/value/math.hpp"
@@ -22,58 +22,58 @@ namespace detail {
 struct TensorState;
 }
 
-/// Numbers in a shape, row-major: f32 or f64; f16 as storage, which arithmetic reads as f32.
+/// Numbers in a shape, row-major: f32 or f64; f16 only for storage, which arithmetic reads as f32.
 ///
-/// A handle: copies are the same tensor, and contents never change but by assign(). Element-wise
-/// operations are not computed when they are written down but when somebody reads them, a whole
-/// chain in one kernel. Operations run where their inputs were placed (to()), else where the
-/// executor expects them to be fastest; data stays where it is until it is read elsewhere.
+/// A handle: copies are the same tensor; only assign() changes its contents. Element-wise
+/// operations are lazy: a whole chain is computed in one kernel when a result is read. Operations
+/// run where their inputs were placed (to()), otherwise where the executor expects them to be
+/// fastest; data is copied only when it is read elsewhere.
 ///
-/// Operands have equal types (f16 is read as f32): Error{InvalidArgument} "add: expected tensors of
-/// one type, got f32 and f64"; and are not placed on different devices. Shapes broadcast as in
-/// NumPy. One thread at a time uses a tensor and what was computed from it.
+/// Operands must have equal types (f16 is read as f32), or Error{InvalidArgument} "add: expected
+/// tensors of one type, got f32 and f64" is thrown, and must not be placed on different devices.
+/// Shapes broadcast as in NumPy. A tensor and the results computed from it are not thread-safe.
 class Tensor {
  public:
-  /// No tensor; every use throws Error{InvalidArgument}.
+  /// An empty handle; every use throws Error{InvalidArgument}.
   Tensor() = default;
-  /// One number, f32; mixes with tensors of f64, too.
+  /// One f32 number; can be combined with f64 tensors, too.
   Tensor(double number);  // NOLINT: numbers mix with tensors
 
   const Shape& shape() const;
-  /// Entries along an axis; -1 is the last one.
+  /// Size of an axis; -1 is the last one.
   std::int64_t size(std::int64_t axis) const;
   std::int64_t count() const { return element_count(shape()); }
   std::size_t rank() const { return shape().size(); }
   Type type() const;
   explicit operator bool() const { return state_ != nullptr; }
 
-  /// The numbers, row-major; waits for what computes them.
+  /// The numbers, row-major; waits until they are computed.
   std::vector<double> values() const;
   std::vector<float> floats() const;
-  /// Computes it and begins to copy the numbers to the host; values() then waits for that, not for
-  /// what is queued afterwards. Returns this.
+  /// Computes the numbers and starts their copy to the host; values() then waits only for that
+  /// copy, not for work queued later. Returns this.
   const Tensor& begin_read() const;
-  /// The number of a tensor that has one. Throws Error{Shape} otherwise.
+  /// The number of a tensor with a single entry. Throws Error{Shape} otherwise.
   double item() const;
 
-  /// The same numbers, for operations on that device from now on. Throws Error{Unsupported} for f64
-  /// on a device without it.
+  /// The same numbers; later operations on them run on that device. Throws Error{Unsupported} for
+  /// f64 on a device without float64.
   Tensor to(const Device& device) const;
   Tensor to_cpu() const { return to(Device::cpu()); }
   /// Rounded to another type.
   Tensor to(Type type) const;
-  /// The device that it was placed on, or nothing.
+  /// The device on which it was placed, if any.
   std::optional<Device> placed() const;
-  /// Computes it now, on the device without waiting.
+  /// Computes it now; on a device, without waiting.
   const Tensor& evaluate() const;
-  /// The same by options: on their device, or it throws; and how it ran (with_options()).
+  /// The same with options: on their device, or it throws; with statistics (with_options()).
   const Tensor& evaluate(const OpOptions& options) const;
 
-  // Views: no number is copied where the layout allows it.
+  // Views: numbers are copied only if the layout requires it.
 
-  /// The same numbers in order; one size may be -1. Throws Error{Shape}.
+  /// The same numbers in the same order; one size may be -1. Throws Error{Shape}.
   Tensor reshape(Shape to) const;
-  /// Two axes change places.
+  /// Swaps two axes.
   Tensor transpose(std::int64_t a = -2, std::int64_t b = -1) const;
   /// Axis k of the result is axes[k] of this.
   Tensor permute(const std::vector<std::int64_t>& axes) const;
@@ -81,34 +81,34 @@ class Tensor {
   /// 0 <= begin <= end <= size and step > 0.
   Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
                std::int64_t step = 1) const;
-  /// Axes of size 1 (and missing ones in front) repeated. Throws Error{Shape}.
+  /// Repeats axes of size 1 (and missing axes in front). Throws Error{Shape}.
   Tensor broadcast_to(const Shape& to) const;
 
   // Derivatives.
 
-  /// Marks a tensor that was not computed: backward() gives it a grad(). Returns this.
+  /// Makes backward() set the grad() of a tensor that was not computed. Returns this.
   ///
-  /// Throws Error{InvalidArgument} for what was computed from such tensors.
+  /// Throws Error{InvalidArgument} if it was computed from such tensors.
   Tensor& requires_grad();
-  /// Depends on a tensor that requires_grad().
+  /// True if it depends on a tensor with requires_grad().
   bool has_grad() const;
-  /// Adds the derivatives of this number to grad() of every tensor that it depends on.
+  /// Adds the derivatives of this number to grad() of every tensor on which it depends.
   ///
-  /// Throws Error{Shape} unless it is one number, Error{NoParameters} if it depends on none. Costs
-  /// about twice what the computation did.
+  /// Throws Error{Shape} unless it is one number, Error{NoParameters} if it depends on none. Cost:
+  /// about twice that of the computation.
   void backward() const;
-  /// The same, of the sum of this times `seed`, which has its shape.
+  /// The same for the sum of this times `seed`, a tensor of the same shape.
   void backward(const Tensor& seed) const;
-  /// The same by options: on their device, or it throws; and how all of it ran (with_options()).
+  /// The same on the device of the options, or it throws; with statistics (with_options()).
   void backward(const OpOptions& options) const;
   void backward(const Tensor& seed, const OpOptions& options) const;
-  /// What backward() has added up since zero_grad(); zeros before.
+  /// The sum of derivatives from backward() since zero_grad(); zeros if there were none.
   Tensor grad() const;
   void zero_grad() const;
-  /// The same numbers, constant to backward().
+  /// The same numbers, as a constant for backward().
   Tensor detach() const;
-  /// Other numbers in this tensor, of equal shape and type; not what was computed from it before.
-  /// Throws Error{InvalidArgument} if this was computed from tensors that require_grad().
+  /// Replaces the numbers by others of equal shape and type; does not affect earlier results.
+  /// Throws Error{InvalidArgument} if this was computed from tensors with requires_grad().
   void assign(const Tensor& numbers) const;
 
   explicit Tensor(std::shared_ptr<detail::TensorState> state) : state_(std::move(state)) {}
@@ -118,8 +118,8 @@ class Tensor {
   std::shared_ptr<detail::TensorState> state_;
 };
 
-// Where tensors come from. Throw Error{InvalidArgument} "full: expected sizes >= 0, got (2, -3)",
-// Error{Shape} if numbers do not fill the shape.
+// Functions that create tensors. They throw Error{InvalidArgument} "full: expected sizes >= 0, got
+// (2, -3)", and Error{Shape} if the numbers do not fill the shape.
 
 Tensor tensor(std::span<const double> numbers, Shape shape, Type type = Type::f32);
 Tensor tensor(std::span<const float> numbers, Shape shape);
@@ -129,31 +129,31 @@ inline Tensor zeros(Shape shape, Type type = Type::f32) { return full(std::move(
 inline Tensor ones(Shape shape, Type type = Type::f32) { return full(std::move(shape), 1, type); }
 /// 0, 1, ..., count - 1.
 Tensor arange(std::int64_t count, Type type = Type::f32);
-/// Independent numbers of the standard normal law (random_normal()), of the uniform law in [0, 1)
-/// (random_uniform()): the same seed gives the same numbers on every device, to rounding. With a
-/// device they are made and stay there. f16 is rounded from f32.
+/// Independent numbers of the standard normal distribution (random_normal()), or of the uniform
+/// distribution in [0, 1) (random_uniform()): a seed gives the same numbers on every device, up to
+/// rounding. If a device is given, they are made there and stay there. f16 is rounded from f32.
 Tensor randn(Shape shape, std::uint64_t seed, Type type = Type::f32,
              const std::optional<Device>& device = {});
 Tensor rand(Shape shape, std::uint64_t seed, Type type = Type::f32,
             const std::optional<Device>& device = {});
-/// The same with the next seed of a counter that all threads share: other numbers at each call, and
-/// the same ones from one run to the next where calls come in one order.
+/// The same with the next seed of a counter that all threads share: other numbers for each call,
+/// but the same in every run if the order of calls is the same.
 Tensor randn(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
 Tensor rand(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
-/// Where that counter goes on; it begins as after seed(0).
+/// Sets that counter; it starts with seed(0).
 void seed(std::uint64_t number);
 
-/// f of the elements of tensors whose shapes broadcast: one kernel, fused with what computes the
-/// inputs. C++ numbers in f are data: other ones run the same kernel.
+/// Applies f to the elements of tensors whose shapes broadcast, in one kernel, fused with the
+/// expressions of the inputs. C++ numbers in f are data: other numbers use the same kernel.
 ///
 ///   Tensor y = map([](std::span<const Value> v) { return v[0] * exp(-v[1]); }, {a, b});
 ///
-/// Throws Error{Unsupported} for an `if` on a Value, for more than 8 tensors or 16 C++ numbers
-/// (8 of f64; make those that never change literal(c)).
+/// Throws Error{Unsupported} for an `if` on a Value, for more than 8 tensors or 16 C++ numbers (8
+/// for f64; use literal(c) for constants that never change).
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors);
 namespace detail {
-/// The result of a function of elements as a number: a Bool gives 1 or 0.
+/// Converts the result of a function of elements to a number: a Bool gives 1 or 0.
 template <class R>
 Value to_number(const R& result) {
   if constexpr (std::is_same_v<R, Bool>) {
@@ -163,7 +163,7 @@ Value to_number(const R& result) {
   }
 }
 }  // namespace detail
-/// The same for f(Value...) of as many Values as there are tensors.
+/// The same for f(Value...) with one Value per tensor.
 template <class F, class... Tensors>
 Tensor map(const F& f, const Tensor& first, const Tensors&... rest) {
   return map(
@@ -180,7 +180,7 @@ Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
 
-// The ops of the table, element by element.
+// The ops of ir/ops.def, element by element.
 Tensor abs(const Tensor& a);
 Tensor square(const Tensor& a);
 Tensor sqrt(const Tensor& a);
@@ -196,23 +196,23 @@ Tensor gelu(const Tensor& a);  ///< x Φ(x)
 Tensor silu(const Tensor& a);
 Tensor softplus(const Tensor& a);
 Tensor leaky_relu(const Tensor& a, double slope);
-Tensor leaky_relu(const Tensor& a);  ///< of slope 0.01
+Tensor leaky_relu(const Tensor& a);  ///< slope 0.01
 Tensor elu(const Tensor& a, double scale);
-Tensor elu(const Tensor& a);  ///< of scale 1
+Tensor elu(const Tensor& a);  ///< scale 1
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
-/// a^b; NaN for negative a, unless b is a whole number.
+/// a^b; NaN for negative a unless b is an integer.
 Tensor pow(const Tensor& a, const Tensor& b);
-/// The same of a number: small whole and half exponents are products, roots and reciprocals.
+/// The same for a constant; small multiples of 1/2 become products, roots and reciprocals.
 Tensor pow(const Tensor& a, double exponent);
 /// max(low, min(a, high)). Throws Error{InvalidArgument} "clamp: expected low <= high, got 1 and
 /// 0".
 Tensor clamp(const Tensor& a, double low, double high);
-/// a where the condition is not 0, else b; derivatives go to what was taken alone.
+/// a where the condition is not 0, else b; derivatives go only to the selected operand.
 ///
 ///   where(less(x, 0.0), 0.0, sqrt(x))
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// 1 where it holds, else 0.
+/// 1 if the comparison holds, else 0.
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);
 

@@ -1,4 +1,4 @@
-// From a traced function to the program of a fused expression.
+// Converts a traced function to the program of a fused expression.
 #include "traced.hpp"
 
 #include "../../ir/graph.hpp"

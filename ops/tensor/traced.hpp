@@ -1,4 +1,4 @@
-// Internal: expressions of the library's own, traced once and run on any tensors.
+// Internal: traced expressions of the library, which apply to any tensors.
 #pragma once
 
 #include "../../frontend/traced_function.hpp"
@@ -11,8 +11,8 @@
 
 namespace topograd::ops::detail {
 
-/// f of elements of so many tensors, and of so many numbers behind them, as compose() takes it:
-/// parameter slots, and uniform slots. C++ numbers in it are literals.
+/// Traces f of the elements of `tensors` tensors followed by `numbers` numbers, for compose():
+/// tensors are parameter slots, numbers are uniform slots. C++ numbers in f are literals.
 ir::Program program_of(std::uint32_t tensors, std::uint32_t numbers,
                        const std::function<std::vector<Value>(std::span<const Value>)>& f);
 

@@ -1,4 +1,4 @@
-// Runs tensor operations with options: a device of their own, and how they ran.
+// Runs tensor operations with options: on a given device, with statistics.
 #include "with_options.hpp"
 
 #include "../run/scope.hpp"
@@ -10,7 +10,7 @@
 namespace topograd::ops {
 namespace {
 
-/// Of several operations as of one.
+/// Combines the statistics of several operations.
 ExecutionStats stats_of_all(const std::vector<RanOperation>& ran) {
   ExecutionStats out;
   double longest = -1;

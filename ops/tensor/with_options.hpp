@@ -1,4 +1,4 @@
-// Runs tensor operations with options: a device of their own, and how they ran.
+// Runs tensor operations with options: on a given device, with statistics.
 #pragma once
 
 #include "../run/run.hpp"
@@ -11,7 +11,7 @@ namespace topograd::ops {
 
 namespace detail {
 
-/// What this thread runs while it lives runs by options.
+/// While it lives, work of this thread runs with options.
 class OptionsScope {
  public:
   explicit OptionsScope(const OpOptions& options);
@@ -19,7 +19,7 @@ class OptionsScope {
   OptionsScope(const OptionsScope&) = delete;
   OptionsScope& operator=(const OptionsScope&) = delete;
 
-  /// Fills in the statistics, of what ran so far.
+  /// Fills in the statistics of the work so far.
   void finish();
 
  private:
@@ -41,16 +41,16 @@ void evaluate(const Result& result) {
 
 }  // namespace detail
 
-/// f(), which gives a Tensor, TopK or nothing, by options; what it gives is computed, and so is
-/// what it reads that nobody had computed. All of that runs on the device of the options, or
-/// throws; results are placed where they would have been.
+/// Calls f(), which returns a Tensor, a TopK or nothing, with options, and computes its result and
+/// all pending tensors that it reads. All of this runs on the device of the options, or throws; the
+/// placement of results is unchanged.
 ///
 ///   ExecutionStats stats;
 ///   const Tensor y = with_options({.device = Device::cpu(), .stats = &stats},
 ///                                 [&] { return relu(matmul(x, w) + b); });
 ///
-/// The statistics have the times and bytes of all that ran, and the device and reason of what took
-/// longest; they are empty if nothing had to run.
+/// The statistics have the total times and bytes, and the device and reason of the longest
+/// operation; they are empty if nothing had to run.
 template <class F>
 auto with_options(const OpOptions& options, const F& f) {
   detail::OptionsScope scope(options);

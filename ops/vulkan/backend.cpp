@@ -1,4 +1,4 @@
-// Vulkan: memory from the device's pools, kernels from text, launches recorded into an open list.
+// Vulkan backend: memory from the device's pools, kernels from source, one open command list.
 #include "backend.hpp"
 
 #include "../../ir/error.hpp"
@@ -40,13 +40,13 @@ LaunchLimits limits_of(const vk::Device& device) {
           .atomic_float32 = f.atomic_float32_add,
           .atomic_float64 = f.atomic_float64_add,
           .cooperative_matrix = f.cooperative_matrix,
-          .groups_progress = info.vendor_id == kNvidia,  // as CUDA says of the same devices
+          .groups_progress = info.vendor_id == kNvidia,  // as CUDA guarantees for the same devices
           .loop_iterations = l.max_loop_iterations,
           .software = info.software(),
           .occupied_by_few = info.software()};
 }
 
-/// A thread's turn to record, which the end of the process waits for.
+/// The right to record; the end of the process waits for it.
 class Turn {
  public:
   explicit Turn(std::mutex& mutex) : lock_(mutex) {}
@@ -99,7 +99,7 @@ class VulkanBackend final : public Backend {
     const Turn turn(mutex_);
     VulkanMemory& memory = as_vulkan(to);
     if (recorder_.uses(memory)) recorder_.flush();
-    // Mapped memory is then written at once, and the host may read it again.
+    // Mapped memory is written at once, and the host may read it again.
     if (memory.host() != nullptr) memory.last.wait();
     device_->upload(memory.buffer(), memory.front() + offset, from);
     uploaded_ += from.size();
@@ -183,7 +183,7 @@ class VulkanBackend final : public Backend {
              std::string_view name);
 
   const std::shared_ptr<vk::Device> device_;
-  const std::shared_ptr<vk::Device> held_;  // so that others find it open
+  const std::shared_ptr<vk::Device> held_;  // keeps the device open for others
   DeviceFacts facts_;
   const LaunchLimits limits_;
   mutable std::mutex mutex_;  // guards what follows
@@ -208,7 +208,7 @@ std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string
   try {
     buffer = take();
   } catch (const Error& error) {
-    // What queued work keeps alive may be enough.
+    // Memory kept alive by queued work may suffice.
     if (error.code() != ErrorCode::OutOfDeviceMemory) throw;
     synchronise();
     device_->trim();
@@ -236,7 +236,7 @@ void VulkanBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint
   });
 }
 
-/// Backends of the process. Never destroyed, as the runtime's registry of devices.
+/// Backends of the process. Never destroyed, like the runtime's registry of devices.
 struct Registry {
   std::mutex mutex;
   std::vector<std::shared_ptr<VulkanBackend>> backends;

@@ -1,4 +1,4 @@
-// Vulkan devices as backends, for code that opens them with options of its own.
+// Vulkan devices as backends, for code that opens them with its own options.
 #pragma once
 
 #include "../../runtime/device/device.hpp"
@@ -9,18 +9,18 @@
 
 namespace topograd::ops {
 
-/// Opens a device, or gives the backend that is open for equal options.
+/// Opens a device, or returns the open backend with equal options.
 ///
 /// Throws Error{NoLoader, NoDriver, NoDevice, Unsupported, InvalidArgument}.
 Device open_vulkan(const runtime::vulkan::DeviceOptions& options = {});
 
-/// What there is, each with whether it can be opened.
+/// All Vulkan devices, with the reason if one cannot be opened.
 std::vector<runtime::vulkan::DeviceInfo> vulkan_devices();
 
-/// As operations see it; `unified` is known once it is open.
+/// The facts of a device for operations; `unified` is known once the device is open.
 DeviceFacts facts_of(const runtime::vulkan::DeviceInfo& info);
 
-/// The runtime's device behind a backend; null behind others.
+/// The runtime's device of a backend; null for other backends.
 std::shared_ptr<runtime::vulkan::Device> vulkan_device(const Backend& backend);
 
 }  // namespace topograd::ops

@@ -1,4 +1,4 @@
-// Vulkan devices as operations see them.
+// Lists Vulkan devices for operations.
 #include "../backend/device_list.hpp"
 
 #include "../../ir/error.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 namespace vk = runtime::vulkan;
 
-/// The same options for the same device, and those of solves where it is the one they take.
+/// Equal options for equal devices; for the device that solves use, their options.
 vk::DeviceOptions options_of(std::size_t index, std::optional<std::size_t> preferred) {
   vk::DeviceOptions options;
   if (index != preferred) options.device = std::to_string(index);

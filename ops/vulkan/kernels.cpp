@@ -1,4 +1,4 @@
-// From a kernel's text to a pipeline.
+// Makes pipelines from kernel sources.
 #include "kernels.hpp"
 
 #include "../../codegen/spirv/float_controls.hpp"
@@ -66,7 +66,7 @@ void check_layout(const KernelText& text, const codegen::ModuleLayout& layout) {
 vk::Kernel VulkanKernels::compile(const KernelText& text) {
   runtime::DiskCache& disk = device_->disk_cache();
   ir::Hash128 key = text.hash;
-  key.add(1);  // another way to SPIR-V than that of solver kernels
+  key.add(1);  // the compilation differs from that of solver kernels
   std::optional<std::vector<std::uint32_t>> spirv = vk::load_module(disk, key);
   const bool cached = spirv.has_value();
   if (!cached) {
@@ -94,7 +94,7 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
 std::pair<vk::Kernel, bool> VulkanKernels::make(const KernelText& text) {
   runtime::note_kernel(text.name, text.glsl);
   const ForeignCall permission("kernel");
-  // One at a time: what two threads ask for at once is mostly the same kernel.
+  // One at a time: two threads usually request the same kernel.
   const std::lock_guard lock(mutex_);
   const auto found = kernels_.find(text.hash);
   if (found != kernels_.end()) return {found->second, false};

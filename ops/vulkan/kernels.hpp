@@ -1,4 +1,4 @@
-// Internal: kernels of one Vulkan device by the hash of their text, SPIR-V kept on disk.
+// Internal: kernels of one Vulkan device by the hash of their source, with SPIR-V stored on disk.
 #pragma once
 
 #include "../../runtime/device/device.hpp"
@@ -13,13 +13,13 @@
 
 namespace topograd::ops {
 
-/// Any thread may call.
+/// Thread-safe.
 class VulkanKernels {
  public:
   explicit VulkanKernels(std::shared_ptr<runtime::vulkan::Device> device)
       : device_(std::move(device)) {}
 
-  /// The kernel, and whether it had to be made.
+  /// The kernel, and true if it had to be made.
   ///
   /// Throws Error{ShaderCompile, LayoutMismatch, Unsupported}.
   std::pair<runtime::vulkan::Kernel, bool> make(const KernelText& text);

@@ -1,4 +1,4 @@
-// Recording, hazards, submission and timing of launches on a Vulkan device.
+// Records, orders, submits and times launches on a Vulkan device.
 #include "recorder.hpp"
 
 #include "../../ir/error.hpp"
@@ -13,13 +13,13 @@ namespace {
 
 namespace vk = runtime::vulkan;
 
-// A submission costs some microseconds: these are short enough that the device begins early, and
-// far from what watchdogs end.
+// A submission costs some microseconds. This is short enough for the device to begin early, and far
+// below the limits of watchdogs.
 constexpr double kSubmissionMicroseconds = 5'000;
 constexpr std::size_t kLaunchesOfSubmission = 48;
-// Submissions that the host may be ahead: each keeps what it uses alive.
+// Maximum number of pending submissions; each keeps its resources alive.
 constexpr std::size_t kSubmissionsInFlight = 8;
-// Bytes a microsecond that even slow devices move, and what a launch costs besides.
+// Bytes per microsecond that even slow devices move, and the overhead of a launch.
 constexpr double kDeviceRate = 100'000, kSoftwareRate = 2'000, kLaunchMicroseconds = 5;
 
 std::string describe(const KernelText& kernel, std::size_t argument) {
@@ -63,8 +63,8 @@ vk::CommandList& VulkanRecorder::open() {
   return *list_;
 }
 
-/// The whole words that the argument touches, from the last aligned byte before it on; with guard
-/// zones, those beside it as well, so that what is written there is seen.
+/// All words that the argument touches, from the last aligned byte before it; with guard zones, the
+/// adjacent words, too, so that writes to them are detected.
 vk::Binding VulkanRecorder::bind(const Argument& a, std::uint32_t& first, Use& use) const {
   const VulkanMemory& memory = as_vulkan(a.memory);
   const std::uint64_t alignment =
@@ -80,7 +80,7 @@ vk::Binding VulkanRecorder::bind(const Argument& a, std::uint32_t& first, Use& u
   return {&memory.buffer(), from, to - from};
 }
 
-/// A barrier, if anything that is used now was written, or anything written now was used.
+/// Records a barrier if memory used now was written, or memory written now was used.
 void VulkanRecorder::order(std::span<const Use> uses) {
   const auto conflicts = [&](const Use& use) {
     const auto found = ranges_.find(&as_vulkan(*use.memory));

@@ -1,4 +1,4 @@
-// Internal: launches on their way into a command list, with barriers where one needs another.
+// Internal: records launches into a command list, with barriers between dependent launches.
 #pragma once
 
 #include "../../runtime/device/device.hpp"
@@ -17,7 +17,7 @@ namespace topograd::ops {
 
 class VulkanMemory final : public Memory {
  public:
-  ///   front  bytes of the buffer before what the memory stands for
+  ///   front  bytes of the buffer before the memory
   VulkanMemory(std::uint64_t bytes, runtime::vulkan::Buffer buffer, std::uint64_t front,
                bool unified)
       : Memory(bytes), buffer_(std::move(buffer)), front_(front), unified_(unified) {}
@@ -26,7 +26,7 @@ class VulkanMemory final : public Memory {
   const runtime::vulkan::Buffer& buffer() const { return buffer_; }
   std::uint64_t front() const { return front_; }
 
-  runtime::vulkan::Submission last;  ///< that uses it
+  runtime::vulkan::Submission last;  ///< last submission that uses it
 
  private:
   runtime::vulkan::Buffer buffer_;
@@ -38,10 +38,10 @@ inline VulkanMemory& as_vulkan(const std::shared_ptr<Memory>& memory) {
   return static_cast<VulkanMemory&>(*memory);
 }
 
-/// What alignment and guard zones may add to a binding.
+/// Bytes that alignment and guard zones may add to a binding.
 inline constexpr std::uint64_t kBindingSlack = 1024;
 
-/// One thread at a time.
+/// Not thread-safe.
 class VulkanRecorder {
  public:
   VulkanRecorder(std::shared_ptr<runtime::vulkan::Device> device, VulkanKernels& kernels)
@@ -52,23 +52,23 @@ class VulkanRecorder {
             const std::shared_ptr<Memory>& to, std::uint64_t to_offset, std::uint64_t bytes);
   void fill(const std::shared_ptr<Memory>& to, std::uint64_t offset, std::uint64_t bytes,
             std::uint32_t word);
-  /// The open list reads or writes it.
+  /// True if the open list reads or writes it.
   bool uses(const VulkanMemory& memory) const { return ranges_.contains(&memory); }
 
   void flush();
-  /// Tells the times of finished submissions; does not wait.
+  /// Reports the times of finished submissions; does not wait.
   void settle();
 
   bool begin_timing();
   void end_timing(std::function<void(std::optional<double>)> done);
-  /// Called when what has been recorded has finished, with nothing.
+  /// Called, without a time, when the work recorded so far has finished.
   void when_done(std::function<void(std::optional<double>)> done);
 
   std::uint64_t launches() const { return launches_; }
   std::uint64_t barriers() const { return barriers_; }
 
  private:
-  /// What was done to a memory since the last barrier.
+  /// Accesses to a memory since the last barrier.
   struct Range {
     std::uint64_t begin = 0, end = 0;
     bool written = false;
@@ -78,7 +78,7 @@ class VulkanRecorder {
     Range range;
   };
   using List = std::shared_ptr<runtime::vulkan::CommandList>;
-  /// From one timestamp of a list to another.
+  /// The interval between two timestamps of a list.
   struct Span {
     List list;
     std::size_t from = 0, to = 0;
@@ -86,7 +86,7 @@ class VulkanRecorder {
   struct Timing {
     std::vector<Span> spans;
     std::function<void(std::optional<double>)> done;
-    runtime::vulkan::Submission submission;  ///< of the last span
+    runtime::vulkan::Submission submission;  ///< submission of the last span
     bool submitted = false;
   };
 
@@ -110,7 +110,7 @@ class VulkanRecorder {
 
   bool timing_ = false;
   std::vector<Span> spans_;
-  std::deque<Timing> unsettled_;  // in the order of their submissions
+  std::deque<Timing> unsettled_;  // in the order of submission
 };
 
 }  // namespace topograd::ops

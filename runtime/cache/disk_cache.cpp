@@ -19,7 +19,7 @@ constexpr std::uint64_t kFormat = 1;
 constexpr std::string_view kSuffix = ".tgcache";
 constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr auto kStaleTemporary = std::chrono::hours(1);
-// Largest blob that is read back: a damaged size cannot make a reader allocate without bound.
+// Largest blob that is read: bounds the allocation if the stored size is damaged.
 constexpr std::uint64_t kMaxBlobBytes = std::uint64_t{1} << 30;
 
 void append(std::vector<std::byte>& out, std::uint64_t value) {
@@ -31,7 +31,7 @@ void append(std::vector<std::byte>& out, Hash128 hash) {
   append(out, hash.low);
 }
 
-// Everything that must agree for a blob to be used, field by field; a reader compares all of it.
+// The header of a blob: a reader compares every field before it uses the blob.
 std::vector<std::byte> header(const DiskCacheOptions& options, std::string_view kind, Hash128 key,
                               std::span<const std::byte> blob) {
   std::vector<std::byte> out;
@@ -49,7 +49,7 @@ std::vector<std::byte> header(const DiskCacheOptions& options, std::string_view 
 
 // Magic, three 64-bit fields and four hashes, as header() writes them.
 constexpr std::size_t kHeaderBytes = kMagic.size() + 3 * 8 + 4 * 16;
-constexpr std::size_t kOfBlobBytes = 8 + 16;  // the last of them: its size and hash
+constexpr std::size_t kOfBlobBytes = 8 + 16;  // the last two fields: size and hash of the blob
 
 struct Entry {
   fs::path path;
@@ -57,7 +57,7 @@ struct Entry {
   std::uint64_t size = 0;
 };
 
-// The cache's files, least recently used first. Temporary files that nobody renamed are removed.
+// The cache's files, least recently used first. Removes temporary files that were never renamed.
 std::vector<Entry> entries(const std::string& folder) {
   std::vector<Entry> found;
   std::error_code error;
@@ -140,7 +140,7 @@ bool DiskCache::store(std::string_view kind, Hash128 key, std::span<const std::b
   return true;
 }
 
-// Down to three quarters of the bound, so that a full cache is not listed at every write.
+// Shrinks to three quarters of the bound, so that a full cache is not listed at every write.
 void DiskCache::evict() {
   const std::vector<Entry> list = entries(options_.folder);
   bytes_ = total(list);

@@ -1,4 +1,4 @@
-// JSON that others wrote: text of any depth, numbers that fit, values as messages show them.
+// JSON from outside: input of any depth, numbers that fit, values for messages.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,8 +14,8 @@ namespace topograd::runtime {
 
 using Json = nlohmann::ordered_json;
 
-/// Byte of the first list or object that lies in more than `deepest` others; npos if none does. The
-/// text need not be JSON. Cost: linear.
+/// Byte offset of the first list or object inside more than `deepest` others, or npos. The text
+/// need not be JSON. Cost: linear.
 inline std::size_t find_too_deep(std::string_view text, std::size_t deepest) {
   std::size_t depth = 0;
   bool in_string = false;
@@ -30,9 +30,8 @@ inline std::size_t find_too_deep(std::string_view text, std::size_t deepest) {
   return std::string_view::npos;
 }
 
-/// Json::parse() of text that may be as deep as it likes: the library copies values while it reads
-/// an object, and copies deep ones on the stack. Throws Json::parse_error also for more than 256
-/// lists and objects inside of each other.
+/// Json::parse() that is safe for any depth: the library copies values on the stack while it reads
+/// an object. Throws Json::parse_error also for more than 256 nested lists and objects.
 inline Json parse_json(std::string_view text) {
   constexpr std::size_t kDeepest = 256;
   if (const std::size_t at = find_too_deep(text, kDeepest); at != std::string_view::npos)
@@ -43,8 +42,7 @@ inline Json parse_json(std::string_view text) {
   return Json::parse(text);
 }
 
-/// The value in one line of at most 43 characters of ASCII; of lists and objects only what they
-/// are, however deep.
+/// The value in one line of at most 43 ASCII characters; lists and objects by their kind alone.
 inline std::string shown(const Json& json) {
   constexpr std::size_t kLongest = 40;
   if (json.is_object()) return "an object";
@@ -53,7 +51,7 @@ inline std::string shown(const Json& json) {
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
-/// A whole number from 0 that T can hold; nothing for any other value.
+/// A whole number >= 0 that T can hold; nothing for any other value.
 template <std::integral T>
 std::optional<T> whole_number(const Json& json) {
   if (!json.is_number_unsigned()) return std::nullopt;

@@ -16,7 +16,7 @@ constexpr int kWarmUps = 2, kSamples = 9;
 
 double copy_rate(Pool& pool) {
   Column<std::byte> from(kBytes), to(kBytes);
-  // One piece a thread: the C library goes around the caches for large pieces alone.
+  // One piece per thread: the C library bypasses the caches only for large pieces.
   const std::size_t piece = (kBytes + static_cast<std::size_t>(pool.threads()) - 1) /
                             static_cast<std::size_t>(pool.threads());
   const auto for_pieces = [&](const auto& f) { pool.for_ranges(kBytes, piece, f); };

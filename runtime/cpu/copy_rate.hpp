@@ -1,11 +1,11 @@
-// How fast this machine copies memory: what times of the interpreter are measured against.
+// Memory copy rate of this machine, to which times of the interpreter are compared.
 #pragma once
 
 #include "tiles/pool.hpp"
 
 namespace topograd::runtime::cpu {
 
-/// Bytes a second, read and written, of a copy that fits no cache, by the pool's threads: the
+/// Bytes per second, read and written, of a copy larger than all caches by the pool's threads: the
 /// median of a few. Cost: 128 MiB for about a tenth of a second. Throws std::bad_alloc.
 double copy_rate(Pool& pool);
 

@@ -1,4 +1,4 @@
-// Making an engine, following its model, moving points in and out.
+// Construction and refresh of an engine, and access to its point.
 #include "cpu_engine.hpp"
 
 #include "../../ir/error.hpp"
@@ -77,7 +77,7 @@ void CpuEngine<T>::resize(std::uint64_t scalars) {
   scaled_ = false;
 }
 
-// Terms whose batch kept its structure keep their columns, topologies keep their kernels.
+// Terms whose batch has the same structure keep their columns; topologies keep their kernels.
 template <class T>
 void CpuEngine<T>::rebuild_terms(const Model& model, bool all) {
   std::map<const ir::Batch*, std::unique_ptr<TermState<T>>> old;

@@ -1,4 +1,4 @@
-// The engine behind make_cpu_engine().
+// The engine that make_cpu_engine() makes.
 #pragma once
 
 #include "../engine/engine.hpp"
@@ -97,9 +97,9 @@ class CpuEngine final : public Engine,
   void rebuild_terms(const Model& model, bool all);
   Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const;
 
-  // Values into the engine's own vectors; counted.
+  // Evaluations into the engine's own vectors; counted.
   double cost_at(const Column<T>& x);
-  /// Cost, gradient, and rows unless they are empty, by one sweep.
+  /// Evaluates cost, gradient, and rows unless they are empty, in one sweep.
   double evaluate_at(const Column<T>& x, std::span<double> rows, Column<T>& gradient);
   void count_failed_guards(const Column<T>& x);
   void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
@@ -118,11 +118,11 @@ class CpuEngine final : public Engine,
   void sum_linear_blocks();
   void set_damping(const StepRequest& request);
   void set_scale(const StepRequest& request);
-  /// Fills in the norms in which the unknowns' units cancel out.
+  /// Sets the norms that do not depend on the unknowns' units.
   void add_scaled_norms(PointReport& report);
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
-  /// δ by conjugate gradients; returns the iterations.
+  /// Computes δ by conjugate gradients; returns the iterations.
   int solve_step(const StepRequest& request);
   int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
               const CgOptions& options);
@@ -133,12 +133,12 @@ class CpuEngine final : public Engine,
   bool bounded() const { return !lower_.empty(); }
   /// Scalars that take no part in steps; empty: none.
   const std::vector<std::uint8_t>& held() const { return bounded() ? held_ : constant_; }
-  /// The gradient's entry, or what the box leaves of a step against it.
+  /// The gradient's entry, or the part of it that the box leaves free.
   T projected_gradient(std::size_t i) const;
   void hold_at_bounds();
   void keep_in_box(std::span<double> x) const;
 
-  // What time() measures, with everything resident.
+  // The work that time() measures, with all data resident.
   std::function<void()> work_of(KernelKind kind);
 
   BlockLayout layout_;
@@ -147,11 +147,11 @@ class CpuEngine final : public Engine,
   std::vector<ParameterArray> arrays_;
   std::vector<std::uint8_t> constant_;
   std::vector<double> lower_, upper_;
-  std::vector<std::uint8_t> held_;  // at the linearisation, where there are bounds
+  std::vector<std::uint8_t> held_;  // at the linearisation, if there are bounds
   Pool pool_;
   Workers<T> workers_;
   Terms terms_;
-  /// By topology and loss, also of terms that are gone: instances may come back to them.
+  /// By topology and loss, including removed terms, whose instances may return.
   std::map<std::pair<const ir::Topology*, const ir::Program*>,
            std::shared_ptr<typename TermState<T>::Kernels>>
       kernels_;
@@ -160,9 +160,9 @@ class CpuEngine final : public Engine,
 
   Column<T> x_, trial_, gradient_, delta_, direction_, sums_;
   Column<T> blocks_;  // packed diagonal blocks of JᵀJ
-  Column<T> scale_;   // squares of the Jacobi scaling, from the linearisation of the first step; 0:
-                      // no clamps
-  Column<T> damping_;  // what is added to the diagonal
+  // Squares of the Jacobi scaling, from the linearisation of the first step; 0: no clamps.
+  Column<T> scale_;
+  Column<T> damping_;  // added to the diagonal
   std::uint64_t failed_guards_ = 0;
   std::unique_ptr<StepPreconditioner<T>> preconditioner_;
   CgVectors<T> cg_;

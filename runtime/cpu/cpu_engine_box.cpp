@@ -1,4 +1,4 @@
-// Steps within bounds: what holds a point on them.
+// Steps within bounds: scalars on bounds, and projection.
 #include "../../ir/error.hpp"
 #include "cpu_engine.hpp"
 
@@ -6,8 +6,7 @@
 
 namespace topograd::runtime::cpu {
 
-// Bounds are taken in T, rounded to the nearest as x is, so that x is on its bound where it was.
-// Comparisons are written so that a NaN stays one.
+// Bounds are rounded to T like x, so that x stays exactly on its bound. Comparisons keep NaN.
 template <class T>
 T CpuEngine<T>::projected_gradient(std::size_t i) const {
   const T g = gradient_[i], x = x_[i];
@@ -43,7 +42,7 @@ void CpuEngine<T>::hold(std::span<const std::uint8_t> held) {
   mask(gradient_, held_);
 }
 
-/// What f32 has rounded out of it comes back.
+/// Clamps x to the box again after its conversion from T.
 template <class T>
 void CpuEngine<T>::keep_in_box(std::span<double> x) const {
   for (std::size_t i = 0; i < lower_.size(); ++i) {

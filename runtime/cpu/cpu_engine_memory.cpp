@@ -1,4 +1,4 @@
-// What the interpreter's memory is for.
+// Memory of the interpreter by use.
 #include "cpu_engine.hpp"
 
 namespace topograd::runtime::cpu {

@@ -1,4 +1,4 @@
-// The plan record of the interpreter: what its kernels take, none of which was chosen.
+// The plan record of the interpreter: the figures of its kernels. There are no choices.
 #include "cpu_engine.hpp"
 
 #include "../plan/passes.hpp"
@@ -31,7 +31,7 @@ Pass pass_of(Part part) {
   return Pass::residual;
 }
 
-/// Its stored terms are summed by block.
+/// True if the part's stored terms are summed by block.
 bool is_summed(Part part) {
   return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp || part == Part::Hvp ||
          part == Part::CostGradient || part == Part::Values;
@@ -39,7 +39,7 @@ bool is_summed(Part part) {
 
 }  // namespace
 
-/// Bytes of an instance: of the columns that the kernel reads, and of what it stores.
+/// Bytes per instance of the columns that the kernel reads, and of what it stores.
 template <class T>
 std::uint64_t TermState<T>::bytes_of_instance(const Kernel& kernel) const {
   std::uint64_t bytes = kernel.columns * sizeof(T);

@@ -11,7 +11,7 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-// Diagonal of JᵀJ, one number at a time: f(scalar, diagonal).
+// Calls f(scalar, diagonal) for each number of the diagonal of JᵀJ.
 template <class F>
 void for_diagonal(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end, const F& f) {
   layout.for_runs(begin, end, [&](BlockLayout::Block block, std::uint32_t count) {
@@ -153,7 +153,7 @@ void CpuEngine<T>::ensure_linear() {
   if (!linear_) linearize();
 }
 
-// q = (JᵀJ + damping) p; returns p·q. p is zero at held scalars, and q is made so.
+// q = (JᵀJ + damping) p; returns p·q. p is zero at fixed scalars, and q is set to zero there.
 template <class T>
 template <class Damping>
 double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
@@ -261,7 +261,7 @@ StepReport CpuEngine<T>::rescale_step(double length) {
   return finish_step(length);
 }
 
-// Moves to x + length δ and looks at the cost there.
+// Moves to x + length δ and evaluates the cost there.
 template <class T>
 StepReport CpuEngine<T>::finish_step(double length) {
   const double square =

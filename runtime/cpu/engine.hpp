@@ -7,15 +7,15 @@
 
 namespace topograd::runtime::cpu {
 
-/// An engine for `model` on options.threads threads (0 = all) in options.precision.
+/// Makes an engine for `model` on options.threads threads (0 = all) in options.precision.
 ///
-/// Results are the same bits for any number of threads. In f32 the point, the data and everything
+/// Results have the same bits for any number of threads. In f32 the point, the data and everything
 /// computed from them are float; sums over instances are taken in double. `accumulation` has no
-/// effect: terms of gradients are stored and gathered by owner in fixed order. Constant scalars are
-/// taken out of every derivative: their columns of J are zero.
+/// effect: terms of gradients are stored and gathered by block in fixed order. Fixed scalars have
+/// zero columns of J in every derivative.
 ///
-/// Throws Error{InvalidArgument} if a batch's indices lie outside of the model, Error{NoParameters}
-/// if there is nothing to move.
+/// Throws Error{InvalidArgument} if a batch's indices are outside the model, Error{NoParameters} if
+/// there is no free scalar.
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options);
 
 }  // namespace topograd::runtime::cpu

@@ -11,7 +11,8 @@
 
 namespace topograd::runtime::cpu {
 
-/// Runs `work` warm_ups times, then `samples` times (at least once), and takes the median of those.
+/// Runs `work` warm_ups times, then `samples` times (at least once); returns the median of the
+/// latter.
 template <class F>
 Timing median_time(int warm_ups, int samples, const F& work) {
   for (int k = 0; k < warm_ups; ++k) work();

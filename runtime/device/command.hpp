@@ -16,7 +16,7 @@ namespace topograd::runtime::vulkan {
 
 struct ListState;
 
-/// A range of a buffer that a kernel sees at one binding.
+/// A range of a buffer for one binding of a kernel.
 struct Binding {
   const Buffer* buffer = nullptr;
   std::uint64_t offset = 0;  ///< bytes, a multiple of Limits::storage_buffer_offset_alignment
@@ -37,11 +37,11 @@ struct Timestamp {
 };
 
 /// A sequence of dispatches, copies and barriers. Made by Device::command_list; the first
-/// submission ends recording. One thread at a time. Keeps what it uses alive.
+/// submission ends recording. One thread at a time. Keeps the objects it uses alive.
 ///
 /// Submissions of one device run in order: everything that earlier submissions wrote is visible to
 /// the first command, and everything written is visible to the host after Submission::wait. Inside
-/// a list nothing is ordered except by barrier().
+/// a list only barrier() orders commands.
 class CommandList {
  public:
   CommandList() = default;
@@ -68,23 +68,23 @@ class CommandList {
     dispatch(kernel, bindings, push, Groups{groups_x, groups_y, groups_z});
   }
 
-  /// As dispatch, with the three uint32 group counts read from `counts` at `offset` (bytes, a
-  /// multiple of 4) when the command runs. Counts over the limits are undefined behaviour. Begins
+  /// Like dispatch(), with the three uint32 group counts read from `counts` at `offset` (bytes, a
+  /// multiple of 4) when the command runs. Counts over the limits are undefined behaviour. Starts
   /// with a barrier.
   void dispatch_indirect(const Kernel& kernel, std::span<const Binding> bindings,
                          std::span<const std::byte> push, const Buffer& counts,
                          std::uint64_t offset);
 
-  /// A barrier; dispatches from here to close_gate() read their workgroups from `counts` when they
-  /// run, three uint32 for each of them in order; 0 of them is none. Nothing but dispatches and
-  /// barriers is recorded in between. Without `counts` nothing is recorded, but their workgroups
-  /// are noted.
+  /// Starts conditional dispatches, with a barrier. Dispatches up to close_gate() read their
+  /// workgroups from `counts` when they run, three uint32 each in order; 0 skips a dispatch. Only
+  /// dispatches and barriers may be recorded in between. Without `counts` nothing is recorded, but
+  /// the workgroups are noted.
   void open_gate(const Buffer* counts);
-  /// The workgroups that they were recorded with.
+  /// Ends them and returns the workgroups with which they were recorded.
   std::vector<Groups> close_gate();
   bool gated() const;
 
-  /// Orders all earlier dispatches, copies and fills before all later ones, with their memory.
+  /// Orders all earlier dispatches, copies and fills, and their memory, before all later ones.
   void barrier();
 
   /// Copies `size` bytes; the ranges must not overlap.

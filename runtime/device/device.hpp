@@ -1,4 +1,4 @@
-// Vulkan devices: opening one, and everything that is made on it.
+// Vulkan devices: opening one, and all that is made on it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class DiskCache;
 
 namespace topograd::runtime::vulkan {
 
-/// What goes to a device and comes from it.
+/// Traffic to and from a device.
 struct Transfers {
   std::uint64_t dispatches = 0;   ///< of submitted lists, at each submission
   std::uint64_t submissions = 0;  ///< vkQueueSubmit calls, staging included
@@ -32,7 +32,7 @@ struct Transfers {
   std::uint64_t bytes_down = 0;
 };
 
-/// Totals since a device was opened. Subtract two readings to get a span.
+/// Totals since a device was opened. Subtract two readings for an interval.
 struct Counters : Transfers {
   std::uint64_t pipelines_created = 0;
   std::uint64_t pipeline_cache_hits = 0;  ///< kernels found in memory
@@ -64,8 +64,8 @@ class Submission {
   /// Waits until everything up to this submission has finished.
   ///
   /// Throws Error{Timeout} if nothing on the device finishes for `timeout_seconds` (0: the device's
-  /// own bound, and time for the software device to compile what it runs first) and
-  /// Error{DeviceLost} if the device is gone. May be called again after a timeout.
+  /// own bound, plus time for the software device to compile new kernels) and Error{DeviceLost} if
+  /// the device is gone. May be called again after a timeout.
   void wait(double timeout_seconds = 0) const;
   /// True if finished; does not wait. Throws Error{DeviceLost}.
   bool done() const;
@@ -79,7 +79,7 @@ class Submission {
 /// it alive. After a device loss every call throws Error{DeviceLost}; open() then makes a new one.
 class Device {
  public:
-  /// A handle on the device of another one (core()), with transfers() of its own.
+  /// A second handle on a device (core()), with its own transfers().
   explicit Device(std::shared_ptr<Core> core);
 
   const DeviceInfo& info() const;
@@ -88,40 +88,40 @@ class Device {
   const DeviceOptions& options() const;
   bool lost() const;
 
-  /// Takes a buffer from the pool. Memory of buffers that are gone waits there for two seconds.
+  /// Takes a buffer from the pool. Memory of destroyed buffers stays there for two seconds.
   ///
   ///   size  bytes, > 0
   ///
   /// Throws Error{OutOfDeviceMemory}, Error{OutOfHostMemory}, or Error{InvalidArgument} if size is
-  /// 0 or over Limits::max_allocation_size. Cost: no driver call if the pool holds a fitting one.
+  /// 0 or over Limits::max_allocation_size. Cost: no driver call if the pool has a fitting one.
   Buffer buffer(std::uint64_t size, MemoryKind kind = MemoryKind::Device,
                 std::string_view name = {});
-  /// Returns pooled memory that no buffer uses to the driver.
+  /// Returns unused pooled memory to the driver.
   void trim();
   MemoryStatistics memory() const;
-  /// Bytes asked for by live buffers, by their names.
+  /// Requested bytes of live buffers, by name.
   std::map<std::string, std::uint64_t> memory_by_name() const;
 
-  /// Makes a pipeline, or finds the one with equal content.
+  /// Makes a pipeline, or returns one with equal content.
   ///
   /// Throws Error{InvalidArgument} if counts exceed the device's limits, Error{Unsupported} if the
   /// driver refuses the module.
   Kernel kernel(const KernelDesc& desc);
 
   CommandList command_list(std::string_view name = {});
-  /// Queues a list behind everything submitted before; does not wait.
+  /// Queues a list after all earlier submissions; does not wait.
   Submission submit(const CommandList& list);
-  /// Queues lists, in order, as one submission; a list may be there more than once.
+  /// Queues lists, in order, as one submission; a list may occur more than once.
   Submission submit(std::span<const CommandList* const> lists);
   /// Waits until all submissions have finished; bounded as Submission::wait.
   void wait_idle();
 
-  /// Writes bytes into buffers: after all earlier submissions that use them, before all later ones.
-  /// Does not wait unless the staging ring is full; the bytes are read before it returns.
+  /// Writes bytes into buffers, after all earlier submissions that use them and before all later
+  /// ones. Waits only if the staging ring is full; the bytes are read before it returns.
   void upload(const Buffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes);
   void upload(std::span<const Upload> uploads);
-  /// Reads bytes from buffers after all earlier submissions; waits. A batch is one submission per
-  /// staging ring of bytes.
+  /// Reads bytes from buffers after all earlier submissions; waits. A batch makes one submission
+  /// per staging ring of bytes.
   void download(const Buffer& buffer, std::uint64_t offset, std::span<std::byte> bytes);
   void download(std::span<const Download> downloads);
 
@@ -134,9 +134,9 @@ class Device {
     download(buffer, offset, std::as_writable_bytes(values));
   }
 
-  /// Of all handles on the device.
+  /// Counts of all handles on the device.
   Counters counters() const;
-  /// Of the calls through this handle. Staged bytes travel with the next submission, which counts
+  /// Counts of calls through this handle. Staged bytes travel with the next submission and count
   /// for the handle that makes it.
   Transfers transfers() const;
 
@@ -146,11 +146,11 @@ class Device {
   /// exit.
   void save_pipeline_cache();
 
-  /// Test hook: makes `times` driver calls named `call` (empty: any) fail with `result` (a
-  /// VkResult) without reaching the driver, after letting `after` of them pass. 0 times disarms it.
+  /// Test hook: lets `after` driver calls named `call` (empty: any) pass, then makes `times` of
+  /// them fail with `result` (a VkResult) without reaching the driver. 0 times disarms it.
   void inject_fault(std::string_view call, std::uint64_t after, std::int32_t result,
                     std::uint32_t times = 1);
-  /// Driver calls made so far through the checked path; orders inject_fault.
+  /// Number of driver calls on the checked path, to place inject_fault().
   std::uint64_t driver_calls() const;
 
   const std::shared_ptr<Core>& core() const { return core_; }
@@ -162,16 +162,17 @@ class Device {
 
 /// Lists the Vulkan devices, with masks and overrides of the options applied.
 ///
-/// Throws Error{NoLoader} if libvulkan cannot be opened (names what was tried and the package to
-/// install), Error{NoDriver} if it knows no driver, Error{InvalidArgument} for a bad mask.
+/// Throws Error{NoLoader} if libvulkan cannot be opened (the message lists the names tried and the
+/// package to install), Error{NoDriver} if it knows no driver, Error{InvalidArgument} for a bad
+/// mask.
 std::vector<DeviceInfo> devices(const DeviceOptions& options = {});
 
-/// Opens a device, or gives the one already open for equal options. Serialised.
+/// Opens a device, or returns the open one for equal options. Calls are serialised.
 ///
-/// Throws as devices() and choose_device() do.
+/// Throws the errors of devices() and choose_device().
 std::shared_ptr<Device> open(const DeviceOptions& options = {});
 
-/// Lets go of the device that open() keeps for the next caller; handles held elsewhere stay valid.
+/// Releases the device that open() keeps for the next caller; other handles stay valid.
 void release_devices();
 
 }  // namespace topograd::runtime::vulkan

@@ -20,16 +20,15 @@ struct SpecializationConstant {
   std::uint32_t value = 0;  ///< bits of a 32-bit constant
 };
 
-/// What a kernel is made from. Entry point "main"; storage buffers are set 0, bindings
-/// 0 .. storage_buffers - 1; push constants start at byte 0.
+/// Content of a kernel. Entry point "main"; storage buffers are set 0, bindings 0 ..
+/// storage_buffers - 1; push constants start at byte 0.
 struct KernelDesc {
   std::span<const std::uint32_t> spirv;  ///< words; copied
   std::string name;                      ///< for profilers and messages
   std::uint32_t storage_buffers = 0;
   std::uint32_t push_constant_bytes = 0;  ///< a multiple of 4
   std::vector<SpecializationConstant> constants;
-  /// Invocations of a workgroup as the module declares them, after specialisation; checked against
-  /// the device's limits.
+  /// Workgroup size that the module declares, after specialisation; checked against the limits.
   std::array<std::uint32_t, 3> local_size = {1, 1, 1};
 };
 
@@ -45,12 +44,12 @@ class Kernel {
   std::uint32_t storage_buffers() const;
   std::uint32_t push_constant_bytes() const;
   std::array<std::uint32_t, 3> local_size() const;
-  /// Wall time that the driver took to make the pipeline, in milliseconds. The software device
-  /// compiles at the first dispatch instead.
+  /// Wall time of the driver to make the pipeline, in milliseconds. The software device compiles at
+  /// the first dispatch instead.
   double creation_ms() const;
 
-  /// What the driver says of the code it made; empty without
-  /// Features::pipeline_executable_properties. Cost: some calls of the driver.
+  /// The driver's figures of the compiled code; empty without
+  /// Features::pipeline_executable_properties. Cost: some driver calls.
   KernelFigures figures() const;
 
   const KernelState& state() const { return *state_; }

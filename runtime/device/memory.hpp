@@ -12,9 +12,9 @@ namespace topograd::runtime::vulkan {
 class Core;
 struct BufferState;
 
-/// Where a buffer lives and who touches it most.
+/// Location of a buffer by its main user.
 enum class MemoryKind {
-  Device,    ///< fastest for shaders; mapped only where the driver has such memory
+  Device,    ///< fastest for shaders; mapped only if the driver has such memory
   Upload,    ///< written by the host, read by the device: coherent, always mapped
   Readback,  ///< written by the device, read by the host: coherent, cached, always mapped
 };
@@ -34,7 +34,7 @@ class Buffer {
   ~Buffer();
 
   explicit operator bool() const { return state_ != nullptr; }
-  /// Bytes asked for.
+  /// Requested size in bytes.
   std::uint64_t size() const;
   const std::string& name() const;
   MemoryKind kind() const;
@@ -51,14 +51,14 @@ class Buffer {
   std::shared_ptr<BufferState> state_;
 };
 
-/// Figures of a device's memory pools since it was opened; bytes_* are current.
+/// Statistics of a device's memory pools since it was opened; bytes_* are current.
 struct MemoryStatistics {
   std::uint64_t allocations = 0;         ///< buffers handed out
   std::uint64_t frees = 0;               ///< buffers returned
   std::uint64_t pool_hits = 0;           ///< allocations served without any driver call
   std::uint64_t driver_allocations = 0;  ///< vkAllocateMemory calls
-  std::uint64_t bytes_in_use = 0;        ///< asked for by live buffers
-  std::uint64_t bytes_padding = 0;       ///< live buffers' class sizes minus what was asked for
+  std::uint64_t bytes_in_use = 0;        ///< requested by live buffers
+  std::uint64_t bytes_padding = 0;       ///< live buffers' class sizes minus requested sizes
   std::uint64_t bytes_reserved = 0;      ///< taken from the driver, in use or pooled
   std::uint64_t peak_bytes_in_use = 0;
 };

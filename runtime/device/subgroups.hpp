@@ -1,11 +1,11 @@
-// What subgroups of a device can do beyond arithmetic.
+// Features of a device's subgroups beyond arithmetic.
 #pragma once
 
 #include "device.hpp"
 
 namespace topograd::runtime::vulkan {
 
-/// subgroupBallot() and subgroupShuffle() in compute. False where subgroups are masked.
+/// True if compute shaders have subgroupBallot() and subgroupShuffle(); false if masked.
 bool has_subgroup_shuffle(const Device& device);
 
 }  // namespace topograd::runtime::vulkan

@@ -1,4 +1,4 @@
-// Internal: traffic as it is counted, of a device and of each handle on it.
+// Internal: traffic counters of a device and of each handle on it.
 #pragma once
 
 #include "device.hpp"
@@ -8,7 +8,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Counts of Transfers. What is added is also added to `whole`, which outlives it.
+/// Counts of Transfers. Additions are also made to `whole`, which outlives it.
 class LiveTransfers {
  public:
   explicit LiveTransfers(LiveTransfers* whole = nullptr) : whole_(whole) {}

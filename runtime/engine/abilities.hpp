@@ -1,4 +1,4 @@
-// What an engine can do beside evaluating at its point.
+// Optional abilities of engines.
 #pragma once
 
 #include "../plan/record/plan_record.hpp"
@@ -13,7 +13,7 @@
 
 namespace topograd::runtime {
 
-/// Second derivatives of the cost, residual terms and energies alike.
+/// Second derivatives of the cost: residual terms and energies.
 class SecondDerivatives {
  public:
   virtual ~SecondDerivatives() = default;
@@ -25,109 +25,108 @@ class SecondDerivatives {
   virtual void hessian(std::size_t term, bool project, std::span<double> values) = 0;
 };
 
-/// Several values at the current point by one sweep over the instances, where there is more than
-/// one to make, and where that is not slower; the cost may differ by rounding.
+/// Several values at the current point from one sweep over the instances, unless separate sweeps
+/// are faster; the cost may differ by rounding.
 class SeveralValues {
  public:
   virtual ~SeveralValues() = default;
   virtual void evaluate(const Values& wanted) = 0;
 };
 
-/// An evaluation that was begun.
+/// An evaluation in progress.
 class Pending {
  public:
   virtual ~Pending() = default;
   virtual bool ready() const = 0;  ///< does not wait
-  /// Waits, and writes the results to where begin() was told. Once.
+  /// Waits and writes the results to the arguments of begin(). Call once.
   virtual void finish() = 0;
 };
 
-/// Evaluations that are begun, and run while the caller does something else.
+/// Evaluations that run while the caller continues.
 class AsynchronousEvaluations {
  public:
   virtual ~AsynchronousEvaluations() = default;
-  /// As runtime::begin() (engine.hpp), and returns before the evaluation has run.
+  /// Like runtime::begin() (engine.hpp), but returns before the evaluation has run.
   virtual std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
                                          std::span<const double> p, std::span<double> out) = 0;
 };
 
-/// Branches: a topology with guards holds only where its conditions are what they were when its
-/// residuals were traced. An engine counts and names what fails; who calls it sees to the rest
-/// (solver/session/retrace.hpp).
+/// Checks of recorded branches: a topology with guards is valid only while its conditions have the
+/// values of the trace. An engine counts and names failures; solver/session/retrace.hpp handles
+/// them.
 class Guards {
  public:
   virtual ~Guards() = default;
   /// Instances that failed a guard in the last cost(), linearize(), try_step() or trial_cost().
   virtual std::uint64_t failed_guards() = 0;
   enum class At { point, trial };
-  /// The instances of one term that fail a guard there, ascending; evaluated by the backend, in its
-  /// precision.
+  /// Returns the instances of one term that fail a guard at `at`, ascending, as evaluated by the
+  /// backend in its precision.
   virtual std::vector<std::uint32_t> failed_instances(std::size_t term, At at) = 0;
-  /// Cost at the trial point, evaluated again; accept() takes it after this. refresh() keeps point
-  /// and trial point where the unknowns are the same.
+  /// Evaluates the cost at the trial point again; accept() may follow. refresh() keeps point and
+  /// trial point if the unknowns are the same.
   virtual double trial_cost() = 0;
 };
 
-/// Kernels that are made before they are needed. Without it nothing has to be made.
+/// Kernels that are compiled before their first use. Engines without the ability need no
+/// preparation.
 class KernelsAhead {
  public:
   virtual ~KernelsAhead() = default;
-  /// Begins to make the kernels of a kind of evaluation, or of a step, without waiting for them.
-  /// True once they are there. Throws what making one of them threw.
+  /// Starts to compile the kernels of a kind of evaluation, or of a step, without waiting. Returns
+  /// true when they are ready. Throws the error of a failed compilation.
   virtual bool prepare(KernelKind kind) = 0;
   virtual bool prepare_step() = 0;
 };
 
-/// Points that outlive a device.
+/// Points that survive the loss of a device.
 class KnownPoint {
  public:
   virtual ~KnownPoint() = default;
-  /// The last accepted point that reached the host, without asking the device; for use after it
-  /// failed. False, and x untouched, if there is none.
+  /// Copies the last accepted point that reached the host, without asking the device; for use after
+  /// it failed. Returns false and leaves x unchanged if there is none.
   virtual bool last_known_point(std::span<double> x) = 0;
-  /// Steps accepted since that point.
+  /// Number of steps accepted since that point.
   virtual std::uint64_t steps_after_known_point() const { return 0; }
 };
 
-/// How sums over the instances are made.
+/// Layout and accumulation of the batches.
 class Plans {
  public:
   virtual ~Plans() = default;
-  /// The rung in use for gradients, by name ("gather_recompute"), for the report.
+  /// Accumulation strategy of gradients by name ("gather_recompute"), for the report.
   virtual std::string accumulation() const = 0;
-  /// How the batches are laid out and summed, and why.
+  /// Layout and accumulation of each batch, with the reasons.
   virtual PlanRecord plan() const = 0;
 };
 
-/// Bytes that are held for one use.
+/// Bytes for one use.
 struct MemoryUse {
-  std::string use;           ///< words for a report: "index columns"
-  std::uint64_t host = 0;    ///< by this engine
-  std::uint64_t device = 0;  ///< by all engines of its device
+  std::string use;           ///< for reports: "index columns"
+  std::uint64_t host = 0;    ///< host bytes of this engine
+  std::uint64_t device = 0;  ///< device bytes of all engines of its device
 };
-/// Of two engines on one device, by use: the host's bytes added up, the larger of the device's.
+/// Combines two engines of one device, by use: sum of the host's bytes, maximum of the device's.
 std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<MemoryUse>& more);
 
-/// Median time of one evaluation, in µs (device timestamps where there are any, wall time beside
-/// it).
+/// Median time of one evaluation, in µs: device timestamps if there are any, and wall time.
 struct Timing {
   double device_us = 0;
   double wall_us = 0;
 };
 
-/// What times and sizes are measured by.
+/// Measurements of times and sizes.
 class Measurements {
  public:
   virtual ~Measurements() = default;
-  /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; medians.
+  /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; returns medians.
   virtual Timing time(KernelKind kind, int warm_ups, int samples) = 0;
-  /// One Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays
-  /// where it is.
+  /// Times a Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays.
   virtual Timing time_step(int iterations, double damping, int samples) = 0;
-  /// Bytes a second, read and written, of a copy from memory to memory where the kernels run: the
-  /// median of a few copies that fit no cache.
+  /// Bytes per second, read and written, of a memory copy where the kernels run: the median of a
+  /// few copies larger than all caches.
   virtual double copy_rate() = 0;
-  /// What the engine's memory is for; uses that take none are left out.
+  /// The engine's memory by use; uses without memory are left out.
   virtual std::vector<MemoryUse> memory() const = 0;
 };
 
@@ -139,12 +138,12 @@ class NarrowSolve;
 class StepGradient;
 class StepLengths;
 
-/// Interfaces of one engine beside Engine; null: it has none. An engine around another one names
-/// here, and nowhere else, which abilities of the inner one it passes on. The pointers live as long
-/// as the engine, and are asked for again after calls that may change where it runs.
+/// Optional interfaces of one engine; null if it lacks the ability. An engine that wraps another
+/// one decides here, and nowhere else, which abilities of the inner one it passes on. The pointers
+/// live as long as the engine; ask again after calls that may change where it runs.
 ///
-/// Engines of the backends, and those around them in a Session, have steps, known_point, plans and
-/// measurements.
+/// Engines of the backends, and those that wrap them in a Session, have steps, known_point, plans
+/// and measurements.
 struct Abilities {
   DampedSteps* steps = nullptr;             ///< damped_steps.hpp
   StepLengths* step_lengths = nullptr;      ///< damped_steps.hpp

@@ -1,4 +1,4 @@
-// How steps on the host scale the columns of J, and damp a scaled system.
+// Column scaling and damping of steps on the host.
 #pragma once
 
 #include "engine.hpp"
@@ -7,21 +7,21 @@
 
 namespace topograd::runtime {
 
-/// s = 1 / (unit + ‖column‖); 0 where that is none.
+/// s = 1 / (unit + ‖column‖), or 0 if the sum is 0.
 ///
-///   unit  1 as in Ceres, 0, or column_unit(): what stands for 1 in the unit of the column, >= 0
+///   unit  1 as in Ceres, 0, or column_unit(), which replaces 1 in the unit of the column, >= 0
 inline double column_scale(double unit, double norm) {
   const double sum = unit + norm;
   return sum > 0 ? 1 / sum : 0;
 }
 
-/// ‖r‖ / |x|: the norm of a column whose unknown, of this size, makes the residuals alone.
+/// ‖r‖ / |x|: the norm of a column if its unknown, of this size, alone produced the residuals.
 inline double column_unit(double residual_norm, double size) {
   return size > 0 ? residual_norm / size : 0;
 }
 
-/// What is added to an entry d of the diagonal of JᵀJ: λ clamp(s² d) / s², the clamped damping of
-/// the scaled system, unscaled again; without clamps where s is 0.
+/// Damping of an entry d of the diagonal of JᵀJ: λ clamp(s² d) / s², which is the clamped damping
+/// of the scaled system in the original scale; without clamps if s is 0.
 template <class T>
 T column_damping(T entry, double squared_scale, const StepRequest& request) {
   if (squared_scale == 0) return static_cast<T>(request.lambda) * (entry > 0 ? entry : T(1));

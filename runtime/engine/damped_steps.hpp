@@ -1,4 +1,4 @@
-// Damped least-squares steps: what is asked for, what comes of it, and who makes them.
+// Damped least-squares steps: requests, reports, and the interface of engines that make them.
 #pragma once
 
 #include "../linear/normal_matrix.hpp"
@@ -11,34 +11,34 @@
 
 namespace topograd::runtime {
 
-/// Cost is ½ Σ r² over all rows, and the energies. Constant scalars have zero gradient and never
-/// move. Within a box, g_i stands for x_i less the projection of x_i − g_i in the norms, as Ceres
-/// has it.
+/// Cost (½ Σ r² over all rows, plus the energies) and norms at a point. Fixed scalars have zero
+/// gradient and never move. Within a box, g_i is x_i less the projection of x_i − g_i in the norms,
+/// as in Ceres.
 struct PointReport {
   double cost = 0;
   double gradient_max_norm = 0;  ///< max |g_i|
   double gradient_norm = 0;      ///< ‖g‖
   double x_norm = 0;             ///< ‖x‖ over free scalars
-  // The same where each scalar is multiplied by the norm of its column of J: changes of units of
-  // the unknowns leave them, and they have the unit of the residuals. Columns of zeros count as 0,
-  // scalars on a bound that the gradient holds them to as constant. NaN: the engine has no columns.
+  // The same norms with each scalar multiplied by the norm of its column of J: they are independent
+  // of the units of the unknowns and have the unit of the residuals. Columns of zeros count as 0;
+  // scalars on a bound against which the gradient pushes count as fixed. NaN: the engine has no
+  // columns.
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double scaled_gradient_max = kUnknown;   ///< max |g_i| / ‖J_i‖
   double scaled_gradient_norm = kUnknown;  ///< √Σ (g_i / ‖J_i‖)²
   double scaled_x_norm = kUnknown;         ///< √Σ (‖J_i‖ x_i)²
-  double scaled_step_norm = kUnknown;      ///< of the step that led here; no meaning without one
+  double scaled_step_norm = kUnknown;      ///< of the step that led here; undefined without one
 };
 
-/// When a trial step becomes the current point, and of which length it is then.
+/// Conditions under which a trial step becomes the current point, and its length then.
 struct StepRule {
-  /// Cost's decrease over the model's, above which a step is accepted.
+  /// A step is accepted if the decrease of the cost over the model's exceeds this.
   double min_gain = 1e-3;
-  /// Armijo's constant: a step is left to the caller where the cost does not fall by so much of
-  /// StepReport::slope; 0: every step is decided.
+  /// Armijo's constant: the caller decides on a step if the cost falls by less than this part of
+  /// StepReport::slope; 0: the engine decides on every step.
   double min_decrease = 0;
-  /// Where the gain is far from 1, another length is tried, and the better one of the two is kept:
-  /// 1 / (2 − gain) up to `longest`, for gains above `least_gain`, where it differs from 1 by
-  /// `least_change`.
+  /// If the gain is far from 1, another length is tried and the better one kept: 1 / (2 − gain) up
+  /// to `longest`, for gains above `least_gain`, if it differs from 1 by `least_change`.
   bool rescales = true;
   double least_gain = -1, least_change = 0.2, longest = 2;
 };
@@ -47,17 +47,17 @@ struct StepRequest {
   double lambda = 0;           ///< 1 / radius: damping λ D with D = clamped diagonal of JᵀJ
   double min_diagonal = 1e-6;  ///< clamps of the diagonal, in the scaled space
   double max_diagonal = 1e32;
-  /// Columns scaled by 1 / (1 + ‖column‖), as Ceres does; the norms are those of J where the
-  /// engine's first step began, and stay so while the unknowns are the same.
+  /// Scales columns by 1 / (1 + ‖column‖), as Ceres does. The norms are those of J at the engine's
+  /// first step, and are kept while the unknowns are the same.
   bool jacobi_scaling = true;
-  /// Columns are scaled by 1 / ‖column‖ instead, and those that are 0 have no clamps, so that a
+  /// Scales columns by 1 / ‖column‖ instead, without clamps for columns that are 0, so that a
   /// change of units changes no step. Factors of small problems use 1 / (‖r‖ / |x_i| + ‖column‖).
   bool scale_free = false;
   bool energy_norm = false;  ///< CG stops in the norm of the preconditioner, √(r·M⁻¹r), not in ‖r‖
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
-  double eta = 0;  ///< CG stops where its model gains no more, too (GainTest); 0: never
-  /// An engine that can may follow it, and set StepReport::accepted.
+  double eta = 0;  ///< CG also stops if its model gains too little (GainTest); 0: never
+  /// An engine may follow this rule, and then sets StepReport::accepted.
   std::optional<StepRule> rule;
 };
 
@@ -65,64 +65,63 @@ struct StepReport {
   double model_decrease =
       0;  ///< cost(x) minus the linear model's ½‖r + Jδ‖²; positive for a useful step
   double step_norm = 0;         ///< ‖δ‖
-  double scaled_step_norm = 0;  ///< in the norm of the trust region; of steps by dogleg alone
+  double scaled_step_norm = 0;  ///< in the norm of the trust region; dogleg steps only
   double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
-  double slope = 0;             ///< within a box: g·δ, of the step before it was projected
+  double slope = 0;             ///< within a box: g·δ of the step before projection
   int linear_iterations = 0;
-  double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
-  /// Set where the engine followed StepRequest::rule: the report is that of the length that was
-  /// kept. Where it was accepted, accept() and linearize() are called all the same, and tell what
-  /// is known.
+  double linear_seconds = 0;  ///< wall time of the linear solve in this call
+  /// Set if the engine followed StepRequest::rule; the report is for the length that was kept.
+  /// After an accepted step accept() and linearize() are still called, and return known results.
   std::optional<bool> accepted;
 };
 
-/// An ability (abilities.hpp). Within a box (Model::lower), the trial point is the projection of
-/// x + δ, step_norm that of what is left of the step; and scalars on a bound that the gradient
-/// holds them to take no part in steps from there (Bertsekas, Projected Newton Methods, 1982).
+/// An ability (abilities.hpp): damped steps. Within a box (Model::lower), the trial point is the
+/// projection of x + δ and step_norm that of the remaining step. Scalars on a bound against which
+/// the gradient pushes take no part in steps from there (Bertsekas, Projected Newton Methods,
+/// 1982).
 class DampedSteps {
  public:
   virtual ~DampedSteps() = default;
 
-  /// The next step is the first of another solve.
+  /// Marks the next step as the first of another solve.
   virtual void begin_solve() {}
-  /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
+  /// Computes cost, gradient and diagonal blocks at the current point, and keeps them for steps.
   virtual PointReport linearize() = 0;
-  /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with the preconditioner of the options,
-  /// moves to the trial point.
+  /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with the chosen preconditioner and moves to
+  /// the trial point.
   virtual StepReport try_step(const StepRequest& request) = 0;
   /// Takes δ from the host (direct solvers); model_decrease is not set.
   virtual StepReport try_step(std::span<const double> delta) = 0;
-  /// The point that the last try_step() moved to.
+  /// Copies the point of the last try_step().
   virtual void trial_point(std::span<double> x) = 0;
-  virtual void accept() = 0;  ///< the trial point becomes the current point
+  virtual void accept() = 0;  ///< makes the trial point the current point
 
-  /// What these were preconditioned with since begin_solve().
+  /// The preconditioner of steps since begin_solve().
   virtual PreconditionerUse preconditioner() const { return {}; }
-  /// How these multiply by JᵀJ.
+  /// The method by which steps multiply by JᵀJ.
   virtual NormalMatrixUse normal_matrix() const { return {}; }
 };
 
-/// An ability: steps may have other lengths.
+/// An ability: steps of other lengths.
 class StepLengths {
  public:
   virtual ~StepLengths() = default;
-  /// Moves the trial point to x + length δ, with the δ of the last try_step(); step_norm and
-  /// trial_cost are set. One evaluation of the cost.
+  /// Moves the trial point to x + length δ, with the δ of the last try_step(), and sets step_norm
+  /// and trial_cost. Cost: one evaluation of the cost.
   virtual StepReport rescale_step(double length) = 0;
 };
 
-/// An ability: the linear system of steps whose point another engine holds in higher precision
+/// An ability: the linear system of steps whose point is in another engine in higher precision
 /// (solver/session/mixed_engine.hpp).
 class LinearSystem {
  public:
   virtual ~LinearSystem() = default;
-  /// Takes the place of Jᵀr in the steps from the current point; between linearize() and
-  /// try_step().
+  /// Replaces Jᵀr in the steps from the current point; call between linearize() and try_step().
   virtual void set_gradient(std::span<const double> g) = 0;
-  /// Within a box: these scalars, and no others, take no part in steps from the current point; 1 =
-  /// held. Between linearize() and set_gradient(). Throws Error{Unsupported} without a box.
+  /// Within a box: takes exactly these scalars out of steps from the current point; 1 = out. Call
+  /// between linearize() and set_gradient(). Throws Error{Unsupported} without a box.
   virtual void hold(std::span<const std::uint8_t> held) = 0;
-  /// The δ of the last try_step().
+  /// Copies the δ of the last try_step().
   virtual void last_step(std::span<double> delta) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Asking an engine whether its steps can eliminate blocks.
+// Elimination for engines that may lack the ability.
 #include "elimination.hpp"
 
 namespace topograd::runtime {

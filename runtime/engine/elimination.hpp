@@ -9,10 +9,10 @@
 
 namespace topograd::runtime {
 
-/// What becomes of an elimination.
+/// Result of a request for elimination.
 struct EliminationUse {
   bool possible = false;
-  std::string note;  ///< words for the report: what remains, or why it cannot be done
+  std::string note;  ///< for the report: the remaining unknowns, or the reason for refusal
 };
 
 /// An ability (abilities.hpp).
@@ -20,16 +20,16 @@ class Elimination {
  public:
   virtual ~Elimination() = default;
 
-  /// Engine::try_step(request) eliminates these blocks first, each by itself, and runs conjugate
-  /// gradients on what remains, their Schur complement, preconditioned by its diagonal blocks. No
-  /// two of them meet in a residual. A block that is not positive definite gives a step whose
-  /// model_decrease is NaN. Where it is not possible nothing is eliminated.
+  /// Lets Engine::try_step(request) eliminate these blocks first, each by itself, and run conjugate
+  /// gradients on their Schur complement, preconditioned by its diagonal blocks. No two of the
+  /// blocks may share a residual. If a block is not positive definite the step's model_decrease is
+  /// NaN. If elimination is not possible nothing is eliminated.
   ///
-  ///   scalars  by scalar: 1 = of a block to eliminate; empty: solve for all unknowns at once again
+  ///   scalars  by scalar: 1 = of a block to eliminate; empty: solve for all unknowns again
   virtual EliminationUse eliminate(std::span<const std::uint8_t> scalars) = 0;
 };
 
-/// Asks an engine that may not have the ability.
+/// Calls eliminate() if the engine has the ability.
 EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars);
 
 }  // namespace topograd::runtime

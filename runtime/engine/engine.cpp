@@ -1,4 +1,4 @@
-// Names of the kinds of evaluation, and what an engine need not have.
+// Kinds of evaluation, and defaults for optional abilities.
 #include "engine.hpp"
 
 #include "../../ir/error.hpp"
@@ -9,7 +9,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// An evaluation that ran when it was begun.
+/// An evaluation that has already run.
 class Finished final : public Pending {
  public:
   bool ready() const override { return true; }

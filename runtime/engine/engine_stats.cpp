@@ -1,4 +1,4 @@
-// Sums and differences of what engines count.
+// Sums and differences of engine counters.
 #include "engine_stats.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace topograd::runtime {
 namespace {
 
-// A member that is added there has to be added here.
+// A member added there must be added here.
 static_assert(sizeof(EngineCounts) == 8 * sizeof(std::uint64_t));
 static_assert(sizeof(MakingTimes) == 5 * sizeof(double));
 

@@ -1,4 +1,4 @@
-// What engines count: work, traffic, and the time that making layouts and kernels took.
+// Engine counters: work, traffic, and the time to make layouts and kernels.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ struct EngineCounts {
 };
 
 struct MakingTimes {
-  double plan_seconds = 0;  ///< layouts, inversion, transfers at the start
+  double plan_seconds = 0;                            ///< layouts, inversion, initial transfers
   double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
-  double compile_wall_ms = 0;                         ///< during which some thread compiled
+  double compile_wall_ms = 0;                         ///< wall time in which some thread compiled
 
   MakingTimes& operator+=(const MakingTimes& more);
   MakingTimes& operator-=(const MakingTimes& earlier);
 };
 
-/// Of one engine, since it was made.
+/// Counters of one engine since its construction.
 struct EngineStats : EngineCounts, MakingTimes {
-  std::uint64_t device_bytes = 0;  ///< that are taken from the driver now, by all of its engines
+  std::uint64_t device_bytes = 0;  ///< allocated from the driver now, by all engines of the device
 
-  /// Of both; device_bytes is the larger one.
+  /// Adds both; device_bytes is the larger one.
   EngineStats& operator+=(const EngineStats& more);
 };
 
-/// What came between two readings of one engine; device_bytes as it is now.
+/// The difference of two readings of one engine; device_bytes is the present value.
 EngineStats operator-(EngineStats now, const EngineStats& earlier);
 
 }  // namespace topograd::runtime

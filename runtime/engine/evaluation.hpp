@@ -1,4 +1,4 @@
-// Kinds of evaluations, and where their values go.
+// Kinds of evaluations, and the destinations of their values.
 #pragma once
 
 #include <span>
@@ -17,16 +17,16 @@ enum class KernelKind {
   vjp,
   hvp,
   hessian,
-  cost_gradient,  ///< both by one sweep
-  values          ///< residuals, cost and gradient by one sweep
+  cost_gradient,  ///< both from one sweep
+  values          ///< residuals, cost and gradient from one sweep
 };
 inline constexpr int kKernelKinds = static_cast<int>(KernelKind::values) + 1;
 std::string_view name(KernelKind kind);
 
-/// What is timed and prepared for an evaluation that is asked for these.
+/// The kind that is timed and prepared for an evaluation of these values.
 KernelKind kind_of_values(bool cost, bool residuals, bool gradient);
 
-/// Where an evaluation's values go; what is null or empty is not wanted.
+/// Destinations of an evaluation; null or empty ones are not computed.
 struct Values {
   double* cost = nullptr;
   std::span<double> residuals;  ///< model.rows
@@ -34,7 +34,7 @@ struct Values {
   KernelKind kind() const {
     return kind_of_values(cost != nullptr, !residuals.empty(), !gradient.empty());
   }
-  /// The gradient and something else.
+  /// True for the gradient and at least one other value.
   bool several() const { return !gradient.empty() && (cost != nullptr || !residuals.empty()); }
 };
 

@@ -1,4 +1,4 @@
-// The gradient that steps are made from, of engines that can show it.
+// The gradient from which steps are made.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@ namespace topograd::runtime {
 class StepGradient {
  public:
   virtual ~StepGradient() = default;
-  /// Jᵀr of the last linearize(), in the coordinates in which steps are made (Chart); 0 at scalars
-  /// that take no part in them.
+  /// Copies Jᵀr of the last linearize() in the coordinates of steps (Chart); 0 at scalars that take
+  /// no part in them.
   virtual void step_gradient(std::span<double> g) = 0;
 };
 

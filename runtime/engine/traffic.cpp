@@ -1,4 +1,4 @@
-// Counting the bytes of columns, unknowns and results.
+// Counts the bytes of columns, unknowns and results.
 #include "traffic.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -20,7 +20,7 @@ bool energies_take_part(KernelKind kind) {
          kind == KernelKind::values;
 }
 
-/// Different numbers that a pass gives for one instance.
+/// Number of different values that a pass writes for one instance.
 std::uint64_t distinct_outputs(const Term& term, Pass pass) {
   const ir::Program& f = term.topology->program;
   const ir::Program program = pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss);
@@ -50,7 +50,7 @@ std::uint64_t Traffic::results(const TermBytes& term, KernelKind kind) const {
       return term.instances * number_ * (rows + distinct_outputs(term.term, Pass::jacobian));
     case KernelKind::hessian:
       return term.instances * number_ * distinct_outputs(term.term, Pass::hessian);
-    case KernelKind::vjp: return term.instances * rows * number_;  // seeds, which it reads
+    case KernelKind::vjp: return term.instances * rows * number_;  // seeds, which are read
     default: return 0;
   }
 }

@@ -1,4 +1,4 @@
-// The bytes that evaluations must move: what their times are measured against.
+// Lower bounds of the memory traffic of evaluations, to which times are compared.
 #pragma once
 
 #include "engine.hpp"
@@ -9,20 +9,20 @@
 namespace topograd::runtime {
 
 /// Bytes that one evaluation of a model moves at least, on any backend: the columns of every batch
-/// that takes part, as a plan stores them (one index of 4 bytes a row for each block; columns that
-/// are constant or count up take none), the unknowns once, a direction once, and
-/// what it gives once. Of Jacobians and Hessians the entries that are neither constant nor equal to
-/// another one of the same instance, but for the sign.
+/// that takes part, as a plan stores them (one index of 4 bytes per row and block; columns that are
+/// constant or count up take none), the unknowns, a direction and the results once each. Of
+/// Jacobians and Hessians it counts entries that are neither constant nor, up to sign, equal to
+/// another one of the same instance.
 ///
-/// Kernels may move more: columns copied for each of the blocks that an instance touches, stored
-/// terms, cache lines of which they use a part.
+/// Kernels may move more: columns copied for each block that an instance touches, stored terms,
+/// partly used cache lines.
 class Traffic {
  public:
   /// Cost: a few passes over the index and data columns.
   Traffic(const Model& model, Precision precision);
 
   std::uint64_t bytes(KernelKind kind) const;
-  /// A Gauss-Newton step with so many iterations of conjugate gradients: a gradient, then in each
+  /// A Gauss-Newton step with this many iterations of conjugate gradients: a gradient, then in each
   /// iteration a product, the direction (r read, p read and written) and the update (δ and r read
   /// and written, p and q read).
   std::uint64_t step_bytes(int iterations) const;
@@ -35,7 +35,7 @@ class Traffic {
   };
   std::uint64_t results(const TermBytes& term, KernelKind kind) const;
 
-  std::uint64_t number_ = 8;  // bytes of one
+  std::uint64_t number_ = 8;  // bytes per number
   std::uint64_t scalars_ = 0, packed_blocks_ = 0;
   std::vector<TermBytes> terms_;
 };

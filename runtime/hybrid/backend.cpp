@@ -1,4 +1,4 @@
-// The device that is never there, and whose failures are the device's.
+// A backend that is never available, and the errors that are failures of a device.
 #include "backend.hpp"
 
 namespace topograd::runtime::hybrid {

@@ -1,4 +1,4 @@
-// Any callable over the caller's own values, as tasks of the hybrid executor.
+// Batches: any callable over the caller's own values, as tasks of the hybrid executor.
 #pragma once
 
 #include "../cache/content_hash.hpp"
@@ -20,27 +20,27 @@ namespace topograd::runtime::hybrid {
 enum class BatchMode { sequential, parallel };
 
 struct BatchOptions {
-  std::string operation = "batch";  ///< name for thresholds and statistics; histories are kept
-                                    ///< apart by the types of values and callable, too
+  /// Name for thresholds and statistics. The types of values and callable also separate histories.
+  std::string operation = "batch";
   BatchMode mode = BatchMode::parallel;
   std::uint64_t threads = 0;  ///< of `parallel`; 0 = the executor's
   Override where = Override::none;
   Features features;
-  std::uint64_t bytes_in = 0, bytes_out = 0;  ///< that a device needs and gives
+  std::uint64_t bytes_in = 0, bytes_out = 0;  ///< bytes to and from a device
 };
 
 template <class Result>
 struct BatchResult {
   std::uint64_t id = 0;
   Result value;
-  /// Of the batch; times.kernel is that of this item where the CPU ran it.
+  /// Statistics of the batch; times.kernel is that of this item if the CPU ran it.
   ExecutionStats stats;
 };
 
-/// Values with ids. run() gives a result for each, in the order of add().
+/// Values with ids. run() returns a result for each, in the order of add().
 ///
-/// The callable is called once a value, on several threads unless the mode is sequential; it keeps
-/// nothing of one call for the next. Results are default-constructible and movable.
+/// The callable is called once per value, on several threads unless the mode is sequential, and
+/// must not keep state between calls. Results are default-constructible and movable.
 template <class T>
 class Batch {
  public:
@@ -54,7 +54,7 @@ class Batch {
   }
   std::size_t size() const { return ids_.size(); }
 
-  /// f(const T&) -> Result. Throws what f throws first; f may then have run for some values.
+  /// Runs f(const T&) -> Result. Throws the first error of f; f may then have run for some values.
   template <class F, class Result = std::invoke_result_t<F&, const T&>>
   std::vector<BatchResult<Result>> run(Executor& executor, F f) const {
     return run_on(
@@ -62,8 +62,8 @@ class Batch {
         std::function<RunReport(DeviceBackend&, std::span<const T>, std::span<Result>)>());
   }
 
-  /// The same with an implementation for devices: device(backend, values, results) fills the
-  /// results of all values, and throws as DeviceBackend::run does.
+  /// The same with an implementation for devices: device(backend, values, results) sets the results
+  /// of all values, and throws like DeviceBackend::run().
   template <class F, class Result = std::invoke_result_t<F&, const T&>>
   std::vector<BatchResult<Result>> run(
       Executor& executor, F f,
@@ -100,7 +100,7 @@ class Batch {
     }
     void run_on_cpu(const CpuThreads& threads, Items items) override {
       const std::size_t first = items.begin;
-      // Many pieces a thread: values may differ in work.
+      // Many pieces per thread, because values may differ in work.
       const std::size_t grain = items.count() / (32 * static_cast<std::size_t>(threads.count()));
       threads.for_ranges(items.count(), grain, [&](std::size_t begin, std::size_t end) {
         for (std::size_t k = first + begin; k < first + end; ++k) {
@@ -111,7 +111,8 @@ class Batch {
       });
     }
     RunReport run_on_device(DeviceBackend& backend, Items) override {
-      // Beside the results, so that a failure leaves nothing behind; no vector, which packs bool.
+      // Separate from the results, so that a failure changes nothing; no vector, as that packs
+      // bool.
       const auto values = std::make_unique<Result[]>(batch_.size());
       const RunReport report =
           device_(backend, batch_.values_, std::span<Result>(values.get(), batch_.size()));

@@ -1,4 +1,4 @@
-// One task at a time: decide, run, learn, and fall back.
+// Execution of one task: decision, run, learning, and fallback.
 #include "executor.hpp"
 
 #include "../../ir/machine/foreign_call.hpp"
@@ -104,7 +104,7 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
   Outcome outcome;
   std::optional<Error> failure;
   RunReport report;
-  double uncounted_us = 0;  // programs that are put together, threads that wake
+  double uncounted_us = 0;  // putting programs together, waking threads
   try {
     if (device.lost) {
       const ForeignCall permission("reopen");
@@ -175,7 +175,7 @@ std::future<ExecutionStats> Executor::submit(Task& task) {
       promise->set_exception(std::current_exception());
     }
   };
-  // All threads could be inside of tasks that wait for such as this one.
+  // All threads could be inside tasks that wait for tasks like this one.
   if (RunsTask::here(*this)) {
     run();
   } else {

@@ -1,4 +1,4 @@
-// Internal: work that an executor runs beside its callers, on the process's one pool of threads.
+// Internal: background work of an executor, on the process's one pool of threads.
 #pragma once
 
 #include "../../ir/machine/foreign_call.hpp"
@@ -18,7 +18,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// Work that was begun and has not ended, shared with the pool's threads.
+/// Work that has begun and not ended, shared with the pool's threads.
 class Begun {
  public:
   void add(std::function<void()> work) {
@@ -27,7 +27,7 @@ class Begun {
     waiting_.push_back(std::move(work));
   }
 
-  /// Runs what has waited longest. False if nothing does.
+  /// Runs the oldest waiting work. Returns false if there is none.
   bool run_next() {
     std::function<void()> work;
     {
@@ -36,7 +36,7 @@ class Begun {
       work = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    // At the end of the process it may stay where it is.
+    // At the end of the process the call may block here for ever.
     const WhenStopped stopped([this] { ended(); });
     const Begun* const outer = std::exchange(here_, this);
     work();
@@ -45,8 +45,8 @@ class Begun {
     return true;
   }
 
-  /// Runs what nobody has taken yet, and waits for the rest: all of it, or all but what has called
-  /// this, having called exit(). The pool's threads may be stopped for good by then.
+  /// Runs all waiting work and waits for the rest, except for the caller's own if it has called
+  /// exit(). The pool's threads may have stopped for good by then.
   void finish() {
     while (run_next()) {
     }
@@ -64,19 +64,19 @@ class Begun {
 
   inline static thread_local const Begun* here_ = nullptr;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
-  std::size_t running_ = 0;  ///< those that wait among them
+  std::size_t running_ = 0;  ///< includes those that wait
 };
 
-/// Two threads at least, so that a device and the CPU can be waited for at the same time.
+/// At least two threads, to wait for a device and the CPU at the same time.
 struct Executor::Arena {
   ir::Arena arena{std::max(2, tbb::info::default_concurrency()), 1};
   std::shared_ptr<Begun> begun = std::make_shared<Begun>();
 
   ~Arena() {
-    if (arena.usable()) begun->finish();  // else the parent's, and with it its tasks
+    if (arena.usable()) begun->finish();  // else the arena and its tasks are the parent's
   }
 
   void begin(std::function<void()> work) {
@@ -84,7 +84,7 @@ struct Executor::Arena {
     arena.enqueue([list = begun] { list->run_next(); });
   }
 
-  /// Both at once where a thread is free, else `here` first. Throws what either throws.
+  /// Runs both concurrently if a thread is free, else `here` first. Throws the error of either.
   template <class There, class Here>
   void both(const There& there, const Here& here) {
     if (ir::pool_is_lost()) {
@@ -106,15 +106,15 @@ struct Executor::Arena {
   }
 };
 
-/// The task's own word, or the options'.
+/// True if the task, or else the options, force it to a device.
 inline bool is_forced_to_device(const TaskShape& task, const HybridOptions& options) {
   return task.where == Override::device ||
          (task.where == Override::none && options.force == Force::device);
 }
 
-/// What is thrown where a task is forced to a device and there is none for it.
+/// The error if a task is forced to a device and none is suitable.
 Error no_device_error(const TaskShape& task, Reason reason);
-/// Throws Error{InvalidArgument} if one of a list of tasks is null.
+/// Throws Error{InvalidArgument} if a task of the list is null.
 void require_tasks(const char* call, std::span<Task* const> tasks);
 
 }  // namespace topograd::runtime::hybrid

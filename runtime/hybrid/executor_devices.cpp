@@ -1,4 +1,4 @@
-// Devices of an executor, what it keeps between runs, and what it tells.
+// Devices of an executor, its stored state, and its log, trace and figures.
 #include "executor.hpp"
 
 #include "executor_arena.hpp"
@@ -35,7 +35,7 @@ void Executor::save_learned() noexcept {
   try {
     if (scheduler_.lessons() > 0) save_state();
   } catch (...) {
-    // Nothing that a next run could not do without.
+    // Ignored: the next run can do without it.
   }
 }
 
@@ -48,8 +48,8 @@ bool Executor::save_state() {
   Knowledge knowledge = scheduler_.knowledge();
   for (const Device* one : devices())
     if (!one->driver.empty()) knowledge.drivers[one->name] = one->driver;
-  // What others have learned meanwhile, another executor of this process among them, and devices
-  // that are not here today.
+  // Merges data that others have learned meanwhile, including other executors of this process, and
+  // data of devices that are not present now.
   if (const std::optional<Knowledge> now = state_->load())
     merge(knowledge, *now, options_.max_kernels);
   merge(knowledge, known_, options_.max_kernels);
@@ -130,7 +130,7 @@ std::vector<Figure> Executor::figures() const {
   return out;
 }
 
-/// Parts lie behind each other and end at the task's end.
+/// Parts follow each other and end at the task's end.
 void Executor::trace_task(std::string_view operation, std::size_t target, double end_seconds,
                           const Terms& times, std::uint64_t items) {
   if (!trace_.on()) return;

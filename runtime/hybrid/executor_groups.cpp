@@ -10,17 +10,17 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-// Shares below this are not worth a second side.
+// A smaller share is not worth a second side.
 constexpr double kLeastShare = 0.05;
 
-/// `more` behind `program`. False if they do not fit each other.
+/// Appends `more` to `program`. Returns false if they do not fit.
 bool append(DeviceProgram& program, DeviceProgram&& more) {
   if (!program.itemwise || !more.itemwise || program.glsl != more.glsl ||
       program.constants != more.constants || program.arrays.size() != more.arrays.size())
     return false;
   for (std::size_t k = 0; k < program.arrays.size(); ++k) {
     DeviceArray& array = program.arrays[k];
-    // What was kept under one key is a part of something new.
+    // An array kept under one key is now a part of another array.
     array.key = 0;
     for (const auto& piece : more.arrays[k].read) array.read.push_back(piece);
     for (const auto& piece : more.arrays[k].written) array.written.push_back(piece);
@@ -29,7 +29,7 @@ bool append(DeviceProgram& program, DeviceProgram&& more) {
   return true;
 }
 
-/// All of the tasks as one program, or nothing.
+/// All tasks as one program, or nothing.
 std::optional<DeviceProgram> merged(std::span<Task* const> tasks) {
   std::optional<DeviceProgram> all;
   for (Task* task : tasks) {
@@ -72,7 +72,7 @@ TaskShape part_of(TaskShape shape, Items items) {
 
 }  // namespace
 
-/// By kernel, in the order in which each kernel comes first. Overridden tasks stay alone.
+/// Groups tasks by kernel, in the order of each kernel's first task. Overridden tasks stay alone.
 std::vector<Executor::Group> Executor::groups(std::span<Task* const> tasks) const {
   std::vector<Group> groups;
   std::map<std::pair<Hash128, Override>, std::size_t> known;

@@ -1,4 +1,4 @@
-// Families of metrics, once, and their two forms.
+// Metric families, and their two output formats.
 #include "metrics.hpp"
 
 #include "../cache/content_hash.hpp"
@@ -28,7 +28,7 @@ struct Family {
 std::string number(double value) { return Json(value).dump(); }
 std::string number(std::uint64_t value) { return std::to_string(value); }
 
-/// Backslash, quote and line feed, as the format asks.
+/// Escapes backslash, quote and line feed, as the format requires.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -148,7 +148,7 @@ void add_targets(std::vector<Family>& out, const std::vector<TargetState>& targe
     out.push_back(std::move(*family));
 }
 
-/// Of devices themselves: pools, caches.
+/// Adds the devices' own figures: pools, caches.
 void add_figures(std::vector<Family>& out, const std::vector<Figure>& figures) {
   std::map<std::string, std::size_t> places;
   for (const Figure& figure : figures) {

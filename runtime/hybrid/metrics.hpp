@@ -1,4 +1,4 @@
-// What an executor counted, as Prometheus text and as JSON.
+// An executor's counters as Prometheus text and as JSON.
 #pragma once
 
 #include "executor.hpp"

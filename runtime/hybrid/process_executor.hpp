@@ -9,9 +9,10 @@
 
 namespace topograd::runtime::hybrid {
 
-/// For solves, Evaluators, operations of arrays and tensors, and tasks of users: one queue account
-/// and one breaker a device. Made at the first call, with options from the environment
-/// (process_hybrid_options()); whoever keeps it may use it until the process ends.
+/// Returns the process's executor for solves, Evaluators, operations of arrays and tensors, and
+/// tasks of users, so that each device has one queue account and one breaker. It is made at the
+/// first call, with options from the environment (process_hybrid_options()), and lives until the
+/// process ends.
 ///
 /// Throws Error{InvalidArgument} for variables that cannot be read.
 inline const std::shared_ptr<Executor>& process_executor() {

@@ -1,4 +1,4 @@
-// Knowledge as JSON, and as bytes inside of the blob cache's envelope.
+// Knowledge as JSON, and in a binary form inside the blob cache's envelope.
 #include "state.hpp"
 
 #include "../cache/content_hash.hpp"
@@ -18,10 +18,10 @@ namespace topograd::runtime::hybrid {
 namespace {
 
 constexpr int kFormat = 1;
-// Of the file, which is bytes.
+// Version of the binary file.
 constexpr int kFileFormat = 2;
 constexpr std::string_view kKind = "hybrid";
-// Larger files are not ours.
+// Larger files were not written by this library.
 constexpr std::size_t kMostRows = std::size_t{1} << 20;
 
 constexpr MemoryPattern kPatterns[] = {MemoryPattern::streaming, MemoryPattern::gather,
@@ -47,7 +47,7 @@ Json rows_value(const std::vector<History::Row>& rows) {
   return out;
 }
 
-/// Throws Error{Parse} for what no history can have.
+/// Throws Error{Parse} for values that no history can have.
 void check(const History::Row& row) {
   if (row.size_class < 0 || row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) ||
       !(row.spread >= 0)) {
@@ -132,7 +132,7 @@ Knowledge knowledge_of(const Json& json) {
       kernel.targets[target] = parse_rows(rows);
     out.kernels.push_back(std::move(kernel));
   }
-  std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);  // as merge() needs them
+  std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);  // order required by merge()
   for (const auto& [target, parts] : json.at("transfers").items())
     for (const auto& [part, rows] : parts.items()) out.transfers[target][part] = parse_rows(rows);
   for (const auto& [operation, items] : json.at("thresholds").items())
@@ -170,7 +170,7 @@ Json json_of(const Knowledge& knowledge) {
           {"drivers", knowledge.drivers}};
 }
 
-/// Appends numbers and texts as they lie in memory; the envelope tells machines apart.
+/// Appends numbers and strings in memory layout; the envelope identifies the machine.
 class Writer {
  public:
   template <class T>
@@ -201,7 +201,7 @@ class Writer {
   std::vector<std::byte> bytes;
 };
 
-/// Reads the same. Throws Error{Parse} at the end of the bytes.
+/// Reads the same format. Throws Error{Parse} at the end of the bytes.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -235,7 +235,7 @@ class Reader {
     bytes_ = bytes_.subspan(size);
     return first;
   }
-  /// Nothing takes less than a byte.
+  /// Every element takes at least a byte.
   std::uint32_t count() {
     std::uint32_t value = 0;
     (*this)(value);
@@ -246,7 +246,7 @@ class Reader {
   std::span<const std::byte> bytes_;
 };
 
-/// All that a file has, in its order, for a Writer or a Reader.
+/// Passes the contents of a file, in order, to a Writer or a Reader.
 template <class Pass>
 void pass_all(Pass& pass, Knowledge& all) {
   const auto rows = [&](std::vector<History::Row>& list) {
@@ -276,7 +276,7 @@ void pass_all(Pass& pass, Knowledge& all) {
   pass.map(all.drivers, plain);
 }
 
-/// Throws Error{Parse} for what no history can have.
+/// Throws Error{Parse} for values that no history can have.
 void check(const Knowledge& all) {
   const auto each = [](const std::vector<History::Row>& rows) {
     for (const History::Row& row : rows) check(row);
@@ -287,7 +287,7 @@ void check(const Knowledge& all) {
     for (const auto& [part, rows] : parts) each(rows);
 }
 
-/// Those that were used last, in the order in which they are.
+/// Keeps the most recently used kernels, in their present order.
 void keep_latest(std::vector<Knowledge::Kernel>& kernels, std::size_t most) {
   if (kernels.size() <= most) return;
   std::vector<std::uint64_t> used;
@@ -295,13 +295,13 @@ void keep_latest(std::vector<Knowledge::Kernel>& kernels, std::size_t most) {
   const auto last = used.begin() + static_cast<std::ptrdiff_t>(most - 1);
   std::nth_element(used.begin(), last, used.end(), std::greater<>());
   const std::uint64_t least = *last;
-  auto ties = std::count(used.begin(), last + 1, least);  // that stay
+  auto ties = std::count(used.begin(), last + 1, least);  // to keep
   std::erase_if(kernels, [&](const Knowledge::Kernel& kernel) {
     return kernel.used < least || (kernel.used == least && ties-- <= 0);
   });
 }
 
-/// Adds those that are of another kernel or size than what is there, while there is room.
+/// Adds rows of other kernels or sizes than those present, while there is room.
 void add_training(std::vector<TrainingRow>& rows, const std::vector<TrainingRow>& more) {
   for (const TrainingRow& row : more) {
     if (rows.size() >= kMaxTrainingRows) return;

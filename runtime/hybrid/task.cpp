@@ -1,4 +1,4 @@
-// Threads of the CPU side, and what tasks do by default.
+// Threads of the CPU side, and default implementations of tasks.
 #include "task.hpp"
 
 #include "../cpu/tiles/pool.hpp"
@@ -36,7 +36,7 @@ int CpuThreads::count() const { return state_->pool.threads(); }
 
 void CpuThreads::for_ranges(std::size_t count, std::size_t grain,
                             const std::function<void(std::size_t, std::size_t)>& f) const {
-  // What the ranges submit, they submit from inside of the task.
+  // Submissions by the ranges count as from inside the task.
   const RunsTask* const task = innermost;
   state_->pool.for_ranges(count, std::max<std::size_t>(grain, 1),
                           [&](std::size_t begin, std::size_t end) {

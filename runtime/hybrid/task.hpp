@@ -16,7 +16,7 @@ namespace topograd::runtime::hybrid {
 
 class Executor;
 
-/// While one lives, this thread runs a task of the executor.
+/// Marks this thread as running a task of the executor, while it lives.
 class RunsTask {
  public:
   explicit RunsTask(const Executor& executor);
@@ -42,11 +42,11 @@ struct Items {
 /// Threads for the CPU side of a task.
 class CpuThreads {
  public:
-  /// 0 = all of the machine.
+  /// 0 = all threads of the machine.
   explicit CpuThreads(std::uint64_t threads);
   ~CpuThreads();
   int count() const;
-  /// f(begin, end) for the ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
+  /// Calls f(begin, end) for ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
   void for_ranges(std::size_t count, std::size_t grain,
                   const std::function<void(std::size_t, std::size_t)>& f) const;
 
@@ -55,12 +55,12 @@ class CpuThreads {
   std::unique_ptr<State> state_;
 };
 
-/// One storage buffer of a program: pieces that lie one after the other.
+/// One storage buffer of a program, made of consecutive pieces.
 struct DeviceArray {
-  std::vector<std::span<const std::byte>> read;  ///< uploaded before
-  std::vector<std::span<std::byte>> written;     ///< read back after; not both
-  /// Inputs that stay on the device: what is there under the same key and version is not uploaded
-  /// again. 0 = not kept.
+  std::vector<std::span<const std::byte>> read;  ///< uploaded before the run
+  std::vector<std::span<std::byte>> written;     ///< read back after the run; not both
+  /// Inputs that stay on the device: data under the same key and version are not uploaded again. 0
+  /// = not kept.
   std::uint64_t key = 0, version = 0;
 
   std::uint64_t bytes() const;
@@ -68,27 +68,27 @@ struct DeviceArray {
 
 /// A compute shader and its arrays.
 ///
-/// GLSL 4.50 with local_size_x; set 0, one storage buffer a binding, in the order of `arrays`; push
-/// constants `uint first; uint items;`, then `constants`. Item first + gl_GlobalInvocationID.x runs
-/// if it is below `items`.
+/// GLSL 4.50 with local_size_x; set 0, one storage buffer per binding, in the order of `arrays`;
+/// push constants `uint first; uint items;`, then `constants`. Item first + gl_GlobalInvocationID.x
+/// runs if it is below `items`.
 struct DeviceProgram {
   std::string name;
   std::string glsl;
   std::vector<DeviceArray> arrays;
   std::vector<std::byte> constants;  ///< a multiple of 4 bytes
   std::uint64_t items = 0;
-  /// Each item reads and writes its own elements alone: programs of tasks of one kernel can run as
-  /// one, arrays behind each other.
+  /// Each item reads and writes only its own elements: programs of tasks with one kernel can run as
+  /// one, with their arrays concatenated.
   bool itemwise = false;
 };
 
 class DeviceBackend;
 
-/// What a device did for a task.
+/// Statistics of a task on a device.
 struct RunReport {
   Terms times;
   std::uint64_t bytes_up = 0, bytes_down = 0;
-  std::uint64_t cache_hits = 0;  ///< kernels and arrays that were there already
+  std::uint64_t cache_hits = 0;  ///< kernels and arrays found in caches
   bool cold = false;             ///< something was compiled or allocated
 };
 
@@ -100,26 +100,26 @@ class Task {
   virtual TaskShape shape() const = 0;
   /// Threads that the CPU side may use; 0 = the executor's.
   virtual std::uint64_t threads() const { return 0; }
-  /// Items may run apart: some on the CPU, some on a device.
+  /// True if items may be divided between the CPU and a device.
   virtual bool splittable() const { return false; }
 
   virtual void run_on_cpu(const CpuThreads& threads, Items items) = 0;
-  /// The shader for these items, where there is one.
+  /// The shader for these items, if there is one.
   virtual std::optional<DeviceProgram> program(Items /*items*/) { return std::nullopt; }
   /// Runs the program by default. Throws Error{Unsupported} without one.
   virtual RunReport run_on_device(DeviceBackend& device, Items items);
 };
 
-/// How a task ran.
+/// Statistics of a task.
 struct ExecutionStats {
-  std::string device;   ///< "cpu", or the device's name; of a split task: the device's
+  std::string device;   ///< "cpu", or the device's name, also of a split task
   bool on_cpu = false;  ///< the CPU alone ran it
   Decision decision;
-  Terms times;  ///< where the result came from; µs
+  Terms times;  ///< at the result's origin; µs
   std::uint64_t bytes_up = 0, bytes_down = 0, cache_hits = 0;
   std::uint64_t coalesced = 1;  ///< tasks in the dispatch; its times are those of all of them
   double cpu_share = 0;         ///< of the items; in (0, 1) if both sides worked
-  std::string fallback;         ///< why the device could not, where the CPU took over
+  std::string fallback;         ///< reason for the device's failure, if the CPU took over
 };
 
 }  // namespace topograd::runtime::hybrid

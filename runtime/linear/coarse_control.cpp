@@ -1,4 +1,4 @@
-// When a coarse space is made.
+// Decides when a coarse space is made.
 #include "coarse_control.hpp"
 
 #include <utility>
@@ -6,7 +6,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// Iterations before which nobody looks for aggregates.
+/// Iterations before the first search for aggregates.
 constexpr std::uint64_t kLeastIterations = 32;
 
 }  // namespace
@@ -31,7 +31,7 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   const bool at_once = asked_ == Preconditioner::two_level && fresh_;
   if (!at_once && iterations_ < kLeastIterations) return false;
   if (!planned_) {
-    // Within bounds and on manifolds there is none, and the point need not be read.
+    // A model with bounds or manifolds has none, and its point need not be read.
     const bool possible = model.lower.empty() && !model.charts;
     centred_ = !planning_.valid();
     plan_ = centred_ ? plan_coarse_space(model, possible ? x() : std::vector<double>())
@@ -41,7 +41,7 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
     ++centres_;
   }
   if (known() && !centred_) {
-    centre_coarse_space(model, x(), plan_);  // as the first solve would have had them
+    centre_coarse_space(model, x(), plan_);  // as in the first solve
     ++centres_;
   }
   centred_ = true;
@@ -57,7 +57,7 @@ std::uint64_t CoarseControl::cost() const {
 void CoarseControl::expect(const Model& model, int iterations) {
   if (asked_ == Preconditioner::block_jacobi || planned_ || planning_.valid()) return;
   if (iterations_ + static_cast<std::uint64_t>(iterations) < kLeastIterations) return;
-  // Centres are not known yet.
+  // The centres are not known yet.
   planning_ = std::async(std::launch::async, [&model] {
     return plan_coarse_space(model, std::vector<double>(model.scalars));
   });

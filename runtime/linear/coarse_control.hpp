@@ -1,4 +1,4 @@
-// When the coarse space of a two-level preconditioner is made.
+// Decision when to make the coarse space of a two-level preconditioner.
 #pragma once
 
 #include "coarse_plan.hpp"
@@ -12,53 +12,51 @@
 
 namespace topograd::runtime {
 
-/// Decides when a coarse space is made, and plans it once for a model, with centres of each solve.
+/// Decides when a coarse space is made, plans it once for a model, and centres it in each solve.
 ///
-/// It is made again once as many iterations were taken since as it took products to make, so that
-/// at most half of all products are spent on it; where inverting its matrix takes long and nobody
-/// asked for it, that counts as products, too. Depends on counts alone.
+/// It is made again after as many iterations as its construction took products, so that at most
+/// half of all products are spent on it. For `automatic`, a slow inversion of its matrix counts as
+/// products too. Depends on counts alone.
 /// Source for `automatic`: the break-even rule for renting and buying (Karlin et al., Competitive
 /// snoopy caching, Algorithmica 3, 1988).
 class CoarseControl {
  public:
-  ///   slow_inverse  multiply-adds of the inversion that take as long as a product with JᵀJ; 0: it
-  ///                 takes no time to speak of
+  ///   slow_inverse  multiply-adds of the inversion that take as long as a product with JᵀJ; 0: the
+  ///                 inversion costs nothing
   explicit CoarseControl(Preconditioner asked = Preconditioner::block_jacobi,
                          std::uint64_t slow_inverse = 0)
       : asked_(asked), slow_inverse_(slow_inverse) {
     begin_solve();
   }
 
-  /// Another solve begins.
+  /// Marks the start of another solve.
   void begin_solve();
-  /// Terms, instances or constant flags have changed.
+  /// Call after terms, instances or fixed flags have changed.
   void model_changed();
-  /// Whether to make it now, before a step. Plans it if it is to be made for the first time.
+  /// True if the coarse space should be made now, before a step. Plans it on first use.
   ///
   ///   x  gives the current point, in the model's order
   bool due(const Model& model, const std::function<std::vector<double>()>& x);
-  /// A solve under way has taken `iterations` so far: where that makes it likely that the next step
-  /// is due, planning begins on another thread. To be followed by settle() before the model may
-  /// change.
+  /// Reports the iterations so far of a running solve. If the next step is then likely to need the
+  /// coarse space, planning starts on another thread; call settle() before the model may change.
   void expect(const Model& model, int iterations);
-  /// Waits for what expect() began.
+  /// Waits for the work that expect() started.
   void settle();
   void built();
-  /// It could not be made: block-Jacobi serves until it is due again.
+  /// Reports that it could not be made: block-Jacobi is used until it is due again.
   void failed(std::string why);
   void solved(int iterations) { iterations_ += static_cast<std::uint64_t>(iterations); }
 
   bool in_use() const { return in_use_; }
   const CoarsePlan& plan() const { return plan_; }
-  /// Count the plans, and the centres that they were given; who keeps something made from one
-  /// compares them.
+  /// Versions of the plan and of its centres, to compare with those of derived data.
   std::uint64_t plan_version() const { return plans_; }
   std::uint64_t centre_version() const { return centres_; }
   PreconditionerUse use() const;
 
  private:
   bool known() const { return planned_ && plan_.aggregates > 0; }
-  /// What making it costs, in products.
+  /// Cost of making it, in products with JᵀJ.
   std::uint64_t cost() const;
 
   Preconditioner asked_;

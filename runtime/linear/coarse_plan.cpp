@@ -17,7 +17,7 @@ struct Family {
 
 std::uint32_t rotations_of(std::uint32_t width) { return width == 3 ? 3 : width == 2 ? 1 : 0; }
 
-/// Field of rotation r at y: its coordinate c is sign · y[from]; sign 0 where it is 0.
+/// Field of rotation r at y: coordinate c is sign · y[from], or 0 if sign is 0.
 struct Turn {
   std::uint32_t from = 0;
   int sign = 0;
@@ -78,7 +78,7 @@ class CoarsePlanner {
     describe();
   }
 
-  /// For a plan that was made before.
+  /// Centres an existing plan.
   void centre() {
     families_ = find_families(model_, plan_.arrays_follow, plan_.functions);
     for (const std::uint32_t scalar : plan_.scalars) {
@@ -129,7 +129,7 @@ class CoarsePlanner {
     return !model_.constant.empty() && model_.constant[scalar] != 0;
   }
 
-  /// f(scalar, array, coordinate, aggregate) for all free scalars of aggregates.
+  /// Calls f(scalar, array, coordinate, aggregate) for all free scalars of aggregates.
   template <class F>
   void for_scalars(const F& f) const {
     std::size_t block = 0;
@@ -169,7 +169,7 @@ class CoarsePlanner {
     });
   }
 
-  /// Of every family, in every aggregate and in all of them.
+  /// Finds the centres of every family, in every aggregate and in all of them.
   void find_centres() {
     const std::size_t n = plan_.aggregates;
     centres_.assign(families_.size() * (n + 1), Point{});
@@ -213,7 +213,7 @@ class CoarsePlanner {
     }
   }
 
-  /// A rotation about the centre of all is one about the aggregate's own, and a translation.
+  /// A rotation about the common centre is one about the aggregate's own centre plus a translation.
   void fill_changes() {
     const std::size_t n = plan_.aggregates, m = plan_.functions;
     plan_.spread.assign(m * n * m, 0.0);

@@ -10,7 +10,7 @@ void remove_negative_part(Eigen::Index n, double* packed,
   for (Eigen::Index i = 0; i < n; ++i) {
     for (Eigen::Index j = i; j < n; ++j) full(j, i) = *entry++;
   }
-  // The solver asks for finite matrices.
+  // The eigenvalue solver requires finite matrices.
   if (!full.triangularView<Eigen::Lower>().toDenseMatrix().allFinite()) return;
   solver.compute(full);
   const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);

@@ -1,14 +1,14 @@
-// Symmetric matrices without their negative eigenvalues.
+// Removal of negative eigenvalues from symmetric matrices.
 #pragma once
 
 #include <Eigen/Eigenvalues>
 
 namespace topograd::runtime {
 
-/// Takes the part of negative eigenvalues out of a packed matrix (its upper triangle, row by row);
-/// one without keeps its bits, one that is not finite stays as it is.
+/// Replaces the negative eigenvalues of a packed matrix (its upper triangle, row by row) by 0. A
+/// matrix without any keeps its bits; one that is not finite stays as it is.
 ///
-///   packed  n (n + 1) / 2 numbers    solver  its memory serves the next matrix, too
+///   packed  n (n + 1) / 2 numbers    solver  reused workspace
 void remove_negative_part(Eigen::Index n, double* packed,
                           Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>& solver);
 

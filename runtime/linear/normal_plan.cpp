@@ -1,4 +1,4 @@
-// Planning JᵀJ: pairs of blocks that instances have, by rows of blocks.
+// Planning of JᵀJ: pairs of blocks that share an instance, by rows of blocks.
 #include "normal_plan.hpp"
 
 #include "../../codegen/vector/kernels.hpp"
@@ -15,7 +15,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// Products that one invocation sums, and numbers of a row that some few add up, at most.
+/// Largest number of products that one invocation sums, or of numbers that a few invocations add.
 constexpr std::uint32_t kMostOfBlock = 4096;
 constexpr std::uint32_t kLongestRow = 16384;
 constexpr std::uint32_t kMostGroups = 256;
@@ -45,7 +45,7 @@ class NormalPlanner {
   }
 
  private:
-  struct Part {  // of a term that takes part
+  struct Part {  // for each term that takes part
     std::uint32_t term = 0;
     std::size_t groups = 0, instances = 0;
     ir::PagedVector<std::uint32_t> blocks;  // by instance and group
@@ -60,7 +60,7 @@ class NormalPlanner {
   std::span<const Pair> pairs_of(std::uint32_t block) const {
     return std::span(sorted_).subspan(row_[block], row_[block + 1] - row_[block]);
   }
-  /// Calls work(first pair, beyond the last) for each other block that `block` meets.
+  /// Calls work(first pair, beyond the last) for each other block in an instance with `block`.
   template <class Work>
   void each_meeting(std::uint32_t block, Work work) const {
     const std::span<const Pair> pairs = pairs_of(block);
@@ -227,7 +227,7 @@ void NormalPlanner::place_rows() {
   });
 }
 
-/// Place of the block among the values.
+/// Position of the block's values.
 std::uint32_t NormalPlanner::place(std::uint32_t row, std::uint32_t column) const {
   const std::uint32_t* const words = &plan_.rows[std::size_t{row} * NormalPlan::kRowWords];
   const auto columns = std::span(plan_.columns).subspan(words[1], words[2]);
@@ -243,13 +243,13 @@ std::array<std::uint32_t, 4> NormalPlanner::places_of(std::uint32_t row,
   return {place(row, column), length(row), place(column, row), length(column)};
 }
 
-/// Blocks by term and shape, in the order of their rows.
+/// Lists blocks by term and shape, in the order of their rows.
 void NormalPlanner::list_products() {
   struct Block {
     std::uint32_t row = 0;
-    std::size_t first = 0, last = 0;  // of sorted_
+    std::size_t first = 0, last = 0;  // in sorted_
   };
-  // By term and the arrays of row and column.
+  // Keyed by term and the arrays of row and column.
   std::map<std::array<std::uint32_t, 3>, std::vector<Block>> lists;
   for (std::uint32_t block = 0; block < array_.size(); ++block) {
     each_meeting(block, [&](std::span<const Pair> pairs) {

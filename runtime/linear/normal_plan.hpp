@@ -1,4 +1,4 @@
-// Which products of Jacobians make up the blocks of JᵀJ, and where these lie.
+// The products of Jacobians that make up the blocks of JᵀJ, and the positions of these blocks.
 #pragma once
 
 #include "../../ir/batch/pages.hpp"
@@ -12,24 +12,24 @@
 
 namespace topograd::runtime {
 
-/// JᵀJ by rows of blocks: the blocks of a row are beside each other, ascending, so that its scalar
-/// rows are dense rows of one length. All sums run in the order of the lists here, so that results
-/// are the same bits in every run.
+/// JᵀJ by rows of blocks: the blocks of a row are adjacent, ascending, so that its scalar rows are
+/// dense rows of one length. All sums run in the order of the lists here, so that results have the
+/// same bits in every run.
 struct NormalPlan {
-  std::string why;  ///< where it is not possible: words for the report
+  std::string why;  ///< if it is not possible: the reason for the report
   bool possible() const { return why.empty(); }
 
   struct Shape {  ///< blocks of one shape, neighbours in their list
     std::uint32_t rows = 0, columns = 0;
     std::uint32_t first = 0, count = 0;
   };
-  /// What one term adds to the blocks above the diagonal.
+  /// Contribution of one term to the blocks above the diagonal.
   struct Products {
     std::size_t term = 0;
     std::vector<Shape> shapes;
     std::vector<std::uint32_t> places;   ///< 4 words: its place and its rows' length, and those of
                                          ///< its transpose
-    std::vector<std::uint32_t> starts;   ///< of a block's entries, and the end
+    std::vector<std::uint32_t> starts;   ///< first entry of each block, and the end
     std::vector<std::uint32_t> entries;  ///< 2 words: instance, groups of slots | << 16
   };
   std::vector<Products> products;
@@ -42,17 +42,17 @@ struct NormalPlan {
   std::uint64_t blocks = 0;                ///< of both triangles
 };
 
-/// Places for the products of two blocks of instances that a plan may have: 16 bytes each.
+/// Largest number of products of two blocks of an instance in a plan: 16 bytes each.
 inline constexpr std::uint64_t kMostNormalProducts = 1u << 26;
 
-/// Plans JᵀJ. Depends on index columns alone. Not possible where a residual has a block twice,
-/// where its coordinates change between instances, where blocks are wider than kMaxBlockWidth or
-/// energies take part, and where so many residuals share two blocks, or blocks one, that a kernel
-/// would wait for a single sum.
+/// Plans JᵀJ from the index columns alone. Not possible if a residual has a block twice, if its
+/// coordinates change between instances, if blocks are wider than kMaxBlockWidth or energies take
+/// part, or if so many residuals share two blocks, or blocks share one, that a kernel would wait
+/// for a single sum.
 ///
 ///   groups  by term: find_groups()
 ///
-/// Cost: linear in pairs of blocks of instances, but for sorts by row.
+/// Cost: linear in pairs of blocks of instances, plus sorts by row.
 NormalPlan plan_normal_matrix(const Model& model, std::span<const std::vector<SlotGroup>> groups);
 
 }  // namespace topograd::runtime

@@ -6,8 +6,8 @@
 
 namespace topograd::runtime {
 
-/// What conjugate gradients are preconditioned with (preconditioners.def). `automatic`:
-/// block_jacobi until iterations have cost what two_level takes to make, then that.
+/// Preconditioners of conjugate gradients (preconditioners.def). `automatic`: block_jacobi until
+/// the iterations have cost as much as making two_level would, then two_level.
 enum class Preconditioner {
   automatic,
 #define TG_PRECONDITIONER(name) name,
@@ -15,12 +15,12 @@ enum class Preconditioner {
 #undef TG_PRECONDITIONER
 };
 
-/// What an engine did.
+/// The preconditioner that an engine used.
 struct PreconditionerUse {
   Preconditioner kind = Preconditioner::block_jacobi;  ///< the last one in use
   std::string why;                                     ///< one line
   int builds = 0;                                      ///< of coarse matrices in this solve
-  std::uint64_t products = 0;                          ///< with JᵀJ, for them
+  std::uint64_t products = 0;                          ///< products with JᵀJ for these builds
 };
 
 }  // namespace topograd::runtime

@@ -1,4 +1,4 @@
-// Planning a Schur complement: who meets whom, and through which eliminated blocks.
+// Planning of a Schur complement: meetings of blocks, directly and through eliminated blocks.
 #include "schur_plan.hpp"
 
 #include "../../codegen/vector/kernels.hpp"
@@ -12,7 +12,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// Products that one invocation sums: a camera's diagonal block has a thousand of them.
+/// Number of products that one invocation sums: a camera's diagonal block has a thousand of them.
 constexpr std::size_t kProductsOfPiece = 32;
 
 using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // rows, columns, inner
@@ -44,7 +44,7 @@ class SchurPlanner {
 
  private:
   enum class Kind : std::uint8_t { none, kept, eliminated };
-  struct Met {  // two blocks in an instance; what is eliminated comes first in the key
+  struct Met {  // two blocks in an instance; an eliminated one comes first in the key
     std::uint64_t key = 0;
     std::uint32_t term = 0, instance = 0, roles = 0;
     friend auto operator<=>(const Met&, const Met&) = default;
@@ -92,17 +92,17 @@ class SchurPlanner {
   BlockNumbers numbers_;
   SchurPlan plan_;
   std::vector<Kind> kind_;             // by block of the model
-  std::vector<std::uint32_t> number_;  // likewise: among those of its kind
+  std::vector<std::uint32_t> number_;  // by block of the model: number among those of its kind
   std::vector<std::uint32_t> width_kept_, width_eliminated_, kept_position_, packed_, in_width_;
   std::vector<Met> met_;
   std::vector<Meeting> meetings_;
-  std::size_t couplings_ = 0;                   // the first so many are of eliminated blocks
+  std::size_t couplings_ = 0;                   // the first ones belong to eliminated blocks
   std::vector<std::vector<std::uint32_t>> of_;  // by kept block: its couplings
   std::vector<std::uint32_t> later_;            // by kept block: its first meeting with a later one
   std::vector<Product> products_;
   std::map<Shape, std::vector<Piece>> pieces_;
   std::map<Shape, std::vector<Block>> blocks_;
-  std::vector<std::vector<std::uint32_t>> row_;  // by kept block: whom it meets in S
+  std::vector<std::vector<std::uint32_t>> row_;  // by kept block: the blocks it meets in S
   std::vector<std::uint32_t> length_;            // of its rows
 };
 
@@ -216,7 +216,7 @@ void SchurPlanner::place_meetings() {
   }
 }
 
-/// What each term adds, to meetings of one shape after the other.
+/// Lists the contributions of each term, one shape of meetings after the other.
 void SchurPlanner::list_products() {
   std::map<std::uint32_t, std::map<Shape, std::vector<std::pair<std::size_t, std::size_t>>>> terms;
   for (std::size_t m = 0; m < meetings_.size(); ++m) {
@@ -246,7 +246,7 @@ void SchurPlanner::list_products() {
   }
 }
 
-/// The couplings by eliminated block, by kept block, and by shape.
+/// Lists the couplings by eliminated block, by kept block, and by shape.
 void SchurPlanner::list_couplings() {
   std::map<Shape, std::vector<std::size_t>> shapes;
   of_.resize(plan_.kept.size());
@@ -290,7 +290,7 @@ void SchurPlanner::list_couplings() {
   for (std::size_t k = plan_.kept.size(); k-- > 0;) later_[k] = std::min(later_[k], later_[k + 1]);
 }
 
-/// The blocks of S in the row of kept block k, from the diagonal on.
+/// Adds the blocks of S in the row of kept block k, from the diagonal on.
 void SchurPlanner::add_row(std::uint32_t k) {
   std::vector<Product> products;
   for (const std::uint32_t left : of_[k]) {

@@ -1,4 +1,4 @@
-// Which products of Jacobians make up a Schur complement: blocks, their meetings, rows.
+// The products of Jacobians that make up a Schur complement: blocks, their meetings, rows.
 #pragma once
 
 #include "../model/model.hpp"
@@ -11,18 +11,17 @@
 
 namespace topograd::runtime {
 
-/// Products of one of each pair of meetings of a block, that a plan may have: their positions take
-/// 8 bytes each.
+/// Largest number of products of two meetings of an eliminated block in a plan: 8 bytes each.
 inline constexpr std::uint64_t kMostSchurProducts = 1u << 26;
 
 /// The normal equations [B E; Eᵀ C] of kept and eliminated blocks, and S = B − E C⁻¹ Eᵀ.
 ///
-/// Kept unknowns are numbered anew, blocks of a width beside each other (`kept` positions). A
-/// meeting is an off-diagonal block of the matrix, by rows: its rows are a kept block's, its
-/// columns those of an eliminated block (E) or of a later kept block (B). All sums run in the order
-/// of the vectors here, so that results are the same bits in every run.
+/// Kept unknowns are renumbered, blocks of one width adjacent (`kept` positions). A meeting is an
+/// off-diagonal block of the matrix, by rows: its rows belong to a kept block, its columns to an
+/// eliminated block (E) or to a later kept block (B). All sums run in the order of the vectors
+/// here, so that results have the same bits in every run.
 struct SchurPlan {
-  std::string why;  ///< where it is not possible: words for the report
+  std::string why;  ///< if it is not possible: the reason for the report
   bool possible() const { return why.empty(); }
 
   struct Blocks {  ///< of one width, neighbours in their list
@@ -41,7 +40,7 @@ struct SchurPlan {
   std::vector<std::uint32_t> eliminated;   ///< by eliminated block: its first scalar
   std::uint32_t inverses = 0;              ///< numbers: packed triangles of the eliminated blocks
 
-  /// What one term adds to the meetings, by groups of shape of `meetings`.
+  /// Contribution of one term to the meetings, by groups of shape of `meetings`.
   struct Products {
     std::size_t term = 0;
     std::vector<Group> groups;            ///< of meetings listed here
@@ -61,9 +60,9 @@ struct SchurPlan {
   std::vector<std::uint32_t> row_starts;      ///< by kept block: its meetings
   std::vector<std::uint32_t> row_entries;     ///< 3 words: values, first scalar, columns
 
-  // S: sums of products in pieces, then what it is stored as, full rows of unlike length.
+  // S: sums of products in pieces, then its storage as full rows of different lengths.
   std::vector<Group> pieces;  ///< by shape; inner: columns of the meetings
-  std::vector<std::uint32_t> piece_starts, piece_entries;  ///< 2 words: values in E C⁻¹, in E
+  std::vector<std::uint32_t> piece_starts, piece_entries;  ///< 2 words: value in E C⁻¹, value in E
   std::vector<std::uint32_t> piece_outputs;                ///< position of the piece's values
   std::uint64_t piece_values = 0;
   static constexpr std::uint32_t kNone = ~0u;
@@ -83,7 +82,7 @@ struct SchurPlan {
   std::uint32_t unknowns() const { return static_cast<std::uint32_t>(kept_scalar.size()); }
 };
 
-/// Plans the elimination of some blocks. Depends on index columns and flags alone.
+/// Plans the elimination of some blocks from index columns and flags alone.
 ///
 ///   scalars  by scalar of x: 1 = of a block to eliminate
 ///   groups   by term: find_groups(); energies have none

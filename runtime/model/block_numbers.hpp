@@ -1,4 +1,4 @@
-// Internal: blocks of all parameter arrays, numbered one after the other.
+// Internal: consecutive numbers for the blocks of all parameter arrays.
 #pragma once
 
 #include "model.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::runtime {
 
-/// Numbers of the blocks of some arrays, which outlive it.
+/// Numbers of the blocks of some arrays, which must outlive it.
 class BlockNumbers {
  public:
   explicit BlockNumbers(std::span<const ParameterArray> arrays) : arrays_(arrays) {

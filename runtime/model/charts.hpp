@@ -1,4 +1,4 @@
-// Blocks of unknowns that move on manifolds, as a backend is told of them.
+// Blocks of unknowns on manifolds, as a backend sees them.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -8,11 +8,11 @@
 
 namespace topograd::runtime {
 
-/// Blocks of one array that move on one manifold.
+/// Blocks of one array on one manifold.
 ///
 /// Vectors of damped steps keep a block's tangent coordinates in the first places of the block; the
-/// places behind them are 0. So a step has as many numbers as x, and kernels that know no manifolds
-/// serve it.
+/// places after them are 0. So a step has as many numbers as x, and kernels need not know
+/// manifolds.
 struct Chart {
   std::uint32_t width = 0;    ///< numbers of a block
   std::uint32_t tangent = 0;  ///< coordinates of a step, 1 .. width

@@ -1,4 +1,4 @@
-// What a backend is told of a problem: arrays of unknowns and batches of residuals.
+// A problem as a backend sees it: arrays of unknowns and batches of residuals.
 #pragma once
 
 #include "../../ir/batch/batch.hpp"
@@ -25,23 +25,24 @@ struct Term {
   const ir::Batch* batch = nullptr;
   std::string name;  ///< label of its residuals or energies, or "residual<k>", "energy<k>"
   bool energy =
-      false;  ///< its one output is added to the objective as it is, not as half its square
+      /// True if its one output is added to the objective as it is, not as half its square.
+      false;
   /// ρ of its blocks, whose cost is ½ ρ(Σ r²): parameter 0 is Σ r², its uniforms are the last ones
   /// of the topology (autodiff/robust.hpp). Null: ρ(s) = s.
   const ir::Program* loss = nullptr;
 };
 
-/// Index columns of parameters hold positions in x, those of uniforms positions in `uniforms`.
+/// A problem. Index columns of parameters are positions in x, of uniforms positions in `uniforms`.
 struct Model {
   std::vector<ParameterArray> arrays;  ///< cover 0 .. scalars without gaps, ascending
   std::uint64_t scalars = 0;           ///< length of x
   std::uint64_t rows = 0;              ///< scalar residuals; energies have none
   std::vector<Term> terms;
   std::vector<double> uniforms;
-  std::vector<std::uint8_t> constant;  ///< by scalar: 1 = held fixed; empty = none
+  std::vector<std::uint8_t> constant;  ///< by scalar: 1 = fixed; empty = none
   std::vector<double> lower, upper;    ///< by scalar: the box of damped steps; both empty = none
   std::shared_ptr<const struct Charts> charts;  ///< blocks on manifolds (charts.hpp); null: none
-  std::uint64_t revision = 0;  ///< moves on where terms or instances change during a solve
+  std::uint64_t revision = 0;  ///< raised when terms or instances change during a solve
 };
 
 }  // namespace topograd::runtime

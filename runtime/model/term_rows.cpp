@@ -1,4 +1,4 @@
-// The numbers that instances of a term read, as rows.
+// Leaf values of a term's instances, as rows.
 #include "term_rows.hpp"
 
 namespace topograd::runtime {

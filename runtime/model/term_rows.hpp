@@ -1,4 +1,4 @@
-// The numbers that instances of a term read, as rows.
+// Leaf values of a term's instances, as rows.
 #pragma once
 
 #include "../rows/rows.hpp"
@@ -9,7 +9,7 @@
 
 namespace topograd::runtime {
 
-/// What the leaves of a term's programs read in the instances [first, first + count).
+/// Leaf values of a term's programs in the instances [first, first + count).
 ///
 ///   x  model.scalars numbers
 Rows rows_of(const Model& model, const Term& term, std::span<const double> x, std::size_t first,

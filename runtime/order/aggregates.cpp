@@ -46,7 +46,7 @@ Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers&
   return out;
 }
 
-/// Arrays whose blocks never meet: in every term at most one of them, and another array beside it.
+/// Finds arrays whose blocks never meet: every term has at most one of them, and another array.
 std::vector<std::uint8_t> find_followers(std::span<const Touched> terms, const Model& model) {
   std::vector<std::uint8_t> follows(model.arrays.size(), 0);
   std::vector<std::size_t> order(model.arrays.size());
@@ -69,7 +69,7 @@ std::vector<std::uint8_t> find_followers(std::span<const Touched> terms, const M
     }
     follows[array] = alone && used ? 1 : 0;
   }
-  // Where what leads is not connected by itself, everything leads.
+  // If the leading blocks are not connected by themselves, all blocks lead.
   const bool connected =
       std::ranges::any_of(terms, [&](const Touched& t) { return leads(t, kScalars) > 1; });
   if (!connected) std::ranges::fill(follows, std::uint8_t{0});
@@ -103,8 +103,8 @@ class Graph {
   }
 
  private:
-  /// Other leading blocks that share an instance, by block, each as often as it does; beyond kHub
-  /// just some number above it. Cost: the blocks of all instances, sorted by instance.
+  /// Number of other leading blocks that share an instance, by block and counted once per instance;
+  /// above kHub any number above it. Cost: the blocks of all instances, sorted by instance.
   static std::vector<std::uint32_t> count_neighbours(std::span<const Touched> terms,
                                                      std::span<const std::uint8_t> leads) {
     std::vector<std::uint32_t> degree(leads.size(), 0), leading;
@@ -130,7 +130,7 @@ class Graph {
   std::vector<std::uint32_t> start_, list_;
 };
 
-/// Blocks in breadth-first order, without those of small components, which are not counted.
+/// Blocks in breadth-first order without those of small components.
 struct Visit {
   std::vector<std::uint32_t> order;
   std::uint32_t components = 0;
@@ -160,8 +160,8 @@ Visit visit(const Graph& graph) {
   return out;
 }
 
-/// Blocks that are more than `radius` apart, each as early in `order` as that goes; fewer than all
-/// of them, and false, if there are more than `most`.
+/// Finds blocks that are more than `radius` apart, each as early in `order` as possible. If there
+/// are more than `most`, it stops and returns false.
 bool find_seeds(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
                 std::uint32_t most, std::vector<std::uint32_t>& seeds) {
   std::vector<std::uint32_t> distance(graph.blocks(), kFar), queue;
@@ -185,7 +185,7 @@ bool find_seeds(const Graph& graph, std::span<const std::uint32_t> order, std::u
   return true;
 }
 
-/// Every block goes to the nearest seed, of several to the first.
+/// Assigns every block to the nearest seed, ties to the first.
 void assign(const Graph& graph, std::span<const std::uint32_t> seeds,
             std::vector<std::uint32_t>& of_block) {
   std::vector<std::uint32_t> queue(seeds.begin(), seeds.end());
@@ -201,8 +201,7 @@ void assign(const Graph& graph, std::span<const std::uint32_t> seeds,
   }
 }
 
-/// The smallest radius that gives at most `most` aggregates; 0 if each component has to have one
-/// and there are more of them.
+/// Finds the smallest radius with at most `most` aggregates; 0 if there are more components.
 std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint32_t>& of_block) {
   const auto [order, components] = visit(graph);
   most = std::min(most, static_cast<std::uint32_t>(order.size() / kSmallestAggregate));
@@ -227,7 +226,7 @@ std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint
   return static_cast<std::uint32_t>(seeds.size());
 }
 
-/// Followers go with the first leading block that an instance of theirs touches.
+/// Assigns followers to the aggregate of the first leading block in one of their instances.
 void follow(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
             std::vector<std::uint32_t>& of_block) {
   for (const Touched& t : terms) {

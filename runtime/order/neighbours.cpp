@@ -1,4 +1,4 @@
-// Lists of neighbours, made bucket by bucket.
+// Neighbour lists, built bucket by bucket.
 #include "neighbours.hpp"
 
 #include "partition.hpp"
@@ -11,7 +11,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// Each pair of blocks of each instance, both ways.
+/// Each pair of blocks of each instance, in both directions.
 Partition<> pairs_by_block(std::span<const TouchedBlocks> terms, std::uint32_t blocks) {
   std::vector<std::size_t> end;
   std::size_t instances = 0;

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kHub = 512;
 /// Blocks that share an instance, as lists by block; hubs have empty lists.
 class Neighbours {
  public:
-  /// Lists are in the order of terms and instances, whatever the number of threads.
+  /// Lists are in the order of terms and instances for any number of threads.
   Neighbours(std::span<const TouchedBlocks> terms, std::uint32_t blocks);
 
   std::span<const std::uint32_t> of(std::uint32_t block) const {

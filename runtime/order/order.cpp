@@ -21,12 +21,12 @@
 namespace topograd::runtime {
 namespace {
 
-/// Below this many scalars everything stays in a cache.
+/// Below this many scalars everything fits a cache.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 16;
 /// The order found must shorten the mean distance of an instance's blocks by this factor.
 constexpr double kWorthIt = 4;
-/// A mesh in good order has neighbours about √blocks apart: below √(kGood x blocks) nothing is to
-/// be found.
+/// A mesh in good order has neighbours about √blocks apart: below √(kGood x blocks) nothing is
+/// gained.
 constexpr double kGood = 64;
 
 /// Calls work(first, count) for pieces of 0 .. n, on all threads.
@@ -37,11 +37,11 @@ void each_piece(std::size_t n, Work work) {
                    [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
 }
 
-/// Numbers that are read and written from all over.
+/// Numbers with random access.
 using Numbers = ir::PagedVector<std::uint32_t>;
 
-/// In a sample of a term's instances, the mean distance between blocks of one instance, or of one
-/// and the next if that is larger.
+/// Mean distance between blocks of one instance, or between successive instances if that is larger,
+/// in a sample of a term's instances.
 double sampled_spread(const Term& term, const BlockNumbers& blocks) {
   constexpr std::size_t kSamples = 2048;
   const ir::Batch& batch = *term.batch;
@@ -66,8 +66,8 @@ double sampled_spread(const Term& term, const BlockNumbers& blocks) {
   return std::max(inside, step) / static_cast<double>(count);
 }
 
-/// Mean over all instances of what `measure` says of their terms: four anchors at the corners of a
-/// mesh do not make it a shuffled one.
+/// Mean of `measure` over all items, weighted by size: four anchors at the corners of a mesh do not
+/// make it a shuffled one.
 template <class Item, class Size, class Measure>
 double weighted_mean(std::span<const Item> items, Size size, Measure measure) {
   double sum = 0, weight = 0;
@@ -86,7 +86,7 @@ bool looks_local(const Model& model, const BlockNumbers& blocks) {
   return mean * mean < kGood * blocks.count();
 }
 
-/// Empty if the term has coordinates that change between instances.
+/// Blocks that a term's instances touch; empty if its coordinates change between instances.
 TouchedBlocks touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
   const std::vector<SlotGroup> groups = find_groups(*term.batch, model.arrays);
   if (groups.empty() || groups.front().array == kScalars) return {};
@@ -109,7 +109,7 @@ TouchedBlocks touched_blocks(const Term& term, const Model& model, const BlockNu
 class Flags {
  public:
   explicit Flags(std::uint32_t count) : words_(count / kBits + 1, 0) {}
-  /// Sets the flag; whether it was set.
+  /// Sets the flag; returns its old value.
   bool test_and_set(std::uint32_t k) {
     std::uint64_t& word = words_[k / kBits];
     const std::uint64_t bit = std::uint64_t{1} << k % kBits;
@@ -123,8 +123,9 @@ class Flags {
   std::vector<std::uint64_t> words_;
 };
 
-/// Appends blocks that are met together: each one that can be is a neighbour of the one before it,
-/// so that blocks of a front go along it. Of many at once that would cost more than it gives.
+/// Appends blocks that are met together, each next to a neighbour if possible, so that blocks of a
+/// front follow it. Too many at once are appended unchained, because the search would cost too
+/// much.
 void append_chained(const Neighbours& neighbours, std::vector<std::uint32_t>& met, Numbers& queue,
                     std::size_t& size) {
   constexpr std::size_t kMost = 8;
@@ -138,9 +139,8 @@ void append_chained(const Neighbours& neighbours, std::vector<std::uint32_t>& me
   for (const std::uint32_t b : met) queue[size++] = b;
 }
 
-/// Blocks in the order in which a breadth-first search meets them; each component from its first
-/// block. Lists of blocks that wait in the queue are asked for ahead: one after the other, the
-/// search would wait for memory at each block.
+/// Blocks in breadth-first order, each component from its first block. The lists of waiting blocks
+/// are prefetched: otherwise the search would wait for memory at each block.
 Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
   constexpr std::size_t kAhead = 16;
   Numbers queue(count);
@@ -163,7 +163,7 @@ Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
   return queue;
 }
 
-/// New number of each block: those of an array keep to it, in the order of the visit.
+/// New number of each block: blocks stay in their array, in the order of the visit.
 Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& model,
                        const BlockNumbers& blocks) {
   Numbers rank(visited.size());
@@ -184,7 +184,7 @@ Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& mode
   return rank;
 }
 
-/// Old numbers become new ones.
+/// Replaces old numbers by new ones.
 void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> rank) {
   for (TouchedBlocks& t : terms) {
     each_piece(t.blocks.size(), [&](std::size_t first, std::size_t count) {
@@ -193,12 +193,12 @@ void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> ran
   }
 }
 
-/// Mean distance between the blocks of an instance, of those that `counts`. Blocks of two arrays
-/// are as far apart as their places in them: no order moves the arrays.
+/// Mean distance between the blocks of an instance for which `counts` is true. Blocks of two arrays
+/// are compared by their places in them: no order moves the arrays.
 template <class Counts>
 double mean_distance(std::span<const TouchedBlocks> terms, const BlockNumbers& numbers,
                      Counts counts) {
-  // Sums of integers, so that they do not depend on the threads.
+  // Integer sums do not depend on the threads.
   std::atomic<std::uint64_t> sum = 0, pairs = 0;
   for (const TouchedBlocks& t : terms) {
     std::vector<std::uint32_t> offset;  // by group, of its array
@@ -236,13 +236,13 @@ double mean_step(const TouchedBlocks& t) {
   return static_cast<double>(sum) / static_cast<double>(t.instances() - 1);
 }
 
-/// An instance by the smallest of its blocks.
+/// An instance, keyed by the smallest of its blocks.
 struct Row : Keyed {
   std::uint32_t largest = 0;
 };
 
-/// Instances by the smallest of their blocks, and those of one block by the largest: neighbouring
-/// work items that sum instances of their blocks in turn read neighbouring blocks then.
+/// Sorts instances by their smallest block, then by the largest: neighbouring work items, each of
+/// which sums the instances of its block in turn, then read neighbouring blocks.
 std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t blocks) {
   std::vector<std::uint32_t> rows(t.instances());
   const auto emit = [&](std::size_t first, std::size_t count, auto sink) {
@@ -286,7 +286,7 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const BlockNumbe
   return position;
 }
 
-/// Whether the order that is there was asked for.
+/// True if the environment asks for the present order.
 bool keeps_order() {
   const std::string asked = platform::environment(kOrderVariable).value_or(kFoundOrder);
   if (asked == kFoundOrder || asked == kKeptOrder) return asked == kKeptOrder;

@@ -12,8 +12,8 @@
 
 namespace topograd::runtime {
 
-/// The parameter blocks that each instance of a term touches, one for each group of slots, by
-/// numbers that count the blocks of all arrays.
+/// The parameter blocks that each instance of a term touches, one for each group of slots, in the
+/// common numbering of all arrays.
 struct TouchedBlocks {
   std::vector<SlotGroup> groups;
   ir::PagedVector<std::uint32_t> blocks;
@@ -25,12 +25,12 @@ struct TouchedBlocks {
   }
 };
 
-/// A permutation of x (blocks of an array change places within it) and of the instances of each
-/// term. Empty vectors stand for the order that is there.
+/// A permutation of x (blocks stay in their array) and of the instances of each term. Empty vectors
+/// mean the present order.
 struct ModelOrder {
   std::vector<std::uint32_t> position;           ///< of each scalar of x in the new order
   std::vector<std::vector<std::uint32_t>> rows;  ///< by term: instance at each new place
-  /// By term, under new numbers: what reorder() needs besides, and lets go of.
+  /// By term, in new numbers: input of reorder(), which releases it.
   std::vector<TouchedBlocks> touched;
 
   bool identity() const { return position.empty(); }
@@ -43,20 +43,20 @@ struct ModelOrder {
 /// first block that they touch, so that neighbours in the mesh are neighbours in memory. Blocks
 /// that very many instances share connect nothing and keep their order.
 ///
-/// Gives the identity where the present order is as local as the one found, where all fits a cache,
-/// where a term's coordinates change between instances, and where order_choice.hpp says so. Depends
-/// on the indices else. Cost: linear in instances. Source: Cuthill & McKee, Reducing the bandwidth
-/// of sparse symmetric matrices (1969).
+/// Returns the identity if the present order is as local as the one found, if everything fits a
+/// cache, if a term's coordinates change between instances, or if order_choice.hpp says so.
+/// Otherwise it depends on the indices alone. Cost: linear in instances. Source: Cuthill & McKee,
+/// Reducing the bandwidth of sparse symmetric matrices (1969).
 ModelOrder find_order(const Model& model);
 
-/// A model in another order, with batches of its own.
+/// A model in another order, with its own batches.
 struct OrderedModel {
   Model model;
   std::vector<std::unique_ptr<ir::Batch>> batches;
 };
-/// Once for each order that find_order() gives.
+/// Makes the reordered model. Call once for each result of find_order().
 OrderedModel reorder(const Model& model, ModelOrder& order);
-/// Copies a term's data columns again, those that lie on the host only if `own`.
+/// Copies a term's data columns again; if `own`, only those that are on the host.
 void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered,
                   bool own);
 

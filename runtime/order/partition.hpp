@@ -1,4 +1,4 @@
-// Internal: items put into buckets by ranges of their keys, so that what follows stays in a cache.
+// Internal: items in buckets by ranges of their keys, so that later passes stay in a cache.
 #pragma once
 
 #include "../../ir/batch/pages.hpp"
@@ -13,13 +13,12 @@
 
 namespace topograd::runtime {
 
-/// A value with the key that it belongs to.
+/// A value with its key.
 struct Keyed {
   std::uint32_t key = 0, value = 0;
 };
 
-/// Items (Keyed, or derived from it) by buckets of neighbouring keys, in each bucket in the order
-/// in which they came.
+/// Items (Keyed, or derived from it) in buckets of neighbouring keys, in their original order.
 ///
 /// Counting sorts write all over the memory; those of a bucket write within 1 / 128 of it.
 template <class Item = Keyed>

@@ -12,14 +12,14 @@
 namespace topograd::runtime {
 namespace {
 
-/// Rows of a batch in another order. All threads write them where they stay. What a row has lies
-/// side by side while it is picked, so that a read from all over is one.
+/// Copies rows of a batch in another order, on all threads. The fields of a row are copied
+/// together, so that each row needs one random read.
 class Picker {
  public:
   Picker(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& out)
       : source_(source), rows_(rows), blocks_(out.append_rows(rows.size())) {}
 
-  /// Indices by the new numbers of blocks.
+  /// Copies indices in the new numbering of blocks.
   void pick_parameters(const TouchedBlocks& touched, const Model& model) {
     struct To {
       std::uint32_t width, offset, first_block;
@@ -51,7 +51,7 @@ class Picker {
     });
   }
 
-  /// Data, and the residual's row.
+  /// Copies data and residual rows.
   void pick_numbers() {
     const std::size_t columns = source_.data_columns(), width = columns + 1;
     ir::PagedVector<std::uint64_t> packed(source_.size() * width);
@@ -96,7 +96,7 @@ class Picker {
   std::vector<ir::Batch::NewRows> blocks_;
 };
 
-/// The numbers of a column stay where they lie; its rows find them from their own places.
+/// Reorders a device-resident column: its numbers stay, and its rows get new places.
 bool pick_remote(const ir::Batch& source, std::uint32_t column, std::span<const std::uint32_t> rows,
                  ir::Batch& ordered) {
   const ir::RemoteColumn* const from = source.remote(column);
@@ -130,7 +130,7 @@ std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, const TouchedBlock
 
 namespace {
 
-/// Calls work(k) for 0 .. n - 1, on all threads where there is much to wait for.
+/// Calls work(k) for 0 .. n - 1, on all threads if n is large.
 template <class Work>
 void each_scalar(std::size_t n, Work work) {
   constexpr std::size_t kGrain = std::size_t{1} << 14;

@@ -1,4 +1,4 @@
-// The cost estimate by which sums of one batch are stored first or evaluated again.
+// Cost estimate for the choice between storing terms and evaluating them again.
 #include "accumulation_rule.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -12,9 +12,9 @@ namespace {
 constexpr std::uint64_t kFunctionCost = 20;  // operations of a library function
 constexpr double kBytesOfOperation = 0.1;    // H200: 60 TFLOP/s in f32 and 30 in f64, 4.2 TB/s
 constexpr std::uint64_t kStoreLimit = 1000;  // operations
-constexpr double kAdvantage = 2;             // estimates are no better than that
-constexpr double kClose = 4;                 // within this a measurement may say otherwise
-constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; below, launches are what is timed
+constexpr double kAdvantage = 2;             // the accuracy of the estimates
+constexpr double kClose = 4;                 // closer estimates may be measured
+constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; else launches are timed
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// What has to be stored of the flexible columns of a batch: found in its rows, whatever the
-// kernels.
+// Storage of the flexible columns of a batch, found from its rows.
 #pragma once
 
 #include "plan.hpp"
@@ -10,9 +9,9 @@
 
 namespace topograd::runtime {
 
-/// What is flexible of the columns of a topology with these groups: `found` where the process first
-/// meets it, and that from there on, so that numbers, losses and instances that change between
-/// solves ask for no other kernels. Any thread may call.
+/// Flexible columns of a topology with these groups: `found` when the process first meets it, and
+/// the same from then on, so that changes of numbers, losses and instances between solves need no
+/// new kernels. Thread-safe.
 FlexibleColumns flexible_since_met(const ir::Topology& topology, std::span<const SlotGroup> groups,
                                    const FlexibleColumns& found);
 
@@ -28,7 +27,7 @@ struct DataForm {
   double value = 0;
 };
 
-/// By column of the layout. Columns that are not flexible are stored.
+/// Forms by column of the layout. Columns that are not flexible are stored.
 struct ColumnForms {
   std::vector<IndexForm> index;
   std::vector<DataForm> data;
@@ -43,17 +42,16 @@ std::optional<double> shared_number(const ir::Batch& batch, std::uint32_t column
 /// Cost: at most one pass over the columns; a column that varies is known by its first rows.
 ColumnForms find_forms(const ir::Batch& batch, const codegen::ColumnLayout& layout);
 
-/// Looks at the data again. A column that varies now is stored from here on, also if it should
-/// become constant again, so that a number that comes and goes does not move the others each time.
-/// True if one was not stored before.
+/// Checks the data again. A column that varies now is stored from here on, even if it becomes
+/// constant again, so that one changing column does not move the others each time. Returns true if
+/// a column was not stored before.
 bool refresh_data_forms(const ir::Batch& batch, const codegen::ColumnLayout& layout,
                         ColumnForms& forms);
 
 /// An index column of a role's entries: stored by entry, or base + step * the owner's first index.
 using EntryForm = IndexForm;
 
-/// How the entries of `own` read the columns of `entry`: by entry column; the fixed ones are
-/// stored.
+/// Forms of the columns of `entry` in the entries of `own`, by entry column; fixed ones are stored.
 std::vector<EntryForm> find_entry_forms(const ir::Batch& batch, const codegen::ColumnLayout& layout,
                                         const EntryColumns& entry, const SlotGroup& own);
 

@@ -1,4 +1,4 @@
-// Looking through the columns of a batch, block by block and on all threads.
+// Scans of batch columns, block by block on all threads.
 #pragma once
 
 #include "../../ir/batch/batch.hpp"
@@ -36,13 +36,13 @@ class ColumnRows {
 
  private:
   std::size_t size_;
-  std::array<T, kRows> rows_;  // the first size_ of them are set
+  std::array<T, kRows> rows_;  // the first size_ are set
 };
 using IndexRows = ColumnRows<std::uint32_t>;
 using DataRows = ColumnRows<double>;
 
-/// True if test(row) says so of each block of rows, those from 0, kBlockRows, ... on. The first
-/// block is tried by itself: most tests fail there.
+/// True if test(row) holds for each block of rows 0, kBlockRows, ... The first block is tested
+/// alone, because most tests fail there.
 template <class Test>
 bool all_blocks(const ir::Batch& batch, Test test) {
   constexpr std::size_t kRows = ir::Batch::kBlockRows;

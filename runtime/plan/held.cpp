@@ -1,4 +1,4 @@
-// Looks through the index columns of a batch for constant scalars and blocks.
+// Search of a batch's index columns for fixed scalars and blocks.
 #include "held.hpp"
 
 #include "../../ir/machine/parallel.hpp"
@@ -9,7 +9,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// How many rows of an index column satisfy a test.
+/// Number of rows of an index column that satisfy a test.
 template <class Test>
 std::uint64_t count_rows(const ir::Batch& batch, std::uint32_t column, Test test) {
   std::atomic<std::uint64_t> total = 0;

@@ -1,4 +1,4 @@
-// What of a batch is constant: slots whose scalars all are, and blocks that need no sums.
+// Fixed parts of a batch: slots whose scalars are all fixed, and blocks that need no sums.
 #pragma once
 
 #include "plan.hpp"
@@ -10,15 +10,16 @@
 namespace topograd::runtime {
 
 struct Held {
-  std::vector<std::uint32_t> slots;  ///< whose scalars are constant in all instances, ascending
+  std::vector<std::uint32_t> slots;  ///< slots whose scalars are fixed in all instances, ascending
   std::uint64_t entries = 0;         ///< instances x groups
-  std::uint64_t left_out = 0;        ///< those of blocks that are constant as a whole
+  std::uint64_t left_out = 0;        ///< entries of blocks that are completely fixed
 };
 
+/// Finds the fixed parts.
 /// Cost: one pass over the index columns.
 ///
 ///   groups    of the batch (find_groups)
-///   constant  by scalar; 1 = held constant
+///   constant  by scalar; 1 = fixed
 Held find_held(const ir::Batch& batch, std::span<const SlotGroup> groups,
                std::span<const ParameterArray> arrays, std::span<const std::uint8_t> constant);
 

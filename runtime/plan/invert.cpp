@@ -19,7 +19,7 @@ struct OwnedEntry {
 
 /// Entries grouped by owner and role: key = owner * roles + role.
 struct Sorted {
-  std::vector<std::uint32_t> owners;     // that have entries, ascending
+  std::vector<std::uint32_t> owners;     // owners with entries, ascending
   std::vector<std::uint32_t> starts;     // owners * roles + 1
   std::vector<std::uint32_t> instances;  // by entry, ascending in each (owner, role)
 };
@@ -111,8 +111,8 @@ class Inverter {
     return sorted;
   }
 
-  /// Visits all entries, ascending by instance for each owner and role. Threads have ranges of
-  /// owners of their own; each reads all entries, which costs little beside the visits.
+  /// Visits all entries, ascending by instance for each owner and role. Each thread has a range of
+  /// owners and reads all entries, which costs little compared with the visits.
   template <class Visit>
   void each_slice(const std::vector<std::vector<std::uint32_t>>& owners, Visit visit) const {
     constexpr std::uint64_t kMostSlices = 8;
@@ -137,8 +137,8 @@ class Inverter {
   std::uint64_t owners_;
 };
 
-/// Takes out owners whose `width` scalars from x_first + owner * width on are all constant. Returns
-/// how many owners there are, with entries or without.
+/// Removes owners whose `width` scalars from x_first + owner * width on are all fixed. Returns the
+/// number of owners, with or without entries.
 std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t owners,
                         std::span<const std::uint8_t> constant) {
   const auto held = [&](std::uint64_t owner) {
@@ -165,7 +165,7 @@ std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t ow
   return moving;
 }
 
-/// Cuts owners into work items and lists how partial sums are combined.
+/// Splits owners into work items and lists how partial sums are combined.
 class Cutter {
  public:
   Cutter(Sorted sorted, GatherPlan& plan) : sorted_(std::move(sorted)), plan_(plan) {}
@@ -200,7 +200,7 @@ class Cutter {
     return true;
   }
 
-  /// One item for each owner with more than `above` and at most `most` entries.
+  /// Adds one item for each owner with more than `above` and at most `most` entries.
   void add_whole_owners(std::uint32_t above, std::uint32_t most) {
     for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
       const std::uint32_t n = entries_of(k);
@@ -222,14 +222,14 @@ class Cutter {
     heavy_first_.push_back(plan_.partials);
   }
 
-  /// Of as few segments as may be, all of about one length.
+  /// Length of segments: as few as possible, of about equal length.
   static std::uint32_t segment_length(std::uint32_t entries) {
     const std::uint32_t segments = (entries + kSegment - 1) / kSegment;
     return (entries + segments - 1) / segments;
   }
 
-  /// Entries [begin, end) of owner k, counted over its roles; the part of each role keeps its
-  /// range.
+  /// Adds an item for entries [begin, end) of owner k, counted over its roles; each role's part
+  /// keeps its range.
   void add_item(std::size_t k, std::uint32_t output, std::uint32_t begin, std::uint32_t end) {
     plan_.owners.push_back(sorted_.owners[k]);
     plan_.outputs.push_back(output);
@@ -276,7 +276,7 @@ class Cutter {
   std::vector<std::uint32_t> heavy_first_, heavy_owner_;
 };
 
-/// Terms by scalar, in the order of slots and instances.
+/// Sorts terms by scalar, in the order of slots and instances.
 Sorted sort_terms(const ir::Batch& batch, std::span<const std::uint32_t> slots,
                   std::uint64_t scalars) {
   const std::size_t rows = batch.size();

@@ -48,7 +48,7 @@ std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
   return Place{array, coordinate};
 }
 
-/// Coordinate of a column in the blocks of a group, if it lies in them in all rows.
+/// Coordinate of a column in the blocks of a group, if it is the same in all rows.
 std::optional<std::uint32_t> coordinate_in(const SlotGroup& group, const ir::Batch& batch,
                                            std::uint32_t column,
                                            std::span<const ParameterArray> arrays) {

@@ -1,4 +1,4 @@
-// Passes: what a kernel computes for one instance of a topology.
+// Passes: the values that a kernel computes for one instance of a topology.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -19,38 +19,38 @@ enum class Pass {
   gradient,         ///< Jᵀr, by slot
   vjp,              ///< Jᵀ·seeds, by slot
   jtjp,             ///< Jᵀ(J·direction), by slot
-  stored_jacobian,  ///< m x slots, row-major: what stored_jtjp reads
+  stored_jacobian,  ///< m x slots, row-major: input of stored_jtjp
   stored_jtjp,      ///< jtjp from a stored Jacobian, whose entries are the data columns
   diagonal,         ///< diagonal of JᵀJ, by slot
   blocks,           ///< upper triangle of JᵀJ over the slots of a group, by owner
   hvp,              ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
   hessian,          ///< upper triangle of ∇²E over all slots, packed by rows
-  guards,           ///< one number: 1 where a guard fails, else 0
+  guards,           ///< one number: 1 if a guard fails, else 0
   cost_gradient,    ///< gradient by slot, then the cost
   values            ///< the same, then m rows; energies have none
 };
 std::string_view name(Pass pass);
 
-/// Several values by one sweep; what is summed by slot are the terms of the gradient.
+/// True for several values from one sweep; the terms summed by slot are those of the gradient.
 constexpr bool has_values(Pass pass) { return pass == Pass::cost_gradient || pass == Pass::values; }
-/// Rows that such a pass gives for an instance of `f`.
+/// Number of rows that such a pass stores for an instance of `f`.
 std::uint32_t rows_beside(Pass pass, const ir::Program& f, bool energy);
 
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
 /// four, hessian and guards). An energy has residual (the energy itself), cost, gradient, hvp,
-/// hessian, guards, cost_gradient and values: those of its one output.
+/// hessian, guards, cost_gradient and values of its one output.
 ///
-///   loss  of the block (Term::loss), or null; residual and Jacobian are the corrected ones then
+///   loss  of the block (Term::loss), or null; with a loss, residual and Jacobian are corrected
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,
                          bool energy = false, const ir::Program* loss = nullptr);
 
-/// An energy takes part in this pass over all terms of a model.
+/// True if energies take part in this pass over all terms of a model.
 bool energies_take_part(Pass pass);
 
-/// Sums that an owner of `width` scalars has in `pass`: width, or width (width + 1) / 2 for blocks.
+/// Number of sums of an owner of `width` scalars: width, or width (width + 1) / 2 for blocks.
 std::uint32_t sums_of_owner(Pass pass, std::uint32_t width);
 
-/// Which of the owner's sums each output of pass_program(pass, f, group.slots) is added to.
+/// For each output of pass_program(pass, f, group.slots), the owner's sum to which it is added.
 std::vector<std::uint32_t> targets(Pass pass, const SlotGroup& group, std::uint32_t width);
 
 }  // namespace topograd::runtime

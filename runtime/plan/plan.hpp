@@ -10,8 +10,7 @@
 
 namespace topograd::runtime {
 
-/// Slots of a topology that always lie in one parameter block: one way in which an instance touches
-/// it.
+/// Slots of a topology that are always in one parameter block: one way to touch it.
 struct SlotGroup {
   std::uint32_t array = 0;  ///< of Model::arrays; kScalars for owners of one scalar
   std::vector<std::uint32_t> slots;
@@ -19,60 +18,61 @@ struct SlotGroup {
 };
 inline constexpr std::uint32_t kScalars = ~0u;
 
-/// A residual that touches more blocks is wide (is_wide): no kernel is made that has code for each
-/// pair of them, or evaluates the residual once for each.
+/// A residual that touches more blocks is wide (is_wide): no kernel has code for each pair of its
+/// blocks, or evaluates it once for each.
 inline constexpr std::size_t kMostGroups = 24;
 
-/// Groups the parameter slots of a batch. Where a slot's array or coordinate differs between
-/// instances, and where there would be more than kMostGroups, all of the batch's slots become
-/// groups of their own, with single scalars as owners (array == kScalars).
+/// Groups the parameter slots of a batch. If a slot's array or coordinate differs between
+/// instances, or if there would be more than kMostGroups, each of the batch's slots becomes a group
+/// with single scalars as owners (array == kScalars).
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays);
 
-/// The terms of such a batch are stored, and summed by one list of positions for each scalar
-/// (invert_terms), whatever slots they come from.
+/// True for a batch whose terms are stored and summed by one list of positions for each scalar
+/// (invert_terms), for all slots together.
 inline bool is_wide(std::span<const SlotGroup> groups) { return groups.size() > kMostGroups; }
 
-/// Columns of a batch that need not be stored as its rows are. Kernels are made for them: whatever
-/// the rows become, the same kernels are right (codegen::ColumnLayout).
+/// Columns of a batch that need not be stored row by row. Kernels made for them stay valid for any
+/// rows (codegen::ColumnLayout).
 struct FlexibleColumns {
   std::vector<bool> index;  ///< by index column of the batch: base + step * row
   std::vector<bool> data;   ///< by data column: the same bits in all rows
   /// By group and index column: the same in all rows, or at a constant distance from the group.
   std::vector<std::vector<bool>> entries;
 
-  /// Of a group; empty if nothing is flexible.
+  /// Entries of a group; empty if nothing is flexible.
   std::vector<bool> of_group(std::size_t group) const {
     return group < entries.size() ? entries[group] : std::vector<bool>{};
   }
 };
-/// Cost: at most a pass over the columns for each group and one; a column that varies is known by
-/// its first rows.
+/// Finds flexible columns. Cost: at most one pass over the columns for each group, and one more; a
+/// column that varies is recognised by its first rows.
 FlexibleColumns find_flexible(const ir::Batch& batch, std::span<const SlotGroup> groups);
 
-/// One index column for each group of slots (a Vec3 costs one) and each uniform, the data columns
-/// as they are; flexible ones, as many as the push constants of a kernel have room for, are the
+/// Makes one index column for each group of slots (a Vec3 costs one) and each uniform, and keeps
+/// the data columns. Flexible columns, as many as a kernel's push constants have room for, come
 /// last.
 ///
-///   neighbours  the last so many index columns read neighbouring uniforms (those of a loss): one
-///               column serves them
+///   neighbours  this many of the last index columns read neighbouring uniforms (those of a loss)
+///   and
+///               share one column
 codegen::ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const SlotGroup> groups,
                                   const FlexibleColumns& flexible, std::uint32_t neighbours = 0);
 
-/// Bytes of an instance's columns that are not flexible; `number` is that of a data column.
+/// Bytes of an instance's inflexible columns; `number` is the size of a number in a data column.
 std::uint32_t stored_bytes(const codegen::ColumnLayout& layout, std::uint32_t number);
 
-/// Owners with more entries are summed by workgroups,
+/// Owners with more entries are summed by workgroups.
 inline constexpr std::uint32_t kLightOwner = 64;
-/// those with more of them in segments of at most so many.
+/// Owners with more entries are summed in segments of at most this many.
 inline constexpr std::uint32_t kSegment = 1024;
 
 /// For every owner (parameter block) the entries (instance, role) that touch it, in a fixed order.
 ///
 /// Work item w sums entries starts[w * roles + r] .. starts[w * roles + r + 1] of each role r.
-/// First come the items of owners with at most kLightOwner entries, each for one invocation; those
-/// that follow are for a workgroup each. Items of owners with at most kSegment entries write to the
-/// owner itself; the others write partial sums, which `levels` combine in fixed order, kSegment at
-/// a time.
+/// Items of owners with at most kLightOwner entries come first, each for one invocation; each of
+/// the others is for a workgroup. Items of owners with at most kSegment entries write to the owner
+/// itself; the others write partial sums, which `levels` combine in fixed order, kSegment at a
+/// time.
 struct GatherPlan {
   std::uint32_t array = 0;               ///< of Model::arrays, or kScalars
   std::uint64_t x_first = 0;             ///< x index of owner 0's first scalar
@@ -86,8 +86,8 @@ struct GatherPlan {
   std::uint32_t direct_items =
       0;                       ///< items before this one write to owners, later ones partial sums
   std::uint32_t partials = 0;  ///< partial sums of all levels
-  bool covers_all = false;     ///< every owner of the array that is not held has at least one entry
-  /// Of invert_terms: `instances` are positions of stored terms, there is one role.
+  bool covers_all = false;     ///< each free owner of the array has an entry
+  /// True for invert_terms(): `instances` are positions of stored terms, and there is one role.
   bool of_terms = false;
 
   /// Sums partials [first[2k], first[2k + 1]) into target[k]: a partial of the next level, or an
@@ -100,17 +100,17 @@ struct GatherPlan {
   std::vector<Level> levels;
 };
 
-/// Inverts the index columns of a batch, one plan for each array its groups touch.
-/// Cost: a counting sort of instances x roles.
+/// Inverts the index columns of a batch, one plan for each array its groups touch. Cost: a counting
+/// sort of instances x roles.
 ///
-///   constant  by scalar, or empty: owners all of whose scalars are 1 there are left out, and plans
-///             without other owners
+///   constant  by scalar, or empty: owners whose scalars are all 1 are left out, and plans without
+///             other owners
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
                                std::span<const ParameterArray> arrays, std::uint64_t scalars,
                                std::span<const std::uint8_t> constant = {});
 
-/// For every scalar the positions of the stored terms that are added to it: that of slot slots[k]
-/// of instance i is k * batch.size() + i. At most one plan.
+/// For every scalar, finds the positions of the stored terms that are added to it: the term of slot
+/// slots[k] of instance i is at k * batch.size() + i. At most one plan.
 /// Cost: a counting sort of instances x slots.
 std::vector<GatherPlan> invert_terms(const ir::Batch& batch, std::span<const std::uint32_t> slots,
                                      std::uint64_t scalars,
@@ -121,19 +121,19 @@ std::vector<GatherPlan> invert_terms(const ir::Batch& batch, std::span<const std
 struct EntryColumns {
   codegen::ColumnLayout layout;
   std::vector<std::uint32_t> index_columns;  ///< columns of the batch's layout, by entry column
-  std::uint32_t fixed = 0;       ///< the first so many are stored, the others are flexible
+  std::uint32_t fixed = 0;                   ///< this many are stored, the others are flexible
   std::uint32_t first_form = 0;  ///< flexible: entry column c has the form first_form + c - fixed
 };
-/// `flexible` is by index column of the batch; empty: none is.
+/// Columns for one role; `flexible` is by index column of the batch, or empty if none is.
 EntryColumns entry_columns(const codegen::ColumnLayout& layout, const SlotGroup& own,
                            const std::vector<bool>& flexible = {});
-/// The columns of the roles of one kernel: flexible where its push constants have room for them.
+/// The columns of the roles of one kernel, flexible as far as its push constants have room.
 std::vector<EntryColumns> entry_columns(const codegen::ColumnLayout& layout,
                                         std::span<const SlotGroup> groups,
                                         std::span<const std::uint32_t> roles,
                                         const FlexibleColumns& flexible);
 
-/// The batch column behind each column of a layout (its first user with offset 0).
+/// The batch column for each column of a layout (its first user with offset 0).
 struct StoredColumns {
   std::vector<std::uint32_t> index;  ///< batch index column (parameters first, then uniforms)
   std::vector<std::uint32_t> data;

@@ -62,8 +62,7 @@ bool is_atomic(Accumulation strategy) {
   return strategy == Accumulation::atomic_cas || strategy == Accumulation::atomic_float;
 }
 
-/// The requests of a wide residual: of its blocks the diagonals, which are stored by every
-/// strategy.
+/// The requests of a wide residual: only the diagonals of its blocks, which every strategy stores.
 std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accumulation strategy) {
   const Pass own = pass == Pass::blocks ? Pass::diagonal : pass;
   if (own != Pass::diagonal && is_atomic(strategy)) return {scatter_request(shape, own, strategy)};
@@ -255,7 +254,7 @@ std::vector<KernelRequest> requests(const TermShape& shape, std::span<const Para
       roles.push_back(static_cast<std::uint32_t>(k));
     }
     const std::uint32_t width = array == kScalars ? 1 : arrays[array].width;
-    // One kernel gives the values.
+    // One kernel alone computes the additional values.
     const Pass own = has_values(pass) && !made.empty() ? Pass::gradient : pass;
     made.push_back(store ? sum_terms_request(shape, own, roles, width)
                          : gather_request(shape, own, roles, width));

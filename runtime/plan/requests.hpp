@@ -1,4 +1,4 @@
-// Kernel requests: what is generated for a pass over the instances of one topology.
+// Kernel requests for a pass over the instances of one topology.
 #pragma once
 
 #include "../../codegen/kernel.hpp"
@@ -19,44 +19,44 @@ struct TermShape {
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
   FlexibleColumns flexible;
-  std::vector<std::uint32_t> held;    ///< slots whose scalars are constant everywhere, ascending
+  std::vector<std::uint32_t> held;    ///< slots whose scalars are fixed everywhere, ascending
   bool energy = false;                ///< Term::energy
   const ir::Program* loss = nullptr;  ///< Term::loss
 };
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
-/// Lays the columns out by shape.flexible.
+/// Sets the layout according to shape.flexible.
 void lay_out(TermShape& shape);
 
-/// The program of a pass over instances or entries of this shape, without derivatives by what is
-/// held and without its directions, which are zero.
+/// The program of a pass over instances or entries of this shape, without derivatives by fixed
+/// slots and without their directions, which are zero.
 ///
-///   slots  that are not held; see pass_program
+///   slots  slots that are not fixed; see pass_program
 ir::Program shape_program(const TermShape& shape, Pass pass, std::span<const std::uint32_t> slots);
-/// Slots by which a pass over instances stores or scatters: those that are not held where what it
-/// gives is summed by owner or is the Jacobian behind such a sum, else all.
+/// Slots by which a pass over instances stores or scatters. For results that are summed by owner,
+/// and for the Jacobian of such a sum, fixed slots are left out.
 std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass);
 
-/// A label as part of a kernel's name.
+/// Converts a label to a part of a kernel's name.
 std::string identifier(std::string_view label);
 
-/// Outputs of every instance side by side. For Pass::stored_jtjp the Jacobian takes the data
-/// columns' place.
+/// Stores the outputs of every instance. For Pass::stored_jtjp the data columns are the Jacobian.
 codegen::KernelRequest store_request(const TermShape& shape, Pass pass);
-/// One partial sum of the cost a workgroup.
+/// One partial sum of the cost per workgroup.
 codegen::KernelRequest cost_request(const TermShape& shape);
-/// Atomic sums by slot; `rung` is atomic_float or atomic_cas.
+/// Atomic sums by slot; the strategy is atomic_float or atomic_cas.
 codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
                                        codegen::Accumulation rung);
-/// Sums by owner, evaluated again for each role.
+/// Sums by owner; each role evaluates its terms again.
 ///
-///   roles        groups of the shape that lie in the owners' array (GatherPlan::roles)
+///   roles        groups of the shape in the owners' array (GatherPlan::roles)
 ///   owner_width  scalars of an owner
-///   lead         has_values(pass): which of the roles, one that every instance has, gives what is
-///                not summed by owner
+///   lead         has_values(pass): the role, one that every instance has, that computes values
+///   that
+///                are not summed by owner
 codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
                                       std::span<const std::uint32_t> roles,
                                       std::uint32_t owner_width, std::size_t lead = 0);
-/// One of its roles; the layout is that of the group's entries.
+/// One role of such a request; the layout is that of the group's entries.
 codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t group,
                                 std::uint32_t owner_width);
 /// Sums by owner of terms that a store pass wrote.
@@ -65,10 +65,10 @@ codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
                                          std::uint32_t owner_width);
 /// Sums by scalar of terms whose positions are listed (invert_terms).
 codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass);
-/// Sums of neighbouring partial sums, `out_width` numbers each.
+/// Sums of adjacent partial sums, `out_width` numbers each.
 codegen::KernelRequest combine_request(std::uint32_t out_width);
 
-/// The kernels that compute `pass` over a batch with accumulation `rung`, in the order they run.
+/// The kernels that compute `pass` over a batch with one accumulation strategy, in execution order.
 std::vector<codegen::KernelRequest> requests(const Term& term,
                                              std::span<const ParameterArray> arrays, Pass pass,
                                              codegen::Accumulation rung);

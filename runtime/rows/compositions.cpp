@@ -1,4 +1,4 @@
-// Compositions of ops as programs, and their numbers against the evaluator's.
+// Compositions of ops as programs, compared with the evaluator.
 #include "compositions.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -67,11 +67,11 @@ class Comparison {
  private:
   struct Kernel {
     ir::Program program;
-    std::size_t values = 0;  // outputs that are no derivatives
+    std::size_t values = 0;  // outputs that are not derivatives
     std::vector<Answer> answers;
   };
 
-  /// Notes the first number that is wrong.
+  /// Records the first wrong number.
   void compare(const Kernel& kernel, const Columns& columns, const RowPlace& place,
                const char* value) {
     bool told = false;

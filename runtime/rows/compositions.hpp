@@ -1,5 +1,5 @@
-// Functions of functions at ordinary and special points: what compilers inside of drivers, which
-// are right about each function alone, may still get wrong.
+// Functions of functions at ordinary and special points: drivers' compilers that compile each
+// function correctly may still fail on compositions.
 #pragma once
 
 #include "rows.hpp"
@@ -14,15 +14,15 @@ namespace topograd::runtime {
 /// Ops applied to each other's results, innermost first.
 using Composition = std::vector<ir::Op>;
 
-/// Every op of the table that takes and gives numbers.
+/// Every op of the table with numbers as operands and result.
 std::vector<ir::Op> composable_ops();
 
 /// "atan(tan(a))", "pow(sin(a), b)", or "pow(b, sin(a))" for slot 1 of the outermost op.
 std::string text(std::span<const ir::Op> composition, std::size_t slot = 0);
 
-/// The composition: each op takes the result of the one inside as its first operand, parameters 1
-/// and 2 as the others; the innermost begins with parameter 0. One output for each operand of the
-/// outermost op that the result may be. Composite ops are written with others.
+/// Makes the program of a composition: each op takes the inner result as its first operand and
+/// parameters 1 and 2 as the others; the innermost starts with parameter 0. It has one output for
+/// each operand of the outermost op that can take the inner result. Composite ops are expanded.
 ///
 ///   composition  at least one op
 ///
@@ -33,9 +33,9 @@ ir::Program compose(std::span<const ir::Op> composition);
 /// infinities, NaN, huge and tiny numbers, large angles.
 Rows composition_rows(Precision precision);
 
-/// One number that is beyond its bound.
+/// A number beyond its bound.
 struct WrongNumber {
-  const RowRunner* runner = nullptr;  ///< that gave it
+  const RowRunner* runner = nullptr;  ///< the one that computed it
   std::string composition;            ///< text()
   std::string what;                   ///< "value", "derivative", or "value beside derivative"
   std::vector<double> at;             ///< parameters a, b and c
@@ -47,29 +47,29 @@ struct WrongNumber {
 
 struct CompositionReport {
   std::uint64_t compared = 0;   ///< numbers
-  std::uint64_t undecided = 0;  ///< numbers of which no bound is known
+  std::uint64_t undecided = 0;  ///< numbers without a known bound
   std::vector<WrongNumber> wrong;
 
   void add(CompositionReport&& other);
 };
 
-/// What compositions run on.
+/// A runner of compositions.
 struct RowPlace {
   RowRunner* runner = nullptr;
-  bool keeps_subnormals = true;  ///< as keeps_subnormals() found it
+  bool keeps_subnormals = true;  ///< result of keeps_subnormals()
 };
 
 /// Runs one kernel of the values, and one of values and their derivatives by parameter 0, on each
-/// place; at most one number of each kernel is reported.
+/// place; reports at most one number of each kernel.
 ///
 ///   rows    numbers of the places' precision
 ///   places  of one precision
 ///
-/// Throws what a device throws.
+/// Throws the errors of the device.
 CompositionReport check_composition(std::span<const ir::Op> composition, const Rows& rows,
                                     std::span<const RowPlace> places);
 
-/// True if a sum of subnormal numbers is kept, found by running one.
+/// True if a sum of subnormal numbers is kept; runs one to find out.
 bool keeps_subnormals(RowRunner& runner);
 
 }  // namespace topograd::runtime

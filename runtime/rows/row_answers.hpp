@@ -1,4 +1,4 @@
-// What programs may give at rows of numbers: the evaluator's values within running error bounds.
+// Expected results of programs at rows of numbers: evaluator's values with running error bounds.
 #pragma once
 
 #include "../../ir/checking/error_bound.hpp"
@@ -11,25 +11,25 @@
 
 namespace topograd::runtime {
 
-/// What one output of a program may be in one row.
+/// Expected value of one output in one row.
 struct Answer {
   ir::Enclosure enclosure;
-  bool compare = true;  ///< decided, and known
-  bool tiny = false;    ///< a number on the way may be flushed
+  bool compare = true;  ///< decided and known
+  bool tiny = false;    ///< an intermediate number may be flushed
 };
 
-/// A number that may be lost where subnormal numbers are flushed, also by flushing before rounding.
+/// True for numbers that may be lost if subnormal numbers are flushed, even before rounding.
 template <class T>
 bool is_tiny(T x) {
   return x != 0 && std::fabs(x) <= std::numeric_limits<T>::min();
 }
 
-/// Answers by row, then output. Reads the parameters of `rows` alone, which are numbers of T, float
+/// Answers by row, then output. Reads only the parameters of `rows`, which are numbers of T, float
 /// or double. Cost: up to 27 evaluations of each node and row in long double.
 template <class T>
 std::vector<Answer> find_answers(const ir::Program& program, const Rows& rows);
 
-/// A number that came beside its answer.
+/// Compares a number with its answer.
 template <class T>
 ir::Deviation deviation(const Answer& answer, T got);
 

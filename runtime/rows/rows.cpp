@@ -1,4 +1,4 @@
-// What running over rows asks of its input.
+// Checks of the input of row runners.
 #include "rows.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,5 +1,4 @@
-// Running one program over rows of numbers on one backend: for tests of kernels and for a look
-// inside.
+// Evaluation of a program over rows of numbers on one backend, for tests and debug variants.
 #pragma once
 
 #include "../../codegen/kernel.hpp"
@@ -18,8 +17,7 @@ using codegen::Precision;
 /// A table of numbers by column.
 using Columns = std::vector<std::vector<double>>;
 
-/// What the leaves of a program read in each row, by slot of each leaf space. Spaces that the
-/// program does not read may be empty.
+/// Leaf values in each row, by slot of each leaf space. Unused spaces may be empty.
 struct Rows {
   std::size_t count = 0;
   Columns parameters, data, uniforms, tangents, seeds;
@@ -32,18 +30,17 @@ class RowRunner {
   virtual Backend backend() const = 0;
   virtual std::string device() const = 0;
   virtual Precision precision() const = 0;
-  /// Outputs of the program by column; numbers are rounded to the precision when they are read.
+  /// Returns the outputs of the program by column; inputs are rounded to the precision.
   ///
   /// Throws Error{Shape} if a column that the program reads is missing or shorter than `count`, and
-  /// what a device throws.
+  /// the errors of the device.
   virtual Columns run(const ir::Program& program, const Rows& rows) = 0;
 };
 
 /// Throws Error{Shape} if `rows` lacks a column that the program's leaves may read.
 void check_rows(const ir::Program& program, const Rows& rows);
 
-/// The program with all of its nodes for outputs, in node order, guards left out: its debug
-/// variant.
+/// The debug variant of a program: all nodes are outputs, in node order, guards are left out.
 ir::Program all_nodes(const ir::Program& program);
 
 }  // namespace topograd::runtime

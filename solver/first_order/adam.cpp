@@ -15,10 +15,10 @@ namespace {
 using Doubles = std::vector<double>;
 using StepsAt = std::function<runtime::FirstOrderSteps*(std::span<const double> x)>;
 
-// A learning rate this much smaller than the first one moves nothing any more.
+// With a learning rate this much smaller than the first one, x no longer changes.
 constexpr double kLeastRate = 1e-12;
 
-/// The step from the gradient's history, on the host.
+/// Steps from the gradient's history, on the host.
 class Rule {
  public:
   Rule(const SolverOptions& options, std::size_t size)
@@ -29,7 +29,7 @@ class Rule {
     const double mean_bias = 1 - std::pow(o_.beta1, count_);
     const double square_bias = 1 - std::pow(o_.beta2, count_);
     // Decay acts on coordinates: not on a manifold, where a step has fewer, and not on those whose
-    // gradient has always been 0, as constant ones have.
+    // gradient has always been 0, such as fixed ones.
     const bool decays = method_ == Method::adamw && x.size() == g.size();
     for (std::size_t k = 0; k < g.size(); ++k) {
       if (method_ == Method::sgd) {
@@ -50,7 +50,7 @@ class Rule {
   }
   const Doubles& mean() const { return mean_; }
   const Doubles& square() const { return square_; }
-  /// Steps since there was nothing.
+  /// Steps since the history was empty.
   int count() const { return count_; }
 
  private:
@@ -60,7 +60,7 @@ class Rule {
   int count_ = 0;
 };
 
-/// What a step leads to.
+/// Result of a step.
 struct Looked {
   double cost = 0;
   GradientNorms gradient;
@@ -68,25 +68,25 @@ struct Looked {
   bool finite() const { return std::isfinite(cost) && std::isfinite(gradient.max); }
 };
 
-/// Where points, gradients and their means are.
+/// Storage of points, gradients and their means, on the host or on an engine.
 class Walk {
  public:
   virtual ~Walk() = default;
   virtual Looked begin() = 0;
   virtual Looked try_step(double rate) = 0;
-  /// The trial becomes the point, and with `best` the caller's x, by end() at the latest.
+  /// Makes the trial point the point and, if `best`, the caller's x by end() at the latest.
   virtual void keep(bool best) = 0;
   virtual void forget() = 0;
   virtual void end() {}
-  /// end() after an exception.
+  /// Replaces end() after an exception.
   virtual void rescue() {}
-  /// Who goes on from here; null: nobody else.
+  /// Returns the walk that continues from here, or null.
   virtual std::unique_ptr<Walk> next() { return nullptr; }
 };
 
 class EngineWalk final : public Walk {
  public:
-  /// From the engine's point, with the history of `rule`, which is not needed after begin().
+  /// Starts at the engine's point with the history of `rule`, which is not needed after begin().
   EngineWalk(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options,
              const Rule& before)
       : engine_(engine), before_(before), best_(x), o_(options.first_order) {
@@ -219,7 +219,7 @@ class FirstOrder {
       walk_->rescue();
       throw;
     }
-    // Iterations tell of the points as they came; the summary of the one that is kept.
+    // Iterations describe the sequence of points, the summary the one that is kept.
     summary_.final_cost = best_cost_;
   }
 
@@ -233,7 +233,7 @@ class FirstOrder {
     return walk_->try_step(rate_);
   }
 
-  /// True if somebody else goes on; what went before lives on until it has begun.
+  /// Returns true if another walk continues; the old one lives until the new one has begun.
   bool move() {
     std::unique_ptr<Walk> next = walk_->next();
     if (!next) return false;

@@ -7,7 +7,7 @@
 namespace topograd {
 namespace {
 
-// Distances from a bound, as a share of the numbers, that count as none.
+// A distance from a bound below this share of the numbers counts as none.
 constexpr double kNear = 1e-10;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Descent within a box: which coordinates their bounds hold, and what is left of a gradient.
+// Descent within a box: coordinates held by their bounds, and the projected gradient.
 #pragma once
 
 #include "control.hpp"
@@ -12,29 +12,29 @@ namespace topograd {
 
 /// The active set of an objective with bounds; without them it does nothing.
 ///
-/// Coordinates that the gradient pushes against a bound on which they are, or which they would
-/// reach by less than rounding, are held: directions are made from the others alone, which keeps
-/// the projection of the step a descent. Source: Bertsekas, Projected Newton Methods for
-/// Optimization Problems with Simple Constraints (1982).
+/// A coordinate is held if the gradient pushes it against a bound that it is on, or would reach by
+/// less than rounding. Directions are made from the other coordinates alone, so that the projection
+/// of the step is a descent. Source: Bertsekas, Projected Newton Methods for Optimization Problems
+/// with Simple Constraints (1982).
 class Box {
  public:
   explicit Box(const Objective& objective);
 
   bool bounded() const { return objective_.bounded(); }
-  /// Finds what is held at x, where the gradient is g.
+  /// Finds the held coordinates at x with gradient g.
   void look(std::span<const double> x, std::span<const double> g);
   /// By coordinate, 1: held. Empty without bounds.
   std::span<const std::uint8_t> held() const { return held_; }
-  /// Held coordinates go to their bounds, and no farther.
+  /// Sets the direction of held coordinates so that they end on their bounds.
   void finish(std::span<const double> x, std::span<double> direction) const;
-  /// Norms of g, without the coordinates that it presses on the bound on which they are.
+  /// Norms of g without the coordinates that it pushes against their bounds.
   GradientNorms norms(std::span<const double> x, std::span<const double> g) const;
-  /// g·d over the coordinates which the projection lets move at x.
+  /// g·d over the coordinates that the projection lets move at x.
   double slope(std::span<const double> x, std::span<const double> g,
                std::span<const double> direction) const;
 
  private:
-  /// The bound that a move of this sign leads to.
+  /// The bound in the direction of this move.
   double bound(std::size_t k, double move) const {
     return move < 0 ? objective_.lower[k] : objective_.upper[k];
   }

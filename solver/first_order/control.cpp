@@ -10,7 +10,7 @@
 namespace topograd {
 namespace {
 
-// A change of the cost below so many units of rounding of the cost at the start cannot be seen.
+// A change of the cost below this many units of rounding of the initial cost is invisible.
 constexpr double kCostRounding = 64;
 
 }  // namespace

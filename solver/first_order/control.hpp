@@ -22,10 +22,9 @@ GradientNorms norms_of(std::span<const double> gradient);
 double norm_of(std::span<const double> v);
 double dot(std::span<const double> a, std::span<const double> b);
 
-/// Unit of rounding of the cost, as a share of it.
+/// Relative rounding unit of the cost.
 double cost_unit(const SolverOptions& options);
-/// A change of the cost below this is convergence, or rounding, which goes by the cost at the
-/// start.
+/// A smaller change of the cost means convergence, or rounding, which scales with the initial cost.
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost);
 
 /// Adds the seconds of its life.
@@ -42,11 +41,11 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres',
-/// relative to the start where SolverOptions::scale_free.
+/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres', relative to the
+/// start with SolverOptions::scale_free.
 class DescentControl {
  public:
-  /// Both outlive it. A summary with a history goes on where it is.
+  /// Both must outlive it. An existing history is continued.
   DescentControl(const SolverOptions& options, Summary& summary);
 
   bool finished() const { return control_.finished(); }
@@ -54,16 +53,16 @@ class DescentControl {
     control_.finish(termination, std::move(message));
   }
 
-  /// Notes the start. Throws Error{NonFinite} if value or gradient are not finite.
+  /// Records the start. Throws Error{NonFinite} if value or gradient are not finite.
   void start(double cost, const GradientNorms& gradient);
-  /// Notes a step that was taken, and stops where the tolerances say so.
+  /// Records an accepted step, and stops if a tolerance is met.
   ///
-  ///   cost      after it; iteration.cost_change is what it gained
-  ///   x_norm    ‖x‖ before it; of monotone methods alone
-  ///   monotone  the method never goes up: a small change of cost means convergence
+  ///   cost      after the step; iteration.cost_change is the decrease
+  ///   x_norm    ‖x‖ before the step; for monotone methods only
+  ///   monotone  the method never goes uphill: a small change of cost means convergence
   void accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
                 double x_norm, bool monotone);
-  /// Notes a step that was not taken.
+  /// Records a rejected step.
   void rejected(IterationSummary iteration, const GradientNorms& gradient);
 
   double elapsed() const { return control_.elapsed(); }

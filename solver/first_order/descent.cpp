@@ -14,7 +14,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// Changes of the cost of so many units of rounding say nothing of a step.
+// Changes of the cost below this many units of rounding say nothing about a step.
 constexpr double kHiddenUnits = 4;
 
 class HostPath final : public DescentPath {
@@ -144,7 +144,7 @@ class Descent {
     control_.accepted(iteration, cost_, gradient_, kept.x_norm, true);
   }
 
-  /// `promised` is the decrease of the cost along the first step, were the function linear.
+  /// `promised` is the decrease of a linear function along the first step.
   void give_up(IterationSummary& iteration, double promised) {
     iteration.step_is_nonfinite = nonfinite_;
     const double resolution = cost_resolution(options_, summary_.initial_cost, cost_);

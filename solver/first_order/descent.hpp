@@ -13,30 +13,30 @@
 
 namespace topograd {
 
-/// Says where to go. Vectors are steps: Objective::steps() numbers.
+/// Chooses directions. Vectors are steps: Objective::steps() numbers.
 class SearchDirection {
  public:
   virtual ~SearchDirection() = default;
 
-  /// Writes the direction at x, where the gradient is g. It need not lead down: where it does not,
-  /// reset() is called and it is asked again.
+  /// Computes the direction at x with gradient g. It need not lead down: if it does not, reset() is
+  /// called, then compute() again.
   ///
-  ///   held  non-zero: the coordinate is taken for constant, its direction is 0; empty: nowhere
+  ///   held  non-zero: the coordinate is fixed and its direction is 0; empty: none is
   virtual void compute(std::span<const double> x, std::span<const double> g,
                        std::span<const std::uint8_t> held, std::span<double> direction) = 0;
-  /// The first length along the direction that a line search tries.
+  /// The first step length for the line search.
   virtual double first_step(std::span<const double> g) const = 0;
-  /// Hears of a step that was taken: its length along the direction, the step, and by how much the
-  /// gradient changed.
+  /// Records an accepted step: length along the direction, the step, and the change of the
+  /// gradient.
   virtual void moved(double length, std::span<const double> step,
                      std::span<const double> gradient_change) = 0;
-  /// Forgets what it has learnt, after a failure. False if there is nothing to forget.
+  /// Forgets its history after a failure. Returns false if there is none.
   virtual bool reset() = 0;
   /// Linear iterations of the last compute().
   virtual int linear_iterations() const { return 0; }
 };
 
-/// Where points, gradients and directions are.
+/// Storage of points, gradients and directions, on the host or on an engine.
 class DescentPath {
  public:
   struct Place {
@@ -45,7 +45,7 @@ class DescentPath {
   };
   struct Aim {
     double slope = 0;  ///< along the direction; 0 if none leads down
-    double first = 0;  ///< the first length to try
+    double first = 0;  ///< first length to try
   };
   struct Kept {
     GradientNorms gradient;  ///< at the new point
@@ -58,31 +58,31 @@ class DescentPath {
   /// Chooses a direction.
   virtual Aim aim() = 0;
   virtual LinePoint look(double length) = 0;
-  /// The point that was looked at last becomes the point.
+  /// Makes the last evaluated point the current point.
   virtual Kept keep() = 0;
-  /// Forgets what directions are made from. False if there is nothing to forget.
+  /// Forgets the history of directions. Returns false if there is none.
   virtual bool reset() = 0;
   /// Linear iterations of the last aim().
   virtual int linear_iterations() const { return 0; }
-  /// Somebody else goes on from here.
+  /// True if another path continues from here.
   virtual bool leaves() { return false; }
 };
 
-/// Minimises until a rule of the options ends it. Fills in costs, history, steps, termination and
-/// message of the summary; one that has a history already is gone on with. False if the path
-/// leaves before the end.
+/// Minimises until a rule of the options stops it. Sets costs, history, steps, termination and
+/// message of the summary; an existing history is continued. Returns false if the path leaves
+/// before the end.
 ///
-/// Where a line search finds nothing, the direction is reset once; after that the minimisation has
-/// converged, if the decrease that the slope promised is below the function tolerance or the
-/// rounding of the cost at the start, and failed otherwise.
+/// If a line search finds nothing, the direction is reset once. If that does not help, the
+/// minimisation has converged if the decrease predicted by the slope is below the function
+/// tolerance or the rounding of the initial cost, and has failed otherwise.
 ///
-/// Throws Error{NonFinite} if value or gradient are not finite at the start, and what the path
-/// throws.
+/// Throws Error{NonFinite} if value or gradient are not finite at the start, and the errors of the
+/// path.
 bool descend(DescentPath& path, const SolverOptions& options, Summary& summary);
 
-/// The same on the host: from x, which holds the best point at all times, also after an exception.
-/// Within the objective's box, points are projected on it and gradients are without what presses a
-/// coordinate on its bound (box.hpp).
+/// The same on the host: from x, which is always the best point, even after an exception. Points
+/// are projected on the objective's box, and gradients leave out coordinates that are pushed
+/// against their bounds (box.hpp).
 ///
 ///   leaves  asked between steps, may be empty
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,

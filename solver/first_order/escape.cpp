@@ -1,4 +1,4 @@
-// Leaving points where the gradient vanishes although the cost falls to both sides.
+// Escape from points where the gradient vanishes but the cost decreases on both sides.
 #include "escape.hpp"
 
 #include "../../ir/checking/random.hpp"
@@ -14,7 +14,7 @@
 namespace topograd {
 namespace {
 
-constexpr double kDistance = 1e-3;  // of the root mean square of x
+constexpr double kDistance = 1e-3;  // times the root mean square of x
 constexpr std::uint64_t kSeed = 1;
 constexpr double kUnusable = std::numeric_limits<double>::quiet_NaN();
 
@@ -25,7 +25,7 @@ bool may_escape(const SolverOptions& options, const Summary& summary) {
          options.domain != DomainPolicy::strict;
 }
 
-/// Numbers in [-length, length).
+/// Random numbers in [-length, length).
 std::vector<double> direction_of(std::size_t size, double length, int escapes) {
   ir::Random random(kSeed + static_cast<std::uint64_t>(escapes));
   std::vector<double> out(size);
@@ -63,7 +63,7 @@ bool escape(const Objective& objective, std::span<double> x, const SolverOptions
   const Side ahead = look(objective, x, step);
   for (double& s : step) s = -s;
   const Side behind = look(objective, x, step);
-  const double fall = 2 * cost - ahead.cost - behind.cost;  // NaN where a side cannot be used
+  const double fall = 2 * cost - ahead.cost - behind.cost;  // NaN if a side is unusable
   if (!(fall > 2 * cost_resolution(options, summary.initial_cost, cost))) return false;
 
   const Side& better = ahead.cost < behind.cost ? ahead : behind;

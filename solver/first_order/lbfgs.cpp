@@ -1,4 +1,4 @@
-// L-BFGS: the two-loop recursion, on vectors and on an engine that has them.
+// L-BFGS: the two-loop recursion on host vectors, and on an engine that keeps the vectors.
 #include "lbfgs.hpp"
 
 #include "control.hpp"
@@ -10,14 +10,14 @@
 namespace topograd {
 namespace {
 
-// sᵀy / yᵀy at and below which a pair says nothing of the curvature.
+// A pair with sᵀy / yᵀy at or below this says nothing about the curvature.
 constexpr double kLeastCurvature = 1e-14;
 
 void add(double factor, std::span<const double> v, std::span<double> to) {
   for (std::size_t k = 0; k < to.size(); ++k) to[k] += factor * v[k];
 }
 
-/// An engine's vectors; the direction is chosen here. A new one and its first trial are one call.
+/// Vectors are on the engine, the direction is chosen here; it and its first trial are one call.
 class EnginePath final : public DescentPath {
  public:
   EnginePath(runtime::DescentSteps& engine, int rank, PhaseTimes& times)

@@ -11,21 +11,21 @@
 
 namespace topograd {
 
-/// A pair says something of the curvature: sᵀy is positive beside yᵀy.
+/// True if a pair describes curvature: sᵀy is positive relative to yᵀy.
 bool has_curvature(double sy, double yy);
-/// The first length that is tried: 1, and min(1, 1 / max |g|) along the gradient.
+/// The first length to try: 1, or min(1, 1 / max |g|) along the gradient.
 double first_length(bool along_gradient, double gradient_max);
 
 /// The two-loop recursion over the last `rank` pairs, scaled by sᵀy / yᵀy of the last one. Pairs
 /// without positive curvature are left out.
 ///
-/// Cost: 4 rank n multiply-adds a direction, 2 rank n numbers. Source: Nocedal & Wright, Numerical
-/// Optimization, 2nd ed., algorithm 7.4 and eq. 7.20.
+/// Cost: 4 rank n multiply-adds per direction, 2 rank n numbers. Source: Nocedal & Wright,
+/// Numerical Optimization, 2nd ed., algorithm 7.4 and eq. 7.20.
 class LbfgsDirection final : public SearchDirection {
  public:
   explicit LbfgsDirection(int rank) : rank_(rank) {}
 
-  /// Products are those of coordinates that are not held.
+  /// Dot products use only coordinates that are not held.
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
   double first_step(std::span<const double> g) const override;
@@ -45,18 +45,18 @@ class LbfgsDirection final : public SearchDirection {
   std::deque<Pair> pairs_;  // oldest first
 };
 
-/// Minimises a function of which value and gradient are known, from x (descend()).
+/// Minimises a function given by value and gradient, from x (descend()).
 ///
 ///   options  max_lbfgs_rank, line_search, tolerances and bounds, callback are read
 ///   leaves   asked between steps, may be empty
 ///
-/// False if it left before the end.
+/// Returns false if it left before the end.
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves = {});
 
-/// The same on an engine whose vectors stay with it, from its point, which is x, with the same
-/// steps but for rounding: the recursion runs on products of the vectors (lbfgs_products.hpp). x
-/// ends at the best point; after an exception it holds the best one that is still known.
+/// The same on an engine that keeps the vectors, from its point, which is x. Steps are the same up
+/// to rounding: the recursion runs on dot products of the vectors (lbfgs_products.hpp). x ends at
+/// the best point; after an exception it is the best one that is still known.
 void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
                     const SolverOptions& options, Summary& summary);
 

@@ -1,4 +1,4 @@
-// L-BFGS from products of vectors that are somewhere else.
+// L-BFGS from dot products of vectors on a device.
 #include "lbfgs_products.hpp"
 
 #include "lbfgs.hpp"
@@ -8,7 +8,7 @@
 namespace topograd {
 namespace {
 
-// Places among s_0, y_0, s_1, ...
+// Positions in s_0, y_0, s_1, ...
 std::size_t s_of(std::size_t pair) { return 2 * pair; }
 std::size_t y_of(std::size_t pair) { return 2 * pair + 1; }
 
@@ -62,7 +62,7 @@ std::size_t LbfgsProducts::free_pair() {
 
 std::optional<std::size_t> LbfgsProducts::moved(double length,
                                                 const runtime::DescentReport& trial) {
-  const std::size_t d = vectors(), change = d + 1;  // beside the pairs
+  const std::size_t d = vectors(), change = d + 1;  // after the pairs
   std::copy_n(trial.with_gradient.begin(), vectors(), gradient_.begin());
   const double sy = length * trial.with_change[d], yy = trial.with_change[change];
   if (!has_curvature(sy, yy)) return std::nullopt;

@@ -1,4 +1,4 @@
-// L-BFGS from products of vectors that are somewhere else.
+// L-BFGS from dot products of vectors on a device.
 #pragma once
 
 #include "../../runtime/engine/first_order.hpp"
@@ -12,25 +12,24 @@
 namespace topograd {
 
 /// The two-loop recursion on factors: every vector in it is a sum of the gradient g and the vectors
-/// s_k, y_k of pairs, and all that it asks for are products of these. So a direction takes two
-/// passes over the vectors instead of 2 rank + 1 that wait for each other.
+/// s_k, y_k of pairs, and it needs only their dot products. So a direction takes two passes over
+/// the vectors instead of 2 rank + 1 dependent ones.
 ///
-/// Steps are those of LbfgsDirection but for rounding. Cost: O(rank²) a direction and a step.
+/// Steps equal those of LbfgsDirection up to rounding. Cost: O(rank²) per direction and step.
 /// Source: Chen, Wang & Zhou, Large-scale L-BFGS using MapReduce (2014).
 class LbfgsProducts {
  public:
   explicit LbfgsProducts(int rank);
 
   bool empty() const { return order_.empty(); }
-  /// Of g, s_0, y_0, s_1, ...: the direction is their sum with these factors. Valid until the next
-  /// call.
+  /// Factors of g, s_0, y_0, s_1, ... in the direction. Valid until the next call.
   std::span<const double> factors();
   /// The slope at a trial along the direction.
   double slope(const runtime::DescentReport& trial) const;
-  /// Hears that the trial of that length is kept. Returns which pair it becomes, if it says
-  /// something of the curvature.
+  /// Records that the trial of that length is accepted. Returns the index of the pair that it
+  /// becomes, if it describes curvature.
   std::optional<std::size_t> moved(double length, const runtime::DescentReport& trial);
-  /// Forgets the pairs. False if there is none.
+  /// Forgets the pairs. Returns false if there are none.
   bool reset();
 
  private:

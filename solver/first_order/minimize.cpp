@@ -67,7 +67,7 @@ class ManifoldCost {
   mutable std::vector<double> ambient_, basis_;
 };
 
-/// The engine's own steps, where nothing asks for points on the host.
+/// The engine's own steps, if no option needs points on the host.
 runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
                                  const SolverOptions& options) {
   const bool shows_points =
@@ -75,8 +75,8 @@ runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
   return shaped || shows_points ? nullptr : engine.abilities().gradient_steps;
 }
 
-/// L-BFGS, on the engine's vectors as soon as their kernels are there; it begins there without the
-/// history of the host's.
+/// Runs L-BFGS, and continues on the engine's vectors as soon as their kernels are ready, without
+/// the host's history.
 void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
                std::span<double> x, const SolverOptions& options, Summary& summary,
                BestElsewhere& elsewhere) {
@@ -91,7 +91,7 @@ void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Ob
   minimize_lbfgs(*steps, x, options, summary);
 }
 
-/// Adam and its like, likewise; the means of gradients go with it.
+/// Runs Adam and its relatives the same way, but passes the means of gradients on.
 void run_rules(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
                std::span<double> x, const SolverOptions& options, Summary& summary,
                BestElsewhere& elsewhere) {
@@ -167,7 +167,7 @@ void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span
   try {
     run_method(engine, model, inspector, x, options, summary, elsewhere);
   } catch (const Error& error) {
-    // What the minimiser cannot know: where the number came from.
+    // Adds the origin of the number, which the minimiser does not know.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;
     throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model));
   }
@@ -181,7 +181,7 @@ bool prepare_cost(runtime::Engine& engine, const ProblemModel& model,
   if (options.method == Method::newton)
     kinds.push_back(products ? KernelKind::hvp : KernelKind::hessian);
   bool there = true;
-  for (const KernelKind kind : kinds) there &= runtime::prepare(engine, kind);  // all begin
+  for (const KernelKind kind : kinds) there &= runtime::prepare(engine, kind);  // starts all
   runtime::GradientSteps* const steps = steps_of(engine, model.problem->has_manifolds(), options);
   if (steps == nullptr || options.method == Method::newton) return there;
   if (options.method == Method::lbfgs) {

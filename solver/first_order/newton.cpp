@@ -17,7 +17,7 @@ namespace {
 
 using Hessian = Eigen::SparseMatrix<double>;
 
-// τ as a share of the largest diagonal entry of H.
+// Smallest τ relative to the largest diagonal entry of H.
 constexpr double kLeastShift = 1e-12;
 constexpr double kLargestShift = 1e6;
 
@@ -25,8 +25,8 @@ bool is_constant(const runtime::Model& model, std::size_t k) {
   return !model.constant.empty() && model.constant[k] != 0;
 }
 
-/// M = 1, but that the first step takes ‖g‖ squared for g·g: they differ by rounding, which the
-/// steps of a descent remember.
+/// M = 1, but the first step uses ‖g‖ squared for g·g: they differ by rounding, which would persist
+/// in the steps of a descent.
 class FirstStep final : public runtime::cpu::HostPreconditioner<double> {
  public:
   FirstStep(std::size_t scalars, double difference) : scalars_(scalars), difference_(difference) {}
@@ -64,14 +64,15 @@ struct ProjectedNewton::Impl {
 
   Eigen::Index size() const { return static_cast<Eigen::Index>(hessian.size()); }
 
-  /// Factors H + τI with the least τ from the present one on that makes it positive definite.
+  /// Factorises H + τI with the smallest τ, from the present one upwards, that makes it positive
+  /// definite.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {
     double largest = 0;
     for (std::size_t k = 0; k < hessian.size(); ++k)
       largest = std::max(largest, hessian.diagonal(k));
-    if (!(largest > 0)) largest = 1;  // nowhere curved: a step along −g
+    if (!(largest > 0)) largest = 1;  // no curvature: a step along −g
     for (; shift <= kLargestShift; shift *= 100) {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
       for (std::size_t k = 0; k < hessian.size(); ++k)
@@ -83,7 +84,7 @@ struct ProjectedNewton::Impl {
     return false;
   }
 
-  /// Rows and columns of these scalars become those of the identity, times `diagonal`.
+  /// Replaces rows and columns of these scalars by those of the identity, times `diagonal`.
   void take_out(std::span<const std::uint8_t> held, double diagonal) {
     const std::span<const std::uint32_t> free = hessian.free_scalars();
     for (std::size_t column = 0; !held.empty() && column < free.size(); ++column) {

@@ -13,17 +13,17 @@ namespace topograd {
 
 /// Solves (H + τI) d = −g by sparse Cholesky on the host. H is the sum of the projected Hessians of
 /// all residuals and energies, so it is positive semidefinite; its pattern and the elimination tree
-/// are found once. τ starts at rounding, grows where H is singular to working precision or a step
-/// was much shorter than d, and shrinks again after full steps.
+/// are found once. τ starts at rounding, grows if H is singular to working precision or a step was
+/// much shorter than d, and shrinks again after full steps.
 ///
 /// Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
 class ProjectedNewton final : public SearchDirection {
  public:
-  /// Both outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
+  /// Both must outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
   ProjectedNewton(runtime::Engine& engine, const runtime::Model& model);
   ~ProjectedNewton() override;
 
-  /// Rows and columns of held scalars are those of the identity.
+  /// Held scalars have the rows and columns of the identity.
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
   double first_step(std::span<const double>) const override { return 1; }
@@ -37,8 +37,8 @@ class ProjectedNewton final : public SearchDirection {
 };
 
 /// Solves H d = −g by conjugate gradients on Hessian-vector products, without a matrix; H is not
-/// projected. Stops at min(½, √‖g‖) ‖g‖, and where the curvature is negative: there after a step as
-/// long as one of the same positive curvature, which leads down and away from a saddle.
+/// projected. Stops at min(½, √‖g‖) ‖g‖, or at negative curvature after one more step, as long as
+/// for the same positive curvature, which leads down and away from a saddle.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
 class TruncatedNewton final : public SearchDirection {

@@ -1,4 +1,4 @@
-// A scalar function with its gradient, as the minimisers of scalar objectives see it.
+// A scalar function with its gradient, the input of the minimisers of scalar objectives.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace topograd {
 
-/// Whether a coordinate is in a set that may be empty.
+/// True if a coordinate is in a set that may be empty.
 inline bool is_held(std::span<const std::uint8_t> held, std::size_t k) {
   return !held.empty() && held[k] != 0;
 }
 
-/// How the best point is brought to the host while vectors are ahead of it on a device.
+/// Access to the best point while it is on a device.
 struct BestElsewhere {
-  std::function<void()> read;  ///< writes the point to the minimisation's x; empty: x holds it
+  std::function<void()> read;  ///< copies the point to the minimisation's x; empty: x has it
 
-  /// During its life; `elsewhere` may be null.
+  /// Sets `read` while it lives; `elsewhere` may be null.
   class Scope {
    public:
     Scope(BestElsewhere* elsewhere, std::function<void()> read) : elsewhere_(elsewhere) {
@@ -35,25 +35,25 @@ struct BestElsewhere {
   };
 };
 
-/// What is minimised. Callables run on the calling thread; what they throw ends the minimisation
-/// and reaches its caller.
+/// The function to minimise. Callables run on the calling thread; their exceptions end the
+/// minimisation and reach its caller.
 struct Objective {
   std::size_t size = 0;          ///< numbers of a point
   std::size_t tangent_size = 0;  ///< numbers of a step and of a gradient; 0 = size
 
-  /// The value at x; writes the gradient unless `gradient` is empty. A value or gradient that is
-  /// not finite says that x cannot be used: a line search goes nearer to where it came from.
+  /// Returns the value at x; writes the gradient unless `gradient` is empty. If a value or gradient
+  /// is not finite, x is unusable and a line search takes a shorter step.
   std::function<double(std::span<const double> x, std::span<double> gradient)> evaluate;
 
-  /// result = x ⊕ step, for points on a manifold; empty stands for addition.
+  /// result = x ⊕ step, for points on a manifold; empty means addition.
   std::function<void(std::span<const double> x, std::span<const double> step,
                      std::span<double> result)>
       plus;
 
-  /// Non-zero where a number of a step stays 0; empty stands for nowhere.
+  /// Non-zero for fixed coordinates of a step; empty means none.
   std::span<const std::uint8_t> constant = {};
 
-  /// The box that points stay in, with infinities; both empty: none. Not beside `plus`.
+  /// The box of the points, with infinities; both empty: none. Not together with `plus`.
   std::span<const double> lower = {}, upper = {};
   bool bounded() const { return !lower.empty(); }
 

@@ -1,4 +1,4 @@
-// OpenBLAS is found among the loaded libraries: no header of it is needed, another BLAS will do.
+// OpenBLAS is looked up among the loaded libraries: no header is needed, another BLAS works too.
 #include "blas_threads.hpp"
 
 #include "../../ir/machine/available_memory.hpp"
@@ -13,9 +13,9 @@
 namespace topograd {
 namespace {
 
-constexpr double kWorthThreads = 1e9;  // operations of a factorisation
+constexpr double kWorthThreads = 1e9;  // operations per factorisation
 constexpr int kMostThreads = 8;        // more are slower on fronts of this size
-constexpr int kFewCores = 4;           // all of them are taken
+constexpr int kFewCores = 4;           // all of them are used
 
 struct OpenBlas {
   int (*get)() = reinterpret_cast<int (*)()>(platform::loaded_symbol("openblas_get_num_threads"));
@@ -30,7 +30,7 @@ const OpenBlas& open_blas() {
 }
 
 std::mutex limits_mutex;
-int limits = 0;  // that live
+int limits = 0;  // number of live limits
 int threads_before = 0;
 
 }  // namespace

@@ -33,11 +33,11 @@ struct CholeskyStep::Impl {
   struct Asked {
     LinearSolver kind = LinearSolver::cholesky;
     int threads = 0;
-    EliminationHint hint;                  // that eliminations of schur are found by
-    std::optional<SchurIteration> limits;  // of schur by conjugate gradients
+    EliminationHint hint;                  // for eliminations of schur
+    std::optional<SchurIteration> limits;  // for schur by conjugate gradients
   };
 
-  /// `found`: the elimination for what is asked; none for cholesky.
+  /// `found`: the elimination; none for cholesky.
   Impl(const runtime::Model& of, Asked what, Elimination found)
       : model(of),
         asked(std::move(what)),
@@ -65,7 +65,7 @@ struct CholeskyStep::Impl {
             normal.values().data()};
   }
 
-  /// The norms of the columns at the first point, and what stands for 1 in their unit.
+  /// Stores the column norms at the first point, and the floors that replace 1 in their unit.
   void keep_first_columns(runtime::Engine& engine, double cost) {
     std::vector<double> x(model.scalars);
     engine.point(x);
@@ -79,14 +79,14 @@ struct CholeskyStep::Impl {
     }
   }
 
-  /// S: 1 / (1 + ‖column‖) or, without a unit, 1 / (‖r‖ / |x| + ‖column‖) in small problems and
-  /// 1 / ‖column‖ in others; 0 where that is none. A floor by |x| would damp an unknown of a large
+  /// S: 1 / (1 + ‖column‖), or with scale_free 1 / (‖r‖ / |x| + ‖column‖) in small problems and 1 /
+  /// ‖column‖ in others; 0 if that is not finite. A floor by |x| would damp an unknown of a large
   /// problem that happens to be near 0.
   double scale(std::size_t k, bool scale_free) const {
     return runtime::column_scale(scale_free ? units[k] : 1, columns[k]);
   }
 
-  /// JᵀJ + column_damping(), with the diagonal as UndeterminedBlocks has it.
+  /// JᵀJ + column_damping(), with the diagonal from UndeterminedBlocks.
   void damp(const runtime::StepRequest& request) {
     std::copy(normal.values().begin(), normal.values().end(), damped.valuePtr());
     if (request.scale_free) undetermined.diagonal(normal, diagonal);
@@ -97,12 +97,12 @@ struct CholeskyStep::Impl {
     }
   }
 
-  /// Few enough unknowns and rows for a dense Jacobian.
+  /// True if there are few enough unknowns and rows for a dense Jacobian.
   bool is_small() const {
     return normal.size() <= kLargestReadBack && model.rows * normal.size() <= kLargestJacobian;
   }
 
-  /// By QR, of the Jacobian at the engine's point.
+  /// Solves by QR of the Jacobian at the engine's point.
   bool solve_by_rows(runtime::Engine& engine, bool scale_free, double& decrease) {
     if (!rows) rows = std::make_unique<DenseRows>(model, normal.free_scalars());
     if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
@@ -131,7 +131,7 @@ struct CholeskyStep::Impl {
       delta[free[k]] = solution[static_cast<Eigen::Index>(k)];
   }
 
-  /// False if the matrix is not positive definite. δ and the model's decrease otherwise.
+  /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
   bool solve(double& decrease) {
     if (!factor->factor(damped)) return false;
     const std::span<const std::uint32_t> free = normal.free_scalars();
@@ -160,9 +160,9 @@ struct CholeskyStep::Impl {
   Elimination elimination;
   bool by_blocks = false;
   std::unique_ptr<Factorization> factor;
-  std::unique_ptr<DenseRows> rows;  // once it was needed
+  std::unique_ptr<DenseRows> rows;  // made on first use
   bool rows_are_current = false, by_rows = false;
-  int steps = 0, failed = 0;  // of the solve: steps asked for, and the first by rows
+  int steps = 0, failed = 0;  // in this solve: steps so far, and the first by rows
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,

@@ -12,29 +12,28 @@
 
 namespace topograd {
 
-/// Factors JᵀJ + λD, as it is or by the Schur complement of blocks that do not meet
-/// (factorization.hpp). Works beside either engine; Jacobian and gradient of each linearised point
-/// come to the host once. Where a factor of the smallest problems (kLargestReadBack) is not
-/// positive definite, that step and the later ones of the solve come from a QR decomposition of the
-/// Jacobian.
+/// Factorises JᵀJ + λD, directly or by the Schur complement of blocks that do not meet
+/// (factorization.hpp). Works with either engine and reads Jacobian and gradient of each linearised
+/// point once. If a factor of the smallest problems (kLargestReadBack) is not positive definite,
+/// that step and the later ones of the solve use a QR decomposition of the Jacobian.
 class CholeskyStep final : public StepSolver {
  public:
   /// Finds pattern, ordering and elimination tree.
   ///
-  ///   kind     cholesky, schur, or automatic: schur where elimination pays
+  ///   kind     cholesky, schur, or automatic: schur if elimination pays
   ///   threads  of the elimination, 0 = all
-  ///   hint     what schur eliminates
-  ///   limits   of schur by conjugate gradients; else it is by a factor
-  ///   found    what find_elimination() gives for the hint, if it was called
+  ///   hint     blocks that schur eliminates
+  ///   limits   for schur by conjugate gradients; without them schur factorises
+  ///   found    result of find_elimination() for the hint, if it was called
   ///
-  /// Throws Error{Unsupported} as NormalEquations does, and what find_elimination() throws.
+  /// Throws Error{Unsupported} as NormalEquations does, and the errors of find_elimination().
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
                         int threads = 0, const EliminationHint& hint = {},
                         const std::optional<SchurIteration>& limits = {},
                         std::optional<Elimination> found = {});
   ~CholeskyStep() override;
 
-  /// As Factorization has them.
+  /// Like those of Factorization.
   double factor_entries() const;
   double factor_flops() const;
 

@@ -1,5 +1,5 @@
 // The whole Jacobian as a dense matrix, and damped steps by its QR decomposition: for a few
-// unknowns whose normal equations have lost what they were made from.
+// unknowns whose normal equations have lost too many digits.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
@@ -28,18 +28,18 @@ DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& r
 /// The Jacobian of a whole problem.
 class DenseRows {
  public:
-  /// The model outlives it.
+  /// The model must outlive it.
   ///
-  ///   free  positions among all scalars of the free ones
+  ///   free  positions of the free scalars among all scalars
   DenseRows(const runtime::Model& model, std::span<const std::uint32_t> free);
 
   /// Reads residuals and Jacobians at the engine's point.
   void refresh(runtime::Engine& engine);
-  /// The δ that minimises ½‖r + J δ‖² + ½ Σ d δ², of those the shortest in units of `scale`;
-  /// nothing where it is not finite. Cost: rows × unknowns².
+  /// Returns the δ that minimises ½‖r + J δ‖² + ½ Σ d δ², the shortest one in units of `scale`, or
+  /// nothing if it is not finite. Cost: rows × unknowns².
   ///
   ///   damping  d >= 0, by free scalar
-  ///   scale    > 0, likewise
+  ///   scale    > 0, by free scalar
   std::optional<Eigen::VectorXd> solve(const Eigen::VectorXd& damping,
                                        const Eigen::VectorXd& scale) const;
   /// −rᵀ J δ − ½‖J δ‖².

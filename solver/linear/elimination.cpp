@@ -1,4 +1,4 @@
-// Which blocks of unknowns can be eliminated each by itself.
+// Search for blocks of unknowns that can be eliminated separately.
 #include "elimination.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
@@ -12,17 +12,17 @@
 namespace topograd {
 namespace {
 
-/// What remains may be this large whatever goes, and must be smaller than a third of it else.
+/// A remainder up to this size is always accepted; a larger one must be below a third of all.
 constexpr std::size_t kSmallComplement = 3000;
-/// Of two kinds of blocks the rarer are fewer than the others by so much where each of them is a
-/// centre (a camera sees hundreds of points, a vertex has one rotation).
+/// Each block of the rarer of two kinds is a centre if there are fewer by this factor (a camera
+/// sees hundreds of points, a vertex has one rotation).
 constexpr std::size_t kCentres = 4;
-/// Steps from end to end from which on a graph is wide.
+/// A graph is wide from this many steps from end to end on.
 constexpr std::size_t kWide = 12;
 
 struct Graph {
   std::vector<Elimination::Block> blocks;
-  std::vector<std::uint32_t> numbers;  // of the blocks, among all of the problem's
+  std::vector<std::uint32_t> numbers;  // numbers of the blocks among all of the problem's
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // both directions, sorted, no twice
   std::vector<std::size_t> starts;                             // of a block's edges
 };
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> number_blocks(Graph& graph, std::span<const std::uint
   return number;
 }
 
-/// The last step of making one: edges that were added in any order, and more than once.
+/// Sorts edges and removes duplicates; the last step of construction.
 void finish(Graph& graph) {
   const std::size_t blocks = graph.blocks.size();
   std::vector<std::size_t> ends(blocks + 1, 0);  // of a block's list, once it is filled
@@ -99,7 +99,7 @@ std::vector<std::uint32_t> number_blocks(Graph& graph, const runtime::Model& mod
   return number;
 }
 
-/// All pairs of different blocks that meet in an instance of a term.
+/// Adds all pairs of different blocks that meet in an instance of a term.
 void add_edges(Graph& graph, const runtime::Term& term, std::span<const std::uint32_t> number) {
   const std::size_t instances = term.batch->size(), slots = term.batch->parameter_columns();
   std::vector<std::uint32_t> column(instances), met(instances * slots);
@@ -140,8 +140,8 @@ namespace {
 
 enum class Mark : std::uint8_t { open, taken, kept };
 
-/// Searches the kept blocks breadth first, with eliminated blocks as edges between all that meet
-/// them. The last block reached, and how many steps it took.
+/// Breadth-first search of the kept blocks, with eliminated blocks as edges between all blocks that
+/// meet them. Returns the last block reached and the number of steps.
 std::pair<std::uint32_t, std::size_t> farthest(const Graph& graph, std::span<const Mark> marks,
                                                std::uint32_t from) {
   std::vector<std::uint32_t> queue{from};
@@ -170,7 +170,7 @@ std::pair<std::uint32_t, std::size_t> farthest(const Graph& graph, std::span<con
   return {queue.back(), steps};
 }
 
-/// From the kept block that most blocks meet, there and back: two searches.
+/// Two searches: from the kept block with the most neighbours, and from the block they reach last.
 std::size_t reach_of(const Graph& graph, std::span<const Mark> marks) {
   const auto degree = [&](std::uint32_t b) { return graph.starts[b + 1] - graph.starts[b]; };
   std::uint32_t root = kNoBlock;
@@ -183,7 +183,7 @@ std::size_t reach_of(const Graph& graph, std::span<const Mark> marks) {
   return farthest(graph, marks, end).second;
 }
 
-/// parameter "points", block 3, or where the array has no name: parameter array 0, block 3.
+/// parameter "points", block 3; if the array has no name, parameter array 0, block 3.
 std::string name_of_block(const EliminationHint& hint, std::uint32_t number) {
   std::uint64_t block = number;
   for (std::size_t a = 0; a < hint.arrays.size(); ++a) {
@@ -194,7 +194,7 @@ std::string name_of_block(const EliminationHint& hint, std::uint32_t number) {
   return "block " + std::to_string(number);
 }
 
-/// Takes the blocks of the hint.
+/// Selects the blocks of the hint.
 void take_hinted(const Graph& graph, const EliminationHint& hint, std::vector<Mark>& marks) {
   const auto hinted = [&](std::uint32_t b) { return hint.blocks[graph.numbers[b]] != 0; };
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
@@ -212,7 +212,7 @@ void take_hinted(const Graph& graph, const EliminationHint& hint, std::vector<Ma
   }
 }
 
-/// Takes blocks by their neighbours' number.
+/// Selects blocks by the number of their neighbours.
 void take_independent(const Graph& graph, std::vector<Mark>& marks) {
   std::vector<std::uint32_t> order(graph.blocks.size());
   std::iota(order.begin(), order.end(), 0U);

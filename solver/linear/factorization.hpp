@@ -1,4 +1,4 @@
-// Factorisations of symmetric positive definite matrices that share one pattern.
+// Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
 #include "elimination.hpp"
@@ -11,32 +11,32 @@
 
 namespace topograd {
 
-/// Matrices are lower triangles, compressed by columns, rows ascending, every diagonal entry there.
+/// Matrices are lower triangles, compressed by columns, rows ascending, with all diagonal entries.
 class Factorization {
  public:
   virtual ~Factorization() = default;
 
-  /// Takes other values in the pattern that it was made with. False if the matrix is not positive
+  /// Factorises other values in the initial pattern. Returns false if the matrix is not positive
   /// definite in working precision; solve() must not follow then.
   virtual bool factor(const SparseMatrix& lower) = 0;
   virtual Eigen::VectorXd solve(const Eigen::VectorXd& right) const = 0;
 
-  /// Of conjugate gradients in the last solve().
+  /// Iterations of conjugate gradients in the last solve().
   virtual int iterations() const { return 0; }
 
-  /// Entries of the factor and operations of a factorisation; 0 where the library does not say.
+  /// Entries of the factor and operations of a factorisation; 0 if the library does not say.
   virtual double entries() const { return 0; }
   virtual double flops() const { return 0; }
 };
 
-/// Whether sparse factorisations tell their entries and operations.
+/// True if sparse factorisations report their entries and operations.
 bool factor_cost_is_known();
 
-/// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: CHOLMOD's supernodal one where it
-/// was built in, else Eigen's with approximate minimum degree.
+/// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: CHOLMOD's supernodal one if it was
+/// built in, else Eigen's with approximate minimum degree.
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern);
 
-/// Where conjugate gradients end.
+/// Stopping rule of conjugate gradients.
 struct SchurIteration {
   double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
   int max_iterations = 500;
@@ -44,12 +44,12 @@ struct SchurIteration {
   bool energy_norm = false;  ///< StepRequest::energy_norm: the norm of the tolerance
 };
 
-/// Eliminates the blocks first, each by itself and in parallel, and factors what remains, the Schur
-/// complement B − Eᵀ C⁻¹ E: densely where it is small or full, else as above. Results do not depend
-/// on the number of threads.
+/// Eliminates the blocks first, separately and in parallel, and factorises the Schur complement B −
+/// Eᵀ C⁻¹ E: densely if it is small or full, else as a sparse matrix. Results do not depend on the
+/// number of threads.
 ///
 ///   threads  of the elimination, 0 = all
-///   limits   solves for what remains by make_iterative_schur() instead
+///   limits   if given, make_iterative_schur() solves for the remainder instead
 ///
 /// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
 /// section 6.1.
@@ -57,8 +57,8 @@ std::unique_ptr<Factorization> make_schur_factorization(
     const SparseMatrix& pattern, const Elimination& elimination, int threads,
     const std::optional<SchurIteration>& limits = {});
 
-/// Eliminates blocks likewise, and solves for the others by conjugate gradients on products with
-/// the Schur complement, which is not formed, preconditioned by the inverses of its own diagonal
+/// Eliminates blocks in the same way, and solves for the others by conjugate gradients on products
+/// with the Schur complement, which is not formed, preconditioned by the inverses of its diagonal
 /// blocks. Results do not depend on the number of threads.
 ///
 /// Source: Agarwal, Snavely, Seitz, Szeliski, Bundle Adjustment in the Large (2010), section 3.3.

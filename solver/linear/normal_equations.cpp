@@ -1,4 +1,4 @@
-// JᵀJ or the Hessian of a whole problem as a sparse matrix whose pattern is found once.
+// JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #include "normal_equations.hpp"
 
 #include "../../ir/error.hpp"
@@ -41,7 +41,7 @@ std::vector<std::uint32_t> free_indices(const runtime::Term& term,
   return out;
 }
 
-/// Instances that read both free and constant scalars, ascending.
+/// Instances that read both free and fixed scalars, ascending.
 std::vector<std::uint32_t> partly_free(const std::vector<std::uint32_t>& indices,
                                        std::uint32_t slots) {
   std::vector<std::uint32_t> out;
@@ -181,7 +181,7 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
   const std::size_t size = pair_count(term.slots);
   std::vector<double> whole(term.values.size());
   runtime::second_derivatives(engine).hessian(t, false, whole);
-  std::vector<std::size_t> places;  // of the packed free part in the instances' numbers
+  std::vector<std::size_t> places;  // places of the packed free part in the instances' numbers
   std::vector<double> part;
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
   for (const std::uint32_t i : term.partly_free) {

@@ -13,10 +13,10 @@ namespace topograd {
 namespace {
 
 constexpr const char* kOrdering = "linear_solver_ordering";
-/// Of blocks that no group names: they are kept.
+/// Group of blocks that no group names; they are kept.
 constexpr int kLastGroup = std::numeric_limits<int>::max();
 
-/// Numbers of the arrays' first blocks, among all blocks.
+/// Number of each array's first block among all blocks.
 std::vector<std::size_t> first_blocks(const Problem& problem) {
   std::vector<std::size_t> first{0};
   for (const ParameterArray& array : problem.arrays()) first.push_back(first.back() + array.blocks);

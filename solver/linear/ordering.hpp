@@ -8,10 +8,10 @@
 
 namespace topograd {
 
-/// The blocks of the lowest group; nothing where there is no second group to come after it.
+/// The blocks of the lowest group, or none if there is only one group.
 ///
 /// Throws Error{InvalidArgument} for a negative group, Error{WrongProblem} for arrays of another
-/// problem, and what Problem says of a block that is not there.
+/// problem, and Problem's error for a block that does not exist.
 EliminationHint elimination_hint(const Problem& problem, const SolverOptions& options);
 
 }  // namespace topograd

@@ -9,7 +9,7 @@
 namespace topograd {
 namespace {
 
-// Armijo's constant, bounds of one contraction, and trials: Ceres' defaults.
+// Armijo's constant, bounds of one contraction, and number of trials: Ceres' defaults.
 constexpr double kSufficientDecrease = 1e-4, kLeastContraction = 1e-3, kLargestContraction = 0.6;
 constexpr int kMaxTrials = 20;
 

@@ -1,4 +1,4 @@
-// Factorisation by the Schur complement of blocks that are eliminated each by itself.
+// Factorisation by the Schur complement of separately eliminated blocks.
 #include "factorization.hpp"
 
 #include "schur_parts.hpp"
@@ -19,7 +19,7 @@ using Vector = Eigen::VectorXd;
 
 constexpr std::uint32_t kNoColumn = ~std::uint32_t{0};
 constexpr std::size_t kColumnsPerRange = 8;
-/// A complement up to this size, or with this share of its entries there, is held as a dense one.
+/// A complement up to this size, or with at least this share of entries, is stored densely.
 constexpr std::size_t kSmall = 1000;
 constexpr double kFull = 0.2;
 constexpr std::size_t kLargestDense = 10'000;
@@ -78,12 +78,12 @@ class Schur final : public Factorization {
 
   SchurParts parts_;
   SparseMatrix complement_;      // lower triangle
-  std::optional<Matrix> dense_;  // the same, where it is held dense
+  std::optional<Matrix> dense_;  // the same, if it is stored densely
   Eigen::LLT<Matrix, Eigen::Lower> dense_factor_;
   std::unique_ptr<Factorization> sparse_;
 };
 
-/// Pattern: kept columns that meet, by themselves or through a block.
+/// Finds the pattern: kept columns that meet, directly or through a block.
 void Schur::find_complement() {
   const SchurLayout& layout = parts_.layout();
   const auto n = static_cast<std::uint32_t>(layout.column.size());

@@ -1,4 +1,4 @@
-// Conjugate gradients on the Schur complement of blocks that are eliminated each by itself.
+// Conjugate gradients on the Schur complement of separately eliminated blocks.
 #include "factorization.hpp"
 
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
@@ -19,17 +19,18 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
 constexpr std::size_t kRowsPerRange = 64;
-/// Of eliminated blocks, at most; each has fewer sums than a quarter of the entries that it reads.
+/// Largest number of ranges of eliminated blocks; each has fewer sums than a quarter of the entries
+/// that it reads.
 constexpr std::size_t kMostRanges = 64;
 
-/// Columns of E that lie beside each other and belong to one kept block.
+/// Adjacent columns of E that belong to one kept block.
 struct Run {
-  std::uint32_t block, at;      // of the eliminated blocks, and the first among its neighbours
+  std::uint32_t block, at;      // an eliminated block, and the first column among its neighbours
   std::uint32_t column, count;  // kept columns
   std::uint32_t kept;           // their block
 };
 
-/// y += A p for the columns of a run; `rows` is the width, known to the compiler where it is not 0.
+/// y += A p for the columns of a run; `rows` is the width if it is known at compile time, else 0.
 template <int rows>
 void add_product(const double* A, std::uint32_t width, const Run& run, const double* p, double* y) {
   const std::uint32_t w = rows > 0 ? rows : width;
@@ -37,7 +38,7 @@ void add_product(const double* A, std::uint32_t width, const Run& run, const dou
     for (std::uint32_t i = 0; i < w; ++i) y[i] += A[k * w + i] * p[k];
 }
 
-/// q −= Aᵀ y likewise.
+/// q −= Aᵀ y for the same columns.
 template <int rows>
 void subtract_transposed(const double* A, std::uint32_t width, const Run& run, const double* y,
                          double* q) {
@@ -49,7 +50,7 @@ void subtract_transposed(const double* A, std::uint32_t width, const Run& run, c
   }
 }
 
-/// S = B − Eᵀ C⁻¹ E by its products, with the inverses of its diagonal blocks.
+/// Products with S = B − Eᵀ C⁻¹ E, and the inverses of its diagonal blocks.
 class IterativeSchur final : public Factorization {
  public:
   IterativeSchur(const SparseMatrix& lower, const Elimination& elimination,
@@ -85,7 +86,7 @@ class IterativeSchur final : public Factorization {
  private:
   struct Diagonal {
     std::uint32_t first, width;  // kept columns
-    std::size_t inverse;         // where its inverse begins
+    std::size_t inverse;         // start of its inverse
   };
 
   /// The inverses of the diagonal blocks, as one range.
@@ -135,7 +136,7 @@ class IterativeSchur final : public Factorization {
   mutable std::vector<double> sums_;  // by range: −Eᵀ C⁻¹ E p, or diagonal blocks
   mutable runtime::cpu::CgVectors<double> vectors_;
   mutable int iterations_ = 0;
-  std::uint32_t width_ = 0;  // of all eliminated blocks, 0 where they differ
+  std::uint32_t width_ = 0;  // of all eliminated blocks, 0 if they differ
 };
 
 void IterativeSchur::find_rows() {
@@ -177,8 +178,8 @@ void IterativeSchur::find_runs() {
   sums_.resize(ranges_ * most);
 }
 
-/// Each range of eliminated blocks has sums of its own, so that E is read in its order; ranges
-/// depend on the matrix alone, and sums of ranges are added in their order.
+/// Each range of eliminated blocks has its own sums, so that E is read in order. Ranges depend on
+/// the matrix alone, and their sums are added in order.
 template <int rows>
 void IterativeSchur::sum_diagonal() const {
   parts_.pool().for_ranges(ranges_, 1, [&](std::size_t begin, std::size_t end) {
@@ -207,7 +208,7 @@ Matrix IterativeSchur::diagonal_block(const Diagonal& at) const {
   for (std::uint32_t i = 0; i < at.width; ++i) {
     const std::uint32_t c = at.first + i;
     for (std::size_t k = B_rows_.starts[c]; k < B_rows_.starts[c + 1]; ++k) {
-      const std::uint32_t row = B_rows_.items[k].row - at.first;  // wraps where it lies before
+      const std::uint32_t row = B_rows_.items[k].row - at.first;  // wraps if the row is before it
       if (row < at.width) S(row, i) += B_[k];
     }
   }
@@ -244,7 +245,7 @@ void IterativeSchur::precondition(const double* r, double* z) const {
   }
 }
 
-/// By sums of ranges, too: E is read once.
+/// Also by sums of ranges: E is read once.
 template <int rows>
 void IterativeSchur::add_eliminated(const double* p) const {
   const SchurLayout& layout = parts_.layout();

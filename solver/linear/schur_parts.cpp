@@ -1,4 +1,4 @@
-// The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
+// The parts of a matrix in the elimination of blocks: their positions, and the eliminated results.
 #include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>

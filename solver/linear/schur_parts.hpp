@@ -1,4 +1,4 @@
-// The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
+// The parts of a matrix in the elimination of blocks: their positions, and the eliminated results.
 #pragma once
 
 #include "../../runtime/cpu/tiles/pool.hpp"
@@ -25,15 +25,15 @@ struct Lists {
   std::span<const T> operator[](std::size_t k) const { return {begin(k), size(k)}; }
 };
 
-/// Where the parts of the matrix lie in its values: C of the blocks, E beside them, B of the rest.
+/// Positions of the parts in the matrix's values: C of the blocks, E next to them, B of the rest.
 struct SchurLayout {
   SchurLayout(const SparseMatrix& lower, const Elimination& elimination);
 
   std::vector<Elimination::Block> blocks;
   std::vector<std::uint32_t> column;      // of the matrix, by kept column
-  Lists<std::uint32_t> neighbours;        // kept columns that a block meets, ascending
+  Lists<std::uint32_t> neighbours;        // kept columns that meet a block, ascending
   std::vector<std::size_t> E;             // of a block's (width, neighbours) positions, by columns
-  std::vector<std::uint32_t> E_position;  // kNone where there is no entry
+  std::vector<std::uint32_t> E_position;  // kNone if there is no entry
   std::vector<std::size_t> C;             // of a block's (width, width) positions: lower triangle
   std::vector<std::uint32_t> C_position;
   struct Entry {
@@ -53,8 +53,8 @@ struct SchurLayout {
   std::vector<std::uint32_t> block_of, place;  // by column: its block or kNone; its place there
 };
 
-/// Eliminates blocks each by itself and in parallel: C of the blocks, E beside them, B of the rest,
-/// S = B − Eᵀ C⁻¹ E what is left of it. Results do not depend on the number of threads.
+/// Eliminates blocks separately and in parallel: C of the blocks, E next to them, B of the rest,
+/// Schur complement S = B − Eᵀ C⁻¹ E. Results do not depend on the number of threads.
 class SchurParts {
  public:
   using Block = Eigen::Map<const Eigen::MatrixXd>;
@@ -72,11 +72,11 @@ class SchurParts {
     return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
   }
 
-  /// Takes values of the lower triangle. False if a block is not positive definite.
+  /// Eliminates with values of the lower triangle. False if a block is not positive definite.
   bool eliminate(const double* values);
-  /// Right side of the kept columns.
+  /// Computes the right side of the kept columns.
   Eigen::VectorXd reduce(const Eigen::VectorXd& right) const;
-  /// All columns, from the solution of the kept ones.
+  /// Computes all columns from the solution of the kept ones.
   Eigen::VectorXd expand(const Eigen::VectorXd& kept, const Eigen::VectorXd& right) const;
 
  private:

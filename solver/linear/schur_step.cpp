@@ -1,4 +1,4 @@
-// Steps by a Schur complement that is made and solved where the data are.
+// Steps by a Schur complement that the engine forms and solves.
 #include "schur_step.hpp"
 
 #include <utility>
@@ -38,7 +38,7 @@ void SchurStep::begin_solve() {
 }
 
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
-  if (revision_ != model_.revision) {  // branches may have changed who meets whom
+  if (revision_ != model_.revision) {  // branches may have changed which blocks meet
     revision_ = model_.revision;
     elimination_ = find_elimination(model_, hint_);
     runtime::eliminate(engine, eliminated_scalars(model_, elimination_));

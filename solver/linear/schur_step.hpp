@@ -1,4 +1,4 @@
-// Steps by a Schur complement that is made and solved where the data are.
+// Steps by a Schur complement that the engine forms and solves.
 #pragma once
 
 #include "../../runtime/engine/elimination.hpp"
@@ -16,14 +16,14 @@
 
 namespace topograd {
 
-/// Conjugate gradients on the Schur complement, on a device; while the interpreter serves, a factor
-/// of it on the host (cholesky.hpp), or conjugate gradients there, too.
+/// Conjugate gradients on the Schur complement on a device; while the interpreter is in use, a
+/// factor of it on the host (cholesky.hpp), or conjugate gradients there.
 class SchurStep final : public StepSolver {
  public:
-  ///   elimination  as find_elimination() gave it
+  ///   elimination  from find_elimination()
   ///   threads      of the host, 0 = all
-  ///   hint         that it was found by
-  ///   limits       of conjugate gradients on the host; none: it factors
+  ///   hint         with which it was found
+  ///   limits       of conjugate gradients on the host; without them the host factorises
   SchurStep(const runtime::Model& model, Elimination elimination, int threads, EliminationHint hint,
             const std::optional<SchurIteration>& limits);
 
@@ -40,10 +40,10 @@ class SchurStep final : public StepSolver {
   int threads_;
   std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
-  std::unique_ptr<CholeskyStep> host_;  // made when first needed
+  std::unique_ptr<CholeskyStep> host_;  // made on first use
 };
 
-/// By scalar of the model: 1 = of a block that is eliminated, whether it is free or not.
+/// By scalar of the model: 1 = of an eliminated block, free or fixed.
 std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
                                              const Elimination& elimination);
 

@@ -26,7 +26,7 @@ class Sparse final : public Factorization {
  public:
   explicit Sparse(const SparseMatrix& pattern) {
 #ifdef TOPOGRAD_CHOLMOD
-    common().print = 0;  // it would write warnings to the standard output
+    common().print = 0;  // otherwise it writes warnings to the standard output
 #endif
     factor_.analyzePattern(pattern);
   }
@@ -52,12 +52,12 @@ class Sparse final : public Factorization {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     return BlasThreadLimit(blas_threads(flops(), std::max(cores, 1)));
   }
-  // Eigen gives no constant access to it.
+  // Eigen has no const access to it.
   cholmod_common& common() const { return const_cast<Factor&>(factor_).cholmod(); }
 #else
 
  private:
-  bool limit_blas() const { return true; }  // Eigen calls none
+  bool limit_blas() const { return true; }  // Eigen calls no BLAS
 #endif
 
   Factor factor_;

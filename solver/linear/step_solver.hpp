@@ -1,4 +1,4 @@
-// Finding a trial step: by the engine itself, or on the host.
+// Interface for solving a trial step, on the engine or on the host.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
@@ -8,47 +8,47 @@
 
 namespace topograd {
 
-/// Solves the damped normal equations; steps are asked for by LinearizedPoint alone.
+/// Solves the damped normal equations; only LinearizedPoint requests steps.
 class StepSolver {
  public:
   virtual ~StepSolver() = default;
 
   virtual LinearSolver kind() const = 0;
-  /// What became of the choice in the solve, to be added to its reason; empty: nothing.
+  /// Consequences of the choice in this solve, added to its reason; empty: none.
   virtual std::string note() const { return {}; }
-  /// What ForcingSequence::automatic means for it.
+  /// Meaning of ForcingSequence::automatic for this solver.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
-  /// Another solve begins: what was taken from the first point is forgotten.
+  /// Marks the start of another solve: data of the first point are forgotten.
   virtual void begin_solve() {}
 
  protected:
   friend class LinearizedPoint;
   friend class Trial;
 
-  /// The engine was linearised, which reported `point`. Fills in the scaled norms where the engine
-  /// knows no columns.
+  /// Called after the engine was linearised and reported `point`. Sets the scaled norms if the
+  /// engine has no columns.
   virtual void linearized(runtime::Engine& engine, runtime::PointReport& point) = 0;
-  /// Moves the engine to its trial point. A model_decrease that is not finite says that the linear
-  /// system could not be solved; the engine has no trial point then.
+  /// Moves the engine to its trial point. If model_decrease is not finite, the linear system could
+  /// not be solved and the engine has no trial point.
   virtual runtime::StepReport try_step(runtime::Engine& engine,
                                        const runtime::StepRequest& request) = 0;
-  /// Whether steps of this solver at this engine may have other lengths.
+  /// True if steps of this solver on this engine may have other lengths.
   virtual bool can_rescale(runtime::Engine& engine) const {
     return engine.abilities().step_lengths != nullptr;
   }
-  /// Moves the trial point to `length` times the last step; step_norm and trial_cost are set.
+  /// Moves the trial point to `length` times the last step; sets step_norm and trial_cost.
   virtual runtime::StepReport rescale(runtime::Engine& engine, double length) {
     return runtime::step_lengths(engine).rescale_step(length);
   }
 };
 
-/// A step that was tried: the engine's trial point, and what is known of it. It can be given
-/// another length, or accepted by the point that it leads from.
+/// A trial step: the engine's trial point and its report. It can be rescaled, or accepted by the
+/// point from which it starts.
 class Trial {
  public:
   runtime::StepReport report;
 
-  /// Moves the trial point to `length` times the step; step_norm and trial_cost are set.
+  /// Moves the trial point to `length` times the step; sets step_norm and trial_cost.
   runtime::StepReport rescale(double length) { return solver_->rescale(*engine_, length); }
 
  private:
@@ -60,24 +60,22 @@ class Trial {
   runtime::Engine* engine_;
 };
 
-/// The current point of an engine that was linearised there. Steps are tried from it one after the
-/// other; it ends with the one that is accepted.
+/// The linearised current point of an engine. Steps are tried in turn; accepting one ends it.
 class LinearizedPoint {
  public:
-  ///   point  what linearize() reported; the scaled norms are filled in where the engine knows no
-  ///          columns
+  ///   point  report of linearize(); sets the scaled norms if the engine has no columns
   LinearizedPoint(StepSolver& solver, runtime::Engine& engine, runtime::PointReport& point)
       : solver_(&solver), engine_(&engine) {
     solver.linearized(engine, point);
   }
 
-  /// Trials may have other lengths.
+  /// True if trials may have other lengths.
   bool can_rescale() const { return solver_->can_rescale(*engine_); }
-  /// Takes the place of the trial before.
+  /// Replaces the trial before.
   Trial try_step(const runtime::StepRequest& request) {
     return {*solver_, *engine_, solver_->try_step(*engine_, request)};
   }
-  /// The last trial becomes the engine's point, where nothing is linearised yet.
+  /// Makes the last trial the engine's point, which is not linearised yet.
   void accept(Trial&&) && { runtime::damped_steps(*engine_).accept(); }
 
  private:
@@ -85,7 +83,7 @@ class LinearizedPoint {
   runtime::Engine* engine_;
 };
 
-/// Conjugate gradients where the data are.
+/// Conjugate gradients on the engine.
 class PcgStep final : public StepSolver {
  public:
   explicit PcgStep(ForcingSequence forcing = ForcingSequence::constant) : forcing_(forcing) {}

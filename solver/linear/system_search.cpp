@@ -1,4 +1,4 @@
-// Facts about a linear system, as the decision asks for them, and what solves it.
+// Facts about a linear system for the decision, found on request, and construction of its solver.
 #include "system_search.hpp"
 
 #include "projected_step.hpp"
@@ -63,7 +63,7 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
     case Fact::none:
     case Fact::device:
     case Fact::scheduler:
-    case Fact::system: return;  // others find these
+    case Fact::system: return;  // other functions find these
   }
 }
 
@@ -76,7 +76,8 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
     return std::make_unique<SchurStep>(model_, std::move(*elimination_), options_.threads, hint_,
                                        schur_iteration(options_));
   if (factor_) return std::move(factor_);
-  // One that was found to pay is looked for again when the model changes, and may not pay then.
+  // An elimination that was found to pay is searched again when the model changes, and may not pay
+  // then.
   const bool may_end = choice.reason == LinearReason::elimination;
   return std::make_unique<CholeskyStep>(model_, may_end ? LinearSolver::automatic : choice.kind,
                                         options_.threads, hint_, schur_iteration(options_),

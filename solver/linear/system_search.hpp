@@ -1,4 +1,4 @@
-// Facts about a linear system, as the decision asks for them, and what solves it.
+// Facts about a linear system for the decision, found on request, and construction of its solver.
 #pragma once
 
 #include "../../runtime/model/model.hpp"
@@ -13,23 +13,23 @@
 
 namespace topograd {
 
-/// Of schur on the CPU: set where conjugate gradients are asked for by their preconditioner.
+/// Stopping rule of schur on the CPU; set if the options name a preconditioner, which selects CG.
 std::optional<SchurIteration> schur_iteration(const SolverOptions& options);
 
-/// Looks at a model only as far as decide() asks, and keeps what it found for the solver.
+/// Examines a model only as far as decide() requests, and keeps the results for the solver.
 class SystemSearch {
  public:
-  ///   engine  that will take the steps; a device is told what to eliminate
-  ///   hint    what schur eliminates
+  ///   engine  the one that will take the steps; a device receives the elimination
+  ///   hint    blocks that schur eliminates
   ///
-  /// All outlive it; the model outlives the solver, too.
+  /// All must outlive it; the model must outlive the solver, too.
   SystemSearch(const runtime::Model& model, const SolverOptions& options, runtime::Engine& engine,
                const EliminationHint& hint)
       : model_(model), options_(options), engine_(engine), hint_(hint) {}
 
-  /// Those that cost little.
+  /// Returns the facts that cost little.
   SystemFacts facts() const;
-  /// Adds one of the others. Throws what find_elimination() throws.
+  /// Adds one of the other facts. Throws the errors of find_elimination().
   void find(Fact fact, SystemFacts& facts);
   /// Throws Error{Unsupported} if a forced cholesky cannot hold the problem.
   std::unique_ptr<StepSolver> make(const LinearChoice& choice);

@@ -9,7 +9,7 @@ namespace topograd {
 namespace {
 
 constexpr std::uint32_t kWidest = 16;
-// Pivots of the block with a unit diagonal, at and below which it is singular.
+// A block with unit diagonal is singular if a pivot is at or below this.
 constexpr double kLeastPivot = 1e-12;
 
 /// Cholesky of a matrix (lower triangle, row by row) whose diagonal is scaled to 1.

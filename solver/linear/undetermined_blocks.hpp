@@ -9,16 +9,16 @@
 
 namespace topograd {
 
-/// What the damping of such blocks is made from.
+/// The diagonal for the damping of such blocks.
 ///
-/// Where residuals do not determine a block, damping by the diagonal of JᵀJ alone decides which way
-/// the step leads: of all steps of equal gain the one with equal ‖J_i δ_i‖, which sends coordinates
-/// with small derivatives far away. One spring between two free points does not converge so. The
-/// coordinates of a block have one unit, so the largest diagonal entry of the block stands for
-/// all of its coordinates there: the step then leads along the gradient.
+/// If residuals do not determine a block, damping by the diagonal of JᵀJ alone decides the
+/// direction of the step: of all steps of equal gain the one with equal ‖J_i δ_i‖, which sends
+/// coordinates with small derivatives far away. One spring between two free points then does not
+/// converge. The coordinates of a block have one unit, so the largest diagonal entry of the block
+/// replaces all others: the step then leads along the gradient.
 class UndeterminedBlocks {
  public:
-  /// `normal` and `model` are of one problem; the first may be refreshed.
+  /// `normal` and `model` belong to one problem; `normal` may be refreshed.
   UndeterminedBlocks(const runtime::Model& model, const NormalEquations& normal);
 
   /// The diagonal of JᵀJ, by free scalar, with the entries of singular blocks replaced.
@@ -28,7 +28,7 @@ class UndeterminedBlocks {
   /// Free scalars of one block: columns first .. first + width - 1.
   struct Block {
     std::uint32_t first = 0, width = 0;
-    std::size_t entries = 0;  // where the packed lower triangle's positions begin
+    std::size_t entries = 0;  // start of the packed lower triangle's positions
   };
 
   std::vector<Block> blocks_;

@@ -20,10 +20,10 @@
 namespace topograd {
 namespace {
 
-/// Kinds of manifolds beyond which the host makes the steps: each has kernels of its own.
+/// With more kinds of manifolds the host makes the steps: each kind has its own kernels.
 constexpr std::size_t kMostCharts = 32;
 
-/// The program with `delta(k)` in the place of parameter n + k, and numbers in that of data.
+/// The program with `delta(k)` in place of parameter n + k, and numbers in place of data.
 template <class Delta>
 ir::Program replace(const ir::Program& program, std::span<const double> numbers, std::uint32_t n,
                     std::size_t outputs_wanted, const Delta& delta, std::uint32_t tangent) {
@@ -38,7 +38,7 @@ ir::Program replace(const ir::Program& program, std::span<const double> numbers,
       map.push_back(graph.copy(node, map));
     }
   }
-  // Rows of `tangent` outputs are filled up with zeros to rows of n.
+  // Rows of `tangent` outputs are padded with zeros to n.
   std::vector<ir::Id> outputs;
   const bool fill = outputs_wanted != program.outputs.size();
   for (std::size_t k = 0; k < program.outputs.size(); ++k) {
@@ -76,7 +76,7 @@ std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
   return chart;
 }
 
-/// What all users of a manifold share is traced once in a process.
+/// Parts that all users of a manifold share are traced once per process.
 std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::string& key) {
   static auto& mutex = *new std::mutex;
   static auto& known = *new std::map<std::string, std::optional<runtime::Chart>>;
@@ -87,7 +87,7 @@ std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::st
   return known.emplace(key, trace_chart(manifold)).first->second;
 }
 
-/// The manifold's key, or where it has none its address.
+/// The manifold's key, or its address if it has none.
 using Identity = std::pair<std::string, const ManifoldModel*>;
 Identity identity_of(const ManifoldModel* model) {
   const auto* expressed = dynamic_cast<const ExpressedManifold*>(model);
@@ -96,7 +96,7 @@ Identity identity_of(const ManifoldModel* model) {
   return {std::move(key), shared ? nullptr : model};
 }
 
-/// Constant coordinates of a block: 0, its width, or something between.
+/// Number of fixed coordinates of a block: 0, its width, or between.
 std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint32_t width) {
   const std::span<const std::uint8_t> mask = problem.constant_mask();
   if (mask.empty()) return 0;

@@ -1,4 +1,4 @@
-// Losses that decrease where they are evaluated: least squares takes the square root of ρ′.
+// Detection of decreasing losses: least squares takes the square root of ρ′.
 #include "decreasing_loss.hpp"
 
 #include "../../autodiff/robust.hpp"
@@ -15,12 +15,12 @@
 namespace topograd {
 namespace {
 
-/// The built-in losses do not decrease.
+/// Built-in losses never decrease.
 bool may_decrease(const runtime::Term& term) {
   return !term.energy && term.loss != nullptr && *term.loss != *Loss().program();
 }
 
-/// The first block of a term whose loss decreases.
+/// Describes the first block of a term whose loss decreases.
 std::optional<std::string> describe_in_term(runtime::RowRunner& runner, const ProblemModel& model,
                                             std::size_t t, std::span<const double> x) {
   constexpr std::size_t kBlocksAtOnce = std::size_t{1} << 16;

@@ -1,4 +1,4 @@
-// The blocks of opaque code.
+// Evaluation of blocks of opaque code.
 #include "host_terms.hpp"
 
 #include "decreasing_loss.hpp"
@@ -69,7 +69,7 @@ double HostTerms::cost_of(const HostBlock& block, std::span<const double> residu
   return block.loss.evaluate(s)[0] / 2;
 }
 
-/// Residual and Jacobian of a robust block, as autodiff/robust.hpp has them.
+/// Corrects residual and Jacobian for the loss (autodiff/robust.hpp).
 void HostTerms::correct(const HostBlock& block, double* r, double* jacobian) const {
   const double s = square_of({r, block.rows});
   if (!with_losses_ || block.loss.is_trivial() || !std::isfinite(s)) return;

@@ -12,37 +12,37 @@
 
 namespace topograd {
 
-/// Marks a value that does not exist.
+/// Value of a block that has none.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Name of a host block in messages: its label and number.
+/// Name of a host block in messages: label and number.
 std::string host_name(const Problem& problem, std::size_t block);
 
 /// Evaluates a problem's host blocks one after the other on the calling thread.
 ///
-/// The problem outlives it and keeps its host blocks meanwhile.
+/// The problem must outlive it and keep its host blocks meanwhile.
 class HostTerms {
  public:
-  ///   with_losses  false: as if there were no robust losses
+  ///   with_losses  false: ignore robust losses
   HostTerms(const Problem& problem, bool with_losses);
 
   bool empty() const { return blocks_.empty(); }
   std::span<const HostBlock> blocks() const { return blocks_; }
-  /// Where the Jacobian of block k begins in `jacobian()`: (rows, width) row by row for each of its
+  /// Start of the Jacobian of block k in `jacobian()`: (rows, width) row by row for each of its
   /// parameter blocks in turn.
   std::size_t first_entry(std::size_t k) const { return first_entry_[k]; }
 
   /// ½ Σ ρ; NaN if a block has no value.
   double cost(std::span<const double> x);
-  /// Corrected residuals, into the blocks' rows of `residuals`, and Jacobians, into jacobian().
-  /// Returns the cost; NaN if a block has no value. Parameter blocks without a free coordinate get
-  /// zeros.
+  /// Writes corrected residuals into the blocks' rows of `residuals`, and Jacobians into
+  /// jacobian(). Returns the cost; NaN if a block has no value. Parameter blocks without a free
+  /// coordinate get zeros.
   ///
   ///   residuals  of the whole problem
   double linearize(std::span<const double> x, std::span<double> residuals);
   std::span<const double> jacobian() const { return jacobian_; }
 
-  /// f(row, scalar, entry) for the entries of jacobian().
+  /// Calls f(row, scalar, entry) for the entries of jacobian().
   template <class F>
   void for_entries(const F& f) const {
     const double* entry = jacobian_.data();
@@ -53,10 +53,9 @@ class HostTerms {
             f(block.row + r, block.offsets[b] + c, *entry++);
   }
 
-  /// Says which block has no value, or one that is not finite, at x; nothing if all are well.
+  /// Names the first block without a finite value at x; nothing if there is none.
   std::optional<std::string> describe_nonfinite(std::span<const double> x);
-  /// Says which block's loss has a slope that is negative, or not a number, at x; nothing if none
-  /// has.
+  /// Names the block whose loss has a slope that is negative or NaN at x; nothing if there is none.
   std::optional<std::string> describe_decreasing_loss(std::span<const double> x);
 
  private:

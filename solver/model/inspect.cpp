@@ -1,4 +1,4 @@
-// Domain errors and the CPU's answers, by debug variants of the kernels.
+// Domain errors and comparison with the CPU, by debug variants of the kernels.
 #include "inspect.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -63,7 +63,7 @@ std::vector<T> values_at(const Columns& columns, std::size_t i) {
   return out;
 }
 
-/// Errors that a kernel may make in each output of one instance; infinite where nothing is known.
+/// Allowed errors of a kernel in each output of one instance; infinite if unknown.
 template <class T>
 std::vector<double> allowed(const ir::Program& program, const Rows& rows, std::size_t i) {
   const auto p = values_at<T>(rows.parameters, i), d = values_at<T>(rows.data, i),
@@ -119,7 +119,7 @@ class Comparison {
 
   bool everything() const { return options_.cross_check == kCrossCheckAll; }
 
-  /// Evenly spread.
+  /// Evenly spread instances.
   std::vector<std::size_t> sample(std::size_t instances) const {
     const std::size_t n =
         static_cast<std::size_t>(std::min<std::uint64_t>(options_.cross_check, instances));
@@ -133,7 +133,7 @@ class Comparison {
                                                 : allowed<double>(program, rows, i);
   }
 
-  /// `got(instance, output)` of the engine against the interpreter.
+  /// Compares `got(instance, output)` of the engine with the interpreter.
   template <class Got>
   void compare(Pass pass, std::size_t t, const std::vector<std::size_t>& chosen, const Got& got) {
     const runtime::Term& term = model_.model.terms[t];
@@ -186,9 +186,9 @@ class Comparison {
     }
   }
 
-  /// JᵀJ·p of a term's instances from the interpreter's Jacobians. Engines may multiply in any
-  /// order, or by the derivative along p: what the entries of J and the products may be off by is
-  /// counted for each.
+  /// Adds JᵀJ·p of a term's instances from the interpreter's Jacobians. Engines may multiply in any
+  /// order, or use the derivative along p: the error bound has a part for the entries of J and one
+  /// for the products.
   void add_products(std::size_t t) {
     const runtime::Term& term = model_.model.terms[t];
     const ir::Program program = program_of(Pass::jacobian, term);
@@ -221,7 +221,7 @@ class Comparison {
     }
   }
 
-  /// Numbers that f32 holds, not all of one sign or size; 0 for constant scalars.
+  /// Numbers that f32 can represent, of different signs and sizes; 0 for fixed scalars.
   double direction(std::uint32_t scalar) const {
     if (constant(scalar)) return 0;
     return (scalar % 3 == 0 ? -1.0 : 1.0) * (1.0 + scalar % 5);
@@ -233,7 +233,7 @@ class Comparison {
                : std::numeric_limits<double>::epsilon();
   }
 
-  /// The sums may be made in any order: n terms are off by n units of their size at most.
+  /// Sums may have any order: a sum of n terms has an error of at most n units of their size.
   void compare_sums(const char* kernels, const std::vector<double>& got,
                     const std::vector<Sum>& sums) {
     for (std::uint32_t s = 0; s < got.size(); ++s) {
@@ -292,7 +292,7 @@ class Comparison {
   CrossCheck& report_;
   std::unique_ptr<runtime::RowRunner> cpu_;
   std::vector<double> x_;
-  // By scalar, of the interpreter's gradients and of its JᵀJ·p.
+  // By scalar, from the interpreter: gradients and JᵀJ·p.
   std::vector<Sum> sums_, products_;
 };
 

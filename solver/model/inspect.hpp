@@ -1,4 +1,4 @@
-// What a solve looks at beside its work: operands outside of domains, and the CPU's answers.
+// Optional checks of a solve: operands outside their domains, and comparison with the CPU.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
@@ -11,31 +11,30 @@
 
 namespace topograd {
 
-/// Runs what SolverOptions::domain = strict and SolverOptions::cross_check ask for; does nothing
-/// without them.
+/// Checks for SolverOptions::domain = strict and cross_check; does nothing without them.
 class Inspector {
  public:
-  /// All three outlive the Inspector.
+  /// All three must outlive the Inspector.
   Inspector(const SolverOptions& options, const ProblemModel& model, Summary& summary)
       : options_(options), model_(model), summary_(summary) {}
 
   /// Strict: throws Error{InvalidArgument} that names residual, op and operands of the first domain
-  /// error at x, in the order of topologies and instances, as the kernels of the engine's backend
-  /// see it. Cost: one kernel a topology, and its results read back.
+  /// error at x, in the order of topologies and instances, in the precision of the engine's
+  /// kernels. Cost: one kernel per topology, and a readback of its results.
   ///
   ///   where  for the message, e.g. "at the start"
   void check_domains(const runtime::Engine& engine, std::span<const double> x,
                      const char* where) const;
   void check_point(runtime::Engine& engine, const char* where) const;
-  /// check_trial() does something.
+  /// True if check_trial() does something.
   bool looks_at_trials() const { return options_.domain == DomainPolicy::strict; }
-  /// The same at the trial point of the last try_step().
+  /// The same check at the trial point of the last try_step().
   void check_trial(runtime::Engine& engine) const;
 
-  /// Cross-check: residuals and Jacobians of the chosen instances at the engine's point, and with
-  /// all of them the gradient and a product with JᵀJ, against the interpreter. Differences beyond
-  /// the running error bounds of the kernels go to the summary. Cost: a running error bound for
-  /// each chosen instance.
+  /// Compares residuals and Jacobians of the chosen instances at the engine's point with the
+  /// interpreter; if all instances are chosen, also the gradient and a product with JᵀJ. Records
+  /// differences beyond the running error bounds of the kernels in the summary. Cost: a running
+  /// error bound for each chosen instance.
   void cross_check(runtime::Engine& engine);
 
  private:
@@ -44,7 +43,7 @@ class Inspector {
   Summary& summary_;
 };
 
-/// DomainPolicy::guarded: the terms' topologies with ir::guard_domains() instead.
+/// DomainPolicy::guarded: replaces the terms' topologies by ir::guard_domains() of them.
 void guard_domains(ProblemModel& model, double epsilon);
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// A Problem as engines see it.
+// Construction of the model of a Problem.
 #include "model.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
@@ -113,7 +113,7 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
   take_bounds(problem, out.model);
   out.model.charts = make_charts(problem);
-  if (!box_spares_charts(out.model)) out.model.charts = nullptr;  // projections would leave them
+  if (!box_spares_charts(out.model)) out.model.charts = nullptr;  // off the manifolds
   return out;
 }
 

@@ -14,32 +14,33 @@
 
 namespace topograd {
 
-/// A model and where its terms come from. Topologies without instances are left out.
+/// A model and the origin of its terms. Topologies without instances are left out.
 struct ProblemModel {
   runtime::Model model;
   std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
   const Problem* problem = nullptr;
-  bool with_losses = true;                                    ///< as make_model was told
-  std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of terms that were rewritten
+  bool with_losses = true;                                    ///< argument of make_model
+  std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of rewritten terms
 
   std::uint64_t instances() const;
   /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.
   std::string describe(std::size_t term, std::size_t instance) const;
 };
 
-/// Copies what is small; batches and topologies are referred to, so the problem outlives the model.
+/// Makes a model. Copies small data; batches and topologies are references, so the problem must
+/// outlive it.
 ///
 ///   call         name for messages, e.g. "solve"
-///   with_losses  false: residuals and their squares as if there were no robust losses
+///   with_losses  false: ignore robust losses
 ///
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
 
-/// Throws Error{InvalidArgument} that names array, block and manifold where a block with free
+/// Throws Error{InvalidArgument} that names array, block and manifold if a block with free
 /// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.
 void check_manifolds(const char* call, const Problem& problem, std::span<const double> x);
 
-/// Some scalar has a bound now; bounds that were opened again are none.
+/// True if a scalar has a finite bound now; removed bounds do not count.
 bool has_bounds(const Problem& problem);
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Finding the residual, the op and the operands behind a NaN or an infinity.
+// Search for the residual, op and operands that produced a NaN or an infinity.
 #include "nonfinite.hpp"
 
 #include "../../autodiff/derivatives.hpp"
@@ -38,7 +38,7 @@ std::optional<std::size_t> first_nonfinite(std::span<const double> values) {
   return static_cast<std::size_t>(found - values.begin());
 }
 
-/// The instance whose rows hold `row`.
+/// The instance with residual row `row`.
 std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::uint64_t row) {
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
@@ -52,7 +52,7 @@ std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::u
   return std::nullopt;
 }
 
-/// Where the engine's kernels run, and what they read there.
+/// Runner of the engine's kernels, and their inputs.
 struct Inside {
   runtime::RowRunner& runner;
   const ProblemModel& model;
@@ -69,8 +69,8 @@ struct Inside {
   }
 };
 
-/// ": sqrt(-1) is nan": the first op of the pass that gives no finite number, by the debug variant
-/// of the kernel; "" where every node of it is finite.
+/// ": sqrt(-1) is nan": the first op of the pass without a finite result, by the debug variant of
+/// the kernel; "" if every node is finite.
 std::string first_bad_op(const Inside& inside, Pass pass, const InstancePlace& place) {
   const ir::Program program = inside.program(pass, place.term);
   std::vector<double> values;

@@ -1,4 +1,4 @@
-// Finding the residual, the op and the operands behind a NaN or an infinity.
+// Search for the residual, op and operands that produced a NaN or an infinity.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
@@ -9,16 +9,16 @@
 
 namespace topograd {
 
-/// Says which residual (label, instance, topology), or which derivative of it, is not finite at the
-/// engine's point, and the first op that made it so with its operands: the values of the debug
-/// variant of the kernel, run where the engine's kernels run, on the point as it is there.
+/// Names the residual (label, instance, topology), or its derivative, that is not finite at the
+/// engine's point, and the first op that made it so with its operands. Operands are values of the
+/// kernel's debug variant, run on the engine's device at its point.
 ///
-/// Reads residuals, and Jacobians and energies if these are finite. Cost: an evaluation and a
-/// read-back of each, and one shader.
+/// Reads residuals and, if these are finite, Jacobians and energies. Cost: an evaluation and a
+/// readback of each, and one shader.
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model);
 
-/// Says which residual is not finite at the engine's last trial point, likewise; empty where the
-/// engine does not tell the point or every residual is finite there. Cost: an evaluation.
+/// The same for residuals at the engine's last trial point; empty if the engine does not give the
+/// point or every residual is finite there. Cost: an evaluation.
 std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model);
 
 /// A number for a message, with all of its digits.

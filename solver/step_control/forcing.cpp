@@ -1,4 +1,4 @@
-// How exactly the linear system of each step is solved.
+// Tolerance of the linear system of each step.
 #include "forcing.hpp"
 
 #include <algorithm>

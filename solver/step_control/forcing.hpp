@@ -1,33 +1,34 @@
-// How exactly the linear system of each step is solved.
+// Tolerance of the linear system of each step.
 #pragma once
 
 #include "../options.hpp"
 
 namespace topograd {
 
-/// The tolerance of the linear solver, from how fast the gradient falls: far from the minimum an
-/// exact step is wasted.
+/// The tolerance of the linear solver, from the rate at which the gradient falls: far from the
+/// minimum an exact step is wasted.
 ///
 /// Source: Eisenstat, Walker, Choosing the forcing terms in an inexact Newton method, SIAM J. Sci.
 /// Comput. 17 (1996), choice 2 with γ = 0.9 and α = 2, and its safeguard.
 class Forcing {
  public:
   ///   sequence  not automatic
-  ///   tightest  the tolerance that is never passed below, in (0, 1); with `constant` always taken
+  ///   tightest  lower bound of the tolerance, in (0, 1); always used with `constant`
   Forcing(ForcingSequence sequence, double tightest);
 
-  /// There is a new point.
+  /// Call at a new point.
   ///
   ///   gradient_norm  ‖Jᵀr‖ there
   void moved(double gradient_norm);
-  /// The step was refused: the next one is solved more exactly.
+  /// Call after a rejected step: the next one is solved more exactly.
   void refused();
-  /// The last step gained so little that the solve could end. Whether it was solved exactly enough
-  /// to say so; if not, those to come are solved ten times more exactly than it.
+  /// Call if the last step gained so little that the solve could end. Returns true if it was solved
+  /// exactly enough for this conclusion; if not, later steps are solved ten times more exactly than
+  /// it.
   bool trusts_last();
   /// ‖residual of the normal equations‖ / ‖gradient‖ at which to stop.
   double tolerance() const { return tolerance_; }
-  /// Systems are solved as exactly as the gradient falls.
+  /// True if the tolerance follows the gradient.
   bool is_loose() const { return sequence_ == ForcingSequence::eisenstat_walker; }
 
  private:

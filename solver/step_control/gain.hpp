@@ -3,18 +3,18 @@
 
 namespace topograd {
 
-/// Actual over predicted decrease, from the last point or from the highest of the last ones, where
-/// that is the better ratio.
+/// Actual over predicted decrease, from the last point or from the highest of the last ones,
+/// whichever gives the better ratio.
 ///
 /// Source: Toint, Non-monotone trust-region algorithms for nonlinear optimization subject to convex
 /// constraints (1997), as Ceres Solver's TrustRegionStepEvaluator has it.
 class Gain {
  public:
-  ///   steps  that may be without a new minimum, >= 1
+  ///   steps  largest number without a new minimum, >= 1
   explicit Gain(int steps) : max_steps_(steps) {}
 
   void start(double cost);
-  /// Of a trial with that cost where the model expected a decrease of `predicted` > 0.
+  /// Ratio of a trial with this cost if the model predicted a decrease of `predicted` > 0.
   double ratio(double cost, double predicted) const;
   void accepted(double cost, double predicted);
   /// The lowest cost so far.

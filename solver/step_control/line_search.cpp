@@ -48,7 +48,7 @@ class Search {
   bool is_flat(const LinePoint& p) const {
     return std::abs(p.slope) <= options_.sufficient_curvature_decrease * std::abs(start_.slope);
   }
-  /// The values cannot tell the point from the start, but the slope there is as steep.
+  /// True if rounding hides the difference from the start but the slope is as steep as there.
   bool is_unseen(const LinePoint& p) const {
     return p.usable && p.slope < 0 && !is_flat(p) && -p.step * start_.slope <= resolution_ &&
            std::abs(p.value - start_.value) <= resolution_;
@@ -63,14 +63,14 @@ class Search {
     return result_;
   }
 
-  /// `low` has the lowest value of those with a sufficient decrease, or is the start; a step that
-  /// meets both conditions lies between it and `high`.
+  /// `low` is the start or the lowest point with a sufficient decrease; a step that meets both
+  /// conditions lies between it and `high`.
   LineSearchResult zoom(LinePoint low, LinePoint high) {
     while (may_go_on()) {
       const double width = high.step - low.step;
       if (std::abs(width) < options_.min_step_size * std::max(std::abs(low.step), 1e-300)) break;
       double step = high.usable ? cubic_minimiser(low, high) : low.step + width / 2;
-      // Not so near to an end that the bracket hardly shrinks.
+      // Keeps away from the ends, so that the bracket shrinks.
       const double a = low.step + 0.1 * width, b = low.step + 0.9 * width;
       step = std::isfinite(step) ? std::clamp(step, std::min(a, b), std::max(a, b))
                                  : low.step + width / 2;

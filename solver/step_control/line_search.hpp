@@ -15,27 +15,27 @@ struct LinePoint {
   bool usable = true;  ///< value and slope are finite
 };
 
-/// Where the parabola has its minimum that has a slope at 0 and has changed by `change` at `length`
-/// > 0; NaN if it has none.
+/// Position of the minimum of the parabola with this slope at 0 that changes by `change` at
+/// `length` > 0; NaN if it has none.
 double parabola_minimiser(double slope, double length, double change);
 
 struct LineSearchResult {
-  LinePoint point;      ///< where it ended; step 0 if nothing was found
+  LinePoint point;      ///< the end; step 0 if nothing was found
   int evaluations = 0;  ///< of the function along the line
   bool found = false;   ///< the point has a sufficient decrease
 };
 
 /// Finds a step with φ(α) <= φ(0) + c₁ α φ'(0) and |φ'(α)| <= c₂ |φ'(0)|.
 ///
-/// Brackets such a step and closes in on it by cubic interpolation. Points that are not usable are
-/// upper ends of the bracket. Where no step meets both conditions within the bound on evaluations,
-/// the best one with a sufficient decrease is taken. A first step so short that rounding hides what
-/// it gains is made longer first.
+/// Brackets such a step and closes in on it by cubic interpolation. Unusable points are upper ends
+/// of the bracket. If no step meets both conditions within the bound on evaluations, the best one
+/// with a sufficient decrease is returned. A first step so short that rounding hides its gain is
+/// lengthened first.
 ///
 ///   phi         value and slope at a step
 ///   start       φ(0), with a negative slope
 ///   initial     first step to try, > 0
-///   resolution  changes of φ up to which rounding hides, >= 0
+///   resolution  changes of φ that rounding may hide, >= 0
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithms 3.5 and 3.6.
 LineSearchResult strong_wolfe(const std::function<LinePoint(double step)>& phi,

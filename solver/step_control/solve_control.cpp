@@ -1,4 +1,4 @@
-// What all minimisers keep of a solve.
+// Common bookkeeping of all minimisers.
 #include "solve_control.hpp"
 
 #include <cstdio>

@@ -26,7 +26,7 @@ void TrustRegion::rejected() {
 }
 
 void TrustRegion::invalid() {
-  // The dogleg's strategy damps its Gauss–Newton step more instead.
+  // The dogleg strategy damps its Gauss–Newton step more instead.
   if (!dogleg_) radius_ /= 2;
 }
 

@@ -15,12 +15,12 @@ class TrustRegion {
   TrustRegion(double radius, double largest, bool dogleg = false);
 
   double radius() const { return radius_; }
-  /// The step was taken; `gain` is actual over predicted decrease. `step` is its norm, read for the
-  /// dogleg: a good step makes room for one three times as long, a poor one halves the radius.
+  /// Call after an accepted step; `gain` is actual over predicted decrease. `step` is its norm,
+  /// read for the dogleg: a good step allows one three times as long, a poor one halves the radius.
   void accepted(double gain, double step = 0);
-  /// The trial point was worse than the model promised: radius /= 2, then 4, 8, ... (dogleg: 2).
+  /// Call if the trial point was worse than predicted: radius /= 2, then 4, 8, ... (dogleg: 2).
   void rejected();
-  /// The model itself expected nothing of the step: radius /= 2.
+  /// Call if the model itself predicted no decrease: radius /= 2.
   void invalid();
 
  private:

@@ -44,7 +44,7 @@ std::set<std::string> mentioned(const std::string& header) {
   return out;
 }
 
-/// Headers that one of api/ includes, spelled likewise.
+/// Headers that a header of api/ includes, spelled the same way.
 std::set<std::string> included(const std::string& header) {
   const std::string text = read_file(source_dir() / "api" / header);
   const std::regex pattern("#include *\"([a-z_/.]*\\.hpp)\"");
@@ -68,7 +68,7 @@ TEST(All, TopogradNamesTheOthers) {
   std::set<std::string> all = included("all.hpp");
   EXPECT_EQ(all.erase("topograd/api/topograd.hpp"), 1u);
   EXPECT_EQ(all, others);
-  // Those of its own parts are not named, and these not included.
+  // Its own parts are not named, and the named headers are not included.
   for (const std::string& name : included("topograd.hpp")) EXPECT_FALSE(all.contains(name)) << name;
 }
 

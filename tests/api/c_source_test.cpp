@@ -62,7 +62,7 @@ ir::Program program_of(ir::Op op) {
   return graph.extract(std::vector{output}, {.parameters = 3});
 }
 
-/// Every op but those for which C and the evaluator call the library of mathematical functions.
+/// All ops except those for which C and the evaluator call the mathematical library.
 bool is_exact(ir::Op op) {
   const std::string_view function = ir::info(op).function;
   for (const char* exact :

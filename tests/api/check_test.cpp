@@ -1,4 +1,4 @@
-// The self-tests: they pass on the interpreter, cover what they should, and find what is broken.
+// The self-tests: they pass on the interpreter, cover all required cases, and find defects.
 #include <gtest/gtest.h>
 
 #include "../../api/check/programs/gradients.hpp"
@@ -45,7 +45,7 @@ TEST(Deviation, CountsUnitsInTheLastPlace) {
       {ir::Op::Log, {0, 0, 0}, -kInf, 0, true},
       {ir::Op::Sin, {-0.0, 0, 0}, -0.0, 0, true},
       {ir::Op::Sin, {-0.0, 0, 0}, 0.0, kInf, false},
-      {ir::Op::Fma, {0.1, 10, -1}, 0, 0, true},  // the product rounded on its own
+      {ir::Op::Fma, {0.1, 10, -1}, 0, 0, true},  // the product rounded separately
       {ir::Op::Fma, {0.1, 10, -1}, 1e-10, 0, false},
   };
   for (const auto& row : rows) {
@@ -92,7 +92,7 @@ TEST(Check, ProgramsHave20To200Nodes) {
   }
 }
 
-// The interpreter with one op that is a little off.
+// The interpreter with one slightly wrong op.
 class Wrong final : public runtime::RowRunner {
  public:
   Wrong(ir::Op op, Precision precision)

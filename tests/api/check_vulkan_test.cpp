@@ -1,4 +1,4 @@
-// The self-tests on a Vulkan device: what CI runs of them.
+// The self-tests that CI runs on a Vulkan device.
 #include <gtest/gtest.h>
 
 #include "../../api/check/programs/ops.hpp"

@@ -1,4 +1,4 @@
-// Functions of functions: as programs, on the interpreter, and one that is off is found.
+// Functions of functions: as programs, on the interpreter, and with one wrong function.
 #include <gtest/gtest.h>
 
 #include "../../api/check/programs/pairs.hpp"
@@ -28,7 +28,7 @@ TEST(Compositions, AreWrittenAsFormulas) {
   for (const auto& row : rows) EXPECT_EQ(runtime::text(row.ops, row.slot), row.text);
 }
 
-// Each output is the outermost op with the result of the others in another place.
+// Each output is the outermost op with the result of the others as another operand.
 TEST(Compositions, HaveAnOutputForEachOperand) {
   const std::array<Op, 2> sub = {Op::Square, Op::Sub};
   const ir::Program program = runtime::compose(sub);
@@ -56,7 +56,7 @@ TEST(CheckPairs, HoldOnTheInterpreter) {
   EXPECT_THROW(check::check_pairs(options), Error);
 }
 
-// The interpreter where an arctangent of a tangent loses its exponent, as a driver once had it.
+// An interpreter whose arctangent of a tangent loses its exponent, as a driver once did.
 class WrongPair final : public runtime::RowRunner {
  public:
   explicit WrongPair(Precision precision) : inner_(runtime::cpu::make_row_runner(precision)) {}
@@ -85,7 +85,7 @@ TEST(CheckPairs, FindThePairThatIsWrong) {
     const auto place = [&](Op op) {
       return static_cast<std::uint64_t>(std::ranges::find(ops, op) - ops.begin());
     };
-    // Begins with tan and ends before the next op.
+    // Starts with tan and ends before the next op.
     check::PairsOptions options;
     options.seed = place(Op::Tan) * ops.size() + place(Op::Atan);
     options.every = ops.size() * ops.size();

@@ -1,4 +1,4 @@
-// Text expressions: what they mean, errors with their place, formulas that read back.
+// Text expressions: meaning, errors with their place, formulas that read back.
 #include "../support/random_program.hpp"
 
 #include "../../api/expression/expression.hpp"
@@ -264,8 +264,7 @@ TEST(Formulas, AreShortAndReadBack) {
   }
 }
 
-// Of random programs over every op; what an order of operands changes is the numbers of nodes
-// alone.
+// For random programs over every op; the order of operands changes only the numbers of nodes.
 TEST(Formulas, OfRandomProgramsReadBack) {
   const ExpressionNames names = {
       .parameters = {"t1", "t2", "z"}, .data = {"d0", "d1"}, .uniforms = {"u"}};
@@ -293,7 +292,7 @@ struct Read {
   const char* text;
   const char* printed;
 };
-// What a person would write; each row is checked as numbers too.
+// Formulas as a person would write them; each row is also checked as numbers.
 constexpr Read kReads[] = {
     {"x * 1 + 0 * y", "x;\n"},
     {"x + 0", "x;\n"},
@@ -327,7 +326,7 @@ TEST(Readable, IsWhatAPersonWouldWrite) {
   }
 }
 
-// Of derivatives of random programs: the numbers stay, up to rounding.
+// Derivatives of random programs keep their values up to rounding.
 TEST(Readable, KeepsTheNumbers) {
   std::size_t compared = 0;
   for (std::uint64_t seed = 1; seed <= 1000; seed += kStride) {

@@ -1,4 +1,4 @@
-// What the manual says of kinks, as rows; the same answer is expected of every backend.
+// The manual's statements about kinks, as rows; every backend must agree.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ inline std::vector<KinkRow> kink_rows() {
   return rows;
 }
 
-/// `got` is the documented answer; the sign of a zero says nothing.
+/// Expects the documented answer; the sign of a zero is ignored.
 inline void expect_kink(const KinkRow& row, std::span<const double> got, const std::string& where) {
   ASSERT_EQ(got.size(), row.expected.size()) << row.name << where;
   for (std::size_t k = 0; k < got.size(); ++k) {

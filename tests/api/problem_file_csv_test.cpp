@@ -1,4 +1,4 @@
-// Problem files: numbers from CSV files, curves that are found, and parameters by their names.
+// Problem files: numbers from CSV files, fitted curves, and parameters by name.
 #include "../support/paths.hpp"
 
 #include "../../api/problem_file.hpp"
@@ -173,7 +173,7 @@ TEST(ProblemFileNames, OtherErrorsNameParameters) {
 TEST(ProblemFileCurve, FindsTheCurveThatABlockFits) {
   const struct {
     const char *expression, *rest;
-    double at_two;  ///< the curve there; NaN: there is none
+    double at_two;  ///< the curve there; NaN: none
   } rows[] = {
       {"m * exp(c * t) - y", "", 3 * std::exp(0.5 * 2)},
       {"(y - (m * t + c)) / s", "", 6.5},

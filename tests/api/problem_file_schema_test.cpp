@@ -1,4 +1,4 @@
-// The JSON Schema of problem files says what their reader says.
+// The JSON Schema of problem files agrees with their reader.
 #include "../support/manual.hpp"
 #include "../support/paths.hpp"
 
@@ -31,7 +31,7 @@ bool has_type(const Json& value, const std::string& type) {
   return type == "number" && value.is_number();
 }
 
-/// As much of JSON Schema as the file uses; the words it does not know are a failure.
+/// The part of JSON Schema that the file uses; unknown keywords fail.
 class Validator {
  public:
   explicit Validator(const Json& root) : root_(root) {}
@@ -122,7 +122,7 @@ TEST(ProblemFileSchema, HoldsForTheSamples) {
   EXPECT_GE(files, 1);
 }
 
-/// The whole file with one piece in its place.
+/// The whole file with one piece replaced.
 std::string with(const std::string& parameters, const std::string& residual,
                  const std::string& rest) {
   return R"({"parameters": [{"name": "v", "width": 2, "values": [1, 2])" + parameters +
@@ -198,7 +198,7 @@ TEST(ProblemFileSchema, TakesWhatTheReaderTakes) {
     EXPECT_EQ(Validator(rules).valid(Json::parse(file), rules), reads(file)) << file;
 }
 
-/// What stands between two texts in the error of reading a file.
+/// The part between two texts in the error of reading a file.
 std::string listed(const std::string& file, const std::string& before, const std::string& after) {
   try {
     parse_problem_file(file, "f.json");

@@ -1,4 +1,4 @@
-// Problem files: what they build, and errors with their place.
+// Problem files: the problems they build, and errors with their place.
 #include "../support/paths.hpp"
 
 #include "../../api/problem_file.hpp"
@@ -71,7 +71,7 @@ TEST(ProblemFile, SpringsHaveThePublishedCost) {
   }
 }
 
-// The same numbers through the C++ front door.
+// The same numbers through the C++ interface.
 TEST(ProblemFile, TheExampleFitsItsCurve) {
   const auto file = read_problem_file(source_dir() / "samples/data/curve_fit.json");
   const OrderedJson json =
@@ -236,7 +236,7 @@ struct Mistake {
   const char* error;
 };
 
-/// What goes before and after a residual block: lines 1 to 3, the block begins in line 4.
+/// The text around a residual block: lines 1 to 3, the block begins in line 4.
 std::string around(const std::string& block) {
   return "{\"parameters\": [{\"name\": \"v\", \"values\": [1, 2]}],\n"
          " \"data\": [{\"name\": \"d\", \"values\": [1, 2, 3]}],\n"

@@ -1,4 +1,4 @@
-// What a device must compute before it is chosen, and what becomes of one that does not.
+// Results that a device must compute before it is chosen, and the treatment of a wrong device.
 #include <gtest/gtest.h>
 
 #include "../../api/check/programs/pairs.hpp"
@@ -23,7 +23,7 @@ namespace vk = runtime::vulkan;
 
 class SelfCheck : public VulkanTest {
  protected:
-  // Results of other tests, on disk and in the process, are none here.
+  // Ignores results of other tests, on disk and in the process.
   void SetUp() override {
     VulkanTest::SetUp();
     if (!IsSkipped()) vk::remember_self_check({}, {});
@@ -53,7 +53,7 @@ TEST_F(SelfCheck, RunsOnceForADevice) {
   const vk::SelfCheck first = vk::self_check(options);
   EXPECT_TRUE(first.passed()) << first.problem;
   EXPECT_GT(first.compared, 1000u);
-  // Options that nobody had before: what is on disk serves.
+  // New options: the result on disk is used.
   vk::DeviceOptions other = options;
   other.timeout_seconds = 123;
   const auto begin = std::chrono::steady_clock::now();
@@ -109,7 +109,7 @@ TEST_F(SelfCheck, TheDoctorRunsIt) {
   EXPECT_NE(last.detail.find("agree with the CPU"), std::string::npos) << last.detail;
 }
 
-// A sample of all pairs, other ones each for the masks and widths that this runs under.
+// A sample of all pairs, another one for each mask and width of the test runs.
 TEST_F(SelfCheck, PairsHoldTheirBounds) {
   check::PairsOptions options;
   options.backend = Backend::vulkan;

@@ -1,4 +1,4 @@
-// <topograd/topograd.hpp> alone is enough for what the manual shows first.
+// <topograd/topograd.hpp> alone is enough for the manual's first examples.
 #include <gtest/gtest.h>
 
 #include "../../api/topograd.hpp"

@@ -1,4 +1,4 @@
-// Derivatives where functions have kinks, poles or sides that are not taken.
+// Derivatives at kinks, poles and sides that are not taken.
 #include <gtest/gtest.h>
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
@@ -17,7 +17,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Row {
   const char* body;   // nodes after x = %0 and y = %1; the last one is the residual
-  double x, y;        // where
+  double x, y;        // point
   double by_x, by_y;  // expected
 };
 

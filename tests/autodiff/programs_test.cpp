@@ -1,5 +1,5 @@
-// Derivative programs against each other: every kind is made of J, and J does not depend on the
-// mode.
+// Derivative programs compared with each other: every kind follows from J, and J does not depend on
+// the mode.
 #include <gtest/gtest.h>
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// J and what it gives, by plain loops over J's entries.
+// J and the derivatives computed from it by plain loops.
 struct Reference {
   Numbers r, J;
   std::size_t rows, columns;
@@ -67,7 +67,7 @@ void expect_near(const Numbers& got, const Numbers& expected, const std::string&
   }
 }
 
-// Checks every kind of program at one point; false where values are too large to compare.
+// Checks every kind of program at one point; false if values are too large to compare.
 bool compare(const ir::Program& f, const Point& point) {
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   const ir::Inputs<double> in = point.inputs();

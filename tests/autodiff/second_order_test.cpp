@@ -107,7 +107,7 @@ TEST(SecondOrder, AgreesWithDifferencesForEveryOp) {
 
 struct Row {
   const char* body;   // nodes after x = %0 and y = %1; the last one is the energy
-  double x, y;        // where
+  double x, y;        // point
   double xx, xy, yy;  // expected
 };
 

@@ -22,7 +22,7 @@ constexpr std::uint32_t kSize = 700, kGroups = 3;
 
 double tolerance(Precision precision) { return precision == Precision::f32 ? 1e-5 : 1e-12; }
 
-/// Points inside of a box, on its sides, and where there is none.
+/// Points inside a box, on its sides, and without one.
 struct Box {
   Box(const std::vector<double>& points, Precision precision)
       : x(points), lower(x), upper(x), fixed(kSize) {

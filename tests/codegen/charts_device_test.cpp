@@ -20,7 +20,7 @@ using codegen::VectorOp;
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-/// Blocks of some width, not side by side, with a basis each.
+/// Blocks of some width, not adjacent, with a basis each.
 struct Blocks {
   Blocks(std::uint32_t block_width, std::vector<double> basis_values, std::vector<double> numbers)
       : width(block_width),

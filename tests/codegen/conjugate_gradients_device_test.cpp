@@ -1,5 +1,4 @@
-// Conjugate gradients made of generated kernels, against a dense solve of the same normal
-// equations.
+// Conjugate gradients from generated kernels, against a dense solve of the same normal equations.
 #include "../../autodiff/derivatives.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +59,7 @@ struct Options {
   int max_iterations = 200;
   bool fused = false;
   bool preconditioned = true;
-  bool riders = false;  ///< fused: some of the springs ride
+  bool riders = false;  ///< fused: some of the springs are fused terms of another batch
 };
 
 struct Outcome {
@@ -123,7 +122,7 @@ class ConjugateGradients : public KernelDeviceTest {
     runner.set(BufferRole::scalars, o.scalars, scalars);
   }
 
-  /// As an engine records it: iterations beyond the end change nothing.
+  /// Records like an engine: iterations after the end change nothing.
   Outcome solve(const SpringSet& set, const Normal& normal, const Options& o) {
     KernelRunner runner(device_);
     fill(runner, set, normal, o);
@@ -178,7 +177,7 @@ class ConjugateGradients : public KernelDeviceTest {
       } else {
         run(VectorOp::cg_curvature, n, kGroups);
       }
-      // Lists of four iterations; where one begins, directions are where they were at the start.
+      // Lists of four iterations; at the start of a list directions have the initial order.
       if (o.fused) step_time = k % 2 == 0 ? codegen::StepTime::later : codegen::StepTime::both;
       run(VectorOp::cg_update, set.vertices, kGroups);
       if (o.fused && k % 4 != 3) continue;

@@ -1,4 +1,4 @@
-// Other dialects: what comes out, and what they refuse.
+// Other dialects: generated source, and unsupported features.
 #include <gtest/gtest.h>
 
 #include "../../codegen/spirv/cross.hpp"

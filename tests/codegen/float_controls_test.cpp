@@ -1,4 +1,4 @@
-// Float-controls modes in a module: where they stand, and that the module stays valid.
+// Float-controls modes in a module: their position, and that the module stays valid.
 #include <gtest/gtest.h>
 
 #include <spirv-tools/libspirv.hpp>

@@ -1,4 +1,4 @@
-// Every shader that the emitter writes compiles, and reads back as the host believes it to be.
+// Every shader of the emitter compiles, and its reflected layout is the expected one.
 #include "../../codegen/kernel.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr Precision kPrecisions[] = {Precision::f32, Precision::f64};
 
-// What the compiler says of a shader, warnings included.
+// The compiler's messages about a shader, warnings included.
 std::string complaints(const KernelSource& source) {
   static const shaderc::Compiler compiler;
   shaderc::CompileOptions options;

@@ -1,4 +1,4 @@
-// Every form of generated kernels on a device against the evaluator: odd sizes, all rungs.
+// Every form of generated kernels on a device against the evaluator: odd sizes, all strategies.
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
@@ -113,7 +113,7 @@ TEST_F(KernelForms, ScattersAddUp) {
   }
 }
 
-// A NaN is unequal to itself; the loop of compare-and-swap ends all the same.
+// A NaN is unequal to itself; the loop of compare-and-swap must still end.
 TEST_F(KernelForms, ScatterOfNanEnds) {
   for (const Precision precision : precisions()) {
     if (!can_scatter(precision, Accumulation::atomic_cas)) continue;
@@ -148,7 +148,7 @@ TEST_F(KernelForms, GathersAddUpAndRepeatBitForBit) {
   }
 }
 
-// Roots and functions of the owner alone stand in front of the loop over its entries.
+// Roots and functions of the block alone are evaluated before the loop over its entries.
 TEST_F(KernelForms, WhatDependsOnTheOwnerAloneIsEvaluatedOnce) {
   const ir::Program gradient = autodiff::gradient(scaled(), autodiff::all_slots(scaled()));
   for (const Precision precision : precisions()) {
@@ -161,8 +161,8 @@ TEST_F(KernelForms, WhatDependsOnTheOwnerAloneIsEvaluatedOnce) {
   }
 }
 
-// An owner's entries go around the workgroup; the tree that sums what its invocations have may be
-// cut into rounds, which changes no bit.
+// A workgroup's invocations take a block's entries in turn; the tree that sums their results may
+// run in rounds, which changes no bit.
 TEST_F(KernelForms, WorkgroupsShareTheEntriesOfAnItem) {
   for (const Precision precision : precisions()) {
     const SpringSet set(1000, precision);
@@ -233,7 +233,7 @@ TEST_F(KernelForms, CostsAreSummedInTheWidestPrecision) {
             request.wide_sums = wide;
             request.use_subgroups = subgroups;
             const Precision sums = wide ? Precision::f64 : precision;
-            // Three workgroups go over all instances in strides.
+            // Three workgroups process all instances in strides.
             KernelRunner runner(device_);
             set.set_instances(runner, precision);
             runner.set(BufferRole::out, sums, std::vector<double>{-1, kNan, kNan, kNan, -1});
@@ -253,8 +253,7 @@ TEST_F(KernelForms, CostsAreSummedInTheWidestPrecision) {
   }
 }
 
-// 2^25 halves: plain f32 addition would stop growing or round; the errors carried along keep the
-// sum exact.
+// 2^25 halves: plain f32 addition would stop growing or round; compensated sums are exact.
 TEST_F(KernelForms, NarrowSumsKeepTheirRoundingErrors) {
   ir::Graph g;
   KernelRequest request;

@@ -55,8 +55,8 @@ std::vector<std::vector<double>> operands(const ir::OpInfo& info, bool specials)
   return columns;
 }
 
-/// What the op table allows at one point. Composite ops may be as far off as their parts make them;
-/// where a jump could go either way nothing is said.
+/// Deviation from the op table's bound at one point. Composite ops may have the errors of their
+/// parts; points near a jump are not checked.
 template <class T>
 ir::Deviation deviation_of(const ir::OpInfo& info, const std::array<double, 3>& at, double got) {
   const std::array<T, 3> x = {static_cast<T>(at[0]), static_cast<T>(at[1]), static_cast<T>(at[2])};
@@ -201,7 +201,7 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
   runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
   using Word = codegen::ColumnForm::Word;
   const codegen::KernelSource source = generate(request);
-  // Each flexible column once as numbers by row and once as one that is shared.
+  // Each flexible column once as numbers by row and once as a shared number.
   struct Row {
     std::uint32_t index_form, index_step, data_form;
     double parameters[2], data[2];

@@ -6,31 +6,30 @@
 
 namespace topograd::test {
 
-/// |x_a - x_b| - rest over parameters x_a (0 to 2), x_b (3 to 5) and datum `rest`, the norm being
-/// safe at 0.
+/// |x_a - x_b| - rest over parameters x_a (0 to 2), x_b (3 to 5) and datum `rest`, with a norm that
+/// is safe at 0.
 ir::Program springs();
 /// sqrt(x_a² + 2) y_b + z_b / sqrt(y_a² + 2) - rest of the same parameters.
 ir::Program scaled();
 /// p0 * 2 + p1.
 ir::Program affine();
 
-/// One index column an end, coordinates at offsets 0 to 2; one data column. Names as people would
-/// give.
+/// One index column per end, coordinates at offsets 0 to 2; one data column. Names as in user code.
 codegen::KernelRequest springs_request(codegen::Form form, codegen::Precision precision);
 codegen::KernelRequest springs_residual(codegen::Precision precision);
 codegen::KernelRequest springs_cost(codegen::Precision precision);
 codegen::KernelRequest springs_gradient_scatter(codegen::Precision precision,
                                                 codegen::Accumulation accumulation);
 codegen::KernelRequest springs_jtjp_scatter(codegen::Precision precision);
-/// Two roles: the owner is end a, or end b; an entry stores the other end.
+/// Two roles: the block is end a, or end b; an entry stores the other end.
 codegen::KernelRequest springs_gradient_gather(codegen::Precision precision);
-/// The gradient by owner; the first role gives the cost and the row besides.
+/// The gradient by block; the first role also gives the cost and the row.
 codegen::KernelRequest springs_values_gather(codegen::Precision precision);
-/// Terms of the gradient, stored, and the cost besides.
+/// Stored terms of the gradient, and the cost.
 codegen::KernelRequest springs_cost_gradient_store(codegen::Precision precision);
-/// The same of scaled(): what depends on end a alone is the same for all entries of an owner there.
+/// The same for scaled(), in which some terms depend on end a alone and so on the block alone.
 codegen::KernelRequest scaled_gradient_gather(codegen::Precision precision);
-/// JᵀJ·p of springs, by owner.
+/// JᵀJ·p of springs, by block.
 codegen::KernelRequest springs_jtjp_gather(codegen::Precision precision);
 codegen::KernelRequest springs_sum_terms(codegen::Precision precision);
 codegen::KernelRequest affine_residual(codegen::Precision precision);

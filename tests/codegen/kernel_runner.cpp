@@ -1,4 +1,4 @@
-// Runs generated kernels on a device with buffers that are bound by role.
+// Runs generated kernels on a device with buffers bound by role.
 #include "kernel_runner.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace topograd::test {
 
 using codegen::BufferRole;
 using codegen::Precision;
-using namespace runtime::vulkan;  // what the tests run on
+using namespace runtime::vulkan;  // the tested namespace
 
 KernelRunner::KernelRunner(std::shared_ptr<Device> device)
     : device_(std::move(device)), cache_(kernel_cache(device_)) {}
@@ -125,7 +125,8 @@ std::vector<double> rounded(std::vector<double> values, Precision precision) {
 
 namespace {
 
-// Numbers of a precision in their order, one step a unit in the last place; -0 lies before +0.
+// Numbers of a precision as integers in order, one step per unit in the last place; -0 is before
+// +0.
 template <class Int, class Float>
 double place(Float value) {
   const auto bits = std::bit_cast<Int>(value);

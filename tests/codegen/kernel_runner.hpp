@@ -1,4 +1,4 @@
-// Runs generated kernels on a device with buffers that are bound by role.
+// Runs generated kernels on a device with buffers bound by role.
 #pragma once
 
 #include "../../codegen/kernel.hpp"
@@ -24,7 +24,7 @@ class KernelRunner {
 
   void set(codegen::BufferRole role, codegen::Precision precision, std::span<const double> values);
   void set(codegen::BufferRole role, std::span<const std::uint32_t> values);
-  /// What is bound as `role` is from now on also bound as `alias`.
+  /// From now on binds the buffer of `role` also as `alias`.
   void set_alias(codegen::BufferRole alias, codegen::BufferRole role);
   /// A word of flexible columns.
   void set(const codegen::ColumnForm& form, std::uint32_t word) { forms_[form] = word; }
@@ -50,13 +50,13 @@ class KernelRunner {
   std::map<codegen::BufferRole, std::shared_ptr<runtime::vulkan::Buffer>> buffers_;
 };
 
-/// A device on which kernels of both precisions run, or those of f32 where there is no float64.
+/// A device for kernels of both precisions, or of f32 alone without float64.
 class KernelDeviceTest : public VulkanTest {
  protected:
-  /// Signed zeros, infinities, NaN and denormals are kept in that precision.
+  /// True if signed zeros, infinities, NaN and denormals are kept in that precision.
   bool keeps_specials(codegen::Precision precision) const;
   codegen::KernelRequest with_controls(codegen::KernelRequest request) const;
-  /// + - * / and square root round as the processor's do.
+  /// True if + - * / and square root round like the processor's.
   bool rounds_correctly(codegen::Precision precision) const;
 };
 

@@ -1,4 +1,4 @@
-// The emitter: golden shaders, what every shader must have, requests that are refused.
+// The emitter: golden shaders, invariants of every shader, refused requests.
 #include "../../codegen/kernel.hpp"
 #include "../../codegen/glsl/text.hpp"
 #include "../../codegen/kernels/projection.hpp"
@@ -130,8 +130,7 @@ TEST(Kernel, TitlesDoNotChangeTheHash) {
   EXPECT_NE(b.hash, c.hash);
 }
 
-// Statements of main() that compute floating-point numbers and are not precise; loads do not
-// compute.
+// Statements of main() that compute floating-point numbers without `precise`; loads do not compute.
 std::vector<std::string> loose_statements(const std::string& glsl) {
   static const std::regex definition(R"(^\s*(float|double) \w+ = .*;$)");
   static const std::regex load(R"(^\s*(float|double) \w+ = \w+\[.*\];$)");
@@ -222,7 +221,7 @@ TEST(Kernel, NamesThatCannotBeUsedFallBack) {
   }
 }
 
-// NVIDIA's compiler does not come to an end where it knows of such an operand; in f32 1e300 is one.
+// NVIDIA's compiler does not terminate if it knows such an operand; in f32 1e300 is one.
 TEST(Kernel, DriversDoNotKnowOperandsThatAreNotFinite) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   struct Row {

@@ -121,8 +121,8 @@ bool agrees(T want, T got, int slack) {
   return want == got && std::signbit(want) == std::signbit(got);
 }
 
-// Exact functions and the built-ins that kernels use as they are equal the scalar evaluator bit for
-// bit, signed zeros and NaN included; only the square root may be off in f32, as GLSL allows.
+// Exact functions and the built-ins that kernels use directly equal the scalar evaluator bit for
+// bit, signed zeros and NaN included; in f32 the square root may be off, as GLSL allows.
 TYPED_TEST(MathDevice, ExactFunctionsEqualTheEvaluator) {
   using T = TypeParam;
   for (const ExactOp& row : kExactOps) {

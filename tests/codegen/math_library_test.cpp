@@ -1,4 +1,4 @@
-// How texts of the GLSL math library are put together, and the exact functions as C++.
+// Assembly of GLSL math library sources, and the exact functions as C++.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -40,7 +40,7 @@ TEST(MathLibrary, TextDependsOnTheSetAlone) {
   }
 }
 
-// (x & ~mask) | (s & mask), chosen against x or s, is what LLVM 14 to 16 get wrong for AVX-512.
+// LLVM 14 to 16 miscompile (x & ~mask) | (s & mask), chosen against x or s, for AVX-512.
 TEST(MathLibrary, SelectsNoBitsByASignMask) {
   for (Precision precision : kPrecisions) {
     for (std::string_view function : math::functions()) {
@@ -51,8 +51,7 @@ TEST(MathLibrary, SelectsNoBitsByASignMask) {
   }
 }
 
-// In the text of each function alone, every tg_ name stands after its definition, which is there
-// once.
+// In the source of each function alone, every tg_ name has one definition, before its use.
 TEST(MathLibrary, DefinesEveryNameOnceAndBeforeItsUse) {
   const std::regex definition("^(?:const )?(?:void|u?int|bool|float|double|d?vec[23]) (tg_\\w+)");
   const std::regex word("tg_\\w+");
@@ -126,14 +125,14 @@ bool same(T a, T b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-// An array of constants at every place of a call took lavapipe seconds to compile.
+// An array of constants at every call took lavapipe seconds to compile.
 TEST(MathLibrary, TablesAreChoices) {
   const std::regex array(R"(const \w+ \w+\[)");
   for (const Precision precision : kPrecisions)
     EXPECT_FALSE(std::regex_search(math::library(math::functions(), precision), array));
 }
 
-// The scalar evaluator is the meaning: bit for bit, NaN and signed zeros included.
+// The scalar evaluator is the reference: bit for bit, NaN and signed zeros included.
 TEST(MathLibrary, ExactFunctionsEqualTheEvaluator) {
   struct Row {
     ir::Op op;

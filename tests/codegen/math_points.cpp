@@ -105,7 +105,7 @@ std::vector<Arguments<T>> binary_points(const MathFunction& f, int count, std::m
   const auto any = [&] { return random_bits<T>(random); };
   for (int i = 0; i < count; ++i) {
     out.push_back({any(), any()});
-    const T x = any();  // operands of nearly the same size, and with the exponents of one another
+    const T x = any();  // operands of similar size, and with each other's exponents
     out.push_back({x, x * T(uniform(random))});
     out.push_back({T(uniform(random)), T(uniform(random))});
     out.push_back({std::fabs(T(uniform(random))), any()});
@@ -123,7 +123,8 @@ std::vector<Arguments<T>> binary_points(const MathFunction& f, int count, std::m
   return out;
 }
 
-// erfc(-x / sqrt(2)) / 2; the spare digits are for what the exponential makes of x's rounding.
+// erfc(-x / sqrt(2)) / 2; the extra digits compensate the effect of x's rounding on the
+// exponential.
 int normal_cdf(mpfr_t out, mpfr_srcptr x, mpfr_rnd_t rounding) {
   static Number root, argument;
   mpfr_sqrt_ui(root.get(), 2, MPFR_RNDN);

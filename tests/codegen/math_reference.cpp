@@ -29,7 +29,8 @@ void evaluate(const MathFunction& f, Arguments<T> a, mpfr_ptr out) {
   }
 }
 
-// In units in the last place of the exact value; infinity counts as the first number out of range.
+// Error in units in the last place of the exact value; infinity counts as the first number out of
+// range.
 template <class T>
 double error_in_ulp(mpfr_srcptr exact, T got) {
   using L = std::numeric_limits<T>;
@@ -46,7 +47,7 @@ double error_in_ulp(mpfr_srcptr exact, T got) {
   return std::fabs(mpfr_get_d(difference.get(), MPFR_RNDN));
 }
 
-// Does the exact value round to infinity (or nearly), so that infinity is a fair answer?
+// True if the exact value rounds to infinity (or nearly), so that infinity is acceptable.
 template <class T>
 bool fair_infinity(mpfr_srcptr exact, T got) {
   return (mpfr_sgn(exact) < 0) == (got < 0) &&

@@ -27,13 +27,13 @@ class Number {
   mpfr_t value_;
 };
 
-/// A function under test; bounds are what the library promises, in ulp.
+/// A function under test with the library's error bounds in ulp.
 struct MathFunction {
   std::string_view name;
   int (*unary)(mpfr_t, mpfr_srcptr, mpfr_rnd_t) = nullptr;
   int (*binary)(mpfr_t, mpfr_srcptr, mpfr_srcptr, mpfr_rnd_t) = nullptr;
-  std::vector<double> edges;  ///< numbers whose neighbourhood is worth a look
-  double low = -1, high = 1;  ///< where most arguments lie in practice
+  std::vector<double> edges;  ///< numbers whose neighbourhood is tested
+  double low = -1, high = 1;  ///< range of most arguments in practice
   double bound = 1;
   double bound_f32 = bound;
 
@@ -56,13 +56,13 @@ struct Arguments {
 template <class T>
 std::vector<Arguments<T>> sweep(const MathFunction& function, int random);
 
-/// The largest error seen, and where.
+/// The largest error and its argument.
 template <class T>
 struct Worst {
   double ulp = 0;
   Arguments<T> at{};
   T got = 0;
-  int wrong_specials = 0;  ///< NaN, infinity or signed zero expected or got, but not both
+  int wrong_specials = 0;  ///< NaN, infinity or signed zero in only one of expected and got
   std::string first_wrong;
 };
 
@@ -72,11 +72,11 @@ template <class T>
 Worst<T> compare(const MathFunction& function, std::span<const Arguments<T>> arguments,
                  std::span<const T> results, bool flushed = false);
 
-/// One line: name, points, largest error, where.
+/// One line: name, points, largest error, argument.
 template <class T>
 std::string row(const MathFunction& function, const Worst<T>& worst, std::size_t points);
 
-/// Between 0 and the smallest normal number, which devices may flush to 0.
+/// True between 0 and the smallest normal number, where devices may flush to 0.
 template <class T>
 bool subnormal(T x) {
   return x != 0 && std::fabs(x) < std::numeric_limits<T>::min();

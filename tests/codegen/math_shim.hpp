@@ -1,4 +1,4 @@
-// What GLSL's math library texts need to compile as C++: types, bit casts and built-ins.
+// Types, bit casts and built-ins with which the GLSL math library compiles as C++.
 #pragma once
 
 #include <bit>

@@ -84,7 +84,7 @@ class Preconditioner : public VectorKernels {};
 TEST_F(Preconditioner, InvertsDampedBlocks) {
   for (const auto& [vectors, scalars] : pairs()) {
     for (const std::uint32_t width : {1u, 2u, 3u, 6u, 9u}) {
-      if (width > 3 && vectors != scalars) continue;  // compilers take their time over wide blocks
+      if (width > 3 && vectors != scalars) continue;  // compilers are slow for wide blocks
       const bool masked = width % 2 == 1;
       const InvertedBlocks blocks(width, vectors);
       const std::uint32_t n = width * blocks.count;
@@ -138,7 +138,7 @@ TEST_F(Preconditioner, IndefiniteBlocksFallBackToTheirDiagonal) {
                      .scalars = Precision::f32,
                      .width = 2},
                     {.count = 2}, 1);
-  // Entry k of both blocks stands side by side.
+  // Entry k of both blocks is adjacent.
   const std::vector<double> got = runner.numbers(BufferRole::inverse, Precision::f32);
   const double want[] = {0.25, 1, 0, 0, 0.5, 2};
   for (std::size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], want[k], 1e-6) << k;

@@ -18,7 +18,7 @@ using codegen::BufferRole;
 using codegen::Precision;
 using Matrix = Eigen::MatrixXd;
 
-/// Symmetric matrices of several kinds, with entries of magnitude `scale` or so.
+/// Symmetric matrices of several kinds, with entries of about magnitude `scale`.
 std::vector<Matrix> matrices(int n, double scale, Precision precision) {
   std::mt19937 random(static_cast<unsigned>(n));
   std::uniform_real_distribution<double> number(-1, 1);
@@ -41,7 +41,7 @@ std::vector<Matrix> matrices(int n, double scale, Precision precision) {
   return out;
 }
 
-/// Entry k of all packed triangles side by side.
+/// Entry k of all packed triangles is adjacent.
 std::vector<double> pack(const std::vector<Matrix>& all) {
   std::vector<double> out;
   for (int i = 0; i < all[0].rows(); ++i)

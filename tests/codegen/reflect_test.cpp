@@ -1,4 +1,4 @@
-// Reflection of a module, and the text of each difference.
+// Reflection of a module, and the message for each difference.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -99,7 +99,7 @@ TEST(Reflect, RefusesWhatIsNoModule) {
   }
 }
 
-/// The same kernel but for one line, whose matrices SPIRV-Cross cannot read.
+/// The same kernel except for one line, whose matrices SPIRV-Cross cannot read.
 std::vector<std::uint32_t> matrix_module(bool with_matrices) {
   const std::string line =
       "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> m = fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0); "
@@ -144,7 +144,7 @@ TEST(ReflectWords, ServesWhereSpirvCrossCannotRead) {
   EXPECT_THROW(reflect_words(std::span(module).first(module.size() - 4)), Error);
 }
 
-/// Opcodes of a module, and how many words each instruction of one has.
+/// Opcodes of a module, with the number of words of each instruction.
 std::multimap<std::uint32_t, std::size_t> opcodes_of(std::span<const std::uint32_t> module) {
   std::multimap<std::uint32_t, std::size_t> out;
   for_each_instruction(module, [&](const SpirvInstruction& op, std::size_t) {
@@ -190,7 +190,7 @@ TEST(KhrMatrices, HaveAUseEachAndNothingOfNvIsLeft) {
   EXPECT_EQ(uses, (std::multiset<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(layouts, (std::multiset<std::uint32_t>{0, 0, 1}));
   for (std::uint32_t k = 0; k < 4; ++k) {
-    // Types have one word more; loads, stores and products as many.
+    // Types have one word more; loads, stores and products have the same number.
     const auto old = before.find(5358 + k), made = after.find(4456 + k);
     EXPECT_EQ(before.count(5358 + k), after.count(4456 + k));
     EXPECT_EQ(after.count(5358 + k), 0u);

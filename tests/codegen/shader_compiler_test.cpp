@@ -169,7 +169,7 @@ TEST(ShaderCompiler, EveryOperationOfTheLibraryIsPrecise) {
   }
 }
 
-// x - x, x * 0 and (a + c) - a must reach the device as they were written.
+// x - x, x * 0 and (a + c) - a must reach the device unchanged.
 TEST(ShaderCompiler, FoldsNothingPrecise) {
   const std::string glsl = R"(#version 450
 layout(binding = 0) buffer B { float b[]; };

@@ -56,7 +56,7 @@ struct SpringSet {
     return {values.begin(), values.end()};
   }
 
-  /// Sums of six outputs by the coordinates that they belong to.
+  /// Sums of six outputs by coordinate.
   std::vector<double> sums(const ir::Program& program) const {
     std::vector<double> out(x.size());
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -82,7 +82,7 @@ struct SpringSet {
     runner.set(codegen::BufferRole::direction, precision, p);
   }
 
-  /// Entries by owner: first those whose end a is the owner, then those whose end b is.
+  /// Entries by block: first those with the block as end a, then those with it as end b.
   void set_entries(KernelRunner& runner, codegen::Precision precision) const {
     const Entries all = entries(0, count, false);
     runner.set(codegen::BufferRole::index_columns, all.others);
@@ -94,7 +94,7 @@ struct SpringSet {
     set_points(runner, precision);
   }
 
-  /// The same, but the springs from `first` on ride.
+  /// The same, but springs from `first` on are fused terms of another batch.
   void set_entries_and_riders(KernelRunner& runner, codegen::Precision precision,
                               std::uint32_t first) const {
     set_entries(runner, precision);
@@ -120,7 +120,7 @@ struct SpringSet {
     std::vector<double> rests;
   };
 
-  /// Those of springs [first, last), of all owners or of those that have any.
+  /// Entries of springs [first, last), for all blocks or for those with any.
   Entries entries(std::uint32_t first, std::uint32_t last, bool touched) const {
     Entries out;
     for (std::uint32_t owner = 0; owner < vertices; ++owner) {

@@ -1,4 +1,4 @@
-// Kernels that take steps, on a device: the length of a step, its acceptance, and gates.
+// Kernels for steps, on a device: step length, acceptance, and conditional dispatch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,12 +24,12 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 struct Trial {
   const char* what;
   double trial_cost;      // at the full step; the cost is 8
-  double model_decrease;  // > 0 where the step is of use
+  double model_decrease;  // > 0 for a useful step
   double rescaled_cost;   // at the other length
   // expected
-  double length;  // that is tried
+  double length;  // length tried
   double kept;    // length that is kept
-  double cost;    // of it
+  double cost;    // cost there
   Verdict verdict;
   SolverState state = SolverState::converged;
   double min_decrease = 0, slope = 0;

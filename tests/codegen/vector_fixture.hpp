@@ -1,4 +1,4 @@
-// What tests of vector kernels share: precisions to combine, numbers, the scalar buffer.
+// Common parts of tests of vector kernels: precisions to combine, numbers, the scalar buffer.
 #pragma once
 
 #include <cstdint>

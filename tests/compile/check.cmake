@@ -1,6 +1,6 @@
-# check.cmake: compiles each of PROGRAMS. What their first lines say is expected:
+# check.cmake: compiles each of PROGRAMS. Their first lines state the expected result:
 #   // expect: TEXT       one error, which has TEXT, in at most kMost lines altogether
-#   // compiles           no word
+#   // compiles           no message
 #   // standard: c++17    instead of c++20
 set(kMost 20)
 

@@ -28,8 +28,7 @@ Outcome draw(const TemporaryDir& dir, const std::string& arguments) {
   return {WEXITSTATUS(status), read_file(log)};
 }
 
-/// Share of dark pixels in the columns [begin, end) of a PNG, given as shares of its width, and in
-/// the rows likewise.
+/// Share of dark pixels in a part of a PNG; columns and rows are shares of its width and height.
 double ink(const std::string& file, double left, double right, double top, double bottom) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -54,7 +53,7 @@ TEST(DrawMesh, BothMeshesAndTheirCaptionsAreThere) {
   const TemporaryDir dir;
   const std::string png = (dir.path() / "a.png").string();
   ASSERT_EQ(draw(dir, png + " " + spot() + " before " + spot() + " ''").status, 0);
-  constexpr double kCaption = 0.9;  // where captions begin
+  constexpr double kCaption = 0.9;  // start of captions
   EXPECT_NEAR(ink(png, 0.0, 0.5, 0.0, kCaption), 0.35, 0.1);
   EXPECT_EQ(ink(png, 0.5, 1.0, 0.0, kCaption), ink(png, 0.0, 0.5, 0.0, kCaption));
   EXPECT_GT(ink(png, 0.0, 0.5, kCaption, 1.0), 0.0);
@@ -80,7 +79,7 @@ TEST(DrawMesh, PicturesAreReplacedAsAWhole) {
     const TemporaryDir dir;
     const std::filesystem::path file = dir.path() / name, kept = dir.path() / "kept";
     std::ofstream(file) << "old";
-    std::filesystem::create_hard_link(file, kept);  // it shows whether old bytes are written over
+    std::filesystem::create_hard_link(file, kept);  // detects overwriting in place
     ASSERT_EQ(draw(dir, file.string() + " " + spot() + " a").status, 0);
     EXPECT_EQ(read_file(kept), "old") << name;
     EXPECT_GT(std::filesystem::file_size(file), 3u) << name;

@@ -20,7 +20,7 @@ Mesh tetrahedron(std::vector<double> values, double lift = 0) {
   return make_mesh(positions, kFaces, std::move(values));
 }
 
-/// How orange the corners of a panel are: red over blue light, the most and the least.
+/// Ratio of red to blue light in the corners of a panel: largest and smallest.
 std::pair<double, double> warmth(const Panel& panel) {
   double most = 0, least = 1e300;
   for (const auto& triangle : panel.triangles) {
@@ -64,7 +64,7 @@ TEST(Canvas, FilmsHaveAllFramesInOrder) {
   ASSERT_EQ(sheets.size(), 3u);
   EXPECT_EQ(sheets[0].width, 160);
   const std::string film = animated_png(sheets, 40);
-  // libpng reads the first frame and checks the sums of the chunks that it knows.
+  // libpng reads the first frame and checks the checksums of chunks that it knows.
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   ASSERT_NE(png_image_begin_read_from_memory(&image, film.data(), film.size()), 0);
@@ -73,7 +73,7 @@ TEST(Canvas, FilmsHaveAllFramesInOrder) {
   EXPECT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr), 0);
   EXPECT_EQ(image.warning_or_error, 0u) << image.message;
   std::string order;
-  std::uint32_t next = 0;  // fcTL and fdAT count together
+  std::uint32_t next = 0;  // fcTL and fdAT share one count
   for (std::size_t at = 8; at < film.size();) {
     const std::uint32_t size = big_endian(std::string_view(film).substr(at));
     const std::string kind = film.substr(at + 4, 4);

@@ -1,4 +1,4 @@
-// Branches on Values while residuals are traced: what is recorded, where, and what cannot be.
+// Branches on Values while residuals are traced: records, their residuals, and errors.
 #include <gtest/gtest.h>
 
 #include "../../frontend/problem.hpp"
@@ -74,7 +74,7 @@ TEST(Branch, LoopsTernariesAndLogic) {
   EXPECT_EQ(guards_of(problem, 0), 6u);
 }
 
-// A branch belongs to every residual that uses what was made after it, or chosen by it.
+// A branch belongs to every residual that uses nodes made after it or chosen by it.
 TEST(Branch, SharedExpressionsCarryTheirBranches) {
   std::vector<double> x = {1.0, 2.0, 3.0};
   Problem problem;
@@ -138,7 +138,7 @@ TEST(Branch, MapsTraceOncePerPathThatOccurs) {
                           return a - 7.0;
                         },
                         {.indices = indices});
-  EXPECT_EQ(calls, 6);  // twice each, to see that it gives the same
+  EXPECT_EQ(calls, 6);  // twice each, to compare the results
   EXPECT_EQ(problem.statistics().map_traces, 3u);
   EXPECT_EQ(problem.topology_count(), 3u);
   const std::vector<double> r = residuals(problem);
@@ -146,7 +146,7 @@ TEST(Branch, MapsTraceOncePerPathThatOccurs) {
     EXPECT_EQ(r[k], k % 3 == 0 ? 1.0 : k % 3 == 1 ? 5.0 : -5.0) << k;
 }
 
-// An index that only one side reads may lie out of range where the other side is taken.
+// An index that only one side reads may be out of range if the other side is taken.
 TEST(Branch, RangesAreCheckedOnThePathTaken) {
   std::vector<double> x = {1.0, 2.0};
   std::vector<std::uint32_t> indices = {0, 1, 1, 99};
@@ -192,7 +192,7 @@ TEST(Branch, ManyElementsTakeLinearTime) {
   };
   seconds(10000);
   const double some = seconds(10000), many = seconds(100000);
-  EXPECT_LT(many, 30 * some + 1);  // a look at every pair would take minutes
+  EXPECT_LT(many, 30 * some + 1);  // comparing every pair would take minutes
 }
 
 TEST(Branch, VariablesOfTheEagerModeDecideByTheirNumber) {

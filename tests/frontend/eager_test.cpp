@@ -80,7 +80,7 @@ TEST(Eager, VariablesMadeUnderNoGradAreVariablesAndNodesAfterItAreNoConstants) {
   const Value x = no_grad([] { return variable(4.0); });
   for (int k = 0; k < 3; ++k) {
     (void)no_grad([&] { return x * x; }).value();
-    const Value z = x * x;  // lies where the constants were
+    const Value z = x * x;  // reuses the constants' memory
     x.zero_grad();
     z.backward();
     EXPECT_EQ(x.grad(), 8.0);

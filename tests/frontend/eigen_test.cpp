@@ -97,7 +97,7 @@ TEST(Eigen, ConversionsKeepComponents) {
   EXPECT_EQ(m.rows, x);
 }
 
-/// Uses the stack that temporaries had.
+/// Overwrites the stack of the temporaries.
 [[gnu::noinline]] Value others(const Parameters& p) {
   const auto u = to_eigen(Vec3{p[3], p[4], p[5]}), v = to_eigen(Vec3{p[6], p[7], p[8]});
   return (u.cross(v) + u).sum();
@@ -106,7 +106,7 @@ TEST(Eigen, ConversionsKeepComponents) {
 TEST(Eigen, ExpressionsOfTemporariesThatAutoKeepsAreWhole) {
   const Numbers x = {1, 2, 3, 5, 8, 13, 21, 34, 55};
   const auto vector = [](const Parameters& p, std::size_t first) -> decltype(auto) {
-    return to_eigen(vec(p, first));  // const: its transpose holds a copy, too
+    return to_eigen(vec(p, first));  // const: its transpose is a copy, too
   };
   const Expression kept = [&](const Parameters& p) {
     auto difference = vector(p, 0) - vector(p, 3);

@@ -64,7 +64,7 @@ TEST(SmallestEigenvalue, OfDistinctEigenvaluesIsThatOfEigenWithItsProjector) {
       const Eigen::SelfAdjointEigenSolver<Matrix3d> reference(a / scale);
       EXPECT_NEAR(e.rows[0] / scale, reference.eigenvalues()[0], 4e-15);
       const Vector3d v = reference.eigenvectors().col(0);
-      // Rounding turns an eigenvector by its unit over the gap.
+      // Rounding rotates an eigenvector by its unit over the gap.
       const double gap = reference.eigenvalues()[1] - reference.eigenvalues()[0];
       for (int r = 0; r < 9; ++r)
         EXPECT_NEAR(e.jacobian[r], v[r / 3] * v[r % 3], 1e-14 + 4e-15 / gap);
@@ -113,7 +113,8 @@ double second_derivative(const Numbers& a, const Numbers& along) {
   return sum;
 }
 
-// λ″ along E is −2 Σ (v_kᵀ E v)² / (λ_k − λ), v of the smallest and v_k of the other eigenvalues.
+// λ″ along E is −2 Σ (v_kᵀ E v)² / (λ_k − λ), with v of the smallest and v_k of the other
+// eigenvalues.
 TEST(SmallestEigenvalue, SecondDerivativeIsThatOfPerturbationTheory) {
   std::mt19937_64 random(4);
   std::uniform_real_distribution<double> number(-1, 1);
@@ -176,7 +177,7 @@ TEST(SmallestEigenvalue, InSinglePrecisionEqualMeansWithinItsRounding) {
     EXPECT_NEAR(e.rows[0], 1.0, 2e-6);
     const Matrix3d p = q.leftCols(2) * q.leftCols(2).transpose() / 2;
     for (int r = 0; r < 9; ++r) EXPECT_NEAR(e.jacobian[r], p(r / 3, r % 3), 4e-6);
-    // A gap that single precision can see is one.
+    // A gap is one if single precision can resolve it.
     const Evaluated apart = evaluate_single(entries(with_eigenvalues({1, 1.01, 3}, q)), smallest);
     const Vector3d v = q.col(0);
     for (int r = 0; r < 9; ++r) EXPECT_NEAR(apart.jacobian[r], v[r / 3] * v[r % 3], 2e-4);

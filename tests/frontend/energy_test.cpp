@@ -1,4 +1,4 @@
-// Energies of a problem: topologies of their own, rows, removal, labels, maps, mistakes.
+// Energies of a problem: separate topologies, rows, removal, labels, maps, mistakes.
 #include <gtest/gtest.h>
 
 #include "../../ir/evaluate.hpp"

@@ -1,4 +1,4 @@
-// Callers' mistakes, each with its text; a call that fails changes nothing.
+// Callers' mistakes with their messages; a failed call changes nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace topograd::test {
 namespace {
 
-/// What every row of the table may use.
+/// Objects for every row of the table.
 struct Setting {
   std::vector<double> a = std::vector<double>(12, 1.0), b = {1, 2, 3}, c = std::vector<double>(18);
   Problem problem, other;

@@ -1,4 +1,4 @@
-// Functors as residual blocks: values and derivatives, and what callers get wrong.
+// Functors as residual blocks: values and derivatives, and callers' mistakes.
 #include "../../frontend/functor.hpp"
 #include <gtest/gtest.h>
 #include "../../ir/error.hpp"

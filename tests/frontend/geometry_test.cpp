@@ -30,7 +30,7 @@ Wide rotated(const Wide& a, const Wide& v) {
 TEST(Rotate, IsTheExponentialOfTheCrossProduct) {
   const Numbers v = {0.3, -1.2, 0.8};
   const Numbers directions[] = {{1, 0, 0}, {0.6, -0.48, 0.64}, {-0.36, 0.48, 0.8}};
-  // Both sides of the series' border at |a| = 2^-6 = 0.015625, and a full turn.
+  // Both sides of the switch to the series at |a| = 2^-6 = 0.015625, and a full turn.
   const double angles[] = {0, 1e-300, 1e-9, 1e-3, 0.0156, 0.015625, 0.0157, 0.5, 3.0, 3.2, 6.28319};
   for (const Numbers& direction : directions) {
     for (const double angle : angles) {

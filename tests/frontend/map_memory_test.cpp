@@ -1,4 +1,4 @@
-// Callables of maps that remember how often they ran.
+// Callables of maps that count their calls.
 #include "../../frontend/loss.hpp"
 #include "../../frontend/manifold.hpp"
 #include "../../frontend/problem.hpp"
@@ -51,12 +51,12 @@ TEST(Map, ACallableThatCountsIsAnError) {
   EXPECT_EQ(error_of([&] { problem.add_residuals(3, captured, options); }),
             "invalid_argument: " + begin + "another expression the second time" + end);
   EXPECT_EQ(problem.residual_count(), 0u);
-  // One element is what one call means.
+  // A call stands for one element.
   k = 0;
   problem.add_residuals(1, counts, {.indices = std::span(indices).first(1)});
   EXPECT_EQ(k, 1u);
   EXPECT_EQ(residuals(problem), std::vector<double>{-3});
-  // A count that the expression does not depend on is its own.
+  // A count is allowed if the expression does not depend on it.
   int calls = 0;
   problem.add_residuals(
       3, [&](Element e) { return ++calls, e.scalar(x, 0) * 1.0; }, options);

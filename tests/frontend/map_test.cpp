@@ -1,5 +1,4 @@
-// The map front door: the same topologies and rows as plain values, valence groups, meeting
-// indices.
+// The map interface: the same topologies and rows as plain values, valence groups, equal indices.
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
@@ -59,7 +58,7 @@ TEST(Map, GivesTheSameBatchesAsPlainValues) {
                           return (norm(e.vec3(y, 0) - y.vec3(e.index(1))) - e.data(0)) * wy;
                         },
                         {.indices = columns.indices, .data = columns.rest, .label = "edge"});
-  EXPECT_EQ(calls, 2);  // the second time to see that it gives the same
+  EXPECT_EQ(calls, 2);  // the second call checks that it gives the same
   EXPECT_EQ(added.count, s.edges.size());
   EXPECT_EQ(map.label(0), "edge");
   expect_same(plain, map);
@@ -88,7 +87,7 @@ TEST(Map, ManyElementsInSeveralCallsBetweenOtherResiduals) {
          .data = std::span(columns.rest).subspan(first, end - first),
          .label = "edge"});
     EXPECT_EQ(added.count, end - first);
-    // Others between the calls, of the same topology and of another one.
+    // Residuals of the same and of another topology between the calls.
     for (const auto& [problem, p] : {std::pair(&plain, &x), std::pair(&map, &y)}) {
       problem->add_residual(p->vec3(0) - p->vec3(1));
       problem->add_residual(edge(p->vec3(0), p->vec3(1), 1.0), {.label = "edge"});
@@ -96,7 +95,7 @@ TEST(Map, ManyElementsInSeveralCallsBetweenOtherResiduals) {
     first = end;
   }
   expect_same(plain, map);
-  // What was added at once can be removed and found like the rest.
+  // Residuals added together can be removed and found like others.
   EXPECT_EQ(map.locate(4).label, "edge");
   const std::size_t count = map.residual_count();
   for (Problem* problem : {&plain, &map}) {
@@ -169,7 +168,7 @@ TEST(Map, VertexStarsGetOneTopologyForEachValence) {
     plain.add_residual(sum / literal(static_cast<double>(stars[v].size())) - y.vec3(v));
   }
   std::sort(valences.begin(), valences.end());
-  // Corners of two kinds, rim, inside; each runs a second time to see that it gives the same.
+  // Corners of two kinds, rim, inside; each runs a second time to compare the results.
   EXPECT_EQ(valences, (std::vector<int>{3, 3, 4, 4, 5, 5, 7, 7}));
   EXPECT_EQ(map.topology_count(), 4u);
   EXPECT_EQ(plain.topology_count(), 4u);
@@ -220,7 +219,7 @@ TEST(Map, ElementsWhoseIndicesMeetGetATopologyOfTheirOwn) {
     const std::uint32_t* i = &indices[3 * k];
     plain.add_residual(2 * y[i[0]] - 3 * (y[i[1]] * y[i[2]]) + w[i[0]]);
   }
-  EXPECT_EQ(map.topology_count(), 4u);  // all apart, 0 = 1 or 0 = 2, 1 = 2, all equal
+  EXPECT_EQ(map.topology_count(), 4u);  // all different, 0 = 1 or 0 = 2, 1 = 2, all equal
   EXPECT_EQ(residuals(map), residuals(plain));
   expect_same(plain, map);
   expect_distinct_slots(map);
@@ -298,22 +297,22 @@ TEST(Map, PathsThroughTheCallableHaveAsManyRows) {
   EXPECT_EQ(problem.residual_count(), 4u);
 }
 
-/// A map of many elements on some threads beside the same residuals one by one.
+/// A map of many elements on several threads, and the same residuals one by one.
 struct ManyShapes {
   std::size_t count;
-  int shapes;       // ways through the callable, by a number of the element
-  bool at_the_end;  // all but the first one only among the last elements
-  bool by_valence;  // by the number of indices instead
+  int shapes;       // paths through the callable, by a number of the element
+  bool at_the_end;  // all but the first path only among the last elements
+  bool by_valence;  // paths by the number of indices instead
   bool from_array;  // numbers are entries of a Data array
 };
 
-/// Which way element e goes.
+/// Path of element e.
 int way_of(const ManyShapes& m, std::size_t e) {
   if (!m.at_the_end) return static_cast<int>(e * 7 / 3 % static_cast<std::size_t>(m.shapes));
   return std::max(0, m.shapes - static_cast<int>(m.count - e));
 }
 
-/// Residuals whose topology, number of nodes and rows depend on the way.
+/// Residuals whose topology, number of nodes and rows depend on the path.
 template <class Read>
 Value row_of(const ManyShapes& m, int way, const Value& number, const Read& read) {
   Value sum = read(0) - 2.0 * read(1);
@@ -340,7 +339,7 @@ void add_shapes(const ManyShapes& m, Problem& problem, std::vector<double>& x, b
   const Data array = problem.add_data(numbers);
   if (map) {
     std::vector<std::uint32_t> own;
-    if (m.from_array) {  // the number's place is an index of the element, too
+    if (m.from_array) {  // the number's index is an index of the element, too
       std::vector<std::uint32_t> with, ends = {0};
       for (std::size_t e = 0; e < m.count; ++e) {
         with.push_back(static_cast<std::uint32_t>(e));
@@ -413,7 +412,7 @@ TEST(Map, SeveralShapesFollowRemovalsAndHaveLosses) {
     std::vector<std::uint32_t> indices;
     for (std::uint32_t e = 0; e < 20000; ++e) {
       indices.push_back(e % 101);
-      indices.push_back(e % 10 == 0 ? e % 101 : (e + 1) % 101);  // which meet
+      indices.push_back(e % 10 == 0 ? e % 101 : (e + 1) % 101);  // some indices are equal
     }
     Residuals added;
     if (problem == &map) {
@@ -436,7 +435,7 @@ TEST(Map, NothingIsAddedWhereTheCallableThrows) {
   std::vector<std::uint32_t> indices(40000);
   std::vector<double> data(40000, 1.0);
   for (std::uint32_t e = 0; e < indices.size(); ++e) indices[e] = e % 10;
-  data.back() = -1;  // goes another way, which ends there
+  data.back() = -1;  // takes another path, which ends there
   Problem problem;
   const Parameters p = problem.add_parameters(x);
   const auto picky = [p](Element e) -> Value {
@@ -447,7 +446,7 @@ TEST(Map, NothingIsAddedWhereTheCallableThrows) {
                std::runtime_error);
   EXPECT_EQ(problem.residual_count(), 0u);
   EXPECT_EQ(problem.topology_count(), 0u);
-  // Nor where copying it to be called again does.
+  // The same if a copy that could be called again throws.
   struct Uncopied {
     Parameters p;
     explicit Uncopied(const Parameters& q) : p(q) {}
@@ -464,7 +463,7 @@ TEST(Map, NothingIsAddedWhereTheCallableThrows) {
   data.back() = 1;
   problem.add_residuals(indices.size(), picky, {.indices = indices, .data = data});
   EXPECT_EQ(problem.residual_count(), indices.size());
-  // The first element out of range is named, whichever thread meets it.
+  // The first element out of range is named on any thread.
   indices[20000] = indices[39999] = 10;
   EXPECT_NE(error_of([&] {
               problem.add_residuals(indices.size(), picky, {.indices = indices, .data = data});
@@ -474,7 +473,7 @@ TEST(Map, NothingIsAddedWhereTheCallableThrows) {
 }
 
 /// A star of `valence` vertices around one, as the mean of all, and as a sum over its triangles.
-/// Processor seconds of the trace.
+/// Returns processor seconds of the trace.
 double trace_star(int valence) {
   std::vector<double> values(3 * (static_cast<std::size_t>(valence) + 1), 1.0);
   std::vector<std::uint32_t> indices(static_cast<std::size_t>(valence) + 1);
@@ -506,7 +505,7 @@ TEST(Map, TraceTimeIsNearlyLinearInTheValence) {
   EXPECT_LT(large, 30 * small + 0.1) << large << " s and " << small << " s";
 }
 
-/// Reads that meet in some elements make parts of their own, with many reads as with two.
+/// Elements with equal indices form separate parts, for many reads as for two.
 TEST(Map, ManyReadsMeetAsFewDo) {
   std::vector<double> values(20, 1.0), copy = values;
   Problem map, plain;

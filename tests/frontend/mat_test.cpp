@@ -44,7 +44,7 @@ Numbers numbers(const Eigen::MatrixBase<Derived>& m) {
   return result;
 }
 
-/// `ours` of two matrices and a vector is `expected`, and so are its derivatives.
+/// Expects `ours` of two matrices and a vector to be `expected`, with correct derivatives.
 template <int N, class F>
 void expect_same(const char* name, F ours, const Numbers& expected) {
   SCOPED_TRACE(name);

@@ -18,7 +18,7 @@ struct Named {
   std::function<Value(const Parameters& x, std::uint32_t a, std::uint32_t b, double rest)> call;
 };
 
-/// The same residual, |x_a - x_b| - L, in the ways that people write it.
+/// The same residual, |x_a - x_b| - L, in common spellings.
 std::vector<Named> spring_forms() {
   const auto sum = [](const Value& a, const Value& b, const Value& c) { return sqrt(a + b + c); };
   using P = const Parameters&;
@@ -82,7 +82,7 @@ TEST(Match, TheSameResidualInManyFormsIsOneTopology) {
   const Parameters x = problem.add_parameters(s.positions, 3);
   const std::vector<Named> forms = spring_forms();
   std::vector<double> expected;
-  // Round and round, so that every form is new once and known later.
+  // Cyclically, so that every form is new once and known later.
   for (std::size_t k = 0; k < s.edges.size(); ++k) {
     const Named& form = forms[k % forms.size()];
     const Springs::Edge& e = s.edges[k];
@@ -182,7 +182,7 @@ TEST(Match, AHundredThousandSpringsInAnyOrderAreOneTopology) {
   const std::vector<double> rows = residuals(problem);
   for (std::size_t k = 0; k < rows.size(); ++k)
     ASSERT_NEAR(rows[k], direct(s, s.edges[k]), 1e-14) << k;
-  // 6 indices, 1 number, and no more than 16 bytes a residual beyond these.
+  // 6 indices, 1 number, and at most 16 bytes per residual beyond these.
   const double bytes = static_cast<double>(problem.bytes()) / static_cast<double>(rows.size());
   EXPECT_LE(bytes, 6 * 4 + 8 + 16) << bytes;
 }
@@ -232,7 +232,7 @@ TEST(Match, ResidualsMayShareASubExpression) {
     EXPECT_EQ(shared.batch(t).size(), triples);
   }
   EXPECT_EQ(residuals(shared), residuals(apart));
-  // Sharing costs collecting the nodes, not finding a canonical form each time.
+  // Sharing costs the collection of nodes, not a canonical form each time.
   EXPECT_LE(shared.statistics().canonical_forms, 3u);
   EXPECT_LT(detail::tape.size, 500u);
 }

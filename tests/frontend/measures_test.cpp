@@ -21,7 +21,8 @@ std::vector<Vec3> points(const Parameters& x, std::size_t first, std::size_t n) 
 
 TEST(Dihedral, IsTheAngleByWhichOneTriangleIsFolded) {
   for (const double fold : {-3.1, -1.5, -0.3, -1e-9, 0.0, 1e-9, 0.7, 1.6, 3.1}) {
-    // Edge along x; the second triangle goes down by `fold`, which makes the edge a ridge.
+    // The edge is along x; the second triangle is folded down by `fold`, so that the edge is a
+    // ridge.
     const Numbers x = {0, 0, 0, 2, 0, 0, 0.5, 1.5, 0, 1, -std::cos(fold), -std::sin(fold)};
     const Expression f = [](const Parameters& p) {
       return std::vector{dihedral_angle(vec(p, 0), vec(p, 3), vec(p, 6), vec(p, 9))};

@@ -1,4 +1,4 @@
-// The manual's table of ops is what the op table, the evaluator and the derivative rules say.
+// The manual's table of ops agrees with the op table, the evaluator and the derivative rules.
 #include <gtest/gtest.h>
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
@@ -32,7 +32,7 @@ std::string listed(const std::vector<double>& numbers) {
   return result;
 }
 
-/// The op in C++: an operator where each operand stands once and nothing else, or a function.
+/// The op in C++: an operator if each operand occurs once and nothing else, or a function.
 std::string call(const ir::OpInfo& op) {
   const std::string names = "abc";
   std::string written(op.spelling);
@@ -61,8 +61,8 @@ std::string domain(const ir::Domain& d) {
   return low + text(d.min) + ", " + text(d.max) + high;
 }
 
-/// Where ops have their kinks: zeros, ends of the domain, equal operands; infinities where a
-/// formula would give NaN, edges in the wrong order, and NaN where it does not simply propagate.
+/// Points of kinks: zeros, ends of the domain, equal operands; infinities if a formula would give
+/// NaN, edges in the wrong order, and NaN if it does not simply propagate.
 std::vector<Point> points(const ir::OpInfo& op) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   switch (op.op) {
@@ -98,11 +98,11 @@ std::string at(const ir::OpInfo& op, const Point& point) {
   const std::string place = point.size() == 1 ? text(point[0]) : "(" + listed(point) + ")";
   std::vector<double> slopes =
       ir::evaluate<double>(autodiff::jacobian(f, autodiff::all_slots(f)), in);
-  for (double& slope : slopes) slope += 0.0;  // the sign of a zero slope says nothing
+  for (double& slope : slopes) slope += 0.0;  // the sign of a zero slope is arbitrary
   return place + ": " + listed(ir::evaluate<double>(f, in)) + "; " + listed(slopes);
 }
 
-/// How far a backend may be from the exact value, in ulp.
+/// Error bound of backends, in ulp.
 std::string bound(const ir::OpInfo& op, double ulp) {
   if (op.composite) return "parts";
   return text(ulp) + (op.rounds_product ? " + product" : "");
@@ -113,7 +113,7 @@ std::string table() {
       "| op | in C++ | domain | at a point: value; derivatives | f32 | f64 |\n"
       "|---|---|---|---|---|---|\n";
   for (const ir::OpInfo& op : ir::kOps) {
-    if (op.leaf || op.op == ir::Op::Zmul) continue;  // zmul is written by derivatives alone
+    if (op.leaf || op.op == ir::Op::Zmul) continue;  // only derivatives use zmul
     std::string written = call(op);
     if (written.empty()) written = function(op);
     const std::size_t bar = written.find("||");

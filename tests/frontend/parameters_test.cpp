@@ -1,4 +1,4 @@
-// Parameter arrays that come and go.
+// Adding and removing parameter arrays.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -66,12 +66,12 @@ TEST(Parameters, PlacesAreTakenAgain) {
   problem.set_manifold(last, 0, Manifold::subset(1, {0}));
   problem.add_residual(last[0]);
   problem.remove(x);
-  problem.remove(y);  // the gaps are of one width, and neighbours
+  problem.remove(y);  // the gaps have one width and are adjacent
   EXPECT_EQ(problem.arrays().size(), 2u);
   EXPECT_EQ(problem.add_parameters(d).offset(), 9u);  // of another width
   const Parameters first = problem.add_parameters(e, 2);
   EXPECT_EQ(first.offset(), 0u);
-  EXPECT_EQ(problem.add_parameters(a, 2).offset(), 12u);  // six do not fit where four are left
+  EXPECT_EQ(problem.add_parameters(a, 2).offset(), 12u);  // six do not fit into a gap of four
   EXPECT_EQ(problem.add_parameters(f, 2).offset(), 4u);
   EXPECT_EQ(mask_of(problem), std::vector<int>());
   EXPECT_EQ(problem.lower_bounds()[2], -std::numeric_limits<double>::infinity());
@@ -114,11 +114,11 @@ TEST(Parameters, ArraysOfOneMemoryAreRefused) {
   EXPECT_EQ(add(4, 2, 1), "no error");
   EXPECT_EQ(add(5, 2, 1),
             text + "0 of the new array shares memory with block 1 of parameter array 4");
-  Problem other;  // may look at the same numbers
+  Problem other;  // may refer to the same numbers
   other.add_parameters(a, 3);
 }
 
-/// What a look at x says.
+/// The result of looking at x.
 std::string look(const Problem& problem) {
   return error_of([&] { x_of(problem); });
 }
@@ -164,9 +164,9 @@ TEST(Parameters, WhatIsNoContainerOfItsOwnIsNotLookedAt) {
   problem.add_parameters(b, 3);
   problem.add_parameters(plain, 3);
   problem.add_parameters(c, 3);
-  const Numbers others = std::move(a);  // whose memory stays where it is
+  const Numbers others = std::move(a);  // its memory does not move
   EXPECT_EQ(look(problem), "no error");
-  // A problem that moves may have moved with its containers.
+  // A moved problem may have moved with its containers.
   const Problem moved = std::move(problem);
   const Numbers along = std::move(c);
   EXPECT_EQ(x_of(moved), Numbers(15));
@@ -212,7 +212,7 @@ TEST(Parameters, WhatReadsThemKeepsThem) {
   EXPECT_EQ(problem.energy_count(), 1u);
 }
 
-/// A stroke that was drawn, erased, and drawn again, some hundred times.
+/// A stroke that is drawn, erased, and drawn again, some hundred times.
 TEST(Parameters, ALongLifeDoesNotGrow) {
   Numbers fixed = {0, 1};
   Problem problem;

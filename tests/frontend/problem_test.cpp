@@ -56,7 +56,7 @@ TEST(Problem, DataArraysCanBeSetUnderResidualsThatReadThem) {
   const Parameters x = problem.add_parameters(values);
   const Data scale = problem.add_data(std::vector<double>{10, 20, 30});
   const Data pairs = problem.add_data(std::vector<double>{1, 2, 3, 4, 5, 6}, 2);
-  problem.add_residual(x[0] * 7.0 + 0.5);  // the same topology, but with numbers of its own
+  problem.add_residual(x[0] * 7.0 + 0.5);  // the same topology with different numbers
   for (std::size_t k = 0; k < 3; ++k) problem.add_residual(x[k] * scale[k] + 0.5);
   problem.add_residual(x[0] * 8.0 + 0.5);
   const std::vector<std::uint32_t> indices = {2, 1};

@@ -1,4 +1,4 @@
-// Quaternions: both orders of storage, their algebra, and what they share with manifolds.
+// Quaternions: both storage orders, their algebra, and their relation to manifolds.
 #include "../../frontend/quat.hpp"
 
 #include <gtest/gtest.h>

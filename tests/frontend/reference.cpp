@@ -1,4 +1,4 @@
-// Evaluating problems row by row and building the grid of springs.
+// Evaluation of problems row by row, and the grid of springs.
 #include "reference.hpp"
 
 #include "../../ir/evaluate.hpp"

@@ -1,5 +1,5 @@
-// What the tests share: evaluating a problem on the scalar evaluator, and the published test
-// problems.
+// Common parts of the tests: evaluation of a problem on the scalar evaluator, and the published
+// test problems.
 #pragma once
 
 #include "../../frontend/problem.hpp"
@@ -50,8 +50,7 @@ struct Springs {
   std::vector<Anchor> anchors;
 };
 
-/// Runs `call`, which must throw an Error, and gives "code: message"; "no error" if it does not
-/// throw.
+/// Runs `call` and returns "code: message" of its Error, or "no error".
 template <class Call>
 std::string error_of(Call call) {
   try {

@@ -1,4 +1,4 @@
-// The tape: how long handles keep their nodes, and that everything else is recycled.
+// The tape: lifetime of nodes by their handles, and recycling of all others.
 #include <gtest/gtest.h>
 #include "../../frontend/value/eager.hpp"
 
@@ -102,7 +102,7 @@ TEST(Tape, AValueEndsWithItsProblem) {
     EXPECT_EQ(error_of([&] { (void)(2.0 - stale); }), gone);
     EXPECT_EQ(error_of([&] { (void)exp(stale); }), gone);
   }
-  // What belongs to others lives on, and is counted as before.
+  // Nodes of other residuals stay alive and are counted as before.
   other.problem.add_residual(kept * number + other.p[0]);
   const Value twice = kept + kept;
   other.problem.add_residual(twice);

@@ -1,4 +1,4 @@
-// Blocks of unknowns that no residual and no energy reads are found.
+// Detection of blocks of unknowns that no residual and no energy reads.
 #include <gtest/gtest.h>
 
 #include "../../frontend/inspect/unread_blocks.hpp"

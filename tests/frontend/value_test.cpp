@@ -1,4 +1,4 @@
-// Values: which op each function is, what numbers become, what throws.
+// Values: the op of each function, conversion of numbers, errors.
 #include <gtest/gtest.h>
 #include "../../ir/evaluate.hpp"
 

@@ -1,4 +1,4 @@
-// Every input of the corpus through its target: seeds, and what fuzzing has found.
+// Runs every input of the corpus, seeds and findings, through its target.
 #include "../support/paths.hpp"
 #include "target.hpp"
 
@@ -32,7 +32,7 @@ TEST(FuzzCorpus, EveryInputIsReadOrRefused) {
   }
 }
 
-// Inputs of this form are too large for the corpus: depth that a parser must not recurse over.
+// Inputs of this form are too large for the corpus: parsers must not recurse to this depth.
 TEST(FuzzCorpus, DepthIsRefused) {
   constexpr std::size_t kDepth = 200'000;
   const auto nested = [](const std::string& open, const std::string& inner,

@@ -1,4 +1,4 @@
-// Files of the blob cache: only what the cache itself would write is a hit.
+// Files of the blob cache: only valid blobs are hits.
 #include "target.hpp"
 
 #include "../support/paths.hpp"

@@ -1,4 +1,4 @@
-// Entry point that libFuzzer calls: the target that this program was built for.
+// Entry point for libFuzzer: the target for which this program was built.
 #include "target.hpp"
 
 #include <cstddef>

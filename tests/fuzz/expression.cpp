@@ -1,4 +1,4 @@
-// Expressions as text: their formulas read back, and mean the same.
+// Expressions as text: their formulas read back with the same meaning.
 #include "target.hpp"
 
 #include "../../api/expression/expression.hpp"

@@ -1,4 +1,4 @@
-// What a scheduler has learned, as text: reads back, merges, and decides.
+// A scheduler's learned data as text: reads back, merges, and decides.
 #include "target.hpp"
 
 #include "../../runtime/hybrid/routing/scheduler.hpp"

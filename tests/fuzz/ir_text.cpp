@@ -1,4 +1,4 @@
-// Programs as text: what is read prints and reads back, and every pass takes it.
+// Programs as text: accepted input prints, reads back, and passes every pass.
 #include "target.hpp"
 
 #include "../../ir/evaluate.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::fuzz {
 namespace {
 
-// Time for what is done beside reading stays small.
+// Limits the time of work other than reading.
 constexpr std::size_t kMostNodes = 200;
 constexpr std::uint32_t kMostSlots = 1000;
 
@@ -42,7 +42,7 @@ void ir_text(std::string_view text) {
   if (std::max({leaves.parameters, leaves.data, leaves.uniforms, leaves.seeds}) > kMostSlots)
     return;
   compute(program);
-  // Of residuals: tangents and seeds belong to derivatives.
+  // For residuals: tangents and seeds belong to derivatives.
   reads([&] { ir::canonicalize(program); }, {ErrorCode::InvalidArgument});
 }
 

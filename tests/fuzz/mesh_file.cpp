@@ -1,4 +1,4 @@
-// OBJ files: every triangle names vertices that are there.
+// OBJ files: every triangle names existing vertices.
 #include "target.hpp"
 
 #include "../../tools/command/input/mesh_file.hpp"

@@ -1,4 +1,4 @@
-// NIST's files: a set whose columns, starts and certified values fit each other.
+// NIST's files: a set with consistent columns, starts and certified values.
 #include "target.hpp"
 
 #include "../../tools/problems/nist.hpp"

@@ -1,4 +1,4 @@
-// Problem files: a problem that can be evaluated, or a place in the text.
+// Problem files: a problem that can be evaluated, or an error with its place.
 #include "target.hpp"
 
 #include "../../api/problem_file.hpp"
@@ -9,7 +9,7 @@ namespace topograd::fuzz {
 void problem_file(std::string_view text) {
   constexpr std::size_t kMostResiduals = 1000;
   std::unique_ptr<ProblemFile> file;
-  // Every file that it names holds what comes after its own text, from a line with # on.
+  // Every file that it names has the text after its own, from a line with # on.
   const std::size_t end = text.find("}\n#");
   const std::string_view table = end == text.npos ? text : text.substr(end + 2);
   if (end != text.npos) text = text.substr(0, end + 1);

@@ -1,4 +1,4 @@
-// The table of targets, and what they share.
+// The table of targets, and their common parts.
 #include "target.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace topograd::fuzz {
 
-// Written by CMake from its list of targets.
+// CMake generates it from its list of targets.
 #define TG_FUZZ_TARGET(name) void name(std::string_view input);
 #include "fuzz_targets.inc"
 #undef TG_FUZZ_TARGET

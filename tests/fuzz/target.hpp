@@ -1,4 +1,4 @@
-// What the fuzzer calls: one function for each form of text or file that the project reads.
+// Fuzz targets: one function for each form of text or file that the project reads.
 #pragma once
 
 #include "../../ir/error.hpp"
@@ -10,20 +10,20 @@
 
 namespace topograd::fuzz {
 
-/// Reads one input as its target does and checks what must hold of the result. Whatever is thrown
-/// is a finding: errors that malformed input is entitled to are taken inside.
+/// Reads one input and checks invariants of the result. Everything thrown is a finding: targets
+/// catch the errors that malformed input may cause.
 using Run = void (*)(std::string_view input);
 
 struct Target {
-  const char* name;  ///< also that of its folder in corpus/
+  const char* name;  ///< also the name of its folder in corpus/
   Run run;
 };
 
-/// All of them, in the order of CMakeLists.txt.
+/// All targets, in the order of CMakeLists.txt.
 std::span<const Target> targets();
 
-/// True if `read` returned; false if it threw an Error with one of these codes. What else it throws
-/// goes on.
+/// True if `read` returned; false if it threw an Error with one of these codes. Other exceptions
+/// propagate.
 bool reads(const std::function<void()>& read, std::initializer_list<ErrorCode> entitled);
 
 /// Throws std::logic_error with `what` unless `holds`.

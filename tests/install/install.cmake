@@ -1,4 +1,4 @@
-# Installs BINARY_DIR and moves the result to PREFIX: an installation does not know its place.
+# Installs BINARY_DIR and moves the result to PREFIX: an installation is relocatable.
 file(REMOVE_RECURSE ${PREFIX} ${PREFIX}.moved)
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BINARY_DIR} --prefix ${PREFIX}.moved
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

@@ -131,7 +131,7 @@ TEST(Batch, HoldsLittleForFewRows) {
   EXPECT_LE(batch.bytes(), row_bytes * (3 * ir::Batch::kBlockRows + 50));
 }
 
-// Whatever large pages leave unused: PROBLEMS' bound is 16 bytes a row, of which 8 number it.
+// Unused parts of large pages count too: the bound is 16 bytes per row, of which 8 are its number.
 TEST(Batch, HoldsLittleBeyondTheColumnsOfManyRows) {
   ir::Batch batch(6, 0, 1);
   const std::size_t columns = 6 * 4 + 8;

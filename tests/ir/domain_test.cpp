@@ -1,4 +1,4 @@
-// Operands moved into their domains, and operands found outside of them.
+// Operands moved into their domains, and detection of operands outside them.
 #include "../../ir/evaluate.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
@@ -66,7 +66,7 @@ TEST(DomainErrors, NamesTheFirstNode) {
       {"%2 = pow %0, %1\nreturn %2", -2, 3, -1},
       {"%2 = pow %0, %1\nreturn %2", -2, 0.5, 2},
       {"%2 = acosh %0\nreturn %2", std::nan(""), 0, -1},
-      // The side that is not taken does not count, unless somebody else needs it.
+      // A side that is not taken does not count, unless it has another user.
       {"%2 = literal 0\n%3 = gt %0, %2\n%4 = sqrt %0\n%5 = select %3, %4, %2\nreturn %5", -1, 0,
        -1},
       {"%2 = literal 0\n%3 = gt %1, %2\n%4 = sqrt %0\n%5 = select %3, %4, %2\nreturn %5", -1, 1, 4},

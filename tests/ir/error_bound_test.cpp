@@ -33,7 +33,7 @@ TEST(ErrorBound, EqualityInsideOfItIsUndecided) {
   }
 }
 
-// What repeats may be the same at both ends of an interval and anything between them.
+// A periodic op may have equal values at both ends of an interval and anything between.
 TEST(ErrorBound, NothingIsKnownOfAPeriodicOpBeyondAPeriod) {
   const struct {
     Op inner, outer;

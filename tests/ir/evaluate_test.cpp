@@ -1,4 +1,4 @@
-// What the table of ops fixes: NaN, infinities, signed zeros, ties, bad edges.
+// Special values of the ops: NaN, infinities, signed zeros, ties, bad edges.
 #include "../support/random_program.hpp"
 
 #include "../../ir/error.hpp"
@@ -64,7 +64,7 @@ constexpr Special kSpecials[] = {
     {Op::Mod, 1, kNan, 0, kNan},
     {Op::Mod, 0.3, 0.1, 0, 0.09999999999999998},
     {Op::Mod, -1e-20, 1, 0, 1},
-    // NaN comes through; -0 is before +0.
+    // NaN propagates; -0 is before +0.
     {Op::Min, kNan, 1, 0, kNan},
     {Op::Min, 1, kNan, 0, kNan},
     {Op::Max, kNan, 1, 0, kNan},
@@ -168,7 +168,7 @@ TEST(EvaluateSpecial, Table) {
   }
 }
 
-// What the table says commutes does so for all pairs of special values, in float too.
+// Ops that commute in the table do so for all pairs of special values, in float too.
 TEST(EvaluateSpecial, CommutativeOpsCommute) {
   for (Op op : all_ops()) {
     if (!ir::info(op).commutes) continue;

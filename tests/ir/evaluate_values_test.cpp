@@ -1,4 +1,4 @@
-// Values of every op: published constants, and formulas in long double that are not the
+// Values of every op: published constants, and formulas in long double that differ from the
 // evaluator's.
 #include "../support/random_program.hpp"
 
@@ -79,7 +79,7 @@ constexpr Constant kConstants[] = {
 Real step_up(Real t) { return t * t * (3 - 2 * t); }
 Real logistic(Real a) { return (1 + std::tanh(a / 2)) / 2; }
 
-// Each op by another formula than the evaluator's where there is one.
+// Each op by a formula that differs from the evaluator's, if there is one.
 Real reference(Op op, Real a, Real b, Real c) {
   switch (op) {
     case Op::Parameter:
@@ -191,7 +191,7 @@ Real scale_of(Op op, Real a, Real b, Real c) {
   }
 }
 
-// In ulp. Of the evaluator in T itself, which is this machine's libm (cbrt: 2.6), and of the
+// Bound in ulp for the evaluator in T itself, which is this machine's libm (cbrt: 2.6), and for the
 // reference formulas; the op table bounds backends, against the evaluator in long double.
 constexpr double kBound = 4;
 

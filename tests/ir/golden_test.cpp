@@ -1,4 +1,4 @@
-// Text files of programs and what the printer, the parser and each pass make of them.
+// Text files of programs with the results of the printer, the parser and each pass.
 #include "../support/golden.hpp"
 
 #include "../../ir/passes/passes.hpp"

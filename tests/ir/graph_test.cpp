@@ -54,7 +54,7 @@ TEST(Graph, ExtractKeepsWhatIsNeeded) {
   EXPECT_EQ(g[dead].op, Op::Sin);
 }
 
-// Nodes that crowd together: many users of one node, from before it and after it, and each twice.
+// Crowded nodes: many users of one node, from before it and after it, and each twice.
 TEST(Graph, ManyUsersOfOneNodeAreFoundInTheLongRun) {
   constexpr std::uint32_t kUsers = 100'000;
   Graph g;

@@ -1,4 +1,4 @@
-// Memory in large pages: zero, aligned, counted, given back.
+// Memory in large pages: zeroed, aligned, counted, released.
 #include "../../ir/batch/pages.hpp"
 
 #include <gtest/gtest.h>

@@ -77,7 +77,7 @@ void expect_same(const Program& program, const Pass& pass, std::uint64_t seed) {
                 << print(smallest);
 }
 
-// Ops that rules know, on few leaves and many literals, so that rules meet often.
+// Ops with rules, on few leaves and many literals, so that rules apply often.
 RandomProgramOptions dense_options(std::uint64_t seed) {
   return {.operations = 2 + seed % 14,
           .ops = {Op::Add,  Op::Sub,    Op::Mul,  Op::Div,  Op::Neg,   Op::Fma,   Op::Square,
@@ -101,7 +101,7 @@ TEST(Passes, KeepTheBitsOfRandomPrograms) {
   }
 }
 
-// Each op with one and two operands in each of several forms: what rules look for.
+// Each op with one and two operands in each of several forms, as rules expect them.
 std::vector<Id> operand_forms(ir::Graph& g) {
   const Id x = g.leaf(Op::Parameter, 0), y = g.leaf(Op::Parameter, 1);
   std::vector<Id> forms = {x,

@@ -25,7 +25,7 @@ std::vector<std::uint32_t> shuffled_slots(std::uint32_t count, std::mt19937_64& 
   return slots;
 }
 
-// Any node whose operands are there may come next.
+// Any node whose operands are placed may come next.
 std::vector<Id> shuffled_order(const ir::Program& program, std::mt19937_64& random) {
   std::vector<std::vector<Id>> users(program.nodes.size());
   std::vector<int> missing(program.nodes.size());

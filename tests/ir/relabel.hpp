@@ -1,4 +1,4 @@
-// The same structure written another way: other slots, other node order.
+// The same structure with other slots and another node order.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -8,7 +8,7 @@
 namespace topograd::test {
 
 /// A program isomorphic to `program`: slots of each space permuted (with gaps between them), nodes
-/// in another order that is possible, guards in another order.
+/// in another valid order, guards in another order.
 ir::Program relabel(const ir::Program& program, std::uint64_t seed);
 
 }  // namespace topograd::test

@@ -20,7 +20,7 @@ std::vector<Id> leaves(Graph& g, std::uint32_t count) {
   return ids;
 }
 
-// Sums of pairs, level by level: all leaves stand first, as a tracer would leave them.
+// Sums of pairs, level by level: all leaves come first, as from a tracer.
 Id balanced_sum(Graph& g, std::vector<Id> terms) {
   while (terms.size() > 1) {
     std::vector<Id> sums;

@@ -1,4 +1,4 @@
-// The text form: print and parse lose nothing, and no text ends the process.
+// The text form: print and parse are lossless, and no text ends the process.
 #include "../support/random_program.hpp"
 
 #include "../../ir/error.hpp"
@@ -56,7 +56,7 @@ TEST(Text, LiteralsKeepTheirBits) {
   }
 }
 
-// Whatever is done to a text, it parses to a program that verifies or fails with a place.
+// Any damaged text parses to a program that verifies, or fails with a place.
 TEST(Text, DamagedTextIsAnError) {
   std::mt19937_64 random(2);
   int failures = 0;

@@ -1,4 +1,4 @@
-// Canonical forms against relabelled programs, against trying all names, and of symmetric graphs.
+// Canonical forms against relabelled programs, against brute force, and of symmetric graphs.
 #include "../support/random_program.hpp"
 #include "relabel.hpp"
 
@@ -31,7 +31,7 @@ std::vector<double> permuted(const std::vector<double>& from,
   return to;
 }
 
-// The canonical program, given the permuted numbers, computes the source's bits.
+// The canonical program with the permuted numbers computes the source's bits.
 void expect_same_values(const Program& source, const Canonical& canonical, std::uint64_t seed) {
   const Point x = random_point(seed, source.leaves);
   const Point y = {permuted(x.parameters, canonical.parameters),
@@ -50,7 +50,7 @@ RandomProgramOptions mixed_options(std::uint64_t seed) {
                                .leaves = {1 + static_cast<std::uint32_t>(seed % 9), 3, 2},
                                .outputs = 1 + seed % 3,
                                .guards = seed % 4};
-  // Few ops, all commutative: as many ties as can be.
+  // Few ops, all commutative, for as many ties as possible.
   if (seed % 2 == 0) options.ops = {Op::Add, Op::Mul, Op::Hypot, Op::Square, Op::Sin};
   options.tree = seed % 3 == 0;
   return options;
@@ -98,7 +98,7 @@ std::string spelled(const Program& program, const std::vector<std::uint32_t>& na
   return out;
 }
 
-// The canonical form by trying all names: slow and plain.
+// The canonical form by trying all names.
 std::string least_spelling(const Program& program) {
   std::vector<std::uint32_t> names(program.leaves.parameters);
   for (std::uint32_t k = 0; k < names.size(); ++k) names[k] = k;
@@ -132,7 +132,7 @@ TEST(Topology, AgreesWithTryingAllNames) {
 
 using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// Products of the ends of edges: summed in order, or each in a guard, which have no order.
+// Products of the ends of edges: summed in order, or each in a guard; guards are unordered.
 Program edge_program(const Edges& edges, std::uint32_t vertices, bool guards) {
   Graph g;
   std::vector<Id> products;
@@ -155,7 +155,7 @@ struct Symmetric {
   Edges edges;
 };
 
-// Regular graphs: colour refinement alone tells none of one size from the others.
+// Regular graphs: colour refinement alone does not distinguish those of one size.
 const Symmetric kSymmetric[] = {
     {"K33", 6, {{0, 3}, {0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}},
     {"prism", 6, {{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}, {0, 3}, {1, 4}, {2, 5}}},
@@ -195,7 +195,7 @@ const Symmetric kSymmetric[] = {
       {7, 8},
       {8, 9},
       {9, 5}}},
-    // Not vertex-transitive, yet regular: the ways of the search differ.
+    // Regular but not vertex-transitive: the paths of the search differ.
     {"K4 and prism",
      10,
      {{0, 1},

@@ -44,7 +44,7 @@ const Pair kPairs[] = {
     {"%l = literal 0 %r = mul %a, %l return %r", "%l = literal -0 %r = mul %a, %l return %r",
      false},
     {"%r = mul %a, %d return %r", "%r = mul %c, %e return %r", true},
-    // Which leaves are the same leaf.
+    // Leaves that are the same leaf.
     {"%p = add %a, %a %r = add %p, %b return %r", "%p = add %a, %b %r = add %p, %b return %r",
      false},
     {"%p = add %a, %a %r = add %p, %b return %r", "%p = add %c, %c %r = add %a, %p return %r",
@@ -88,7 +88,7 @@ TEST(Topology, Pairs) {
 }
 
 TEST(Topology, TiedLeavesAscend) {
-  // Σ (a_k - b_k)², whose first two terms may change places.
+  // Σ (a_k - b_k)², whose first two terms can be exchanged.
   Graph g;
   const std::vector<std::uint32_t> slots = {7, 2, 5, 3, 6, 4};
   std::vector<Id> squares;

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-/// to(i) = from(i) * factor + i, and with `beyond` one element more than there are.
+/// to(i) = from(i) * factor + i; `beyond` adds one element too many.
 const KernelText& scale() {
   static const KernelText text =
       make_kernel({.name = "test_scale",
@@ -83,9 +83,9 @@ TEST_F(OpsBackend, OrdersChainsAndSubmitsThemTogether) {
   backend_->synchronise();
   const BackendCounters before = backend_->counters();
   for (int k = 0; k < 10; ++k) {
-    launch(*a, 0, *b, 0, 1000, 2);  // waits for the read of b before
+    launch(*a, 0, *b, 0, 1000, 2);  // waits for the earlier read of b
     launch(*b, 0, *c, 0, 1000, 1);  // waits for b
-    launch(*a, 0, *a, 0, 0, 1);     // touches nothing
+    launch(*a, 0, *a, 0, 0, 1);     // no elements
   }
   const Numbers got = read(*c);
   const BackendCounters used = backend_->counters() - before;
@@ -122,7 +122,7 @@ TEST_F(OpsBackend, CopiesOnlyWhatIsReadElsewhere) {
   EXPECT_EQ(read(*b)[1], 6u);
   EXPECT_EQ(read(*b)[2], 7u);
   const std::uint64_t down = (backend_->counters() - before).bytes_down;
-  // Where the host reaches the device's memory nothing is copied, else once.
+  // Nothing is copied if the host can access the device's memory, else one copy.
   EXPECT_EQ(down, backend_->facts().unified ? 0u : 4u << 16);
 }
 
@@ -136,7 +136,7 @@ TEST_F(OpsBackend, UnifiedMemoryIsWrittenAndReadWithoutACopy) {
   std::memcpy(a->write_host(false), values.data(), 4000);
   launch(*a, 0, *b, 0, 1000, 2);
   EXPECT_EQ(read(*b)[999], 6u + 999);
-  // Again into what the device has just read.
+  // Writes again to memory that the device has just read.
   std::memset(a->write_host(false), 0, 4000);
   launch(*a, 0, *b, 0, 1000, 2);
   EXPECT_EQ(read(*b)[999], 999u);

@@ -1,4 +1,4 @@
-// What operations state of themselves, against algorithms on numbers that count.
+// Features that operations state, against algorithms on counting numbers.
 #include "../../ops/arrays.hpp"
 #include "../../ops/run/scope.hpp"
 #include "../../ops/tensors.hpp"
@@ -24,7 +24,7 @@ struct Tally {
 };
 Tally* tally = nullptr;
 
-/// A number whose arithmetic is counted.
+/// A number that counts its arithmetic.
 struct Counted {
   double v = 0;
   Counted(double value = 0) : v(value) {}  // NOLINT: as numbers are
@@ -41,7 +41,7 @@ Counted operator-(Counted a) { return count(-a.v); }
 Counted exp(Counted a) { return count(std::exp(a.v)); }
 bool operator<(Counted a, Counted b) { return count(0), a.v < b.v; }
 
-/// Numbers in memory whose reading and writing is counted.
+/// Memory that counts reads and writes.
 class Memory {
  public:
   explicit Memory(std::size_t size, double bytes = 4) : values_(size), bytes_(bytes) {
@@ -90,7 +90,7 @@ void sum_rows(Memory& from, Memory& to) {
     to.store(r, sum);
   }
 }
-/// Decimation in time, without the order of bits, which moves numbers alone.
+/// Decimation in time, without the bit reversal, which only moves numbers.
 void transform(Memory& z, std::size_t rows, std::size_t n) {
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t half = 1; half < n; half *= 2) {
@@ -123,7 +123,7 @@ void normalise(Memory& a, Memory& out, std::size_t depth, Memory* scale, Memory*
   }
 }
 
-/// Squared distances of each query to some targets, or to all: 0 places.
+/// Squared distances of each query to some targets, or to all (0 places).
 void measure(std::size_t queries, std::size_t targets, std::size_t depth, std::size_t places) {
   Memory q(queries * depth), t(targets * depth), listed(queries * places);
   const std::size_t of_each = places == 0 ? targets : places;
@@ -145,8 +145,8 @@ struct Case {
   std::string name;
   Op op;
   std::function<void()> run;    ///< the last operation of this kind counts
-  std::function<void()> count;  ///< an algorithm of the textbook
-  double steps = 1;             ///< that wait for each other
+  std::function<void()> count;  ///< a textbook algorithm
+  double steps = 1;             ///< dependent steps
   MemoryPattern pattern = MemoryPattern::streaming;
   double within = 1.1;  ///< factor
 };
@@ -212,7 +212,7 @@ std::vector<Case> array_cases() {
          for (std::size_t k = 0; k < n; ++k) order.push_back(x.load(k));
          std::sort(order.begin(), order.end());
          for (std::size_t k = 0; k < n; ++k) y.store(k, order[k]);
-         tally->loads *= std::log2(n);  // each takes part in so many rounds
+         tally->loads *= std::log2(n);  // each takes part in this many rounds
        },
        12, MemoryPattern::scatter, 1.5},
       {"gather", Op::Gather, [] { gather(numbers(n), shuffled(n)); },
@@ -400,7 +400,7 @@ std::vector<Case> tensor_cases() {
        [=] {
          NearestIndex(of({300, d})).search(of({m, d}), 3);
        },
-       // Without a library for graphs all targets are compared.
+       // Without a graph library all targets are compared.
        [=] { measure(m, 300, d, graphs ? 100 : 0); }, 6,
        graphs ? MemoryPattern::gather : MemoryPattern::reduction},
       {"take", Op::Gather,
@@ -466,7 +466,7 @@ std::vector<Case> tensor_cases() {
   };
 }
 
-/// The factor by which two differ.
+/// The factor between two numbers.
 double apart(double a, double b) { return std::max(a, b) / std::max(1e-30, std::min(a, b)); }
 
 class StatedFeatures : public testing::TestWithParam<Case> {};

@@ -1,4 +1,4 @@
-// Tests on a device whose buffers lie between guard zones.
+// Tests on a device with guard zones around buffers.
 #pragma once
 
 #include "../support/validation.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::ops::test {
 
-/// Every buffer lies between zones that nobody may write.
+/// Guard zones that nobody may write surround every buffer.
 class GuardedVulkanTest : public topograd::test::VulkanTest {
  protected:
   void SetUp() override {

@@ -1,5 +1,4 @@
-// What a mask takes from a device: operations that need it are refused by name, which is no
-// failure.
+// Checks under a feature mask: operations that need a masked feature are refused by name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +9,8 @@
 
 namespace topograd::ops::test {
 
-/// Runs a check on the device. Under TOPOGRAD_MASK the rest of it is skipped, visibly, where an
-/// operation lacks what was masked.
+/// Runs a check on the device. Under TOPOGRAD_MASK the rest is skipped, visibly, if an operation
+/// lacks a masked feature.
 inline void run_masked(void (*check)(const Device&)) {
   try {
     check(Device::vulkan());

@@ -1,4 +1,4 @@
-// Data of problems that comes out of array operations on the device that solves them.
+// Data of problems from array operations on the solving device.
 #include "../support/validation.hpp"
 
 #include "../../ir/error.hpp"
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::uint32_t kPoints = 700, kEdges = 1500;
 
-/// Springs between points that follow no order, each with a weight and a length of its own, and an
-/// anchor. Weights are data of an array, lengths and the anchor's weight are not.
+/// Springs between points in random order, each with its own weight and length, and an anchor.
+/// Weights are data of an array; lengths and the anchor's weight are not.
 struct Springs {
   explicit Springs(bool lone = false) : x(kPoints) {
     for (std::size_t i = 0; i < kPoints; ++i)
@@ -57,7 +57,7 @@ std::vector<float> numbers(std::size_t count, double shift) {
   return out;
 }
 
-/// What a pipeline makes of them on the device, and on the host.
+/// The pipeline's result on the device, and on the host.
 ops::Array<float> pipeline(const std::vector<float>& from, const ops::Device& device) {
   return map([](Value v) { return v * v + 0.5; }, ops::Array<float>(from).to(device));
 }
@@ -132,12 +132,12 @@ TEST_F(ProblemData, PassesNoByteThroughTheHost) {
       return counters() - before;
     };
     evaluator.gradient();
-    set(1);  // the places of the weights go up once
+    set(1);  // the indices of the weights are uploaded once
     const std::uint64_t element = precision == Precision::f64 ? 8 : 4;
     const runtime::vulkan::Counters used = set(2);
     EXPECT_LE(used.bytes_up, kPoints * element);         // x
     EXPECT_LE(used.bytes_down, kPoints * element + 64);  // the gradient
-    // The same by the host sends them up twice: by instance and in the order of sums.
+    // The host's version uploads them twice: by instance and in the order of sums.
     const runtime::vulkan::Counters before = counters();
     springs.problem.set(springs.weights, by_hand(numbers(kEdges, 3)));
     evaluator.gradient();

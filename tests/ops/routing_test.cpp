@@ -1,5 +1,5 @@
-// Where operations run that nobody placed: on a device that is admitted, back on the CPU when it
-// fails, and with what is there already in the account.
+// Routing of operations without a given device: to an admitted device, back to the CPU after a
+// failure, and with resident data in the account.
 #include "../support/validation.hpp"
 
 #include "../../ir/error.hpp"
@@ -34,7 +34,7 @@ constexpr std::uint64_t kCount = 100'000;
 class OpsRouting : public test::VulkanTest {
  protected:
   void SetUp() override {
-    // Before the executor reads it: the device of tests may be software.
+    // Set before the executor reads it: the test device may be software.
     ::setenv("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1", 1);
     VulkanTest::SetUp();
     if (device_) name_ = Device::vulkan().name();
@@ -47,7 +47,7 @@ class OpsRouting : public test::VulkanTest {
   std::string name_;
 };
 
-/// An operation that no other is like, whose device side does what the test says.
+/// A unique operation, whose device side does what the test says.
 struct Odd {
   Array<float> x, y = Array<float>(kCount);
   ir::Hash128 kernel;
@@ -111,9 +111,9 @@ TEST_F(OpsRouting, LargeOperationsReachTheDevice) {
 
 TEST_F(OpsRouting, WhatIsThereAlreadyIsNotUploaded) {
   const Array<float> other = ramp();
-  // Not placed: made there because it was asked for, so the next operation is free to go anywhere.
+  // Not placed: made there because it was requested, so the next operation may run anywhere.
   Array<float> there;
-  for (int k = 0; k < 3; ++k) {  // the first compiles; the others tell what an upload takes
+  for (int k = 0; k < 3; ++k) {  // the first compiles; the others measure an upload
     there = map_to<float>(
         {.device = Device::vulkan()}, [](Value v) { return v + 1.0; }, ramp());
     Device::vulkan().synchronise();
@@ -164,7 +164,7 @@ TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
     const Array<float> x = ramp().to(device);
     for (int k = 0; k < 4; ++k) {
       const Array<float> y = inclusive_scan(x);
-      device.synchronise();  // times are told when the work has ended
+      device.synchronise();  // times are reported when the work has ended
     }
   }
   const OpMeasurement after = measured(Op::Scan);
@@ -245,7 +245,7 @@ TEST_F(OpsRouting, OneSpanIsTimedAtATime) {
 }
 
 TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
-  Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device can do it
+  Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device supports it
   for (int k = 0; k < 4; ++k) odd.run();
   const std::shared_ptr<Storage> in[] = {odd.x.untyped().storage};
   OpCall call{.op = Op::Map,
@@ -258,7 +258,7 @@ TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
   EXPECT_EQ(executor().scheduler().targets()[runtime::hybrid::kCpu].queued_us, 0);
 }
 
-/// Tasks of all operations, by device.
+/// Number of tasks of all operations, by device.
 std::uint64_t tasks_on(const std::string& device) {
   std::uint64_t sum = 0;
   for (const auto& [key, statistics] : executor().telemetry().counts().operations)
@@ -357,7 +357,7 @@ TEST_F(OpsRouting, AStepOfTrainingIsPlacedAsOne) {
   for (int k = 0; k < kSteps; ++k) {
     const std::uint64_t cpu = tasks_on("cpu"), device = tasks_on(name_);
     EXPECT_LT(step(), loss);
-    Device::vulkan().synchronise();  // what ran there is told
+    Device::vulkan().synchronise();  // reports the work there
     const bool on_cpu = tasks_on("cpu") > cpu, on_device = tasks_on(name_) > device;
     EXPECT_TRUE(on_cpu || on_device);
     together += on_cpu != on_device ? 1 : 0;
@@ -414,7 +414,7 @@ TEST_F(OpsRouting, ThereIsOneExecutor) {
   }
 }
 
-/// In a process of its own, whose executor reads the variable. 0 if the test says so.
+/// Runs in a separate process, whose executor reads the variable. Exits with 0 if `right` is true.
 [[noreturn]] void leave(const char* variable, const char* text, bool (*right)()) {
   ::setenv("TOPOGRAD_HYBRID_STATE", "none", 1);
   ::setenv(variable, text, 1);

@@ -1,5 +1,4 @@
-// A discrete GPU in numbers: operations on it take the time that its costs say, and compute
-// nothing.
+// A simulated discrete GPU: operations take the time of its costs and compute nothing.
 #pragma once
 
 #include "../../ir/machine/stopwatch.hpp"
@@ -20,19 +19,19 @@
 
 namespace topograd::test {
 
-/// In µs, and bytes a µs.
+/// Costs in µs, rates in bytes per µs.
 struct DeviceCosts {
-  double record = 2;         ///< of a launch, for the host
-  double submit = 10;        ///< of a submission, for the host
-  double begin = 15;         ///< until what was submitted begins
-  double wake = 15;          ///< until the host knows that it has ended
-  double kernel = 5;         ///< of the shortest launch
-  double memory = 2e6;       ///< that a kernel reads and writes
+  double record = 2;         ///< host time of a launch
+  double submit = 10;        ///< host time of a submission
+  double begin = 15;         ///< until submitted work starts
+  double wake = 15;          ///< until the host sees its end
+  double kernel = 5;         ///< shortest launch
+  double memory = 2e6;       ///< read and written by a kernel
   double bus = 2e4;          ///< between host and device
-  double invocations = 2e5;  ///< that end in a µs
+  double invocations = 2e5;  ///< finished per µs
 };
 
-/// The host is kept busy for as long as it would record, submit and wait.
+/// Keeps the host busy for the time of recording, submitting and waiting.
 class ScriptedDevice final : public ops::Backend {
  public:
   explicit ScriptedDevice(DeviceCosts costs, std::string name = "scripted")
@@ -130,7 +129,7 @@ class ScriptedDevice final : public ops::Backend {
     return counters_;
   }
 
-  /// As operations list it.
+  /// Its entry in the list of devices.
   static ops::ListedDevice listed(
       const std::shared_ptr<ScriptedDevice>& device,
       std::function<std::unique_ptr<runtime::hybrid::DeviceBackend>()> for_executor) {
@@ -147,7 +146,7 @@ class ScriptedDevice final : public ops::Backend {
   };
   struct Timing {
     double us;
-    double ends;  ///< of the submission that it is of; 0: not submitted
+    double ends;  ///< of its submission; 0: not submitted
     std::function<void(std::optional<double>)> done;
   };
 
@@ -187,11 +186,11 @@ class ScriptedDevice final : public ops::Backend {
   const DeviceCosts costs_;
   const ops::DeviceFacts facts_;
   ops::LaunchLimits limits_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::byte> staging_;
   double kernels_us_ = 0, copies_us_ = 0;  // recorded, not submitted
-  double ends_ = 0;                        // of all that was submitted
+  double ends_ = 0;                        // of all submitted work
   double recorded_us_ = 0, timed_from_ = -1;
   std::deque<Timing> timings_;
   ops::BackendCounters counters_;

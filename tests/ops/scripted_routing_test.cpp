@@ -1,4 +1,4 @@
-// Where unplaced operations go beside a discrete GPU that exists in numbers alone.
+// Routing of unplaced operations with a simulated discrete GPU.
 #include "scripted_device.hpp"
 
 #include "../../ops/arrays.hpp"
@@ -20,7 +20,7 @@ namespace {
 using runtime::hybrid::Decision;
 using runtime::hybrid::Reason;
 
-/// The device as tasks of users see it: operations run on the backend alone.
+/// The device as users' tasks see it: operations run only on the backend.
 class ScriptedTarget final : public runtime::hybrid::DeviceBackend {
  public:
   runtime::hybrid::Capabilities capabilities() const override {
@@ -44,7 +44,7 @@ const Device& device() {
 
 Array<float> array(std::uint64_t size) { return Array<float>(std::vector<float>(size, 0.5f)); }
 
-/// The last decision of what `run` does.
+/// The last decision of `run`.
 template <class F>
 Decision decision_of(const F& run) {
   run();

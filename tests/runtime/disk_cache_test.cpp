@@ -1,4 +1,4 @@
-// The blob cache: what it keeps, and everything on disk that it must shrug off.
+// The blob cache: stored blobs, and every kind of damage on disk.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -155,7 +155,7 @@ TEST_F(DiskCacheTest, OthersBlobsAreMisses) {
     EXPECT_FALSE(cache.load("spirv", kKey));
     EXPECT_EQ(cache.counters().rejected, 1u);
   }
-  // A blob under another's name is not taken for it.
+  // A blob under another's name is a miss.
   DiskCache cache(options());
   fs::copy_file(cache.path("spirv", kKey), cache.path("spirv", {1, 2}));
   EXPECT_FALSE(cache.load("spirv", {1, 2}));
@@ -196,7 +196,7 @@ TEST_F(DiskCacheTest, ForeignAndReadOnlyFoldersAreNotUsed) {
     ASSERT_EQ(::chmod(options().folder.c_str(), 0500), 0);
     EXPECT_NE(DiskCache(options()).disabled().find("is not writable"), std::string::npos);
   }
-  // Gone while in use: a counter, nothing else.
+  // Removed while in use: only a counter changes.
   fs::remove_all(options().folder);
   EXPECT_FALSE(cache.store("spirv", kKey, blob(4)));
   EXPECT_EQ(cache.counters().write_failures, 1u);

@@ -1,4 +1,4 @@
-// Wrong arguments of samples end in one line on standard error and exit status 2.
+// Wrong arguments of samples give one line on standard error and exit status 2.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Ended {
   int status = -1;
-  std::string errors;  // what it said on standard error
+  std::string errors;  // its standard error
 };
 
 Ended run(const std::string& line, const fs::path& folder) {
@@ -86,7 +86,7 @@ TEST(Samples, WrongArgumentsAreOneLine) {
   const TemporaryDir folder;
   int tried = 0;
   for (const auto& row : rows) {
-    if (!is_built(row.line)) continue;  // what it needs was not there
+    if (!is_built(row.line)) continue;  // a requirement was missing
     ++tried;
     const Ended ended = run(row.line, folder.path());
     EXPECT_EQ(ended.status, 2) << row.line << ": " << ended.errors;
@@ -96,7 +96,7 @@ TEST(Samples, WrongArgumentsAreOneLine) {
   EXPECT_GE(tried, 30);
 }
 
-/// What was there stays if a file cannot be written, and no temporary file is left.
+/// If a file cannot be written, its old contents stay and no temporary file is left.
 TEST(Samples, OutputsAreReplacedAsAWhole) {
   const TemporaryDir folder;
   for (const std::string line :
@@ -113,7 +113,7 @@ TEST(Samples, OutputsAreReplacedAsAWhole) {
     EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
-/// Frames whose steps do not suffice are named.
+/// Frames that reach the limit of steps are named.
 TEST(Samples, FramesAtTheirLimitOfStepsSaySo) {
   const TemporaryDir folder;
   const auto printed = [&](const std::string& line) {

@@ -1,4 +1,4 @@
-// What the manual shows of the samples' output is what they print.
+// The output of samples in the manual is what they print.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::string output_of(const std::string& sample) {
   return read_file(out);
 }
 
-/// Whether two lines have the same words, and numbers that agree to 1 in 10,000. Numbers that are
-/// rounding alone, below 1e-20, count as equal.
+/// True if two lines have the same words, and numbers that agree to 1 in 10,000. Numbers below
+/// 1e-20 are rounding and count as equal.
 bool agree(const std::string& a, const std::string& b) {
   static const std::regex number(R"(-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?)");
   if (std::regex_replace(a, number, "#") != std::regex_replace(b, number, "#")) return false;

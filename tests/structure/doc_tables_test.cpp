@@ -1,4 +1,4 @@
-// Tables of the manual that are made from headers, and names that its pages must have.
+// The manual's tables that are made from headers, and names that its pages must have.
 #include <gtest/gtest.h>
 #include "../../ir/error.hpp"
 
@@ -21,7 +21,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \n") - begin + 1));
 }
 
-/// What is between the braces of `struct NAME {` or `enum class NAME {`. Empty if it is not there.
+/// The text between the braces of `struct NAME {` or `enum class NAME {`; empty if missing.
 std::string body_of(std::string_view source, const std::string& head) {
   const std::size_t at = source.find(head);
   if (at == source.npos) return {};
@@ -46,7 +46,7 @@ std::vector<std::string> enumerators(const std::string& body) {
   return names;
 }
 
-/// One field of a struct as its declaration and the comments of it say.
+/// One field of a struct, from its declaration and comments.
 struct FieldText {
   std::string type, name, initial, meaning;
 };
@@ -56,7 +56,7 @@ void append_words(std::string& text, std::string_view words) {
   text += trimmed(words);
 }
 
-/// Takes a declaration apart. Empty name: it is no field.
+/// Parses a declaration. Empty name: not a field.
 FieldText field_of(std::string declaration, const std::string& meaning) {
   static const std::regex form(R"(^(.*\S)\s+(\w+)$)");
   if (declaration.ends_with(';')) declaration.pop_back();
@@ -69,7 +69,7 @@ FieldText field_of(std::string declaration, const std::string& meaning) {
   return {part[1], part[2], trimmed(initial), meaning};
 }
 
-/// The fields of a struct's body: comments stand before them (///) or behind (///<).
+/// The fields of a struct's body: comments are before them (///) or after them (///<).
 std::vector<FieldText> fields(const std::string& body) {
   constexpr std::string_view kBehind = "///<", kBefore = "///";
   std::vector<FieldText> found;
@@ -97,7 +97,7 @@ std::string replaced(const std::string& text, const char* pattern, const char* w
   return std::regex_replace(text, std::regex(pattern), with);
 }
 
-/// An enum's body with the rows of tables in the place of the lines that include them.
+/// An enum's body in which included tables are replaced by their rows.
 std::string with_rows(const std::string& body, const std::string& path,
                       const std::vector<SourceFile>& sources) {
   static const std::regex include(R"_(^ *#include "([^"]+)"$)_"), row(R"(^TG_\w+\((\w+))");
@@ -121,7 +121,7 @@ std::string with_rows(const std::string& body, const std::string& path,
   return out;
 }
 
-/// The names of each enum of the headers, as text of a table.
+/// The names of each enum of the headers, as table text.
 using EnumTexts = std::map<std::string, std::string>;
 
 EnumTexts enum_texts(const std::vector<SourceFile>& sources) {
@@ -140,7 +140,7 @@ EnumTexts enum_texts(const std::vector<SourceFile>& sources) {
   return texts;
 }
 
-/// The values that a type has: names of an enum of the library, or a word.
+/// The values of a type: names of an enum of the library, or a word.
 std::string values_of(const std::string& type, const EnumTexts& enums) {
   static const std::regex optional(R"(^std::optional<(.*)>$)");
   std::smatch part;
@@ -194,7 +194,7 @@ TEST(DocTables, TablesOfStructsAreTheHeaders) {
     for (std::sregex_iterator it(page.text.begin(), page.text.end(), marker), end; it != end;
          ++it) {
       const std::string name = (*it)[1], header = (*it)[2];
-      // Of two enums of one name, that of the header's own folder.
+      // If two enums share a name, takes that of the header's own folder.
       std::vector<SourceFile> nearby = sources;
       std::erase_if(nearby, [top = header.substr(0, header.find('/') + 1)](const SourceFile& file) {
         return !file.path.starts_with(top);
@@ -248,7 +248,7 @@ TEST(DocTables, VariablesAreTheList) {
   expect_table("docs/reference/environment.md", "environment variables", table);
 }
 
-/// A variable that the code reads is in the list, and one of the list is read.
+/// Every variable that the code reads is in the list, and vice versa.
 TEST(DocTables, VariablesAreThoseThatAreRead) {
   const std::regex literal(R"re("((?:TOPOGRAD_[A-Z_]+|TOPOGRAD_HYBRID|GLOG_v))")re");
   std::set<std::string> read;

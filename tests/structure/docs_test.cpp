@@ -1,4 +1,4 @@
-// Documents that must agree with the code: blocks of code are cut from tested files, links lead to
+// Documents that must agree with the code: code blocks are cut from tested files, links lead to
 // files.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace topograd::test {
 namespace {
 
-/// The lines without the spaces that they begin with: a part of a file is less deep than in it.
+/// The lines without leading spaces: a part of a file has less indentation than in it.
 std::string unindented(std::string_view text) {
   std::string out;
   for (const std::string_view line : lines_of(text))
@@ -19,9 +19,9 @@ std::string unindented(std::string_view text) {
   return out;
 }
 
-/// What is wrong with the fenced blocks of one page. Code (cpp, json, cmake) is preceded by the
-/// name of the file that it is cut from, <!-- samples/NAME.cpp -->, and occurs there word for word.
-/// Commands are `sh`, which tests/tools/manual_commands_test.cpp reads; `text` is no code.
+/// Violations in the fenced blocks of one page. Code (cpp, json, cmake) has the name of its source
+/// file in the line before, <!-- samples/NAME.cpp -->, and occurs there word for word. Commands are
+/// `sh`, which tests/tools/manual_commands_test.cpp reads; `text` is not code.
 template <class ReadFile>
 std::vector<std::string> block_violations(std::string_view page, const ReadFile& read) {
   std::vector<std::string> found;
@@ -49,7 +49,7 @@ std::vector<std::string> block_violations(std::string_view page, const ReadFile&
   return found;
 }
 
-/// Lines of code by their indentation alone: they have no language, and no test reads them.
+/// Lines that are code by indentation alone: they have no language, and no test reads them.
 std::vector<std::string> indented_blocks(std::string_view page) {
   std::vector<std::string> found;
   bool inside = false, list = false;

@@ -7,10 +7,10 @@
 
 namespace topograd::test {
 
-/// Files longer than this are cut in two.
+/// Longer files must be split.
 inline constexpr std::size_t kMaxLines = 600;
 
-/// What is wrong with the form of one C++ file, a sentence each; empty if nothing is.
+/// Violations of the form of one C++ file, a sentence each; empty if there are none.
 std::vector<std::string> form_violations(std::string_view path, std::string_view text);
 
 }  // namespace topograd::test

@@ -19,7 +19,7 @@ TEST(FileForm, TreeKeepsTheRules) {
 struct Row {
   const char* path;
   std::string text;
-  const char* expected;  // part of the one violation, or nullptr where there is none
+  const char* expected;  // part of the one violation, or nullptr if there is none
 };
 
 std::string with_lines(std::size_t count) {

@@ -1,4 +1,4 @@
-// Who may include whom: the tables of arrows between folders, and the check of a tree against them.
+// Include rules: the tables of arrows between folders, and the check of a tree against them.
 #include "include_rules.hpp"
 
 #include <algorithm>
@@ -143,7 +143,7 @@ struct ForeignRule {
   Names folders;
 };
 
-/// Libraries that stay behind one folder, so that the others build without them. Tests are exempt.
+/// Libraries that only one folder may use, so that the others build without them. Tests are exempt.
 const std::vector<ForeignRule> kForeign = {
     {"OpenMesh/", {"tools", "samples", "bench"}},
     {"CLI/", {"tools"}},
@@ -153,7 +153,7 @@ const std::vector<ForeignRule> kForeign = {
     {"spirv_cross", {"codegen"}},
     {"ceres/", {"bench", "samples"}},
     {"hnswlib/", {"ops"}},
-    // Loops that call TBB themselves hang in a child of fork(): ir/machine/parallel.hpp.
+    // Loops that call TBB directly hang in a child of fork(): ir/machine/parallel.hpp.
     {"tbb/parallel_", {"ir"}},
     {"tbb/task_arena", {"ir"}},
 };
@@ -162,12 +162,12 @@ const std::vector<ForeignRule> kForeign = {
 constexpr std::array<std::string_view, 4> kUsers = {
     "samples/", "tests/install/", "tests/compile/programs/", "tests/api/ceres/programs/"};
 
-/// What quoted includes of tests may begin with besides paths: Ceres' headers, and those that
+/// Prefixes that quoted includes of tests may have besides paths: Ceres' headers, and those that
 /// programs written for Ceres include the same way.
 constexpr std::array<std::string_view, 4> kShims = {"ceres/", "glog/", "gflags/", "Eigen/"};
 
 constexpr std::string_view kOurs = "topograd/";
-/// Files that a test's build makes.
+/// Suffix of files that a test's build makes.
 constexpr std::string_view kGenerated = ".inc";
 /// Samples name files of tools/ by their paths below it.
 constexpr std::string_view kToolsOfSamples = "tools/";
@@ -184,7 +184,7 @@ std::string folder_of(std::string_view path) {
   return std::string(path.substr(0, std::min(path.rfind('/'), path.size())));
 }
 
-/// A folder and all that its arrows allow.
+/// A folder and all folders that its arrows allow.
 Names reachable(const Arrows& arrows, const std::string& folder) {
   Names seen = {folder};
   std::vector<std::string> open = {folder};
@@ -243,13 +243,13 @@ struct Paths {
   }
 };
 
-/// The file of the tree that a user's <topograd/...> stands for, whether it is there or not.
+/// The tree's file for a user's <topograd/...>; it may be missing.
 std::string installed_path(std::string_view name) {
   name.remove_prefix(kOurs.size());
   return name.find('/') == name.npos ? "api/" + std::string(name) : std::string(name);
 }
 
-/// The file of ours that an include names; empty: it is none of ours, or not there.
+/// The file of ours that an include names; empty if it is not ours or missing.
 std::string target_of(const std::string& path, const Include& include, const Names& files) {
   std::string target;
   if (include.quoted) {
@@ -299,10 +299,10 @@ std::string check(const std::string& path, const Include& include, const Names& 
   return target.empty() ? check_unknown(path, include) : check_arrow(path, target);
 }
 
-/// From each name to others, with the includes that make the arrow, "a.cpp includes b.hpp".
+/// Arrows from each name to others, with the includes that make them, "a.cpp includes b.hpp".
 using Graph = std::map<std::string, std::map<std::string, std::vector<std::string>>>;
 
-/// Takes out what no circle goes through: names without arrows from, or to, what is left.
+/// Removes names that are in no circle: those without arrows from, or to, the remaining ones.
 Graph trimmed(Graph graph) {
   for (bool changed = true; changed;) {
     Names targets;

@@ -1,4 +1,4 @@
-// Who may include whom: the tables of arrows between folders, and the check of a tree against them.
+// Include rules: the tables of arrows between folders, and the check of a tree against them.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace topograd::test {
 
-/// What is wrong with the includes of each file of the tree, a sentence each, with file and line.
+/// Violations in the includes of each file of the tree, a sentence each, with file and line.
 ///
 /// Inside the library, tools, benchmarks and tests an include of ours is quoted and names a file of
 /// the tree, relative to the including file. Samples and the programs of some tests are users: they
-/// write <topograd/FOLDER/FILE>, which names a file of the tree, too. Arrows between top folders,
-/// and between the subfolders of one, are those of two tables and what these allow in turn. Some
-/// libraries of others belong to certain folders alone.
+/// write <topograd/FOLDER/FILE>, which also names a file of the tree. Two tables list the arrows
+/// between top folders and between the subfolders of one; arrows are transitive. Some external
+/// libraries belong to certain folders alone.
 std::vector<std::string> include_violations(const std::vector<SourceFile>& tree);
 
 /// Circles of includes between files and between folders of the product (all but tests and

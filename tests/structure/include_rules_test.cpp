@@ -27,10 +27,10 @@ TEST(IncludeDirection, TableNamesFoldersOfTheTree) {
 struct Row {
   const char* path;
   const char* text;
-  const char* expected;  // part of the one violation, or nullptr where there is none
+  const char* expected;  // part of the one violation, or nullptr if there is none
 };
 
-/// One file among others that are empty.
+/// One file among other, empty ones.
 std::vector<SourceFile> among_others(const Row& row) {
   std::vector<SourceFile> tree = {{row.path, row.text}};
   for (const char* path :
@@ -106,7 +106,7 @@ TEST(IncludeDirection, RowsOfGoodAndBadSnippets) {
 
 struct CircleRow {
   std::vector<SourceFile> tree;
-  std::vector<std::string> expected;  // all that is said
+  std::vector<std::string> expected;  // all messages
 };
 
 TEST(IncludeDirection, CirclesOfSnippets) {
@@ -116,7 +116,7 @@ TEST(IncludeDirection, CirclesOfSnippets) {
       {{{"ir/a.hpp", b}, {"ir/b.hpp", c}, {"ir/c.hpp", "#include \"a.hpp\"\n"}},
        {"circle of files ir/a.hpp, ir/b.hpp, ir/c.hpp:\n  ir/a.hpp includes ir/b.hpp"
         "\n  ir/b.hpp includes ir/c.hpp\n  ir/c.hpp includes ir/a.hpp"}},
-      // What leads to a circle, or away from it, is no part of it.
+      // Names that lead to a circle, or away from it, are not part of it.
       {{{"ir/a.cpp", b},
         {"ir/b.hpp", c},
         {"ir/c.hpp", b + "#include \"d.hpp\"\n"},

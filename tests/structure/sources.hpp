@@ -18,7 +18,7 @@ struct SourceFile {
 /// All C++ files (.hpp, .cpp, .def) below the project's folders, sorted by path.
 std::vector<SourceFile> cpp_sources();
 
-/// The text with the contents of raw string literals taken out: they hold other languages.
+/// The text without the contents of raw string literals, which hold other languages.
 std::string without_raw_strings(std::string_view text);
 
 }  // namespace topograd::test

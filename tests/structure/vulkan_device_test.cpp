@@ -1,5 +1,4 @@
-// Is there a Vulkan device for the other tests? Where CI is set, its absence is a failure, not a
-// skip.
+// Test for a Vulkan device for the other tests. With CI set, its absence is a failure, not a skip.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <vulkan/vulkan.h>
@@ -11,8 +10,8 @@
 
 namespace {
 
-/// What is missing for Vulkan 1.2, or an empty string. Written against the C interface alone, so
-/// that a defect of the library cannot make every Vulkan test skip in silence.
+/// Missing requirement of Vulkan 1.2, or an empty string. It uses the C interface alone, so that a
+/// defect of the library cannot make every Vulkan test skip in silence.
 std::string missing_vulkan() {
   const char* path = std::getenv("TOPOGRAD_VULKAN_LOADER");
   void* loader = dlopen(path != nullptr ? path : "libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);

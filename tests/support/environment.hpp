@@ -1,4 +1,4 @@
-// An environment variable that has a value, or none, for a scope.
+// Sets or removes an environment variable for a scope.
 #pragma once
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ namespace topograd::test {
 
 class ScopedEnvironment {
  public:
-  /// Without a value it is absent, which to the Vulkan loader is not the same as empty.
+  /// Without a value it is absent; the Vulkan loader treats an empty variable differently.
   ScopedEnvironment(const char* name, const std::optional<std::string>& value)
       : name_(name), before_(platform::environment(name)) {
     set(value);

@@ -1,4 +1,4 @@
-// Comparing with golden files and rewriting them.
+// Comparison with golden files, and rewriting them.
 #include "golden.hpp"
 
 #include "paths.hpp"

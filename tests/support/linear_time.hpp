@@ -1,4 +1,4 @@
-// Expectation that work grows in step with its size.
+// Expectation that work grows linearly with its size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 namespace topograd::test {
 
 /// Runs `work(n)` at two sizes, ten times apart, and expects at most three times ten times the
-/// processor time: caches that no longer hold everything cost something, a quadratic step or a
-/// cache miss at every node far more. Time of the process, so that a busy machine counts little.
+/// processor time: cache misses of larger data cost something, a quadratic step or a cache miss at
+/// every node far more. It measures processor time, so that a busy machine matters little.
 template <class Work>
 void expect_linear_time(Work work) {
 #ifdef NDEBUG

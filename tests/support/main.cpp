@@ -2,17 +2,17 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-// Exit status that ctest reads as "skipped": nothing could run here, and nothing failed.
+// Exit status that ctest reads as "skipped": nothing could run, and nothing failed.
 constexpr int kAllSkipped = 77;
 
 #ifdef TOPOGRAD_SANITIZED
 // Suppressions are by library and only work while it is mapped (leaks are checked at exit, and the
-// thread sanitizer stops when a suppressed library goes), so drivers stay loaded.
+// thread sanitizer stops when a suppressed library is unmapped), so drivers stay loaded.
 extern "C" int dlclose(void*) { return 0; }
 #endif
 
 int main(int argc, char** argv) {
-  // What earlier runs took decides nothing in tests.
+  // Times of earlier runs must not affect tests.
   ::setenv("TOPOGRAD_HYBRID_STATE", "none", 0);
   testing::InitGoogleTest(&argc, argv);
   const int status = RUN_ALL_TESTS();

@@ -1,4 +1,4 @@
-// The pages of the manual: reading, comparing and writing anew.
+// Reading, comparing and rewriting the pages of the manual.
 #include "manual.hpp"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 namespace topograd::test {
 
-/// One page of the manual; the path is that from the root of the source tree.
+/// One page of the manual; the path is relative to the root of the source tree.
 struct Page {
   std::string path, text;
 };
@@ -23,10 +23,10 @@ struct Block {
 
 std::vector<Block> blocks_of(std::string_view page);
 
-/// The lines of a text, without their ends.
+/// The lines of a text, without line ends.
 std::vector<std::string_view> lines_of(std::string_view text);
 
-/// Fails the running test where the table below `<!-- table of NAME -->` in a page differs from
+/// Fails the running test if the table below `<!-- table of NAME -->` in a page differs from
 /// `table`, which ends with a line feed. With TOPOGRAD_UPDATE_GOLDEN=1 the page is written instead.
 ///
 ///   page  from the root of the source tree, e.g. "docs/errors.md"

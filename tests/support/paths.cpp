@@ -1,5 +1,4 @@
-// Where tests find files of the source tree and built programs, also after they were moved
-// elsewhere.
+// Paths of the source tree and of built programs, also after they were moved.
 #include "paths.hpp"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-// Where tests find files of the source tree and built programs, also after they were moved
-// elsewhere.
+// Paths of the source tree and of built programs, also after they were moved.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +8,14 @@ namespace topograd::test {
 
 /// Root of the source tree: golden files, samples/data, docs.
 ///
-/// The environment variable TOPOGRAD_SOURCE_DIR goes before the path known at compile time: test
-/// binaries are packed and run on other machines. No other way to the tree is open to a test.
+/// The environment variable TOPOGRAD_SOURCE_DIR overrides the path known at compile time: test
+/// binaries are packed and run on other machines. Tests must not find the tree in another way.
 std::filesystem::path source_dir();
 
-/// Folder of the built programs (`topograd` and the samples); TOPOGRAD_PROGRAM_DIR goes first.
+/// Folder of the built programs (`topograd` and the samples); TOPOGRAD_PROGRAM_DIR overrides it.
 std::filesystem::path program_dir();
 
-/// A new empty folder for one test's files, removed with everything in it at the end of its life.
+/// A new empty folder for one test's files, removed with its contents at the end of its life.
 class TemporaryDir {
  public:
   /// Throws std::filesystem::filesystem_error if the system's temporary folder cannot be written.

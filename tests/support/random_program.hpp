@@ -1,4 +1,4 @@
-// The library's random programs under the names that tests use, and how many to take.
+// The library's random programs under short names for tests, and their number.
 #pragma once
 
 #include "../../ir/checking/random_program.hpp"
@@ -17,7 +17,7 @@ using ir::shrink;
 using ir::smooth_ops;
 using ir::special_values;
 
-/// Of long series of random cases, builds without optimisation take every so-manyth.
+/// Builds without optimisation run only a part of long random series.
 #ifdef NDEBUG
 inline constexpr std::uint64_t kStride = 1;
 #else

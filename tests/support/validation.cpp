@@ -33,7 +33,7 @@ class Listener : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo&) override { report("in this test"); }
 };
 
-// Devices go at the end of the run, so that what leaks is reported too.
+// Devices are destroyed at the end of the run, so that leaks are reported too.
 class Teardown : public testing::Environment {
   void TearDown() override {
     runtime::vulkan::release_devices();
@@ -41,7 +41,7 @@ class Teardown : public testing::Environment {
   }
 };
 
-// Takes effect before main, and so before any test opens a device.
+// Runs before main, and so before any test opens a device.
 const bool kRegistered = [] {
   if (std::getenv("TOPOGRAD_VALIDATION") == nullptr) setenv("TOPOGRAD_VALIDATION", "1", 0);
   testing::UnitTest::GetInstance()->listeners().Append(new Listener);

@@ -13,33 +13,33 @@
 
 namespace topograd::test {
 
-/// A device under validation, or null with the reason where there is none at all. Whatever else is
-/// wrong is thrown.
+/// A device under validation, or null with the reason if there is none at all. Other errors are
+/// thrown.
 struct FoundDevice {
   std::shared_ptr<runtime::vulkan::Device> device;
   std::string missing;
 };
 FoundDevice find_device(const runtime::vulkan::DeviceOptions& options = {});
 
-/// Opens a device; throws Error where there is none. For tests that have asked before.
+/// Opens a device; throws Error if there is none. For tests that have checked before.
 std::shared_ptr<runtime::vulkan::Device> require_device(
     const runtime::vulkan::DeviceOptions& options = {});
 
-/// What the device that tests run on can do, without what TOPOGRAD_MASK hides. Throws Error where
-/// there is none.
+/// Features of the test device without those that TOPOGRAD_MASK hides. Throws Error if there is
+/// none.
 const runtime::vulkan::Features& tested_features();
 
-/// In a test's body or SetUp: skips, visibly, where the device lacks the feature that the test is
-/// about, as in TG_NEEDS(float64).
+/// In a test's body or SetUp: skips, visibly, if the device lacks the tested feature, as in
+/// TG_NEEDS(float64).
 #define TG_NEEDS(feature)                           \
   if (!::topograd::test::tested_features().feature) \
   GTEST_SKIP() << "the device has no " #feature ", or TOPOGRAD_MASK hides it"
 
-/// A test that needs a Vulkan device; skipped, saying why, where there is none.
+/// A test that needs a Vulkan device; without one it is skipped with the reason.
 class VulkanTest : public testing::Test {
  protected:
   void SetUp() override;
-  /// f64, where the device has it, and f32.
+  /// f32, and f64 if the device has it.
   static std::vector<codegen::Precision> precisions();
 
   std::shared_ptr<runtime::vulkan::Device> device_;
@@ -48,7 +48,7 @@ class VulkanTest : public testing::Test {
 /// True if the validation layer is on in this process.
 bool validation_is_on();
 
-/// Takes validation messages while it lives, so that they do not fail the test.
+/// Captures validation messages while it lives, so that they do not fail the test.
 class CapturedValidation {
  public:
   CapturedValidation();
@@ -56,7 +56,7 @@ class CapturedValidation {
   CapturedValidation(const CapturedValidation&) = delete;
   CapturedValidation& operator=(const CapturedValidation&) = delete;
 
-  /// What came so far.
+  /// Messages so far.
   std::vector<runtime::vulkan::ValidationMessage> messages() const;
 
  private:

@@ -1,4 +1,4 @@
-// What solve tells of its answer: parameters by name, uncertainties, residuals, data and fit.
+// The answer of solve: parameters by name, uncertainties, residuals, data and fit.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -46,7 +46,7 @@ Certified read_certified(const std::string& set) {
   return out;
 }
 
-/// A problem file for the set, its data in a CSV file beside it; returns its path.
+/// Writes a problem file for the set, with its data in a CSV file; returns its path.
 std::string write_problem(const TemporaryDir& folder, const Certified& set,
                           const std::vector<double>& start, const std::string& expression) {
   const std::string base = folder.path() / "fit";

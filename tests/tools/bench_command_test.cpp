@@ -36,7 +36,7 @@ TEST(BenchCommand, EveryTimeHasItsShareOfTheCopyBandwidth) {
   }
   EXPECT_EQ(report["share_of_copy"].size(), times);
   // 3 W² − 4 W + 1 springs with two indices and a length; four anchors in one plane; x; one number
-  // a row.
+  // per row.
   const int springs = 3 * 1600 - 4 * 40 + 1;
   EXPECT_EQ(report["residual_bytes"],
             springs * (2 * 4 + 8) + 4 * (4 + 2 * 8) + 8 * (3 * 1600 + springs + 12));
@@ -47,8 +47,8 @@ TEST(BenchCommand, EveryBenchmarkHasItsKeys) {
   const std::string mesh = " --icosphere 1 --perturb 1e-3";
   const struct {
     std::string arguments;
-    std::vector<std::string> shares;  ///< keys of a time's share of the copy bandwidth, beside it
-    bool has_peer;                    ///< where Ceres was found
+    std::vector<std::string> shares;  ///< keys of times as shares of the copy bandwidth
+    bool has_peer;                    ///< if Ceres was found
   } rows[] = {{"springs --width 12", {"residual", "gradient", "jtjp", "step100"}, true},
               {"springs --width 12 --shuffle 1", {"residual", "gradient", "jtjp", "step100"}, true},
               {"arap" + mesh, {"residual", "gradient", "jtjp"}, true},
@@ -226,7 +226,7 @@ TEST(BenchCommand, OperationsOfArraysAndTensors) {
 TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
   const nlohmann::json report = bench("ops --backend cpu --count 5 --samples 1");
   for (const nlohmann::json& row : report["rows"]) EXPECT_GT(row["cpu_us"].get<double>(), 0) << row;
-  EXPECT_FALSE(report.contains("crossover"));  // no device, nothing to win
+  EXPECT_FALSE(report.contains("crossover"));  // no device, so no crossover
   const nlohmann::json shapes =
       bench("ops --shapes --count 200000 --backend cpu --samples 1")["shapes"];
   ASSERT_EQ(shapes.size(), 1u) << "one is this small";

@@ -1,5 +1,4 @@
-// scripts/bench in its quick form: every report is there, and so are the pages that it makes of
-// them.
+// scripts/bench in its quick form: every report exists, with its pages.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 

@@ -1,4 +1,4 @@
-// Bad input to the command: exit status 2 and one line that says what to change.
+// Invalid input to the command: exit status 2 and one line that says what to change.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -13,8 +13,8 @@ namespace {
 struct Row {
   const char* name;
   const char* file;       ///< contents of mesh.obj; null = no file
-  const char* arguments;  ///< MESH stands for its path
-  const char* error;      ///< MESH likewise
+  const char* arguments;  ///< MESH is replaced by its path
+  const char* error;      ///< same replacement
 };
 
 const Row kRows[] = {

@@ -151,7 +151,7 @@ TEST(Command, DumpListsTopologies) {
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 4) << result.out;
 }
 
-/// The bytes that `dump --list` says of a topology, by the names of its columns.
+/// The bytes of a topology in `dump --list`, by the names of its columns.
 std::map<std::string, int> listed_bytes(const std::string& table, const std::string& name) {
   std::istringstream lines(table);
   std::string line;
@@ -266,7 +266,7 @@ TEST(Command, DumpTakesOneTopology) {
   EXPECT_NE(all.out.find("# anchor"), std::string::npos) << all.out;
   EXPECT_EQ(spring.out.find("# anchor"), std::string::npos) << spring.out;
   EXPECT_NE(all.out.find(spring.out), std::string::npos) << spring.out;
-  // The name stands behind the hash in the list.
+  // The name follows the hash in the list.
   const std::string list = topograd("dump springs --width 4 --list").out;
   const std::size_t at = list.find("  spring ");
   ASSERT_NE(at, std::string::npos) << list;

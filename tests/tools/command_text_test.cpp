@@ -74,7 +74,7 @@ TEST(ManualPage, HasEveryVariable) {
   EXPECT_EQ(page.find('`'), page.npos);
 }
 
-/// docs/reference/command-options.md below its first lines.
+/// Compares docs/reference/command-options.md after its first lines.
 TEST(Manual, OptionsOfCommandsAreThoseOfTheCommand) {
   const std::filesystem::path path = source_dir() / "docs/reference/command-options.md";
   const std::string page = read_file(path), marker = "<!-- made from the command -->\n";
@@ -86,7 +86,7 @@ TEST(Manual, OptionsOfCommandsAreThoseOfTheCommand) {
   EXPECT_EQ(read_file(path), expected) << "TOPOGRAD_UPDATE_GOLDEN=1 writes the page anew";
 }
 
-/// What bash offers after `line`, whose last word is being typed.
+/// Completions of bash after `line`, whose last word is incomplete.
 std::string completed(const std::string& line) {
   const std::string script = "source <(\"" + (program_dir() / "topograd").string() +
                              "\" completion bash); COMP_WORDS=(" + line +

@@ -1,4 +1,4 @@
-// The command on Vulkan: arap to the published minimum, springs on every rung, the doctor.
+// The command on Vulkan: arap to the published minimum, springs with every strategy, the doctor.
 #include "../support/paths.hpp"
 #include "../support/validation.hpp"
 #include "run_command.hpp"
@@ -154,7 +154,7 @@ TEST_F(CommandVulkan, GatherGivesTheSameBitsInTenProcesses) {
     gradients.insert(place + " " + row["gradient"][0].get<std::string>());
   }
   EXPECT_EQ(seen.size(), 2 + 4u);
-  EXPECT_GE(gradients.size(), 4u);  // the shuffled mesh has other numbers than the sorted one
+  EXPECT_GE(gradients.size(), 4u);  // the shuffled mesh is numbered differently
 }
 
 TEST_F(CommandVulkan, OrdersAreComparedInPairs) {
@@ -248,7 +248,7 @@ TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
         Row{"TOPOGRAD_DEVICE=0 TOPOGRAD_FALLBACK_THRESHOLD=500", "17", "vulkan"}}) {
     const CommandResult result =
         topograd(std::string("solve springs --deterministic --json - --width ") + row.width,
-                 row.environment);  // else the interpreter serves until kernels are compiled
+                 row.environment);  // otherwise the interpreter runs until kernels are compiled
     ASSERT_EQ(result.status, 0) << result.err;
     const nlohmann::json report = nlohmann::json::parse(result.out);
     EXPECT_EQ(report["backend"], row.backend) << report["why"];

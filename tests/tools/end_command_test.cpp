@@ -1,5 +1,4 @@
-// How a solve ends for scripts: limits, signals, exit status, and files that are whole or not
-// there.
+// The end of a solve for scripts: limits, signals, exit status, and complete files.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs until it is told to end: steps of a fixed size never meet a tolerance of 0.
+/// Runs until it is stopped: steps of a fixed size never meet a tolerance of 0.
 constexpr const char* kEndless =
     "solve springs --width 60 --backend cpu --method adam --max-iterations 2000000000 "
     "--tolerance 0";
@@ -147,7 +146,7 @@ TEST(CommandEnd, AFileBeyondItsLimitLeavesTheOldOne) {
 }
 
 TEST(CommandEnd, ShortAddressSpaceIsAnErrorAndNotAWait) {
-  // OpenBLAS asks for its buffer of 128 MB again and again where there is none.
+  // OpenBLAS requests its buffer of 128 MB again and again if it gets none.
   const CommandResult result =
       topograd("solve springs --width 20 --backend cpu --quiet --linear cholesky",
                "ulimit -v 300000; timeout -k 1 30");
@@ -176,7 +175,7 @@ TEST(CommandEnd, FilesAreReplacedAsAWhole) {
   const fs::path file = folder.path() / "report.json", link = folder.path() / "link.json",
                  kept = folder.path() / "kept.json";
   std::ofstream(file) << "old";
-  fs::create_hard_link(file, kept);  // it shows whether the old bytes were written over
+  fs::create_hard_link(file, kept);  // detects overwriting in place
   fs::create_symlink(file, link);
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
   const std::string solve = "solve springs --width 4 --backend cpu --quiet --json ";

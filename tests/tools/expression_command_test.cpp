@@ -1,4 +1,4 @@
-// dump --expr, grad and problem files: what they print and what they refuse.
+// dump --expr, grad and problem files: output and errors.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -128,7 +128,7 @@ TEST(ExpressionCommand, SolvesProblemFiles) {
   const nlohmann::json report = nlohmann::json::parse(result.out);
   EXPECT_EQ(report["termination"], "CONVERGENCE");
   EXPECT_NEAR(report["parameters"]["m"][0].get<double>(), 0.3,
-              0.02);  // what the points are made of
+              0.02);  // origin of the points
   EXPECT_NEAR(report["parameters"]["c"][0].get<double>(), 0.1, 0.08);
   EXPECT_EQ(report["residuals"], 21);
   EXPECT_EQ(topograd("solve " + file + " --backend cpu --quiet --json - --max-iterations 0").status,

@@ -1,4 +1,4 @@
-// A Vulkan loader whose instances cannot be made: a driver that is there, and fails.
+// A Vulkan loader that cannot make instances: a driver that exists and fails.
 #include <cstdint>
 #include <cstring>
 

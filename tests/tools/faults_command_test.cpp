@@ -23,7 +23,7 @@ TEST(FaultsCommand, EveryFailureEndsInTheRightAnswerOrATypedError) {
   EXPECT_GT(found["injections"], 1000);
   EXPECT_EQ(found["injections"].get<int>(),
             found["right_answers"].get<int>() + found["typed_errors"].get<int>());
-  // Whatever a program comes to from opening a device to letting go of it.
+  // Calls of a program from opening a device to releasing it.
   for (const char* call : {"vkCreateInstance",
                            "vkEnumeratePhysicalDevices",
                            "vkCreateDevice",
@@ -75,7 +75,7 @@ TEST(SoakCommand, NothingGrows) {
 #ifdef TOPOGRAD_SANITIZED
   GTEST_SKIP() << "sanitizers keep what is freed for a while";
 #endif
-  // The validation layer remembers more and more.
+  // The validation layer uses more and more memory.
   const CommandResult result =
       topograd("check soak --seconds 60 --json -", "TOPOGRAD_VALIDATION=0");
   ASSERT_TRUE(result.status == 0 || result.status == 1) << result.err;

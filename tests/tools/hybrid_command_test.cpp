@@ -72,7 +72,7 @@ TEST(HybridCommand, FilesThatCannotBeWrittenAreSaidBeforeTheWork) {
       EXPECT_EQ(result.out, "") << command << ": nothing was done";
     }
   }
-  // What could be written is neither left behind nor touched.
+  // Files that could be written are neither left behind nor changed.
   const std::string both = "solve springs --width 12 --json " + json.path + " --metrics /nowhere/x";
   EXPECT_EQ(topograd(both).status, 2);
   EXPECT_FALSE(std::filesystem::exists(json.path));
@@ -270,8 +270,8 @@ TEST(HybridCommand, RoutingOnADeviceGivesRightResults) {
   const CommandResult result = topograd("check routing --backend vulkan --seconds 2 --json -");
   if (result.status == 2) GTEST_SKIP() << result.err;
   const nlohmann::json report = nlohmann::json::parse(result.out);
-  // On a busy machine times say little; that results are right, and that the status follows the
-  // report, holds on any.
+  // Times on a busy machine mean little; correct results, and a status that agrees with the report,
+  // hold on any machine.
   EXPECT_EQ(result.status, report["broken"].get<bool>() ? 1 : 0);
   EXPECT_GE(report["tasks"], 64);
   EXPECT_EQ(report["wrong_results"], 0);

@@ -1,4 +1,4 @@
-// The commands that the manual shows exist, with their options and values.
+// The commands in the manual exist, with their options and values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using command::CommandText;
 using command::OptionText;
 
-/// The words of one line. A synopsis is read as a command: brackets and a comment are left out.
+/// The words of one line. A synopsis is read as a command: brackets and a comment are removed.
 std::vector<std::string> words_of(std::string line) {
   line = line.substr(0, line.find(" #"));
   std::erase_if(line, [](char c) { return c == '[' || c == ']'; });
@@ -47,7 +47,7 @@ std::vector<std::string> parts_of(const std::string& value) {
   return parts;
 }
 
-/// Capital letters stand for what the reader puts there.
+/// True for capital letters, which the reader replaces.
 bool is_placeholder(const std::string& word) {
   return std::ranges::any_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -61,7 +61,7 @@ std::string check_value(const OptionText& option, const std::string& value) {
   return {};
 }
 
-/// What is wrong with the words after `topograd`. Empty: nothing.
+/// Problem with the words after `topograd`, or empty.
 std::string check_topograd(const CommandText& root, std::span<const std::string> words) {
   const CommandText* command = &root;
   std::size_t k = 0;
@@ -84,7 +84,7 @@ std::string check_topograd(const CommandText& root, std::span<const std::string>
   return {};
 }
 
-/// What is wrong with one line of a block `sh`. Empty: nothing.
+/// Problem with one line of a block `sh`, or empty.
 std::string check_line(const CommandText& root, const std::string& line) {
   std::vector<std::string> words = words_of(line);
   static const std::regex assignment(R"(^[A-Za-z_.]+=.*$)");

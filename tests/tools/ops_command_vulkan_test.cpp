@@ -1,4 +1,4 @@
-// bench ops on a device, and what info --ops knows of it in a later process.
+// bench ops on a device, and its figures in info --ops of a later process.
 #include "../support/paths.hpp"
 #include "../support/validation.hpp"
 #include "run_command.hpp"
@@ -46,7 +46,7 @@ TEST_F(OpsCommandVulkan, KernelsOfOperationsArePrinted) {
   EXPECT_NE(none.err.find("dump: expected --operation all, "), std::string::npos) << none.err;
 }
 
-// Kernels of solvers and of operations alike.
+// Kernels of solvers and of operations.
 TEST_F(OpsCommandVulkan, AProgramWritesTheKernelsThatItAsksFor) {
   const TemporaryDir folder;
   const std::string kernels = (folder.path() / "kernels").string();
@@ -79,7 +79,7 @@ TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
   for (const char* key : {"crossover", "crossover_with_transfers"})
     EXPECT_TRUE(report[key].contains("sort")) << key;
   for (const nlohmann::json& way : report["host_memory"]) {
-    // The array, and a result beside it.
+    // The array and a result.
     EXPECT_GE(way["peak_device_bytes"].get<double>(), 4.0 * way["count"].get<double>()) << way;
     EXPECT_LE(way["peak_device_bytes"].get<double>(), 16.0 * way["count"].get<double>()) << way;
   }
@@ -91,7 +91,8 @@ TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
     EXPECT_GT(one["measured_factor"].get<double>(), 0) << one;
     EXPECT_GT(one["threshold"].get<double>(), 0) << one;
   }
-  // What the CPU won at this size moved the threshold up, what the device won far below, down.
+  // Measurements that the CPU won raise the threshold, those that the device won far below lower
+  // it.
   bool moved = false;
   for (const nlohmann::json& one : info["operations"])
     moved |= one["threshold"].get<double>() != one["first_minimum"].get<double>();
@@ -112,7 +113,7 @@ TEST_F(OpsCommandVulkan, TrainsToTheLossOfTheCpu) {
   const nlohmann::json report = json_of("bench ops --backend vulkan --steps 300")["training"];
   EXPECT_EQ(report["device_bytes"]["tenth"], report["device_bytes"]["end"]);
   const double loss = report["loss_after_200"]["cpu"];
-  EXPECT_LT(loss, 2);  // that of ten classes begins at 2.3
+  EXPECT_LT(loss, 2);  // for ten classes, from 2.3 on
   EXPECT_NEAR(report["loss_after_200"]["device"].get<double>(), loss, 1e-3 * loss);
 }
 

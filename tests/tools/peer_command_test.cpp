@@ -1,4 +1,4 @@
-// topograd solve --peer: Ceres from the same start in the same run, and our minimum beside its.
+// topograd solve --peer: Ceres from the same start in the same run, with both minima.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -30,7 +30,7 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
       {"smooth --icosphere 2 --tolerance 1e-12", "SPARSE_NORMAL_CHOLESKY"},
       {"smooth --icosphere 1 --tolerance 1e-12 --linear dense", "DENSE_QR"},
       {"springs --width 4 --tolerance 1e-12 --max-iterations 300", "SPARSE_NORMAL_CHOLESKY", false},
-      // Observations with half a pixel of noise: nobody knows this minimum beforehand.
+      // Observations with half a pixel of noise: this minimum is not known beforehand.
       {"bundle --cameras 8 --points 300 --observations 1500 --noise 0.5 --tolerance 1e-14",
        "SPARSE_SCHUR"},
       {"developable --icosphere 1 --perturb 0.001 --max-iterations 400", "LBFGS", false},
@@ -55,7 +55,7 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
   }
 }
 
-// On our residuals and Jacobians, from both starts.
+// With our residuals and Jacobians, from both starts.
 TEST(PeerCommand, AStartThatIsTheMinimumTakesNoSteps) {
   const TemporaryDir folder;
   const std::string mesh = folder.path() / "triangle.obj";

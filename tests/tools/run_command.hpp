@@ -8,19 +8,19 @@
 
 namespace topograd::test {
 
-/// What a program did.
+/// Result of a program.
 struct CommandResult {
   int status = -1;
   std::string out, err;
 
-  /// Nothing on standard error, but for the line about a limit that was met.
+  /// True if standard error is empty, except for the line about a limit.
   bool is_silent() const {
     return err.empty() || (err.starts_with("topograd: warning: NO_CONVERGENCE: ") &&
                            err.find('\n') + 1 == err.size());
   }
 };
 
-/// Runs a program of program_dir() through the shell; `environment` goes before it ("NAME=value
+/// Runs a program of program_dir() through the shell; `environment` is its prefix ("NAME=value
 /// ...").
 CommandResult run_program(const std::string& program, const std::string& arguments,
                           const std::string& environment = "");

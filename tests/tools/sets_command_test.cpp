@@ -1,4 +1,4 @@
-// The command on sets of problems: a row a run, and the totals.
+// The command on sets of problems: a row per run, and totals.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -49,7 +49,7 @@ TEST(SetsCommand, NistFromBothStarts) {
 }
 
 TEST(SetsCommand, NistEndsAtTheFloorOfTheArithmetic) {
-  // From Misra1a's first start the last steps of a dense factor promise nothing and are refused.
+  // From Misra1a's first start the last steps of a dense factor predict no gain and are rejected.
   const nlohmann::json report = report_of("solve nist --backend cpu --linear dense" + data());
   for (const nlohmann::json& run : report["runs"]) {
     EXPECT_EQ(run["termination"], "CONVERGENCE") << run["name"] << ": " << run["message"];
@@ -72,7 +72,7 @@ TEST(SetsCommand, MghFromThreeStarts) {
   int standard = 0;
   for (const auto& run : report["runs"]) standard += run["start"] == 1 && run["solved"] == true;
   EXPECT_EQ(standard, 19);
-  // Where exp() overflows there is no cost.
+  // There is no cost where exp() overflows.
   const nlohmann::json& far = report["runs"][3 * 5 + 2];
   EXPECT_EQ(far["name"], "jennrich_sampson");
   EXPECT_EQ(far["start"], 100);

@@ -1,4 +1,4 @@
-// What solve makes for people: the page, pictures, the progress line.
+// Output of solve for people: the page, pictures, the progress line.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
@@ -114,7 +114,7 @@ TEST(SolvePage, SetsHaveARowARun) {
 
 TEST(SolvePage, ProgressIsShownOnTerminalsAlone) {
   const TemporaryDir folder;
-  // Longer than the second that shows nothing.
+  // Longer than the first second, in which nothing is shown.
   const std::string solve =
       "solve springs --width 10 --backend cpu --method adam --tolerance 0 "
       "--max-iterations 100000000 --time-limit 1.5";

@@ -65,13 +65,13 @@ void check_source(const DumpArguments& arguments, bool problem_options) {
   }
 }
 
-/// Whether a path is an existing folder or ends in a slash.
+/// True if a path is an existing folder or ends in a slash.
 bool is_folder(const std::string& path) {
   std::error_code failed;
   return path.ends_with('/') || std::filesystem::is_directory(path, failed);
 }
 
-/// Before the work: makes the folder, or checks that the file can be written.
+/// Called before the work: creates the folder, or checks that the file is writable.
 void prepare_output(const std::string& path) {
   if (!is_folder(path)) return check_writable(path);
   std::error_code failed;
@@ -160,7 +160,7 @@ void add_dump(Command app) {
   command.option("--device", &arguments->device,
                  "with --values and --operation: index or name of a device");
   command.callback([arguments, command] {
-    // --data names a set's files for nist, and the data of an expression otherwise.
+    // --data gives a set's files for nist, and the data of an expression otherwise.
     if (arguments->problem.name == "nist") {
       for (const std::string& part : std::exchange(arguments->expression.names.data, {}))
         arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;

@@ -1,4 +1,4 @@
-// Runs operations on a device and lists the kernels that it was asked for.
+// Runs operations on a device and lists the kernels that they request.
 #include "dump_operations.hpp"
 
 #include "bench/ops/bench_ops_cases.hpp"
@@ -9,7 +9,7 @@ namespace topograd::command {
 namespace {
 
 constexpr const char* kAll = "all";
-constexpr std::uint64_t kSizes[] = {1'000, 100'000};  // short and long forms of what has both
+constexpr std::uint64_t kSizes[] = {1'000, 100'000};  // for operations with short and long forms
 
 void check_name(const std::string& operation) {
   if (operation == kAll) return;

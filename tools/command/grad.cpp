@@ -27,7 +27,7 @@ struct GradArguments {
   std::string json;
 };
 
-/// What the outputs of residual_and_jacobian are called: f, df/da, ...; f1, f2, df1/da, ...
+/// Names of the outputs of residual_and_jacobian: f, df/da, ...; f1, f2, df1/da, ...
 std::vector<std::string> output_names(std::size_t rows,
                                       const std::vector<std::string>& parameters) {
   std::vector<std::string> names;
@@ -42,7 +42,7 @@ std::vector<std::string> output_names(std::size_t rows,
   return names;
 }
 
-/// The residual as it was given, then what its derivatives share, then they.
+/// The residual as given, then the common sub-expressions of its derivatives, then the derivatives.
 std::string formulas_text(const ir::Program& f, const ExpressionNames& names,
                           const std::vector<std::string>& outputs, bool as_computed) {
   std::string text;

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Objects as indented "key: value" lines.
+/// Prints objects as indented "key: value" lines.
 void print(std::ostream& out, const ordered_json& value, int indent) {
   for (const auto& [key, item] : value.items()) {
     out << std::string(static_cast<std::size_t>(indent), ' ') << key << ':';

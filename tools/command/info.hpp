@@ -1,4 +1,4 @@
-// What the command knows of this machine's devices.
+// Information about this machine's devices.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,18 +7,17 @@
 
 namespace topograd::command {
 
-/// One object a device, with features, limits and the rungs of the accumulation ladder; an object
-/// with "error" where Vulkan cannot be used.
+/// One object per device, with features, limits and accumulation strategies; an object with "error"
+/// if Vulkan is unusable.
 nlohmann::ordered_json describe_devices();
 
-/// Folder of the disk cache and what it holds: shaders, pipeline caches, measured accumulations.
+/// Folder and contents of the disk cache: shaders, pipeline caches, measured strategies.
 nlohmann::ordered_json describe_cache();
 
-/// The checks of `topograd doctor` as lines; `ok` says whether everything needed is there.
+/// The checks of `topograd doctor` as lines; `ok` receives false if a requirement is missing.
 std::string run_doctor(const std::string& device, bool& ok);
 
-/// Messages of the validation layers that nothing else has taken, one line each; empty without
-/// validation.
+/// Pending messages of the validation layers, one line each; empty without validation.
 std::string validation_report();
 
 }  // namespace topograd::command

@@ -86,7 +86,7 @@ ordered_json describe_device(const vk::DeviceInfo& info) {
   return json;
 }
 
-/// What was measured, by device: batches of the size class, and the choice.
+/// Measurements by device: batches of the size class, and the chosen strategy.
 ordered_json describe_plans(const runtime::DiskCache& cache) {
   ordered_json plans = ordered_json::object();
   for (const runtime::PlanRecord& plan : runtime::remembered_plans(cache)) {
@@ -128,7 +128,7 @@ std::string run_doctor(const std::string& device, bool& ok) {
   for (const vk::DoctorCheck& check : report.checks) {
     text += check.ok ? "ok       " : check.needed ? "missing  " : "without  ";
     text += check.name + ": " + check.detail;
-    const bool said = check.detail.find(check.advice) != std::string::npos;  // by the error itself
+    const bool said = check.detail.find(check.advice) != std::string::npos;  // in the error
     if (!said) text += "; " + check.advice;
     text += "\n";
   }

@@ -1,4 +1,4 @@
-// Devices in a build without Vulkan: none.
+// Devices in builds without Vulkan: none.
 #include "info.hpp"
 
 #include <nlohmann/json.hpp>

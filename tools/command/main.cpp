@@ -24,7 +24,7 @@ int fail(std::string message) {
   return 2;
 }
 
-/// `man` and `completion`: texts that are made of the commands themselves.
+/// `man` and `completion`: texts generated from the commands.
 void add_texts(CommandLine& line) {
   Command command = line.command();
   command.subcommand("man", "Prints the manual page, for man -l -").callback([&line] {
@@ -75,7 +75,7 @@ CommandText command_text() {
 }
 
 int run(int argc, const char* const* argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is one that cannot be written
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` becomes a failed write
   CommandLine line(kName, kDescription);
   add_commands(line);
   try {

@@ -1,4 +1,4 @@
-// topograd model export|merge: histories of kernels, as JSON and into this machine's.
+// topograd model export|merge: converts histories of kernels to JSON and merges them.
 #include "model.hpp"
 
 #include "arguments/output.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
-/// Where solves keep what they learn. Throws Error{File} if that is nowhere.
+/// The folder in which solves store what they learn. Throws Error{File} if there is none.
 std::string folder() {
   const std::string state = hybrid::process_hybrid_options().state;
   if (state == "none")
@@ -28,12 +28,12 @@ std::string folder() {
   return state;
 }
 
-/// Throws Error{File} if the folder is of no use.
+/// Throws Error{File} if the folder is unusable.
 void check(const hybrid::KnowledgeFile& file) {
   if (!file.disabled().empty()) throw Error(ErrorCode::File, "model: " + file.disabled());
 }
 
-/// How far guesses for kernels that were left out are off in the median, by target.
+/// Median error of guesses for held-out kernels, by target.
 std::string errors_of(const hybrid::Knowledge& knowledge) {
   std::string text;
   for (const auto& [target, rows] : knowledge.training) {
@@ -68,7 +68,7 @@ void merge_models(const std::vector<std::string>& paths) {
     const std::string text = read_text(path);
     try {
       hybrid::Knowledge others = hybrid::parse_knowledge(text);
-      others.drivers.clear();  // a prior, also for devices with other drivers
+      others.drivers.clear();  // only a prior, for devices with other drivers, too
       hybrid::merge(known, others, hybrid::HybridOptions{}.max_kernels);
     } catch (const Error& error) {
       throw Error(error.code(), path + ": " + error.what());

@@ -1,4 +1,4 @@
-// topograd model: what the executor has learned, carried between machines.
+// topograd model: exports what the executor has learned, and merges it on other machines.
 #pragma once
 
 #include "arguments/arguments.hpp"

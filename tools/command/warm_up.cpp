@@ -1,4 +1,4 @@
-// topograd warm-up: compiles what solves of a catalogue of problems will need.
+// topograd warm-up: compiles the kernels for solves of a catalogue of problems.
 #include "warm_up.hpp"
 
 #include "arguments/output.hpp"

@@ -1,5 +1,4 @@
-// Animated PNG out of still ones: the chunks of the APNG specification (Mozilla, 2004; PNG, 3rd
-// ed.).
+// Makes an animated PNG from images (chunks of APNG: Mozilla, 2004; PNG, 3rd ed.).
 #include <array>
 #include <cstdint>
 #include <stdexcept>
@@ -18,7 +17,7 @@ std::string big_endian(std::uint32_t value, int bytes = 4) {
   return out;
 }
 
-/// CRC-32 of ISO 3309, bit by bit reflected.
+/// CRC-32 of ISO 3309, bit by bit, reflected.
 std::uint32_t crc(std::string_view bytes) {
   static const std::array<std::uint32_t, 256> table = [] {
     std::array<std::uint32_t, 256> t{};
@@ -38,7 +37,7 @@ std::string chunk(std::string_view kind, std::string_view content) {
   return big_endian(static_cast<std::uint32_t>(content.size())) + body + big_endian(crc(body));
 }
 
-/// The contents of a PNG's chunks of one kind, one after the other.
+/// The concatenated contents of a PNG's chunks of one type.
 std::string contents(std::string_view file, std::string_view kind) {
   std::string out;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {
@@ -50,7 +49,7 @@ std::string contents(std::string_view file, std::string_view kind) {
   return out;
 }
 
-/// Where and for how long a frame is shown: all of the picture, in place of what was there.
+/// Position and duration of a frame: it replaces the whole picture.
 std::string frame_control(std::uint32_t number, const Sheet& sheet, int milliseconds) {
   return chunk("fcTL", big_endian(number) + big_endian(static_cast<std::uint32_t>(sheet.width)) +
                            big_endian(static_cast<std::uint32_t>(sheet.height)) + big_endian(0) +

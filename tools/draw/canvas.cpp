@@ -1,4 +1,4 @@
-// A sheet drawn into pixels: depth buffer, supersampling, text, PNG.
+// Renders a sheet to pixels: depth buffer, supersampling, text, PNG.
 #include "canvas.hpp"
 
 #include "../../ir/machine/output_file.hpp"
@@ -21,7 +21,7 @@ constexpr int kSamples = 4;  // per pixel and direction
 constexpr const char* kFont = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 constexpr double kInk = 0.03;
 
-/// Linear light of every sample, and what lies nearest there.
+/// Linear light and depth of every sample.
 struct Samples {
   int width, height;
   std::vector<Vec3> color;
@@ -40,7 +40,7 @@ double edge(const Corner& a, const Corner& b, double x, double y) {
   return (b.x - a.x) * (y - a.y) - (b.y - a.y) * (x - a.x);
 }
 
-/// Fills the samples inside a triangle that are nearer than what is there, colours interpolated.
+/// Fills the samples of a triangle that are nearer than the present ones; interpolates colours.
 void fill(Samples& s, std::array<Corner, 3> t) {
   for (Corner& corner : t) corner.x *= kSamples, corner.y *= kSamples;
   const auto [left, right] = std::minmax({t[0].x, t[1].x, t[2].x});
@@ -85,7 +85,7 @@ Pixels average(const Samples& s) {
   return p;
 }
 
-/// Sets lines of text; without the font it sets nothing.
+/// Renders lines of text; does nothing without the font.
 class Typesetter {
  public:
   explicit Typesetter(int size) {
@@ -97,7 +97,7 @@ class Typesetter {
     FT_Set_Pixel_Sizes(face_, 0, static_cast<FT_UInt>(size));
   }
   ~Typesetter() {
-    if (library_ != nullptr) FT_Done_FreeType(library_);  // the face goes with it
+    if (library_ != nullptr) FT_Done_FreeType(library_);  // also frees the face
   }
   Typesetter(const Typesetter&) = delete;
   Typesetter& operator=(const Typesetter&) = delete;
@@ -124,7 +124,7 @@ class Typesetter {
     return width;
   }
 
-  /// Lays the glyph that was rendered last over the pixels, its corner at (left, top).
+  /// Blends the last rendered glyph into the pixels, with its corner at (left, top).
   void blend(Pixels& pixels, int left, int top) const {
     const FT_Bitmap& glyph = face_->glyph->bitmap;
     for (int y = 0; y < static_cast<int>(glyph.rows); ++y) {

@@ -1,4 +1,4 @@
-// A sheet drawn into pixels: depth buffer, supersampling, text, PNG.
+// Renders a sheet to pixels: depth buffer, supersampling, text, PNG.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,16 @@
 
 namespace topograd::draw {
 
-/// The sheet as an RGB PNG file's bytes.
+/// The sheet as the bytes of an RGB PNG file.
 ///
-/// Captions are set in DejaVu Sans where Debian puts it and are left out where it is missing.
+/// Captions use DejaVu Sans from Debian's path and are omitted if it is missing.
 std::string png(const Sheet& sheet);
 
-/// Sheets of one size as the bytes of an animated PNG that repeats for ever; programs that know no
-/// animations show its first frame. Throws std::runtime_error for no sheets or different sizes.
+/// Sheets of one size as the bytes of an animated PNG that repeats forever; programs without
+/// support for animations show its first frame. Throws std::runtime_error if there are no sheets or
+/// their sizes differ.
 ///
-///   milliseconds  that each is shown, 1 .. 65,535
+///   milliseconds  duration of each sheet, 1 .. 65,535
 std::string animated_png(std::span<const Sheet> sheets, int milliseconds);
 
 /// Writes png(sheet). Throws std::runtime_error with the path if the file cannot be written.

@@ -1,4 +1,4 @@
-// Meshes from files.
+// Reads meshes from files.
 #include "load_mesh.hpp"
 
 #include <OpenMesh/Core/IO/MeshIO.hh>
@@ -9,7 +9,7 @@
 namespace topograd::draw {
 
 Mesh load_mesh(const std::filesystem::path& path) {
-  omerr().disable();  // its messages would stand beside the one thrown here
+  omerr().disable();  // only the exception below reports errors
   OpenMesh::TriMesh_ArrayKernelT<> loaded;
   if (!OpenMesh::IO::read_mesh(loaded, path.string()) || loaded.n_faces() == 0) {
     throw std::runtime_error("draw_mesh: no readable triangle mesh in " + path.string());

@@ -1,4 +1,4 @@
-// Meshes from files.
+// Reads meshes from files.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,9 @@
 
 namespace topograd::draw {
 
-/// Reads a mesh in any format that OpenMesh knows.
+/// Reads a mesh in any format that OpenMesh supports.
 ///
-/// Throws std::runtime_error with the path if there is no readable mesh with a triangle in the
-/// file.
+/// Throws std::runtime_error with the path unless the file has a readable mesh with a triangle.
 Mesh load_mesh(const std::filesystem::path& path);
 
 }  // namespace topograd::draw

@@ -1,4 +1,4 @@
-// Meshes placed side by side on a sheet: orthographic view, shading.
+// Arranges meshes side by side on a sheet: orthographic view, shading.
 #include "scene.hpp"
 
 #include <algorithm>
@@ -25,8 +25,7 @@ Vec3 unit(const Vec3& a) {
   return length > 0 ? (1 / length) * a : a;
 }
 
-/// Orthographic three-quarter view: y is up, the viewer stands beside the x axis and a little
-/// above.
+/// Orthographic three-quarter view: y is up, the viewer is near the x axis and slightly above it.
 struct View {
   Vec3 right, up, toward;  // orthonormal; toward points at the viewer
 };
@@ -39,7 +38,7 @@ View three_quarter_view() {
   return {right, cross(toward, right), toward};
 }
 
-/// Key light over the viewer's left shoulder, sky from above, a rim that lifts the outline.
+/// Key light over the viewer's left shoulder, sky from above, and a rim that lifts the outline.
 Vec3 shade(const Vec3& normal, double tint, const View& view) {
   const Vec3 key = unit(0.9 * view.toward + 0.9 * view.up + (-0.55) * view.right);
   const double diffuse = std::max(0.0, dot(normal, key));
@@ -62,7 +61,7 @@ void compute_normals(Mesh& mesh) {
   for (Vec3& normal : mesh.normals) normal = unit(normal);
 }
 
-/// How far each vertex is from where the first mesh has it; none for a mesh of another size.
+/// Distance of each vertex from its position in the first mesh; empty for a mesh of another size.
 std::vector<double> displacements(const Mesh& mesh, const Mesh& first) {
   std::vector<double> out;
   if (mesh.positions.size() != first.positions.size()) return out;
@@ -73,7 +72,7 @@ std::vector<double> displacements(const Mesh& mesh, const Mesh& first) {
   return out;
 }
 
-/// Values as shares of the first mesh's largest, or displacements as shares of the largest of all.
+/// Values relative to the first mesh's largest, or displacements relative to the largest of all.
 void compute_tints(std::vector<Mesh>& meshes) {
   const bool values = !meshes[0].values.empty();
   double largest = 0;
@@ -105,7 +104,7 @@ Range range_along(const std::vector<Mesh>& meshes, const Vec3& direction) {
   return range;
 }
 
-/// From mesh coordinates to pixels of a panel: every panel shows the same window.
+/// Converts mesh coordinates to pixels of a panel: every panel shows the same window.
 struct Frame {
   View view;
   double scale, right_middle, up_middle, middle_y;

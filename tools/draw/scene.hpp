@@ -1,4 +1,4 @@
-// Meshes placed side by side on a sheet: orthographic view, shading.
+// Arranges meshes side by side on a sheet: orthographic view, shading.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@ namespace topograd::draw {
 
 using Vec3 = std::array<double, 3>;
 
-/// A triangle mesh as it is drawn.
+/// A triangle mesh for drawing.
 struct Mesh {
   std::vector<Vec3> positions;
-  std::vector<Vec3> normals;   ///< unit vectors, one a vertex
-  std::vector<double> values;  ///< one a vertex, for its colour; empty = how far it moved
-  std::vector<double> tint;    ///< one a vertex, 0 to 1; lay_out() fills it
+  std::vector<Vec3> normals;   ///< unit vectors, one per vertex
+  std::vector<double> values;  ///< one per vertex, for its colour; empty: its displacement
+  std::vector<double> tint;    ///< one per vertex, 0 to 1; set by lay_out()
   std::vector<std::array<int, 3>> triangles;
 };
 
@@ -24,7 +24,7 @@ struct Mesh {
 ///
 ///   positions  x, y, z of each vertex
 ///   triangles  indices of vertices
-///   values     one a vertex, or none
+///   values     one per vertex, or empty
 Mesh make_mesh(std::span<const double> positions,
                std::span<const std::array<std::uint32_t, 3>> triangles,
                std::vector<double> values = {});
@@ -35,7 +35,7 @@ struct Corner {
   Vec3 color;  ///< linear light, 0 to 1
 };
 
-/// A part of the sheet: its triangles that face the viewer, far ones first, and its caption.
+/// A part of the sheet: its triangles that face the viewer, from far to near, and its caption.
 struct Panel {
   std::vector<std::array<Corner, 3>> triangles;
   std::string caption;
@@ -49,14 +49,15 @@ struct Sheet {
   std::vector<Panel> panels;
 };
 
-/// Lays the meshes out on one sheet, at one scale, seen from the same side. Where the first one has
-/// values, meshes are tinted by theirs, as shares of the first one's largest; otherwise those with
-/// the first one's vertex count by how far each vertex moved from the first.
+/// Arranges the meshes on one sheet, with the same scale and view. If the first mesh has values,
+/// meshes are coloured by their values, relative to the first mesh's largest; otherwise meshes with
+/// the first one's vertex count are coloured by the displacement of each vertex from the first
+/// mesh.
 ///
-///   size  times 640 x 680 pixels a mesh; > 0
+///   size  multiple of 640 x 680 pixels per mesh; > 0
 Sheet lay_out(std::vector<Mesh> meshes, const std::vector<std::string>& captions, double size = 1);
 
-/// The same, a sheet a mesh: frames of a film.
+/// The same with one sheet per mesh: frames of a film.
 std::vector<Sheet> lay_out_frames(std::vector<Mesh> meshes,
                                   const std::vector<std::string>& captions, double size = 1);
 

@@ -17,7 +17,7 @@ void write_triangle(std::ostream& out, const std::array<Corner, 3>& t) {
     for (int i = 0; i < 3; ++i) mean[i] += corner.color[i] / 3;
   }
   const auto [red, green, blue] = to_srgb(mean);
-  // The outline in the same colour closes the hairlines between neighbours.
+  // An outline of the same colour closes the gaps between neighbours.
   out << "<path d=\"M" << t[0].x << ' ' << t[0].y << 'L' << t[1].x << ' ' << t[1].y << ' ' << t[2].x
       << ' ' << t[2].y << "z\" color=\"#" << std::hex << std::setfill('0') << std::setw(2) << red
       << std::setw(2) << green << std::setw(2) << blue << std::dec << "\"/>\n";

@@ -8,7 +8,7 @@
 
 namespace topograd::draw {
 
-/// Text as it stands in SVG and HTML.
+/// Escapes text for SVG and HTML.
 std::string escaped(const std::string& text);
 
 /// Writes the sheet as SVG. Throws std::runtime_error with the path if the file cannot be written.

@@ -1,4 +1,4 @@
-// arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
+// arap(mesh): as-rigid-as-possible deformation with one rotation per vertex.
 #include "arap.hpp"
 
 #include "../../frontend/mat.hpp"

@@ -1,4 +1,4 @@
-// arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
+// arap(mesh): as-rigid-as-possible deformation with one rotation per vertex.
 #pragma once
 
 #include "mesh.hpp"
@@ -12,26 +12,26 @@
 
 namespace topograd::problems {
 
-/// A vertex and the place that it is pulled to.
+/// A vertex and its target position.
 struct Pin {
   std::uint32_t vertex = 0;
   std::array<double, 3> target = {};
 };
-/// How strongly: the residual is kPinWeight (p_i − c_i).
+/// Weight of pins: the residual is kPinWeight (p_i − c_i).
 inline constexpr double kPinWeight = 10;
-/// The vertices that arap() pulls, ascending.
+/// The vertices with targets in arap(), ascending.
 std::vector<Pin> arap_pins(const TriangleMesh& mesh);
 
-/// The problem and the memory that it works on.
+/// The problem and its memory.
 struct Arap {
-  std::vector<double> positions;  ///< p, starts at the mesh's vertices
-  std::vector<double> rotations;  ///< a, axis times angle, starts at 0
+  std::vector<double> positions;  ///< p, initially the mesh's vertices
+  std::vector<double> rotations;  ///< a, axis times angle, initially 0
   Problem problem;
 };
 
 /// For each directed edge (i, j): p_i − p_j − R(a_i)(u_i − u_j), three rows. With h the range of y,
-/// vertices in its lowest 5 % are pulled to u_i and those in its highest 5 % to u_i + (0, 0, h/2),
-/// as 10 (p_i − c_i).
+/// vertices in its lowest 5 % have the target u_i and those in its highest 5 % the target u_i + (0,
+/// 0, h/2), with residuals 10 (p_i − c_i).
 ///
 /// Throws Error{InvalidArgument} for a mesh without triangles or with a vertex index out of range.
 std::unique_ptr<Arap> arap(const TriangleMesh& mesh);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kCamera = BundleScene::kCameraSize;
 
-/// Numbers that are the same everywhere: splitmix64 (Steele, Lea, Flood 2014).
+/// Random numbers that are the same on every machine: splitmix64 (Steele, Lea, Flood 2014).
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -88,14 +88,14 @@ void perturb(Bundle& out, Random& random) {
   for (double& x : out.points) x += 0.05 * random.both();
 }
 
-/// Two numbers of standard normal distribution (Box and Muller 1958).
+/// Two standard normal numbers (Box and Muller 1958).
 std::array<double, 2> normal(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
   const double angle = 2 * std::numbers::pi * random.unit();
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Which cameras see a point: (first + r step) mod cameras for r = 0, 1, ...
+/// The cameras that see a point: (first + r step) mod cameras for r = 0, 1, ...
 struct Visibility {
   std::uint32_t first = 0, step = 1;
 };

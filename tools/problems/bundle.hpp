@@ -13,8 +13,8 @@ namespace topograd::problems {
 struct BundleOptions {
   std::uint32_t cameras = 49;    ///< >= 2
   std::uint32_t points = 7'776;  ///< >= 4
-  std::uint32_t observations =
-      31'843;        ///< 2 points .. cameras * points, and enough for the unknowns
+  /// 2 points <= observations <= cameras points, and enough for the unknowns.
+  std::uint32_t observations = 31'843;
   double noise = 0;  ///< standard deviation of each observed coordinate, pixels
   std::uint64_t seed = 1;
 };
@@ -25,14 +25,14 @@ struct Bundle : BundleScene {
   Problem problem;
 };
 
-/// Cameras on a ring of radius 5 around points in the cube [−1, 1]³, as docs/reference-problems.md
-/// writes down, number by number.
+/// Cameras on a ring of radius 5 around points in the cube [−1, 1]³, as specified in
+/// docs/reference-problems.md, number by number.
 ///
 /// Throws Error{InvalidArgument} for sizes out of range.
 std::unique_ptr<Bundle> bundle(const BundleOptions& options);
 
-/// Distances to the answer after the similarity that brings points and camera centres closest to
-/// it (least squares; Umeyama 1991), in units in which the points fill a cube of side 2.
+/// Distances to the answer after the similarity transform that minimises them (least squares over
+/// points and camera centres; Umeyama 1991), in units in which the points fill a cube of side 2.
 struct BundleErrors {
   double point_rms = 0, point_max = 0;
   double center_rms = 0, center_max = 0;  ///< of cameras: −R(a)ᵀ t

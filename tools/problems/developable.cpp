@@ -1,4 +1,4 @@
-// developable(mesh): energies that are 0 where a triangle mesh can be unrolled.
+// developable(mesh): energies that are 0 if a triangle mesh can be unrolled.
 #include "developable.hpp"
 
 #include "edges.hpp"
@@ -14,7 +14,7 @@
 namespace topograd::problems {
 namespace {
 
-/// Stars that are written alike: VertexStar::fan and closed.
+/// Kinds of stars with different expressions: VertexStar::fan and closed.
 enum class Kind { closed, open, loose };
 constexpr Kind kKinds[] = {Kind::closed, Kind::open, Kind::loose};
 
@@ -23,7 +23,7 @@ Kind kind_of(const VertexStar& star) {
   return star.closed ? Kind::closed : Kind::open;
 }
 
-/// Vertices of a star: the middle, then the ring.
+/// Vertices of a star: the centre, then the ring.
 struct Star {
   Vec3 center;
   std::vector<Vec3> ring;
@@ -61,7 +61,7 @@ Value hinge(const Star& star) {
   std::vector<Vec3> sums = {star.normal(0)};  // of the first 1, 2, ... triangles
   for (std::size_t f = 1; f < n; ++f) sums.push_back(sums.back() + star.normal(f));
   std::vector<Value> spreads;
-  // The first part are triangles a .. b - 1; a star that is not closed is cut once.
+  // The first part has the triangles a .. b - 1; an open star is cut only once.
   for (std::size_t a = 0; a < (star.closed ? n : 1); ++a) {
     for (std::size_t b = a + 1; b < (a == 0 ? n : n + 1); ++b) {
       if (a > 0 && b == n) continue;  // the same cut as 0 .. a - 1
@@ -78,12 +78,12 @@ Value energy_of(const Star& star, Developability energy) {
   return energy == Developability::covariance ? covariance(star) : hinge(star);
 }
 
-/// Stars as a map's indices: the vertex, then its ring.
+/// Stars as indices of a map: the vertex, then its ring.
 struct Packed {
   std::vector<std::uint32_t> indices, offsets = {0}, vertices;
 };
 
-/// Cuts of the hinge energy go between neighbouring triangles; the covariance needs no order.
+/// Cuts of the hinge energy need neighbouring triangles; the covariance needs no order.
 std::vector<VertexStar> stars_for(const TriangleMesh& mesh, Developability energy) {
   return vertex_stars(mesh, energy == Developability::hinge ? Stars::fans : Stars::any);
 }

@@ -1,4 +1,4 @@
-// Residuals that keep the edges of a mesh at their lengths.
+// Residuals that preserve the edge lengths of a mesh.
 #pragma once
 
 #include "mesh.hpp"
@@ -14,11 +14,11 @@ struct EdgeLength {
   std::uint32_t a, b;
   double length;
 };
-/// Each edge of the mesh once, a < b, in ascending order. Throws as directed_edges().
+/// Each edge of the mesh once, a < b, in ascending order. Throws what directed_edges() throws.
 std::vector<EdgeLength> edge_lengths(const TriangleMesh& mesh);
 
-/// Adds ‖x_a − x_b‖ − L for each edge of the mesh, L its length there, times `weight`. Throws as
-/// directed_edges().
+/// Adds ‖x_a − x_b‖ − L for each edge of the mesh, where L is its length there, multiplied by
+/// `weight`. Throws what directed_edges() throws.
 void add_edge_lengths(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                       const Uniform* weight = nullptr);
 

@@ -34,12 +34,12 @@ void check_corners(const TriangleMesh& mesh) {
   }
 }
 
-/// False where a corner comes twice.
+/// False if a corner is repeated.
 bool has_area(const std::array<std::uint32_t, 3>& t) {
   return t[0] != t[1] && t[1] != t[2] && t[2] != t[0];
 }
 
-/// Refuses edges of more than two triangles, or of two that are not oriented alike.
+/// Rejects edges of more than two triangles, or of two triangles with different orientations.
 void check_edges(const TriangleMesh& mesh) {
   std::set<HalfEdge> seen;
   for (const auto& t : mesh.triangles) {
@@ -52,15 +52,15 @@ void check_edges(const TriangleMesh& mesh) {
   }
 }
 
-/// The fan of the triangles at a vertex; of fewer triangles than `sides` where they are none.
+/// The fan of the triangles at a vertex; has fewer triangles than `sides` if they are not a fan.
 VertexStar fan(std::uint32_t vertex, const std::vector<HalfEdge>& sides) {
-  // The neighbour that follows each neighbour.
+  // The neighbour after each neighbour.
   const std::map<std::uint32_t, std::uint32_t> next(sides.begin(), sides.end());
   VertexStar star{.vertex = vertex, .ring = {next.begin()->first}};
   for (const auto& [from, to] : next) {
     const auto leads_to = [&](const auto& step) { return step.second == from; };
     if (std::any_of(next.begin(), next.end(), leads_to)) continue;
-    star.closed = false;  // nothing comes before this neighbour
+    star.closed = false;  // no triangle precedes this neighbour
     star.ring = {from};
   }
   std::size_t steps = 0;

@@ -1,4 +1,4 @@
-// Triangle meshes as the reference problems take them.
+// Triangle meshes of the reference problems.
 #pragma once
 
 #include <array>
@@ -15,35 +15,36 @@ struct TriangleMesh {
   std::size_t vertex_count() const { return positions.size() / 3; }
 };
 
-/// The icosahedron of the golden ratio with each triangle cut into four `subdivisions` times, all
-/// vertices on the unit sphere. Throws Error{InvalidArgument} for more than 8 subdivisions.
+/// The icosahedron of the golden ratio with each triangle split into four `subdivisions` times, and
+/// all vertices on the unit sphere. Throws Error{InvalidArgument} for more than 8 subdivisions.
 TriangleMesh icosphere(std::uint32_t subdivisions);
 
-/// Each triangle cut into four at the midpoints of its edges; old vertices keep their numbers.
-/// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
+/// Splits each triangle into four at the midpoints of its edges; old vertices keep their numbers.
+/// Throws Error{InvalidArgument} if a triangle refers to a vertex that does not exist.
 TriangleMesh subdivide(const TriangleMesh& mesh);
 
 /// Moves each coordinate by a number in [-amplitude, amplitude], the same on every machine.
 void perturb(std::vector<double>& positions, double amplitude, std::uint64_t seed);
 
-/// The same mesh with its vertices and triangles in an order drawn from `seed`.
-/// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
+/// The same mesh with its vertices and triangles in a random order given by `seed`. Throws
+/// Error{InvalidArgument} if a triangle refers to a vertex that does not exist.
 TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed);
 
-/// An edge of two triangles: (from, to, left) and (to, from, right) where these are oriented alike.
+/// An edge of two triangles: (from, to, left) and (to, from, right) if their orientations agree.
 struct InteriorEdge {
   std::uint32_t from, to, left, right;
 };
-/// Each edge of exactly two different triangles once, in ascending order; from < to. Triangles that
-/// have a corner twice do not count. Throws Error{InvalidArgument} as above.
+/// Each edge of exactly two different triangles once, in ascending order; from < to. Triangles with
+/// a repeated corner are ignored. Throws Error{InvalidArgument} as above.
 std::vector<InteriorEdge> interior_edges(const TriangleMesh& mesh);
 
 /// Neighbours of one vertex, counter-clockwise: all around it, or from one boundary edge to the
-/// other. Where the triangles are no fan, the two other corners of each, one after the other.
+/// other. If the triangles are not a fan, the two other corners of each triangle, one after the
+/// other.
 struct VertexStar {
   std::uint32_t vertex = 0;
   std::vector<std::uint32_t> ring;
-  bool closed = true;  ///< no edge at the vertex has one triangle alone
+  bool closed = true;  ///< no edge at the vertex belongs to only one triangle
   bool fan = true;
 
   std::size_t faces() const {
@@ -51,18 +52,19 @@ struct VertexStar {
     return closed ? ring.size() : ring.size() - 1;
   }
 };
-/// Which stars are taken.
+/// Selects which stars are accepted.
 enum class Stars {
-  fans,  ///< others are refused, as is an edge of more than two triangles, or of two that are not
-         ///< oriented alike
+  /// Rejects other stars, edges of more than two triangles, and edges of two triangles with
+  /// different orientations.
+  fans,
   any
 };
-/// The stars of all vertices that have triangles, by vertex. Triangles that have a corner twice do
-/// not count. Throws Error{InvalidArgument} as above, and for what `stars` refuses.
+/// The stars of all vertices with triangles, by vertex. Triangles with a repeated corner are
+/// ignored. Throws Error{InvalidArgument} as above, and for stars that `stars` does not accept.
 std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh, Stars stars = Stars::fans);
 
-/// Both directions of every edge between two vertices, each once, in ascending order.
-/// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
+/// Both directions of every edge between two vertices, each once, in ascending order. Throws
+/// Error{InvalidArgument} if a triangle refers to a vertex that does not exist.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> directed_edges(const TriangleMesh& mesh);
 
 }  // namespace topograd::problems

@@ -105,7 +105,7 @@ void meyer(Problem& p, const Parameters& x) {
   for (int i = 1; i <= 16; ++i) p.add_residual(x[0] * exp(x[1] / (45.0 + 5 * i + x[2])) - y[i - 1]);
 }
 
-// With |y - x2|, which has the published solution (50, 25, 1.5); the paper's product is a misprint.
+// With |y - x2|, which has the published solution (50, 25, 1.5); the paper has a misprint.
 void gulf(Problem& p, const Parameters& x) {
   for (int i = 1; i <= 99; ++i) {
     const double t = i / 100.0, y = 25 + std::pow(-50 * std::log(t), 2.0 / 3);
@@ -196,7 +196,7 @@ double mgh_digits(double cost, const std::vector<double>& minima) {
   double digits = 0;
   for (const double minimum : minima) {
     const double error = std::abs(2 * cost - minimum) / (minimum == 0 ? 1 : minimum);
-    // Written so that NaN counts as no digit.
+    // Written so that NaN counts as no digits.
     if (error < 1) digits = std::max(digits, std::min(kMost, -std::log10(error)));
   }
   return digits;

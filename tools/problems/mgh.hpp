@@ -10,10 +10,10 @@
 
 namespace topograd::problems {
 
-/// One of them.
+/// One of these problems.
 struct MghProblem {
   std::string name;
-  std::vector<double> start;   ///< the standard one
+  std::vector<double> start;   ///< the standard start
   std::vector<double> minima;  ///< published Σ r² that count as solved
   std::function<void(Problem&, const Parameters&)> build;
 };
@@ -21,19 +21,19 @@ struct MghProblem {
 /// The table of nineteen: standard starts and published minima.
 const std::vector<MghProblem>& mgh_problems();
 
-/// One of them and the memory that it works on.
+/// One of these problems and its memory.
 struct Mgh {
   std::vector<double> x;
   Problem problem;
 };
 
-///   factor  of the standard start
+///   factor  multiple of the standard start
 std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor = 1);
 
-/// Digits in which the cost ½ Σ r² agrees with the nearest of these sums of squares f:
-/// −log₁₀ (|2 cost − f| / f), without the division where f = 0; in 0 .. 15, 0 for NaN.
+/// Number of digits in which the cost ½ Σ r² agrees with the nearest of these sums of squares f:
+/// −log₁₀ (|2 cost − f| / f), without the division if f = 0; within 0 .. 15, and 0 for NaN.
 double mgh_digits(double cost, const std::vector<double>& minima);
-/// Four of them: |2 cost − f| / f <= 10⁻⁴.
+/// True if four digits agree: |2 cost − f| / f <= 10⁻⁴.
 bool is_mgh_minimum(double cost, const std::vector<double>& minima);
 
 }  // namespace topograd::problems

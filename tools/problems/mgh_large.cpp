@@ -1,4 +1,4 @@
-// The problems of Moré, Garbow and Hillstrom that have any number of unknowns.
+// The problems of variable size of Moré, Garbow and Hillstrom.
 #include "mgh_large.hpp"
 
 #include "../../frontend/value/math.hpp"
@@ -13,7 +13,7 @@ namespace topograd::problems {
 namespace {
 
 constexpr std::uint32_t kLargest = 100'000'000;
-constexpr std::uint32_t kLargestDense = 1'000;  // one row reads them all
+constexpr std::uint32_t kLargestDense = 1'000;  // one row reads all unknowns
 
 void extended_rosenbrock(Mgh& out, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) out.x.push_back(i % 2 == 0 ? -1.2 : 1);
@@ -36,7 +36,7 @@ void extended_powell(Mgh& out, std::uint32_t n) {
   }
 }
 
-/// Unknowns 0 .. n − 1 between zeros that stay; x[before + i] is unknown i.
+/// Unknowns 0 .. n − 1 between constant zeros; x[before + i] is unknown i.
 Parameters framed(Mgh& out, std::vector<double> start, std::uint32_t before, std::uint32_t after) {
   out.x.assign(before, 0);
   out.x.insert(out.x.end(), start.begin(), start.end());

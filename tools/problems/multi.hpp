@@ -10,18 +10,18 @@
 
 namespace topograd::problems {
 
-/// The problem, the memory that it works on, and its weights, which may be set between solves.
+/// The problem, its memory, and its weights, which may change between solves.
 struct Multi {
-  std::vector<double> positions;  ///< x, starts at the mesh's vertices
+  std::vector<double> positions;  ///< x, initially the mesh's vertices
   Problem problem;
   Uniform developability, edges, smoothing, fit;
 };
 
 /// Weight times the covariance energy of every star (developable.hpp); weight times ‖x_a − x_b‖ − L
-/// for each edge, L its length at the start; weight times the edge terms of smooth(); and weight
-/// times x_i − u_i for the vertices of the boundary, or for every tenth vertex of a closed mesh.
+/// for each edge with initial length L; weight times the edge terms of smooth(); and weight times
+/// x_i − u_i for the vertices of the boundary, or for every tenth vertex of a closed mesh.
 ///
-/// Throws Error{InvalidArgument} as developable().
+/// Throws Error{InvalidArgument} as developable() does.
 std::unique_ptr<Multi> multi(const TriangleMesh& mesh);
 
 }  // namespace topograd::problems

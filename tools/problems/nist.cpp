@@ -38,14 +38,14 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// The same of a line in which '=' is a word of its own, with or without spaces around it.
+/// The same for a line in which '=' is a word of its own, with or without spaces around it.
 std::vector<std::string> words_of_equation(std::string line) {
   const std::size_t equals = line.find('=');
   if (equals != line.npos) line.replace(equals, 1, " = ");
   return words_of(line);
 }
 
-/// A whole word as a number, with Fortran's exponents (1.5D-3) too.
+/// Parses a complete word as a number, with Fortran's exponents (1.5D-3), too.
 std::optional<double> number(std::string word) {
   for (char& c : word) {
     if (c == 'D' || c == 'd') c = 'e';
@@ -109,8 +109,8 @@ class Reader {
                 name_ + ": expected a set of NIST's StRD, there is no line \"" + title + "\"");
   }
 
-  /// A line below the title of the starting values: "b1 = start start certified deviation", or what
-  /// follows a colon.
+  /// Reads a line below the title of the starting values: "b1 = start start certified deviation",
+  /// or a value after a colon.
   void read_header_line(std::size_t k) {
     const std::string& line = lines_[k];
     const std::vector<std::string> words = words_of_equation(line);
@@ -200,7 +200,7 @@ std::vector<std::string> nist_files(const std::string& path) {
   return files;
 }
 
-/// What the model draws over the data with these unknowns.
+/// The curve of the model over the data with these unknowns.
 static std::optional<Curve> curve_of(const NistSet& set, const std::vector<double>& b) {
   CurveSource source{.label = set.name,
                      .expression = set.expression,
@@ -235,7 +235,7 @@ double matching_digits(std::span<const double> b, std::span<const double> certif
   for (std::size_t k = 0; k < certified.size(); ++k) {
     const double scale = certified[k] == 0 ? 1 : std::abs(certified[k]);
     const double error = std::abs(b[k] - certified[k]) / scale;
-    // Written so that NaN counts as no digit.
+    // Written so that NaN counts as no digits.
     digits = error < 1 ? std::min(digits, -std::log10(error)) : 0;
     if (digits == 0) break;
   }

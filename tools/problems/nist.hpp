@@ -1,5 +1,5 @@
-// NIST's reference sets for nonlinear regression (StRD): model, starts, data and certified values
-// are read from a set's file.
+// NIST's reference sets for nonlinear regression (StRD): reads model, starts, data and certified
+// values from a set's file.
 #pragma once
 
 #include "../../api/problem_file/problem_file_curve.hpp"
@@ -16,52 +16,52 @@
 
 namespace topograd::problems {
 
-/// One set, as its file says.
+/// One set, with the contents of its file.
 struct NistSet {
-  std::string name;  ///< of the file, without folder and ending
-  /// right − left side of the model, over parameters b1, b2, ... and the columns of the data; the
-  /// error term "+ e" is not part of it.
+  std::string name;  ///< of the file, without folder and extension
+  /// right − left side of the model, over parameters b1, b2, ... and the columns of the data,
+  /// without the error term "+ e".
   ir::Program residual;
   std::string expression;                     ///< the same as text
   std::vector<std::string> columns;           ///< y and the predictors
-  std::vector<double> data;                   ///< observation by observation, one number a column
+  std::vector<double> data;                   ///< observation by observation, one number per column
   std::array<std::vector<double>, 2> starts;  ///< of the parameters
   std::vector<double> certified;              ///< their certified values
-  double certified_sum = 0;                   ///< Σ r² there: twice our cost
+  double certified_sum = 0;                   ///< Σ r² there: twice this library's cost
 
   std::size_t observations() const { return data.size() / columns.size(); }
 };
 
-/// Reads a set from the text of its file: the model between the lines "Model:" and "Starting
-/// values", on as many lines as it takes; starts and certified values; data after the last line
-/// "Data:", which names their columns.
+/// Parses a set from the text of its file: the model between the lines "Model:" and "Starting
+/// values", on any number of lines; starts and certified values; data after the last line "Data:",
+/// which names its columns.
 ///
-/// The model is written as NIST writes it: parameters b1, b2, ..., round and square brackets, **
-/// for powers, arctan; on its left side a column or a function of columns (log[y]); constants may
-/// be defined before it (pi = 3.14...).
+/// The model is in NIST's notation: parameters b1, b2, ..., round and square brackets, ** for
+/// powers, arctan; its left side is a column or a function of columns (log[y]); it may follow
+/// definitions of constants (pi = 3.14...).
 ///
-/// Throws Error{Parse} with `name` and, where there is one, the line.
+/// Throws Error{Parse} with `name` and, if known, the line.
 NistSet parse_nist(std::string_view text, const std::string& name);
 
-/// The same of a file. Throws also Error{File}.
+/// The same for a file. Also throws Error{File}.
 NistSet read_nist(const std::string& path);
 
 /// The files of a folder that end in .dat, by name; `path` itself if it is a file. Throws
-/// Error{File} if there is none.
+/// Error{File} if there are none.
 std::vector<std::string> nist_files(const std::string& path);
 
-/// The problem and the memory that it works on.
+/// The problem and its memory.
 struct Nist {
   std::vector<double> b;
-  Problem problem;             ///< one topology, one residual an observation
-  std::optional<Curve> curve;  ///< of b, where y alone is fitted over one predictor
+  Problem problem;             ///< one topology, one residual per observation
+  std::optional<Curve> curve;  ///< of b, if only y is fitted, over one predictor
 };
 
 ///   start  0 or 1
 std::unique_ptr<Nist> nist(const NistSet& set, std::size_t start = 0);
 
-/// Digits of the worst parameter: the least −log₁₀(|b − c| / |c|), or −log₁₀|b| where c = 0;
-/// between 0 and 11, the digits that are certified.
+/// Number of digits of the worst parameter: the least −log₁₀(|b − c| / |c|), or −log₁₀|b| if c = 0;
+/// between 0 and 11, the number of certified digits.
 double matching_digits(std::span<const double> b, std::span<const double> certified);
 
 }  // namespace topograd::problems

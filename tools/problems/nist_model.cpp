@@ -1,4 +1,4 @@
-// Models as NIST's headers write them.
+// Parses models in the notation of NIST's headers.
 #include "nist_model.hpp"
 
 #include "../../ir/error.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 bool is_word_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// `text` with every whole word `from` replaced.
+/// Replaces every complete word `from` in `text`.
 std::string replace_word(std::string text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at)) {
     const std::size_t end = at + from.size();
@@ -23,7 +23,7 @@ std::string replace_word(std::string text, std::string_view from, std::string_vi
   return text;
 }
 
-/// NIST's spelling in that of topograd::parse(): Fortran's powers, any bracket, inverse functions.
+/// Converts NIST's notation for topograd::parse(): Fortran's powers, brackets, inverse functions.
 std::string translate(std::string text) {
   for (char& c : text) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -44,7 +44,7 @@ std::string trimmed(std::string text) {
   return {std::find_if_not(text.begin(), text.end(), space), text.end()};
 }
 
-/// The right side without the error term that ends it: "+ e".
+/// The right side without its final error term, "+ e".
 std::string without_error(std::string text) {
   text = trimmed(std::move(text));
   if (text.empty() || text.back() != 'e') return text;

@@ -1,4 +1,4 @@
-// Models as NIST's headers write them.
+// Parses models in the notation of NIST's headers.
 #pragma once
 
 #include "../../api/expression/expression.hpp"
@@ -11,21 +11,20 @@
 
 namespace topograd::problems {
 
-/// Reads the lines between "Model:" and "Starting values": those before the first '=' are words;
-/// then each line with a '=' begins a statement, the others continue it. The last statement is the
-/// model, those before it define constants.
+/// Parses the lines between "Model:" and "Starting values": lines before the first '=' are text;
+/// then each line with a '=' begins a statement, which the other lines continue. The last statement
+/// is the model, the others define constants.
 ///
-/// Gives right − left side, as topograd::parse() reads it. Throws Error{Parse} if there is no
-/// model.
+/// Returns right − left side, for topograd::parse(). Throws Error{Parse} if there is no model.
 std::string nist_expression(std::span<const std::string> lines);
 
-/// What the expression of a model calls its unknowns and data.
+/// Names of the unknowns and data in the expression of a model.
 ///
-///   parameters  how many there are: b1, b2, ...
+///   parameters  number of parameters: b1, b2, ...
 ///   columns     names of the data's columns
 ExpressionNames nist_names(std::size_t parameters, const std::vector<std::string>& columns);
 
-/// The program of nist_expression(). Throws Error{Parse} if there is no model or it cannot be read.
+/// The program of nist_expression(). Throws Error{Parse} if there is no model or it is invalid.
 ir::Program parse_nist_model(std::span<const std::string> lines, std::size_t parameters,
                              const std::vector<std::string>& columns);
 

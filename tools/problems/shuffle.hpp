@@ -8,7 +8,7 @@
 
 namespace topograd::problems {
 
-/// Fisher and Yates, spelled out: std::shuffle differs between libraries.
+/// The shuffle of Fisher and Yates, because std::shuffle differs between libraries.
 template <class T>
 void shuffle_in_place(std::vector<T>& items, std::mt19937_64& random) {
   for (std::size_t k = items.size(); k > 1; --k) std::swap(items[k - 1], items[random() % k]);

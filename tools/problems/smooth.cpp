@@ -1,4 +1,4 @@
-// smooth(mesh): cotangent smoothing with weights that are differentiated.
+// smooth(mesh): cotangent smoothing with differentiated weights.
 #include "smooth.hpp"
 
 #include "../../frontend/geometry.hpp"
@@ -54,7 +54,7 @@ std::vector<double> noisy_positions(const TriangleMesh& mesh) {
     const auto i = static_cast<double>(v);
     const double noise = (std::sin(12.9898 * i) + std::sin(78.233 * i) + std::sin(37.719 * i)) / 3;
     const double length = std::hypot(n[3 * v], n[3 * v + 1], n[3 * v + 2]);
-    if (length == 0) continue;  // a vertex without triangles stays
+    if (length == 0) continue;  // a vertex without triangles does not move
     for (std::size_t k = 0; k < 3; ++k) out[3 * v + k] += size * noise * n[3 * v + k] / length;
   }
   return out;
@@ -84,7 +84,7 @@ std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "smooth: expected a mesh with triangles, got none");
   }
-  directed_edges(mesh);  // refuses triangles with vertices that are not there
+  directed_edges(mesh);  // throws for triangles with vertices that do not exist
   auto out = std::make_unique<Smooth>();
   out->positions = noisy_positions(mesh);
   const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");

@@ -1,4 +1,4 @@
-// smooth(mesh): cotangent smoothing with weights that are differentiated.
+// smooth(mesh): cotangent smoothing with differentiated weights.
 #pragma once
 
 #include "mesh.hpp"
@@ -10,24 +10,24 @@
 
 namespace topograd::problems {
 
-/// The positions a_i that smooth() starts from and fits.
+/// The positions a_i that smooth() uses as start and as data.
 std::vector<double> noisy_positions(const TriangleMesh& mesh);
 
-/// The problem and the memory that it works on.
+/// The problem and its memory.
 struct Smooth {
-  std::vector<double> positions;  ///< x, starts at the noisy positions
+  std::vector<double> positions;  ///< x, initially the noisy positions
   Problem problem;
 };
 
 /// With n_i the normalised sum of the face cross products at vertex i and D the diagonal of the
-/// bounding box, noisy positions are a_i = u_i + 0.01 D n_i (sin 12.9898 i + sin 78.233 i +
-/// sin 37.719 i) / 3. Residuals: x_i − a_i, and for each edge of two triangles
-/// √max(w, 10⁻⁴) (x_i − x_j), w = ½ (cot α + cot β) from the current positions.
+/// bounding box, noisy positions are a_i = u_i + 0.01 D n_i (sin 12.9898 i + sin 78.233 i + sin
+/// 37.719 i) / 3. Residuals: x_i − a_i, and for each edge of two triangles √max(w, 10⁻⁴) (x_i −
+/// x_j), with w = ½ (cot α + cot β) at the current positions.
 ///
-/// Throws Error{InvalidArgument} for a mesh without triangles, and as interior_edges().
+/// Throws Error{InvalidArgument} for a mesh without triangles, and what interior_edges() throws.
 std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh);
 
-/// Adds the edge terms for the vertices `x` of a mesh, times `weight`.
+/// Adds the edge terms for the vertices `x` of a mesh, multiplied by `weight`.
 void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                              const Uniform* weight = nullptr);
 

@@ -13,7 +13,7 @@
 namespace ceres {
 namespace internal {
 
-/// Residuals and Jacobian of a functor by one run with Jets.
+/// Computes residuals and Jacobian of a functor in one call with Jets.
 template <class Functor, int... Ns>
 bool AutoDifferentiate(const Functor& functor, BlockSizes<Ns...> sizes,
                        double const* const* parameters, int num_residuals, double* residuals,
@@ -44,13 +44,14 @@ bool AutoDifferentiate(const Functor& functor, BlockSizes<Ns...> sizes,
 
 }  // namespace internal
 
-/// Residuals that a functor computes by
+/// Residuals of a functor
 /// `template <typename T> bool operator()(const T* block0, ..., T* residuals) const`.
 ///
-/// A solve calls it with T = topograd::Value: once, and again where an `if` of it changes sides, so
-/// that equal functors become one kernel on any backend; numbers that the functor holds become data
-/// of its residual at that moment. A functor that cannot be traced (it returns false, or looks
-/// numbers up by a parameter's value) runs on the CPU with T = Jet, as Evaluate does.
+/// A solve calls the functor with T = topograd::Value: once, and again when one of its branches
+/// changes sides. Equal functors therefore share one kernel on any backend; numbers that the
+/// functor holds then become data of its residual. A functor that cannot be traced (it returns
+/// false, or looks up numbers by a parameter's value) runs on the CPU with T = Jet, as Evaluate
+/// does.
 template <typename CostFunctor, int kNumResiduals, int... Ns>
 class AutoDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns...>,
                                    public internal::Traceable {
@@ -74,7 +75,7 @@ class AutoDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns...
     static_assert(kNumResiduals == DYNAMIC, "the number of residuals is given twice");
     this->set_num_residuals(num_residuals);
   }
-  /// Makes the functor from its arguments.
+  /// Constructs the functor from its arguments.
   template <class... Args>
   requires(
       kNumResiduals != DYNAMIC &&

@@ -1,4 +1,4 @@
-// ConditionedCostFunction: a cost function whose residuals pass through functions of one number.
+// ConditionedCostFunction: applies a function of one number to each residual of a cost function.
 #pragma once
 
 #include "cost_function.hpp"
@@ -12,11 +12,11 @@ namespace ceres {
 /// residual[k] = conditioners[k](residual[k] of the wrapped function). Runs on the CPU.
 class ConditionedCostFunction final : public CostFunction {
  public:
-  ///   conditioners  one a residual: nullptr for a residual that stays as it is, or a cost function
-  ///                 of one number that gives one; they may repeat
+  ///   conditioners  one per residual: nullptr to keep the residual, or a cost function with one
+  ///                 residual and one parameter; may repeat
   ///   ownership     of the wrapped function and of the conditioners
   ///
-  /// Throws Error{Shape} if their number or sizes are others; nothing is owned then.
+  /// Throws Error{Shape} for a wrong number or size of conditioners, without taking ownership.
   ConditionedCostFunction(CostFunction* wrapped_cost_function,
                           const std::vector<CostFunction*>& conditioners, Ownership ownership);
 

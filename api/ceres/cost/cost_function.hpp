@@ -1,4 +1,4 @@
-// Cost functions: a residual vector and its Jacobian by each of the parameter blocks it reads.
+// Cost functions: a residual vector and its Jacobians by the parameter blocks that it reads.
 #pragma once
 
 #include "../../../frontend/value/math.hpp"
@@ -19,9 +19,9 @@ class CostFunction {
   CostFunction& operator=(const CostFunction&) = delete;
   virtual ~CostFunction();
 
-  /// Computes residuals and derivatives at a point; false if it is outside of the domain.
+  /// Computes residuals and derivatives at a point; returns false outside of the domain.
   ///
-  ///   parameters  one pointer a block, parameter_block_sizes()[i] numbers each
+  ///   parameters  one pointer per block, to parameter_block_sizes()[i] numbers
   ///   residuals   num_residuals() numbers, out
   ///   jacobians   nullptr, or for each block nullptr or (num_residuals(), size) row-major, out
   virtual bool Evaluate(double const* const* parameters, double* residuals,
@@ -39,7 +39,7 @@ class CostFunction {
   int num_residuals_ = 0;
 };
 
-/// A cost function whose sizes are known when it is compiled; kNumResiduals may be DYNAMIC.
+/// A cost function with sizes known at compile time; kNumResiduals may be DYNAMIC.
 template <int kNumResiduals, int... Ns>
 class SizedCostFunction : public CostFunction {
  public:
@@ -54,7 +54,7 @@ class SizedCostFunction : public CostFunction {
   }
 };
 
-/// A cost function whose sizes are set one after the other.
+/// A cost function with sizes set at run time, one after the other.
 class DynamicCostFunction : public CostFunction {
  public:
   virtual void AddParameterBlock(int size) { mutable_parameter_block_sizes()->push_back(size); }
@@ -67,9 +67,9 @@ namespace internal {
 class Traceable {
  public:
   virtual ~Traceable();
-  /// Calls the functor with Values; false if it returns false or cannot be called so.
+  /// Calls the functor with Values; returns false if it does or if it does not accept Values.
   ///
-  ///   parameters  one pointer a block
+  ///   parameters  one pointer per block
   ///   residuals   num_residuals() Values, out
   virtual bool Trace(const topograd::Value* const* parameters,
                      topograd::Value* residuals) const = 0;
@@ -80,8 +80,8 @@ class Traceable {
 
 namespace topograd {
 
-/// Whether AutoDiffCostFunction compiles the functor for Values. Specialise it as false for a
-/// functor that cannot be (one that names its scalar's parts); it then runs on the CPU, with Jets.
+/// True if AutoDiffCostFunction compiles the functor for Values. Specialise it as false for a
+/// functor that does not compile (one that uses members of its scalar) and should run on the CPU.
 template <class Functor>
 inline constexpr bool traced_functor = true;
 

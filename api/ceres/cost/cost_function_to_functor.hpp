@@ -1,4 +1,4 @@
-// Cost functions as functors, so that they can be parts of other functors.
+// Wraps cost functions as functors, so that other functors can call them.
 #pragma once
 
 #include "../../../ir/error.hpp"
@@ -14,8 +14,8 @@
 namespace ceres {
 
 /// A cost function as `bool operator()(T const* const* parameters, T* residuals) const` for double,
-/// Jet, and, where the cost function itself can be traced, topograd::Value. A functor that contains
-/// an opaque one runs on the CPU.
+/// Jet and, if the cost function can be traced, topograd::Value. A functor that contains an opaque
+/// cost function runs on the CPU.
 class DynamicCostFunctionToFunctor {
  public:
   /// Takes ownership.
@@ -66,11 +66,11 @@ class DynamicCostFunctionToFunctor {
   std::unique_ptr<CostFunction> cost_;
 };
 
-/// The same with one argument a parameter block.
+/// The same with one argument per parameter block.
 template <int kNumResiduals, int... Ns>
 class CostFunctionToFunctor {
  public:
-  /// Takes ownership. Throws Error{Shape} if the sizes are not the template's.
+  /// Takes ownership. Throws Error{Shape} if the sizes differ from the template's.
   explicit CostFunctionToFunctor(CostFunction* cost_function) : functor_(cost_function) { Check(); }
   explicit CostFunctionToFunctor(std::unique_ptr<CostFunction> cost_function)
       : functor_(std::move(cost_function)) {
@@ -100,7 +100,7 @@ class CostFunctionToFunctor {
   template <std::size_t... I, typename T, typename... Ts>
   bool Call(std::index_sequence<I...>, const T* p0, Ts*... rest) const {
     const std::array<const T*, sizeof...(Ns) + 1> all = {p0, rest...};
-    // The last argument is the residuals, which the caller gave as T*.
+    // The last argument is the residuals, which the caller passed as T*.
     T* residuals = nullptr;
     ((residuals = const_cast<T*>(static_cast<const T*>(rest))), ...);
     return functor_(all.data(), residuals);

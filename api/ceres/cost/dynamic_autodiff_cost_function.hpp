@@ -1,4 +1,4 @@
-// DynamicAutoDiffCostFunction: a functor over as many parameter blocks as it is told of.
+// DynamicAutoDiffCostFunction: a functor over any number of parameter blocks.
 #pragma once
 
 #include "../../../ir/error.hpp"
@@ -14,11 +14,11 @@
 
 namespace ceres {
 
-/// Residuals that a functor computes by
+/// Residuals of a functor
 /// `template <typename T> bool operator()(T const* const* parameters, T* residuals) const`.
 ///
-/// Sizes are added one after the other; SetNumResiduals is called before use. Traced by solves like
-/// AutoDiffCostFunction. Evaluate differentiates by Stride parameters a run.
+/// Block sizes are added one after the other; call SetNumResiduals before use. Solves trace it like
+/// AutoDiffCostFunction. Evaluate differentiates by Stride parameters per call of the functor.
 template <typename CostFunctor, int Stride = 4>
 class DynamicAutoDiffCostFunction final : public DynamicCostFunction, public internal::Traceable {
  public:
@@ -67,7 +67,7 @@ class DynamicAutoDiffCostFunction final : public DynamicCostFunction, public int
     }
   }();
 
-  /// The inputs of a run, differentiated by `Stride` neighbouring parameters at a time.
+  /// The inputs of one call, differentiated by `Stride` neighbouring parameters.
   class Jets {
    public:
     Jets(const DynamicAutoDiffCostFunction& cost, double const* const* parameters, int scalars)
@@ -81,7 +81,7 @@ class DynamicAutoDiffCostFunction final : public DynamicCostFunction, public int
       }
     }
 
-    /// Whether a derivative by one of the parameters from `first` on is asked for.
+    /// True if a derivative by one of the parameters from `first` on is requested.
     bool Wants(double** jacobians, int first) const {
       int at = 0;
       for (std::size_t i = 0; i < blocks_.size(); ++i) {

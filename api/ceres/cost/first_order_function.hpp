@@ -17,12 +17,12 @@ namespace ceres {
 class FirstOrderFunction {
  public:
   virtual ~FirstOrderFunction();
-  /// False outside of the domain. `gradient` may be nullptr.
+  /// Returns false outside of the domain. `gradient` may be nullptr.
   virtual bool Evaluate(const double* parameters, double* cost, double* gradient) const = 0;
   virtual int NumParameters() const = 0;
 };
 
-/// The cost that a functor computes by
+/// The cost that a functor computes with
 /// `template <typename T> bool operator()(const T* parameters, T* cost) const`.
 template <typename FirstOrderFunctor, int kNumParameters>
 class AutoDiffFirstOrderFunction final : public FirstOrderFunction {

@@ -1,4 +1,4 @@
-// Calling user functors: ownership, and one argument a parameter block.
+// Calls of user functors, with one argument per parameter block, and their ownership.
 #pragma once
 
 #include "../types/types.hpp"
@@ -12,7 +12,7 @@
 
 namespace ceres::internal {
 
-/// A functor that is deleted with its holder, or not.
+/// A functor that its holder may own.
 template <class Functor>
 class Owned {
  public:
@@ -45,7 +45,7 @@ bool CallUnpacked(const Functor& functor, const T* const* parameters, T* residua
   return functor(parameters[I]..., residuals);
 }
 
-/// functor(parameters[0], ..., residuals); a CostFunction stands for its own residuals.
+/// Calls functor(parameters[0], ..., residuals), or evaluates a CostFunction.
 template <class Functor, class T, int... Ns>
 bool Call(const Functor& functor, const T* const* parameters, T* residuals, BlockSizes<Ns...>) {
   if constexpr (std::is_base_of_v<CostFunction, Functor>) {
@@ -63,7 +63,7 @@ constexpr bool IsCallable(std::index_sequence<I...>) {
   return std::is_invocable_v<const Functor&, Repeated<I, const T*>..., T*>;
 }
 
-/// Whether a functor of `blocks` parameter blocks is to be, and can be, called with Values.
+/// True if a functor of `blocks` parameter blocks should be, and can be, called with Values.
 template <class Functor, std::size_t blocks>
 constexpr bool IsTraced() {
   if constexpr (!topograd::traced_functor<Functor>) {

@@ -54,7 +54,7 @@ std::optional<topograd::Loss> ScaledLoss::Lowered() const {
   static const auto& users =
       *new topograd::Loss(topograd::Loss::host([](double, double*) {}, "LossFunction"));
   const auto rho = rho_.Lowered();
-  // A negative scale is no loss that a minimum exists of; Evaluate takes it as Ceres does.
+  // A cost with a negative scale has no minimum; Evaluate accepts it as Ceres does.
   if (!(a_ >= 0)) return topograd::Loss::scaled(rho ? *rho : users, a_);  // throws
   if (!rho) return std::nullopt;
   return topograd::Loss::scaled(*rho, a_);

@@ -9,21 +9,21 @@
 
 namespace ceres {
 
-/// rho(s) for s = the squared norm of a residual block. Derive from it for a loss of your own: its
-/// residual blocks run on the CPU then.
+/// rho(s), where s is the squared norm of a residual block. Derive from it for a user-defined loss,
+/// whose residual blocks then run on the CPU.
 class LossFunction {
  public:
   virtual ~LossFunction();
   /// out = rho(s), rho'(s), rho''(s).
   virtual void Evaluate(double sq_norm, double out[3]) const = 0;
-  /// The same loss as any backend runs it; nothing where only Evaluate is known. Throws
-  /// topograd::Error{InvalidArgument} for what is no loss. An addition to Ceres' interface.
+  /// The same loss in a form that any backend can run; empty if only Evaluate is available. Throws
+  /// topograd::Error{InvalidArgument} for an invalid loss. An addition to Ceres' interface.
   virtual std::optional<topograd::Loss> Lowered() const { return std::nullopt; }
 };
 
 namespace internal {
 
-/// A loss that the library knows.
+/// A loss that is built into the library.
 class KnownLoss : public LossFunction {
  public:
   void Evaluate(double sq_norm, double out[3]) const override;
@@ -36,7 +36,7 @@ class KnownLoss : public LossFunction {
   topograd::Loss loss_;
 };
 
-/// A loss of someone else's, which is deleted with its holder or not; nullptr is the plain square.
+/// A loss that its holder may own; nullptr is the plain square.
 class HeldLoss {
  public:
   HeldLoss(const LossFunction* loss, Ownership ownership) : loss_(loss), ownership_(ownership) {}
@@ -54,8 +54,8 @@ class HeldLoss {
 
 }  // namespace internal
 
-// Formulas and the ranges of their numbers stand in frontend/loss.hpp; constructors throw
-// topograd::Error{InvalidArgument} outside of them.
+// frontend/loss.hpp has the formulas and ranges; constructors throw
+// topograd::Error{InvalidArgument} outside of the ranges.
 
 class TrivialLoss final : public internal::KnownLoss {
  public:
@@ -99,7 +99,7 @@ class ComposedLoss final : public LossFunction {
   internal::HeldLoss f_, g_;
 };
 
-/// a rho(s); a rho that is nullptr is the plain square. Solve() refuses an a that is negative.
+/// a rho(s); a rho of nullptr is the plain square. Solve() rejects a negative a.
 class ScaledLoss final : public LossFunction {
  public:
   ScaledLoss(const LossFunction* rho, double a, Ownership ownership)
@@ -112,7 +112,7 @@ class ScaledLoss final : public LossFunction {
   double a_;
 };
 
-/// A loss that can be exchanged between solves.
+/// A loss that can be replaced between solves.
 class LossFunctionWrapper final : public LossFunction {
  public:
   LossFunctionWrapper(LossFunction* rho, Ownership ownership) : rho_(rho, ownership) {}

@@ -14,11 +14,11 @@ using MatrixRef = Eigen::Map<Matrix>;
 using ConstVectorRef = Eigen::Map<const Vector>;
 using ConstMatrixRef = Eigen::Map<const Matrix>;
 
-/// Pulls one parameter block to b, weighted by A: with A the inverse square root of a covariance,
-/// the negative logarithm of a normal density.
+/// Pulls one parameter block towards b, with weight A. If A is the inverse square root of a
+/// covariance, this is the negative logarithm of a normal density.
 class NormalPrior final : public CostFunction, public internal::Traceable {
  public:
-  /// Throws Error{Shape} if b is not as long as A has columns, or A is empty.
+  /// Throws Error{Shape} if the length of b is not the number of columns of A, or A is empty.
   NormalPrior(const Matrix& A, const Vector& b);
   bool Evaluate(double const* const* parameters, double* residuals,
                 double** jacobians) const override;

@@ -13,7 +13,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-/// f along one coordinate, and its derivative there.
+/// f along one coordinate, and its derivative by it.
 class Coordinate {
  public:
   Coordinate(const ResidualFunction& f, std::vector<double*>& point, double& x,
@@ -51,7 +51,7 @@ class Coordinate {
   std::span<const double> residuals_;
 };
 
-/// Rows of the tableau hold differences of one step, extrapolated 0, 1, ... times.
+/// Rows of the tableau hold differences with one step, extrapolated 0, 1, ... times.
 bool Coordinate::Ridders(double step, const NumericDiffOptions& options, VectorXd& slope) {
   const double shrink = options.ridders_step_shrink_factor;
   double best_error = std::numeric_limits<double>::max();
@@ -70,7 +70,7 @@ bool Coordinate::Ridders(double step, const NumericDiffOptions& options, VectorX
       slope = row[k + 1];
     }
     if (best_error < options.ridders_epsilon) break;
-    // Rounding has taken over where the highest order changes by more than the best error.
+    // Stops when rounding dominates: the highest order changes by more than the best error.
     if (i > 0 && (row.back() - last.back()).norm() >= 2 * best_error) break;
     last.swap(row);
   }

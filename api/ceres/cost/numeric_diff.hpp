@@ -10,20 +10,19 @@
 
 namespace ceres::internal {
 
-/// Residuals at a point; false if it is outside of the domain.
+/// Computes residuals at a point; returns false outside of the domain.
 using ResidualFunction = std::function<bool(double const* const* parameters, double* residuals)>;
 
-/// Fills in the blocks of `jacobians` that are not nullptr; false if f is at one of its points.
+/// Computes the blocks of `jacobians` that are not nullptr; returns false if a call of f does.
 ///
 ///   sizes       of the parameter blocks
 ///   residuals   at `parameters`; their number is the number of rows
-///   jacobians   one pointer a block: nullptr, or (residuals.size(), size) row-major, out
+///   jacobians   one pointer per block: nullptr, or (residuals.size(), size) row-major, out
 ///
 /// Steps are at least sqrt(2^-52). Cost: per parameter one call of f (FORWARD), two (CENTRAL), or
-/// up to twice max_num_ridders_extrapolations (RIDDERS).
-/// Source for RIDDERS: C. J. F. Ridders, Accurate computation of F'(x) and F'(x) F''(x), Advances
-/// in Engineering Software 4(2), 1982: Richardson extrapolation of central differences, stopped
-/// where its error estimate grows.
+/// up to twice max_num_ridders_extrapolations (RIDDERS). Source for RIDDERS: C. J. F. Ridders,
+/// Accurate computation of F'(x) and F'(x) F''(x), Advances in Engineering Software 4(2), 1982:
+/// Richardson extrapolation of central differences, stopped when its error estimate grows.
 bool NumericJacobian(const ResidualFunction& f, NumericDiffMethodType method,
                      const NumericDiffOptions& options, std::span<const std::int32_t> sizes,
                      double const* const* parameters, std::span<const double> residuals,

@@ -48,7 +48,7 @@ class NumericDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns
   NumericDiffOptions options_;
 };
 
-/// As NumericDiffCostFunction, for `bool operator()(double const* const* parameters, double*
+/// Like NumericDiffCostFunction, for `bool operator()(double const* const* parameters, double*
 /// residuals) const` over blocks that are added one after the other.
 template <typename CostFunctor, NumericDiffMethodType method = CENTRAL>
 class DynamicNumericDiffCostFunction final : public DynamicCostFunction {

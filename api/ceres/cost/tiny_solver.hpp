@@ -15,8 +15,8 @@ namespace ceres {
 /// Function has `using Scalar`, the constants NUM_RESIDUALS and NUM_PARAMETERS (or Eigen::Dynamic
 /// with members NumResiduals() and NumParameters()) and
 /// `bool operator()(const Scalar* x, Scalar* residuals, Scalar* jacobian) const`, whose jacobian is
-/// nullptr or (NUM_RESIDUALS, NUM_PARAMETERS) column-major. A trial point at which it answers false
-/// is rejected. Memory of a solver is kept between solves.
+/// nullptr or (NUM_RESIDUALS, NUM_PARAMETERS) column-major. A trial point at which it returns false
+/// is rejected. A solver keeps its memory between solves.
 /// Source: Madsen, Nielsen & Tingleff, Methods for Non-Linear Least Squares Problems, 2004, §3.2.
 template <typename Function,
           typename LinearSolver = Eigen::LDLT<Eigen::Matrix<
@@ -55,11 +55,11 @@ class TinySolver {
     Status status = HIT_MAX_ITERATIONS;
   };
 
-  /// Evaluates function and Jacobian at x; true if a rule to stop is met there.
+  /// Evaluates function and Jacobian at x; returns true if a stopping rule is met there.
   bool Update(const Function& function, const Parameters& x) {
     if (!function(x.data(), residuals_.data(), jacobian_.data())) return false;
     residuals_ = -residuals_;
-    // Columns of like size: 1 is added so that a column of zeros stays one.
+    // Scales columns to similar norms; 1 is added so that a column of zeros keeps its scale.
     if (summary.iterations == 0)
       scaling_ = (jacobian_.colwise().norm().array() + Scalar(1)).inverse().matrix().transpose();
     jacobian_ = jacobian_ * scaling_.asDiagonal();
@@ -150,7 +150,7 @@ class TinySolver {
     damped_.resize(columns, columns);
   }
 
-  /// Actual over expected decrease of the cost by the step; negative where there is no cost.
+  /// Ratio of actual to expected decrease of the cost by the step; negative if there is no cost.
   Scalar Gain(const Function& function) {
     if (!function(trial_.data(), trial_residuals_.data(), nullptr)) return -1;
     change_ = cost_ - trial_residuals_.squaredNorm() / 2;
@@ -160,7 +160,7 @@ class TinySolver {
   }
 
   Scalar cost_ = 0, change_ = 0;
-  Residuals residuals_, trial_residuals_;  // residuals_: the negative ones
+  Residuals residuals_, trial_residuals_;  // residuals_ has the negative residuals
   Eigen::Matrix<Scalar, NUM_RESIDUALS, NUM_PARAMETERS> jacobian_;
   Parameters scaling_, gradient_, step_, move_, trial_;
   Square normal_, damped_;

@@ -1,4 +1,4 @@
-// What TinySolver takes as functions: functors on Jets, and cost functions of one block.
+// Functions for TinySolver: functors on Jets, and cost functions of one block.
 #pragma once
 
 #include "../jet/jet.hpp"
@@ -12,14 +12,14 @@
 namespace ceres {
 
 namespace internal {
-/// Throws topograd::Error{Shape} unless the cost function has one block and these sizes, of which
-/// Eigen::Dynamic is any.
+/// Throws topograd::Error{Shape} unless the cost function has one block and these sizes;
+/// Eigen::Dynamic accepts any size.
 void CheckTinySizes(const CostFunction& cost_function, int num_residuals, int num_parameters);
 }  // namespace internal
 
 /// A functor `bool operator()(const T* x, T* residuals) const` with its derivatives.
 ///
-///   kNumResiduals  may be Eigen::Dynamic; the functor has NumResiduals() then
+///   kNumResiduals  may be Eigen::Dynamic if the functor has NumResiduals()
 template <typename CostFunctor, int kNumResiduals, int kNumParameters, typename T = double>
 class TinySolverAutoDiffFunction {
  public:
@@ -29,7 +29,7 @@ class TinySolverAutoDiffFunction {
     NUM_RESIDUALS = kNumResiduals,
   };
 
-  /// The functor is not owned and outlives this.
+  /// The functor is not owned and must outlive this object.
   explicit TinySolverAutoDiffFunction(const CostFunctor& cost_functor)
       : cost_functor_(cost_functor) {}
 
@@ -61,9 +61,9 @@ class TinySolverAutoDiffFunction {
   const CostFunctor& cost_functor_;
 };
 
-/// A cost function of one parameter block; sizes are its own, or Eigen::Dynamic.
+/// A cost function of one parameter block; template sizes may be Eigen::Dynamic.
 ///
-/// Throws topograd::Error{Shape} if the cost function has others.
+/// Throws topograd::Error{Shape} if the cost function has other sizes.
 template <int kNumResiduals = Eigen::Dynamic, int kNumParameters = Eigen::Dynamic>
 class TinySolverCostFunctionAdapter {
  public:
@@ -73,7 +73,7 @@ class TinySolverCostFunctionAdapter {
     NUM_RESIDUALS = kNumResiduals,
   };
 
-  /// The cost function is not owned and outlives this.
+  /// The cost function is not owned and must outlive this object.
   explicit TinySolverCostFunctionAdapter(const CostFunction& cost_function)
       : cost_function_(cost_function) {
     internal::CheckTinySizes(cost_function, kNumResiduals, kNumParameters);
@@ -82,7 +82,7 @@ class TinySolverCostFunctionAdapter {
 
   bool operator()(const double* parameters, double* residuals, double* jacobian) const {
     if (jacobian == nullptr) return cost_function_.Evaluate(&parameters, residuals, nullptr);
-    // One row is both row-major and column-major.
+    // A matrix of one row is both row-major and column-major.
     double* rows[] = {NumResiduals() > 1 ? row_major_.data() : jacobian};
     if (!cost_function_.Evaluate(&parameters, residuals, rows)) return false;
     if (NumResiduals() > 1)

@@ -12,8 +12,8 @@
 
 namespace ceres {
 
-/// The spline through p1 (at x = 0) and p2 (at x = 1) with slopes (p2 - p0) / 2 and (p3 - p1) / 2;
-/// value and derivative at x, either may be nullptr.
+/// The spline through p1 (at x = 0) and p2 (at x = 1) with slopes (p2 - p0) / 2 and (p3 - p1) / 2:
+/// value and derivative at x, each of which may be nullptr.
 /// Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981.
 template <int kDataDimension>
 void CubicHermiteSpline(const Eigen::Matrix<double, kDataDimension, 1>& p0,
@@ -40,8 +40,8 @@ namespace internal {
 
 }  // namespace internal
 
-/// Samples of kDataDimension numbers at begin, begin + 1, ...; the outermost ones stand for what is
-/// beyond. Refers to the data.
+/// Samples of kDataDimension numbers at begin, begin + 1, ...; the outermost samples are repeated
+/// outside of the grid. Refers to the data.
 template <typename T, int kDataDimension = 1, bool kInterleaved = true>
 struct Grid1D {
   enum { DATA_DIMENSION = kDataDimension };
@@ -103,7 +103,7 @@ class CubicInterpolator {
     Evaluate(x.a, value, slope);
     for (int k = 0; k < Grid::DATA_DIMENSION; ++k) f[k] = Jet<T, N>(value[k], slope[k] * x.v);
   }
-  /// Throws Error{Unsupported}: an expression cannot look samples up.
+  /// Throws Error{Unsupported}: an expression cannot look up samples.
   void Evaluate(const topograd::Value&, topograd::Value*) const { internal::RefuseLookup(); }
 
  private:
@@ -142,7 +142,7 @@ class BiCubicInterpolator {
     for (int k = 0; k < Grid::DATA_DIMENSION; ++k)
       f[k] = Jet<T, N>(value[k], by_r[k] * r.v + by_c[k] * c.v);
   }
-  /// Throws Error{Unsupported}: an expression cannot look samples up.
+  /// Throws Error{Unsupported}: an expression cannot look up samples.
   void Evaluate(const topograd::Value&, const topograd::Value&, topograd::Value*) const {
     internal::RefuseLookup();
   }

@@ -5,15 +5,15 @@
 
 #include <Eigen/Core>
 
-#include <iostream>  // as in Ceres, whose users rely on it
+#include <iostream>  // as in Ceres; user code relies on it
 #include <type_traits>
 
 namespace ceres {
 
-/// a + v·ε with ε² = 0: arithmetic on Jets carries first derivatives along.
+/// a + v·ε with ε² = 0: arithmetic on Jets computes first derivatives.
 ///
-/// Comparisons look at `a` alone. What AutoDiffCostFunction::Evaluate runs functors with, on the
-/// CPU; a solve traces them instead (frontend/value/value.hpp). T may be a Jet itself.
+/// Comparisons use only `a`. AutoDiffCostFunction::Evaluate calls functors with Jets, on the CPU; a
+/// solve traces them instead (frontend/value/value.hpp). T may be a Jet itself.
 /// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.1.
 template <typename T, int N>
 struct Jet {
@@ -71,7 +71,7 @@ Jet<T, N> operator/(const Jet<T, N>& f, const Jet<T, N>& g) {
   return Jet<T, N>(quotient, (f.v - quotient * g.v) / g.a);
 }
 
-// With a scalar: T is not deduced from it, so that any number converts.
+// Operations with a scalar. T is not deduced from the scalar, so that any number converts.
 template <typename T, int N>
 Jet<T, N> operator+(const Jet<T, N>& f, const std::type_identity_t<T>& s) {
   return Jet<T, N>(f.a + s, f.v);

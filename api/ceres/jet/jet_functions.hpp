@@ -1,4 +1,4 @@
-// Functions of Jets: the value, and the derivative as a factor on the directions.
+// Functions of Jets: the value, and the derivative as a factor of the directions.
 #pragma once
 
 #include "jet_arithmetic.hpp"
@@ -9,7 +9,7 @@
 
 namespace ceres {
 
-// The functions of numbers, so that ceres::sqrt(x) means the same for every scalar.
+// Functions of numbers, so that ceres::sqrt(x) means the same for every scalar.
 using std::abs;
 using std::acos;
 using std::acosh;
@@ -68,7 +68,7 @@ Jet<T, N> Chain(const T& value, const T& by_x, const Jet<T, N>& x, const T& by_y
 
 }  // namespace internal
 
-// One line of calculus for each function: `y` is the value at `a`.
+// One derivative rule per function; `y` is the value at `a`.
 #define TG_CERES_FUNCTION(name, slope)      \
   template <typename T, int N>              \
   Jet<T, N> name(const Jet<T, N>& x) {      \
@@ -123,7 +123,7 @@ Jet<T, N> atan2(const Jet<T, N>& y, const Jet<T, N>& x) {
   return internal::Chain(T(atan2(y.a, x.a)), T(x.a * scale), y, T(-y.a * scale), x);
 }
 
-/// 0 at the origin, as its derivatives are.
+/// 0 at the origin, with derivatives 0.
 template <typename T, int N>
 Jet<T, N> hypot(const Jet<T, N>& x, const Jet<T, N>& y) {
   const T length = hypot(x.a, y.a);
@@ -156,7 +156,7 @@ Jet<T, N> fdim(const Jet<T, N>& x, const Jet<T, N>& y) {
   return x.a > y.a ? x - y : Jet<T, N>(fdim(x.a, y.a));
 }
 
-// With a number beside the Jet.
+// Functions of a Jet and a number.
 #define TG_CERES_MIXED(name)                                             \
   template <typename T, int N>                                           \
   Jet<T, N> name(const Jet<T, N>& x, const std::type_identity_t<T>& y) { \
@@ -174,7 +174,7 @@ TG_CERES_MIXED(copysign)
 TG_CERES_MIXED(hypot)
 #undef TG_CERES_MIXED
 
-/// base to a power that is a number; the derivative of x^0 is 0, also at 0.
+/// base to a constant power; the derivative of x^0 is 0, also at 0.
 template <typename T, int N>
 Jet<T, N> pow(const Jet<T, N>& base, const std::type_identity_t<T>& exponent) {
   if (exponent == T(0)) return Jet<T, N>(T(1));
@@ -188,7 +188,7 @@ Jet<T, N> pow(const std::type_identity_t<T>& base, const Jet<T, N>& exponent) {
   if (base == T(0) && exponent.a > T(0)) return Jet<T, N>(value);
   return internal::Chain(value, T(value * log(base)), exponent);
 }
-/// The part of an exponent without derivatives is left out, so that (-2)^3 is differentiable by its
+/// If the exponent has no derivatives, its term is omitted, so that (-2)^3 is differentiable by its
 /// base.
 template <typename T, int N>
 Jet<T, N> pow(const Jet<T, N>& base, const Jet<T, N>& exponent) {
@@ -199,7 +199,7 @@ Jet<T, N> pow(const Jet<T, N>& base, const Jet<T, N>& exponent) {
   return result;
 }
 
-// Bessel functions of the first kind, by J'ₙ = (Jₙ₋₁ - Jₙ₊₁) / 2.
+// Bessel functions of the first kind, with J'ₙ = (Jₙ₋₁ - Jₙ₊₁) / 2.
 inline double BesselJ0(double x) { return j0(x); }
 inline double BesselJ1(double x) { return j1(x); }
 inline double BesselJn(int n, double x) { return jn(n, x); }
@@ -217,7 +217,7 @@ Jet<T, N> BesselJn(int n, const Jet<T, N>& x) {
                          T((BesselJn(n - 1, x.a) - BesselJn(n + 1, x.a)) * T(0.5)), x);
 }
 
-// Classification looks at the value alone.
+// Classification uses only the value.
 #define TG_CERES_CLASSIFY(name, Result) \
   template <typename T, int N>          \
   Result name(const Jet<T, N>& x) {     \

@@ -1,4 +1,4 @@
-// Jet, declared.
+// Declaration of Jet.
 #pragma once
 
 namespace ceres {

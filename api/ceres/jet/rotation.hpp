@@ -9,8 +9,8 @@
 
 namespace ceres {
 
-// Every function takes double, Jet and topograd::Value, and is smooth at the zero rotation: its
-// first-order expansion stands there. Inputs and outputs may be the same memory only where said.
+// Every function accepts double, Jet and topograd::Value, and is smooth at the zero rotation, where
+// it uses its first-order expansion. Inputs and outputs may share memory only where stated.
 
 /// The vector product; not in place.
 template <typename T>
@@ -58,7 +58,7 @@ void AngleAxisToQuaternion(const T* angle_axis, T* quaternion) {
   quaternion[0] = parts[0];
 }
 
-/// The shorter of the two rotations that the unit quaternion stands for: angle in [0, pi].
+/// The shorter of the two rotations of a unit quaternion: angle in [0, pi].
 template <typename T>
 void QuaternionToAngleAxis(const T* quaternion, T* angle_axis) {
   using std::atan2;
@@ -80,7 +80,7 @@ void QuaternionToAngleAxis(const T* quaternion, T* angle_axis) {
   for (int k = 0; k < 3; ++k) angle_axis[k] = quaternion[k + 1] * scale[0];
 }
 
-/// `result` = the point turned by a unit quaternion; not in place.
+/// `result` = the point rotated by a unit quaternion; not in place.
 template <typename T>
 void UnitQuaternionRotatePoint(const T q[4], const T pt[3], T result[3]) {
   T twice[3], turned[3];
@@ -90,7 +90,7 @@ void UnitQuaternionRotatePoint(const T q[4], const T pt[3], T result[3]) {
   for (int k = 0; k < 3; ++k) result[k] = pt[k] + q[0] * twice[k] + turned[k];
 }
 
-/// As UnitQuaternionRotatePoint, for a quaternion of any length but 0.
+/// Like UnitQuaternionRotatePoint, for a quaternion of any length but 0.
 template <typename T>
 void QuaternionRotatePoint(const T q[4], const T pt[3], T result[3]) {
   using std::sqrt;
@@ -99,7 +99,7 @@ void QuaternionRotatePoint(const T q[4], const T pt[3], T result[3]) {
   UnitQuaternionRotatePoint(unit, pt, result);
 }
 
-/// `result` = the point turned by an axis-angle vector, by Rodrigues' formula; not in place.
+/// `result` = the point rotated by an axis-angle vector, by Rodrigues' formula; not in place.
 template <typename T>
 void AngleAxisRotatePoint(const T angle_axis[3], const T pt[3], T result[3]) {
   using std::cos;
@@ -145,7 +145,7 @@ void RotationMatrixToAngleAxis(const T* R, T* angle_axis) {
 template <typename T, int row_stride, int col_stride>
 void AngleAxisToRotationMatrix(const T* angle_axis,
                                const MatrixAdapter<T, row_stride, col_stride>& R) {
-  // The columns are the turned axes of the coordinate system.
+  // The columns are the rotated axes of the coordinate system.
   for (int column = 0; column < 3; ++column) {
     T axis[3], turned[3];
     for (int k = 0; k < 3; ++k) axis[k] = internal::Constant<T>(k == column ? 1 : 0);

@@ -1,4 +1,4 @@
-// 3x3 rotation matrices in any memory order, and what they share with quaternions and Euler angles.
+// 3x3 rotation matrices in any memory order, and conversions to quaternions and Euler angles.
 #pragma once
 
 #include "value_functions.hpp"
@@ -31,7 +31,7 @@ MatrixAdapter<T, 3, 1> RowMajorAdapter3x3(T* pointer) {
 
 namespace internal {
 
-/// The quaternion of a matrix whose component i + 1 is the largest: the others are divided by it.
+/// The quaternion of a matrix whose component i + 1, the divisor, is the largest.
 template <typename T, class Matrix>
 std::array<T, 4> QuaternionByDiagonal(const Matrix& R, int i) {
   using std::sqrt;
@@ -47,7 +47,7 @@ std::array<T, 4> QuaternionByDiagonal(const Matrix& R, int i) {
   return q;
 }
 
-/// As above, where w is large.
+/// The same where w is large.
 template <typename T, class Matrix>
 std::array<T, 4> QuaternionByTrace(const Matrix& R, const T& trace) {
   using std::sqrt;
@@ -59,7 +59,7 @@ std::array<T, 4> QuaternionByTrace(const Matrix& R, const T& trace) {
 
 }  // namespace internal
 
-/// The unit quaternion of a rotation matrix, by the largest of its components.
+/// The unit quaternion of a rotation matrix, computed by the largest of its components.
 /// Source: K. Shoemake, Quaternion Calculus and Fast Animation, SIGGRAPH course notes, 1987.
 template <typename T, int row_stride, int col_stride>
 void RotationMatrixToQuaternion(const MatrixAdapter<const T, row_stride, col_stride>& R,
@@ -105,7 +105,7 @@ void EulerAnglesToRotationMatrix(const T* euler,
   R(2, 1) = cy * sx;
   R(2, 2) = cy * cx;
 }
-/// R is row-major; the stride of its rows is 3 whatever `row_stride` says, as in Ceres.
+/// R is row-major; the stride of its rows is always 3 and `row_stride` is ignored, as in Ceres.
 template <typename T>
 void EulerAnglesToRotationMatrix(const T* euler, int /*row_stride*/, T* R) {
   EulerAnglesToRotationMatrix(euler, RowMajorAdapter3x3(R));

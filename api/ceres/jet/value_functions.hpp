@@ -1,4 +1,4 @@
-// The functions that user code expects of a Ceres scalar, for Values.
+// Functions of Values that user code expects of a Ceres scalar.
 #pragma once
 
 #include "../../../frontend/eigen.hpp"
@@ -10,13 +10,13 @@
 
 namespace topograd {
 
-// Beside Values, so that unqualified calls find them. fmin and fmax treat NaN as min and max do.
+// In the namespace of Value for unqualified calls. fmin and fmax treat NaN as min and max do.
 inline Value fmin(const Value& a, const Value& b) { return min(a, b); }
 inline Value fmax(const Value& a, const Value& b) { return max(a, b); }
 inline Value fdim(const Value& a, const Value& b) { return max(a - b, literal(0)); }
-/// 1 - erf(a): absolute accuracy only where erf is near 1.
+/// 1 - erf(a): only the absolute error is small where erf is near 1.
 inline Value erfc(const Value& a) { return literal(1) - erf(a); }
-/// The square, as of every scalar.
+/// The square, as for every Ceres scalar.
 inline Value norm(const Value& a) { return square(a); }
 inline Value hypot(const Value& a, const Value& b, const Value& c) { return hypot(hypot(a, b), c); }
 /// `magnitude` with the sign of `sign`; a zero counts as positive.
@@ -74,7 +74,7 @@ using topograd::tanh;
 
 namespace internal {
 
-/// A constant of a function: a number for numbers and Jets, part of the structure for Values.
+/// A constant of a function: a number for numbers and Jets, and part of the structure for Values.
 template <class T>
 T Constant(double number) {
   return T(number);
@@ -84,8 +84,8 @@ inline topograd::Value Constant<topograd::Value>(double number) {
   return topograd::literal(number);
 }
 
-/// One of two arrays of scalars. A truth value that is known runs one side; one that is part of an
-/// expression takes both into it.
+/// One of two arrays of scalars. A known truth value selects one side; for a truth value of an
+/// expression, both sides become part of it.
 template <class Taken, class Otherwise>
 auto Choose(bool condition, const Taken& taken, const Otherwise& otherwise) {
   return condition ? taken() : otherwise();

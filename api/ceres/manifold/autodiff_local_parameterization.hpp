@@ -10,7 +10,7 @@ namespace ceres {
 
 namespace internal {
 
-/// The functor of Ceres 2.1 with the names of that of AutoDiffManifold.
+/// Adapts the functor of Ceres 2.1 to the names of AutoDiffManifold's functor.
 template <typename Functor>
 struct PlusOfFunctor {
   template <typename T>

@@ -56,7 +56,7 @@ class AutoDiffManifold final : public Manifold {
     return Store<kTangentSize, kAmbientSize>(difference, jacobian);
   }
 
-  /// Traced, if Plus can be.
+  /// Traces Plus if possible.
   topograd::Manifold Lowered() const override {
     using Values = std::vector<topograd::Value>;
     using Arguments = std::span<const topograd::Value>;

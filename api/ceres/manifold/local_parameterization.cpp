@@ -1,4 +1,4 @@
-// Parameterizations of Ceres 2.1: products, and any other as opaque code.
+// Parameterizations of Ceres 2.1: products, and user-defined ones as opaque code.
 #include "local_parameterization.hpp"
 
 #include <Eigen/Core>
@@ -11,7 +11,7 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using RowMajorMap = Eigen::Map<RowMajor>;
 
-/// A parameterization as opaque code of the library.
+/// A parameterization as a manifold of opaque code.
 class OpaqueParameterization final : public topograd::ManifoldModel {
  public:
   explicit OpaqueParameterization(const LocalParameterization& of) : of_(of) {}

@@ -1,4 +1,4 @@
-// LocalParameterization: what Ceres up to version 2.1 has in the place of manifolds.
+// LocalParameterization: the interface that Ceres up to version 2.1 has instead of manifolds.
 #pragma once
 
 #include "manifold.hpp"
@@ -11,12 +11,12 @@
 
 namespace ceres {
 
-/// How a block of GlobalSize() numbers moves, in LocalSize() directions. Programs for Ceres 2.2
-/// derive from Manifold instead.
+/// Moves a block of GlobalSize() numbers in LocalSize() directions. Programs for Ceres 2.2 derive
+/// from Manifold instead.
 class LocalParameterization {
  public:
   virtual ~LocalParameterization();
-  /// x_plus_delta = the point that `delta` leads to from x; false where there is none.
+  /// x_plus_delta = the point reached from x by `delta`; returns false if there is none.
   virtual bool Plus(const double* x, const double* delta, double* x_plus_delta) const = 0;
   /// The derivative of Plus(x, delta) by delta at 0: (global, local), row-major.
   virtual bool ComputeJacobian(const double* x, double* jacobian) const = 0;
@@ -33,10 +33,10 @@ class LocalParameterization {
 
 namespace internal {
 
-/// A parameterization as a manifold without Minus, which no solve asks for.
+/// A parameterization as a manifold without Minus, which solves do not need.
 class ParameterizationManifold final : public Manifold {
  public:
-  ///   ownership  whether this deletes `of`
+  ///   ownership  says if this object deletes `of`
   ParameterizationManifold(LocalParameterization* of, Ownership ownership)
       : owned_(ownership == TAKE_OWNERSHIP ? of : nullptr), of_(of) {}
   /// Refers to `of`.
@@ -66,7 +66,7 @@ class ParameterizationManifold final : public Manifold {
   const LocalParameterization* of_;
 };
 
-/// A parameterization that moves as a manifold of today does when delta is multiplied by 1 / Scale.
+/// A parameterization that equals a manifold of Ceres 2.2 with delta multiplied by 1 / Scale.
 template <class Self, class Today, int Scale = 1>
 class KnownParameterization : public LocalParameterization {
  public:
@@ -93,7 +93,7 @@ class KnownParameterization : public LocalParameterization {
   explicit KnownParameterization(Today today) : today_(std::move(today)) {}
 
  private:
-  /// A class of the user's that derives from this one may move in another way.
+  /// A class derived from this one by users may move in another way.
   bool IsToday() const { return Scale == 1 && typeid(*this) == typeid(Self); }
 
   Today today_;
@@ -130,7 +130,7 @@ class EigenQuaternionParameterization
   EigenQuaternionParameterization() : KnownParameterization(EigenQuaternionManifold()) {}
 };
 
-/// Vectors of fixed, non-zero length; delta is twice that of SphereManifold.
+/// Vectors of fixed, non-zero length; delta is twice the delta of SphereManifold.
 class HomogeneousVectorParameterization
     : public internal::KnownParameterization<HomogeneousVectorParameterization,
                                              SphereManifold<DYNAMIC>, 2> {
@@ -139,7 +139,7 @@ class HomogeneousVectorParameterization
       : KnownParameterization(SphereManifold<DYNAMIC>(size)) {}
 };
 
-/// Lines as (point, direction); delta is twice that of LineManifold.
+/// Lines as (point, direction); delta is twice the delta of LineManifold.
 template <int AmbientSpaceDimension>
 class LineParameterization
     : public internal::KnownParameterization<LineParameterization<AmbientSpaceDimension>,
@@ -151,7 +151,7 @@ class LineParameterization
   LineParameterization() : Base(LineManifold<AmbientSpaceDimension>()) {}
 };
 
-/// Parameterizations side by side; takes ownership of them.
+/// The product of parameterizations, which it owns.
 class ProductParameterization final : public LocalParameterization {
  public:
   template <typename... LocalParams>

@@ -1,4 +1,4 @@
-// Manifolds of the user's and lines, as manifolds of the library.
+// User-defined manifolds and lines, as manifolds of the library.
 #include "manifold.hpp"
 
 #include "../../../ir/error.hpp"
@@ -16,7 +16,7 @@ using MatrixMap = Eigen::Map<Matrix>;
 using VectorMap = Eigen::Map<Eigen::VectorXd>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
-/// A manifold of the user's as opaque code.
+/// A user-defined manifold as opaque code.
 class Opaque final : public topograd::ManifoldModel {
  public:
   explicit Opaque(const Manifold& manifold) : manifold_(manifold) {}
@@ -40,7 +40,7 @@ class Opaque final : public topograd::ManifoldModel {
   const Manifold& manifold_;
 };
 
-/// The sphere of the direction d has tangents across d: its Jacobian is |d| times a basis of them.
+/// The tangents of the direction d's sphere are perpendicular to d: |d| times a basis of them.
 class Line final : public topograd::ManifoldModel {
  public:
   explicit Line(int size) : size_(size), sphere_(topograd::Manifold::sphere(size)) {}

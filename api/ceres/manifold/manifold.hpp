@@ -1,4 +1,4 @@
-// Manifolds: how a parameter block moves, and in how many directions.
+// Manifolds: the directions in which parameter blocks move.
 #pragma once
 
 #include "../../../frontend/manifold.hpp"
@@ -10,15 +10,15 @@
 
 namespace ceres {
 
-/// The set in which a block of AmbientSize() numbers may lie, of dimension TangentSize().
+/// The set of points of a block of AmbientSize() numbers, of dimension TangentSize().
 class Manifold {
  public:
   virtual ~Manifold();
   virtual int AmbientSize() const = 0;
   virtual int TangentSize() const = 0;
 
-  /// x_plus_delta = the point that the tangent vector `delta` leads to from x; false where there is
-  /// none. Plus(x, 0) = x.
+  /// x_plus_delta = the point reached from x by the tangent vector `delta`; returns false if there
+  /// is none. Plus(x, 0) = x.
   virtual bool Plus(const double* x, const double* delta, double* x_plus_delta) const = 0;
   /// The derivative of Plus(x, delta) by delta at 0: (ambient, tangent), row-major.
   virtual bool PlusJacobian(const double* x, double* jacobian) const = 0;
@@ -26,21 +26,21 @@ class Manifold {
   virtual bool RightMultiplyByPlusJacobian(const double* x, int num_rows,
                                            const double* ambient_matrix,
                                            double* tangent_matrix) const;
-  /// The tangent vector that leads from x to y.
+  /// The tangent vector from x to y.
   virtual bool Minus(const double* y, const double* x, double* y_minus_x) const = 0;
   /// The derivative of Minus(y, x) by y at x: (tangent, ambient), row-major.
   virtual bool MinusJacobian(const double* x, double* jacobian) const = 0;
 
-  // Additions to Ceres' interface, for manifolds that the library knows.
-  /// The same manifold as a topograd::Problem takes it; here: opaque code that refers to *this.
+  // Additions to Ceres' interface, for manifolds built into the library.
+  /// The same manifold for a topograd::Problem; by default opaque code that refers to *this.
   virtual topograd::Manifold Lowered() const;
-  /// If all that the manifold does is to hold coordinates: bit k stands for coordinate k.
+  /// The fixed coordinates, if the manifold does nothing else: bit k stands for coordinate k.
   virtual std::optional<std::uint32_t> HeldCoordinates() const { return std::nullopt; }
 };
 
 namespace internal {
 
-/// A manifold of the library's; formulas stand in frontend/manifold.hpp.
+/// A built-in manifold; frontend/manifold.hpp has the formulas.
 class KnownManifold : public Manifold {
  public:
   int AmbientSize() const override { return space_.ambient_size(); }
@@ -66,7 +66,7 @@ class KnownManifold : public Manifold {
   topograd::Manifold space_;
 };
 
-/// Throws Error{InvalidArgument} unless `size` is the template's argument, or that is DYNAMIC.
+/// Throws Error{InvalidArgument} unless `size` is the template argument, or that is DYNAMIC.
 int CheckedManifoldSize(const char* name, int of_template, int size);
 
 /// Lines of R^n as (point, direction): points move across the direction, directions on a sphere.
@@ -87,10 +87,10 @@ class EuclideanManifold final : public internal::KnownManifold {
   std::optional<std::uint32_t> HeldCoordinates() const override { return 0u; }
 };
 
-/// R^size with some coordinates held.
+/// R^size with some fixed coordinates.
 class SubsetManifold final : public internal::KnownManifold {
  public:
-  /// Throws Error{InvalidArgument} for a coordinate out of range or named twice.
+  /// Throws Error{InvalidArgument} for a coordinate out of range or listed twice.
   SubsetManifold(int size, const std::vector<int>& constant_parameters)
       : KnownManifold(topograd::Manifold::subset(size, constant_parameters)),
         constant_(constant_parameters) {}
@@ -100,14 +100,13 @@ class SubsetManifold final : public internal::KnownManifold {
   std::vector<int> constant_;
 };
 
-/// Unit quaternions (w, x, y, z): a step is multiplied from the left, delta half the angle times
-/// the axis.
+/// Unit quaternions (w, x, y, z): a step multiplies from the left; delta is axis times half angle.
 class QuaternionManifold final : public internal::KnownManifold {
  public:
   QuaternionManifold() : KnownManifold(topograd::Manifold::quaternion()) {}
 };
 
-/// As QuaternionManifold, in the order of Eigen's memory (x, y, z, w).
+/// Like QuaternionManifold, in Eigen's order (x, y, z, w).
 class EigenQuaternionManifold final : public internal::KnownManifold {
  public:
   EigenQuaternionManifold() : KnownManifold(topograd::Manifold::eigen_quaternion()) {}
@@ -125,7 +124,7 @@ class SphereManifold final : public internal::KnownManifold {
             internal::CheckedManifoldSize("SphereManifold", AmbientSpaceDimension, size))) {}
 };
 
-/// Lines of R^n as (point, direction); the length of the direction stays as it is.
+/// Lines of R^n as (point, direction); the length of the direction is constant.
 template <int AmbientSpaceDimension>
 class LineManifold final : public internal::KnownManifold {
  public:

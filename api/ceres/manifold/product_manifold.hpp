@@ -1,4 +1,4 @@
-// ProductManifold: manifolds side by side in one parameter block.
+// ProductManifold: the product of manifolds in one parameter block.
 #pragma once
 
 #include "manifold.hpp"
@@ -22,7 +22,7 @@ const Manifold& AsManifold(const M& manifold) {
 
 }  // namespace internal
 
-/// The product of manifolds, which are given by value or as smart pointers.
+/// The product of manifolds, given by value or as smart pointers.
 template <typename Manifold0, typename Manifold1, typename... Manifolds>
 class ProductManifold final : public internal::KnownManifold {
  public:
@@ -45,7 +45,7 @@ class ProductManifold final : public internal::KnownManifold {
         parts);
   }
 
-  std::unique_ptr<Parts> parts_;  // at one address: opaque manifolds are referred to
+  std::unique_ptr<Parts> parts_;  // fixed address: opaque manifolds are referred to
 };
 
 template <typename Manifold0, typename Manifold1, typename... Manifolds>

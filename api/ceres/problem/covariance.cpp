@@ -66,7 +66,7 @@ class SparseInverse final : public Inverse {
   bool full_rank_ = false;
 };
 
-/// From J = U S Vᵀ: V S⁻² Vᵀ, without the directions that are left out.
+/// From J = U S Vᵀ: V S⁻² Vᵀ, without the omitted directions.
 class DenseInverse final : public Inverse {
  public:
   DenseInverse(const SparseMatrix& J, const Covariance::Options& options) {
@@ -166,7 +166,7 @@ bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& probl
   evaluate.apply_loss_function = options_.apply_loss_function;
   for (const auto& block : impl.parameters())
     if (!block->constant) evaluate.parameter_blocks.push_back(block->values);
-  std::map<Block, std::vector<Block>> rows_of;  // by second block
+  std::map<Block, std::vector<Block>> rows_of;  // keyed by second block
   for (const auto& [a, b] : pairs) {
     covariances_[{a, b}] = Matrix::Zero(blocks_.at(a).tangent_size, blocks_.at(b).tangent_size);
     if (blocks_.at(a).column >= 0 && blocks_.at(b).column >= 0) rows_of[b].push_back(a);

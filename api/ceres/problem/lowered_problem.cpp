@@ -1,4 +1,4 @@
-// From a ceres::Problem to a topograd::Problem: gathering blocks, tracing functors.
+// Converts a ceres::Problem to a topograd::Problem: collects blocks, traces functors.
 #include "lowered_problem.hpp"
 
 #include "../../../frontend/functor.hpp"
@@ -23,7 +23,7 @@ using topograd::ErrorCode;
 /// A cost function as opaque code.
 class HostCost final : public topograd::HostResidual {
  public:
-  ///   preparation  nullptr, or what is told of each point
+  ///   preparation  called at each point; may be nullptr
   HostCost(const CostFunction& cost, Preparation* preparation)
       : cost_(cost), preparation_(preparation) {}
   int rows() const override { return cost_.num_residuals(); }
@@ -39,9 +39,9 @@ class HostCost final : public topograd::HostResidual {
   Preparation* preparation_;
 };
 
-/// Parameter blocks that share memory would move against each other.
+/// Throws if parameter blocks share memory: they would change each other.
 void CheckOverlaps(const ProblemImpl& problem) {
-  std::vector<const ParameterBlock*> order;  // by address, which costs the least
+  std::vector<const ParameterBlock*> order;  // by address, which is cheapest
   for (const auto& block : problem.parameters()) order.push_back(block.get());
   std::ranges::sort(order, {}, &ParameterBlock::values);
   topograd::detail::MemoryRanges memory;
@@ -55,7 +55,7 @@ void CheckOverlaps(const ProblemImpl& problem) {
   }
 }
 
-/// Moves a start into its bounds, as Ceres does. Bounds that nothing meets are found later.
+/// Projects a start onto its bounds, as Ceres does. Infeasible bounds are detected later.
 void Project(const ParameterBlock& block, double* values) {
   for (std::size_t i = 0; i < block.lower.size(); ++i)
     values[i] = std::max(values[i], block.lower[i]);
@@ -63,7 +63,7 @@ void Project(const ParameterBlock& block, double* values) {
     values[i] = std::min(values[i], block.upper[i]);
 }
 
-/// Failures of a trace that mean: run it as it is.
+/// True for errors of a trace after which the cost function runs as opaque code.
 bool MeansOpaque(ErrorCode code) {
   return code == ErrorCode::Unsupported || code == ErrorCode::StaleValue ||
          code == ErrorCode::NoParameters;
@@ -118,7 +118,7 @@ std::vector<topograd::OrderedParameters> LoweredProblem::Ordered(
       const bool variable = !block.constant && block.tangent_size() > 0;
       int group = ordering.GroupId(block.values);
       if (variable && group >= 0) ++size_of[group], ++named;
-      // Where a constant block is makes no difference, but for being a group of its own.
+      // The place of a constant block makes no difference, unless it is the only one of its group.
       if (group < 0 && ordering.NumGroups() > 0) group = ordering.MinNonZeroGroup();
       out.push_back({array.handle, std::max(group, 0), k});
     }
@@ -215,7 +215,7 @@ void LoweredProblem::Add(const ResidualBlock& residual) {
     } catch (const Error& error) {
       if (!MeansOpaque(error.code())) throw;
       reason = error.what();
-      // The block's number is of no use among many of a kind.
+      // The number of the block is removed, because many blocks share a reason.
       reason.resize(std::min(reason.size(), reason.rfind(", in residual ")));
     }
     leaves_.clear();
@@ -231,7 +231,7 @@ void LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& 
 }
 
 std::vector<topograd::Value> LoweredProblem::Rows(const ResidualBlock& residual) {
-  // Without handles the nodes of the last residual are recycled.
+  // Without handles, the nodes of the last residual are recycled.
   leaves_.clear();
   pointers_.clear();
   std::size_t scalars = 0;
@@ -263,7 +263,7 @@ void LoweredProblem::AddHost(const ResidualBlock& residual,
   } else {
     const auto rho = [loss = residual.loss](double s, double* out) { loss->Evaluate(s, out); };
     options.loss = topograd::Loss::host(rho, "LossFunction");
-    // Only a point can show that the loss decreases: by this name then.
+    // Only an evaluation can show that the loss decreases; its error then has this label.
     options.label = label = "residual block " + std::to_string(residual.position);
   }
   problem_.add_residual(std::make_shared<HostCost>(*residual.cost, preparation_.get()),

@@ -1,4 +1,4 @@
-// A ceres::Problem as a topograd::Problem.
+// Conversion of a ceres::Problem to a topograd::Problem.
 #pragma once
 
 #include "../../../frontend/problem.hpp"
@@ -18,7 +18,7 @@ namespace ceres::internal {
 
 class LoweredProblem;
 
-/// Tells an evaluation callback of each point, after it has been written to the user's memory.
+/// Calls an evaluation callback at each point, after the point was written to the user's memory.
 class Preparation {
  public:
   Preparation(const LoweredProblem& problem, EvaluationCallback& callback)
@@ -31,29 +31,29 @@ class Preparation {
   std::vector<double> last_;
 };
 
-/// Parameter blocks of one size lie in one array, in the order of adding; blocks that no residual
-/// reads are left out. Functors are traced; what cannot be is evaluated by CostFunction::Evaluate
-/// on the CPU. Refers to functions and manifolds of the ceres::Problem.
+/// Parameter blocks of one size form one array, in the order of adding; blocks that no residual
+/// reads are omitted. Functors are traced; cost functions that cannot be traced are evaluated by
+/// CostFunction::Evaluate on the CPU. Refers to functions and manifolds of the ceres::Problem.
 class LoweredProblem {
  public:
-  /// Throws Error{InvalidArgument} if parameter blocks overlap. Cost: a trace a residual block.
+  /// Throws Error{InvalidArgument} if parameter blocks overlap. Cost: one trace per residual block.
   explicit LoweredProblem(const ProblemImpl& problem);
 
   topograd::Problem& problem() { return problem_; }
-  /// Copies the user's values into the arrays, or the arrays back.
+  /// Copies the user's values to the arrays, or the arrays to the user's values.
   void Read();
   void Write() const;
-  /// The user's values from x, as the topograd::Problem orders it.
+  /// Sets the user's values from x, in the order of the topograd::Problem.
   void Write(std::span<const double> x) const;
 
-  /// The groups of an ordering, and how many variable blocks are in each of them, ascending. Throws
-  /// Error{InvalidArgument}, in Ceres' words, if one is in none.
+  /// The groups of an ordering, and the number of variable blocks of each, ascending. Throws
+  /// Error{InvalidArgument} with Ceres' message if a block is in no group.
   std::vector<topograd::OrderedParameters> Ordered(const ParameterBlockOrdering& ordering,
                                                    std::vector<int>& sizes) const;
 
-  /// Parameter blocks that a residual reads and that may move.
+  /// Number of parameter blocks that are variable and read by a residual.
   std::size_t variable_blocks() const { return variable_blocks_; }
-  /// Why residual blocks run on the CPU, and how many for each reason.
+  /// The reasons why residual blocks run on the CPU, with the number of blocks for each.
   std::vector<std::string> host_notes() const;
 
  private:
@@ -79,11 +79,11 @@ class LoweredProblem {
   std::map<int, BlockArray> arrays_;  ///< by size of block
   std::vector<Position> positions_;   ///< by ParameterBlock::position
   std::size_t variable_blocks_ = 0;
-  std::unique_ptr<Preparation> preparation_;  ///< null without an evaluation callback
+  std::unique_ptr<Preparation> preparation_;  ///< null without evaluation callback
   std::map<std::string, std::size_t> host_reasons_;
   std::unordered_map<const LossFunction*, std::optional<topograd::Loss>> losses_;
   std::unordered_map<const Manifold*, topograd::Manifold> manifolds_;
-  // Reused from residual to residual.
+  // Reused for all residuals.
   std::vector<topograd::Value> leaves_;
   std::vector<const topograd::Value*> pointers_;
 };

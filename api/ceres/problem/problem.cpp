@@ -1,4 +1,4 @@
-// ceres::Problem: the user's calls.
+// ceres::Problem: the calls that users make.
 #include "problem.hpp"
 
 #include "../../../ir/error.hpp"
@@ -59,7 +59,7 @@ ResidualBlockId Problem::AddResidualBlock(CostFunction* cost_function, LossFunct
 
 void Problem::AddParameterBlock(double* values, int size) { impl_->AddParameters(values, size); }
 void Problem::AddParameterBlock(double* values, int size, Manifold* manifold) {
-  impl_->Own(manifold);  // before anything throws
+  impl_->Own(manifold);  // before any exception
   impl_->SetManifold(impl_->AddParameters(values, size), manifold);
 }
 void Problem::RemoveParameterBlock(const double* values) { impl_->RemoveParameters(values); }

@@ -23,10 +23,10 @@ struct ProblemAccess;
 class ProblemImpl;
 }  // namespace internal
 
-/// Names a residual block until it is removed.
+/// Identifies a residual block until it is removed.
 using ResidualBlockId = internal::ResidualBlock*;
 
-/// What threads and devices are shared by; there is nothing in it.
+/// Shared threads and devices in Ceres; empty here.
 class Context {
  public:
   static Context* Create() { return new Context; }
@@ -35,8 +35,8 @@ class Context {
 
 /// A nonlinear least squares problem: ½ Σ ρᵢ(‖fᵢ(blocks)‖²) over the user's parameter blocks.
 ///
-/// A parameter block is named by its address; the memory is the user's and is written when a solve
-/// ends. Callers' mistakes throw topograd::Error where Ceres ends the program.
+/// A parameter block is identified by its address. The memory belongs to the user and is written at
+/// the end of a solve. Callers' mistakes throw topograd::Error where Ceres ends the program.
 class Problem {
  public:
   struct Options {
@@ -44,11 +44,11 @@ class Problem {
     Ownership loss_function_ownership = TAKE_OWNERSHIP;
     Ownership manifold_ownership = TAKE_OWNERSHIP;
     Ownership local_parameterization_ownership = TAKE_OWNERSHIP;
-    /// Without effect: removing a residual block always takes constant time, removing a parameter
-    /// block time linear in the residual blocks.
+    /// No effect: removing a residual block takes constant time; removing a parameter block is
+    /// linear in the number of residual blocks.
     bool enable_fast_removal = false;
-    bool disable_all_safety_checks = false;  ///< no look for parameter blocks that overlap
-    Context* context = nullptr;              ///< without effect
+    bool disable_all_safety_checks = false;  ///< skips the check for overlapping parameter blocks
+    Context* context = nullptr;              ///< no effect
     EvaluationCallback* evaluation_callback = nullptr;  ///< not owned
   };
 
@@ -58,13 +58,14 @@ class Problem {
   Problem(Problem&&) noexcept;
   Problem& operator=(Problem&&) noexcept;
 
-  /// Adds a residual block over one parameter block or more, which are added if they are new.
+  /// Adds a residual block over one or more parameter blocks, which are added if they are new.
   ///
   ///   loss_function  nullptr for the plain square
   ///
-  /// Throws Error{Shape} if number or sizes of the parameter blocks are not the cost function's,
-  /// Error{InvalidArgument} for a null pointer or a block that is named twice; the problem is
-  /// unchanged then, and what it owns of the arguments is deleted unless another block uses it.
+  /// Throws Error{Shape} if the number or sizes of the parameter blocks differ from the cost
+  /// function's, Error{InvalidArgument} for a null pointer or a block that is listed twice. The
+  /// problem is unchanged after an error, and arguments that it owns are deleted unless another
+  /// block uses them.
   template <typename... Ts>
   ResidualBlockId AddResidualBlock(CostFunction* cost_function, LossFunction* loss_function,
                                    double* x0, Ts*... xs) {
@@ -77,7 +78,7 @@ class Problem {
   ResidualBlockId AddResidualBlock(CostFunction* cost_function, LossFunction* loss_function,
                                    double* const* parameter_blocks, int num_parameter_blocks);
 
-  /// Throws Error{Shape} if the block is there with another size.
+  /// Throws Error{Shape} if the block exists with another size.
   void AddParameterBlock(double* values, int size);
   void AddParameterBlock(double* values, int size, Manifold* manifold);
   template <std::derived_from<LocalParameterization> Parameterization>
@@ -85,28 +86,28 @@ class Problem {
     AddParameterBlock(values, size);
     SetParameterization(values, parameterization);
   }
-  /// Removes a parameter block and every residual block that reads it. Cost: linear in the residual
-  /// blocks.
+  /// Removes a parameter block and every residual block that reads it. Cost: linear in the number
+  /// of residual blocks.
   void RemoveParameterBlock(const double* values);
   void RemoveResidualBlock(ResidualBlockId residual_block);
 
-  // These throw Error{InvalidArgument} for a block that is not there.
+  // These throw Error{InvalidArgument} for an unknown block.
   void SetParameterBlockConstant(const double* values);
   void SetParameterBlockVariable(double* values);
   bool IsParameterBlockConstant(const double* values) const;
-  /// nullptr takes the manifold away. Throws Error{Shape} if it is not the block's size; the
-  /// problem owns it nevertheless.
+  /// nullptr removes the manifold. Throws Error{Shape} if the size is wrong; the problem owns the
+  /// manifold nevertheless.
   void SetManifold(double* values, Manifold* manifold);
   const Manifold* GetManifold(const double* values) const;
   bool HasManifold(const double* values) const;
-  /// As in Ceres 2.1: the block gets a manifold that moves as the parameterization does.
+  /// As in Ceres 2.1: gives the block a manifold that is equivalent to the parameterization.
   void SetParameterization(double* values, LocalParameterization* parameterization);
-  /// nullptr and false for a block whose manifold is not a parameterization's.
+  /// nullptr and false for a block whose manifold does not come from a parameterization.
   const LocalParameterization* GetParameterization(const double* values) const;
   bool HasParameterization(const double* values) const;
   void SetParameterLowerBound(double* values, int index, double lower_bound);
   void SetParameterUpperBound(double* values, int index, double upper_bound);
-  /// -DBL_MAX where there is no bound.
+  /// -DBL_MAX if there is no bound.
   double GetParameterLowerBound(const double* values, int index) const;
   double GetParameterUpperBound(const double* values, int index) const;
 
@@ -126,7 +127,7 @@ class Problem {
                                           std::vector<double*>* parameter_blocks) const;
   const CostFunction* GetCostFunctionForResidualBlock(ResidualBlockId residual_block) const;
   const LossFunction* GetLossFunctionForResidualBlock(ResidualBlockId residual_block) const;
-  /// Cost: linear in the residual blocks.
+  /// Cost: linear in the number of residual blocks.
   void GetResidualBlocksForParameterBlock(const double* values,
                                           std::vector<ResidualBlockId>* residual_blocks) const;
 
@@ -134,16 +135,16 @@ class Problem {
     std::vector<double*> parameter_blocks;         ///< empty: all, in the order of adding
     std::vector<ResidualBlockId> residual_blocks;  ///< empty: all, in the order of adding
     bool apply_loss_function = true;
-    int num_threads = 1;  ///< without effect: cost functions run on the calling thread
+    int num_threads = 1;  ///< no effect: cost functions run on the calling thread
   };
 
-  /// Evaluates at the user's values, by CostFunction::Evaluate, on the CPU; outputs may be nullptr.
+  /// Evaluates at the user's values, by CostFunction::Evaluate on the CPU; outputs may be nullptr.
   ///
-  /// Gradient and Jacobian have ParameterBlockTangentSize() columns a block, zeros for constant
-  /// blocks. False if a cost function or a manifold answers false.
+  /// Gradient and Jacobian have ParameterBlockTangentSize() columns per block, zeros for constant
+  /// blocks. Returns false if a cost function or a manifold does.
   bool Evaluate(const EvaluateOptions& options, double* cost, std::vector<double>* residuals,
                 std::vector<double>* gradient, CRSMatrix* jacobian);
-  /// One block; `jacobians` as for CostFunction::Evaluate, with tangent sizes.
+  /// Evaluates one block; `jacobians` as for CostFunction::Evaluate, with tangent sizes.
   bool EvaluateResidualBlock(ResidualBlockId residual_block_id, bool apply_loss_function,
                              double* cost, double* residuals, double** jacobians) const;
   bool EvaluateResidualBlockAssumingParametersUnchanged(ResidualBlockId residual_block_id,

@@ -16,7 +16,7 @@ namespace {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::VectorXd;
 
-/// Residuals and Jacobian as the square root of a robust loss sees them.
+/// Residuals and Jacobian after the square-root correction for a robust loss.
 /// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis, 2000,
 /// section 4.3; outliers, where rho'' <= 0, get no second-order term, as in Ceres.
 struct Correction {
@@ -36,7 +36,7 @@ struct Correction {
 struct Evaluated {
   double cost = 0;
   Vector residuals;
-  std::vector<Matrix> jacobians;  ///< by parameter block, in tangent space; empty ones not wanted
+  std::vector<Matrix> jacobians;  ///< by parameter block, in tangent space; empty if not wanted
 };
 
 bool ToTangents(const ParameterBlock& block, Matrix& J) {
@@ -48,7 +48,8 @@ bool ToTangents(const ParameterBlock& block, Matrix& J) {
   return defined;
 }
 
-/// `wanted` says of which parameter blocks derivatives are computed; empty: of none.
+/// Computes derivatives for the parameter blocks that are true in `wanted`; for none if it is
+/// empty.
 bool EvaluateAll(const ResidualBlock& block, bool apply_loss, const std::vector<bool>& wanted,
                  Evaluated& out) {
   const int rows = block.cost->num_residuals();
@@ -100,7 +101,7 @@ class Evaluation {
   int columns() const { return columns_; }
   const std::vector<ResidualBlock*>& residuals() const { return residuals_; }
 
-  /// Evaluates a block; `derivatives`: also by the parameter blocks that are variable.
+  /// Evaluates a block and, if `derivatives`, its derivatives by variable parameter blocks.
   bool Run(const ResidualBlock& block, bool derivatives, Evaluated& out) const {
     std::vector<bool> wanted;
     for (const ParameterBlock* p : block.parameters)

@@ -1,4 +1,4 @@
-// Blocks of a ceres::Problem: adding, finding, removing, owning.
+// Adds, finds, removes and owns the blocks of a ceres::Problem.
 #include "problem_impl.hpp"
 
 #include "../../../ir/error.hpp"
@@ -19,7 +19,7 @@ void Forget(Function* function, Users& users) {
   delete function;
 }
 
-/// Takes the last element's place, so that removal costs no more than a move.
+/// Replaces the element by the last one, so that removal takes constant time.
 template <class Block>
 void RemoveAt(std::vector<std::unique_ptr<Block>>& blocks, std::size_t position) {
   blocks[position].swap(blocks.back());
@@ -71,7 +71,7 @@ void ProblemImpl::CheckBlocks(const CostFunction& cost, std::span<double* const>
 
 ResidualBlock* ProblemImpl::Add(CostFunction* cost, LossFunction* loss,
                                 std::span<double* const> blocks) {
-  // Whatever comes of the call, what is handed over is the problem's: errors leak nothing.
+  // The problem owns its arguments even if the call fails, so that errors leak nothing.
   if (cost != nullptr && options_.cost_function_ownership == TAKE_OWNERSHIP) ++cost_users_[cost];
   if (loss != nullptr && options_.loss_function_ownership == TAKE_OWNERSHIP) ++loss_users_[loss];
   try {

@@ -1,4 +1,4 @@
-// What a ceres::Problem holds: parameter blocks by address, residual blocks, owned functions.
+// The state of a ceres::Problem: parameter blocks by address, residual blocks, owned functions.
 #pragma once
 
 #include "problem.hpp"
@@ -18,9 +18,9 @@ struct ParameterBlock {
   int size = 0;
   bool constant = false;
   Manifold* manifold = nullptr;
-  const LocalParameterization* parameterization = nullptr;  ///< that the manifold stands for
+  const LocalParameterization* parameterization = nullptr;  ///< original of the manifold
   std::vector<double> lower, upper;                         ///< empty: no bound
-  std::size_t position = 0;                                 ///< in ProblemImpl::parameters()
+  std::size_t position = 0;                                 ///< index in ProblemImpl::parameters()
 
   int tangent_size() const { return manifold == nullptr ? size : manifold->TangentSize(); }
 };
@@ -28,9 +28,9 @@ struct ParameterBlock {
 struct ResidualBlock {
   CostFunction* cost = nullptr;
   LossFunction* loss = nullptr;
-  const Traceable* traceable = nullptr;  ///< the cost function as one, or nullptr
+  const Traceable* traceable = nullptr;  ///< the cost function, if traceable, or nullptr
   std::vector<ParameterBlock*> parameters;
-  std::size_t position = 0;  ///< in ProblemImpl::residuals()
+  std::size_t position = 0;  ///< index in ProblemImpl::residuals()
 };
 
 class ProblemImpl {
@@ -43,16 +43,16 @@ class ProblemImpl {
   ResidualBlock* Add(CostFunction* cost, LossFunction* loss, std::span<double* const> blocks);
   ParameterBlock& AddParameters(double* values, int size);
   void SetManifold(ParameterBlock& block, Manifold* manifold);
-  /// The manifold that stands for a parameterization, the same one each time; nullptr for nullptr.
+  /// The manifold made from a parameterization, the same one each time; nullptr for nullptr.
   ParameterizationManifold* Adapt(LocalParameterization* parameterization);
-  /// From now on the manifold is the problem's to delete, if problems own manifolds.
+  /// Takes ownership of the manifold, if problems own manifolds.
   void Own(Manifold* manifold);
   void Remove(ResidualBlock* residual);
   void RemoveParameters(const double* values);
 
-  /// nullptr if it is not there.
+  /// nullptr if the block is unknown.
   ParameterBlock* Find(const double* values) const;
-  /// Throws Error{InvalidArgument} that names the call.
+  /// Throws Error{InvalidArgument} that names the call if the block is unknown.
   ParameterBlock& At(const char* call, const double* values) const;
 
   const std::vector<std::unique_ptr<ParameterBlock>>& parameters() const { return parameters_; }
@@ -68,7 +68,7 @@ class ProblemImpl {
   std::vector<std::unique_ptr<ParameterBlock>> parameters_;
   std::vector<std::unique_ptr<ResidualBlock>> residuals_;
   std::unordered_map<const double*, ParameterBlock*> by_address_;
-  // How many residual blocks use a function that is owned.
+  // Number of residual blocks that use an owned function.
   std::unordered_map<CostFunction*, std::uint32_t> cost_users_;
   std::unordered_map<LossFunction*, std::uint32_t> loss_users_;
   std::vector<Manifold*> manifolds_;  ///< owned; may repeat
@@ -81,8 +81,8 @@ struct ProblemAccess {
   static const ProblemImpl& impl(const Problem& problem) { return *problem.impl_; }
 };
 
-/// Cost, residuals and Jacobian of one residual block at the user's values, as
-/// Problem::EvaluateResidualBlock gives them.
+/// Computes cost, residuals and Jacobian of one residual block at the user's values, for
+/// Problem::EvaluateResidualBlock.
 bool EvaluateBlock(const ResidualBlock& block, bool apply_loss, double* cost, double* residuals,
                    double** jacobians);
 

@@ -1,4 +1,4 @@
-// Progress of a solve in Ceres' words: iterations, their log, callbacks.
+// Progress of a solve in Ceres' form: iterations, their log, callbacks.
 #include "callbacks.hpp"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What the library tells of a solve, in Ceres' words: iterations, their log, callbacks.
+// Progress of a solve in Ceres' form: iterations, their log, callbacks.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -15,8 +15,8 @@ namespace ceres::internal {
 IterationSummary Translate(const topograd::IterationSummary& iteration);
 TerminationType FromTopograd(topograd::Termination termination);
 
-/// Prints each iteration to the standard output if `logs`, then asks the callbacks in order, up to
-/// the first that does not say to continue. Empty if there is nothing to do.
+/// Prints each iteration to the standard output if `logs`, then calls the callbacks in order, until
+/// one does not return continue. Empty if there is nothing to do.
 topograd::IterationCallback ForwardCallbacks(const std::vector<IterationCallback*>& callbacks,
                                              bool logs);
 

@@ -1,4 +1,4 @@
-// GradientChecker: a cost function's Jacobians against finite differences.
+// GradientChecker: compares a cost function's Jacobians with finite differences.
 #include "gradient_checker.hpp"
 
 #include "../cost/numeric_diff.hpp"
@@ -24,7 +24,7 @@ std::vector<double*> Pointers(std::vector<Matrix>& matrices) {
   return pointers;
 }
 
-/// Relative where a number is large, absolute where both are near 0.
+/// Relative difference for large numbers, absolute if both are near 0.
 double Difference(double a, double b) {
   const double scale = std::max(std::abs(a), std::abs(b));
   const double difference = std::abs(a - b);

@@ -1,4 +1,4 @@
-// GradientChecker: a cost function's Jacobians against finite differences.
+// GradientChecker: compares a cost function's Jacobians with finite differences.
 #pragma once
 
 #include "../cost/cost_function.hpp"
@@ -17,20 +17,20 @@ namespace ceres {
 /// Compares Jacobians of Evaluate with those of Ridders' method.
 class GradientChecker {
  public:
-  /// What a comparison found; "local" Jacobians are in tangent space.
+  /// Result of a comparison; "local" Jacobians are in tangent space.
   struct ProbeResults {
     bool return_value = false;
     Vector residuals;
     std::vector<Matrix> jacobians, local_jacobians;
     std::vector<Matrix> numeric_jacobians, local_numeric_jacobians;
-    std::string error_log;  ///< one line an entry that differs too much; empty if none does
+    std::string error_log;  ///< one line per entry that differs too much; otherwise empty
     double maximum_relative_error = 0;
   };
 
-  /// Refers to all of them; `manifolds` is nullptr, or has a pointer a block, which may be nullptr.
+  /// Refers to all arguments. `manifolds` is nullptr or has one pointer (or nullptr) per block.
   GradientChecker(const CostFunction* function, const std::vector<const Manifold*>* manifolds,
                   const NumericDiffOptions& options);
-  /// The same of Ceres 2.1. A template, so that nullptr stands for no manifolds.
+  /// The same for Ceres 2.1. A template, so that nullptr means no manifolds.
   template <std::same_as<LocalParameterization> Parameterization>
   GradientChecker(const CostFunction* function,
                   const std::vector<const Parameterization*>* parameterizations,
@@ -40,7 +40,7 @@ class GradientChecker {
     if (parameterizations != nullptr) Adapt(*parameterizations);
   }
 
-  /// Whether all entries agree to `relative_precision`; `results` may be nullptr.
+  /// True if all entries agree to `relative_precision`; `results` may be nullptr.
   bool Probe(double const* const* parameters, double relative_precision,
              ProbeResults* results) const;
 

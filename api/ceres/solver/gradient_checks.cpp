@@ -1,4 +1,4 @@
-// Checking the gradients of all residual blocks during a solve.
+// Checks the gradients of all residual blocks during a solve.
 #include "gradient_checks.hpp"
 
 #include "gradient_checker.hpp"

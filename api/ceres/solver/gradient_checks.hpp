@@ -1,4 +1,4 @@
-// Solver::Options::check_gradients: every cost function's Jacobian against differences.
+// Solver::Options::check_gradients: compares all Jacobians with finite differences during a solve.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -9,18 +9,18 @@
 
 namespace ceres::internal {
 
-/// Looks at the start and at each accepted point, in the user's memory.
+/// Checks at the start and at each accepted point, in the user's memory.
 class GradientChecks {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive this object.
   GradientChecks(const Solver::Options& options, const ProblemImpl& problem)
       : options_(options), problem_(problem) {}
 
-  /// A callback that stops the solve at the first residual block that is wrong, and else asks
-  /// `next`, which may be empty. Cost of an iteration: Ridders' method on every residual block.
+  /// A callback that stops the solve at the first wrong residual block, and otherwise calls `next`,
+  /// which may be empty. Cost of an iteration: Ridders' method on every residual block.
   topograd::IterationCallback Before(topograd::IterationCallback next);
 
-  /// What is wrong with which residual block; empty if nothing was found.
+  /// The first error and its residual block; empty if none was found.
   const std::string& error() const { return error_; }
 
  private:

@@ -1,4 +1,4 @@
-// GradientProblem: minimising a scalar cost that comes with its gradient.
+// GradientProblem: minimisation of a scalar cost with a gradient.
 #pragma once
 
 #include "../cost/first_order_function.hpp"
@@ -10,12 +10,12 @@
 
 namespace ceres {
 
-/// A first-order function over one block of parameters, which may move on a manifold.
+/// A first-order function of one parameter block, which may move on a manifold.
 class GradientProblem {
  public:
   /// Takes ownership.
   explicit GradientProblem(FirstOrderFunction* function);
-  /// Takes ownership of both. Throws Error{Shape} if the manifold has another size.
+  /// Takes ownership of both. Throws Error{Shape} if the manifold's size is wrong.
   GradientProblem(FirstOrderFunction* function, Manifold* manifold);
   template <std::derived_from<LocalParameterization> Parameterization>
   GradientProblem(FirstOrderFunction* function, Parameterization* parameterization)
@@ -28,7 +28,8 @@ class GradientProblem {
   }
   int NumLocalParameters() const { return NumTangentParameters(); }
 
-  /// Cost and gradient, in tangent space; `gradient` may be nullptr. False outside of the domain.
+  /// Cost and tangent-space gradient; `gradient` may be nullptr. Returns false outside of the
+  /// domain.
   bool Evaluate(const double* parameters, double* cost, double* gradient) const;
   bool Plus(const double* x, const double* delta, double* x_plus_delta) const;
 

@@ -14,7 +14,7 @@ class GradientProblemSolver {
  public:
   virtual ~GradientProblemSolver();
 
-  /// Names and defaults are Ceres 2.2's; what has no effect is named in
+  /// Names and defaults are those of Ceres 2.2. Options without effect are listed in
   /// Summary::options_without_effect.
   struct Options {
     bool IsValid(std::string* error) const;
@@ -58,7 +58,7 @@ class GradientProblemSolver {
     int num_gradient_evaluations = -1;
     double total_time_in_seconds = -1;
     double cost_evaluation_time_in_seconds = -1;
-    double gradient_evaluation_time_in_seconds = -1;  ///< of costs and gradients together
+    double gradient_evaluation_time_in_seconds = -1;  ///< costs and gradients together
     double line_search_polynomial_minimization_time_in_seconds = -1;
     int num_parameters = -1;
     int num_tangent_parameters = -1;
@@ -68,7 +68,7 @@ class GradientProblemSolver {
     LineSearchInterpolationType line_search_interpolation_type = CUBIC;
     NonlinearConjugateGradientType nonlinear_conjugate_gradient_type = FLETCHER_REEVES;
     int max_lbfgs_rank = -1;
-    /// Options that differ from their defaults and changed nothing: an addition to Ceres'.
+    /// Options that differ from their defaults but have no effect. An addition to Ceres' interface.
     std::vector<std::string> options_without_effect;
   };
 
@@ -76,7 +76,7 @@ class GradientProblemSolver {
                      Summary* summary);
 };
 
-/// Minimises from `parameters`, which hold the best point at the end.
+/// Minimises from `parameters`, which receive the best point.
 void Solve(const GradientProblemSolver::Options& options, const GradientProblem& problem,
            double* parameters, GradientProblemSolver::Summary* summary);
 

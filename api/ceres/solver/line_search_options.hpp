@@ -1,4 +1,4 @@
-// What the two solvers with line searches share of their options.
+// Line search options of both solvers.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -18,8 +18,8 @@ topograd::LineSearchOptions LowerLineSearch(const Options& options) {
           .max_evaluations = options.max_num_line_search_step_size_iterations};
 }
 
-/// Names of options of line searches that differ from their default and never have an effect: there
-/// is L-BFGS with cubic interpolation for the strong Wolfe conditions, and nothing else.
+/// Names of line search options that differ from their defaults but never have an effect: only
+/// L-BFGS with cubic interpolation for the strong Wolfe conditions is available.
 template <class Options>
 std::vector<std::string> LineSearchOptionsWithoutEffect(const Options& options) {
   static const auto& defaults = *new Options;

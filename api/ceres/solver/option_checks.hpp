@@ -1,4 +1,4 @@
-// Checks of options: the first complaint about a number.
+// Checks of numeric options, with a message for the first failure.
 #pragma once
 
 #include <sstream>
@@ -9,7 +9,7 @@ namespace ceres::internal {
 
 class Checks {
  public:
-  /// `owner` names the options in complaints: "Solver::Options".
+  /// `owner` names the options in messages: "Solver::Options".
   explicit Checks(std::string owner) : owner_(std::move(owner)) {}
 
   template <class Number>
@@ -20,12 +20,12 @@ class Checks {
   void Above(const char* name, Number value, Number bound) {
     if (!(value > bound)) Complain(name, ">", value, bound);
   }
-  /// Two options by size.
+  /// Checks that two options are in order.
   template <class Number>
   void Ordered(const char* low_name, Number low, const char* high_name, Number high) {
     if (!(low <= high)) Complain(low_name, "<=", low, owner_ + "::" + high_name);
   }
-  /// Whether there was no complaint; the first one goes to `error` unless that is nullptr.
+  /// True if all checks passed; otherwise `error`, unless nullptr, receives the first message.
   bool Passed(std::string* error) const {
     if (text_.empty()) return true;
     if (error != nullptr) *error = text_;

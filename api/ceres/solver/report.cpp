@@ -1,4 +1,4 @@
-// Pieces of reports in Ceres' layout.
+// Parts of reports in Ceres' layout.
 #include "report.hpp"
 
 #include <cstdarg>

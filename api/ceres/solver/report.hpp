@@ -1,4 +1,4 @@
-// Pieces of reports in Ceres' layout.
+// Parts of reports in Ceres' layout.
 #pragma once
 
 #include "../types/types.hpp"
@@ -13,12 +13,12 @@ namespace ceres::internal {
 /// "Topograd 0.1.0".
 std::string VersionText();
 std::string Seconds(const char* label, double value);
-/// With the number of evaluations or solves.
+/// A line with a time and the number of evaluations or solves.
 std::string Seconds(const char* label, double value, int count);
-/// The options that were accepted without effect; empty if there are none.
+/// Lists the options without effect; empty if there are none.
 std::string WithoutEffectText(const std::vector<std::string>& names);
 std::string TerminationText(TerminationType termination, const std::string& message);
-/// Whether the parameters are at least as good as at the start.
+/// True if the parameters are at least as good as at the start.
 bool IsUsable(TerminationType termination);
 
 }  // namespace ceres::internal

@@ -1,4 +1,4 @@
-// ceres::Solve: lowers the problem, minimises it, tells what happened in Ceres' words.
+// ceres::Solve: converts the problem, minimises it, and reports in Ceres' form.
 #include "solver.hpp"
 
 #include "../../../ir/error.hpp"
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 int Narrow(std::size_t n) { return static_cast<int>(n); }
 
-/// Sizes of the whole problem, and of what can move and what depends on it.
+/// Counts the whole problem, and the part of it that is variable.
 void Count(const ProblemImpl& problem, Solver::Summary& summary) {
   summary.num_parameter_blocks = Narrow(problem.parameters().size());
   summary.num_residual_blocks = Narrow(problem.residuals().size());
@@ -54,7 +54,7 @@ void Count(const ProblemImpl& problem, Solver::Summary& summary) {
   }
 }
 
-/// What is known before the solve, and what it is asked for.
+/// Fills in the summary's fields that are known before the solve, and the requested options.
 void Describe(const Solver::Options& options, const ProblemImpl& problem,
               Solver::Summary& summary) {
   Count(problem, summary);
@@ -168,7 +168,7 @@ class Solve {
     summary_.message = checks.error();
   }
 
-  /// As Ceres ends where nothing can move: cost functions run once, for the cost.
+  /// Ends as Ceres does if nothing is variable: evaluates the cost functions once, for the cost.
   void NothingToDo() {
     double cost = 0;
     for (const auto& residual : problem_.residuals()) {

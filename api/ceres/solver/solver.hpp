@@ -20,10 +20,10 @@ class Solver {
  public:
   virtual ~Solver();
 
-  /// Names and defaults are Ceres 2.2's. Options that have no effect here and differ from their
-  /// default are named in Summary::options_without_effect; docs/ceres.md has the list.
+  /// Names and defaults are those of Ceres 2.2. Options without effect that differ from their
+  /// defaults are listed in Summary::options_without_effect; docs/ceres.md lists all of them.
   struct Options {
-    /// False, with the reason, for numbers out of range.
+    /// Returns false, with the reason, for numbers out of range.
     bool IsValid(std::string* error) const;
 
     MinimizerType minimizer_type = TRUST_REGION;
@@ -48,7 +48,7 @@ class Solver {
     int max_consecutive_nonmonotonic_steps = 5;
     int max_num_iterations = 50;
     double max_solver_time_in_seconds = 1e9;
-    int num_threads = 1;  ///< of the CPU interpreter
+    int num_threads = 1;  ///< threads of the CPU interpreter
     double initial_trust_region_radius = 1e4;
     double max_trust_region_radius = 1e16;
     double min_trust_region_radius = 1e-32;
@@ -85,20 +85,19 @@ class Solver {
     bool jacobi_scaling = true;
 
     LoggingType logging_type = PER_MINIMIZER_ITERATION;
-    bool minimizer_progress_to_stdout = false;  ///< a line an iteration, unless SILENT
+    bool minimizer_progress_to_stdout = false;  ///< one line per iteration, unless SILENT
     std::vector<int> trust_region_minimizer_iterations_to_dump;
     std::string trust_region_problem_dump_directory = "/tmp";
     DumpFormatType trust_region_problem_dump_format_type = TEXTFILE;
     bool check_gradients = false;
     double gradient_check_relative_precision = 1e-8;
     double gradient_check_numeric_derivative_relative_step_size = 1e-6;
-    /// The user's memory holds the best point before each callback, not only after the solve.
+    /// Writes the best point to the user's memory before each callback, not only after the solve.
     bool update_state_every_iteration = false;
     std::vector<IterationCallback*> callbacks;  ///< not owned
 
-    /// An addition to Ceres' interface for options that it has no name for, such as backend, device
-    /// and precision. Fields that have a counterpart above are ignored. Steps have the length that
-    /// Ceres gives them.
+    /// An addition to Ceres' interface, for options without a Ceres name, such as backend, device
+    /// and precision. Fields with a counterpart above are ignored. Steps are as long as in Ceres.
     topograd::SolverOptions topograd{.rescale_steps = false};
   };
 
@@ -124,7 +123,7 @@ class Solver {
     double total_time_in_seconds = -1;
     double linear_solver_time_in_seconds = -1;
     int num_linear_solves = -1;
-    double residual_evaluation_time_in_seconds = -1;  ///< of residuals and Jacobians together
+    double residual_evaluation_time_in_seconds = -1;  ///< residuals and Jacobians together
     int num_residual_evaluations = -1;
     double jacobian_evaluation_time_in_seconds = -1;
     int num_jacobian_evaluations = -1;
@@ -134,7 +133,7 @@ class Solver {
     double line_search_polynomial_minimization_time_in_seconds = -1;
     double line_search_total_time_in_seconds = -1;
 
-    // Sizes of the problem, and of the problem without constant blocks and their own residuals.
+    // Sizes of the problem, and of the part that is left without constant blocks.
     int num_parameter_blocks = -1;
     int num_parameters = -1;
     int num_effective_parameters = -1;
@@ -173,19 +172,19 @@ class Solver {
     int max_lbfgs_rank = -1;
 
     // Additions to Ceres' interface.
-    /// Options that differ from their defaults and changed nothing, by name.
+    /// Options that differ from their defaults but had no effect, by name.
     std::vector<std::string> options_without_effect;
-    /// Which residual blocks ran as opaque code on the CPU, and why: one line a reason.
+    /// Residual blocks that ran as opaque code on the CPU, with the reason: one line per reason.
     std::vector<std::string> host_notes;
-    /// What really ran: backend, device and reason, topologies, phases.
+    /// The solve as it ran: backend, device and reason, topologies, phases.
     topograd::Summary topograd;
   };
 
   virtual void Solve(const Options& options, Problem* problem, Summary* summary);
 };
 
-/// Minimises the problem and writes the best point to the user's parameter blocks; reports what
-/// happened, also failures, in `summary`. Throws only what users' own code throws.
+/// Minimises the problem and writes the best point to the user's parameter blocks; `summary`
+/// reports the result, including failures. Throws only exceptions of user code.
 void Solve(const Solver::Options& options, Problem* problem, Solver::Summary* summary);
 
 }  // namespace ceres

@@ -1,4 +1,4 @@
-// Solver::Options as topograd::SolverOptions: what has a counterpart, and what has no effect.
+// Solver::Options as topograd::SolverOptions, and the options without effect.
 #include "solver_options.hpp"
 
 #include "line_search_options.hpp"
@@ -14,11 +14,11 @@ bool Eliminates(LinearSolverType type) {
   return type == DENSE_SCHUR || type == SPARSE_SCHUR || type == ITERATIVE_SCHUR;
 }
 
-/// Conjugate gradients take one step at least whatever η is.
+/// Conjugate gradients make at least one step for any η.
 constexpr double kLargestEta = 0.999;
 
 topograd::LinearSolver Lower(LinearSolverType type, double entries) {
-  // Beyond so many entries of a dense Jacobian its QR is for nobody; normal equations are.
+  // A dense Jacobian with more entries is solved by normal equations instead of QR.
   constexpr double kMostDense = 1e6;
   if (type == CGNR) return topograd::LinearSolver::pcg;
   if (Eliminates(type)) return topograd::LinearSolver::schur;
@@ -65,7 +65,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.jacobi_scaling = options.jacobi_scaling;
   out.scale_free = false;
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
-  // Only the η test of Ceres' two is on; a residual that small is rounding.
+  // Only the η test of Ceres' two is used; a residual small enough for the other is rounding.
   out.eta = std::min(options.eta, kLargestEta);
   out.linear_tolerance = std::min(options.topograd.linear_tolerance, out.eta);
   out.max_linear_iterations = std::max(options.max_linear_solver_iterations, 1);

@@ -1,4 +1,4 @@
-// Solver::Options as topograd::SolverOptions.
+// Conversion of Solver::Options to topograd::SolverOptions.
 #pragma once
 
 #include "solver.hpp"
@@ -8,18 +8,18 @@
 
 namespace ceres::internal {
 
-/// Everything but callbacks.
+/// Converts all options except callbacks.
 ///
-///   entries  of a dense Jacobian: rows times columns
+///   entries  number of entries of a dense Jacobian: rows times columns
 topograd::SolverOptions Lower(const Solver::Options& options, double entries);
 
-/// Whether Options::linear_solver_ordering says what is eliminated.
+/// True if Options::linear_solver_ordering determines the eliminated blocks.
 bool TakesOrdering(const Solver::Options& options);
 
-/// Names of options that differ from their default and have no effect.
+/// Names of options that differ from their defaults and have no effect.
 std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options);
 
-/// The linear solver in Ceres' words that ran where `given` was asked for.
+/// Ceres' name of the linear solver that ran when `given` was requested.
 LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver used);
 
 }  // namespace ceres::internal

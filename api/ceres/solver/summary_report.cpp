@@ -78,7 +78,7 @@ std::string Times(const Solver::Summary& s) {
          Seconds("Total", s.total_time_in_seconds);
 }
 
-/// What Ceres' report has no place for.
+/// Information without a place in Ceres' report.
 std::string Additions(const Solver::Summary& s) {
   std::string out;
   if (!s.topograd.backend.empty()) {

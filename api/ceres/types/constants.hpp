@@ -1,4 +1,4 @@
-// Numbers that programs for Ceres name.
+// Constants that programs for Ceres use.
 #pragma once
 
 #include <numbers>

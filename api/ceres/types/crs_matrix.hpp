@@ -1,4 +1,4 @@
-// CRSMatrix: a sparse matrix by rows.
+// CRSMatrix: a sparse matrix in compressed row form.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ struct CRSMatrix {
   int num_rows = 0;
   int num_cols = 0;
   std::vector<int> cols;
-  std::vector<int> rows;  ///< num_rows + 1
+  std::vector<int> rows;  ///< num_rows + 1 positions
   std::vector<double> values;
 };
 

@@ -1,4 +1,4 @@
-// What programs for Ceres use of gflags, for machines without it: flags of the command line.
+// A subset of gflags for machines without it: command-line flags of programs for Ceres.
 #pragma once
 
 #ifndef GFLAGS_GFLAGS_H_  // gflags itself, which glog includes
@@ -19,7 +19,7 @@ namespace gflags {
 struct Flag {
   bool is_bool;
   std::string help;
-  std::function<bool(const std::string&)> set;  ///< false for a text that is no value
+  std::function<bool(const std::string&)> set;  ///< returns false for invalid text
 };
 
 /// All flags of the program by name.
@@ -65,9 +65,9 @@ inline void SetUsageMessage(const std::string& usage) { UsageMessage() = usage; 
   std::exit(1);
 }
 
-/// Sets flags from --name=value, --name value, --name and --noname; ends the program for what is no
-/// flag. With `remove_flags` the other arguments are left in their order. Returns the index of the
-/// first of them.
+/// Sets flags from --name=value, --name value, --name and --noname; an unknown flag ends the
+/// program. With `remove_flags` the other arguments remain, in their order. Returns the index of
+/// the first of them.
 inline int ParseCommandLineFlags(int* argc, char*** argv, bool remove_flags) {
   int kept = 1;
   for (int i = 1; i < *argc; ++i) {

@@ -1,18 +1,18 @@
-// IterationSummary, and callbacks that see it after every iteration or evaluation.
+// IterationSummary, and callbacks after every iteration or before evaluations.
 #pragma once
 
 #include "types.hpp"
 
 namespace ceres {
 
-/// One trial step. Fields that no algorithm of ours fills in stay as they are here.
+/// One trial step. Fields that no algorithm of the library sets keep these defaults.
 struct IterationSummary {
-  int iteration = 0;  ///< 0 is the start
+  int iteration = 0;  ///< 0 for the start
   bool step_is_valid = false;
   bool step_is_nonmonotonic = false;
   bool step_is_successful = false;
-  double cost = 0;         ///< of the point that is held after the step
-  double cost_change = 0;  ///< decrease from the point before
+  double cost = 0;         ///< of the current point after the step
+  double cost_change = 0;  ///< decrease from the previous point
   double gradient_max_norm = 0;
   double gradient_norm = 0;
   double step_norm = 0;
@@ -29,7 +29,7 @@ struct IterationSummary {
   double cumulative_time_in_seconds = 0;
 };
 
-/// Runs after every iteration, in the order of Solver::Options::callbacks; its answer can end the
+/// Called after every iteration, in the order of Solver::Options::callbacks; the result can end the
 /// solve.
 class IterationCallback {
  public:
@@ -37,10 +37,10 @@ class IterationCallback {
   virtual CallbackReturnType operator()(const IterationSummary& summary) = 0;
 };
 
-/// Runs before cost functions are evaluated at a point, with the point in the user's memory.
+/// Called before cost functions are evaluated at a point, with the point in the user's memory.
 ///
-/// A problem with one runs all its cost functions on the CPU, because what they compute may depend
-/// on what the callback leaves behind.
+/// A problem with such a callback runs all cost functions on the CPU, because they may read data
+/// that the callback prepares.
 class EvaluationCallback {
  public:
   virtual ~EvaluationCallback();

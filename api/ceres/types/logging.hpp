@@ -1,4 +1,4 @@
-// What programs for Ceres use of glog, for machines without it: messages on the standard error.
+// A subset of glog for machines without it: messages to the standard error.
 #pragma once
 
 #if !defined(GLOG_LOGGING_H) && !defined(_LOGGING_H_)  // glog itself, new and old
@@ -19,7 +19,7 @@ inline void InitGoogleLogging(const char*) {}
 inline void ShutdownGoogleLogging() {}
 inline void InstallFailureSignalHandler() {}
 
-/// Collects one message and prints it when it ends; a FATAL one ends the program.
+/// Collects one message and prints it when it is destroyed; a FATAL message ends the program.
 class LogMessage {
  public:
   LogMessage(const char* file, int line, LogSeverity severity) : severity_(severity) {
@@ -38,12 +38,12 @@ class LogMessage {
   LogSeverity severity_;
 };
 
-/// Makes both sides of a conditional expression void.
+/// Converts both sides of a conditional expression to void.
 struct LogMessageVoidify {
   void operator&(const std::ostream&) const {}
 };
 
-/// The level up to which VLOG prints: GLOG_v of the environment, or 0.
+/// The highest level that VLOG prints: the environment variable GLOG_v, or 0.
 inline int VerboseLevel() {
   static const int level = [] {
     const char* text = std::getenv("GLOG_v");

@@ -7,11 +7,11 @@
 
 namespace ceres {
 
-/// A partition of elements into groups that are numbered from 0 on; gaps are allowed.
+/// A partition of elements into groups numbered from 0; gaps are allowed.
 template <typename T>
 class OrderedGroups {
  public:
-  /// Moves an element to a group; false for a negative group.
+  /// Moves an element to a group; returns false for a negative group.
   bool AddElementToGroup(const T element, const int group) {
     if (group < 0) return false;
     Remove(element);
@@ -23,7 +23,7 @@ class OrderedGroups {
     group_to_elements_.clear();
     element_to_group_.clear();
   }
-  /// Whether the element was there.
+  /// Returns true if the element was present.
   bool Remove(const T element) {
     const auto at = element_to_group_.find(element);
     if (at == element_to_group_.end()) return false;
@@ -38,7 +38,7 @@ class OrderedGroups {
     for (const T& element : elements) removed += Remove(element) ? 1 : 0;
     return removed;
   }
-  /// The last group becomes the first.
+  /// Reverses the order of the groups.
   void Reverse() {
     if (group_to_elements_.empty()) return;
     std::map<int, std::set<T>> reversed;
@@ -50,7 +50,7 @@ class OrderedGroups {
     group_to_elements_.swap(reversed);
   }
 
-  /// -1 if the element is not there.
+  /// -1 if the element is not present.
   int GroupId(const T element) const {
     const auto at = element_to_group_.find(element);
     return at == element_to_group_.end() ? -1 : at->second;
@@ -62,7 +62,7 @@ class OrderedGroups {
   }
   int NumElements() const { return static_cast<int>(element_to_group_.size()); }
   int NumGroups() const { return static_cast<int>(group_to_elements_.size()); }
-  /// The first group; there must be one.
+  /// The first group. There must be a group.
   int MinNonZeroGroup() const { return group_to_elements_.begin()->first; }
   const std::map<int, std::set<T>>& group_to_elements() const { return group_to_elements_; }
   const std::map<T, int>& element_to_group() const { return element_to_group_; }

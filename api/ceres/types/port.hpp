@@ -6,9 +6,9 @@
 #define CERES_EXPORT
 #define CERES_NO_EXPORT
 #define CERES_DEPRECATED_WITH_MSG(message) [[deprecated(message)]]
-/// Between a name and its arguments: keeps a macro of that name from taking it.
+/// Placed between a name and its arguments, prevents the expansion of a macro of that name.
 #define CERES_PREVENT_MACRO_SUBSTITUTION
-// Around uses of what is deprecated.
+// Around uses of deprecated names.
 #define CERES_DISABLE_DEPRECATED_WARNING \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wdeprecated-declarations\"")
 #define CERES_RESTORE_DEPRECATED_WARNING _Pragma("GCC diagnostic pop")

@@ -53,7 +53,7 @@ enum DoglegType { TRADITIONAL_DOGLEG, SUBSPACE_DOGLEG };
 enum TerminationType { CONVERGENCE, NO_CONVERGENCE, FAILURE, USER_SUCCESS, USER_FAILURE };
 enum CallbackReturnType { SOLVER_CONTINUE, SOLVER_ABORT, SOLVER_TERMINATE_SUCCESSFULLY };
 enum DumpFormatType { CONSOLE, TEXTFILE };
-/// A number of residuals or a size of a block that the constructor is told.
+/// A number of residuals or a block size that is given to the constructor.
 enum DimensionType { DYNAMIC = -1 };
 enum NumericDiffMethodType { CENTRAL, FORWARD, RIDDERS };
 enum CovarianceAlgorithmType { DENSE_SVD, SPARSE_QR };
@@ -61,8 +61,8 @@ enum CovarianceAlgorithmType { DENSE_SVD, SPARSE_QR };
 /// Marks outputs that a user's function has not written.
 inline constexpr double kImpossibleValue = 1e302;
 
-// The name of an enumerator, "UNKNOWN" for a number that is none; and the enumerator of a name, in
-// any case: false, and *type as it was, for a name that is none.
+// The name of an enumerator ("UNKNOWN" for an invalid number), and the enumerator of a name in
+// upper or lower case (returns false and leaves *type unchanged for an unknown name).
 #define TG_CERES_NAMES(Enumeration)                    \
   const char* Enumeration##ToString(Enumeration type); \
   bool StringTo##Enumeration(std::string value, Enumeration* type)
@@ -90,7 +90,7 @@ bool StringtoDumpFormatType(std::string value, DumpFormatType* type);
 const char* TerminationTypeToString(TerminationType type);
 
 bool IsSchurType(LinearSolverType type);
-/// Whether a direct sparse solver of that name can be asked for; all of them stand for ours.
+/// True if a direct sparse solver of that name is accepted; all names select the library's own.
 bool IsSparseLinearAlgebraLibraryTypeAvailable(SparseLinearAlgebraLibraryType type);
 bool IsDenseLinearAlgebraLibraryTypeAvailable(DenseLinearAlgebraLibraryType type);
 

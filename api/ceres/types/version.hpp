@@ -1,4 +1,4 @@
-// The version of Ceres' interface that is followed.
+// The Ceres version whose interface this library follows.
 #pragma once
 
 #define CERES_VERSION_MAJOR 2

@@ -1,4 +1,4 @@
-// Damages files and looks at what becomes of them.
+// Damages files and checks the next start.
 #include "corruption.hpp"
 
 #include "../../../ir/error.hpp"
@@ -24,15 +24,15 @@ namespace fs = std::filesystem;
 namespace hybrid = runtime::hybrid;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kHeaderBytes = 96;  // and a little: positions that are looked at one by one
-constexpr std::size_t kPlaces = 64;       // throughout the rest
+constexpr std::size_t kHeaderBytes = 96;  // and a little: bytes that are tested one by one
+constexpr std::size_t kPlaces = 64;       // positions in the rest
 
-/// One kind of file: how it is written, and what a start with it comes to.
+/// One kind of file, with functions that write it and start with it.
 struct Subject {
   std::string name;
   std::string path;
   std::function<void()> write;
-  /// What was read, or nothing; adds one to the count if the file was there and could not be used.
+  /// The contents read, or nothing; increments the count if the file existed but was unusable.
   std::function<std::optional<Bytes>(std::uint64_t& rejected)> read;
 };
 
@@ -127,7 +127,7 @@ class CorruptionCheck {
     if (report_.failures.size() < 20) report_.failures.push_back(what);
   }
 
-  /// A start that must find nothing, and say so.
+  /// Checks a start that must find nothing and count that.
   void expect_cold(const std::string& what, bool counted,
                    const std::function<std::optional<Bytes>(std::uint64_t&)>& read) {
     ++report_.injections;
@@ -148,7 +148,7 @@ class CorruptionCheck {
     if (!whole || !subject.read(none)) return fail(report_.errors, subject.name + ": not written");
     const std::size_t step = (whole->size() - kHeaderBytes) / kPlaces + 1;
     const auto bit = static_cast<std::byte>(1u << report_.rounds % 8);
-    const std::size_t later = report_.rounds % step;  // where places behind the header begin
+    const std::size_t later = report_.rounds % step;  // where positions behind the header begin
     for (std::size_t at = 0; at < whole->size(); at += at + 1 == kHeaderBytes ? 1 + later
                                                        : at < kHeaderBytes    ? 1
                                                                               : step) {
@@ -171,7 +171,7 @@ class CorruptionCheck {
     expect_cold(subject.name + ", " + what, true, subject.read);
   }
 
-  /// Whole files of another version, device or kind.
+  /// Complete files of another version, device or kind.
   void other_owners(const std::string& folder) {
     const auto read = [&](runtime::DiskCacheOptions options) {
       return [options](std::uint64_t& rejected) {
@@ -222,7 +222,7 @@ class CorruptionCheck {
     }
   }
 
-  /// The first file of a folder is not there afterwards; one that was there stays as it was.
+  /// The first file of a folder is not created; an existing file stays unchanged.
   void full_disk(const Subject& subject) {
     for (const std::uint64_t room : {0, 1, 16, 90, 200}) {
       const std::string what = subject.name + ", full after " + std::to_string(room) + " bytes";
@@ -242,7 +242,7 @@ class CorruptionCheck {
     }
   }
 
-  /// What a start finds after a process that could not write more than `room` bytes to a file.
+  /// The contents that a start finds after a process was limited to `room` bytes per file.
   static std::string write_within(const Subject& subject, std::uint64_t room) {
     std::string found = "the process said nothing";
     const auto work = [&](const std::function<void(const std::string&)>& say) {
@@ -263,7 +263,7 @@ class CorruptionCheck {
     return found;
   }
 
-  /// Each with its own blobs, through objects that share nothing but the folder.
+  /// Two writers with their own blobs, through objects that share only the folder.
   void two_writers(const std::string& folder) {
     constexpr int kWrites = 200;
     const auto writer = [&](unsigned seed) {

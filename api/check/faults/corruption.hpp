@@ -1,4 +1,4 @@
-// Self-test of what is kept on disk: damaged files are cold starts and counters, never errors.
+// Self-test of files on disk: damaged files are counted and cause cold starts, never errors.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -11,31 +11,31 @@
 namespace topograd::check {
 
 struct CorruptionOptions {
-  /// cpu: the hybrid executor's model, all that the CPU keeps on disk. vulkan: the blob cache, with
-  /// shaders, pipelines and tuning records. Otherwise both.
+  /// cpu: the hybrid executor's model, the only file that the CPU backend stores. vulkan: the blob
+  /// cache, with shaders, pipelines and tuning records. Otherwise both.
   std::optional<Backend> backend;
-  double seconds = 0;  ///< rounds are repeated until then, with other bits and places; 0: one round
+  double seconds = 0;  ///< time for repeated rounds, with other bits and positions; 0: one round
 };
 
 struct CorruptionReport {
   std::uint64_t rounds = 0;
-  std::uint64_t injections = 0;   ///< files that were damaged, and folders that were of no use
-  std::uint64_t cold_starts = 0;  ///< of them: noticed, counted, and started without
-  std::uint64_t wrong = 0;        ///< damaged contents that were taken
-  std::uint64_t uncounted = 0;    ///< noticed, but no counter moved
-  std::uint64_t errors = 0;       ///< exceptions
-  std::uint64_t reads_beside_writers = 0;  ///< of two writers' files; each was whole, else `wrong`
-  std::uint64_t writes_on_full_disk = 0;   ///< over a file, which stayed whole, else `wrong`
-  std::vector<std::string> failures;       ///< what was done, of the first of them
+  std::uint64_t injections = 0;  ///< damaged files and unusable folders
+  /// Injections that were noticed, counted, and followed by a cold start.
+  std::uint64_t cold_starts = 0;
+  std::uint64_t wrong = 0;                 ///< damaged contents that were used
+  std::uint64_t uncounted = 0;             ///< injections that were noticed but not counted
+  std::uint64_t errors = 0;                ///< exceptions
+  std::uint64_t reads_beside_writers = 0;  ///< files of two writers; `wrong` counts partial ones
+  std::uint64_t writes_on_full_disk = 0;   ///< `wrong` counts files that a write damaged
+  std::vector<std::string> failures;       ///< descriptions of the first failures
 
   bool broken() const { return wrong + uncounted + errors > 0; }
 };
 
-/// Damages a file of the blob cache and one of the hybrid executor's model, in a folder of its own
-/// that is removed afterwards: each byte of the header and bytes throughout the contents flipped,
-/// cut off everywhere there, longer, of another version, device or kind, in folders that are no
-/// folder or that everybody may write, or on a disk that is full; then two writers at once, read
-/// meanwhile.
+/// Damages a file of the blob cache and a file of the hybrid executor's model, in a temporary
+/// folder: flips each byte of the header and bytes throughout the contents; truncates the file at
+/// each of these positions; appends to it; changes version, device or kind; uses folders that are
+/// files or that everybody may write to, and a full disk; then two writers at once, with a reader.
 ///
 /// Throws Error{File} if there is no folder for temporary files, Error{InvalidArgument}.
 CorruptionReport check_corruption(const CorruptionOptions& options = {});

@@ -1,17 +1,17 @@
-// Internal: what lives in Vulkan drivers, in builds with and without them.
+// Internal: counts objects in Vulkan drivers; also for builds without Vulkan.
 #pragma once
 
 #include <cstdint>
 
 namespace topograd::check {
 
-/// Counts from the next device on.
+/// Starts counting with the next device.
 void watch_driver_objects();
-/// Objects that live there; 0 before it.
+/// Number of existing objects; 0 before watch_driver_objects().
 std::uint64_t driver_objects();
 /// Bytes that open devices of this process have reserved.
 std::uint64_t driver_bytes();
-/// Lets go of devices that nobody uses.
+/// Releases devices that nobody uses.
 void let_go_of_devices();
 
 }  // namespace topograd::check

@@ -1,4 +1,4 @@
-// Makes calls fail while work is done, and looks at what came of it.
+// Makes calls fail during work and checks the result.
 #include "fault_child.hpp"
 
 #include "../../../ir/error.hpp"
@@ -23,8 +23,8 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Lets go of devices until nothing lives in the driver, or for as long as work in flight may take.
-/// Returns what is left.
+/// Releases devices until the driver has no objects, or for as long as work in flight may take.
+/// Returns a description of the remaining objects.
 std::string remains() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point until = Clock::now() + std::chrono::seconds(20);
@@ -41,7 +41,7 @@ std::string remains() {
   return text;
 }
 
-/// A driver that says it is not there is no failure that could be counted.
+/// A driver that reports its own absence is not counted as a failure.
 bool says_absent(const Injection& injection) {
   const std::string_view call = vulkan::fallible_calls()[injection.fault.call].name;
   const std::string result = vulkan::result_name(injection.fault.result);
@@ -99,7 +99,7 @@ Result inject(const Injection& injection, const std::string& device) {
   return result;
 }
 
-/// Does the work without failures: fills the caches, then counts.
+/// Works without failures, first to fill the caches, then to count calls.
 void count_uses(const Scenario& scenario, std::size_t number, const std::string& device,
                 Precision precision, const Tell& tell) {
   for (int k = 0; k < 2; ++k) {

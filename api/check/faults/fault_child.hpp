@@ -1,4 +1,4 @@
-// Internal: what child processes of the check of failures do, and how they say it.
+// Internal: the child processes of the check of failures, and the lines they print.
 #pragma once
 
 #include "../../../runtime/device/driver/faults.hpp"
@@ -13,17 +13,17 @@ namespace topograd::check {
 
 using Tell = std::function<void(const std::string&)>;
 
-/// First words of the lines that a child prints.
+/// First words of the lines that a child process prints.
 inline constexpr const char *kBegin = "begin", *kEnd = "end", *kUses = "uses", *kDevice = "device",
                             *kError = "error", *kLost = "lost";
 
-/// How one injection went.
+/// Result of one injection.
 enum class Outcome { right, typed, wrong, not_reached };
 
 struct Scenario {
   const NamedWork* work = nullptr;
   Backend backend = Backend::automatic;
-  Precision precision = Precision::f64;  ///< f32 where the device has no other
+  Precision precision = Precision::f64;  ///< f32 if the device has no other
 
   std::string name() const {
     return std::string(work->name) + " under " + std::string(topograd::name(backend));
@@ -37,21 +37,21 @@ struct Injection {
   std::string name() const;
 };
 
-/// Sets the environment of a child: caches in `cache`, software devices admitted.
+/// Sets the environment of a child: caches in `cache`, software devices allowed.
 void prepare_fault_child(const std::string& cache);
 
-/// Says the precision that the device has and its name, and each scenario's uses of every call, or
-/// the error that stands in the way.
+/// Reports the device's precision and name and each scenario's number of uses of every call, or the
+/// error that prevents it.
 void explore_uses(std::span<const Scenario> scenarios, const std::string& device, const Tell& tell);
 
-/// Says when each injection begins and how it ended; `first` is the number of the first. Ends after
-/// one that leaks: what is left would count again.
+/// Reports the begin and the result of each injection; `first` is the number of the first. Stops
+/// after an injection that leaks, because the leaked objects would be counted again.
 void run_injections(std::span<const Injection> injections, std::size_t first,
                     const std::string& device, const Tell& tell);
 
-/// Says how a long solve under `automatic` ended whose device was lost in its middle.
+/// Reports the result of a long solve under `automatic` whose device is lost in the middle.
 ///
-///   persistent  the driver reports the loss from there on
+///   persistent  the driver reports the loss from then on
 void lose_device(const std::string& device, Precision precision, bool persistent, const Tell& tell);
 
 }  // namespace topograd::check

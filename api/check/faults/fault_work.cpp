@@ -22,7 +22,7 @@ FaultAnswer run_task(Backend backend, const std::string& device, Precision) {
   {
     hybrid::Executor executor(hybrid::HybridOptions{.admit_software = true});
     SolverOptions options{.device = device};
-    options.restrictions.mask = "mapped_memory";  // what cards without it do: through the rings
+    options.restrictions.mask = "mapped_memory";  // as on cards without it: through the rings
     add_devices(executor, options);
     const bool forced = backend == Backend::vulkan;
     Lines task(kLines, forced ? hybrid::Override::device : hybrid::Override::none);
@@ -41,7 +41,7 @@ constexpr std::size_t kValleys = 6;
 FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   options.linear_solver = LinearSolver::pcg;
   options.fallback_threshold = 0;
-  options.deterministic = true;  // the device serves from the start
+  options.deterministic = true;  // uses the device from the first evaluation
   solve_valleys_to_the_end(options);
   const std::uint64_t before = fallbacks_of(hybrid_executor());
   const Summary summary = solve(valleys.problem(), options);
@@ -81,7 +81,7 @@ std::span<const NamedWork> fault_works() { return kWorks; }
 FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision) {
   SolverOptions options{.backend = backend, .precision = precision, .device = device};
   options.max_iterations = 1000;
-  options.max_trust_region_radius = kLongRadius;  // no Gauss-Newton steps, which take a dozen
+  options.max_trust_region_radius = kLongRadius;  // no Gauss-Newton steps, of which a dozen suffice
   options.initial_trust_region_radius = kLongRadius;
   options.rescale_steps = false;
   const FaultAnswer answer = solve_valleys(Valleys(kValleys, -1.2, 1), std::move(options));

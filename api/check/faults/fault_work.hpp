@@ -1,4 +1,4 @@
-// Internal: what is done while calls fail, and what must come out.
+// Internal: the work during which calls fail, with its known answers.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -11,13 +11,13 @@ namespace topograd::check {
 
 struct FaultAnswer {
   bool right = false;
-  bool on_cpu = false;          ///< gave the answer
-  std::uint64_t fallbacks = 0;  ///< that were counted meanwhile
-  std::string why;              ///< unless right; else where it ran
+  bool on_cpu = false;          ///< true if the CPU computed the answer
+  std::uint64_t fallbacks = 0;  ///< fallbacks counted during the work
+  std::string why;              ///< reason if not right; otherwise the place of the work
   std::uint64_t steps = 0, steps_on_device = 0, repeated_steps = 0;  ///< of a solve
 };
 
-/// Opens the device, works, and lets go of it. Throws what the work throws.
+/// Opens the device, works, and releases the device. Throws what the work throws.
 using FaultWork = FaultAnswer (*)(Backend backend, const std::string& device, Precision precision);
 
 struct NamedWork {
@@ -25,7 +25,7 @@ struct NamedWork {
   FaultWork run;
 };
 
-/// A task, in floats whatever the precision, and a solve of a few steps.
+/// A task, in floats for any precision, and a solve of a few steps.
 std::span<const NamedWork> fault_works();
 /// A solve of more than 50 steps.
 FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision);

@@ -1,4 +1,4 @@
-// Plans injections, runs them in child processes, and counts.
+// Plans injections, runs them in child processes, and counts the results.
 #include "faults.hpp"
 
 #include "../../../ir/error.hpp"
@@ -21,11 +21,11 @@ namespace {
 namespace vulkan = runtime::vulkan;
 
 constexpr double kSilentSeconds = 120;     // of a child, whose waits are bounded
-constexpr std::size_t kInBatch = 200;      // injections of one process
-constexpr std::size_t kInShortBatch = 10;  // where time is short
+constexpr std::size_t kInBatch = 200;      // injections per process
+constexpr std::size_t kInShortBatch = 10;  // if time is short
 constexpr std::size_t kShown = 40;
 
-/// In the parent, which never opens a device.
+/// The check in the parent process, which never opens a device.
 class FaultsCheck {
  public:
   explicit FaultsCheck(const FaultOptions& options)
@@ -109,8 +109,8 @@ class FaultsCheck {
     return out;
   }
 
-  /// Runs injections from `first` on; gives the next one. A process that dies has run the one that
-  /// it had begun.
+  /// Runs injections from `first` on; returns the next one. A process that crashes has run the
+  /// injection that it had begun.
   std::size_t batch(std::size_t first) {
     const std::size_t most = options_.seconds > 0 ? kInShortBatch : kInBatch;
     const std::size_t size = std::min(most, plan_.size() - first);
@@ -127,7 +127,7 @@ class FaultsCheck {
         ++report_.injections;
         next_ = *running_ + 1;
       } else if (next_ == first) {
-        next_ = first + 1;  // it did not even begin
+        next_ = first + 1;  // the process did not begin the injection
       }
     }
     return next_;
@@ -204,7 +204,7 @@ class FaultsCheck {
   std::vector<Scenario> scenarios_;
   std::vector<std::vector<std::uint64_t>> uses_;  // by scenario and call
   std::vector<Injection> plan_;
-  std::optional<std::size_t> running_;  // begun and not ended
+  std::optional<std::size_t> running_;  // begun but not ended
   std::size_t next_ = 0;
   std::optional<Error> error_;
   FaultReport report_;
@@ -220,7 +220,7 @@ bool FaultReport::broken() const {
 FaultReport check_faults(const FaultOptions& options) {
   options.validate();
   if (options.backend == Backend::cpu) return {.note = kNoDriver};
-  // Threads and locks of drivers do not survive in a copy of the process.
+  // A forked process cannot use the threads and locks of drivers.
   if (vulkan::has_opened_driver())
     throw Error(ErrorCode::Unsupported,
                 "check faults: expected a process that has not used Vulkan, which can be copied");

@@ -1,4 +1,4 @@
-// Self-test of failures: every driver call that can fail is made to fail while work is done.
+// Self-test of failures: makes every driver call that can fail do so during work.
 #pragma once
 
 #include "../../../ir/error.hpp"
@@ -13,10 +13,10 @@
 namespace topograd::check {
 
 struct FaultOptions {
-  std::optional<Backend> backend;  ///< automatic or vulkan; otherwise both. cpu has no driver
-  bool full = false;               ///< every use of each call, not the first, middle and last one
-  std::string device;              ///< index or name; empty as everywhere
-  double seconds = 0;              ///< after which no further batch begins; 0: all of them
+  std::optional<Backend> backend;  ///< automatic or vulkan; empty: both. cpu has no driver
+  bool full = false;   ///< all uses of each call, instead of the first, middle and last one
+  std::string device;  ///< index or name; may be empty
+  double seconds = 0;  ///< no batch begins after this time; 0: no limit
 
   /// Throws Error{InvalidArgument} for a negative time.
   void validate() const {
@@ -26,53 +26,54 @@ struct FaultOptions {
   }
 };
 
-/// A solve of many steps whose device is lost in the middle.
+/// A solve of many steps that loses its device in the middle.
 struct LostSolve {
-  std::uint64_t steps = 0;  ///< accepted and rejected, on both sides together
+  std::uint64_t steps = 0;  ///< accepted and rejected, on both backends together
   std::uint64_t steps_on_device = 0;
-  std::uint64_t repeated_steps = 0;  ///< as its Summary says
-  bool right = false;                ///< it ended in the minimum, on the CPU
+  std::uint64_t repeated_steps = 0;  ///< as in its Summary
+  bool right = false;                ///< true if it ended at the minimum, on the CPU
 };
 
-/// The note of a report for Backend::cpu.
+/// The report's note for Backend::cpu.
 inline constexpr const char* kNoDriver =
     "backend cpu calls no driver: there was nothing to make fail";
 
 struct FaultReport {
   std::string device;
-  Precision precision = Precision::f64;  ///< of the solves: f32 where the device has no other
-  std::string note;                      ///< why nothing was to be injected; otherwise empty
+  Precision precision = Precision::f64;  ///< of the solves: f32 if the device has no other
+  std::string note;                      ///< reason if nothing was injected; otherwise empty
   std::uint64_t planned = 0;
-  std::uint64_t injections = 0;     ///< that were reached
-  std::uint64_t right_answers = 0;  ///< of them
-  std::uint64_t typed_errors = 0;   ///< of them: under `vulkan`, of a code that failures have
-  std::uint64_t wrong = 0;          ///< other answers and errors, and work that was never done
-  std::uint64_t crashed = 0;        ///< processes that did not end by themselves
-  std::uint64_t leaked = 0;         ///< injections after which objects of the driver were left
-  std::uint64_t miscounted = 0;     ///< the fallback counter moved otherwise than by one a fallback
-  std::uint64_t not_reached = 0;    ///< the call was not made so often this time
-  std::uint64_t fallbacks = 0;      ///< that were counted
+  std::uint64_t injections = 0;     ///< number of injections that were reached
+  std::uint64_t right_answers = 0;  ///< injections with the right answer
+  /// Injections with an error, under `vulkan`, whose code fits failures.
+  std::uint64_t typed_errors = 0;
+  std::uint64_t wrong = 0;        ///< other answers and errors, and work that was never done
+  std::uint64_t crashed = 0;      ///< processes that ended abnormally
+  std::uint64_t leaked = 0;       ///< injections that left driver objects behind
+  std::uint64_t miscounted = 0;   ///< injections after which the fallback counter was wrong
+  std::uint64_t not_reached = 0;  ///< injections whose call was made less often this time
+  std::uint64_t fallbacks = 0;    ///< counted fallbacks
   std::map<std::string, std::uint64_t> calls;  ///< injections by entry point
   std::vector<LostSolve> lost;                 ///< under `automatic`
-  std::vector<std::string> failures;           ///< what broke, of the first of them
+  std::vector<std::string> failures;           ///< descriptions of the first failures
 
-  /// Nothing was injected although there is a driver, or anything of it was not as it must be.
+  /// True if nothing was injected although there is a driver, or if any count shows a failure.
   bool broken() const;
 };
 
 /// Runs a task of the hybrid executor (through the staging ring) and a solve, each with a known
-/// answer, from opening the device to letting go of it, once for each injection: a call, one of its
-/// uses, one of the results that the specification lists for it, once or from there on. Injections
-/// run in child processes, with caches in a folder of their own.
+/// answer, from opening to releasing the device, once for each injection. An injection is a call,
+/// one of its uses, and one of the results that the specification lists for it, either once or from
+/// then on. Injections run in child processes, with caches in a temporary folder.
 ///
-/// Under `automatic` each one ends in the right answer, and where the CPU gives it, the fallback
-/// counter has moved by one; under `vulkan` it ends in the right answer or a typed error. Nothing
-/// crashes or hangs, and no object of the driver is left.
+/// Under `automatic` each injection must end with the right answer, and the fallback counter must
+/// have increased by one if the CPU computed it. Under `vulkan` each must end with the right answer
+/// or a typed error. No injection may crash, hang, or leave driver objects behind.
 ///
-/// Backend::cpu opens nothing: no injection, and a note that says so.
+/// Backend::cpu opens no device: the report has no injections and a note that says so.
 ///
 /// Throws Error{NoDevice, Unsupported, ...} if there is nothing to inject into, and
-/// Error{Unsupported} from a process that has used Vulkan.
+/// Error{Unsupported} in a process that has used Vulkan.
 FaultReport check_faults(const FaultOptions& options = {});
 
 }  // namespace topograd::check

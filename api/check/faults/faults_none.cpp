@@ -1,4 +1,4 @@
-// Builds without Vulkan: no driver can fail.
+// The check of failures in builds without Vulkan: there is no driver.
 #include "faults.hpp"
 
 #include "../../../ir/error.hpp"

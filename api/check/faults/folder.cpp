@@ -1,4 +1,4 @@
-// A folder for the files of a self-test.
+// A temporary folder for a self-test.
 #include "folder.hpp"
 
 #include "../../../ir/error.hpp"

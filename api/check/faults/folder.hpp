@@ -1,4 +1,4 @@
-// Internal: a folder for the files of a self-test.
+// Internal: a temporary folder for a self-test.
 #pragma once
 
 #include <filesystem>
@@ -6,10 +6,10 @@
 
 namespace topograd::check {
 
-/// A private folder for temporary files that goes away with it.
+/// A private folder for temporary files, removed by the destructor.
 class Folder {
  public:
-  /// `check` names it. Throws Error{File}.
+  /// `check` is part of the folder's name. Throws Error{File}.
   explicit Folder(const std::string& check);
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

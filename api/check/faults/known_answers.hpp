@@ -1,4 +1,4 @@
-// Internal: a task and a problem whose answers are known, for self-tests.
+// Internal: a task and a problem with known answers, for self-tests.
 #pragma once
 
 #include "../../../frontend/problem.hpp"
@@ -13,14 +13,14 @@
 
 namespace topograd::check {
 
-/// Fallbacks that an executor has counted.
+/// Number of fallbacks that an executor has counted.
 inline std::uint64_t fallbacks_of(const runtime::hybrid::Executor& executor) {
   std::uint64_t sum = 0;
   for (const auto& [where, count] : executor.telemetry().counts().fallbacks) sum += count;
   return sum;
 }
 
-/// y = 3 x + 1 over whole numbers that floats hold exactly.
+/// y = 3 x + 1 for integers that floats represent exactly.
 class Lines final : public runtime::hybrid::Task {
  public:
   Lines(std::size_t items, runtime::hybrid::Override where)
@@ -50,7 +50,7 @@ class Lines final : public runtime::hybrid::Task {
     return program;
   }
 
-  /// Results are there and inputs are what they were.
+  /// True if the results are correct and the inputs unchanged.
   bool right() const {
     for (std::size_t k = 0; k < x_.size(); ++k) {
       if (x_[k] != number(k) || y_[k] != 3 * number(k) + 1) return false;
@@ -76,8 +76,8 @@ void main() {
   std::vector<float> x_, y_;
 };
 
-/// Coupled valleys: Σ 100 (b − a²)² + (1 − a)² + (a − a')² / 100, with the minimum 0 where all
-/// numbers are 1.
+/// Coupled valleys: Σ 100 (b − a²)² + (1 − a)² + (a − a')² / 100, with the minimum 0 at the point
+/// with all numbers 1.
 class Valleys {
  public:
   /// `count` pairs that start at (a, b).
@@ -92,14 +92,14 @@ class Valleys {
   }
 
   Problem& problem() { return problem_; }
-  /// Every pair back to (a, b).
+  /// Moves every pair to (a, b).
   void move_to(double a, double b) {
     for (std::size_t k = 0; k < x_.size(); k += 2) {
       x_[k] = a;
       x_[k + 1] = b;
     }
   }
-  /// The farthest that a number is from the minimum.
+  /// The largest distance of a number from the minimum.
   double off() const {
     double most = 0;
     for (const double number : x_)
@@ -112,12 +112,12 @@ class Valleys {
   Problem problem_;
 };
 
-/// How far a number of Valleys may be from its minimum, 1, for a right answer in this precision.
+/// Largest allowed error of a number of Valleys at the minimum, 1, in this precision.
 inline double right_within(Precision precision) {
   return precision == Precision::f32 ? 1e-5 : 1e-10;
 }
 
-/// Stops where rounding does, so that an answer is known to right_within().
+/// Sets tolerances with which only rounding stops the solve, so that right_within() holds.
 inline void solve_valleys_to_the_end(SolverOptions& options) {
   options.function_tolerance = options.parameter_tolerance = 1e-14;
   options.gradient_tolerance = 1e-14;

@@ -1,4 +1,4 @@
-// Repeats the same work and looks at the process.
+// Repeats the same work and observes the process.
 #include "soak.hpp"
 
 #include "../../../ir/error.hpp"
@@ -26,7 +26,7 @@ namespace hybrid = runtime::hybrid;
 constexpr std::size_t kSizes[] = {4, 64, 1000};
 constexpr std::size_t kTaskItems[] = {100, 10'000, 200'000};
 
-/// The device's name, or nothing, and the precision that it has.
+/// The device's name and precision; an empty name if there is none.
 std::string find_device(const SoakOptions& options, Precision& precision) {
   if (options.backend == Backend::cpu) return {};
   const DeviceFacts facts = probe_device({.device = options.device});
@@ -70,7 +70,7 @@ class SoakCheck {
  private:
   static constexpr std::uint64_t kLeastRounds = 30;
 
-  /// Everything that holds a device goes, and comes again.
+  /// Destroys all objects that hold a device and makes new ones.
   void open() {
     going_on_.clear();
     executor_ = nullptr;
@@ -118,7 +118,7 @@ class SoakCheck {
     if (!(std::abs(cost - summary.initial_cost) <= most) || !(gradient > 0)) ++report_.wrong;
   }
 
-  /// A Solver that is kept, whose problem is moved away from its minimum again.
+  /// Solves with a Solver that is reused; its problem is moved away from its minimum first.
   void go_on(Backend backend) {
     auto& [valleys, solver] = going_on_[backend];
     if (!solver) {
@@ -136,7 +136,7 @@ class SoakCheck {
     report_.wrong += off < right_within(summary.precision) ? 0 : 1;
   }
 
-  /// Keeps the least of each figure.
+  /// Updates the minimum of each figure.
   void look(bool last) {
     const std::pair<const char*, std::uint64_t> seen[] = {
         {"resident_bytes", platform::resident_bytes()},
@@ -157,7 +157,7 @@ class SoakCheck {
     }
   }
 
-  static constexpr std::size_t kMemories = 3;  // of the figures: resident, heap, device
+  static constexpr std::size_t kMemories = 3;  // the first figures: resident, heap, device
 
   SoakOptions options_;
   std::vector<Backend> backends_;

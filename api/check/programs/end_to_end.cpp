@@ -1,4 +1,4 @@
-// Whole programs: values and derivatives within running error bounds.
+// Checks values and derivatives of whole programs against running error bounds.
 #include "end_to_end.hpp"
 
 #include "../../../autodiff/derivatives.hpp"
@@ -13,10 +13,10 @@ namespace {
 
 using ir::Enclosure;
 
-/// Bounds of each output, and its value.
+/// Values and error bounds of the outputs.
 struct Computed {
   std::vector<Enclosure> may;
-  std::vector<Enclosure> exact;  ///< around the values without rounding
+  std::vector<Enclosure> exact;  ///< enclose the values without rounding
   std::vector<double> got;
   bool decided = true;
 };
@@ -41,7 +41,7 @@ std::string text(const Enclosure& e) {
          ir::print_number(static_cast<double>(e.error));
 }
 
-/// The first output that is not where it may be.
+/// The first output outside of its bound.
 std::optional<std::string> outside(const Computed& outcome) {
   for (std::size_t k = 0; k < outcome.got.size(); ++k) {
     if (outcome.may[k].contains(outcome.got[k])) continue;
@@ -51,7 +51,7 @@ std::optional<std::string> outside(const Computed& outcome) {
   return std::nullopt;
 }
 
-/// The first output in which two ways of computing the same cannot both be right.
+/// The first output for which two computations cannot both be right.
 std::optional<std::string> apart(const Computed& a, const Computed& b) {
   for (std::size_t k = 0; k < a.got.size(); ++k) {
     if (!a.exact[k].known() || !b.exact[k].known()) continue;
@@ -73,7 +73,7 @@ ir::Program only(const ir::Program& program, ir::Id output) {
   return ir::remove_dead(one);
 }
 
-/// The part of the program behind its largest finite output.
+/// The part of the program on which its largest finite output depends.
 std::optional<ir::Program> largest_finite(const ir::Program& program, const Computed& outcome) {
   std::optional<ir::Program> best;
   for (std::size_t k = 0; k < outcome.may.size(); ++k) {
@@ -85,7 +85,7 @@ std::optional<ir::Program> largest_finite(const ir::Program& program, const Comp
   return best;
 }
 
-/// Forward against reverse, one parameter after the other.
+/// Compares forward and reverse mode, one parameter after the other.
 template <class T>
 Finding derivatives(const ir::Program& f, ir::Point point, const Run& run) {
   const ir::Program forward = ir::expand(autodiff::jvp(f));
@@ -102,7 +102,7 @@ Finding derivatives(const ir::Program& f, ir::Point point, const Run& run) {
     if (!pushed.decided) return {.decided = false};
     if (const auto wrong = outside(pushed)) return {"derivative", "forward, " + *wrong};
     const Computed other{.may = {}, .exact = {pulled.exact[k]}, .got = {pulled.got[k]}};
-    // Where one way meets a pole that the other one's zero cancels first, only zeros are compared.
+    // If one mode has a pole that a zero cancels in the other mode, only zeros are compared.
     if (!std::isfinite(pushed.got[0]) || !std::isfinite(other.got[0])) continue;
     if (const auto wrong = apart(pushed, other)) {
       return {"derivative", "by parameter " + std::to_string(k) + ", " + *wrong};

@@ -1,4 +1,4 @@
-// Whole programs at one point: what several ways of computing the same numbers may differ by.
+// Compares several ways to compute the same program at one point.
 #pragma once
 
 #include "../../../ir/checking/random_program.hpp"
@@ -10,18 +10,18 @@
 
 namespace topograd::check {
 
-/// Result for one program on one backend; `kind` empty: nothing wrong.
+/// Result for one program on one backend; `kind` is empty if nothing is wrong.
 struct Finding {
   std::string kind, message;
   bool decided = true;
-  bool finite = false;  ///< an output was finite and compared
+  bool finite = false;  ///< true if a finite output was compared
 };
 
-/// Runs a program and its derivatives; one output a program output.
+/// Runs a program and its derivatives; returns one number per program output.
 using Run = std::function<std::vector<double>(const ir::Program&, const ir::Point&)>;
 
-/// Compares `run` of the program unoptimised, optimised, and differentiated both ways (by the
-/// output with the most nodes among those that are finite), each within its running error bound.
+/// Compares the results of `run` for the program unoptimised, optimised, and differentiated in both
+/// modes (by the finite output with the most nodes), each within its running error bound.
 ///
 ///   point  numbers of T; tangents and seeds are set here
 template <class T>

@@ -1,4 +1,4 @@
-// Gradients of whole problems against the scalar evaluator.
+// Compares gradients of whole problems with the scalar evaluator.
 #include "gradients.hpp"
 
 #include "../../../autodiff/derivatives.hpp"
@@ -15,7 +15,7 @@ namespace topograd::check {
 namespace {
 
 constexpr double kPerturbation = 1e-3;
-constexpr double kSlack = 10;  // units in the last place that rounding inside of kernels is worth
+constexpr double kSlack = 10;  // units in the last place allowed for rounding inside of kernels
 
 using Long = long double;
 
@@ -45,7 +45,7 @@ void add_term(const runtime::Model& model, const runtime::Term& term, std::span<
   }
 }
 
-/// Relative change of the gradient where each scalar of x moves by up to a unit in the last place.
+/// Relative change of the gradient when each scalar of x moves by up to a unit in the last place.
 double sensitivity(const runtime::Model& model, std::span<const double> x,
                    std::span<const double> gradient, Precision precision, Random& random) {
   const double unit = precision == Precision::f32

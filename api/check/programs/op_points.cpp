@@ -1,4 +1,4 @@
-// Points at which ops are checked.
+// Points for the checks of ops.
 #include "ops.hpp"
 
 #include "../../../ir/checking/random_program.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLargestAngle = 1e9;
 
-/// Ends of the domain, whole numbers and halves, with their neighbours, beside the special values.
+/// Special values, ends of the domain, integers and half-integers, with their neighbours.
 template <class T>
 std::vector<double> special_operands(ir::Op op) {
   std::vector<double> all = ir::special_values();
@@ -29,7 +29,7 @@ std::vector<double> special_operands(ir::Op op) {
   return all;
 }
 
-/// What three operands are taken from: all triples of the longer list would be too many.
+/// A shorter list for three operands, because all triples of the longer list would be too many.
 std::vector<double> few_operands() {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {0.0,  -0.0,  1,     -1,         0.5,       -0.5,  2,     3,   -0.7,

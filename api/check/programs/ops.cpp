@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kDefaultPoints = 2000;
 
-/// An op with everything that is the same on all backends: points, and what is expected there.
+/// Data of an op that is the same on all backends: points and expected results.
 template <class T>
 class Sweep {
  public:

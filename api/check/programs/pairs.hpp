@@ -1,4 +1,4 @@
-// Self-test of functions of functions: what a driver's compiler makes of ops beside each other.
+// Self-test of compositions of ops, which drivers' compilers may transform.
 #pragma once
 
 #include "../../../runtime/rows/compositions.hpp"
@@ -11,12 +11,12 @@
 namespace topograd::check {
 
 struct PairsOptions : Options {
-  /// Every N-th ordered pair is run, beginning with one that the seed chooses; >= 1.
+  /// Runs every N-th ordered pair, beginning with one chosen by the seed; >= 1.
   std::uint64_t every = 1;
-  std::uint64_t triples = 500;  ///< number of random triples; `count` is not read
+  std::uint64_t triples = 500;  ///< number of random triples; `count` is ignored
 };
 
-/// One number beyond its bound.
+/// One number outside of its bound.
 struct PairFailure {
   std::string backend, device;
   Precision precision = Precision::f64;
@@ -25,20 +25,20 @@ struct PairFailure {
 
 struct PairsReport {
   std::uint64_t pairs = 0, triples = 0;  ///< compositions
-  std::uint64_t compared = 0;            ///< numbers, all places together
-  std::uint64_t undecided = 0;           ///< numbers of which no bound is known
-  std::vector<std::string> wrong;        ///< compositions with a failure, each once
-  std::vector<PairFailure> failures;     ///< the first number of each kernel and place
+  std::uint64_t compared = 0;            ///< numbers compared, on all backends together
+  std::uint64_t undecided = 0;           ///< numbers without a known bound
+  std::vector<std::string> wrong;        ///< compositions with a failure, without duplicates
+  std::vector<PairFailure> failures;     ///< first failing number of each kernel and backend
 };
 
-/// Runs all ordered pairs of ops that take and give numbers, and a sample of triples, at 64
-/// ordinary and special points: values in a kernel of their own, values and derivatives in a second
-/// one. Each number is compared with the running error bound of its program in long double.
+/// Runs all ordered pairs of ops on numbers, and a sample of triples, at 64 ordinary and special
+/// points: one kernel computes values, a second one values and derivatives. Each number is compared
+/// with the running error bound of its program in long double.
 ///
-/// Throws Error{InvalidArgument} for every = 0. Cost: two kernels a composition, place and
+/// Throws Error{InvalidArgument} for every = 0. Cost: two kernels per composition, backend and
 /// precision.
 PairsReport check_pairs(const PairsOptions& options);
-/// The same on places that the caller has opened.
+/// The same on backends that the caller has opened.
 PairsReport check_pairs(const PairsOptions& options, std::span<const Place> places);
 
 }  // namespace topograd::check

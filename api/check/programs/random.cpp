@@ -22,12 +22,12 @@ constexpr double kSpecialShare = 0.3;
 constexpr std::size_t kLeastNodes = 20, kMostNodes = 200;
 constexpr ir::LeafCounts kLeaves = {.parameters = 4, .data = 2, .uniforms = 1};
 
-/// Point 0 is an ordinary one.
+/// The k-th point; point 0 is an ordinary one.
 ir::Point point_of(std::uint64_t seed, std::uint64_t k) {
   return ir::random_point(seed * kPoints + k, kLeaves, k == 0 ? 0 : kSpecialShare);
 }
 
-/// How many programs hold each op, and meet each special value.
+/// Number of programs that contain each op and each special value.
 class Coverage {
  public:
   void add(const ir::Program& program, std::uint64_t seed) {
@@ -48,7 +48,7 @@ class Coverage {
   void report(RandomReport& out) const {
     std::uint64_t rarest = programs_;
     for (const ir::Op op : ir::all_ops()) {
-      if (op == ir::Op::Zmul) continue;  // derivatives alone write it
+      if (op == ir::Op::Zmul) continue;  // only derivatives contain it
       const std::uint64_t count = ops_[static_cast<std::size_t>(op)];
       if (count > rarest) continue;
       rarest = count;
@@ -74,7 +74,7 @@ class Coverage {
   std::vector<std::uint64_t> specials_ = std::vector<std::uint64_t>(ir::special_values().size());
 };
 
-/// The program by the evaluator in T.
+/// Evaluates the program by the scalar evaluator in T.
 template <class T>
 std::vector<double> by_evaluator(const ir::Program& program, const ir::Point& point) {
   const auto p = narrowed<T>(point.parameters), d = narrowed<T>(point.data),
@@ -151,7 +151,7 @@ class RandomCheck {
     }
   }
 
-  /// From end to end on the evaluator and on the places.
+  /// Checks a program end to end on the evaluator and on the backends.
   template <class T>
   void whole(const ir::Program& program, std::uint64_t seed, bool on_device) {
     const ir::Point point = point_of(seed, 0);

@@ -1,5 +1,5 @@
-// Self-test with random programs: backends against the evaluator, optimised against unoptimised,
-// forward against reverse.
+// Self-test with random programs: compares backends with the evaluator, optimised with unoptimised
+// programs, and forward with reverse mode.
 #pragma once
 
 #include "runners.hpp"
@@ -11,54 +11,57 @@
 
 namespace topograd::check {
 
-/// One thing that went wrong, as small as it could be made.
+/// One failure, reduced to a small program.
 struct Failure {
-  std::uint64_t seed = 0;  ///< of the program
+  std::uint64_t seed = 0;  ///< seed of the program
   std::string kind;        ///< "node", "value", "optimised" or "derivative"
   std::string backend, device;
   Precision precision = Precision::f64;
-  std::string message;  ///< what was expected and what came
+  std::string message;  ///< expected and actual result
   std::string program;  ///< IR text
 };
 
 struct RandomReport {
   std::uint64_t programs = 0;
-  std::uint64_t nodes = 0;       ///< compared one by one, all places together
-  std::uint64_t end_to_end = 0;  ///< programs with a finite output compared, a precision each
-  std::uint64_t undecided = 0;   ///< programs with a comparison or jump inside its error bound
-  double undecided_share = 0;    ///< of programs times precisions
-  double rarest_op_share = 0;    ///< of the programs that hold the rarest op of the table
+  std::uint64_t nodes = 0;  ///< nodes compared individually, on all backends together
+  /// Programs, for each precision, with a finite output that was compared.
+  std::uint64_t end_to_end = 0;
+  std::uint64_t undecided = 0;  ///< programs with a comparison or jump inside its error bound
+  double undecided_share = 0;   ///< fraction of programs times precisions
+  double rarest_op_share = 0;   ///< fraction of programs that contain the rarest op of the table
   std::string rarest_op;
-  double rarest_special_share = 0;  ///< likewise, of the special values among the points
+  double rarest_special_share = 0;  ///< the same for the special values among the points
   std::uint64_t failures_in_all = 0;
-  std::vector<Failure> failures;  ///< the first of them, shrunk
+  std::vector<Failure> failures;  ///< the first failures, shrunk
 
-  /// A failure, or more than kMostUndecided undecided; of fewer than 1,000 programs, more by three
-  /// standard deviations.
+  /// True if there is a failure, or more than kMostUndecided programs are undecided (with fewer
+  /// than 1,000 programs, plus three standard deviations).
   bool broken() const;
 };
 
-/// Share of undecided programs above which the check has not shown enough.
+/// Fraction of undecided programs above which the check is not significant.
 inline constexpr double kMostUndecided = 0.05;
 
-/// Checks `count` programs (200) of 20 to 200 nodes, drawn from every op of the table.
+/// Checks `count` programs (default 200) of 20 to 200 nodes with ops from the whole table.
 ///
-/// Node by node: each program is evaluated by the scalar evaluator at four points, three of which
-/// hold special values; every node is computed again by each place from the evaluator's operands
-/// and compared with ir::deviation(). Nodes of many programs share one kernel an op. End to end, at
-/// an ordinary point: the program as it is and optimised, and its derivatives in forward and in
-/// reverse mode, on the evaluator and on the interpreter (and every kDeviceStride-th on a device),
-/// each within the running error bound of its own program in long double, and so of each other.
+/// Node by node: the scalar evaluator evaluates each program at four points, three of which have
+/// special values; each backend then computes every node from the evaluator's operands, and the
+/// result is compared by ir::deviation(). Nodes of many programs share one kernel per op.
+///
+/// End to end, at an ordinary point: the program unoptimised and optimised, and its derivatives in
+/// forward and reverse mode, on the evaluator and on the interpreter (and every kDeviceStride-th
+/// program on a device). Each result must be within the running error bound of its own program in
+/// long double, and therefore near the others.
 ///
 /// The same seed gives the same programs on every machine.
 RandomReport check_random(const Options& options);
-/// The same on places that the caller has opened.
+/// The same on backends that the caller has opened.
 RandomReport check_random(const Options& options, std::span<const Place> places);
 
-/// Every so-manyth program goes through a device from end to end: each needs a shader of its own.
+/// Every kDeviceStride-th program runs end to end on a device, because each needs its own shader.
 inline constexpr std::uint64_t kDeviceStride = 200;
 
-/// The program of a seed; 20 to 200 nodes.
+/// The program of a seed, with 20 to 200 nodes.
 ir::Program numbered_program(std::uint64_t seed);
 
 }  // namespace topograd::check

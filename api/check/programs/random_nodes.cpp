@@ -1,4 +1,4 @@
-// Nodes of many programs against the evaluator, one kernel an op.
+// Compares nodes of many programs with the evaluator, with one kernel per op.
 #include "random_nodes.hpp"
 
 #include "../../../ir/checking/error_bound.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostFailures = 20;
 
-/// The smallest program that shows it: the op on literals.
+/// The smallest program with the failure: the op on literals.
 std::string op_on_literals(ir::Op op, std::span<const double> operands) {
   ir::Graph graph;
   std::array<ir::Id, 3> x{};
@@ -22,7 +22,7 @@ std::string op_on_literals(ir::Op op, std::span<const double> operands) {
   return ir::print(graph.extract(std::array{y}, {}));
 }
 
-/// May be lost where subnormal numbers are flushed, also by flushing before rounding.
+/// True for numbers that may be lost if subnormals are flushed, also before rounding.
 template <class T>
 bool subnormal(T x) {
   return x != 0 && std::fabs(x) <= std::numeric_limits<T>::min();

@@ -1,4 +1,4 @@
-// Nodes of many programs, gathered by op and compared with what places make of their operands.
+// Nodes of many programs, grouped by op and compared with backends' results for their operands.
 #pragma once
 
 #include "../../../ir/evaluate.hpp"
@@ -8,13 +8,13 @@
 
 namespace topograd::check {
 
-/// Rows of one op in one precision; each remembers its program.
+/// Rows of one op in one precision, with their programs.
 struct OpRows {
   runtime::Columns operands = runtime::Columns(3);
   std::vector<std::uint64_t> seeds;
 };
 
-/// By op: operands of all nodes of the programs that were added.
+/// For each op, the operands of all nodes of the added programs.
 using NodeTable = std::vector<OpRows>;
 
 /// Adds the nodes of `program` (no composite ops) with the evaluator's values at `point`.
@@ -22,11 +22,11 @@ template <class T>
 void add_nodes(const ir::Program& program, const ir::Inputs<T>& point, std::uint64_t seed,
                NodeTable& table);
 
-/// Runs each op's rows on `place` and reports nodes beyond their bounds.
+/// Runs each op's rows on `place` and reports nodes that exceed their bounds.
 template <class T>
 void compare_nodes(const NodeTable& table, const Place& place, RandomReport& report);
 
-/// Failures are kept up to a number that a person can read.
+/// Stores a failure, up to a number that a person can read.
 void keep(RandomReport& report, Failure failure);
 
 }  // namespace topograd::check

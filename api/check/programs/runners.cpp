@@ -1,4 +1,4 @@
-// What the self-tests run on.
+// Backends of the self-tests.
 #include "runners.hpp"
 
 #include "../../../ir/graph.hpp"

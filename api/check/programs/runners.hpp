@@ -1,4 +1,4 @@
-// What the self-tests run on, and the numbers they draw.
+// Backends and random numbers of the self-tests.
 #pragma once
 
 #include "../../../ir/checking/random.hpp"
@@ -15,33 +15,34 @@
 
 namespace topograd::check {
 
-/// What to check, and how much of it.
+/// Options of the self-tests.
 struct Options {
-  Backend backend = Backend::automatic;  ///< automatic: the interpreter, and a device if there is
-  std::optional<Precision> precision;    ///< empty: f64 (where the device has it) and f32
-  std::string device;                    ///< Vulkan: index or name
-  std::uint64_t count = 0;               ///< random points an op, programs; 0 = the check's default
+  /// automatic: the interpreter, and a device if there is one.
+  Backend backend = Backend::automatic;
+  std::optional<Precision> precision;  ///< empty: f64 (if the device has it) and f32
+  std::string device;                  ///< Vulkan: index or name
+  std::uint64_t count = 0;  ///< random points per op, or programs; 0: the check's default
   std::uint64_t seed = 1;
 };
 
 /// One backend in one precision.
 struct Place {
   std::unique_ptr<runtime::RowRunner> runner;
-  bool keeps_subnormals = true;  ///< found by running a sum of them
+  bool keeps_subnormals = true;  ///< measured by a sum of subnormals
 };
 
-/// All places that the options ask for. Throws what a forced device throws.
+/// Opens all backends and precisions that the options select. Throws what a forced device throws.
 std::vector<Place> open_places(const Options& options);
 
-/// The precisions among `places`, each once.
+/// The precisions of `places`, without duplicates.
 std::vector<Precision> precisions_of(std::span<const Place> places);
 
-/// y = op(p0, p1, p2), composite ops written with others.
+/// y = op(p0, p1, p2); composite ops are expanded.
 ir::Program single_op(ir::Op op);
 
 using ir::Random;
 
-/// Numbers as T, for calls that take spans of them.
+/// Converts numbers to T, for calls that take spans of T.
 template <class T>
 std::vector<T> narrowed(std::span<const double> values) {
   std::vector<T> out;

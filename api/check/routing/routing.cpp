@@ -1,4 +1,4 @@
-// Measures both sides, then asks the executor.
+// Measures both backends, then compares the executor's decisions.
 #include "routing.hpp"
 
 #include "../../../ir/error.hpp"
@@ -27,7 +27,7 @@ namespace hybrid = runtime::hybrid;
 
 constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
 
-/// The device of the options, or nothing and why.
+/// The device that the options select, or nullptr with the reason.
 std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options,
                                                    std::string& note) {
   note = "backend cpu: no device was asked for";
@@ -47,7 +47,7 @@ std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options
   return make_device_backend(wanted);
 }
 
-/// An executor of its own, that knows nothing of other runs.
+/// A new executor that has learned nothing yet.
 std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options, std::string& note) {
   auto executor = std::make_unique<hybrid::Executor>(hybrid::HybridOptions{.admit_software = true});
   if (auto device = find_device(options, note)) executor->add_device(std::move(device));
@@ -69,7 +69,7 @@ class RoutingCheck {
   RoutingReport run() {
     measure();
     if (!report_.device.empty()) {
-      // The same device, and nothing learned from the measurements.
+      // The same device, without knowledge from the measurements.
       const std::unique_ptr<hybrid::Executor> measuring = std::move(executor_);
       executor_ = fresh(options_, report_.note);
       warm_up();
@@ -84,14 +84,14 @@ class RoutingCheck {
 
  private:
   void check_arrays() {
-    // Read by the executor of operations when it is made: that device, and nothing of other runs.
+    // The executor of operations reads these when created: this device, without stored knowledge.
     platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
     platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
     if (!options_.device.empty()) platform::set_environment("TOPOGRAD_DEVICE", options_.device);
     check_operations(options_, ops::Device::vulkan(report_.device), random_, report_);
   }
 
-  /// µs of one run, with everything around it.
+  /// Time of one run in µs, including all overheads.
   double timed(RoutingTask& task, hybrid::Override where) {
     task.where = where;
     const auto start = std::chrono::steady_clock::now();
@@ -103,7 +103,7 @@ class RoutingCheck {
 
   double most_us() const { return 1e6 * options_.seconds / 500; }
 
-  /// Times of one kernel at one size on both sides.
+  /// Times of one kernel at one size on both backends.
   struct Runs {
     RoutingTask task;
     Sides sides = {};
@@ -118,9 +118,8 @@ class RoutingCheck {
     sides.us += sides.device.back();
   }
 
-  /// Sizes 10, 32, 100, ... up to 10⁷ or what there is time for. Times are taken in the order in
-  /// which the trace has its tasks, at random, and not one kernel many times in a row, which finds
-  /// threads awake and caches warm.
+  /// Measures sizes 10, 32, 100, ... up to 10⁷ or the time limit. The order is random, as in the
+  /// trace: repeating one kernel many times would find threads awake and caches warm.
   void measure() {
     std::vector<Runs>& all = all_;
     for (const std::uint64_t rounds : kRounds) {
@@ -128,13 +127,13 @@ class RoutingCheck {
         const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
         Runs& runs = all.emplace_back(Runs{.task = {arrays_, rounds, size}});
         report_.truths.push_back({.operations = 2 * rounds, .size = size});
-        run_both(runs);  // brings kernels and buffers
+        run_both(runs);  // uploads kernels and buffers
         runs.sides.clear();
         run_both(runs);
         if (std::max(median(runs.sides.cpu), median(runs.sides.device)) > most_us()) break;
       }
     }
-    // Each has its share of a quarter of the time, and five runs at least.
+    // Each has an equal share of a quarter of the time, and at least five runs.
     const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all.size());
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -178,7 +177,8 @@ class RoutingCheck {
     bool on_cpu() const { return stats.on_cpu; }
   };
 
-  /// Decides, and measures some on both sides between, so that both are of the same time.
+  /// Lets the executor decide, with measurements on both backends in between, so that decisions and
+  /// measurements happen at the same time.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<Call> calls;
@@ -223,7 +223,7 @@ class RoutingCheck {
     report_.time_over_oracle = over_us / best_us;
   }
 
-  /// The best of some rounds: what else runs here only adds.
+  /// The minimum over some rounds, because other processes only add time.
   void time_decisions() {
     std::vector<hybrid::TaskShape> shapes;
     std::vector<double> us;

@@ -1,4 +1,4 @@
-// Arrays and tensors that nobody placed, against both sides.
+// Compares the executor's decisions for arrays and tensors with measurements on both backends.
 #include "routing_operations.hpp"
 
 #include "../../../ir/machine/stopwatch.hpp"
@@ -28,11 +28,11 @@ using ops::Shape;
 using ops::Tensor;
 using runtime::hybrid::Reason;
 
-// Runs of each piece on each side that teach the executor before it decides; the first compiles,
+// Runs of each piece on each backend that train the executor before it decides; the first compiles,
 // the second is the first sample.
 constexpr int kLessons = 5;
 
-/// Reads what it computes, and gives a number that tells whether it is right.
+/// Reads its results on the host; returns a number that tells if they are right.
 using Piece = std::function<double()>;
 
 struct OperationCase {
@@ -46,7 +46,7 @@ std::vector<float> ramp(std::uint64_t size) {
   for (std::uint64_t k = 0; k < size; ++k) out[k] = 1e-3f * static_cast<float>(k % 1000);
   return out;
 }
-/// Operands come from the host each time.
+/// Makes an array whose operands come from the host each time.
 Array<float> array(const std::vector<float>& numbers) {
   return Array<float>(std::span<const float>(numbers));
 }
@@ -57,7 +57,7 @@ Tensor matrix(const std::vector<float>& numbers, std::int64_t rows) {
 double last_of(const Array<float>& x) { return x.read().back(); }
 double last_of(const Tensor& x) { return x.floats().back(); }
 
-/// A step of a small network on numbers from the host; its weights stay where it was.
+/// A training step of a small network on numbers from the host; the weights stay on their backend.
 Piece training_step(std::uint64_t width) {
   const auto n = static_cast<std::int64_t>(width);
   struct State {
@@ -82,7 +82,7 @@ Piece training_step(std::uint64_t width) {
     loss.backward();
     s->optimizer->step();
     loss.item();
-    return 0.0;  // differs from step to step
+    return 0.0;  // differs between steps
   };
 }
 
@@ -153,14 +153,13 @@ struct Measured {
   bool teaches = false;
 };
 
-/// Of the operations of a piece, as they were decided: why the first one went where it did, and
-/// what all of them were expected to take.
+/// Decisions for a piece's operations: the reason of the first, and the predicted time of all.
 struct Seen {
   std::optional<Reason> reason = {};
   double cpu_us = 0, device_us = 0;
 };
 
-/// One of the trace.
+/// One call of the trace.
 struct Call {
   std::size_t piece = 0;
   bool on_cpu = true;
@@ -211,7 +210,7 @@ class OperationsCheck {
     run_on(device_, m.on_device, m.sides.device, m);
   }
 
-  /// In a random order, as the trace has them; nothing is learned.
+  /// Measures in random order, as in the trace, without learning.
   void measure() {
     const ops::WithoutLessons scope;
     for (const OperationCase& one : cases_) {
@@ -230,7 +229,7 @@ class OperationsCheck {
           const ops::OnDevice on_cpu(Device::cpu());
           m.expected = m.on_cpu();
         }
-        run_both(m);  // brings kernels and buffers
+        run_both(m);  // uploads kernels and buffers
         m.sides.clear();
         run_both(m);
         if (std::max(m.sides.cpu[0], m.sides.device[0]) > most_us()) break;
@@ -251,18 +250,19 @@ class OperationsCheck {
     }
   }
 
-  /// Every other size, on both sides.
+  /// Trains with every other size, on both backends.
   void teach() {
     for (Measured& m : all_) {
       if (Interrupts::came()) return;
       if (!m.teaches) continue;
       const Sides measured = m.sides;
       for (int k = 0; k < kLessons; ++k) run_both(m);
-      m.sides = measured;  // one after the other, these find caches warm
+      m.sides = measured;  // repeated runs find caches warm
     }
   }
 
-  /// Decides, and measures some on both sides between, so that both are of the same time.
+  /// Lets the executor decide, with measurements on both backends in between, so that decisions and
+  /// measurements happen at the same time.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
     while (!Interrupts::came() &&

@@ -1,4 +1,4 @@
-// Internal: runs of one piece of work on both sides, and what a choice between them counts as.
+// Internal: times of one piece of work on both backends, and the assessment of a choice.
 #pragma once
 
 #include "../../../ir/median.hpp"
@@ -9,15 +9,15 @@
 
 namespace topograd::check {
 
-/// A side that takes at most this many times what the other takes is right, too.
+/// A backend counts as right if it takes at most this many times the time of the other.
 inline constexpr double kRightWithin = 1.1;
-/// Pairs of runs that the other calls of a trace are for one that it decides.
+/// Number of calls that a trace lets the executor decide for each pair of measured runs.
 inline constexpr int kDecidedForMeasured = 3;
 
-/// Times of runs that were sent to each side, µs.
+/// Times of runs that were forced to each backend, µs.
 struct Sides {
   std::vector<double> cpu, device;
-  double us = 0;  ///< of all of them
+  double us = 0;  ///< total time
 
   void clear() {
     cpu.clear();
@@ -26,11 +26,11 @@ struct Sides {
   }
 };
 
-/// The medians of both sides. Where they differ by no more than twice the standard error of their
-/// difference, nobody can say which side is faster: either is right, and costs nothing.
+/// Medians of both backends. If they differ by at most twice the standard error of their
+/// difference, the faster backend is unknown: either choice is right and costs nothing.
 struct Truth {
   double cpu_us = 0, device_us = 0;
-  double noise = 0;  ///< of log(cpu_us / device_us)
+  double noise = 0;  ///< standard error of log(cpu_us / device_us)
 
   explicit Truth(const Sides& sides)
       : cpu_us(median(sides.cpu)),
@@ -39,7 +39,7 @@ struct Truth {
                        2 * std::hypot(error(sides.cpu), error(sides.device)))) {}
 
   double best_us() const { return std::min(cpu_us, device_us); }
-  /// Gives how much longer that side takes than the faster one; 0 if that is within the noise.
+  /// Extra time of a backend compared with the faster one; 0 if it is within the noise.
   double over_us(bool on_cpu) const {
     return log_ratio(on_cpu) <= noise ? 0 : (on_cpu ? cpu_us : device_us) - best_us();
   }

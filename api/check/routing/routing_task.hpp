@@ -1,4 +1,4 @@
-// Internal: tasks of the routing check, x <- a x + b some times over for each item.
+// Internal: tasks of the routing check, x <- a x + b, repeated for each item.
 #pragma once
 
 #include "../../../runtime/cache/content_hash.hpp"
@@ -11,7 +11,7 @@
 
 namespace topograd::check {
 
-/// Arrays that all tasks of the check share, so that sizes cost memory once.
+/// Arrays that all tasks of the check share, so that memory does not grow with the number of sizes.
 struct RoutingArrays {
   explicit RoutingArrays(std::size_t size) : in(size), out(size) {
     for (std::size_t k = 0; k < size; ++k) in[k] = static_cast<float>(k % 1000) * 1e-3f;
@@ -21,7 +21,7 @@ struct RoutingArrays {
 
 class RoutingTask final : public runtime::hybrid::Task {
  public:
-  /// `rounds` of two operations each.
+  /// `rounds` rounds of two operations each.
   RoutingTask(RoutingArrays& arrays, std::uint64_t rounds, std::uint64_t size)
       : arrays_(arrays), rounds_(rounds), size_(size) {}
 
@@ -53,7 +53,7 @@ class RoutingTask final : public runtime::hybrid::Task {
     return program;
   }
 
-  /// Items of a few whose result is off by more than rounding.
+  /// Number of sampled items whose result differs by more than rounding.
   std::uint64_t wrong() const {
     std::uint64_t count = 0;
     for (std::size_t k = 0; k < size_; k += size_ / 64 + 1) {

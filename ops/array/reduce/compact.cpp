@@ -1,4 +1,4 @@
-// Elements that are kept, in order: a scan of their flags says where they go.
+// Compaction: a scan of the flags gives the positions of the kept elements.
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../blocks.hpp"

@@ -1,4 +1,4 @@
-// Histograms: counts of a workgroup's share in shared memory where they fit, then added up.
+// Histograms: each workgroup counts its share, in shared memory if the bins fit.
 #include "histogram.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -19,7 +19,7 @@ namespace {
 using codegen::Precision;
 using codegen::text;
 
-// Counters that a workgroup keeps to itself: 16 KiB, which every device has.
+// Maximum number of counters per workgroup: 16 KiB, which every device has.
 constexpr std::uint32_t kMostShared = 4096;
 
 template <class T>
@@ -33,7 +33,7 @@ struct Edges {
         scale(static_cast<T>(bins.count / (bins.high - bins.low))),
         count(bins.count) {}
 
-  /// `count` for what is in no bin.
+  /// The bin of v; `count` if it is in none.
   std::uint32_t bin(T v) const {
     if (!(v >= low && v <= high)) return count;
     const T at = (v - low) * scale;
@@ -41,7 +41,7 @@ struct Edges {
   }
 };
 
-/// P: what bins are computed in.
+/// Bins are computed in P.
 template <class T, class P>
 void count_on_cpu(const Slice& x, const Bins& bins, const Slice& output) {
   const Edges<P> edges(bins);
@@ -174,7 +174,7 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
       .op = Op::Histogram,
       .kernel = key_of("histogram", static_cast<int>(x.type), bins.count <= kMostShared),
       .size = x.size,
-      // A difference, a product, a comparison and a count.
+      // One difference, product, comparison and count per element.
       .work = {.operations = 4 * x.size,
                .bytes_read = x.bytes(),
                .bytes_written = output.bytes(),

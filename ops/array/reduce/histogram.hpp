@@ -1,4 +1,4 @@
-// How many elements lie where.
+// Histograms of arrays.
 #pragma once
 
 #include "../array.hpp"
@@ -13,13 +13,13 @@ struct Bins {
   double low = 0, high = 1;  ///< finite, low < high
 };
 
-/// output[k] = number of elements in bin k: low + k w <= x < low + (k + 1) w, and the last bin has
-/// high, too. NaN and what lies outside count nowhere. The bin is (x - low) (count / (high - low))
-/// in f32 for f32 and in f64 for the other types, so what is within a rounding of an edge may count
-/// on either side of it, the same on every device.
+/// output[k] = number of elements in bin k: low + k w <= x < low + (k + 1) w; the last bin includes
+/// high. NaN and elements outside are not counted. The bin is (x - low) (count / (high - low)), in
+/// f32 for f32 and in f64 for other types, so an element within a rounding error of an edge may be
+/// counted on either side, the same on every device.
 ///
 /// Throws Error{InvalidArgument} "histogram: expected at least one bin between finite limits, got 0
-/// from 1 to 2" and for results that are not u32, Error{Shape} if they are of another size.
+/// from 1 to 2" and for results that are not u32, Error{Shape} for results of another size.
 ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& output,
                               const OpOptions& options);
 template <class T>

@@ -1,4 +1,4 @@
-// Text of states, and of how they are combined.
+// Source of states and of their combination.
 #include "monoid.hpp"
 
 #include "../../../codegen/glsl/function.hpp"
@@ -26,7 +26,7 @@ std::string_view name(Reduction reduction) {
 
 namespace {
 
-// Bits, because compilers may take x != x for false.
+// Tests bits, because compilers may assume that x != x is false.
 constexpr std::string_view kFloatNumbers = R"(
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 bool is_finite(float x) { return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u; }
@@ -49,7 +49,7 @@ std::string state_struct(const Monoid& monoid) {
   return out + "};\n";
 }
 
-/// The number that no other is better than.
+/// The number that is worse than or equal to all others.
 std::string worst(Type type, bool smallest) {
   switch (type) {
     case Type::i32: return smallest ? "0x7fffffff" : "int(0x80000000u)";
@@ -77,8 +77,8 @@ State combine(State a, State b) {
 }
 )";
 
-/// Without branches: they would cost more than the comparisons. The first number stays if it is not
-/// worse; NaN is better than any number.
+/// Branch-free, because branches would cost more than the comparisons. The first number stays if it
+/// is not worse; NaN is better than any number.
 std::string order_functions(Type type, bool smallest, bool places) {
   const char* const better = smallest ? "<" : ">";
   std::string out = "State combine(State a, State b) {\n";

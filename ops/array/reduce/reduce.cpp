@@ -1,4 +1,4 @@
-// Reductions: checks, the CPU's side, and the way to the device's.
+// Reductions: checks, and the implementations on the CPU and on devices.
 #include "reduce.hpp"
 
 #include "../../../codegen/glsl/function.hpp"
@@ -75,7 +75,7 @@ void map_reduce_on_cpu(const MapReduction& what, std::span<const Slice> inputs,
   });
 }
 
-/// The text of what each item is, with `element` declared by the caller or here.
+/// Adds the source of each item; `element` is declared by the caller or here.
 void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<const Slice> inputs,
                           const Slice& output, Precision precision) {
   const Type type = precision == Precision::f64 ? Type::f64 : Type::f32;
@@ -113,7 +113,7 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
                    store_text(output.type, precision, "{0}"));
 }
 
-/// A tree over all elements, with so many operations for each.
+/// A tree over all elements, with `operations` operations per element.
 Work work_of(std::span<const Slice> inputs, const Slice& output, double operations) {
   const auto count = static_cast<double>(inputs[0].size);
   Work work{.operations = operations * count,

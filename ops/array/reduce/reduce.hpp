@@ -1,4 +1,4 @@
-// Arrays to single numbers.
+// Reductions of arrays to single numbers.
 #pragma once
 
 #include "../array.hpp"
@@ -11,25 +11,25 @@
 namespace topograd::ops {
 
 enum class Reduction : std::uint8_t { sum, compensated_sum, product, min, max, argmin, argmax };
-/// As in the enum.
+/// The name of the enumerator.
 std::string_view name(Reduction reduction);
 
-/// What is reduced of each item: an element; the product of two; the square of one.
+/// The reduced number of each item: an element; the product of two; the square of one.
 enum class Operand : std::uint8_t { element, product, square };
 
 /// Reduces a slice, or two of equal size (Operand::product), to one element of their type (u32 for
 /// argmin and argmax).
 ///
-///   root  take the square root at the end; floating types only
+///   root  take the square root of the result; floating types only
 ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const Slice> inputs,
                            const Slice& output, bool root, const OpOptions& options);
 
-/// Reduces what `element` makes of the inputs by `fold`, a function of two numbers; without one by
+/// Reduces the results of `element` by `fold`, a function of two numbers, or if there is none by
 /// `reduction` (sum, compensated_sum, product, min, max).
 ///
-///   identity  fold(identity, x) = x; read with `fold` alone
+///   identity  fold(identity, x) = x; used only with `fold`
 struct MapReduction {
-  const Expression* element = nullptr;  ///< null: the first input itself
+  const Expression* element = nullptr;  ///< null: the first input
   const Expression* fold = nullptr;
   double identity = 0;
   Reduction reduction = Reduction::sum;
@@ -49,13 +49,13 @@ Array<Out> reduce(Reduction reduction, Operand operand, std::span<const Slice> i
 
 }  // namespace detail
 
-// All give an array of one element, which stays where it was computed until item() reads it, and
-// sum in a fixed order: the same device gives the same bits. Of no elements the sum is 0, the
+// All return an array of one element, which stays where it was computed until item() reads it, and
+// combine in a fixed order: the same device gives the same bits. For empty arrays the sum is 0, the
 // product 1 and the norm 0; the others throw Error{Shape}.
 
-/// Integers wrap around. Error of floating types: about (log2 n + n / 65536) ulp of Σ|x|;
-/// `compensated` (Neumaier) about one ulp of the sum plus n ulp² of Σ|x|. NaN if an element is NaN
-/// or if both infinities are there.
+/// Integers wrap around. The error for floating types is about (log2 n + n / 65536) ulp of Σ|x|;
+/// with `compensated` (Neumaier) about one ulp of the sum plus n ulp² of Σ|x|. NaN if an element is
+/// NaN or if there are infinities of both signs.
 template <class T>
 Array<T> sum(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T>(Reduction::sum, Operand::element, {&x.untyped(), 1}, false, options);
@@ -70,7 +70,7 @@ template <class T>
 Array<T> product(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T>(Reduction::product, Operand::element, {&x.untyped(), 1}, false, options);
 }
-/// NaN if an element is NaN. Of −0 and 0 either may be given.
+/// NaN if an element is NaN. For −0 and 0 the result may be either.
 template <class T>
 Array<T> min(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T>(Reduction::min, Operand::element, {&x.untyped(), 1}, false, options);
@@ -79,7 +79,7 @@ template <class T>
 Array<T> max(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T>(Reduction::max, Operand::element, {&x.untyped(), 1}, false, options);
 }
-/// Index of the first smallest element; of the first NaN if there is one.
+/// Index of the first smallest element, or of the first NaN.
 template <class T>
 Array<std::uint32_t> argmin(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T, std::uint32_t>(Reduction::argmin, Operand::element, {&x.untyped(), 1},
@@ -90,25 +90,25 @@ Array<std::uint32_t> argmax(const Array<T>& x, const OpOptions& options = {}) {
   return detail::reduce<T, std::uint32_t>(Reduction::argmax, Operand::element, {&x.untyped(), 1},
                                           false, options);
 }
-/// Σ x y, as sum(). Throws Error{Shape} if the sizes differ.
+/// Σ x y, with the accuracy of sum(). Throws Error{Shape} if the sizes differ.
 template <class T>
 Array<T> dot(const Array<T>& x, const Array<T>& y, const OpOptions& options = {}) {
   const Slice inputs[] = {x.untyped(), y.untyped()};
   return detail::reduce<T>(Reduction::sum, Operand::product, inputs, false, options);
 }
-/// √Σ x²; infinite where a square is beyond the type's range.
+/// √Σ x²; infinite if a square exceeds the type's range.
 template <class T>
 requires std::is_floating_point_v<T> Array<T> norm(const Array<T>& x,
                                                    const OpOptions& options = {}) {
   return detail::reduce<T>(Reduction::sum, Operand::square, {&x.untyped(), 1}, true, options);
 }
 
-/// x0 f x1 f ... of an associative f(Value, Value). Elements keep their order; where f(a, b) and
-/// f(b, a) are the same expression, devices combine them in another one, which is faster.
+/// x0 f x1 f ... for an associative f(Value, Value). The CPU keeps the order of elements; devices
+/// keep it unless f(a, b) and f(b, a) are the same expression, which is faster.
 ///
-///   identity  f(identity, x) = x
+///   identity  f(identity, x) = x, and the result for an empty array
 ///
-/// Integers are computed in f64. Of no elements the identity.
+/// Integers are computed in f64.
 template <class F, class T>
 Array<T> reduce(const F& f, double identity, const Array<T>& x, const OpOptions& options = {}) {
   const Expression fold = Expression::of<2>("reduce", f);
@@ -117,7 +117,7 @@ Array<T> reduce(const F& f, double identity, const Array<T>& x, const OpOptions&
   return out;
 }
 
-/// reduction of f's results, in one pass over the arrays: map and reduce without what is between.
+/// Reduces f's results in one pass over the arrays, without storing them.
 template <class F, class T, class... Rest>
 Array<T> map_reduce(const OpOptions& options, Reduction reduction, const F& f,
                     const Array<T>& first, const Array<Rest>&... rest) {

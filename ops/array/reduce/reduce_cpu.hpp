@@ -1,4 +1,4 @@
-// Internal: reductions on the CPU, of elements and of what expressions make of them.
+// Internal: reductions of elements and of expressions on the CPU.
 #pragma once
 
 #include "../blocks.hpp"
@@ -17,7 +17,7 @@
 
 namespace topograd::ops {
 
-/// Sums and products wrap around, which signed integers must not do in C++.
+/// Sums and products wrap around, which is undefined for signed integers in C++.
 template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t, T>;
 
@@ -40,7 +40,7 @@ T limit(bool smallest) {
   return smallest ? L::max() : L::min();
 }
 
-/// NaN before numbers, better before worse, earlier before later.
+/// Prefers NaN to numbers, then better to worse, then earlier to later elements.
 template <class T>
 Best<T> better(const Best<T>& a, const Best<T>& b, bool smallest) {
   const bool first = is_nan(a.value), second = is_nan(b.value);
@@ -59,11 +59,11 @@ Compensated<T> add(const Compensated<T>& a, const Compensated<T>& b) {
   return {s, a.carried + b.carried + ((a.sum - (s - other)) + (b.sum - other))};
 }
 
-/// Element i of what is reduced.
+/// Element i of the reduced numbers.
 template <class T>
 struct Operands {
   const T* x;
-  const T* y;  // null unless it is a product
+  const T* y;  // null except for a product
   Operand operand;
 
   T operator[](std::size_t i) const {
@@ -80,7 +80,7 @@ struct Operands {
   }
 };
 
-// Short enough that the error of a plain sum stays that of a tree.
+// Short enough that the error of a plain sum within a block does not exceed the tree's.
 constexpr std::size_t kSumBlock = 1024;
 
 template <class T>
@@ -115,7 +115,7 @@ T reduce_numbers(Reduction reduction, const Operands<T>& from, std::size_t count
   return static_cast<T>(reduce_blocks(count, W{1}, body, times));
 }
 
-/// Whether some element comes before `best`, NaN included: a loop that compilers make vectors of.
+/// True if some element precedes `best`, NaN included: a loop that compilers vectorise.
 template <class T>
 bool any_beats(T best, bool smallest, const T* x, std::size_t n) {
   std::uint32_t found = 0;
@@ -134,7 +134,7 @@ Best<T> find_best(bool smallest, const Operands<T>& from, std::size_t count) {
   const auto body = [&](std::size_t first, std::size_t n) {
     Best<T> best = worst;
     for (std::size_t piece = first; piece < first + n; piece += kSumBlock) {
-      if (is_nan(best.value)) break;  // the first one wins
+      if (is_nan(best.value)) break;  // the first NaN wins
       const std::size_t end = std::min(piece + kSumBlock, first + n);
       const bool plain = from.operand == Operand::element && piece > first;
       if (plain && !any_beats(best.value, smallest, from.x + piece, end - piece)) continue;
@@ -152,7 +152,7 @@ inline bool orders(Reduction r) {
 }
 inline bool finds_place(Reduction r) { return r == Reduction::argmin || r == Reduction::argmax; }
 
-/// Results of f on tiles of the inputs, combined in order.
+/// Reduces f's results on tiles of the inputs, in order.
 template <class T>
 class TileReduction {
  public:

@@ -1,4 +1,4 @@
-// Reduce on devices: one pass over the inputs, and a last one over what workgroups leave.
+// Reductions on devices: one pass over the inputs, and a final one over the workgroups' results.
 #include "reduce_device.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using codegen::text;
 
-// As many workgroups as fill a large device several times over; software runs few threads.
+// Enough workgroups to fill a large device several times; software devices run few threads.
 constexpr std::uint64_t kGroups = 1056, kSoftwareGroups = 16;
 
 std::uint32_t local_size(const Backend& backend) {
@@ -19,7 +19,7 @@ std::uint32_t local_size(const Backend& backend) {
   return std::min(wanted, backend.limits().local_size);
 }
 
-// Loads of one invocation that are under way at once.
+// Concurrent loads per invocation.
 constexpr std::uint32_t kLoads = 8;
 
 std::string first_body(const Monoid& monoid, std::uint32_t local) {

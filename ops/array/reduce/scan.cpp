@@ -1,6 +1,6 @@
-// Scans: shares are reduced first, then each is scanned from the sum of those before it. No
-// workgroup waits for another, which not every device would survive; scan_ahead.hpp is for those
-// that do.
+// Scans: shares are reduced first, then each is scanned, beginning with the sum of the shares
+// before. No workgroup waits for another, because not every device guarantees progress;
+// scan_ahead.hpp is for devices that do.
 #include "scan.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -62,7 +62,7 @@ void scan_on_cpu(Reduction reduction, const Slice& x, const Slice& output, bool 
   });
 }
 
-/// {L} invocations, {P} neighbouring elements for each.
+/// {L} invocations with {P} neighbouring elements each.
 constexpr std::string_view kScanBody = R"(  uint lid = gl_LocalInvocationID.x;
   uint group = group_base + linear_group();
   uint begin = linear_group() * per_group;
@@ -201,14 +201,14 @@ void fold_scan_on_cpu(const Expression& expression, double identity, const Slice
   });
 }
 
-/// A scan, but for what runs on the CPU.
+/// The common parts of scans on the CPU and on devices.
 struct ScanCall {
   const Slice& x;
   const Slice& output;
   bool exclusive;
   FoldForm form;
 
-  /// Two trees, up and down, with so many operations for each element.
+  /// Two trees, up and down, with `operations` operations per element.
   static Work work(const Slice& x, const Slice& output, double operations) {
     const auto count = static_cast<double>(x.size);
     return {.operations = operations * count,

@@ -1,4 +1,4 @@
-// Running sums, and elements that are kept.
+// Prefix sums and compaction.
 #pragma once
 
 #include "../gather.hpp"
@@ -11,12 +11,12 @@
 
 namespace topograd::ops {
 
-/// output[i] = x[0] + ... + x[i], or up to x[i - 1] if `exclusive` (the first is the identity).
+/// output[i] = x[0] + ... + x[i], or up to x[i - 1] if `exclusive` (first: the identity).
 ///
-///   reduction  sum, product, min or max, with the NaN and the wrapping of reductions
+///   reduction  sum, product, min or max; NaN and overflow as in reductions
 ///
-/// The order of operations is fixed for a device and a size. Throws Error{Shape} if sizes differ,
-/// Error{InvalidArgument} for other reductions and if types differ.
+/// The order of operations depends only on the device and the size. Throws Error{Shape} if sizes
+/// differ, Error{InvalidArgument} for other reductions and if types differ.
 ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
                          const OpOptions& options);
 
@@ -35,7 +35,7 @@ Array<T> exclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
   return out;
 }
 
-/// The same of an associative f(Value, Value), which need not commute; integers are computed in
+/// The same for an associative f(Value, Value), which need not commute; integers are computed in
 /// f64.
 ///
 ///   identity  f(identity, x) = x
@@ -60,10 +60,10 @@ Array<T> exclusive_scan(const F& f, double identity, const Array<T>& x,
   return out;
 }
 
-/// The exclusive sum on a device, for operations that are made of several kernels: queues it.
+/// Queues an exclusive sum on a device, for operations that consist of several kernels.
 void scan_on(Backend& backend, const Slice& x, const Slice& output);
 
-/// The elements of x whose flag is not 0, in order. Waits for their number.
+/// The elements of x with a non-zero flag, in order. Waits for their number.
 ///
 /// Throws Error{Shape} if sizes differ.
 Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options);

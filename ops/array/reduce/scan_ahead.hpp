@@ -1,5 +1,4 @@
-// Internal: scans of large arrays in one pass, on devices whose workgroups run on whatever others
-// do.
+// Internal: scans of large arrays in one pass, if all running workgroups make progress.
 #pragma once
 
 #include "../../run/slice.hpp"
@@ -7,14 +6,15 @@
 
 namespace topograd::ops {
 
-/// Whether such a scan is worth it there, and can be: of what begins at vectors of 16 bytes and is
+/// True if such a scan is possible and worthwhile: arrays must begin at vectors of 16 bytes and be
 /// bound at once.
 bool scans_ahead(const Backend& backend, const FoldForm& form, const Slice& x, const Slice& output);
 
-/// Queues it. Workgroups take numbers in the order in which they begin; number t reduces tile t of
-/// x, which it reads from memory, and scans tile t - `kAhead`, which then is in the device's cache
-/// and whose predecessors have long been reduced. What precedes a tile is always summed up in the
-/// same order: subgroups of tiles, subgroups of those, and all that lies before.
+/// Queues the scan. Workgroups take numbers in the order in which they begin. Workgroup t reduces
+/// tile t of x, which it reads from memory, and scans tile t - `kAhead`, which is then in the
+/// device's cache and whose predecessors are already reduced. The sum before a tile is always
+/// computed in the same order: single tiles, blocks of tiles, and everything before (a block has as
+/// many tiles as a subgroup has lanes).
 ///
 ///   x  at least one vector of 16 bytes
 void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,

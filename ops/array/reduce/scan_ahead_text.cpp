@@ -1,4 +1,4 @@
-// The text of scans in one pass.
+// Source of scans in one pass.
 #include "scan_ahead_text.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -10,8 +10,8 @@ using codegen::Lines;
 using codegen::substitute;
 using codegen::text;
 
-/// States that workgroups tell each other of: each word in halves that carry a flag, so that it is
-/// whole when both have it. Place 0 hands out numbers.
+/// States that workgroups exchange: each word is stored as two halves with a flag, so that it is
+/// complete when both have the flag. Element 0 hands out numbers.
 constexpr std::string_view kTold = R"(
 uvec2 halves(uint word) { return uvec2(0x10000u | (word & 0xffffu), 0x10000u | (word >> 16)); }
 uint awaited_word(uint k) {
@@ -108,7 +108,7 @@ std::string_view vector_name(Type type) {
   return "vec4";
 }
 
-/// The functions that put a state in halves and together again.
+/// Functions that split a state into halves and join them.
 std::string told_functions(const Monoid& monoid, const AheadKernel& kernel) {
   std::string tell, await, shuffle;
   std::uint32_t k = 0;
@@ -201,7 +201,7 @@ class Writer {
     out_.line("uint t = number_of_group, u = t - ahead;");
   }
 
-  /// Vectors `name`_0, ... of a tile, 0 where there are none.
+  /// Reads vectors `name`_0, ... of a tile, 0 beyond the end.
   void read(std::string_view name, std::string_view tile) {
     const std::string_view type = vector_name(kernel_.type);
     out_.line("uint ", name, " = ", tile, " * ", kernel_.tile(), "u + subgroup * ",
@@ -221,7 +221,7 @@ class Writer {
     return text(name, " + ", r * kernel_.subgroup, "u");
   }
 
-  /// States of a row's elements, of those of the vector up to each.
+  /// States of a row's elements, each combined with those before it in its vector.
   void states(std::string_view name, std::uint32_t r) {
     for (std::uint32_t c = 0; c < kernel_.width(); ++c)
       out_.line("State ", name, "_", r, "_", c, " = identity();");
@@ -239,7 +239,7 @@ class Writer {
 
   void fold_next() {
     for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) states("next", r);
-    // Rows of a subgroup follow each other; where order does not matter, lanes fold theirs first.
+    // Rows of a subgroup are consecutive; if order does not matter, lanes fold theirs first.
     const bool ordered = form_.monoid.ordered;
     const auto part = [&](std::uint32_t r) {
       return ordered ? text("folded(", last("next", r), ")") : last("next", r);
@@ -251,7 +251,7 @@ class Writer {
     out_.line("if (lane == 0u) folds[subgroup] = fold;");
   }
 
-  /// What precedes each row's vector within the subgroup, and the subgroup's total.
+  /// Computes the prefix of each row's vector within the subgroup, and the subgroup's total.
   void scan_own() {
     for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) {
       states("own", r);

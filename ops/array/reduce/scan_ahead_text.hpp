@@ -9,7 +9,7 @@
 namespace topograd::ops {
 
 struct AheadKernel {
-  /// Vectors of 16 bytes of an invocation.
+  /// Vectors of 16 bytes per invocation.
   static constexpr std::uint32_t kRows = 4;
 
   Type type;
@@ -17,18 +17,19 @@ struct AheadKernel {
 
   std::uint32_t subgroups() const { return local / subgroup; }
   std::uint32_t width() const { return 16 / static_cast<std::uint32_t>(size_of(type)); }
-  std::uint32_t tile() const { return local * kRows; }  ///< vectors
+  std::uint32_t tile() const { return local * kRows; }  ///< in vectors
 };
 
-/// 32-bit words of a monoid's state.
+/// Number of 32-bit words of a monoid's state.
 std::uint32_t state_words(const Monoid& monoid);
 
-/// x0 and y are vectors of 16 bytes, told what workgroups tell each other. Words: vectors, tiles,
-/// tiles between reducing and scanning, 1 for an exclusive scan; those of the monoid.
+/// x0 and y are vectors of 16 bytes; `told` holds the states that workgroups exchange. Words:
+/// vectors, tiles, tiles between reducing and scanning, 1 for an exclusive scan; those of the
+/// monoid.
 KernelText ahead_text(const FoldForm& form, const AheadKernel& kernel);
 
-/// The elements beyond the last vector, by one invocation. Words: elements, the place where the sum
-/// of all before is told, 1 for an exclusive scan; those of the monoid.
+/// Scans the elements after the last vector, in one invocation. Words: elements, the index of the
+/// sum of all elements before, 1 for an exclusive scan; those of the monoid.
 KernelText rest_text(const FoldForm& form, const AheadKernel& kernel);
 
 }  // namespace topograd::ops

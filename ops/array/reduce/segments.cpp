@@ -12,7 +12,7 @@ namespace {
 
 using codegen::text;
 
-// Workgroups that keep a large device busy.
+// Number of workgroups that keeps a large device busy.
 constexpr std::uint64_t kSegmentGroups = 2048;
 
 void check_binding(const Backend& backend, const Slice& slice) {
@@ -56,7 +56,7 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
                     .groups = linear_groups(backend, kernel, pieces * local)});
     arguments.resize(2);
   }
-  // Short ones share a workgroup; of long ones, there are enough workgroups for a large device.
+  // Short segments share a workgroup; long ones have enough workgroups for a large device.
   const std::uint64_t per_group =
       x.size / output.size <= SegmentKernel::kShort
           ? local
@@ -75,7 +75,7 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
                   .groups = linear_groups(backend, kernel, groups * local)});
 }
 
-/// f(segment, begin, size) for all of them, in parallel.
+/// Calls f(segment, begin, size) for all segments, in parallel.
 template <class F>
 void for_segments(const Slice& x, const Slice& starts, std::size_t segments, const F& f) {
   const std::uint32_t* const at = starts.read<std::uint32_t>();

@@ -1,4 +1,4 @@
-// Reductions of many pieces of one array at once.
+// Reductions of many segments of an array at once.
 #pragma once
 
 #include "reduce.hpp"
@@ -8,23 +8,24 @@
 
 namespace topograd::ops {
 
-/// What segments are reduced by: a reduction, or a function of two numbers that is associative.
+/// The operation that reduces segments: a reduction, or an associative function of two numbers.
 struct SegmentReduction {
   Reduction reduction = Reduction::sum;
-  const Expression* fold = nullptr;  ///< instead of it; elements keep their order
-  double identity = 0;               ///< of the function
+  const Expression* fold = nullptr;  ///< replaces `reduction`; elements keep their order
+  double identity = 0;               ///< identity of `fold`
 };
 
 /// output[s] = x[starts[s]] ... x[starts[s + 1] - 1] reduced, for s + 1 < starts.size.
 ///
-/// An empty segment gives the identity: 0, 1, for min and max the type's largest and smallest
-/// number or infinity, for argmin and argmax 2^32 - 1; their results are places in x. Sums keep a
-/// fixed order. Without a check, starts beyond x end there, and those that fall are of empty
-/// segments. On a device, segments of up to 64 elements take an invocation each, longer ones a
-/// workgroup, and whole pieces of 16,384 elements inside of one are reduced before.
+/// An empty segment gives the identity: 0 or 1; for min and max the type's largest and smallest
+/// number or infinity; for argmin and argmax, whose results are indices in x, 2^32 - 1. Sums are
+/// computed in a fixed order. Without a check, starts beyond x count as its end, and segments with
+/// decreasing starts are empty. On a device, an invocation reduces a segment of up to 64 elements
+/// and a workgroup a longer one; complete pieces of 16,384 elements within a segment are reduced
+/// first.
 ///
-/// Throws Error{Shape} if sizes do not fit, Error{InvalidArgument} "segmented_reduce: start 2 is 9,
-/// expected between 4 and 7" if `check` looks.
+/// Throws Error{Shape} if sizes do not fit, and if `check` is set Error{InvalidArgument}
+/// "segmented_reduce: start 2 is 9, expected between 4 and 7".
 ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& x,
                                      const Slice& starts, const Slice& output, IndexCheck check,
                                      const OpOptions& options);
@@ -38,7 +39,7 @@ Array<T> segmented_reduce(Reduction reduction, const Array<T>& x,
                         check, options);
   return out;
 }
-/// Places of the smallest or largest: argmin or argmax.
+/// Indices of the smallest or largest elements: argmin or argmax.
 template <class T>
 Array<std::uint32_t> segmented_place(Reduction reduction, const Array<T>& x,
                                      const Array<std::uint32_t>& starts,

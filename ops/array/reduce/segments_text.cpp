@@ -1,4 +1,4 @@
-// The text of segmented reductions.
+// Source of segmented reductions.
 #include "segments_text.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -8,10 +8,10 @@ namespace {
 
 using codegen::text;
 
-// Segments up to this length are left to subgroups, where there are such.
+// Segments up to this length are reduced by subgroups if available.
 constexpr std::uint64_t kMiddle = 1024;
-/// Reduces states of `count` numbers that `state` names, of v, by a workgroup into
-/// shared_states[0].
+/// Source that reduces states of `count` numbers v, given by the expression `state`, by a workgroup
+/// into shared_states[0].
 std::string fold_text(const Monoid& monoid, const char* state, std::uint32_t local) {
   const std::string loop =
       monoid.ordered
@@ -22,8 +22,7 @@ std::string fold_text(const Monoid& monoid, const char* state, std::uint32_t loc
          tree_text(local);
 }
 
-/// Lanes take turns, or neighbouring elements each where order matters; four loads are under way at
-/// once.
+/// Lanes take elements in turn, or neighbouring ones if order matters; four loads at once.
 constexpr std::string_view kLaneTurns =
     R"(    for (uint i = begin + lane; i < end; i += 4u * lanes) {
       State s0 = item(i);
@@ -87,7 +86,7 @@ constexpr std::string_view kSegments = R"(  uint lid = gl_LocalInvocationID.x;
   }
 )";
 
-/// The state of another lane, whatever it is where there is none.
+/// Source of the state of another lane; undefined if there is no such lane.
 std::string further_function(const Monoid& monoid) {
   std::string members;
   for (std::size_t k = 0; k < monoid.members.size(); ++k)

@@ -1,4 +1,4 @@
-// Internal: a function of two numbers over many of them on the CPU, in order.
+// Internal: folds many numbers by a function of two numbers on the CPU, in order.
 #pragma once
 
 #include "../tiles.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::ops {
 
-/// x0 f x1 f ..., for an f that is associative; neighbours are combined first. Any thread may call.
+/// x0 f x1 f ... for an associative f; combines neighbours first. Thread-safe.
 template <class T>
 class TileFold {
  public:
@@ -27,7 +27,7 @@ class TileFold {
         [&](std::size_t, T v) { out = v; });
     return out;
   }
-  /// All of them; overwrites them.
+  /// Reduces all elements; overwrites them.
   T reduce(std::vector<T>& x) {
     if (x.empty()) return identity_;
     while (x.size() > 1) x = halve(x);
@@ -63,7 +63,7 @@ class TileFold {
     return half;
   }
 
-  /// out(i, a(i) f b(i)), i < count; a tile is read before it is written.
+  /// Calls out(i, a(i) f b(i)) for i < count; reads a tile before it is written.
   template <class A, class B, class Out>
   void combine(std::size_t count, const A& a, const B& b, const Out& out) {
     auto& scratch = scratches_.local();

@@ -1,4 +1,4 @@
-// The network, and the words whose order as integers is that of the elements.
+// The sorting network, and words whose integer order is that of the elements.
 #include "bitonic.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using codegen::text;
 
-// Keys and places in the 16 KiB of shared memory that every device has.
+// Keys and indices fit the 16 KiB of shared memory that every device has.
 constexpr std::uint32_t kMost = 2048, kMostWide = 1024;
 
 constexpr std::string_view kFloat = R"(
@@ -106,7 +106,7 @@ KernelText sort_text(Type type, bool places, std::uint32_t local) {
   return make_kernel(parts);
 }
 
-/// The words of the elements.
+/// The elements as words.
 Argument in_words(Argument argument) {
   argument.element = 4;
   return argument;

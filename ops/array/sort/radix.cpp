@@ -1,5 +1,5 @@
-// Radix sort: passes over eight bits, each of which counts digits by shares, scans the counts and
-// moves what each tile has sorted.
+// Radix sort in passes over eight bits: each counts digits by shares, scans the counts and moves
+// the keys, which each tile has sorted.
 #include "radix.hpp"
 
 #include "../../../ir/error.hpp"
@@ -14,7 +14,7 @@
 namespace topograd::ops {
 namespace {
 
-/// How the elements are divided among workgroups.
+/// The division of the elements among workgroups.
 struct Layout {
   RadixKernel kernel;
   std::uint32_t per_group = 0, groups = 0;
@@ -31,7 +31,7 @@ Layout layout_for(const Backend& backend, std::uint64_t count) {
   while (kernel.per > 1 && kernel.shared_bytes() > limits.shared_bytes) kernel.per /= 2;
   const std::uint64_t tile = kernel.tile();
   const std::uint64_t most = limits.occupied_by_few ? 16 : 2112;
-  // Turns of all loops of one tile, of which an invocation has a bounded number.
+  // Loop iterations for one tile; an invocation has a limited number.
   const std::uint64_t digits = 256 / kernel.local + 1;
   const std::uint64_t turns = digits * (3 * kernel.subgroups() + 8) + 16 * kernel.per + 16;
   const std::uint64_t tiles = std::min(limits.loop_iterations, 1u << 24) / turns;
@@ -47,7 +47,7 @@ ir::Hash128 key_of_kernel(std::string_view what, const RadixKernel& k) {
                 static_cast<int>(k.to), k.keys_out, static_cast<int>(k.values));
 }
 
-/// The passes of one sort: what each reads and writes.
+/// The passes of one sort, with the slices that each reads and writes.
 class Passes {
  public:
   Passes(Backend& backend, const RadixSort& sort)

@@ -8,21 +8,20 @@
 
 namespace topograd::ops {
 
-/// Why the device cannot sort so many elements; empty if it can.
+/// The reason why the device cannot sort that many elements; empty if it can.
 std::string radix_refusal(const Backend& backend, std::uint64_t count);
 
-/// What is sorted, and what is wanted of it.
+/// Inputs and outputs of a sort.
 struct RadixSort {
-  Slice keys;                      ///< f32, i32 or u32; stay as they are
-  std::optional<Slice> values;     ///< u32 that belong to them; nothing: their places
+  Slice keys;                      ///< f32, i32 or u32; not changed
+  std::optional<Slice> values;     ///< u32 values of the keys; empty: their indices
   std::optional<Slice> to_keys;    ///< in ascending order, of the keys' type
   std::optional<Slice> to_values;  ///< u32
 };
-/// Queues the sort: stable, NaN behind all. Outputs overlap no input.
+/// Queues a stable sort with NaN last. Outputs must not overlap inputs.
 void radix_sort(Backend& backend, const RadixSort& sort);
 
-/// Words whose order as integers is that of f64 elements with equal other words: the high or the
-/// low ones.
+/// The high or low words of f64 elements, in the integer order of elements with equal other words.
 void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high);
 
 }  // namespace topograd::ops

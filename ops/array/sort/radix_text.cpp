@@ -1,5 +1,5 @@
 // Kernels of a radix sort's passes: counts by shares, and tiles that are sorted in shared memory
-// before they are moved, so that neighbours are written beside each other.
+// before they are moved, so that neighbours write to neighbouring places.
 #include "radix_text.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -13,7 +13,8 @@ namespace {
 using codegen::substitute;
 using codegen::text;
 
-/// Loops over variables of one invocation are unrolled: an array with variable indices is memory.
+/// Loops over variables of one invocation are unrolled, because an array with variable indices
+/// would be in memory.
 constexpr const char* kUnroll = "GL_EXT_control_flow_attributes";
 
 constexpr std::string_view kFloatWord = R"(uint word_of(float x) {
@@ -56,8 +57,8 @@ constexpr std::string_view kCountBody = R"(  uint lid = gl_LocalInvocationID.x;
   for (uint d = lid; d < 256u; d += {L}u) table(d * groups + linear_group()) = counts[d];
 )";
 
-/// Ranks among the tile's keys of equal digit: within a subgroup by ballots, between subgroups by
-/// their counters. What lies beyond the share counts as the largest word, behind all others.
+/// Ranks among the tile's keys of equal digit: by ballots within a subgroup, by counters between
+/// subgroups. Elements beyond the share count as the largest word, after all others.
 constexpr std::string_view kRank = R"(    uint words[{P}];
     [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
       uint i = tile + own + k * {G}u;
@@ -91,7 +92,7 @@ constexpr std::string_view kStored = R"(      uint had = counters[row + digit];
       subgroupBarrier();
 )";
 
-/// Where each digit starts in the tile, {D} digits an invocation.
+/// The first place of each digit in the tile, {D} digits per invocation.
 constexpr std::string_view kStarts = R"(    uint inside = 0u;
     if (lid * {D}u < 256u) {
       [[unroll]] for (uint e = 0u; e < {D}u; ++e) {

@@ -1,4 +1,4 @@
-// Sorting: keys whose order as integers is that of the elements, sorted by TBB or by radix.
+// Sorting by keys with the integer order of the elements, with TBB or by radix.
 #include "sort.hpp"
 
 #include "../../../ir/machine/parallel.hpp"
@@ -15,7 +15,7 @@ namespace {
 template <class T>
 using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-/// Ascending as integers where the elements ascend; NaN behind all.
+/// A key whose integer order is the order of the elements; NaN last.
 template <class T>
 Key<T> encode(T x) {
   using K = Key<T>;
@@ -76,7 +76,7 @@ void check_device(const Backend& backend, const char* call, const Slice& x) {
                                           " elements on \"" + backend.facts().name + "\": " + why);
 }
 
-/// The places of f64 elements: by the low words, and in that order by the high ones.
+/// Indices of sorted f64 elements: sorts by the low words, then stably by the high words.
 void argsort_wide(Backend& backend, const Slice& x, const Slice& output) {
   const Slice low = make_slice(Type::u32, x.size, "keys"), high = make_slice(Type::u32, x.size);
   const Slice order = make_slice(Type::u32, x.size, "places");
@@ -95,7 +95,7 @@ void argsort_on_device(Backend& backend, const Slice& x, const Slice& output) {
 OpCall call_for(const char* what, const Slice& x, const Slice& output,
                 std::span<const std::shared_ptr<Storage>> in,
                 std::span<const std::shared_ptr<Storage>> out) {
-  // Comparisons, and how often an element takes part in one.
+  // Number of comparisons per element.
   const double rounds = std::max(1.0, std::log2(static_cast<double>(x.size)));
   return {.op = Op::Sort,
           .kernel = key_of(what, static_cast<int>(x.type)),

@@ -8,16 +8,15 @@
 
 namespace topograd::ops {
 
-/// The elements in ascending order: −∞ … −0, 0 … ∞, then every NaN (as a quiet one).
+/// Sorts the elements in ascending order: −∞ … −0, 0 … ∞, then all NaNs (as quiet ones).
 ///
-/// On a device: up to 2,048 elements (f64: 1,024) in one workgroup's shared memory, whatever the
-/// device has; more in four passes of eight bits (f64: eight), each of which counts digits by
-/// shares of workgroups, scans the counts and moves the elements, sorted in shared memory first.
-/// Needs subgroups, and arrays that the device binds at once. The results may take x's own place.
-/// Throws Error{Shape},
-/// Error{InvalidArgument} for results of another size or type.
+/// Devices sort up to 2,048 elements (f64: 1,024) in one workgroup's shared memory, on any device.
+/// They sort more in four passes of eight bits (f64: eight); each pass counts digits by shares of
+/// workgroups, scans the counts and moves the elements, after sorting tiles in shared memory. This
+/// needs subgroups, and arrays that the device binds at once. The output may be x itself. Throws
+/// Error{Shape}, Error{InvalidArgument} for results of another size or type.
 ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& options);
-/// The places of the elements in that order; equal elements (and NaNs) stay in theirs. u32.
+/// The indices of the elements in that order, as u32. Stable, also for NaNs.
 ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions& options);
 
 template <class T>
@@ -32,8 +31,7 @@ Array<std::uint32_t> argsort(const Array<T>& x, const OpOptions& options = {}) {
   argsort_into(x.untyped(), out.untyped(), options);
   return out;
 }
-/// Keys in order, and the values that belong to them; of equal keys in the order that they had.
-/// Throws Error{Shape} if sizes differ.
+/// Sorts keys together with their values; stable. Throws Error{Shape} if sizes differ.
 template <class K, class V>
 std::pair<Array<K>, Array<V>> sort_by_key(const Array<K>& keys, const Array<V>& values,
                                           const OpOptions& options = {}) {

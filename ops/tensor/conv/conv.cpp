@@ -15,7 +15,7 @@ namespace {
 
 using detail::Convolution;
 
-// No image is larger; sums of it and sizes stay within 64 bits.
+// Upper bound of image sizes; sums of them and of sizes then fit 64 bits.
 constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max() / 2;
 
 void check_options(const ConvOptions& o) {
@@ -33,7 +33,7 @@ void check_options(const ConvOptions& o) {
   }
 }
 
-/// Sizes of a convolution of contiguous images with contiguous weights.
+/// A convolution of contiguous images with contiguous weights.
 Convolution plain(const Shape& a, const Shape& w, const ConvOptions& o, Type type) {
   Convolution c{.type = type,
                 .images = a[0],
@@ -67,7 +67,7 @@ Tensor finish(Convolution& c, const Tensor& in, const Tensor& weights,
   return out;
 }
 
-/// Derivative by the images: the weights, turned around, over `g` with its pixels spread apart.
+/// Derivative by the images: convolves `g`, with its pixels spread apart, with the flipped weights.
 Tensor pull_images(const Convolution& forward, const Tensor& g, const Tensor& weights,
                    const std::optional<Device>& device) {
   Convolution c = forward;
@@ -84,7 +84,7 @@ Tensor pull_images(const Convolution& forward, const Tensor& g, const Tensor& we
   return finish(c, g, weights, device);
 }
 
-/// Derivative by the weights: the images, channels for images, over `g`, outputs for outputs.
+/// Derivative by the weights: convolves images and `g`, with channels and outputs as images.
 Tensor pull_weights(const Convolution& forward, const Tensor& a, const Tensor& g,
                     const std::optional<Device>& device) {
   Convolution c = forward;
@@ -130,7 +130,7 @@ Tensor conv2d(const Tensor& a, const Tensor& weights, ConvOptions options) {
 
 namespace {
 
-/// A column and a row whose product the kernel is, if there are such.
+/// Finds a column and a row whose product is the kernel; returns false if there are none.
 bool separate(std::span<const double> kernel, std::int64_t rows, std::int64_t columns,
               std::vector<double>& column, std::vector<double>& row) {
   const auto largest = std::ranges::max_element(kernel, {}, [](double w) { return std::abs(w); });
@@ -156,7 +156,7 @@ struct Filter {
   std::int64_t rows, columns;
 };
 
-/// Images, one after the other, under a filter: its convolution but for what is at borders.
+/// The convolution of contiguous images with a filter, except for border pixels.
 Convolution filtering(const Tensor& images, const Filter& f) {
   const Shape flat = {images.count() / std::max<std::int64_t>(1, images.size(-2) * images.size(-1)),
                       1, images.size(-2), images.size(-1)};
@@ -175,7 +175,7 @@ Tensor filter_once(const Tensor& images, const Filter& f) {
   return finish(c, images, weights_of(f, images.type()), images.placed()).reshape(images.shape());
 }
 
-/// What lies beyond the border on both sides of an axis, added to the border.
+/// Adds the pixels beyond the border on both sides of an axis to the border.
 Tensor fold_border(const Tensor& g, std::size_t axis, std::int64_t beyond) {
   if (beyond == 0) return g;
   const auto along = static_cast<std::int64_t>(axis);
@@ -187,7 +187,7 @@ Tensor fold_border(const Tensor& g, std::size_t axis, std::int64_t beyond) {
          detail::place_slice(behind, middle.shape(), axis, size - 1, 1);
 }
 
-/// The transpose of filter_once(): every pixel to the pixels that it was made of.
+/// The transpose of filter_once(): distributes each pixel to the pixels that contributed to it.
 Tensor spread_once(const Tensor& g, const Filter& f) {
   Convolution c = filtering(g, f);
   c.flipped = true;

@@ -1,4 +1,4 @@
-// Internal: one convolution that serves images, their derivatives and those of weights.
+// Internal: a convolution for images, their derivatives and those of weights.
 #include "conv_run.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::ops::detail {
 namespace {
 
-/// Where a term reads along one axis; -1: nowhere.
+/// Position that a term reads along one axis; -1: none.
 std::int64_t place(const Convolution& c, std::size_t axis, std::int64_t y, std::int64_t i) {
   const std::int64_t t = y * c.stride + i * c.dilation - c.padding[axis];
   if (c.clamped) return std::clamp<std::int64_t>(t, 0, c.size[axis] - 1);
@@ -24,7 +24,7 @@ std::int64_t place(const Convolution& c, std::size_t axis, std::int64_t y, std::
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Weights as outputs by (channel, row, column).
+/// Weights as a matrix: outputs by (channel, row, column).
 template <class T>
 Matrix<T> weight_matrix(const Convolution& c) {
   const T* w = host_read<T>(c.weights);
@@ -39,7 +39,7 @@ Matrix<T> weight_matrix(const Convolution& c) {
   return out;
 }
 
-/// What the windows of some rows of one image read: (channel, row, column) by pixel.
+/// The windows of some rows of one image as a matrix: (channel, row, column) by pixel.
 template <class T>
 void read_windows(const Convolution& c, const T* image, std::int64_t begin, std::int64_t end,
                   Matrix<T>& out) {
@@ -68,7 +68,7 @@ void convolve_typed(const Convolution& c) {
   const T* in = host_read<T>(c.in);
   T* out = host_write<T>(c.out);
   const std::int64_t pixels = c.out_size[0] * c.out_size[1];
-  // Rows of an image whose windows are some hundred thousand numbers.
+  // Number of image rows whose windows have some hundred thousand numbers.
   const std::int64_t depth = std::max<std::int64_t>(1, weights.cols());
   const std::int64_t block =
       std::clamp<std::int64_t>((1 << 18) / (depth * std::max<std::int64_t>(c.out_size[1], 1)), 1,

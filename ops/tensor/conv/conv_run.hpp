@@ -1,4 +1,4 @@
-// Internal: one convolution that serves images, their derivatives and those of weights.
+// Internal: a convolution for images, their derivatives and those of weights.
 #pragma once
 
 #include "../state.hpp"
@@ -8,20 +8,20 @@
 
 namespace topograd::ops::detail {
 
-/// out[n, o, y, x] = Σ_{c, i, j} in[n, c, t(y, i), t(x, j)] w[o, c, i, j], out being contiguous.
+/// out[n, o, y, x] = Σ_{c, i, j} in[n, c, t(y, i), t(x, j)] w[o, c, i, j]; out is contiguous.
 ///
-/// t(y, i) = (y stride + i dilation - padding) / spacing where that is a whole number inside of the
-/// image; elsewhere the term is 0, or with `clamped` that of the nearest pixel.
+/// t(y, i) = (y stride + i dilation - padding) / spacing if that is an integer inside the image;
+/// otherwise the term is 0, or with `clamped` that of the nearest pixel.
 struct Convolution {
   View in, weights, out;
   Type type = Type::f32;
   std::int64_t images = 0, channels = 0, outputs = 0;
   std::array<std::int64_t, 2> size = {}, kernel = {}, out_size = {}, padding = {};
   std::int64_t stride = 1, dilation = 1, spacing = 1;
-  bool flipped = false;  ///< weights are read from the last to the first
+  bool flipped = false;  ///< reads weights from the last to the first
   bool clamped = false;
-  // Elements between images and channels of `in`, and outputs and channels of `weights`; rows are
-  // contiguous.
+  // Elements between images and between channels of `in`, and between outputs and between channels
+  // of `weights`; rows are contiguous.
   std::int64_t image_step = 0, channel_step = 0, output_step = 0, weight_step = 0;
 
   std::int64_t count() const { return images * outputs * out_size[0] * out_size[1]; }

@@ -41,7 +41,7 @@ Tensor padded(const Tensor& images, std::int64_t padding, double fill) {
   return out;
 }
 
-/// (..., rows, size, columns, size): windows that begin `stride` apart.
+/// A view (..., rows, size, columns, size) of windows that begin `stride` apart.
 Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOptions o,
                double fill) {
   detail::state_of(call, from);
@@ -59,7 +59,7 @@ Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOpti
                                       std::to_string(size) + " pixels at least, got " +
                                       to_text(from.shape()));
   }
-  // A longer stride finds as many windows: one.
+  // Longer strides give the same single window.
   o.stride = std::min(o.stride, std::max(from.size(-2), from.size(-1)) + 2 * o.padding);
   const Tensor images =
       padded(from.type() == Type::f16 ? from.to(Type::f32) : from, o.padding, fill);
@@ -74,7 +74,7 @@ Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOpti
   const Tensor out = detail::make_view(images, shape, {data.storage, data.offset, strides});
   detail::record(out, {&images, 1}, [of = images.shape(), size, o](const Tensor& g) {
     const std::size_t row_axis = of.size() - 2, column_axis = of.size() - 1;
-    // One place of all windows after the other: places of one never coincide.
+    // Adds one position of all windows at a time: these never coincide.
     Tensor total = zeros(of, g.type());
     if (const auto device = g.placed()) total = total.to(*device);
     Shape flat = of;

@@ -14,7 +14,7 @@ namespace {
 using detail::FftRows;
 using detail::View;
 
-/// No numbers have no transform, as in NumPy and PyTorch.
+/// An empty axis has no transform, as in NumPy and PyTorch.
 void check_lengths(const char* call, const Tensor& x, std::initializer_list<std::int64_t> axes) {
   for (const std::int64_t axis : axes) {
     if (x.size(axis) > 0) continue;
@@ -25,7 +25,7 @@ void check_lengths(const char* call, const Tensor& x, std::initializer_list<std:
   }
 }
 
-/// z holds complex numbers, and has some along the axis, or the two, that are transformed.
+/// Checks that z is complex and that its transformed axis or axes are not empty.
 void check_complex(const char* call, const Tensor& z, std::size_t rank) {
   detail::state_of(call, z);
   if (z.rank() < rank || z.size(-1) != 2) {
@@ -37,7 +37,7 @@ void check_complex(const char* call, const Tensor& z, std::size_t rank) {
   if (rank == 3) check_lengths(call, z, {-3});
 }
 
-/// Numbers that devices read as pairs: a view may begin in the middle of one.
+/// A view for devices, which read pairs: a view that begins within a pair is copied.
 View pairs_of(const Tensor& tensor) {
   View source = detail::contiguous_data(tensor);
   return source.offset % 2 == 0 ? source : (tensor * 1.0).evaluate().state()->data;
@@ -46,7 +46,7 @@ View pairs_of(const Tensor& tensor) {
 using OnCpu = void (*)(const FftRows&);
 using OnDevice = void (*)(Backend&, const FftRows&);
 
-/// Butterflies of complex numbers: ten operations for each pair, in log2(n) rounds.
+/// Work of butterflies of complex numbers: ten operations per pair, in log2(n) rounds.
 Work work_of(const FftRows& fft) {
   const auto count = static_cast<double>(fft.rows * fft.length);
   const double rounds = std::max(1.0, std::log2(static_cast<double>(fft.length)));
@@ -58,7 +58,7 @@ Work work_of(const FftRows& fft) {
           .steps = rounds};
 }
 
-/// Where `like` was placed, or where the executor says.
+/// Runs on the device of `like`, or where the executor decides.
 void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like, OnCpu on_cpu,
                    OnDevice on_device) {
   const std::shared_ptr<Storage> inputs[] = {fft.source.storage};
@@ -99,12 +99,12 @@ double inverse_size(const Tensor& z, std::int64_t axis) {
   return 1 / static_cast<double>(z.size(axis));
 }
 
-/// The transform of the axis before the last two, which becomes the last but one meanwhile.
+/// Transforms the axis before the last two; swaps it with the last but one meanwhile.
 Tensor across(const char* call, const Tensor& z, bool inverse, double factor) {
   return transform(call, z.transpose(-3, -2), inverse, factor).transpose(-3, -2);
 }
 
-/// Zeros around a slice, with its derivative.
+/// Embeds a slice in zeros; differentiable.
 Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
   const Tensor out = detail::place_slice(part, shape, axis, 0, 1);
   detail::record(out, {&part, 1}, [axis, size = part.shape()[axis]](const Tensor& g) {
@@ -113,7 +113,7 @@ Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
   return out;
 }
 
-/// rfft() of an even number of real numbers: a transform of half as many complex ones.
+/// rfft() of an even number of real numbers, by a complex transform of half the length.
 Tensor half_transform(const Tensor& x) {
   const std::int64_t half = x.size(-1) / 2;
   Shape shape = x.shape();
@@ -137,7 +137,7 @@ Tensor half_transform(const Tensor& x) {
   return out;
 }
 
-/// Real numbers with imaginary parts of zero.
+/// Converts real to complex numbers.
 Tensor complex(const Tensor& x) {
   Shape part = x.shape(), shape = x.shape();
   part.push_back(1);
@@ -175,7 +175,7 @@ Tensor rfft(const Tensor& x) {
 
 namespace {
 
-/// n real numbers of n/2 + 1 complex ones.
+/// Throws unless y has n/2 + 1 complex numbers for n real ones.
 void check_half(const char* call, const Tensor& y, std::int64_t n) {
   if (n <= 0)
     throw Error(ErrorCode::InvalidArgument,
@@ -192,7 +192,7 @@ void check_half(const char* call, const Tensor& y, std::int64_t n) {
 Tensor irfft(const Tensor& y, std::int64_t n) {
   check_complex("irfft", y, 2);
   check_half("irfft", y, n);
-  // The other half repeats this one, conjugated: twice the real part of what has a partner.
+  // The other half is the conjugate of this one: numbers with a counterpart count twice.
   std::vector<double> weights(static_cast<std::size_t>(y.size(-2)), 2);
   weights[0] = 1;
   if (n % 2 == 0) weights.back() = 1;

@@ -5,14 +5,13 @@
 
 namespace topograd::ops {
 
-// Complex numbers are a last axis of two: the real and the imaginary part. Transforms are along the
-// axis before it (two dimensions: the two before it); other axes are batches. Lengths that are
-// products of 2, 3, 5 and 7 go through Stockham's passes, others through Bluestein's convolution;
-// FFTW on the CPU. The error is about ε log2(n) of the root mean square of what comes out.
-// Derivatives go through.
+// Complex numbers are a last axis of two: real and imaginary part. Transforms are along the axis
+// before it (in two dimensions: the two axes before it); other axes are batches. Lengths that are
+// products of 2, 3, 5 and 7 use Stockham's passes, others use Bluestein's convolution; the CPU uses
+// FFTW. The error is about ε log2(n) of the root mean square of the result. Differentiable.
 //
-// Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)", and where an axis
-// that is transformed has no numbers; batches may be empty.
+// Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)", and for an empty
+// transformed axis; batches may be empty.
 
 /// Y_k = Σ_j z_j e^(-2πi jk/n).
 Tensor fft(const Tensor& z);
@@ -21,11 +20,11 @@ Tensor ifft(const Tensor& y);
 Tensor fft2(const Tensor& z);
 Tensor ifft2(const Tensor& y);
 
-/// Of real numbers (..., n): the first n/2 + 1 of n complex ones, which say all.
+/// For real numbers (..., n): the first n/2 + 1 of n complex numbers, which determine the others.
 Tensor rfft(const Tensor& x);
-/// Back to n >= 1 real numbers. Throws Error{Shape} unless y has n/2 + 1 complex ones.
+/// The inverse: n >= 1 real numbers. Throws Error{Shape} unless y has n/2 + 1 complex numbers.
 Tensor irfft(const Tensor& y, std::int64_t n);
-/// Of (..., m, n) real numbers: (..., m, n/2 + 1) complex ones.
+/// For (..., m, n) real numbers: (..., m, n/2 + 1) complex numbers.
 Tensor rfft2(const Tensor& x);
 Tensor irfft2(const Tensor& y, std::int64_t n);
 

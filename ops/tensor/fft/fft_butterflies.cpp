@@ -51,7 +51,7 @@ void fft8(inout {V} a, inout {V} b, inout {V} c, inout {V} d, inout {V} e, inout
 }
 )";
 
-// Transforms of four across, twiddles, and of four along; then in order.
+// Four transforms of four numbers across, twiddles, four along; then reordering.
 constexpr std::string_view kSixteen = R"(
 void fft16(inout {V} v0, inout {V} v1, inout {V} v2, inout {V} v3, inout {V} v4, inout {V} v5,
            inout {V} v6, inout {V} v7, inout {V} v8, inout {V} v9, inout {V} v10, inout {V} v11,
@@ -85,7 +85,7 @@ void fft16(inout {V} v0, inout {V} v1, inout {V} v2, inout {V} v3, inout {V} v4,
 }
 )";
 
-/// Transforms of four across, twiddles, and of eight along.
+/// Transforms of four numbers across, twiddles, and of eight along.
 std::string fft32_text(bool wide) {
   const std::string v = wide ? "dvec2" : "vec2";
   const char* suffix = wide ? "lf" : "";
@@ -116,8 +116,7 @@ std::string fft32_text(bool wide) {
   return out + "}\n";
 }
 
-/// Butterfly of an odd prime size p, in place: pairs of inputs k and p - k meet as sum and
-/// difference.
+/// Butterfly of an odd prime size p, in place: combines inputs k and p - k to sums and differences.
 std::string odd_butterfly(std::uint32_t p, bool wide) {
   const std::string v = wide ? "dvec2" : "vec2", s = wide ? "double" : "float";
   const char* suffix = wide ? "lf" : "";

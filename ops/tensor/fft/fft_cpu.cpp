@@ -13,7 +13,7 @@
 namespace topograd::ops::detail {
 namespace {
 
-/// FFTW's names in one precision.
+/// FFTW's functions for one precision.
 template <class T>
 struct Fftw;
 
@@ -47,7 +47,7 @@ struct Fftw<float> {
 
 enum class Kind : std::uint8_t { forward, inverse, real };
 
-/// Plans are kept for the process; making one is not safe for several threads, running one is.
+/// Plans are kept for the process. Making a plan is not thread-safe, running it is.
 template <class T>
 typename Fftw<T>::Plan plan_for(std::uint64_t length, Kind kind) {
   using Number = typename Fftw<T>::Number;
@@ -70,7 +70,7 @@ template <class T>
 void run_rows(const FftRows& fft) {
   using Number = typename Fftw<T>::Number;
   const auto plan = plan_for<T>(fft.length, fft.inverse ? Kind::inverse : Kind::forward);
-  // The source is not written: a transform to another place keeps it.
+  // Out-of-place transforms do not write the source.
   T* const from = const_cast<T*>(host_read<T>(fft.source));
   T* const to = host_write<T>(fft.target);
   const std::uint64_t size = 2 * fft.length;

@@ -18,25 +18,25 @@ namespace {
 
 using Numbers = std::vector<std::complex<double>>;
 
-// Lengths up to this are summed as they are written, unless passes can do them.
+// Lengths up to this without passes use the definition.
 constexpr std::uint64_t kShort = 64;
-constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
-// Longest transforms of a workgroup: of a row that is read in one piece, of numbers that lie apart,
-// and how many of those lie side by side (of the longest ones).
+constexpr std::uint64_t kFineRoots = 1024;  // as read by fft_pass_kernel()
+// Longest transforms of a workgroup: of a contiguous row, of strided numbers, and the number of
+// adjacent ones (of the longest).
 constexpr std::uint64_t kLongestRow = 4096;
 constexpr std::uint32_t kLongestPass = 256, kNeighbours = 16, kFewNeighbours = 8;
-// With 32 numbers of an invocation, where there are so many numbers that large workgroups fill a
+// With 32 numbers per invocation, if there are enough numbers for large workgroups to fill a
 // device.
 constexpr std::uint32_t kLongestWidePass = 1024;
 constexpr std::uint64_t kManyNumbers = std::uint64_t{1} << 25;
 
-/// e^(-2πi k/n), from the octant where the functions are most exact.
+/// e^(-2πi k/n), computed in the octant where the functions are most accurate.
 std::complex<double> root(std::uint64_t k, std::uint64_t n) {
   const std::uint64_t eighth = 8 * (k % n) / n;
   const double full = 2 * std::numbers::pi / static_cast<double>(n);
   const double angle = full * (static_cast<double>(k % n) -
                                static_cast<double>(n) * static_cast<double>(eighth) / 8);
-  // The angle that is left lies in [0, π/4); multiples of π/4 are known.
+  // The remaining angle is in [0, π/4); multiples of π/4 are known.
   static constexpr double kHalf = 0.70710678118654752440;
   static constexpr double kCos[] = {1, kHalf, 0, -kHalf, -1, -kHalf, 0, kHalf};
   static constexpr double kSin[] = {0, -kHalf, -1, -kHalf, 0, kHalf, 1, kHalf};
@@ -58,7 +58,7 @@ View stored(const Numbers& numbers, Type type) {
 
 enum class Table { pass, roots, chirp, chirp_transform };
 
-/// Tables of a length (and of a radix), made once for the process.
+/// Tables for a length (and a radix), made once per process.
 View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
   using Key = std::tuple<Table, std::uint64_t, std::uint64_t, Type>;
   static std::mutex& mutex = *new std::mutex;
@@ -83,7 +83,7 @@ View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
       for (std::uint64_t k = 0; k < length; ++k) numbers.push_back(chirp(k));
       break;
     case Table::chirp_transform:
-      numbers.assign(radix, 0);  // here: the length of the convolution
+      numbers.assign(radix, 0);  // for this table, the length of the convolution
       for (std::uint64_t k = 0; k < length; ++k) {
         numbers[k] = std::conj(chirp(k));
         if (k > 0) numbers[radix - k] = numbers[k];
@@ -110,7 +110,7 @@ Groups item_groups(const Backend& backend, std::uint64_t count) {
   return {word(std::min((count + 255) / 256, most))};
 }
 
-/// A product of 2, 3, 5 and 7, for which there are passes.
+/// True for products of 2, 3, 5 and 7, for which there are passes.
 bool smooth(std::uint64_t length) {
   for (const std::uint64_t p : {2, 3, 5, 7}) {
     while (length > 0 && length % p == 0) length /= p;
@@ -118,8 +118,8 @@ bool smooth(std::uint64_t length) {
   return length == 1;
 }
 
-/// `count` divisors of a smooth length, none above `most`, as equal as they come: each the nearest
-/// to the root of what is left. Empty if there are none.
+/// Splits a smooth length into `count` divisors of similar size, none above `most`: each is the
+/// nearest to the root of the rest. Empty if there are none.
 std::vector<std::uint32_t> equal_parts(std::uint64_t length, std::uint32_t count,
                                        std::uint32_t most) {
   if (count == 1) {
@@ -146,7 +146,7 @@ bool fits(const FftPass& pass, const LaunchLimits& limits) {
   return pass.invocations() <= limits.local_size && pass.shared_bytes() <= limits.shared_bytes;
 }
 
-/// As many transforms side by side as fit, at most `most`.
+/// Sets the largest number of adjacent transforms that fits, at most `most`.
 FftPass fitted(FftPass pass, const LaunchLimits& limits, std::uint32_t most) {
   pass.jobs = 1;
   for (FftPass more = pass; more.jobs <= most && fits(more, limits); more.jobs *= 2)
@@ -154,7 +154,7 @@ FftPass fitted(FftPass pass, const LaunchLimits& limits, std::uint32_t most) {
   return pass;
 }
 
-/// Two passes of powers of two, for many numbers. Empty if they do not fit.
+/// Two passes with powers of two, for many numbers. Empty if they do not fit.
 std::vector<FftPass> wide_passes(const LaunchLimits& limits, std::uint64_t length) {
   std::vector<FftPass> passes;
   for (const std::uint32_t radix : equal_parts(length, 2, kLongestWidePass)) {
@@ -172,7 +172,7 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
   FftPass pass{.wide = wide};
   if (length <= kLongestRow) {
     pass.radix = word(length);
-    // Rows need no neighbours, and small workgroups hide each other's waits.
+    // Contiguous rows need no neighbours, and small workgroups hide each other's latency.
     if (fits(pass, limits)) return {fitted(pass, limits, std::max(1u, 1024 / pass.radix))};
   }
   const std::uint64_t many = limits.occupied_by_few ? 0 : kManyNumbers;
@@ -181,7 +181,7 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
     std::vector<FftPass> passes = wide_passes(limits, length);
     if (!passes.empty()) return passes;
   }
-  // As few passes as there may be with neighbours enough, so that memory is read in long pieces.
+  // The fewest passes with enough neighbours to read memory in long pieces.
   pass.halves = true;
   for (std::uint32_t most = kLongestPass;; most /= 2) {
     for (std::uint32_t count = 2; count < 8; ++count) {
@@ -197,7 +197,7 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
   }
 }
 
-/// Roots of m as fft_pass_kernel() reads them.
+/// Roots of m as read by fft_pass_kernel().
 Argument pass_roots(Backend& backend, std::uint64_t m, std::uint64_t radix, Type type) {
   return complex_argument(backend, table(Table::pass, m, radix, type),
                           radix + kFineRoots + m / kFineRoots + 1, type, Access::read);
@@ -269,7 +269,7 @@ void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const V
                   .groups = item_groups(backend, count)});
 }
 
-/// A convolution with a chirp, by transforms of the next power of two that holds it.
+/// A convolution with a chirp, by transforms of the next sufficient power of two.
 /// Source: Bluestein, A linear filtering approach to the computation of the DFT, 1970.
 void bluestein(Backend& backend, const FftRows& fft) {
   const std::uint64_t length = std::bit_ceil(2 * fft.length - 1);

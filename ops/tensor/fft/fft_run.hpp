@@ -1,4 +1,4 @@
-// Internal: what a Fourier transform of rows is run with, on the CPU and on devices.
+// Internal: Fourier transforms of rows on the CPU and on devices.
 #pragma once
 
 #include "../state.hpp"
@@ -9,19 +9,19 @@
 
 namespace topograd::ops::detail {
 
-/// Transforms of `rows` rows of `length` complex numbers that lie one after the other.
+/// Transforms of `rows` contiguous rows of `length` complex numbers.
 struct FftRows {
   View source, target;
   Type type = Type::f32;
   std::uint64_t rows = 0, length = 0;
   bool inverse = false;
-  double factor = 1;  ///< times the result
+  double factor = 1;  ///< multiplies the result
 };
 
 void fft_on_cpu(const FftRows& fft);
 void fft_on_device(Backend& backend, const FftRows& fft);
 
-/// Of rows of 2 `length` real numbers: rows of length + 1 complex ones. Forward, without a factor.
+/// Transforms rows of 2 `length` real numbers to length + 1 complex ones, forward and unscaled.
 void rfft_on_cpu(const FftRows& fft);
 void rfft_on_device(Backend& backend, const FftRows& fft);
 

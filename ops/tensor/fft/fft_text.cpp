@@ -67,14 +67,14 @@ class PassWriter {
   std::string_view scalar() const { return pass_.wide ? "double" : "float"; }
   std::string word(std::uint32_t value) const { return text(value, "u"); }
   std::string v(std::uint32_t k) const { return text("v", k); }
-  /// Butterflies of an invocation in a stage, and whether the last is one too many for some.
+  /// Butterflies per invocation in a stage; if some invocations have no last one.
   std::uint32_t turns(std::uint32_t radix) const {
     return (pass_.radix / radix + lanes_ - 1) / lanes_;
   }
   bool partial(std::uint32_t radix, std::uint32_t u) const {
     return (u + 1) * lanes_ > pass_.radix / radix;
   }
-  /// Number of butterfly u among those of a stage.
+  /// Index of butterfly u within a stage.
   std::string number(std::uint32_t u) const { return text("(lane + ", word(u * lanes_), ")"); }
   void open_partial(std::uint32_t radix, std::uint32_t u) {
     if (partial(radix, u)) out_.open("if (", number(u), " < ", word(pass_.radix / radix), ")");
@@ -83,9 +83,9 @@ class PassWriter {
     if (partial(radix, u)) out_.close();
   }
 
-  /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
+  /// Multiplies numbers 1, 2, ... of a butterfly by powers of w1.
   void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
-    // Factors of the powers, so that none is a product of many.
+    // Factors of the powers, chosen so that no power is a long product.
     static constexpr std::array<std::uint32_t, 16> kFactor = {0, 0, 1, 2, 2, 4, 3, 4,
                                                               4, 8, 5, 8, 6, 8, 7, 8};
     for (std::uint32_t q = 1; q < count; ++q) {
@@ -130,7 +130,7 @@ class PassWriter {
     out_.open("if (span > 1u)");
     out_.line("uint inner = j % span;");
     out_.line(vector(), " s1 = ", long_root(text("(", word(apart), " * inner)")), ";");
-    // Powers of powers lose digits: every second one is looked up.
+    // Powers of powers lose accuracy: every second one is read from the table.
     for (std::uint32_t k = 2; k < radix; k *= 2) {
       const std::string half = text("s", k / 2);
       out_.line(vector(), " s", k, " = ",
@@ -140,7 +140,7 @@ class PassWriter {
     }
     for (std::uint32_t u = 0; u < turns(radix); ++u) {
       out_.line("{");
-      // Beyond the last butterfly the root does not matter, but for where it lies.
+      // Beyond the last butterfly the root is unused, but its address must be valid.
       const std::string at =
           partial(radix, u) ? text("min(", number(u), ", ", word(apart - 1), ")") : number(u);
       out_.line(vector(), " t0 = ", long_root(text("(", at, " * inner)")), ";");
@@ -160,7 +160,7 @@ class PassWriter {
     out_.line(call, ");");
   }
 
-  /// Numbers of this stage, turned by their place in transforms of `done`.
+  /// Multiplies the numbers of a stage by the roots of their position in transforms of `done`.
   void turn_stage(std::uint32_t radix, std::uint32_t done) {
     for (std::uint32_t u = 0; u < turns(radix); ++u) {
       const std::string w = text("w", done, "_", u, "_");
@@ -170,7 +170,7 @@ class PassWriter {
     }
   }
 
-  /// Where number q of butterfly u lies after a stage: `done` apart.
+  /// Position of number q of butterfly u after a stage with distance `done`.
   std::string written(std::uint32_t radix, std::uint32_t done, std::uint32_t u,
                       std::uint32_t q) const {
     if (done == 1) return text(number(u), " * ", word(radix), " + ", word(q));
@@ -197,7 +197,7 @@ class PassWriter {
     }
   }
 
-  /// From a stage to the next, through shared memory.
+  /// Exchanges numbers between stages through shared memory.
   void exchange(std::uint32_t radix, std::uint32_t done, std::uint32_t next, bool used) {
     if (used) out_.line("barrier();");
     if (!pass_.halves) {
@@ -207,7 +207,7 @@ class PassWriter {
     }
     write_tile(radix, done, ".x");
     out_.line("barrier();");
-    // The imaginary parts are still those of this stage, wherever the real ones go.
+    // The imaginary parts are still those of this stage, independent of the real parts.
     for (std::uint32_t q = 0; q < next * turns(next); ++q)
       out_.line(scalar(), " x", done, "_", q, " = 0.0;");
     read_half(next, text("x", done, "_"), "");
@@ -228,7 +228,7 @@ class PassWriter {
     }
   }
 
-  /// Number e of job `j` of a row; what comes out of the last stage lies `done` apart.
+  /// Stores number e of job `j` of a row; results of the last stage are `done` apart.
   void put(std::string_view e, std::string_view value) {
     out_.line("target(to + (", e, ") * span) = swapped != 0u ? ", value, ".yx * factor : ", value,
               " * factor;");
@@ -253,7 +253,7 @@ class PassWriter {
     out_.close();
   }
 
-  /// Both of numbers k and radix - k of the transform of real numbers; see unpack_kernel().
+  /// Stores numbers k and radix - k of the transform of real numbers; see unpack_kernel().
   void store_real(std::uint32_t done) {
     const std::uint32_t pairs = pass_.radix / 2 + 1, all = pass_.jobs * pairs;
     if (stages_.size() > 1) out_.line("barrier();");
@@ -282,7 +282,7 @@ class PassWriter {
     out_.close();
   }
 
-  /// Through the tile, so that neighbours write neighbouring numbers.
+  /// Stores through the tile, so that neighbours write neighbouring numbers.
   void store_across(std::uint32_t done) {
     const std::uint32_t radix = stages_.back(), numbers = pass_.jobs * pass_.radix;
     const std::uint32_t rounds = (numbers + pass_.invocations() - 1) / pass_.invocations();
@@ -300,7 +300,7 @@ class PassWriter {
     write_tile(radix, done, pass_.halves ? ".y" : "");
     out_.line("barrier();");
     out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
-    // Numbers of the first pass lie as its jobs do.
+    // Numbers of the first pass are in the order of its jobs.
     out_.line("uint to = first * ", word(pass_.radix), ";");
     out_.line("uint end = min(", word(pass_.jobs), ", max(jobs, first) - first) * ",
               word(pass_.radix), ";");
@@ -331,8 +331,8 @@ std::vector<std::uint32_t> FftPass::stages() const {
   std::vector<std::uint32_t> out;
   const int twos = std::countr_zero(radix);
   std::uint32_t left = radix >> twos;
-  // As few stages of powers of two as there may be, about equal ones; 16 numbers of an invocation
-  // where that spares a stage and registers are enough, 32 of wide passes.
+  // The fewest stages of powers of two, of similar size; 16 numbers per invocation if that saves a
+  // stage and registers suffice, 32 for wide passes.
   const int most = widest == 32 ? 5 : !wide && left == 1 && twos >= 7 ? 4 : 3;
   for (int done = 0, count = (twos + most - 1) / most; count > 0; --count) {
     const int bits = (twos - done + count - 1) / count;

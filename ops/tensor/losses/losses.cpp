@@ -1,4 +1,4 @@
-// Losses: means over all entries, fused from tensors that broadcast.
+// Losses: means over all entries, fused with expressions of tensors that broadcast.
 #include "losses.hpp"
 
 #include "../../../ir/error.hpp"
@@ -22,7 +22,7 @@ void check_positive(const char* call, const char* what, double number) {
   }
 }
 
-// Errors name the loss, not what it is made of.
+// Errors name the loss, not its parts.
 
 void check_alike(const char* call, const Tensor& a, const Tensor& b) {
   const Tensor both[] = {a, b};
@@ -43,8 +43,8 @@ Tensor mean_of(const char* call, const ir::Program& program, const Tensor& a, co
   return mean(detail::compose(call, program, both, numbers));
 }
 
-/// 0, 1, ... by the last axis of `logs`, where these are: made once for a device, a type and a
-/// number of classes, as long as they are not too many.
+/// 0, 1, ... along the last axis of `logs`, on its device: made once per device, type and number of
+/// classes, if there are not too many.
 Tensor class_numbers(const Tensor& logs) {
   constexpr std::size_t kMost = 16;
   struct Known {
@@ -101,8 +101,7 @@ Tensor tukey_loss(const Tensor& a, const Tensor& b, double c) {
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
   static const ir::Program& entropy =
       *new ir::Program(detail::program_of(2, 0, [](Values v) -> std::vector<Value> {
-        // log(1 + e^-|x|) and |x| times what the target is away from: no difference of large
-        // numbers.
+        // log(1 + e^-|x|) plus |x| times the target's distance: no difference of large numbers.
         const Value &x = v[0], &y = v[1];
         const Bool positive = x >= literal(0.0);
         const Value size = select(positive, x, -x);

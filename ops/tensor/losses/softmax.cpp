@@ -1,4 +1,4 @@
-// Softmax and layer normalisation: rows that are scaled by their own sums.
+// Softmax and layer normalisation of rows.
 #include "softmax.hpp"
 
 #include "../../../ir/error.hpp"
@@ -113,11 +113,11 @@ void run_on_device(Backend& backend, const Rows& r) {
                   .groups = {static_cast<std::uint32_t>(std::min(groups, most))}});
 }
 
-/// Three passes over each row: two that combine its numbers, one that writes.
+/// Three passes over each row: two combine its numbers, one writes.
 Work work_of(const Rows& r) {
   const std::uint64_t count = r.rows * r.depth, number = size_of(r.type);
-  // Largest, difference, exponential, sum; difference or quotient of the result. Or sum,
-  // difference, square, sum; difference and product of the result, and its scale and shift.
+  // Softmax: maximum, difference, exponential, sum; difference or quotient of the result. Norm:
+  // sum, difference, square, sum; difference and product of the result, and its scale and shift.
   const bool scaled = r.op == RowOp::scaled_layer_norm;
   const bool softmax = r.op == RowOp::softmax || r.op == RowOp::log_softmax;
   const std::uint64_t operations = softmax ? (r.op == RowOp::softmax ? 7 : 6) : (scaled ? 8 : 6);
@@ -130,7 +130,7 @@ Work work_of(const Rows& r) {
           .pattern = runtime::hybrid::MemoryPattern::reduction};
 }
 
-/// One kernel over the rows of the last axis.
+/// Runs one kernel over the rows of the last axis.
 Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& scale,
                 const Tensor& shift, double epsilon) {
   detail::state_of(call_name, a);

@@ -58,7 +58,7 @@ class RowWriter {
     return codegen::literal(-std::numeric_limits<double>::infinity(), kernel_.precision);
   }
 
-  /// Of all invocations of a workgroup, through shared memory.
+  /// Combines a number of all invocations of a workgroup, through shared memory.
   void tree(Lines& out, std::string_view name, std::string_view combine) const {
     out.open(scalar(), " ", name, "(", scalar(), " value)");
     out.line("uint self = gl_LocalInvocationID.x;");
@@ -76,8 +76,8 @@ class RowWriter {
     out.line("return partial[0];");
     out.close();
   }
-  /// The same by subgroups first. Each of a row's two reductions has places of its own, so that one
-  /// barrier is enough.
+  /// The same, by subgroups first. A row's two reductions have their own memory: one barrier
+  /// suffices.
   void subgroup_tree(Lines& out, std::string_view name, std::string_view of_subgroup,
                      std::string_view combine) const {
     out.line("shared ", scalar(), " ", name, "_parts[", kernel_.subgroups, "];");
@@ -110,8 +110,8 @@ class RowWriter {
     return kernel_.by_workgroup ? text(function, "(", value, ")") : std::string(value);
   }
 
-  /// `statements` for each element i of the row, whose number is x. Kept numbers are variables of
-  /// their own: an array would be memory.
+  /// Runs `statements` for each element i of the row with number x. Kept numbers are separate
+  /// variables, because an array would be in memory.
   void each(std::initializer_list<std::string> statements) {
     if (kernel_.kept == 0) {
       out_.open(kernel_.by_workgroup ? "for (uint i = self; i < depth; i += 256u)"
@@ -161,7 +161,7 @@ class RowWriter {
 
   void softmax(const std::string& zero) {
     out_.line(scalar(), " best = ", lowest(), ";");
-    each({"if (x > best) best = x;"});  // a NaN is in the sum
+    each({"if (x > best) best = x;"});  // NaN appears in the sum
     out_.line("best = ", all("all_max", "best"), ";");
     out_.line(scalar(), " total = ", zero, ";");
     const bool keep = kernel_.kept > 0 && kernel_.op == RowOp::softmax;

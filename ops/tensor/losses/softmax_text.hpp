@@ -12,20 +12,20 @@ namespace topograd::ops::detail {
 
 enum class RowOp : std::uint8_t { softmax, log_softmax, layer_norm, scaled_layer_norm };
 
-/// How a row is worked on: by one invocation, or by a workgroup that keeps `kept` numbers of it in
-/// each invocation's registers (0: reads it again).
+/// A row is processed by one invocation, or by a workgroup that keeps `kept` numbers of it in each
+/// invocation's registers (0: reads it again).
 struct RowKernel {
   RowOp op = RowOp::softmax;
   codegen::Precision precision = codegen::Precision::f32;
   bool by_workgroup = true;
-  std::uint32_t subgroups = 0;  ///< of a workgroup, to reduce by; 0: by shared memory alone
+  std::uint32_t subgroups = 0;  ///< per workgroup, for reductions; 0: only shared memory
   std::uint32_t kept = 0;
   bool whole = false;  ///< rows have 256 * kept numbers
 
   std::string key() const;
 };
 
-/// The kernel for rows of that length.
+/// The kernel for rows of length `depth`.
 RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
                          std::uint64_t depth);
 

@@ -23,13 +23,13 @@ using detail::MatrixUnitsKernel;
 using detail::state_of;
 using detail::View;
 
-/// One operand as it lies in memory: lines of consecutive elements, `step` apart.
+/// An operand in memory: lines of consecutive elements, `step` apart.
 struct Operand {
   View view;
   Type type = Type::f32;
   bool transposed = false;  ///< lines are columns
   std::int64_t step = 0;
-  std::int64_t batch = 0;  ///< elements from one matrix to the next
+  std::int64_t batch = 0;  ///< elements between matrices
 
   std::uint64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t batches) const {
     const std::int64_t lines = transposed ? columns : rows, length = transposed ? rows : columns;
@@ -41,7 +41,7 @@ struct Product {
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
   Operand a, b;
   View c;
-  Type type = Type::f32;  ///< of C
+  Type type = Type::f32;  ///< type of C
 };
 
 [[noreturn]] void refuse(const char* expected, const Tensor& a, const Tensor& b) {
@@ -53,7 +53,7 @@ bool begins_within_word(const Operand& operand) {
   return operand.type == Type::f16 && operand.view.offset % 2 != 0;
 }
 
-/// How a matrix lies, if its lines do.
+/// Finds the layout of a matrix with contiguous lines; returns false if it has none.
 bool find_lines(const Shape& shape, Operand& operand) {
   const Strides& strides = operand.view.strides;
   const std::size_t n = shape.size();
@@ -73,7 +73,7 @@ bool find_lines(const Shape& shape, Operand& operand) {
   return false;
 }
 
-/// An operand whose batches are one even step apart; copied where that cannot be said.
+/// An operand with uniformly spaced batches; copied if they are not.
 Operand operand_of(const Tensor& tensor, const Shape& batch) {
   Shape full = batch;
   full.insert(full.end(), tensor.shape().end() - 2, tensor.shape().end());
@@ -84,7 +84,7 @@ Operand operand_of(const Tensor& tensor, const Shape& batch) {
   if (nest.shape.size() > 1 || !find_lines(full, out)) {
     Tensor repeated = tensor.detach().broadcast_to(full);
     out.view = detail::contiguous_data(repeated);
-    // What lies well but for the half of a word that it begins in.
+    // The layout is suitable except for the half of a word in which it begins.
     if (begins_within_word(out)) {
       repeated = repeated.to(Type::f32).to(Type::f16);
       out.view = detail::contiguous_data(repeated);
@@ -130,7 +130,7 @@ void multiply_on_cpu(const Product& p) {
   const T* a = detail::host_read<T>(p.a.view);
   const T* b = detail::host_read<T>(p.b.view);
   T* c = detail::host_write<T>(p.c);
-  // Blocks of rows large enough to be worth a thread; the same ones on every machine.
+  // Blocks of rows, large enough for a task; the same ones on every machine.
   const auto work = static_cast<double>(p.columns) * static_cast<double>(p.depth);
   const auto least = static_cast<std::int64_t>(std::ceil(100'000 / std::max(work, 1.0)));
   const std::int64_t block = std::min(p.rows, std::max<std::int64_t>(64, least));
@@ -146,16 +146,16 @@ void multiply_on_cpu(const Product& p) {
 
 thread_local detail::MatmulTiles forced_tiles = detail::MatmulTiles::chosen;
 
-/// Whether tiles would be mostly empty: few rows or columns, and few terms each, whose lines stay
-/// in a cache. Software has nothing of tiles that begin to be empty, nor of neighbours that read
-/// what lies side by side.
+/// True if tiles would be mostly empty: few rows or columns, and few terms, whose lines stay in a
+/// cache. On software devices, neither tiles with empty parts nor adjacent reads of neighbours are
+/// an advantage.
 bool is_thin(const Product& p, const LaunchLimits& limits) {
   if (forced_tiles != detail::MatmulTiles::chosen) return false;
   const std::int64_t thin = std::min(p.rows, p.columns);
   return limits.software ? thin <= 8 : thin <= 4 && p.depth <= 16;
 }
 
-/// Workgroups of a thin product, and the turns of their loops.
+/// Workgroups of a thin product, and their loop iterations.
 struct ThinLoop {
   std::uint64_t groups, turns;
 };
@@ -175,7 +175,7 @@ MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
     kernel.thin = true;
     return kernel;
   }
-  // Large tiles where they are enough to keep a device busy.
+  // Large tiles if there are enough of them to occupy a device.
   const std::int64_t tiles = ((p.rows + 127) / 128) * ((p.columns + 127) / 128) * p.batches;
   MatmulKernel large = kernel;
   large.quarters = 2;
@@ -187,14 +187,14 @@ MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
   return wanted && fits ? large : kernel;
 }
 
-/// Reads an operand in vectors of eight numbers: where its lines begin and, where they do not
-/// follow the depth, how long they are.
+/// True if an operand can be read in vectors of eight numbers: its lines begin at multiples of
+/// eight and, if they do not follow the depth, have such lengths.
 bool in_eights(const Operand& o, bool deep_lines, std::int64_t length, std::int64_t batches) {
   return o.view.offset % 8 == 0 && o.step % 8 == 0 && (batches == 1 || o.batch % 8 == 0) &&
          (deep_lines || length % 8 == 0);
 }
 
-/// The kernel through cooperative matrices, for large products of f16 that lie well.
+/// The kernel with cooperative matrices, for large f16 products with suitable layouts.
 std::optional<MatrixUnitsKernel> units_for(const Product& p, const LaunchLimits& limits) {
   MatrixUnitsKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
   const bool there = limits.cooperative_matrix &&
@@ -209,12 +209,12 @@ std::optional<MatrixUnitsKernel> units_for(const Product& p, const LaunchLimits&
   return kernel;
 }
 
-/// What a launch of either kernel is told.
+/// Parameters of a launch of either kernel.
 struct Plan {
   const KernelText* text = nullptr;
-  std::int64_t rows = 0, columns = 0;  ///< of C that a workgroup makes
-  std::int64_t vector = 1;             ///< numbers of an element of A and B
-  std::uint64_t groups = 0;            ///< in x, where it is not by tiles
+  std::int64_t rows = 0, columns = 0;  ///< part of C per workgroup
+  std::int64_t vector = 1;             ///< numbers per element of A and B
+  std::uint64_t groups = 0;            ///< in x, unless divided by tiles
 };
 
 Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& device) {
@@ -249,13 +249,13 @@ Argument operand_argument(Backend& backend, const Operand& o, const View& view,
 
 thread_local std::int64_t forced_groups = 0;
 
-/// As many workgroups as a launch takes along an axis, and an even number: matrices and bands of
-/// f16 begin and end at words then.
+/// The maximum number of workgroups along an axis, rounded to an even number, so that matrices and
+/// bands of f16 begin and end at words.
 std::int64_t most_groups(const Backend& backend) {
   return (forced_groups > 0 ? forced_groups : backend.limits().groups) / 2 * 2;
 }
 
-/// All rows at once.
+/// Launches all rows at once.
 ///
 ///   keep  C has been written in part
 void launch(Backend& backend, const Plan& plan, const Product& p, bool keep) {
@@ -367,7 +367,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const auto device = detail::common_device("matmul", both);
   if (a.rank() < 2 || b.rank() < 2) refuse("two axes at least", a, b);
   if (a.size(-1) != b.size(-2)) refuse("lhs columns == rhs rows", a, b);
-  // The CPU multiplies what it can address; on devices one kernel reads both in one type.
+  // The CPU multiplies operands in place; on devices one kernel reads both operands in one type.
   const auto runs = detail::runs_on(device);
   const bool on_cpu = !runs || runs->is_cpu();
   if (a.type() != b.type() || (on_cpu && a.type() == Type::f16))

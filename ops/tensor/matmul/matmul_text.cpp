@@ -1,5 +1,6 @@
-// The shaders of matrix products: tiles in shared memory, four by four numbers a register tile; and
-// a number of C an invocation, for products so thin that tiles would be mostly empty.
+// The shaders of matrix products: tiles in shared memory with register tiles of four by four
+// numbers; and one number of C per invocation, for products so thin that tiles would be mostly
+// empty.
 #include "matmul_text.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
@@ -11,7 +12,7 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-/// A tile is 16 deep and `tile()` long, four numbers of its length a vector.
+/// A tile is 16 deep and `tile()` long, with vectors of four numbers along its length.
 using Operand = MatmulOperand;
 
 class MatmulWriter {
@@ -59,7 +60,7 @@ class MatmulWriter {
     return text("half_of(", o.name, "((", at, ") >> 1u), ", at, ")");
   }
 
-  /// Four numbers at one depth, zero beyond the operand.
+  /// Loads four numbers at one depth, zero beyond the operand.
   void loader(const Operand& o) {
     if (kernel_.storage == MatmulStorage::f16 && o.name == "a") {
       out_.open("float half_of(uint word, uint element)");
@@ -104,8 +105,8 @@ class MatmulWriter {
     fetch("0u", true);
   }
 
-  /// Where vector `u` of an invocation lies in the tile: depth and position. Neighbours follow the
-  /// memory.
+  /// Position of vector `u` of an invocation in the tile: depth and index. Neighbours read
+  /// neighbouring memory.
   std::string depth_of(const Operand& o, unsigned u) const {
     if (o.deep_lines) return "(self & 15u)";
     return kernel_.quarters == 1 ? "(self >> 4u)" : text("((self >> 5u) + ", 8 * u, "u)");
@@ -130,7 +131,7 @@ class MatmulWriter {
     out_.line("barrier();");
     for (const Operand& o : {a_, b_}) {
       for (unsigned u = 0; u < kernel_.quarters; ++u) {
-        // Vectors of one depth step are spread over the banks.
+        // Distributes the vectors of one depth over the banks.
         const std::string place =
             o.deep_lines ? text(place_of(o, u), " ^ (", depth_of(o, u), " & 7u)") : place_of(o, u);
         out_.line(o.name, "_tile[", depth_of(o, u), "][", place, "] = next_", o.name, u, ";");

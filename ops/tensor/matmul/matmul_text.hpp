@@ -1,5 +1,6 @@
-// The shaders of matrix products: tiles in shared memory, four by four numbers a register tile; and
-// a number of C an invocation, for products so thin that tiles would be mostly empty.
+// The shaders of matrix products: tiles in shared memory with register tiles of four by four
+// numbers; and one number of C per invocation, for products so thin that tiles would be mostly
+// empty.
 #pragma once
 
 #include "../../backend/kernel_text.hpp"
@@ -9,16 +10,16 @@
 
 namespace topograd::ops::detail {
 
-/// Numbers of an operand as they lie in memory.
+/// Storage type of an operand.
 enum class MatmulStorage : std::uint8_t { f16, f32, f64 };
 
-/// Which shader of C = A·B is meant. C is f64 where A and B are, else f32.
+/// Selects a shader of C = A·B. C is f64 if A and B are, else f32.
 struct MatmulKernel {
   MatmulStorage storage = MatmulStorage::f32;
-  bool a_transposed = false;  ///< A is stored as columns by rows
+  bool a_transposed = false;  ///< A is stored by columns
   bool b_transposed = false;
-  std::uint32_t quarters = 1;  ///< a workgroup makes 64 quarters by 64 quarters of C: 1 or 2
-  bool thin = false;           ///< no tiles: an invocation makes a number of C
+  std::uint32_t quarters = 1;  ///< a workgroup computes 64 quarters by 64 quarters of C: 1 or 2
+  bool thin = false;           ///< no tiles: an invocation computes a number of C
 
   std::uint32_t tile() const { return 64 * quarters; }
   std::uint32_t shared_bytes() const {
@@ -26,22 +27,22 @@ struct MatmulKernel {
   }
   std::string name() const;
 
-  static constexpr std::uint32_t kDepth = 16;  ///< of the tiles that are in shared memory
+  static constexpr std::uint32_t kDepth = 16;  ///< depth of the tiles in shared memory
   static constexpr std::uint32_t kThinGroup = 256;
 };
 
-/// Tiles of the shader: small, or large where these are enough to keep a device busy. What a test
-/// forces holds for products of its thread; a device's limits hold all the same.
+/// Tiles of the shader: small, or large if there are enough of them to occupy a device. A test can
+/// force them for products of its thread, within the device's limits.
 enum class MatmulTiles : std::uint8_t { chosen, small, large };
-///   most_groups  along an axis of a launch, at least 2; 0: the device's
+///   most_groups  maximum along an axis of a launch, at least 2; 0: the device's
 void force_matmul_tiles(MatmulTiles tiles, std::int64_t most_groups = 0);
 
-/// Arguments a, b, c; words: rows, columns, depth (of C, and what is summed over), a_step, a_batch
-/// (elements from line to line, between batches; f16: even), b_step, b_batch, c_batch. Workgroups:
-/// tiles of columns, tiles of rows, batches; of thin ones kThinGroup numbers of C (in a loop), 1,
-/// batches.
+/// Arguments a, b, c; words: rows, columns, depth (of C, and the number of terms), a_step, a_batch
+/// (elements between lines, between batches; f16: even), b_step, b_batch, c_batch. Workgroups:
+/// tiles of columns, tiles of rows, batches; for thin products kThinGroup numbers of C (in a loop),
+/// 1, batches.
 ///
-/// Sums are of one precision with C, in the order of the depth, by fma.
+/// Sums have the precision of C, in the order of the depth, with fma.
 KernelText matmul_kernel(const MatmulKernel& kernel);
 
 }  // namespace topograd::ops::detail

@@ -12,17 +12,17 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-/// In shared memory: lines of vectors of eight numbers.
+/// An operand in shared memory: lines of vectors of eight numbers.
 struct UnitsOperand : MatmulOperand {
   std::uint32_t lines, vectors;  // of the tile
 
-  ///   across, deep  numbers of a tile beside the depth and along it
+  ///   across, deep  size of a tile across the depth and along it
   UnitsOperand(const MatmulOperand& operand, std::uint32_t across, std::uint32_t deep)
       : MatmulOperand(operand),
         lines(deep_lines ? across : deep),
         vectors((deep_lines ? deep : across) / 8) {}
 
-  // One vector more, so that neighbouring lines are in different banks.
+  // One extra vector, so that neighbouring lines are in different banks.
   std::uint32_t stride() const { return vectors + 1; }
   std::uint32_t size() const { return lines * stride(); }
 };
@@ -72,14 +72,14 @@ class UnitsWriter {
     if (!kernel_.whole) out_.line("shared float block[", 256 * kernel_.subgroups(), "];");
     out_.line();
     out_.line("#define Sums fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>");
-    // The type of right factors differs by a constant that says so: codegen::to_khr_matrices().
+    // Right factors have another type, which is selected by a constant: codegen::to_khr_matrices().
     out_.line("layout(constant_id = 0) const uint kRows = 16u;");
     out_.line("#define LeftFactors fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>");
     out_.line("#define RightFactors fcoopmatNV<16, gl_ScopeSubgroup, kRows, 16>");
     out_.line();
   }
 
-  /// Vector `e` of the tile at depth k0, zero beyond the operand.
+  /// Loads vector `e` of the tile at depth k0, zero beyond the operand.
   void loader(const UnitsOperand& o) {
     out_.open("uvec4 load_", o.name, "(uint first, uint origin, uint k0, uint e)");
     out_.line("uint line = e / ", o.vectors, "u, vector = e % ", o.vectors, "u;");
@@ -122,13 +122,13 @@ class UnitsWriter {
     fetch("0u");
   }
 
-  /// What an invocation has read of a tile.
+  /// The numbers of a tile that an invocation has read.
   static std::string next(const UnitsOperand& o, std::uint32_t u) {
     return text("next_", o.name, u);
   }
 
   void fetch(const std::string& k0) {
-    // A branch keeps these reads ahead of the products; without it drivers move them behind.
+    // The branch keeps these reads before the products; otherwise drivers move them behind.
     if (kernel_.whole) out_.open("if (", k0, " < depth)");
     for (const UnitsOperand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u)
@@ -152,7 +152,7 @@ class UnitsWriter {
     for (std::uint32_t k = 0; k < kernel_.depth; k += 16) multiply(k);
   }
 
-  /// Loads the 16 by 16 numbers at `at` beside the depth and `k` along it.
+  /// Loads 16 by 16 numbers at `at` across the depth and `k` along it.
   void load(const UnitsOperand& o, std::string_view into, std::string_view own, std::uint32_t at,
             std::uint32_t k) {
     const std::string place =
@@ -178,7 +178,7 @@ class UnitsWriter {
     out_.line("}");
   }
 
-  /// Whole blocks at once, those at an edge number by number.
+  /// Stores complete blocks at once, and blocks at an edge number by number.
   void store() {
     out_.line("uint c0 = gl_WorkGroupID.z * c_batch;");
     if (!kernel_.whole)

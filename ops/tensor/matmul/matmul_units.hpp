@@ -1,4 +1,4 @@
-// Internal: the shader of products of f16 matrices through cooperative matrices.
+// Internal: the shader for products of f16 matrices with cooperative matrices.
 #pragma once
 
 #include "../../backend/kernel_text.hpp"
@@ -8,19 +8,19 @@
 
 namespace topograd::ops::detail {
 
-/// Which shader of C = A·B is meant: A and B of f16, C and the sums of f32. Operands are read as
+/// Selects a shader of C = A·B: A and B are f16, C and the sums are f32. Operands are read as
 /// vectors of eight numbers.
 struct MatrixUnitsKernel {
-  bool a_transposed = false;  ///< A is stored as columns by rows
+  bool a_transposed = false;  ///< A is stored by columns
   bool b_transposed = false;
-  std::uint32_t rows = 128, columns = 128;        ///< of C that a workgroup makes
-  std::uint32_t depth = 32;                       ///< of the tiles that are in shared memory
-  std::uint32_t own_rows = 64, own_columns = 64;  ///< of C that a subgroup makes
-  /// All tiles are whole, so that nothing is compared with the ends of A and B.
+  std::uint32_t rows = 128, columns = 128;        ///< part of C per workgroup
+  std::uint32_t depth = 32;                       ///< depth of the tiles in shared memory
+  std::uint32_t own_rows = 64, own_columns = 64;  ///< part of C per subgroup
+  /// True if all tiles are complete, so that the ends of A and B need no checks.
   bool whole = false;
 
   static constexpr std::uint32_t kSubgroup = 32;
-  static constexpr std::uint32_t kEdge = 16;  ///< of a cooperative matrix
+  static constexpr std::uint32_t kEdge = 16;  ///< size of a cooperative matrix
   std::uint32_t subgroups() const { return rows / own_rows * (columns / own_columns); }
   std::uint32_t invocations() const { return kSubgroup * subgroups(); }
   std::uint32_t shared_bytes() const;
@@ -28,9 +28,9 @@ struct MatrixUnitsKernel {
 };
 
 /// Arguments a, b (vectors of eight numbers, four words each), c; words: rows, columns, depth (of
-/// C, and what is summed over; depth, and the length of lines that do not follow it, in multiples
-/// of 8), a_step, a_batch, b_step, b_batch (in vectors), c_batch. Workgroups: tiles of columns,
-/// tiles of rows, batches.
+/// C, and the number of terms; the depth, and the length of lines that do not follow it, are
+/// multiples of 8), a_step, a_batch, b_step, b_batch (in vectors), c_batch. Workgroups: tiles of
+/// columns, tiles of rows, batches.
 KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel);
 
 }  // namespace topograd::ops::detail

@@ -1,4 +1,4 @@
-// Tensors put together and split.
+// Concatenation and splitting of tensors.
 #include "parts.hpp"
 
 #include "../../../ir/error.hpp"
@@ -18,7 +18,7 @@
 namespace topograd::ops {
 namespace {
 
-/// A tensor's place among others: `inner` elements of each of the result's rows, from `begin` on.
+/// A tensor within a concatenation: `inner` elements of each of the result's rows, from `begin` on.
 struct Piece {
   detail::View source;
   std::uint64_t begin = 0, inner = 0;
@@ -28,7 +28,7 @@ struct Joining {
   std::vector<Piece> pieces;
   detail::View target;
   Type type = Type::f32;
-  std::uint64_t rows = 0, row = 0;  ///< elements of a row
+  std::uint64_t rows = 0, row = 0;  ///< elements per row
 };
 
 void join_on_cpu(const Joining& j) {
@@ -72,7 +72,7 @@ void join_on_device(Backend& backend, const Joining& j) {
   }
 }
 
-/// The type of the result: f16 where all are that.
+/// The type of the result: f16 if all tensors are f16.
 Type joined_type(const char* call, const std::vector<Tensor>& tensors) {
   const Type type = detail::common_type(call, tensors);
   const bool halves =
@@ -125,7 +125,7 @@ std::uint64_t product(std::span<const std::int64_t> sizes) {
   return static_cast<std::uint64_t>(element_count(Shape(sizes.begin(), sizes.end())));
 }
 
-/// Of one type, which the result has.
+/// Joins tensors of the result's type.
 Tensor join(const char* call, const std::vector<Tensor>& tensors, std::int64_t from_axis) {
   const std::size_t axis = checked_axis(call, tensors.front().shape(), from_axis);
   const Shape shape = joined_shape(call, tensors, axis);
@@ -146,7 +146,7 @@ Tensor join(const char* call, const std::vector<Tensor>& tensors, std::int64_t f
     if (t.count() > 0) j.pieces.push_back({detail::contiguous_data(t), begin, inner});
     begin += inner;
   }
-  // Halves that share words with their neighbours go through f32, which loses nothing.
+  // Halves that share words with neighbours are converted to f32 and back, which is exact.
   const bool apart =
       std::ranges::all_of(j.pieces, [&](const Piece& p) { return unit_of(j, p) >= 4; });
   if (!apart) {

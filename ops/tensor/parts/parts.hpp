@@ -1,4 +1,4 @@
-// Tensors put together, split, and parts of them taken by index.
+// Concatenation and splitting of tensors, and access by index.
 #pragma once
 
 #include "../../array/gather.hpp"
@@ -9,20 +9,20 @@
 
 namespace topograd::ops {
 
-// Numbers are copied bit for bit: f16 stays f16 where all tensors are that. Derivatives go through.
+// Numbers are copied bit for bit; f16 stays f16 if all tensors are f16. Differentiable.
 
-/// Tensors one behind the other along an axis; their other sizes are equal.
+/// Concatenates tensors along an axis; their other sizes must be equal.
 ///
 /// Throws Error{Shape} "concat: expected shapes that agree but for axis 1, got (3, 4) and (2, 4)",
-/// Error{InvalidArgument} for no tensors, and for types and devices that do not fit.
+/// Error{InvalidArgument} if there are no tensors, and for different types or devices.
 Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
-/// Tensors of one shape along a new axis, which is `axis` of the result.
+/// Concatenates tensors of one shape along a new axis, which is `axis` of the result.
 ///
 /// Throws Error{Shape} "stack: expected tensors of one shape, got (3, 4) and (3, 1)".
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
-/// Parts of these sizes, one behind the other along an axis; views.
+/// Splits a tensor into consecutive parts of these sizes along an axis; the parts are views.
 ///
 /// Throws Error{Shape} "split: expected sizes >= 0 that sum to 4, got (1, 2)".
 std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
@@ -30,21 +30,21 @@ std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& size
 
 /// Entries of an axis by index: the axis is replaced by those of `indices`.
 ///
-///   a  (..., n, ...)    indices  of any shape: numbers from 0 to n - 1, without a fraction
+///   a  (..., n, ...)    indices  of any shape: integers from 0 to n - 1
 ///   result  (..., indices.shape()..., ...)
 ///
-/// Unchecked, fractions are cut off, and an index out of range (a NaN, a negative one) gives 0.
-/// Derivatives go to the entries that were taken, added up where one was taken twice, on devices in
-/// no fixed order (scatter()). There are none by the indices.
+/// Without a check, fractions are truncated, and an index out of range (NaN, negative) gives 0.
+/// Derivatives are added to the entries, on devices in no fixed order (scatter()). Indices have no
+/// derivatives.
 ///
-/// Throws Error{InvalidArgument} for an axis of more entries than numbers of the indices' type
-/// count (2^24 of f32, 2^11 of f16); with IndexCheck::throws "take: index 3 is 7, expected a whole
-/// number in [0, 5)". Throws Error{Unsupported} from backward() for f64 on a device without float64
-/// and int64 atomics.
+/// Throws Error{InvalidArgument} if the axis has more entries than the indices' type can count
+/// (2^24 for f32, 2^11 for f16); with IndexCheck::throws "take: index 3 is 7, expected a whole
+/// number in [0, 5)". backward() throws Error{Unsupported} for f64 on a device without float64 and
+/// int64 atomics.
 Tensor take(const Tensor& a, const Tensor& indices, std::int64_t axis = 0,
             IndexCheck check = IndexCheck::none);
 
-/// Rows of a table by index, as take() has them.
+/// Rows of a table by index, as in take().
 ///
 ///   table  (n, d)    indices  (...)    result  (..., d)
 ///

@@ -14,7 +14,7 @@ std::string unit_type(std::uint32_t unit) {
   return unit == 4 ? "uint" : unit == 8 ? "uvec2" : "uvec4";
 }
 
-/// `statement` for each item and the index of its entry, `place`.
+/// Repeats `statement` for each item, with the index of its entry, `place`.
 std::string for_entries(bool wide, std::string_view statement) {
   return codegen::substitute(R"(  uint i = linear_item();
   if (i >= count) return;

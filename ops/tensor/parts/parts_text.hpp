@@ -1,4 +1,4 @@
-// Internal: kernels that copy parts of tensors, as units of several elements or of one.
+// Internal: kernels that copy parts of tensors, in units of one or several elements.
 #pragma once
 
 #include "../../backend/kernel_text.hpp"
@@ -9,22 +9,22 @@
 
 namespace topograd::ops::detail {
 
-/// Bytes of the largest unit that divides all of so many elements: 16, 8 or 4; 2 where elements of
-/// f16 do not fill words.
+/// Bytes of the largest unit that divides all of these numbers of elements: 16, 8 or 4; 2 if f16
+/// elements do not fill words.
 std::uint32_t unit_bytes(Type type, std::initializer_list<std::uint64_t> elements);
 
 /// target[i / inner * row + i % inner] = source[i], i < count: all counts are of units.
 /// Arguments source, target; words count, inner, row.
 KernelText place_kernel(std::uint32_t unit);
 
-/// How a kernel walks to the entries that indices name.
+/// Source that finds the entries selected by indices.
 ///
-/// Item i is number i % inner of index i / inner % taken of part i / inner / taken, and is at
-/// (part * entries + index) * inner of what is taken from. Words count, inner, taken, entries.
+/// Item i is number i % inner of index i / inner % taken of part i / inner / taken; its entry is at
+/// (part * entries + index) * inner of the source. Words count, inner, taken, entries.
 ///
-/// target[i] = source[there], 0 for an index out of range. Arguments source, indices, target.
+/// target[i] = source[entry], 0 for an index out of range. Arguments source, indices, target.
 KernelText take_kernel(std::uint32_t unit, bool wide_indices);
-/// target[i] = there, ~0 for an index out of range. Arguments indices, target.
+/// target[i] = entry, ~0 for an index out of range. Arguments indices, target.
 KernelText taken_places_kernel(bool wide_indices);
 
 }  // namespace topograd::ops::detail

@@ -1,4 +1,4 @@
-// Entries of an axis by index, and where their derivatives go.
+// Access to entries of an axis by index, and its derivatives.
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
 #include "../autograd.hpp"
@@ -20,7 +20,7 @@
 namespace topograd::ops {
 namespace {
 
-/// Entries of an axis in parts of `entries` times `inner` elements.
+/// Entries of an axis, in parts of `entries` times `inner` elements.
 struct Taking {
   detail::View indices;
   Type indices_type = Type::f32;
@@ -29,7 +29,7 @@ struct Taking {
   std::uint64_t count() const { return parts * taken * inner; }
 };
 
-/// f(begin of a row of the result, of what is taken; nothing for an index out of range).
+/// Calls f with the begin of each result row and of its entry (empty for an invalid index).
 template <class F>
 void for_rows(const Taking& t, const F& f) {
   const auto walk = [&](const auto* indices) {
@@ -65,7 +65,7 @@ Argument index_argument(Backend& backend, const Taking& t) {
   return detail::argument(backend, t.indices, t.taken, t.indices_type, Access::read);
 }
 
-/// A kernel whose items are units of `per` elements.
+/// Launches a kernel whose items are units of `per` elements.
 void launch_taking(Backend& backend, const Taking& t, const KernelText& kernel,
                    std::span<const Argument> arguments, std::uint64_t per) {
   const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
@@ -101,7 +101,7 @@ void places_on_device(Backend& backend, const Taking& t, const Slice& places) {
   launch_taking(backend, t, kernel, arguments, 1);
 }
 
-/// Where each number of the result came from; ~0 for nowhere.
+/// The source of each number of the result; ~0 for none.
 Slice places_of(const Taking& t, const std::optional<Device>& device) {
   const Slice places = make_slice(Type::u32, t.count(), "places");
   const std::vector<std::shared_ptr<Storage>> inputs = {t.indices.storage},
@@ -127,7 +127,7 @@ Slice places_of(const Taking& t, const std::optional<Device>& device) {
   return places;
 }
 
-/// The transpose of taking: g added up where it came from.
+/// The transpose of take: adds g to the entries.
 Tensor put_taken(const Taking& t, const Tensor& g, const Shape& shape) {
   const std::optional<Device> device = g.placed();
   Tensor out = full(shape, 0, g.type());
@@ -155,7 +155,7 @@ void check_indices(const char* call, const Tensor& indices, std::int64_t entries
   }
 }
 
-/// Numbers of f16 that do not fill words go through f32, which loses nothing.
+/// f16 numbers that do not fill words are converted to f32 and back, which is exact.
 bool is_taken_wide(const Taking& t, Type type, const detail::View& source) {
   return detail::unit_bytes(type, {t.inner, static_cast<std::uint64_t>(source.offset)}) < 4;
 }

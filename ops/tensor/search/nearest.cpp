@@ -1,4 +1,4 @@
-// Nearest neighbours: candidates of a graph, or all targets, ranked by exact distances.
+// Nearest neighbours: candidates from a graph, or all targets, ranked by exact distances.
 #include "nearest.hpp"
 
 #include "../../../ir/error.hpp"
@@ -26,7 +26,7 @@ namespace topograd::ops {
 
 struct NearestIndex::State {
   NearestOptions options;
-  Tensor targets;  // of length 1 for cosines
+  Tensor targets;  // normalised for cosine
   std::unique_ptr<detail::NearestGraph> graph;
 };
 
@@ -36,7 +36,7 @@ using codegen::Precision;
 using detail::NearestGraph;
 using detail::View;
 
-constexpr std::uint64_t kMostNumbers = 1 << 24;  // distances that are held at a time
+constexpr std::uint64_t kMostNumbers = 1 << 24;  // distances in memory at a time
 constexpr std::int64_t kMostLinks = 256;
 
 std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
@@ -53,13 +53,13 @@ void check(const NearestOptions& o) {
   expect_option(o.search_width > 0, "search_width > 0", o.search_width);
 }
 
-/// Rows over their lengths, which may be beyond what squares can hold; NaN for rows of zeros.
+/// Normalised rows, also if their squares overflow; NaN for rows of zeros.
 Tensor unit_rows(const Tensor& rows) {
   const Tensor scaled = rows / max(abs(rows), {-1}, true);
   return scaled * rsqrt(sum(square(scaled), {-1}, true));
 }
 
-/// Numbers of rows, as floats. Throws Error{InvalidArgument} for what is not finite.
+/// Rows as floats. Throws Error{InvalidArgument} for numbers that are not finite.
 std::vector<float> finite_floats(const Tensor& rows, const std::string& what) {
   std::vector<float> numbers = rows.to(Type::f32).floats();
   const auto wrong = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
@@ -71,13 +71,13 @@ std::vector<float> finite_floats(const Tensor& rows, const std::string& what) {
 }
 
 struct Search {
-  View queries, targets, candidates, result;  // candidates: of `listed`
+  View queries, targets, candidates, result;  // candidates: if `listed`
   Type type;
   bool listed;
   std::uint64_t asked, rows, depth, count;  // queries, candidates of each, numbers, targets
 };
 
-/// A difference, its square and a sum for each number; of listed targets those that differ, about.
+/// One difference, square and sum per number, of approximately the different listed targets.
 Work work_of(const Search& s) {
   const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
   const std::uint64_t places = s.listed ? pairs * number : 0;
@@ -189,7 +189,7 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
   return out;
 }
 
-/// Fills up what a graph left open, whose parts need not hang together, with other targets.
+/// Adds other targets if the graph proposes too few, because it may be disconnected.
 void complete(std::vector<std::uint32_t>& found, std::size_t width) {
   std::ranges::sort(found);
   const std::size_t there = found.size();
@@ -200,8 +200,7 @@ void complete(std::vector<std::uint32_t>& found, std::size_t width) {
   }
 }
 
-/// About, for searches that look at the links of each target that they keep, one target after the
-/// other.
+/// Approximate work of searches that follow the links of each target that they keep, sequentially.
 Work work_of_graph(const NearestIndex& index, const Tensor& targets, std::uint64_t asked,
                    std::uint64_t width) {
   const auto count = static_cast<std::uint64_t>(targets.size(0));
@@ -216,7 +215,7 @@ Work work_of_graph(const NearestIndex& index, const Tensor& targets, std::uint64
           .pattern = runtime::hybrid::MemoryPattern::gather};
 }
 
-/// What the graph proposes: rows of targets (q, width).
+/// The candidates from the graph: rows of targets (q, width).
 Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tensor& targets,
                const Tensor& queries, std::int64_t width) {
   const Type type = targets.type();
@@ -250,7 +249,7 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
   return out;
 }
 
-/// Some queries, which are ranked at a time.
+/// Ranks a number of queries at a time.
 Nearest rank(const NearestIndex& index, const Tensor& targets, const NearestGraph* graph,
              const Tensor& queries, std::int64_t k) {
   const std::int64_t width = std::min(targets.size(0), std::max(k, index.options().search_width));
@@ -260,7 +259,7 @@ Nearest rank(const NearestIndex& index, const Tensor& targets, const NearestGrap
   const TopK best = top_k(-squared, k);
   Tensor indices = best.indices;
   if (graph != nullptr) {
-    // Entry i of row q of the candidates is entry q * width + i of all of them.
+    // Entry i of row q of the candidates is entry q * width + i of the flat array.
     const Tensor first =
         arange(queries.size(0), targets.type()).reshape({-1, 1}) * static_cast<double>(width);
     indices = take(candidates.reshape({-1}), indices + first);

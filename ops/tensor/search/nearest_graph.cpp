@@ -1,4 +1,4 @@
-// Internal: hierarchical navigable small world graphs, by hnswlib.
+// Internal: hierarchical navigable small world graphs, with hnswlib.
 #include "nearest_graph.hpp"
 
 #include "../../../ir/error.hpp"
@@ -16,15 +16,15 @@
 namespace topograd::ops::detail {
 namespace {
 
-/// A squared distance. A type of its own, so that what is specialised for it below leaves a user's
-/// own graphs of floats alone.
+/// A squared distance, as a type of its own: the specialisation below must not affect users'
+/// graphs.
 struct Gap {
   float squared = 0;
   auto operator<=>(const Gap&) const = default;
   Gap operator-() const { return {-squared}; }
 };
 
-/// Level of the target that this thread adds.
+/// Level of the target that this thread is adding.
 thread_local int level_to_add = 0;
 
 }  // namespace
@@ -36,7 +36,7 @@ class std::numeric_limits<topograd::ops::detail::Gap> {
   static topograd::ops::detail::Gap max() { return {std::numeric_limits<float>::max()}; }
 };
 
-/// hnswlib's draws from one generator, which threads that add targets would share without a lock.
+/// hnswlib draws from one generator, which threads would share without a lock.
 template <>
 int hnswlib::HierarchicalNSW<topograd::ops::detail::Gap>::getRandomLevel(double) {
   return topograd::ops::detail::level_to_add;
@@ -68,7 +68,7 @@ class GapSpace final : public hnswlib::SpaceInterface<Gap> {
   FloatDistance distance_;
 };
 
-/// Uniform in (0, 1], by row and seed alone (Steele, Lea & Flood, SplitMix64, 2014).
+/// Uniform in (0, 1], determined by row and seed (Steele, Lea & Flood, SplitMix64, 2014).
 double uniform(std::uint64_t seed, std::uint64_t row) {
   std::uint64_t z = seed + (row + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -88,7 +88,7 @@ class Graph final : public NearestGraph {
       level_to_add = static_cast<int>(-std::log(uniform(options.seed, row)) * scale);
       graph_.addPoint(&rows[row * depth], row);
     };
-    add(0);  // the others need one to begin at
+    add(0);  // the others need an entry point
     runtime::cpu::Pool pool(options.deterministic ? 1 : 0);
     pool.for_ranges(rows.size() / depth - 1, 16, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin + 1; row <= end; ++row) add(row);
@@ -104,7 +104,7 @@ class Graph final : public NearestGraph {
   }
 
  private:
-  GapSpace space_;  // outlives the graph
+  GapSpace space_;  // must outlive the graph
   hnswlib::HierarchicalNSW<Gap> graph_;
 };
 
@@ -120,7 +120,7 @@ std::unique_ptr<NearestGraph> make_nearest_graph(std::span<const float> rows, st
     return std::make_unique<Graph>(rows, depth, options);
   } catch (const std::bad_alloc&) {
     throw no_memory();
-  } catch (const std::runtime_error&) {  // hnswlib's, whose other reasons the caller excludes
+  } catch (const std::runtime_error&) {  // from hnswlib; the caller excludes other causes
     throw no_memory();
   }
 }

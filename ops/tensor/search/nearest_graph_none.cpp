@@ -1,4 +1,4 @@
-// Internal: no graph in a build without hnswlib.
+// Internal: builds without hnswlib have no graph.
 #include "nearest_graph.hpp"
 
 namespace topograd::ops::detail {

@@ -1,4 +1,4 @@
-// Finding what is near or large: cosine similarity and the k largest.
+// Cosine similarity and the k largest entries.
 #include "search.hpp"
 
 #include "../../../ir/error.hpp"
@@ -34,13 +34,13 @@ struct Similarity {
   std::uint64_t queries, rows, depth;
 };
 
-/// What numbers are multiplied by whose squares sum to less or more than can be held precisely.
+/// A factor for numbers whose sum of squares is too small or too large to be accurate.
 double scale_for(double squares) {
   if (squares > 0x1p900) return 0x1p-700;
   return squares < 0x1p-900 ? 0x1p900 : 1;
 }
 
-/// Of d numbers each; 0 where a length is 0.
+/// Cosine of rows of d numbers; 0 if a length is 0.
 template <class T>
 double similarity(const T* query, const T* target, std::size_t d) {
   double query_scale = 1, target_scale = 1;
@@ -75,7 +75,7 @@ void compare_on_cpu(const Similarity& s) {
   });
 }
 
-/// Three sums of products for each pair of rows.
+/// Work of three sums of products for each pair of rows.
 Work work_of(const Similarity& s) {
   const std::uint64_t pairs = s.queries * s.rows, number = size_of(s.type);
   return {.operations = 6 * pairs * s.depth,
@@ -88,8 +88,8 @@ Work work_of(const Similarity& s) {
 
 void compare_on_device(Backend& backend, const Similarity& s) {
   const Precision precision = precision_of(s.type);
-  // A row of no more than a subgroup's worth takes an invocation; on software, which pays for
-  // barriers and has nothing of neighbours that read what lies side by side, longer ones, too.
+  // One invocation handles a row of at most a subgroup's size. On software devices, where barriers
+  // are expensive and adjacent reads are no advantage, it handles longer rows, too.
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
   const KernelText& kernel =
       detail::stored_kernel(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
@@ -122,7 +122,7 @@ void compare_on_device(Backend& backend, const Similarity& s) {
   }
 }
 
-/// 1 over the lengths of rows, 0 for rows of zeros, so that these and their derivatives are 0.
+/// 1 over the lengths of rows, 0 for rows of zeros, so that their result and derivatives are 0.
 Tensor inverse_lengths(const Tensor& rows) {
   static const ir::Program& inverse =
       *new ir::Program(detail::program_of(1, 0, [](std::span<const Value> v) -> std::vector<Value> {
@@ -132,7 +132,7 @@ Tensor inverse_lengths(const Tensor& rows) {
   return detail::compose("cosine_similarity", inverse, {&squares, 1}, {});
 }
 
-/// The same by other operations, which have derivatives.
+/// The same composed of differentiable operations.
 Tensor similarity_of_parts(const Tensor& query, const Tensor& targets) {
   return matmul(query, targets.transpose()) * inverse_lengths(query) *
          inverse_lengths(targets).transpose();
@@ -185,8 +185,8 @@ struct Selection {
   std::uint64_t rows, depth, k;
 };
 
-/// A comparison with the least of the chosen for each number, and places among them for some: of
-/// numbers in random order, k (1 + ln(depth / k)) of a row.
+/// One comparison per number with the smallest selected entry, and an insertion for some: k (1 +
+/// ln(depth / k)) per row of numbers in random order.
 Work work_of(const Selection& s) {
   const auto depth = static_cast<double>(s.depth), k = static_cast<double>(s.k);
   const double chosen = k * (1 + std::log(depth / k));
@@ -222,13 +222,13 @@ void select_on_cpu(const Selection& s) {
   });
 }
 
-/// The part of a row that is searched at once.
+/// Length of the part of a row that is searched at once.
 std::uint64_t segment_for(std::uint64_t k) { return std::max<std::uint64_t>(8192, 4 * k); }
 
-/// Turns of an invocation that finds the k largest of so many one after the other.
+/// Loop iterations of an invocation that finds the k largest entries sequentially.
 std::uint64_t turns_for(std::uint64_t k, std::uint64_t depth) { return k * (depth / 256 + 12); }
 
-/// Rows are sorted instead where finding entries one after the other takes longer than that.
+/// True if sorting the rows is faster than finding the entries sequentially.
 bool is_sorted_rather(const Tensor& a, std::int64_t k) {
   constexpr std::uint64_t kMostTurns = 1 << 15;
   const auto depth = static_cast<std::uint64_t>(a.size(-1)), found = static_cast<std::uint64_t>(k);
@@ -238,7 +238,7 @@ bool is_sorted_rather(const Tensor& a, std::int64_t k) {
          a.count() / a.size(-1) <= detail::kSortedRows;
 }
 
-/// Pieces of long rows first, then what was found in them.
+/// Searches pieces of long rows first, then combines their results.
 void select_on_device(Backend& backend, const Selection& s) {
   const Precision precision = precision_of(s.type);
   const KernelText& kernel = detail::stored_kernel(s.type == Type::f64 ? "top_k f64" : "top_k f32",
@@ -281,7 +281,7 @@ void select_on_device(Backend& backend, const Selection& s) {
   }
 }
 
-/// `from` at the chosen places of rows of zeros.
+/// Zeros with `from` at the selected indices of rows.
 Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
   const Type type = from.type();
   const Tensor out = detail::make_tensor(shape, type, from.placed());

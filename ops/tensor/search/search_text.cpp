@@ -6,7 +6,7 @@
 namespace topograd::ops::detail {
 namespace {
 
-// What numbers are multiplied by whose squares sum to less or more than can be held precisely.
+// A factor for numbers whose sum of squares is too small or too large to be accurate.
 constexpr std::string_view kScaleFor = R"(
 {T} scale_for({T} squares) {
   if (squares > {large}) return {down};
@@ -14,7 +14,7 @@ constexpr std::string_view kScaleFor = R"(
 }
 )";
 
-// Where a sum of squares of the group is too small or too large, all of it is done again, scaled.
+// If a sum of squares of the group is too small or too large, the group repeats it with scaling.
 constexpr std::string_view kCosine = R"(
   uint self = gl_LocalInvocationID.x, lane = self & 31u, slot = self >> 5u;
   uint at_query = gl_WorkGroupID.y * depth;
@@ -60,7 +60,7 @@ constexpr std::string_view kCosine = R"(
   }
 )";
 
-// An invocation a row.
+// One invocation per row.
 constexpr std::string_view kShortCosine = R"(
   uint at_query = gl_WorkGroupID.y * depth, stride = gl_NumWorkGroups.x * 256u;
   for (uint row = gl_WorkGroupID.x * 256u + gl_LocalInvocationID.x; row < rows; row += stride) {
@@ -84,7 +84,7 @@ constexpr std::string_view kShortCosine = R"(
   }
 )";
 
-// The order in which entries come: NaN, then larger numbers, then smaller places.
+// The order of entries: NaN, then larger numbers, then smaller indices.
 constexpr std::string_view kBefore = R"(
 bool before({T} a, uint i, {T} b, uint j) {
   if (is_nan(a) != is_nan(b)) return is_nan(a);

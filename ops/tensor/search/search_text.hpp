@@ -6,14 +6,14 @@
 
 namespace topograd::ops::detail {
 
-/// Arguments query, targets, result; words rows, depth. Thirty-two invocations a row of targets,
-/// for short rows one. Workgroups: eight rows, of short ones 256 (in a loop), queries.
+/// Arguments query, targets, result; words rows, depth. Thirty-two invocations per row of targets,
+/// or one for short rows. Workgroups: eight rows, or 256 short ones (in a loop); queries.
 KernelText cosine_kernel(codegen::Precision precision, bool by_invocation);
 
-/// The k largest of pieces of rows. Arguments source, places, values, indices; words rows, depth,
-/// segment, pieces, k, carried. With `carried`, entry i of a row is of place places(i), or none
-/// where that is negative; else `places` is not read. Results (row, piece, k); what a piece does
-/// not have is of place -1. Workgroups: pieces of rows, in x and y.
+/// The k largest entries of pieces of rows. Arguments source, places, values, indices; words rows,
+/// depth, segment, pieces, k, carried. With `carried`, entry i of a row has index places(i), or is
+/// missing if that is negative; otherwise `places` is not read. Results (row, piece, k); missing
+/// entries of a piece have index -1. Workgroups: pieces of rows, in x and y.
 KernelText top_k_kernel(codegen::Precision precision);
 
 /// target[i / k * depth + places[i]] = numbers[i], i < count; words: count, k, depth.

@@ -1,4 +1,4 @@
-// The k largest by sorting whole rows: for many of them, where passes over the row would take long.
+// The k largest entries by sorting: faster for many rows with large k.
 #include "sorted_top_k.hpp"
 
 #include "../../array/sort/sort.hpp"
@@ -10,7 +10,7 @@
 namespace topograd::ops::detail {
 namespace {
 
-/// Numbers of the host, where `like` lies.
+/// Copies numbers from the host to the device of `like`.
 template <class T>
 Array<T> beside(const Tensor& like, const std::vector<T>& numbers) {
   Array<T> out(numbers);
@@ -18,8 +18,7 @@ Array<T> beside(const Tensor& like, const std::vector<T>& numbers) {
   return out;
 }
 
-/// Twice the row of each entry, and one more if it is a number: rows in order, and in each of them
-/// NaN first.
+/// Sort key of each entry: twice the row, plus one for numbers: NaN is first in each row.
 template <class T>
 Array<T> groups_of(const Tensor& a, std::int64_t rows) {
   Tensor row = arange(rows, a.type()).reshape({rows, 1});
@@ -32,8 +31,7 @@ template <class T>
 TopK sorted(const Tensor& a, std::int64_t k) {
   const std::int64_t depth = a.size(-1), rows = a.count() / depth;
   const Tensor flat = a.reshape({rows, depth});
-  // Stable sorts, the last one by what counts most: rows, NaN or not, from large to small, places.
-  // Adding 0 makes one zero of two.
+  // Stable sorts, the most significant last: index, -value, NaN, row. Adding 0 converts -0 to 0.
   const Array<std::uint32_t> falling = argsort(array_of<T>(-(flat + 0.0)));
   const Array<std::uint32_t> by_row = argsort(gather(groups_of<T>(flat, rows), falling));
   std::vector<std::uint32_t> first;

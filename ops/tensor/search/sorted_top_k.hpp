@@ -5,11 +5,11 @@
 
 namespace topograd::ops::detail {
 
-/// top_k() of f32 or f64 without its checks and derivatives, where the number of rows is at most
-/// kSortedRows. Cost: two sorts of all entries, whatever k is.
+/// top_k() of f32 or f64 without checks and derivatives, for at most kSortedRows rows. Cost: two
+/// sorts of all entries, for any k.
 TopK sorted_top_k(const Tensor& a, std::int64_t k);
 
-/// Rows that f32 can number.
+/// Number of rows that f32 can represent.
 inline constexpr std::int64_t kSortedRows = std::int64_t{1} << 22;
 
 }  // namespace topograd::ops::detail

@@ -1,4 +1,4 @@
-// Which outputs need a column, and J·p from stored columns.
+// Choice of stored outputs, and J·p from stored columns.
 #include "compact.hpp"
 
 #include "../../../ir/graph.hpp"
@@ -67,13 +67,13 @@ Id sum_of_p(ir::Graph& graph, std::span<const ScaledSlot> slots) {
   return sum;
 }
 
-// The column of an entry that is not a literal; those that are stored come after `data`.
+// The column of an entry that is not a literal; stored columns come after `data`.
 Id column_of(ir::Graph& graph, const OutputSource& entry, std::uint32_t data) {
   const bool stored = entry.kind == OutputSource::Kind::Column;
   return graph.leaf(Op::Data, entry.index + (stored ? data : 0));
 }
 
-// One row of J times p: the p's that meet the same column are summed first.
+// One row of J times p: p's that share a column are summed first.
 Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_t data) {
   using Key = std::pair<OutputSource::Kind, std::uint32_t>;
   std::map<Key, std::vector<ScaledSlot>> by_column;
@@ -100,7 +100,7 @@ std::vector<Id> rows_times_p(ir::Graph& graph, std::span<const OutputSource> sou
   return products;
 }
 
-// sum + scale times a product with a column; kNone stands for 0.
+// sum + scale times a product with a column; kNone is 0.
 Id add_scaled(ir::Graph& graph, Id sum, double scale, Id product) {
   if (scale == -1 && sum != kNone) return graph.add(Op::Sub, sum, product);
   if (scale == -1) return graph.add(Op::Neg, product);

@@ -1,5 +1,4 @@
-// Programs whose outputs are stored: equal, negated and constant outputs take no column of their
-// own.
+// Programs with stored outputs; equal, negated and constant outputs need no separate column.
 #pragma once
 
 #include "../../../ir/program.hpp"
@@ -12,7 +11,7 @@
 
 namespace topograd::runtime::cpu {
 
-/// How an output is made of what is stored: scale times a column, or scale alone.
+/// How to compute an output from stored columns: scale times a column, or scale alone.
 struct OutputSource {
   enum class Kind : std::uint8_t {
     Literal,  ///< scale
@@ -29,14 +28,14 @@ struct CompactProgram {
   std::vector<OutputSource> sources;  ///< by output of the original program
 };
 
-/// Outputs that are literals, data or negations of others are not stored. (The gradient of a
-/// distance has six outputs and three columns.) Outputs from `compacted` on are kept as they are,
-/// behind the columns, and have no sources.
+/// Removes outputs that are literals, data or negations of others. (The gradient of a distance has
+/// six outputs and three columns.) Outputs from `compacted` on are kept, after the columns, and
+/// have no sources.
 CompactProgram compact(const ir::Program& program,
                        std::size_t compacted = std::numeric_limits<std::size_t>::max());
 
-/// J·p of one instance from its stored J. Parameter leaves stand for p; data slots are the batch's,
-/// then the columns of the compact program that J's sources refer to.
+/// Program for J·p of one instance from its stored J. Parameter leaves are p; data slots are those
+/// of the batch, then the columns of the compact program to which J's sources refer.
 ///
 ///   sources     (rows, columns) row-major, of J
 ///   leaves      of the residual
@@ -44,7 +43,7 @@ CompactProgram compact(const ir::Program& program,
 ir::Program stored_jvp(std::span<const OutputSource> sources, std::size_t rows,
                        const ir::LeafCounts& leaves, std::uint32_t stored);
 
-/// The terms of Jᵀ(J·p) by slot likewise.
+/// Program for the terms of Jᵀ(J·p) by slot, with the same leaves.
 ir::Program stored_jtjp(std::span<const OutputSource> sources, std::size_t rows,
                         const ir::LeafCounts& leaves, std::uint32_t stored);
 

@@ -1,4 +1,4 @@
-// Running instructions on tiles.
+// Execution of instructions on tiles.
 #include "interpreter.hpp"
 
 #include <algorithm>

@@ -33,20 +33,20 @@ struct ColumnSource {
   bool shared = false;
 };
 
-/// Numbers selected by an index column: from[index[i]] belongs to instance i; *from to all, without
-/// one.
+/// Numbers selected by an index column: from[index[i]] belongs to instance i; without one, *from to
+/// all.
 template <class T>
 struct GatherSource {
   const T* from = nullptr;
   const std::uint32_t* index = nullptr;
 };
 
-/// What the leaves and outputs of a kernel stand for. Columns reach to the end of the last tile.
+/// Memory of the leaves and outputs of a kernel. Columns reach to the end of the last tile.
 template <class T>
 struct Binding {
   std::vector<ColumnSource<T>> columns;  ///< by TileProgram::columns
   std::vector<GatherSource<T>> gathers;  ///< by TileProgram::gathers
-  /// Columns by output; null, or empty: the output stays in the worker.
+  /// Columns by output; if null or empty, the output stays in the worker.
   std::vector<T*> outputs;
   bool stream = false;  ///< outputs do not fit the caches
 };

@@ -68,7 +68,7 @@ class Lowering {
     int place = 0;
   };
 
-  /// In the order of the nodes: of a chain of sums the first two, the next two, and so on.
+  /// In the order of the nodes: in a chain of sums the first two, the next two, and so on.
   void find_pairs() {
     absorbed_.assign(program_.nodes.size(), false);
     inner_.resize(program_.nodes.size());
@@ -127,7 +127,7 @@ class Lowering {
     const ir::Node& node = program_.nodes[id];
     const std::span<const Id> operands = node.operands();
     Instruction instruction{.op = node.op, .a = use(operands[0])};
-    // Unused fields repeat the first: every field names a place that can be read.
+    // Unused fields repeat the first, so that every field is a readable place.
     instruction.b = operands.size() > 1 ? use(operands[1]) : instruction.a;
     instruction.c = operands.size() > 2 ? use(operands[2]) : instruction.a;
     for (Id operand : operands) release(operand);
@@ -156,7 +156,7 @@ class Lowering {
   }
 
   const ir::Program& program_;
-  std::vector<std::uint32_t> uses_;  // still to come, by node
+  std::vector<std::uint32_t> uses_;  // remaining uses, by node
   std::vector<Inner> inner_;
   std::vector<bool> absorbed_;  // part of another node's instruction
   std::vector<Place> place_;

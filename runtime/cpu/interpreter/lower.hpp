@@ -1,4 +1,4 @@
-// Lowering of programs to what the interpreter runs: instructions on tiles, few tiles at a time.
+// Lowering of programs to instructions on tiles, with few tiles in use at a time.
 #pragma once
 
 #include "../../../ir/program.hpp"
@@ -9,8 +9,7 @@
 
 namespace topograd::runtime::cpu {
 
-/// Where an operand of an instruction lies: constants are numbered first, then columns, then
-/// registers.
+/// Place of an operand: constants are numbered first, then columns, then registers.
 using Place = std::uint32_t;
 
 struct Instruction {
@@ -38,10 +37,10 @@ struct LeafUse {
 /// A program as instructions on tiles.
 struct TileProgram {
   std::vector<Instruction> instructions;
-  std::vector<double> literals;  ///< places from 0: tiles of equal numbers
-  std::vector<LeafUse> columns;  ///< places after those: Data and Seed leaves, read in place
-  std::uint32_t registers = 0;   ///< places after those: tiles of the worker
-  std::vector<LeafUse> gathers;  ///< what Load reads: Parameter, Tangent and Uniform leaves
+  std::vector<double> literals;  ///< first places: tiles of equal numbers
+  std::vector<LeafUse> columns;  ///< next places: Data and Seed leaves, read in place
+  std::uint32_t registers = 0;   ///< last places: tiles of the worker
+  std::vector<LeafUse> gathers;  ///< loaded: Parameter, Tangent and Uniform leaves
   std::uint32_t outputs = 0;
 
   Place first_column() const { return static_cast<Place>(literals.size()); }
@@ -49,11 +48,11 @@ struct TileProgram {
   Place places() const { return first_register() + registers; }
 };
 
-/// Lowers a program; composite ops are expanded, nodes scheduled and dead ones dropped. An op whose
-/// value one other op reads alone becomes one instruction with it where there is such a pair.
+/// Lowers a program: expands composite ops, schedules nodes and drops dead ones. An op whose value
+/// only one other op reads is fused with it into one instruction if such a pair exists.
 ///
-/// Registers are reused as soon as their value was read last. A leaf is loaded right before its
-/// first use. Cost: linear in nodes.
+/// A register is free after the last read of its value. A leaf is loaded right before its first
+/// use. Cost: linear in nodes.
 TileProgram lower(const ir::Program& program);
 
 }  // namespace topograd::runtime::cpu

@@ -5,7 +5,7 @@
 
 namespace topograd::runtime::cpu {
 
-/// Runs on the calling thread with this machine's instruction set.
+/// Makes a runner on the calling thread with this machine's instruction set.
 std::unique_ptr<RowRunner> make_row_runner(Precision precision);
 
 }  // namespace topograd::runtime::cpu

@@ -14,7 +14,7 @@ double positive_or_one(double v) {
   return v > 0 && v < std::numeric_limits<double>::infinity() ? v : 1;
 }
 
-// The damped block with constant scalars taken out.
+// The damped block without its fixed scalars.
 template <class T>
 Matrix damped(std::uint32_t width, const T* packed, const T* damping,
               const std::uint8_t* constant) {
@@ -68,7 +68,7 @@ void multiply_diagonal(std::uint64_t n, const T* inverse, const T* r, T* z) {
   for (std::uint64_t i = 0; i < n; ++i) z[i] = inverse[i] * r[i];
 }
 
-// z = inverse · r for `count` neighbouring blocks; W is the width, or 0 where it is not known.
+// z = inverse · r for `count` neighbouring blocks; W is the width, or 0 if unknown at compile time.
 template <std::uint32_t W, class T>
 void multiply_dense(std::uint32_t width, std::uint32_t count, const T* inverse, const T* r, T* z) {
   const std::uint32_t w = W == 0 ? width : W;

@@ -8,9 +8,9 @@
 
 namespace topograd::runtime::cpu {
 
-/// Rows and columns of fixed scalars are taken as those of the identity. Blocks that are not
-/// positive definite, and those wider than kWidestDenseBlock, are inverted by their diagonal alone;
-/// a diagonal entry that is not positive counts as 1.
+/// Fixed scalars have the rows and columns of the identity. Blocks that are not positive definite,
+/// and those wider than kWidestDenseBlock, are inverted by their diagonal alone; a diagonal entry
+/// that is not positive counts as 1.
 template <class T>
 class BlockJacobi final : public StepPreconditioner<T> {
  public:

@@ -42,7 +42,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
   T *r = vectors.residual.data(), *z = vectors.preconditioned.data(), *p = vectors.direction.data(),
     *q = vectors.product.data();
 
-  // update(begin, end) of each range, then z = M⁻¹ r, in one sweep.
+  // Calls update(begin, end) for each range, then computes z = M⁻¹ r, in one sweep.
   const auto precondition = [&](const auto& update) {
     const auto sums = pool.template sums_of_ranges<2>(
         preconditioner.ranges(), 1, [&](std::size_t k, std::size_t) {

@@ -33,7 +33,7 @@ class GainTest {
  public:
   ///   eta  0: never
   explicit GainTest(double eta) : eta_(eta) {}
-  /// To be called after each iteration.
+  /// Call after each iteration.
   ///
   ///   gain  Qᵢ₋₁ − Qᵢ = α rᵀz
   bool enough(double gain) {
@@ -46,22 +46,21 @@ class GainTest {
   int iterations_ = 0;
 };
 
-/// In which order r·r and r·z are summed within a range.
+/// Order of summation of r·r and r·z within a range.
 enum class SumOrder {
   ascending,  ///< one after the other, in double
-  packets     ///< as Eigen sums: some partial sums at once, in the vectors' precision
+  packets     ///< several partial sums at once, in the vectors' precision, as in Eigen
 };
 
 /// The reaction to a direction p with p·A p < 0.
 enum class NegativeCurvature {
   stops,  ///< the step before it is the answer
-  /// One more step, as long as one of the same positive curvature: it leads down, and away from a
-  /// saddle.
+  /// One more step, as long as for the same positive curvature: it leads down, away from a saddle.
   is_followed
 };
 
 struct CgOptions {
-  double tolerance = 0;    ///< on the norm of the residual over that of the right side
+  double tolerance = 0;    ///< on ‖residual‖ / ‖right side‖
   bool in_energy = false;  ///< that norm is √(r·M⁻¹r) instead of √(r·r)
   int max_iterations = 0;
   double eta = 0;  ///< of GainTest
@@ -70,9 +69,9 @@ struct CgOptions {
 };
 
 enum class CgEnd {
-  converged,  ///< at the tolerance
-  gained,     ///< by GainTest
-  limit,      ///< at max_iterations
+  converged,  ///< reached the tolerance
+  gained,     ///< stopped by GainTest
+  limit,      ///< reached max_iterations
   breakdown   ///< A is not positive along a direction, or a number is not finite
 };
 

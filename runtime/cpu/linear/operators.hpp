@@ -1,4 +1,4 @@
-// The operators of conjugate gradients on the host: a matrix, and an approximate inverse of it.
+// Operators of conjugate gradients on the host: a matrix, and a preconditioner.
 #pragma once
 
 #include <algorithm>
@@ -31,9 +31,8 @@ ProductBy<T, F> product_by(F f) {
   return ProductBy<T, F>(std::move(f));
 }
 
-/// M⁻¹ of a symmetric positive definite M that is close to A, in two parts: one that acts on ranges
-/// of scalars each by itself, and is applied while they are in the caches, and one that couples
-/// them.
+/// M⁻¹ for a symmetric positive definite M close to A, in two parts: one acts on each range of
+/// scalars separately, while it is in the caches; the other couples the ranges.
 template <class T>
 class HostPreconditioner {
  public:
@@ -46,9 +45,9 @@ class HostPreconditioner {
   /// Number of ranges, which cover all scalars in ascending order.
   virtual std::size_t ranges() const = 0;
   virtual Range range(std::size_t k) const = 0;
-  /// z = the first part of M⁻¹ r on range k; ranges may be applied at one time.
+  /// z = the first part of M⁻¹ r on range k; ranges may be applied concurrently.
   virtual void apply(std::size_t k, const T* r, T* z) const = 0;
-  /// Adds the second part to z. Returns r · what was added, summed in double.
+  /// Adds the second part to z. Returns r · the added part, summed in double.
   virtual double correct(const T* /*r*/, T* /*z*/) { return 0; }
 };
 

@@ -1,4 +1,4 @@
-// Makes the preconditioner that was asked for.
+// Construction of preconditioners by name.
 #include "step_preconditioner.hpp"
 
 namespace topograd::runtime::cpu {
@@ -12,7 +12,7 @@ namespace topograd::runtime::cpu {
 template <class T>
 std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked) {
   switch (asked) {
-    case Preconditioner::automatic: break;  // begins with blocks
+    case Preconditioner::automatic: break;  // starts as block_jacobi
 #define TG_PRECONDITIONER(name) \
   case Preconditioner::name:    \
     return make_##name<T>(asked);

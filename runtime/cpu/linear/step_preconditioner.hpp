@@ -1,4 +1,4 @@
-// Preconditioners of the steps of the CPU engine: each is made again before every step.
+// Preconditioners of the CPU engine's steps, rebuilt before every step.
 #pragma once
 
 #include "../../engine/engine.hpp"
@@ -22,29 +22,29 @@ struct StepSystem {
   const T* x;                           ///< the point
   const T* blocks;                      ///< diagonal blocks of JᵀJ, packed as the layout says
   const T* damping;                     ///< by scalar of x
-  std::span<const std::uint8_t> fixed;  ///< by scalar of x, or empty: 1 = takes no part
+  std::span<const std::uint8_t> fixed;  ///< by scalar of x, or empty: 1 = fixed
   LinearOperator<T>& matrix;            ///< A
 };
 
 template <class T>
 class StepPreconditioner : public HostPreconditioner<T> {
  public:
-  /// The model may have changed; it outlives the preconditioner.
+  /// Called when the model may have changed; it outlives the preconditioner.
   virtual void follow(const Model& /*model*/) {}
-  /// Another solve begins.
+  /// Marks the start of another solve.
   virtual void begin_solve() {}
-  /// M⁻¹ for the next step. What `system` refers to lives until the next build().
+  /// Builds M⁻¹ for the next step. The data of `system` live until the next build().
   virtual void build(Pool& pool, const StepSystem<T>& system) = 0;
-  /// Conjugate gradients with it have ended.
+  /// Called after conjugate gradients with it.
   virtual void solved(int /*iterations*/) {}
-  /// It is far from the diagonal, and says better than ‖r‖ where to stop.
+  /// True if M is so different from the diagonal that its norm is a better stopping test than ‖r‖.
   virtual bool is_norm() const { return false; }
-  /// Since begin_solve().
+  /// Use since begin_solve().
   virtual PreconditionerUse use() const = 0;
   virtual std::vector<MemoryUse> memory() const = 0;
 };
 
-/// Throws nothing of its own.
+/// Makes the preconditioner.
 template <class T>
 std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked);
 

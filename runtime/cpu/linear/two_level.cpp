@@ -1,4 +1,4 @@
-// Making and applying the coarse part of the two-level preconditioner.
+// Construction and application of the coarse part of the two-level preconditioner.
 #include "two_level.hpp"
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kAggregatesPerRange = 8;
 constexpr std::size_t kEntriesPerRange = 8192;
 
-/// What is added to the diagonal of the coarse matrix, as a share of it: vectors may be dependent.
+/// Relative shift of the coarse matrix's diagonal: vectors may be dependent.
 template <class T>
 constexpr double kShift = sizeof(T) == sizeof(float) ? 1e-6 : 1e-12;
-/// And where that does not suffice, so many times as much, so often.
+/// Factor and number of further shifts if that is not enough.
 constexpr double kMoreShift = 100;
 constexpr int kTries = 3;
 
@@ -66,7 +66,7 @@ void TwoLevel<T>::expand(Pool& pool, const CoarsePlan& plan, const double* y, T*
 template <class T>
 void TwoLevel<T>::add_answers(Pool& pool, const CoarsePlan& plan, const System& system) {
   const std::size_t n = plan.entries(), m = plan.functions, size = plan.unknowns();
-  // Vectors of followers are 0 while the products are taken.
+  // Vectors of followers are 0 while the products are computed.
   Column<T> answers(m * n);
   for (std::size_t f = 0; f < m; ++f) {
     expand(pool, plan, plan.spread.data() + f * size, direction_.data());

@@ -14,8 +14,8 @@
 
 namespace topograd::runtime::cpu {
 
-/// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan; with D⁻¹ added it is symmetric and positive
-/// definite whatever A it was made from. Sums are taken in fixed order.
+/// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan. The sum with D⁻¹ is symmetric and positive definite
+/// for any A. Sums have a fixed order.
 template <class T>
 class TwoLevel {
  public:
@@ -26,12 +26,12 @@ class TwoLevel {
     const HostPreconditioner<T>& blocks;  ///< D
   };
 
-  /// Makes vectors and matrix, and factors it. False if that is not positive definite.
+  /// Makes vectors and matrix, and factorises it. Returns false if it is not positive definite.
   ///
   /// Cost: plan.products() products with A, and a Cholesky factorisation.
   bool build(Pool& pool, const CoarsePlan& plan, const System& system);
 
-  /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · what was added.
+  /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · the added part.
   double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);
 
   /// P by vector and entry, and the lower triangle of Pᵀ A P, for tests.

@@ -1,4 +1,4 @@
-// Block-Jacobi, and a coarse space beside it once that is due.
+// Block-Jacobi, with a coarse space when it is due.
 #include "../../linear/coarse_control.hpp"
 #include "block_jacobi.hpp"
 #include "two_level.hpp"
@@ -38,12 +38,12 @@ class TwoLevelPreconditioner final : public StepPreconditioner<T> {
   BlockJacobi<T> blocks_;
   CoarseControl control_;
   TwoLevel<T> coarse_;
-  Model model_;  // that a coarse space is planned from
+  Model model_;  // for planning the coarse space
   std::vector<std::uint64_t> pattern_versions_;
   Pool* pool_ = nullptr;
 };
 
-// The coarse space is planned again where instances or constant flags have changed.
+// Plans the coarse space again if instances or fixed flags have changed.
 template <class T>
 void TwoLevelPreconditioner<T>::follow(const Model& model) {
   std::vector<std::uint64_t> versions;

@@ -1,4 +1,4 @@
-// The unknowns as blocks: which block a scalar lies in, and where a block's numbers are.
+// The unknowns as blocks: the block of each scalar, and the position of each block's numbers.
 #pragma once
 
 #include "../../model/model.hpp"
@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kWidestDenseBlock = 16;
 /// Blocks of one range of work.
 inline constexpr std::size_t kBlocksPerRange = 4096;
 
-/// Numbers kept of a symmetric block of that width: the packed upper triangle, or the diagonal.
+/// Stored numbers of a symmetric block of that width: the packed upper triangle, or the diagonal.
 constexpr std::uint64_t packed_size(std::uint32_t width) {
   return width <= kWidestDenseBlock ? std::uint64_t{width} * (width + 1) / 2 : width;
 }
@@ -46,10 +46,10 @@ class BlockLayout {
   std::uint64_t scalars() const { return arrays_.empty() ? 0 : arrays_.back().end; }
   std::uint64_t packed_scalars() const { return packed_; }
   Position locate(std::uint64_t scalar) const;
-  /// Width of the block that a scalar lies in.
+  /// Width of a scalar's block.
   std::uint32_t width_at(std::uint64_t scalar) const { return array_of(scalar).width; }
   Block block(std::uint32_t k) const;
-  /// f(first block, count) for the runs of equal width within the blocks [begin, end).
+  /// Calls f(first block, count) for the runs of equal width within the blocks [begin, end).
   template <class F>
   void for_runs(std::uint32_t begin, std::uint32_t end, const F& f) const {
     for (std::size_t a = 0; a < arrays_.size(); ++a) {

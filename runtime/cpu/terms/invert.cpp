@@ -27,7 +27,7 @@ Range touched_blocks(std::span<const Role> roles, std::size_t instances,
   return range;
 }
 
-// f(block, entry) for all entries, by instance and then by role.
+// Calls f(block, entry) for all entries, by instance and then by role.
 template <class F>
 void for_entries(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout,
                  std::uint32_t role_bits, F f) {
@@ -38,7 +38,7 @@ void for_entries(std::span<const Role> roles, std::size_t instances, const Block
   }
 }
 
-// Counting sort over the range of blocks; what it costs is entries + range.
+// Counting sort over the range of blocks; cost: entries + range.
 void sort_by_counting(OwnerLists& lists, std::span<const Role> roles, std::size_t instances,
                       const BlockLayout& layout, Range range) {
   std::vector<std::uint32_t> next(range.end - range.first + 1);
@@ -123,7 +123,7 @@ OwnerLists invert(std::span<const Role> roles, std::size_t instances, const Bloc
   const std::size_t entries = instances * roles.size();
   lists.entries = Column<std::uint32_t>(entries);
   const Range range = touched_blocks(roles, instances, layout);
-  constexpr std::size_t kSparse = 16;  // blocks an entry from which comparing is cheaper
+  constexpr std::size_t kSparse = 16;  // blocks per entry from which comparing is cheaper
   if ((range.end - range.first) / kSparse > entries) {
     sort_by_comparing(lists, roles, instances, layout);
   } else {

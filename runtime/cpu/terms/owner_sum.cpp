@@ -1,4 +1,4 @@
-// Sums over owners: short lists whole, long ones in segments.
+// Sums over blocks: short lists whole, long ones in segments.
 #include "owner_sum.hpp"
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-// Owners of one range of work.
+// Blocks of one range of work.
 constexpr std::size_t kOwnersPerRange = 2048;
 
-// Adder::size(width), Adder::place(block) say how many numbers a block's sums are and where they
-// go; Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
+// Adder::size(width) is the number of a block's sums, Adder::place(block) their position;
+// Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
 template <class T, class Adder>
 void add_short_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layout,
                      const Adder& adder, T* out) {
@@ -87,8 +87,8 @@ struct ProductAdder {
   }
 };
 
-// Products of roles that fill all sums of their blocks equally often: product k of a role goes to
-// sum k % N, N being the number of these sums. Where the compiler knows N, they stay in registers.
+// Products of roles that fill all sums of their blocks equally often: product k of a role is added
+// to sum k % N, with N sums. If the compiler knows N, they stay in registers.
 template <class T>
 struct ArrangedAdder {
   const TermIndex& index;
@@ -138,7 +138,7 @@ struct ArrangedAdder {
   }
 };
 
-// Puts the products of a role into the order that ArrangedAdder wants, if they have one.
+// Sorts the products of a role for ArrangedAdder; false if they do not fit it.
 template <class T>
 bool arrange(std::vector<Product<T>>& role, std::size_t n) {
   if (role.size() % n != 0) return false;
@@ -241,8 +241,7 @@ std::vector<Product<T>> squares_of_role(const Role& role, const StoredJacobian<T
   return products;
 }
 
-// Sums of products in the fastest way that their pattern allows; Adder is VectorAdder or
-// BlockAdder.
+// Sums products in the fastest way that their pattern allows; Adder is VectorAdder or BlockAdder.
 template <template <class> class Adder, class T>
 void add_products(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                   Products<T> products, T* out) {

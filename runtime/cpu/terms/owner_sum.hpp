@@ -10,14 +10,14 @@
 
 namespace topograd::runtime::cpu {
 
-/// A number of each instance: scale * column[i], or scale where there is no column.
+/// A number of each instance: scale * column[i], or scale if there is no column.
 template <class T>
 struct Stored {
   const T* column = nullptr;
   double scale = 0;
 };
 
-/// What one entry of a role adds to its block's sums: sums[target] += scale * a[i] * b[i]; a
+/// Contribution of one entry of a role to its block's sums: sums[target] += scale * a[i] * b[i]; a
 /// missing column counts as 1, and a zero b makes the product zero.
 template <class T>
 struct Product {
@@ -33,7 +33,7 @@ template <class T>
 using Products = std::vector<std::vector<Product<T>>>;
 
 /// out[x index] += sums, for vectors over the unknowns. Blocks that are shared by many instances
-/// are summed in fixed segments. The same bits for any number of threads.
+/// are summed in fixed segments. The bits are the same for any number of threads.
 template <class T>
 void add_to_vector(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                    const Products<T>& products, T* out);

@@ -1,4 +1,4 @@
-// Kernels of one batch: made when first asked for, bound to its columns, run over its tiles.
+// Kernels of one batch: made on first use, bound to its columns, run over its tiles.
 #include "term.hpp"
 
 #include "../../../autodiff/robust.hpp"
@@ -14,7 +14,7 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-// Columns that are larger together than this go past the caches.
+// Larger columns (their sum) are written past the caches.
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 bool is_stored(Part part) {
@@ -23,7 +23,7 @@ bool is_stored(Part part) {
          part == Part::Values;
 }
 
-/// The gradient's outputs, then the rows: their squares are summed in double.
+/// The gradient's outputs, then the rows; their squares are summed in double.
 ir::Program gradient_and_rows(const ir::Program& f, std::span<const std::uint32_t> slots) {
   ir::Program program = autodiff::gradient_and_cost(f, slots, true);
   program.outputs.erase(program.outputs.begin() + static_cast<std::ptrdiff_t>(slots.size()));
@@ -147,7 +147,7 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
   return {TileKernel<T>(compacted.program), std::move(compacted.sources), columns, operations};
 }
 
-// Data slots beyond the batch's are columns that linearize() wrote.
+// Data slots after the batch's are columns that linearize() wrote.
 template <class T>
 ColumnSource<T> TermState<T>::column_of(const LeafUse& leaf) const {
   if (leaf.op == ir::Op::Seed) return {seeds_[leaf.slot].data()};
@@ -174,7 +174,7 @@ Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v) 
   return binding;
 }
 
-/// The first `count` outputs go to columns, which are made where they are not there.
+/// Binds the first `count` outputs to columns and makes missing ones.
 template <class T>
 Binding<T> TermState<T>::bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
                                       std::vector<Column<T>>& columns) const {
@@ -196,7 +196,7 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, const Kernel&
     for (std::size_t first = begin; first < end; first += kTile) {
       worker.run(kernel.tile, binding, first, std::min(kTile, end - first));
     }
-    // Streaming stores are not ordered by what ends the range.
+    // The end of the range does not order streaming stores.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   });
 }

@@ -1,4 +1,4 @@
-// One batch on the CPU: its columns, its kernels and what they write.
+// One batch on the CPU: its columns, its kernels and their results.
 #pragma once
 
 #include "../../plan/record/plan_record.hpp"
@@ -29,7 +29,7 @@ struct Vectors {
 template <class T>
 using Workers = tbb::enumerable_thread_specific<Worker<T>>;
 
-/// What is computed of an instance.
+/// Results that can be computed for an instance.
 enum class Part : std::uint8_t {
   Residual,      ///< rows
   Gradient,      ///< terms of Jᵀr by slot
@@ -37,31 +37,31 @@ enum class Part : std::uint8_t {
   Jtjp,          ///< terms of Jᵀ(J·p) by slot
   Jvp,           ///< rows of J·p
   Jacobian,      ///< J
-  Linear,        ///< rows, then J, kept in columns
+  Linear,        ///< rows, then J, stored in columns
   ApplyLinear,   ///< rows of J·p from the columns of Linear
   JtjpLinear,    ///< terms of Jᵀ(J·p) by slot from the columns of Linear
   Hvp,           ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
   Hessian,       ///< ∇²E by the slots, packed upper triangle
   Cost,          ///< one number
-  Guards,        ///< 1 where a guard fails
-  CostGradient,  ///< Gradient, then what the cost is made of: rows, or with a loss one number
-  Values,        ///< the same, and the rows in any case
+  Guards,        ///< 1 if a guard fails
+  CostGradient,  ///< Gradient, then the parts of the cost: rows, or with a loss one number
+  Values,        ///< the same, always with the rows
 };
 inline constexpr std::size_t kParts = 15;
 
 template <class T>
 class TermState {
  public:
-  /// What is generated of a topology; made when first asked for.
+  /// A kernel of a topology, made on first use.
   struct Kernel {
     TileKernel<T> tile;
     std::vector<OutputSource> sources;  // of outputs that are stored
-    std::size_t columns = 0;            // that they take, before all other outputs
-    std::uint64_t operations = 0;       // of an instance; functions count as one
+    std::size_t columns = 0;            // columns they take, before all other outputs
+    std::uint64_t operations = 0;       // per instance; a function counts as one
   };
   using Kernels = std::array<std::unique_ptr<const Kernel>, kParts>;
 
-  /// `kernels` are the topology's, shared by all terms that it has in turn.
+  /// `kernels` are the topology's, shared by all its terms.
   TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
             std::size_t uniforms, std::shared_ptr<Kernels> kernels);
 
@@ -74,7 +74,7 @@ class TermState {
   /// Reads the data columns again if they have changed.
   void refresh_data();
 
-  /// f(worker, first instance, instances) for each tile, with the part's outputs in the worker.
+  /// Calls f(worker, first instance, instances) for each tile; the worker has the part's outputs.
   template <class F>
   void for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v, const F& f);
 
@@ -82,51 +82,51 @@ class TermState {
   void add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                  const BlockLayout& layout, T* out);
 
-  /// Adds the gradient's terms and gives cost() by the same sweep over the instances; the rows of
-  /// residuals, too, into the problem's, unless these are empty.
+  /// Adds the gradient's terms and returns cost(), in one sweep over the instances; also copies the
+  /// rows to the problem's residuals unless these are empty.
   double add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
                       const BlockLayout& layout, T* out, std::span<double> rows);
 
-  /// Rows of the tile at instance `first` to their places among the problem's; they are the
+  /// Copies rows of the tile at instance `first` to their places in the problem; they are the
   /// worker's outputs from `output` on.
   void copy_rows(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
                  std::span<double> out) const;
 
-  /// Adjoints of the rows, in the problem's order; read by the parts that have seeds.
+  /// Sets the adjoints of the rows, in the problem's order, for parts with seeds.
   void set_seeds(Pool& pool, std::span<const double> seeds);
 
-  /// Evaluates rows and J into columns that stay.
+  /// Evaluates rows and J into columns and keeps them.
   void linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀr of the last linearize().
   void add_linear_gradient(Pool& pool, const BlockLayout& layout, T* out);
   /// out += diagonal blocks of JᵀJ of the last linearize().
   void add_linear_blocks(Pool& pool, const BlockLayout& layout, T* out);
-  /// Keeps u = J·p (p is v.p) with the J of the last linearize().
+  /// Computes and keeps u = J·p (p is v.p) with the J of the last linearize().
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// out += Jᵀ(J·p) likewise; what apply() keeps may be lost.
+  /// out += Jᵀ(J·p) with the same J; may overwrite the result of apply().
   void add_linear_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
                        const BlockLayout& layout, std::size_t scalars, T* out);
-  /// At v.x: Σ of the outputs of energies; Σ r², Σ ρ of blocks with a loss, the same bits as
+  /// At v.x: Σ of the outputs of energies, or Σ r², or Σ ρ of blocks with a loss; the same bits as
   /// linear_residual_square() there.
   double cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// The same at the point `v` of the last linearize(), Σ u² of the last apply().
+  /// Σ r² (or Σ ρ) at the point of the last linearize(), or Σ u² of the last apply().
   double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   double applied_square(Pool& pool) const;
 
-  /// Bytes of index columns and lists, of data columns, and of what kernels have stored.
+  /// Bytes of index columns and lists, of data columns, and of results stored by kernels.
   struct Bytes {
     std::uint64_t index = 0, lists = 0, data = 0, stored = 0;
   };
   Bytes bytes() const;
 
-  /// What each kernel that was made for the topology takes for this batch, as a plan record has it.
+  /// Figures of each kernel made for the topology, for this batch, as a plan record has them.
   std::vector<PlanChoice> kernels_made() const;
 
   bool has_guards() const { return !term_.topology->program.guards.empty(); }
-  /// The instances that fail a guard at v.x, ascending.
+  /// Instances that fail a guard at v.x, ascending.
   std::vector<std::uint32_t> failed(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
 
-  /// Evaluates a part into columns that nobody reads, for its time.
+  /// Evaluates a part into columns that nobody reads, to time it.
   void store(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v) {
     run_to_columns(pool, workers, kernel(part), v, terms_);
   }
@@ -148,9 +148,9 @@ class TermState {
   std::vector<Stored<T>> stored_residuals() const;
   std::vector<Stored<T>> applied_rows() const;
   double square(Pool& pool, std::span<const Stored<T>> rows) const;
-  /// A tile's share of cost(), whose numbers are the worker's outputs from `output` on.
+  /// A tile's part of cost(), from the worker's outputs from `output` on.
   double tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const;
-  /// Sums of stored terms by block.
+  /// Sums stored terms by block.
   void add_stored(Pool& pool, const Kernel& kernel, const BlockLayout& layout, T* out);
   Binding<T> bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
                           std::vector<Column<T>>& columns) const;
@@ -158,7 +158,7 @@ class TermState {
   Term term_;
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   TermIndex index_;
-  /// A column in which all instances have one number (the same bits) is one tile of it.
+  /// A column in which all instances have the same bits is stored as one tile.
   struct Data {
     Column<T> numbers;
     bool shared = false;
@@ -168,7 +168,7 @@ class TermState {
   std::vector<Column<T>> terms_;       // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> linear_;      // rows and J
   std::vector<Column<T>> applied_;     // J·p
-  std::optional<WindowSums> windows_;  // once a product was asked for
+  std::optional<WindowSums> windows_;  // made for the first product
   std::vector<Column<T>> seeds_;
 };
 

@@ -1,4 +1,4 @@
-// Reading index columns, and finding the roles in them.
+// Reads index columns and finds the roles in them.
 #include "term_index.hpp"
 
 #include "../../../ir/error.hpp"
@@ -31,7 +31,7 @@ Column<std::uint32_t> read_index_column(const ir::Batch& batch, std::uint32_t co
   return values;
 }
 
-// The coordinate that every scalar of the column has in its block, if there is one.
+// The coordinate of every scalar of the column in its block, if they are equal.
 std::optional<std::uint32_t> common_coordinate(const Column<std::uint32_t>& column, std::size_t n,
                                                const BlockLayout& layout) {
   const std::uint32_t coordinate = layout.locate(column[0]).coordinate;
@@ -47,7 +47,7 @@ class RoleFinder {
       : n_(instances), layout_(layout), index_(index) {}
 
   void add(std::uint32_t slot, Column<std::uint32_t> column) {
-    // A slot joins none but the roles of the block that it reads in the first instance.
+    // A slot joins only roles of the block that it reads in the first instance.
     std::vector<std::size_t>& near = roles_of_block_[layout_.locate(column[0]).block];
     for (const std::size_t r : near) {
       if (!joins(r, column)) continue;
@@ -68,7 +68,7 @@ class RoleFinder {
     index_.roles.push_back(std::move(role));
   }
 
-  // Moves each base to the first scalar that its slots read, so that offsets are not negative.
+  // Moves each base to the first scalar that its slots read, so that offsets are >= 0.
   void finish() {
     for (std::uint32_t r = 0; r < index_.roles.size(); ++r) {
       Role& role = index_.roles[r];
@@ -165,8 +165,8 @@ TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::ui
 
 Windows find_windows(const TermIndex& index) {
   constexpr std::size_t kLeastOfRange = 8 * kTile, kMostRanges = 64;
-  constexpr std::size_t kMostSlots = 64;  // whose terms of a tile stay in the caches
-  // For each number of a window, which is set to 0 and added up besides.
+  constexpr std::size_t kMostSlots = 64;  // their terms of a tile must stay in the caches
+  // For each number of a window, which costs a reset and an addition.
   constexpr std::size_t kLeastTerms = 4;
   const std::size_t n = index.instances;
   if (index.slots.empty() || index.slots.size() > kMostSlots) return {};

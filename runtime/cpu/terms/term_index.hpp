@@ -12,30 +12,30 @@
 
 namespace topograd::runtime::cpu {
 
-/// Parameter slots that lie at fixed distances in the same block in every instance: the tail of an
-/// edge, its head. One index column serves them all.
+/// Parameter slots at fixed distances in the same block in every instance: the tail of an edge, its
+/// head. They share one index column.
 struct Role {
   Column<std::uint32_t> base;          ///< scalar in x by instance; padded to whole tiles
   std::vector<std::uint32_t> slots;    ///< parameter slots
   std::vector<std::uint32_t> offsets;  ///< of each slot from the base
   bool fixed = true;                   ///< the base has the same coordinate in every block
   std::uint32_t coordinate = 0;        ///< of the base, if fixed; otherwise there is one slot
-  std::uint32_t width = 0;             ///< of the blocks it lies in, 0 if they differ
+  std::uint32_t width = 0;             ///< of its blocks, 0 if they differ
 };
 
-/// Where an index slot reads: x[role.base[i] + offset].
+/// Source of an index slot: x[role.base[i] + offset].
 struct SlotPlace {
   std::uint32_t role = 0;
   std::uint32_t offset = 0;
 };
 
-/// Where a uniform slot reads: one position for all instances, or a column of them.
+/// Source of a uniform slot: one position for all instances, or a column of them.
 struct UniformPlace {
   std::uint32_t position = 0;
   Column<std::uint32_t> column;  ///< empty if `position` holds for all
 };
 
-/// Lists longer than this are cut, so that one shared block keeps all threads busy.
+/// Longer lists are split, so that one shared block keeps all threads busy.
 inline constexpr std::uint32_t kLongList = 4096;
 
 /// A piece of a long list; the entries of one instance stay together.
@@ -47,11 +47,11 @@ struct ListSegment {
 /// Instances by the block they touch. Entries of a block ascend by instance, then by role.
 struct OwnerLists {
   std::uint32_t role_bits = 0;
-  std::vector<std::uint32_t> owners;  ///< blocks that are touched, ascending
+  std::vector<std::uint32_t> owners;  ///< touched blocks, ascending
   std::vector<std::uint32_t> starts;  ///< entries of owners[k]: starts[k] .. starts[k + 1]
   Column<std::uint32_t> entries;      ///< instance << role_bits | role
   std::vector<ListSegment> segments;  ///< of the lists longer than kLongList
-  bool aliased = false;               ///< an instance touches a block in two roles
+  bool aliased = false;               ///< true if an instance touches a block in two roles
 
   std::uint32_t instance(std::uint32_t entry) const { return entry >> role_bits; }
   std::uint32_t role(std::uint32_t entry) const { return entry & ((1U << role_bits) - 1); }
@@ -80,15 +80,15 @@ struct TermIndex {
 TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::uint64_t scalars,
                       std::size_t uniforms);
 
-/// Ranges of instances, and by range and role the scalars that they touch.
+/// Ranges of instances, and the scalars that each range touches in each role.
 struct Windows {
-  /// Scalars [first, first + size); its numbers begin at `at` of all windows'.
+  /// Scalars [first, first + size); its numbers start at `at` in the numbers of all windows.
   struct Window {
     std::uint32_t first = 0, size = 0;
     std::size_t at = 0;
   };
   std::size_t per_range = 0;  ///< instances of a range, whole tiles
-  std::size_t ranges = 0;     ///< 0: the windows are not much smaller than the terms
+  std::size_t ranges = 0;     ///< 0 if the windows are not much smaller than the terms
   std::size_t roles = 0;
   std::vector<Window> windows;  ///< by range, then by role
 

@@ -4,7 +4,7 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-// Sum of squares over a tile in double, in an order that does not depend on where the rows lie.
+// Sum of squares over a tile in double, in an order that is independent of the rows' position.
 class TileSquares {
  public:
   template <class T>

@@ -1,5 +1,4 @@
-// Sums by scalar of terms whose instances lie near each other: each range of instances adds to
-// windows of its own.
+// Sums by scalar for nearby instances: each range of instances adds to its own windows.
 #pragma once
 
 #include "../tiles/pool.hpp"
@@ -12,21 +11,21 @@
 
 namespace topograd::runtime::cpu {
 
-/// Sums over the windows of an index. A sweep reads the terms in their order and writes near by,
-/// where lists by block (owner_sum.hpp) read them in another order. The ranges depend on the
-/// instances alone, so that the sums have the same bits for any number of threads.
+/// Sums over the windows of an index. A sweep reads the terms in order and writes nearby, while
+/// lists by block (owner_sum.hpp) read them in another order. The ranges depend on the instances
+/// alone, so that the sums have the same bits for any number of threads.
 class WindowSums {
  public:
   /// `index` outlives it.
   explicit WindowSums(const TermIndex& index)
       : index_(index), windows_(find_windows(index)), sums_(windows_.numbers()) {}
 
-  /// The windows are much smaller than the terms. Else nothing is summed here.
+  /// True if the windows are much smaller than the terms; otherwise add() must not be used.
   bool pay() const { return windows_.ranges > 0; }
 
   /// out += the sums by scalar of the terms of all slots and instances.
   ///
-  ///   run(first, n)  evaluates a tile of n instances; gives a function from slots to n terms
+  ///   run(first, n)  evaluates a tile of n instances; returns a function from slots to n terms
   template <class T, class Run>
   void add(Pool& pool, std::size_t scalars, const Run& run, T* out);
 

@@ -18,8 +18,8 @@ inline constexpr std::size_t kAlignment = 64;
 constexpr std::size_t whole_tiles(std::size_t n) { return (n + kTile - 1) / kTile * kTile; }
 constexpr std::size_t whole_lanes(std::size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// `size()` numbers, aligned for tile functions. Elements are not initialised, and memory is
-/// touched first by whoever writes it. Throws std::bad_alloc.
+/// `size()` numbers, aligned for tile functions. Elements are not initialised: the thread that
+/// writes memory first also touches it first. Throws std::bad_alloc.
 template <class T>
 class Column {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -14,18 +14,18 @@
 
 namespace topograd::runtime::cpu {
 
-/// Sum by halves, the same order for the same length.
+/// Sums recursively by halves; the order depends on the length alone.
 double pairwise_sum(std::span<const double> values);
 
 class Pool {
  public:
-  /// `threads` of TBB's pool, 0 = all; never more than the machine has.
+  /// Uses `threads` of TBB's pool, 0 = all; never more than the machine has.
   explicit Pool(int threads)
       : arena_(threads > 0 ? std::min(threads, tbb::info::default_concurrency()) : 0) {}
 
   int threads() const { return arena_.threads(); }
 
-  /// f(begin, end) for the ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
+  /// Calls f(begin, end) for ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
   template <class F>
   void for_ranges(std::size_t count, std::size_t grain, const F& f) {
     const std::size_t ranges = (count + grain - 1) / grain;
@@ -44,7 +44,7 @@ class Pool {
     return sums_of_ranges<1>(count, grain, one)[0];
   }
 
-  /// Sums of N numbers at once; f returns an array of them.
+  /// N sums at once; f returns an array of them.
   template <std::size_t N, class F>
   std::array<double, N> sums_of_ranges(std::size_t count, std::size_t grain, const F& f) {
     std::array<std::vector<double>, N> partial;

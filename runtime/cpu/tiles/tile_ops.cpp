@@ -1,4 +1,4 @@
-// Choice of the table of tile functions by what the processor offers.
+// Choice of the table of tile functions for this processor.
 #include "tile_ops.hpp"
 
 #include "tile_ops_sets.hpp"

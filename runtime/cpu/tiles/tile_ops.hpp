@@ -14,17 +14,17 @@ inline constexpr std::size_t kTile = 256;
 /// Lengths given to tile functions are multiples of this, which every vector width divides.
 inline constexpr std::size_t kLanes = 16;
 
-/// Two ops in one pass: what is between them stays in a vector register.
+/// Two ops in one pass: the intermediate value stays in a vector register.
 enum class Pair : std::uint8_t {
 #define TG_PAIR(id, ...) id,
 #include "pairs.def"
 #undef TG_PAIR
 };
 
-/// Which ops a pair is made of.
+/// The ops of a pair.
 struct PairInfo {
   ir::Op inner, outer;
-  int place;  ///< of the inner op's value among the outer one's operands
+  int place;  ///< position of the inner op's value in the outer op's operands
 };
 inline constexpr PairInfo kPairs[] = {
 #define TG_PAIR(id, inner, outer, place, ...) {ir::Op::inner, ir::Op::outer, place},
@@ -42,10 +42,10 @@ struct TileOps {
   using Map = void (*)(T* out, const T* a, const T* b, const T* c, std::size_t n);
 
   Map map[ir::kOpCount];  ///< null for leaves and composite ops
-  Map pair[kPairCount];   ///< a and b of the inner op, c of the outer one; the bits of the two
+  Map pair[kPairCount];   ///< a and b of the inner op, c of the outer one; same bits as the two ops
   void (*gather)(T* out, const T* from, const std::uint32_t* index, std::size_t n);
   void (*copy)(T* out, const T* in, std::size_t n);
-  /// copy() that leaves the caches alone, for results that do not fit them.
+  /// A copy() that bypasses the caches, for results larger than these.
   void (*stream)(T* out, const T* in, std::size_t n);
   const char* name;  ///< of the instruction set
 };
@@ -54,7 +54,7 @@ struct TileOps {
 template <class T>
 const TileOps<T>& tile_ops();
 
-/// Every table that runs on this machine, plainest first; null after the last. For tests.
+/// All tables that run on this machine, the plainest first; null after the last. For tests.
 template <class T>
 const TileOps<T>* const* all_tile_ops();
 

@@ -1,8 +1,7 @@
-// Bodies of the tile functions, compiled once for each instruction set by the file that includes
-// it.
+// Bodies of the tile functions, compiled once per instruction set by the including file.
 //
-// Everything here has internal linkage and nothing of the standard library is instantiated: code
-// compiled for a newer instruction set must not be what the linker keeps for all.
+// Everything here has internal linkage and no template of the standard library is instantiated:
+// otherwise the linker might keep code for a newer instruction set and use it everywhere.
 #pragma once
 
 #include "tile_ops.hpp"
@@ -22,7 +21,7 @@ using ir::Op;
 #define TG_IVDEP _Pragma("GCC ivdep")
 #endif
 
-// out[i] = f(a[i], b[i], c[i]), written so that the compiler makes vector code of it.
+// out[i] = f(a[i], b[i], c[i]), in a form that compilers vectorise.
 template <class T, class F>
 inline void each(T* out, const T* a, const T* b, const T* c, std::size_t n, F f) {
   TG_IVDEP
@@ -74,8 +73,7 @@ inline T floored_mod(T a, T b) {
   return (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 
-// Vector functions of a library. Operands outside of what it is specified for go through libm one
-// by one.
+// Applies a library's vector functions; operands outside their range go through libm one by one.
 template <class T, class F>
 inline void by_vector1(T* out, const T* a, std::size_t n, F f) {
   for (std::size_t i = 0; i < n; i += Vector<T>::kWidth) {
@@ -95,7 +93,7 @@ inline T magnitude(T x) {
   return x < 0 ? -x : x;
 }
 
-// `scalar` takes the place of `f` where |a| > limit (NaN passes through f).
+// Uses `scalar` instead of `f` where |a| > limit (NaN passes through f).
 template <class T, class F, class S>
 inline void by_vector1_within(T* out, const T* a, std::size_t n, T limit, F f, S scalar) {
   bool beyond = false;
@@ -109,7 +107,7 @@ inline void by_vector1_within(T* out, const T* a, std::size_t n, T limit, F f, S
   }
 }
 
-// `scalar` takes the place of `f` where the result is infinite: f overflows a little too early.
+// Uses `scalar` instead of `f` where the result is infinite: f overflows slightly too early.
 template <class T, class F, class S>
 inline void by_vector2_overflowing(T* out, const T* a, const T* b, std::size_t n, F f, S scalar) {
   alignas(64) T results[kTile];
@@ -129,16 +127,16 @@ inline void sigmoid(T* out, const T* a, const T*, const T*, std::size_t n) {
   by_vector1(power, power, n, [](auto v) { return vector_exp(v); });
   TG_IVDEP
   for (std::size_t i = 0; i < n; ++i) {
-    // What rounding took from the sum is put back.
+    // Corrects the rounding error of the sum.
     const T sum = T(1) + power[i], rest = power[i] - (sum - T(1));
     const T quotient = (a[i] < 0 ? power[i] : T(1)) / sum;
     out[i] = quotient - quotient * (rest / sum);
   }
 }
 
-// erfc(z) / 2 at z = -a / √2, as the evaluator puts back what rounding took from z. Beyond the
-// limit the library's function is specified to no better than the smallest normal number, and the
-// result may be subnormal: there it is rounded once, from a wider type.
+// erfc(z) / 2 at z = -a / √2, with the evaluator's correction of the rounding of z. Beyond the
+// limit the library's function is accurate only to the smallest normal number, and the result may
+// be subnormal: there it is rounded once, from a wider type.
 template <class T>
 inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
   using Wide = std::conditional_t<sizeof(T) == sizeof(double), long double, double>;

@@ -1,4 +1,4 @@
-// Runs the checks of the doctor, from the loader down to a shader's result.
+// Runs the checks of the doctor, from the loader to a shader's result.
 #include "doctor.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Doctor {
     return report_.checks.back().ok;
   }
 
-  // Runs `step`, which gives the detail of a check that is ok or throws what is wrong with it.
+  // Runs `step`, which returns the detail of a successful check or throws the problem.
   template <class Step>
   bool attempt(const char* name, const char* advice, Step&& step) {
     try {

@@ -9,7 +9,7 @@
 namespace topograd::runtime::vulkan {
 
 std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
-/// Throws as make_launch_context() does.
+/// Makes a runner. Throws the errors of make_launch_context().
 std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
                                            Precision precision);
 

@@ -1,4 +1,4 @@
-// Runs compositions of functions on a device, and remembers what came of it.
+// Runs compositions of functions on a device, and remembers the result.
 #include "self_check.hpp"
 
 #include "../../../codegen/math/library.hpp"
@@ -21,13 +21,13 @@ using ir::Op;
 constexpr const char* kKind = "self_check";
 constexpr std::string_view kPassed = "passed", kFailed = "failed: ";
 
-/// The device that the options mean, without opening it.
+/// Finds the device for the options without opening it.
 DeviceInfo find(const DeviceOptions& options) {
   const std::vector<DeviceInfo> list = devices(options);
   return list.at(choose_device(list, options));
 }
 
-/// Of the functions that shaders call, of what is run, and of what a software device compiles for.
+/// Hash of the functions that shaders call, of the compositions, and of a software device's target.
 Hash128 key_of(const DeviceInfo& info) {
   static const Hash128 source = [] {
     Hash128 hash;
@@ -42,7 +42,7 @@ Hash128 key_of(const DeviceInfo& info) {
   return key;
 }
 
-/// Results of this process, so that asking again lists no devices.
+/// Results of this process, so that repeated calls list no devices.
 struct Remembered {
   std::mutex mutex;
   std::vector<std::pair<DeviceOptions, SelfCheck>> results;
@@ -103,8 +103,8 @@ SelfCheck run_on(const std::shared_ptr<Device>& device) {
 }  // namespace
 
 const std::vector<Composition>& self_check_compositions() {
-  // Every function that shaders call, inside or outside of another one; the first of them are those
-  // that a driver was seen to compile wrongly.
+  // Every function that shaders call, inside or outside another one; the first are those that a
+  // driver is known to compile wrongly.
   static const auto& all = *new std::vector<Composition>{
       {Op::Tan, Op::Atan},       {Op::Sin, Op::Erf},    {Op::Cos, Op::Sinh},
       {Op::Asin, Op::Atan},      {Op::Gelu, Op::Erf},   {Op::Softplus, Op::Sinh},
@@ -117,7 +117,8 @@ const std::vector<Composition>& self_check_compositions() {
 
 SelfCheck run_self_check(const DeviceOptions& options) {
   const DeviceOptions full = resolved(options);
-  // Not shared with others, whose counters tell of their own work: limits of time differ.
+  // Not shared with other users of the device, whose counters show their own work. Time limits
+  // differ.
   DeviceOptions own = full;
   own.timeout_seconds += 1;
   const std::shared_ptr<Device> device = open(own);

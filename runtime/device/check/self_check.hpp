@@ -1,4 +1,4 @@
-// Whether a device computes what shaders say: a few functions of functions, run once for each
+// Check that a device computes what shaders say: a few compositions of functions, run once for each
 // device, driver and version of the generated functions.
 #pragma once
 
@@ -11,29 +11,29 @@
 namespace topograd::runtime::vulkan {
 
 struct SelfCheck {
-  std::uint64_t compared = 0;  ///< numbers; 0 where the result was remembered
-  std::string problem;         ///< the first number that is wrong, one line; empty if none
+  std::uint64_t compared = 0;  ///< numbers; 0 if the result was remembered
+  std::string problem;         ///< the first wrong number, one line; empty if none
 
   bool passed() const { return problem.empty(); }
 };
 
-/// What the self-check runs, in each precision that the device has.
+/// Compositions that the self-check runs, in each precision of the device.
 const std::vector<Composition>& self_check_compositions();
 
-/// Runs the self-check on the device that the options name, on a handle of its own, and remembers
-/// the result on disk and in the process.
+/// Runs the self-check on the device of the options, on a separate handle, and stores the result on
+/// disk and in the process.
 ///
-/// Throws what opening and running throw. Cost: compiles 32 kernels a precision.
+/// Throws the errors of opening and running. Cost: compiles 32 kernels per precision.
 SelfCheck run_self_check(const DeviceOptions& options);
 
-/// The result that is remembered, or run_self_check(). A device is opened for the latter alone.
+/// Returns the stored result, or that of run_self_check(), which alone opens a device.
 SelfCheck self_check(const DeviceOptions& options);
 
-/// Remembers a result as run_self_check() does: a test's way to a device that failed.
+/// Stores a result as run_self_check() does, so that tests can make a device fail.
 void remember_self_check(const DeviceOptions& options, const SelfCheck& result);
 
-/// Throws Error{Unsupported}, with what is wrong, if self_check() did not pass, and what it throws.
-/// For those who choose a device by themselves; a device that was asked for is not refused.
+/// Throws Error{Unsupported} with the problem if self_check() did not pass, and its errors. For
+/// automatic choices of a device; a device that the user names is not refused.
 void require_self_check(const DeviceOptions& options);
 
 }  // namespace topograd::runtime::vulkan

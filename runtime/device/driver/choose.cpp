@@ -1,4 +1,4 @@
-// Which of the devices that are there options and environment mean.
+// Choice of a device from options and environment.
 #include <algorithm>
 #include <cctype>
 #include <charconv>

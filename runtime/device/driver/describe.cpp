@@ -1,4 +1,4 @@
-// Reads what a physical device is and can do into DeviceInfo.
+// Reads the properties and features of a physical device into DeviceInfo.
 #include <algorithm>
 #include <cstdio>
 
@@ -7,7 +7,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-// One counter for all loops of an invocation, made against hangs (Mesa 22.3.6; not queryable).
+// One counter for all loops of an invocation, against hangs (Mesa 22.3.6; not queryable).
 constexpr std::uint32_t kLlvmpipeLoopIterations = 65535;
 
 std::string vendor_name(std::uint32_t id) {
@@ -76,7 +76,7 @@ void read_identity(const vk::PhysicalDeviceProperties& source, DeviceInfo& info)
   info.driver_version = version_text(source.driverVersion);
 }
 
-// Everything that needs Vulkan 1.2 to be asked.
+// Reads everything that needs Vulkan 1.2.
 void read_properties(const vk::raii::PhysicalDevice& physical, DeviceInfo& info) {
   const auto chain =
       physical.getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceVulkan11Properties,

@@ -1,4 +1,4 @@
-// What a Vulkan device is, and which of those that are there is meant.
+// Description of a Vulkan device, and choice among the available ones.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// How to find and open a device. Two equal options give the same Device.
+/// How to find and open a device. Equal options give the same Device.
 struct DeviceOptions {
   /// Index (decimal) or part of a name, any case. Empty: TOPOGRAD_DEVICE, else the best device
   /// that is not software, else software.
@@ -21,7 +21,7 @@ struct DeviceOptions {
   LimitOverrides limits;
   /// Validation layer with synchronisation validation; also with TOPOGRAD_VALIDATION=1.
   bool validation = false;
-  /// Seconds without progress after which a wait gives Error{Timeout}; > 0.
+  /// Seconds without progress after which a wait throws Error{Timeout}; > 0.
   double timeout_seconds = 60;
   /// Path or file name of libvulkan. Empty: TOPOGRAD_VULKAN_LOADER, else libvulkan.so.1.
   std::string loader;
@@ -43,12 +43,12 @@ struct MemoryHeap {
 };
 
 struct DeviceInfo {
-  std::uint32_t index = 0;  ///< as DeviceOptions::device takes it
+  std::uint32_t index = 0;  ///< value for DeviceOptions::device
   std::string name;
   DeviceType type = DeviceType::Other;
   std::uint32_t vendor_id = 0;
   std::uint32_t device_id = 0;
-  std::string vendor;          ///< a name where the id is known, else hexadecimal
+  std::string vendor;          ///< a name if the id is known, else hexadecimal
   std::string driver;          ///< e.g. "llvmpipe", "NVIDIA"
   std::string driver_version;  ///< as the driver prints it
   std::string api_version;     ///< e.g. "1.3.230"
@@ -57,16 +57,17 @@ struct DeviceInfo {
   std::vector<MemoryHeap> heaps;
   std::array<std::uint8_t, 16> uuid{};
   std::array<std::uint8_t, 16> driver_uuid{};
-  /// Empty if the device can be opened, else what it lacks.
+  /// Empty if the device can be opened, else the missing features.
   std::string unusable;
 
   bool software() const { return type == DeviceType::Software; }
 };
 
-/// The index in `list` that options name (see DeviceOptions::device, TOPOGRAD_DEVICE included).
+/// Index in `list` of the device that the options name (see DeviceOptions::device, including
+/// TOPOGRAD_DEVICE).
 ///
-/// Throws Error{NoDevice}, listing what is there, or Error{Unsupported} if the named device lacks
-/// what Topograd needs.
+/// Throws Error{NoDevice}, listing the available ones, or Error{Unsupported} if the named device
+/// lacks required features.
 std::size_t choose_device(const std::vector<DeviceInfo>& list, const DeviceOptions& options);
 
 }  // namespace topograd::runtime::vulkan

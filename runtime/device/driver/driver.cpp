@@ -4,8 +4,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-/// What no specification lists means here that a module is not to the driver's taste. Elsewhere
-/// nobody knows what state the device is in, and it counts as lost.
+/// For these calls a result outside the specification means that the driver rejects the module. For
+/// others the state of the device is unknown, and it counts as lost.
 bool makes_kernels(std::string_view call) {
   return call == "vkCreateShaderModule" || call == "vkCreateComputePipelines";
 }

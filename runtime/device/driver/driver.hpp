@@ -1,7 +1,7 @@
-// Internal: the Vulkan headers, and the one path on which driver calls that can fail are made.
+// Internal: the Vulkan headers, and the single path of driver calls that can fail.
 #pragma once
 
-// The loader is opened by platform::SharedLibrary.
+// platform::SharedLibrary opens the loader.
 #define VULKAN_HPP_ENABLE_DYNAMIC_LOADER_TOOL 0
 #include <atomic>
 #include <functional>
@@ -21,16 +21,15 @@ namespace topograd::runtime::vulkan {
 /// Makes driver calls, names them in errors, remembers the loss of the device, and lets tests make
 /// any call fail.
 ///
-/// The loss is latched before anything else: after it drivers report small failures as out of
-/// memory, so every failure of memory asks `probe` first.
+/// The loss is latched first: after a loss drivers report small failures as out of memory, so every
+/// memory failure asks `probe` first.
 class Driver {
  public:
   /// Runs `function` (vulkan.hpp calls that throw) as the driver call `call`.
   ///
-  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported, NoDevice where
-  /// drivers are called no more (ForeignCall), or Internal where
-  /// kernels are made and the driver gives a result that says nothing. Elsewhere such a result
-  /// counts as a loss.
+  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported, NoDevice if drivers
+  /// may no longer be called (ForeignCall), or Internal if a kernel is being made and the driver's
+  /// result is unspecific. Elsewhere such a result counts as a loss.
   template <class F>
   auto call(const char* call, F&& function) -> decltype(function()) {
     const ForeignCall permission(call);
@@ -48,7 +47,8 @@ class Driver {
   /// Throws Error{DeviceLost} after a loss.
   void check_lost() const;
 
-  /// What `fail` asks whether the device still answers; gives eErrorDeviceLost if not.
+  /// Sets the function that `fail` calls to test whether the device still answers; it returns
+  /// eErrorDeviceLost if not.
   void set_probe(std::function<vk::Result()> probe) { probe_ = std::move(probe); }
   void set_device_name(std::string name) { device_name_ = std::move(name); }
 
@@ -64,7 +64,7 @@ class Driver {
   std::atomic<bool> armed_{false};
   std::function<vk::Result()> probe_;
   std::string device_name_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::string lost_call_;
   std::string fault_call_;
   std::uint64_t fault_after_ = 0;
@@ -72,14 +72,14 @@ class Driver {
   vk::Result fault_ = vk::Result::eSuccess;
 };
 
-/// Shared, and left as it is where the driver must not be called any more when the last owner goes.
+/// Makes a shared object; it is leaked if the driver may not be called when its last owner goes.
 template <class T, class... A>
 std::shared_ptr<T> make_driver_object(A&&... arguments) {
   return std::shared_ptr<T>(new T(std::forward<A>(arguments)...),
                             [](T* object) { delete_if_callable(object); });
 }
 
-/// The error code that stands for a VkResult.
+/// Error code for a VkResult.
 ErrorCode error_code(vk::Result result);
 
 }  // namespace topograd::runtime::vulkan

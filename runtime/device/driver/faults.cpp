@@ -1,4 +1,4 @@
-// A table of entry points in front of the loader's.
+// A table of entry points that wrap the loader's.
 #include "faults.hpp"
 
 #include "instance.hpp"
@@ -26,8 +26,8 @@ constexpr auto results_of(Results... results) {
                                                           VK_ERROR_UNKNOWN};
 }
 
-// The table is read several times: as arrays of results, as the list of calls, as their numbers, as
-// what they make, and as what stands in front of them.
+// The table is read several times: as results, list of calls, numbers, created objects, and
+// wrappers.
 #define TG_DESTROYS(name, made)
 #define TG_FALLIBLE(name, made, ...) constexpr auto name##_results = results_of(__VA_ARGS__);
 #include "fallible_calls.def"
@@ -65,10 +65,10 @@ bool may_report_loss(std::size_t call) {
          kCalls[call].results.end();
 }
 
-/// What lives in the driver, and what is to fail.
+/// Live objects of the driver, and the planned fault.
 class Watch {
  public:
-  /// What the call gives in the driver's place, or nothing.
+  /// Returns the result of a failing call, or nothing.
   std::optional<VkResult> enter(std::size_t call) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t use = uses_[call]++;
@@ -76,7 +76,7 @@ class Watch {
     const bool lost = failed_ > 0 && fault_->persistent && fault_->result == VK_ERROR_DEVICE_LOST;
     const bool reached =
         call == fault_->call && (fault_->persistent ? use >= fault_->use : use == fault_->use);
-    // A device that is lost says so everywhere; a new one can be made.
+    // A lost device reports the loss everywhere; a new one can be made.
     const bool follows = lost && call != number::vkCreateDevice && may_report_loss(call);
     if (!reached && !follows) return std::nullopt;
     if (failed_++ == 0 && fault_->result == VK_ERROR_DEVICE_LOST) stop_devices();
@@ -156,7 +156,7 @@ class Watch {
 
   mutable std::mutex mutex_;
   std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> live_;  // by kind and handle
-  std::map<std::uint64_t, std::uint64_t> bytes_;                              // of memory
+  std::map<std::uint64_t, std::uint64_t> bytes_;                              // of memory objects
   std::uint64_t strays_ = 0;
   std::optional<Fault> fault_;
   std::uint64_t failed_ = 0;
@@ -169,8 +169,7 @@ Watch& watch() {
   return made;
 }
 
-/// Stands in front of one entry point. Behind it is what the loader gives for an instance, which
-/// serves all of its devices.
+/// Wraps one entry point; calls the loader's entry point for an instance, which serves all devices.
 template <std::size_t kCall, class Function>
 struct Front;
 
@@ -202,7 +201,7 @@ struct Kind {
   }
 };
 
-/// The same, of entry points that destroy the handle before the allocator.
+/// Wraps entry points whose handle argument comes before the allocator and is destroyed.
 template <Kind kKind, class Function>
 struct FrontOfEnd;
 
@@ -246,8 +245,7 @@ std::atomic<bool> watching{false}, opened{false};
 std::atomic<PFN_vkGetInstanceProcAddr> instance_entries{nullptr};
 std::atomic<PFN_vkGetDeviceProcAddr> device_entries{nullptr};
 
-// The driver still runs what it was given: a device that is said to be lost may be taken apart at
-// once.
+// The driver still runs submitted work, but a lost device may be destroyed at once: waits for it.
 void Watch::stop_devices() const {
   const auto wait =
       Front<number::vkDeviceWaitIdle, PFN_vkDeviceWaitIdle>::next.load(std::memory_order_acquire);

@@ -1,5 +1,4 @@
-// Makes entry points of the driver fail, and counts what lives in it: for tests of what happens
-// then.
+// Fault injection and object counts for driver calls, for tests.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +10,44 @@
 
 namespace topograd::runtime::vulkan {
 
-/// An entry point that can fail, and how: VkResults.
+/// An entry point that can fail, and its VkResults.
 struct FallibleCall {
   std::string_view name;
   std::span<const std::int32_t> results;
 };
 
-/// Every one that this library uses, in the order in which a program comes to them.
+/// All fallible entry points that this library uses, in the order of first use in a program.
 std::span<const FallibleCall> fallible_calls();
 
-/// Which use of which call fails.
+/// The use of a call that fails.
 struct Fault {
   std::size_t call = 0;     ///< in fallible_calls()
   std::uint64_t use = 0;    ///< counted from inject_fault() on, from 0
   std::int32_t result = 0;  ///< VkResult
-  bool persistent = false;  ///< every later use, too; after a device loss, every call that may
-                            ///< report one
+  /// Also fails every later use; after a device loss, every call that may report one.
+  bool persistent = false;
 };
 
-/// Stands between this library and the loader from the next Vulkan instance on, for the rest of the
-/// process: calls are counted, and objects from when they are made to when they are destroyed. What
-/// fails does not reach layers and drivers, so that validation and drivers agree about what exists.
-/// Any thread.
+/// Wraps the loader from the next Vulkan instance on, for the rest of the process: counts calls,
+/// and objects from creation to destruction. Failing calls do not reach layers and drivers, so that
+/// both agree about which objects exist. Thread-safe.
 void watch_driver();
-/// This process has opened a loader, watched or not: copies of it are of no use.
+/// True if this process has opened a loader, wrapped or not: its fork() copies cannot use drivers.
 bool has_opened_driver();
 
-/// Starts to count uses, and makes one fail. Never reached is never failed.
+/// Starts to count uses, and makes one fail if it is reached.
 void inject_fault(const Fault& fault);
-/// Nothing fails any more. Returns how many calls have failed since inject_fault().
+/// Ends the fault. Returns how many calls have failed since inject_fault().
 std::uint64_t end_faults();
 
-/// Uses of each of fallible_calls() since the last inject_fault() or reset, whether they failed or
-/// not. Resets them.
+/// Returns and resets the uses, failed or not, of each of fallible_calls() since inject_fault().
 std::vector<std::uint64_t> take_uses();
 
-/// Objects that were made and not destroyed, by kind: "buffer", "memory", "device"...
+/// Number of live objects by kind: "buffer", "memory", "device"...
 std::map<std::string, std::uint64_t> live_objects();
-/// Bytes of memory that were allocated and not freed.
+/// Bytes of live memory objects.
 std::uint64_t live_memory();
-/// Destructions of what did not live.
+/// Number of destructions of objects that did not exist.
 std::uint64_t stray_destructions();
 
 /// "VK_ERROR_DEVICE_LOST".

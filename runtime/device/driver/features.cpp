@@ -1,4 +1,4 @@
-// The table of masks and the rules by which masks and overrides lower a device's limits.
+// The table of masks, and the rules by which masks and overrides lower a device's limits.
 #include "features.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-// What portable Vulkan code may count on, and so what a masked device falls back to.
+// Guaranteed by Vulkan, and therefore the limits of a masked device.
 constexpr std::uint32_t kSmallWorkgroup = 256;
 constexpr std::uint32_t kSharedBytes = 32 * 1024;
 constexpr std::uint32_t kSmallSharedBytes = 16 * 1024;
@@ -19,7 +19,7 @@ void lower(T& limit, T bound) {
   if (bound != 0) limit = std::min(limit, bound);
 }
 
-// Features that say nothing but that a limit is large.
+// Sets features that only mean that a limit is large.
 void derive(Features& features, const Limits& limits) {
   features.large_workgroups = limits.max_workgroup_invocations > kSmallWorkgroup &&
                               limits.max_workgroup_size_x > kSmallWorkgroup;

@@ -1,4 +1,4 @@
-// What a Vulkan device can do and how much, and the masks that hide parts of it for tests.
+// Features and limits of a Vulkan device, and masks that hide some of them for tests.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Optional abilities of a device, after masking: what is false here is not enabled either.
+/// Optional features of a device after masking: false features are not enabled.
 struct Features {
   bool float64 = false;              ///< shaderFloat64
   bool int64 = false;                ///< shaderInt64
@@ -31,7 +31,7 @@ struct Features {
   bool cooperative_matrix = false;              ///< VK_NV_cooperative_matrix
 };
 
-/// Sizes that a device keeps to, after masking and after LimitOverrides.
+/// Limits of a device, after masking and LimitOverrides.
 struct Limits {
   std::uint64_t max_storage_buffer_range = 0;         ///< bytes of one binding
   std::uint64_t max_allocation_size = 0;              ///< bytes of one memory allocation
@@ -45,13 +45,13 @@ struct Limits {
   std::uint32_t subgroup_size = 1;                  ///< invocations; 1 without subgroups
   std::uint32_t max_storage_buffers_per_stage = 0;  ///< bindings of one kernel
   std::uint32_t max_push_constant_bytes = 0;        ///< bytes, at least 128
-  /// Loop iterations of one invocation, all of its loops together. llvmpipe leaves loops silently
-  /// after 65,535; others have no such limit.
+  /// Largest number of loop iterations of one invocation, summed over its loops. llvmpipe silently
+  /// leaves loops after 65,535; other devices have no such limit.
   std::uint32_t max_loop_iterations = ~std::uint32_t{0};
   double timestamp_period_ns = 0;  ///< nanoseconds per timestamp tick
 };
 
-/// Upper bounds that lower a device's limits, so that chunking is tested small; 0 leaves a limit.
+/// Upper bounds for a device's limits, so that tests of chunking can be small; 0 keeps a limit.
 struct LimitOverrides {
   std::uint64_t max_storage_buffer_range = 0;       ///< bytes
   std::uint64_t max_allocation_size = 0;            ///< bytes
@@ -67,20 +67,20 @@ struct LimitOverrides {
 /// A set of hidden features, one bit each in the order of mask_names().
 using Mask = std::uint32_t;
 
-/// Names that a mask may hold: float64, float32_atomics, float64_atomics, int64_atomics, subgroups,
+/// Names of masks: float64, float32_atomics, float64_atomics, int64_atomics, subgroups,
 /// large_workgroups, shared_32k, large_buffers, timestamps, mapped_memory.
 const std::vector<std::string>& mask_names();
 
-/// Masks that stand for kinds of devices, by name.
+/// Named masks for kinds of devices.
 struct MaskPreset {
   const char* name;
   const char* features;  ///< mask names; empty = all of them
 };
 /// intel_no_f64 (an Intel GPU without float64), amd_no_subgroups (an AMD GPU whose subgroups have
-/// another size: none are used), minimal (what Vulkan 1.2 promises and no more).
+/// another size, so that none are used), minimal (only what Vulkan 1.2 guarantees).
 const std::vector<MaskPreset>& mask_presets();
 
-/// Reads a comma-separated list of names of masks and presets; empty parts and blanks are skipped.
+/// Reads a comma-separated list of masks and presets; empty parts and blanks are skipped.
 ///
 /// Throws Error{InvalidArgument} for an unknown name, listing the known ones.
 Mask parse_mask(std::string_view text);

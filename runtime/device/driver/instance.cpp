@@ -1,4 +1,4 @@
-// Opens the loader, makes instances, and shares one while anybody uses it.
+// Opens the loader, makes instances, and shares one while it is in use.
 #include "instance.hpp"
 
 #include "../../../ir/machine/foreign_call.hpp"
@@ -33,8 +33,8 @@ bool has_extension(Driver& driver, const vk::raii::Context& context, std::string
       [](const auto& extension) { return std::string_view(extension.extensionName.data()); }, name);
 }
 
-// Hazards between submissions are a switch of their own, which this layer reads from the
-// environment alone.
+// Hazards between submissions have a separate switch, which the layer reads only from the
+// environment.
 void enable_queue_submit_validation() {
   constexpr const char* kVariable = "VK_LAYER_ENABLES";
   const std::string set = platform::environment(kVariable).value_or("");
@@ -124,16 +124,16 @@ void Instance::create(bool validation) {
 }
 
 std::vector<vk::raii::PhysicalDevice> Instance::physical_devices() {
-  std::optional<LoadingLibraries> loading;  // a software device begins with its compiler here
+  std::optional<LoadingLibraries> loading;  // a software device starts its compiler here
   if (!enumerated_.exchange(true)) loading.emplace();
   std::vector<vk::raii::PhysicalDevice> found;
   try {
     found = driver_.call("vkEnumeratePhysicalDevices",
                          [&] { return instance_.enumeratePhysicalDevices(); });
-    const ForeignCall permission("dlopen");  // exit() must not unload them meanwhile
+    const ForeignCall permission("dlopen");  // exit() must not unload the libraries meanwhile
     platform::keep_loaded_libraries();
   } catch (const Error& error) {
-    // A driver without a device of its own may say so this way.
+    // A driver without a device may report it this way.
     if (error.code() != ErrorCode::Unsupported) throw;
   }
   if (!found.empty()) return found;
@@ -148,7 +148,7 @@ std::shared_ptr<Instance> shared_instance(const DeviceOptions& options) {
   static auto& instances = *new std::map<Key, std::weak_ptr<Instance>>;
   const ForeignCall permission("vkCreateInstance");
   const std::lock_guard lock(mutex);
-  // Other driver variables find other devices, even while an older instance is in use.
+  // Other driver variables lead to other devices, even while an older instance is in use.
   std::weak_ptr<Instance>& slot =
       instances[{options.loader, options.validation, driver_variables()}];
   if (auto instance = slot.lock()) return instance;

@@ -1,4 +1,4 @@
-// Internal: the Vulkan loader and instance of the process, and what its devices can do.
+// Internal: the process's Vulkan loader and instance, and descriptions of its devices.
 #pragma once
 
 #include <atomic>
@@ -20,17 +20,17 @@ std::string version_text(std::uint32_t version);
 
 /// The loader library and its entry point.
 struct Loader {
-  std::string path;  ///< what was opened
+  std::string path;  ///< path of the opened library
   PFN_vkGetInstanceProcAddr entry = nullptr;
 };
 
-/// Opens the loader that options and environment name. Throws Error{NoLoader}.
+/// Opens the loader named by options and environment. Throws Error{NoLoader}.
 Loader open_loader(const std::string& path);
 
-/// The loader's entry point, or what watch_driver() (faults.hpp) has put in front of it.
+/// The loader's entry point, or the wrapper that watch_driver() (faults.hpp) has installed.
 PFN_vkGetInstanceProcAddr watched(PFN_vkGetInstanceProcAddr loader);
 
-/// An instance, with the validation layer and its messenger if asked for.
+/// An instance, with the validation layer and its messenger if requested.
 class Instance {
  public:
   /// Throws Error{NoLoader}, Error{NoDriver}, or Error{Unsupported} if the loader is too old or the
@@ -54,20 +54,20 @@ class Instance {
   bool debug_utils_ = false;
   vk::raii::Instance instance_{nullptr};
   vk::raii::DebugUtilsMessengerEXT messenger_{nullptr};
-  std::atomic<bool> enumerated_{false};  // at least once: the drivers have begun
+  std::atomic<bool> enumerated_{false};  // enumerated once: the drivers have started
 };
 
-/// The instance for a loader, made if nobody holds one.
+/// Returns the instance for a loader; makes one if none is in use.
 std::shared_ptr<Instance> shared_instance(const DeviceOptions& options);
 
-/// Options with everything that the environment adds filled in, so that equal ones mean equal
-/// devices: loader, mask (canonical), validation. Throws Error{InvalidArgument}.
+/// Adds the environment's settings to options, so that equal options mean equal devices: loader,
+/// mask (canonical), validation. Throws Error{InvalidArgument}.
 DeviceOptions resolved(DeviceOptions options);
 
 /// True if the loader finds the validation layer.
 bool has_validation_layer(const Loader& loader);
 
-/// What a device is and can do, after mask and overrides of `options` (resolved).
+/// Describes a device after mask and overrides of `options` (resolved).
 DeviceInfo describe(const vk::raii::PhysicalDevice& physical, std::uint32_t index,
                     const DeviceOptions& options);
 
@@ -80,7 +80,7 @@ std::vector<std::string> extension_names(const vk::raii::PhysicalDevice& physica
 /// Heaps with their budgets at this moment.
 std::vector<MemoryHeap> memory_heaps(const vk::raii::PhysicalDevice& physical, bool budget);
 
-/// Messenger that hands warnings and errors of the layers to the validation sink.
+/// Messenger that passes warnings and errors of the layers to the validation sink.
 vk::DebugUtilsMessengerCreateInfoEXT messenger_info();
 
 }  // namespace topograd::runtime::vulkan

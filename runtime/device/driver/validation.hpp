@@ -9,7 +9,7 @@
 namespace topograd::runtime::vulkan {
 
 struct ValidationMessage {
-  bool error = false;       ///< else a warning
+  bool error = false;       ///< false: a warning
   std::string id;           ///< e.g. "SYNC-HAZARD-READ-AFTER-WRITE"
   std::int32_t number = 0;  ///< the layer's message number
   std::string text;
@@ -17,11 +17,11 @@ struct ValidationMessage {
 
 using ValidationSink = std::function<void(const ValidationMessage&)>;
 
-/// Sets who is told of each warning and error (from any thread); returns the sink that was set.
-/// Without a sink messages are kept for take_validation_messages().
+/// Sets the function that receives each warning and error (on any thread); returns the previous
+/// one. Without one, messages are kept for take_validation_messages().
 ValidationSink set_validation_sink(ValidationSink sink);
 
-/// The messages kept since the last call.
+/// Returns the messages kept since the last call.
 std::vector<ValidationMessage> take_validation_messages();
 
 }  // namespace topograd::runtime::vulkan

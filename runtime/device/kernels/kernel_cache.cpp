@@ -1,4 +1,4 @@
-// Making and remembering kernels.
+// Compilation and caching of kernels.
 #include "kernel_cache.hpp"
 
 #include "../../../codegen/spirv/float_controls.hpp"
@@ -25,7 +25,7 @@ std::atomic<std::chrono::milliseconds> compile_delay{std::chrono::milliseconds{0
 
 std::atomic<std::size_t> unmade{0};
 
-/// Counts while a job that was begun is neither done nor dropped.
+/// Counts a started job until it is done or dropped.
 struct Unmade {
   Unmade() { ++unmade; }
   ~Unmade() { --unmade; }

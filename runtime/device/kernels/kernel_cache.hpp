@@ -16,22 +16,22 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What making kernels has cost. Times are sums over the threads that were at it.
+/// Cost of making kernels. Times are sums over threads.
 struct CompileStats {
-  std::uint64_t compiled = 0;     ///< modules that went through the compiler
+  std::uint64_t compiled = 0;     ///< modules that were compiled
   std::uint64_t disk_hits = 0;    ///< modules read from disk
-  std::uint64_t memory_hits = 0;  ///< kernels that were there already
+  std::uint64_t memory_hits = 0;  ///< kernels that were already in memory
   double glsl_ms = 0;             ///< sources
   double spirv_ms = 0;            ///< compiler, reflection and disk
   double pipeline_ms = 0;         ///< driver
-  double wall_ms = 0;             ///< during which some thread was at it
+  double wall_ms = 0;             ///< wall time with at least one thread at work
 };
 
-/// Of the kernels that one engine asked for. Any thread may call.
+/// Costs of the kernels that one engine requested. Thread-safe.
 class CompileAccount {
  public:
   using Clock = std::chrono::steady_clock;
-  class Busy;  // while one lives, the wall clock runs
+  class Busy;  // the wall clock runs while one exists
 
   CompileStats stats() const;
   void count(std::uint64_t CompileStats::*counter);
@@ -39,45 +39,46 @@ class CompileAccount {
   double add(double CompileStats::*time, Clock::time_point start);
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   CompileStats stats_;
   int busy_ = 0;
   Clock::time_point busy_since_;
 };
 
-/// Kernels of one device by the hash of their source. Any thread may call.
+/// Kernels of one device by the hash of their source. Thread-safe.
 class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
   explicit KernelCache(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// The pipeline for `source`; what making it costs is counted in `account`, and told with it.
+  /// Returns the pipeline for `source`; counts its cost in `account` and returns it with the
+  /// kernel.
   ///
-  /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the module read back disagrees with
-  /// source.bindings, Error{Unsupported} if the device lacks what the source needs.
+  /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the reflected module disagrees with
+  /// source.bindings, Error{Unsupported} if the device lacks a required feature.
   MadeKernel kernel(codegen::KernelSource source, CompileAccount& account);
 
-  /// Begins to make the kernel of the source that `generate` gives, on the pool; `generate` owns
-  /// all that it reads. The job throws what kernel() throws. It keeps the cache and the device.
+  /// Starts to make the kernel for the source from `generate` on the pool; `generate` owns all that
+  /// it reads. The job throws the errors of kernel(). It keeps the cache and the device alive.
   std::shared_ptr<KernelJob> begin(std::function<codegen::KernelSource()> generate,
                                    std::shared_ptr<CompileAccount> account);
 
  private:
-  /// Fills in everything but the source's time.
+  /// Sets everything but the time of the source.
   void make(MadeKernel& made, CompileAccount& account);
   std::vector<std::uint32_t> module(MadeKernel& made, CompileAccount& account);
 
   std::shared_ptr<Device> device_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
 };
 
-/// Test hook: each kernel that is made takes so much longer, as if compilers were slow.
+/// Test hook: delays each compilation by this time, to simulate slow compilers.
 void set_compile_delay(std::chrono::milliseconds delay);
 
 /// The cache that all engines on a device share.
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device);
 
-/// SPIR-V of a source: compiled, with the float controls that it asks for, read back and checked.
+/// Compiles a source to SPIR-V, adds its float controls, and checks the reflected layout.
 ///
 /// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
 std::vector<std::uint32_t> compile_checked(const codegen::KernelSource& source);

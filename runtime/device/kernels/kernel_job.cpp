@@ -10,7 +10,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-// Never destroyed: threads of the pool may look at it until the process is gone.
+// Never destroyed: threads of the pool may read it until the process ends.
 ir::Arena& arena() {
   static ir::Arena& made = *new ir::Arena;
   return made;
@@ -28,7 +28,7 @@ void KernelJob::run() {
   } catch (...) {
     promise_.set_exception(std::current_exception());
   }
-  make_ = nullptr;  // lets go of the request
+  make_ = nullptr;  // releases the request
 }
 
 bool KernelJob::ready() const {
@@ -36,7 +36,7 @@ bool KernelJob::ready() const {
 }
 
 const MadeKernel& KernelJob::get() {
-  const ForeignCall permission("kernel");  // whoever has begun the job had it, too, and will end it
+  const ForeignCall permission("kernel");  // the thread that began the job had it too
   run();
   return future_.get();
 }

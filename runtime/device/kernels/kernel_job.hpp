@@ -1,4 +1,4 @@
-// Kernels that are made by whichever thread comes first: one of the pool, or the one that needs it.
+// Kernels that are made by the first available thread: one of the pool, or the one that needs it.
 #pragma once
 
 #include "../../../codegen/kernel.hpp"
@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// A kernel, the interface of its source, and what making it took.
+/// A kernel, the interface of its source, and its compilation times.
 struct MadeKernel {
   codegen::KernelSource source;
   Kernel kernel;
@@ -19,16 +19,17 @@ struct MadeKernel {
   const char* origin = "memory";
 };
 
-/// The making of one kernel. Any thread may call.
+/// The making of one kernel. Thread-safe.
 class KernelJob {
  public:
   explicit KernelJob(std::function<MadeKernel()> make);
 
-  /// Makes the kernel here, unless somebody has begun to. Never throws for what making it threw.
+  /// Makes the kernel on this thread unless another has started. Keeps errors for get().
   void run();
-  /// It is there, or could not be made; does not wait.
+  /// True if it was made or has failed; does not wait.
   bool ready() const;
-  /// Makes the kernel here, or waits for the thread that has begun to. Throws what making it threw.
+  /// Makes the kernel on this thread, or waits for the thread that does. Throws the compilation's
+  /// error.
   const MadeKernel& get();
 
  private:

@@ -28,7 +28,7 @@ void complete(const LaunchContext& context, codegen::KernelRequest& request) {
 LaunchContext make_launch_context(const std::shared_ptr<Device>& opened, Precision precision) {
   LaunchContext context;
   context.device = std::make_shared<Device>(opened->core());
-  context.cache = kernel_cache(opened);  // holds it, so that others find the device open
+  context.cache = kernel_cache(opened);  // holds it, so that other threads find the device open
   context.compiled = std::make_shared<CompileAccount>();
   context.precision = precision;
   const DeviceInfo& info = context.device->info();
@@ -178,7 +178,7 @@ void LaunchContext::waits_for(const std::shared_ptr<KernelJob>& job) {
 
 void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
-  if (context.collecting) return context.waits_for(loaded.job);  // who else has begun it, too
+  if (context.collecting) return context.waits_for(loaded.job);  // even if another thread began it
   const MadeKernel& made = loaded.made();
   const std::size_t forms = made.source.forms.size();
   push = push.first(4 * (made.source.push_constants.size() - forms));
@@ -198,7 +198,7 @@ void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loa
 std::uint32_t dispatch_all(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count) {
-  // One to a workgroup, no more workgroups than invocations would take.
+  // One workgroup per item, but no more workgroups than for one invocation per item.
   const std::uint32_t group = loaded.workgroup_items ? 1 : loaded.workgroup_size;
   const std::uint64_t most = std::max<std::uint64_t>(
       context.max_invocations() / (loaded.workgroup_items ? loaded.workgroup_size : 1), 1);

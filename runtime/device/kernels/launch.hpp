@@ -1,4 +1,4 @@
-// What kernels are made with and launched with on a device: cache, precision, sizes of workgroups.
+// Context for making and launching kernels on a device: cache, precision, workgroup sizes.
 #pragma once
 
 #include "../../../codegen/kernel.hpp"
@@ -16,36 +16,36 @@ namespace topograd::runtime::vulkan {
 
 using codegen::Precision;
 
-/// A device as kernels see it. One thread at a time.
+/// A device with the settings of its kernels. One thread at a time.
 struct LaunchContext {
-  std::shared_ptr<Device> device;  ///< a handle of its own
+  std::shared_ptr<Device> device;  ///< a separate handle
   std::shared_ptr<KernelCache> cache;
   std::shared_ptr<CompileAccount> compiled;
   Precision precision = Precision::f64;
   std::uint64_t max_invocations_per_dispatch = 0;  ///< 0 = the device's limit
   std::uint32_t workgroup_size = 128;
-  /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
-  /// dispatched, so that nobody waits for one kernel before the next is begun.
+  /// Set while a list is recorded only to collect its kernels: they are started and nothing is
+  /// dispatched, so that all of them compile concurrently.
   bool collecting = false;
-  std::vector<std::shared_ptr<KernelJob>> begun;  ///< while collecting: what the list uses
+  std::vector<std::shared_ptr<KernelJob>> begun;  ///< while collecting: kernels that the list uses
   void waits_for(const std::shared_ptr<KernelJob>& job);
   std::vector<std::shared_ptr<KernelJob>> loaded;  ///< the first kernels, for reports
 
-  /// Workgroups of a grid-stride loop: enough to keep a large device busy, few on the software
-  /// device, where a workgroup's reduction costs as much as some thousand elements.
+  /// Largest number of workgroups of a grid-stride loop: enough for a large device, few on the
+  /// software device, where a workgroup's reduction costs as much as some thousand elements.
   std::uint32_t most_workgroups() const { return device->info().software() ? 16 : 1056; }
-  /// Workgroups of a grid-stride loop over `count` elements.
+  /// Number of workgroups of a grid-stride loop over `count` elements.
   std::uint32_t grid(std::uint64_t count) const;
-  /// Those of kernels that wait for memory most of the time and begin with sums: as many as a large
-  /// device holds at once.
+  /// Number of workgroups of kernels that mostly wait for memory and start with sums: as many as a
+  /// large device runs at once.
   std::uint32_t product_grid(std::uint64_t count) const;
-  /// Numbers of the scalar buffer and of partial sums: the widest the device has.
+  /// Precision of the scalar buffer and of partial sums: the widest that the device has.
   Precision scalar_precision() const {
     return wide() || device->features().float64 ? Precision::f64 : Precision::f32;
   }
   bool wide() const { return precision == Precision::f64; }
   std::uint32_t element_bytes() const { return wide() ? 8 : 4; }
-  /// Invocations of one dispatch at most.
+  /// Largest number of invocations of one dispatch.
   std::uint64_t max_invocations() const;
   std::uint64_t max_range() const { return device->limits().max_storage_buffer_range; }
 };
@@ -55,26 +55,26 @@ struct LaunchContext {
 /// Throws Error{Unsupported} if the device lacks float64 for f64.
 LaunchContext make_launch_context(const std::shared_ptr<Device>& opened, Precision precision);
 
-/// `wanted`, halved until the device's workgroups may have so many invocations.
+/// `wanted`, halved until it is within the device's limits.
 std::uint32_t fitting_workgroup(const Limits& limits, std::uint32_t wanted);
-/// Workgroups of `size` invocations for `count` of them, 1 to `most`.
+/// Number of workgroups of `size` invocations for `count` of them, 1 to `most`.
 std::uint32_t groups_for(const LaunchContext& context, std::uint64_t count, std::uint32_t size,
                          std::uint64_t most);
 
-/// A kernel that is there or on its way. Copies share it.
+/// A kernel that is ready or being made. Copies share it.
 struct LoadedKernel {
   std::shared_ptr<KernelJob> job;
   std::uint32_t workgroup_size = 0;
-  bool reduces = false;          ///< writes one partial sum a workgroup
-  bool values = false;           ///< the same, of the cost, beside its results
-  bool workgroup_items = false;  ///< takes a workgroup for each work item
+  bool reduces = false;          ///< writes one partial sum per workgroup
+  bool values = false;           ///< writes partial sums of the cost in addition to its results
+  bool workgroup_items = false;  ///< uses a workgroup for each work item
 
   explicit operator bool() const { return job != nullptr; }
-  /// Waits for it. Throws what making it threw.
+  /// Waits for the kernel. Throws the error of a failed compilation.
   const MadeKernel& made() const { return job->get(); }
 };
 
-/// All kinds of request ask for the same float controls.
+/// Sets the float controls, which are the same for all kinds of requests.
 template <class Request>
 void set_float_controls(const LaunchContext& context, Request& request) {
   const Features& features = context.device->features();
@@ -84,17 +84,17 @@ void set_float_controls(const LaunchContext& context, Request& request) {
       features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
 }
 
-/// Begins to generate, compile and load the kernel whose source `generate` gives, with workgroups
+/// Starts to generate, compile and load the kernel for the source from `generate`, with workgroups
 /// of that size; `generate` owns all that it reads.
 LoadedKernel begin_kernel(LaunchContext& context, std::function<codegen::KernelSource()> generate,
                           std::uint32_t workgroup_size);
-/// Fills in what the device and the context decide, and begins to generate, compile and load. Where
-/// workgroups share work items the size is the caller's.
+/// Completes the request from device and context, then starts to generate, compile and load it. If
+/// workgroups share work items, the caller sets their size.
 LoadedKernel load_kernel(LaunchContext& context, codegen::KernelRequest request);
-/// Of the source that load_kernel() would make.
+/// Hash of the source that load_kernel() would generate.
 ir::Hash128 source_hash(const LaunchContext& context, codegen::KernelRequest request);
 
-/// A device buffer with these contents; one word of zeros for an empty span.
+/// Makes a device buffer with these contents; one word of zeros for an empty span.
 Buffer make_buffer(LaunchContext& context, std::span<const std::uint32_t> values,
                    std::string_view name);
 /// The same for numbers, in the precision of the context.
@@ -107,20 +107,20 @@ void read_numbers(LaunchContext& context, const Buffer& buffer, std::span<double
 /// An uninitialised buffer of `count` numbers in the precision of the context (at least one).
 Buffer make_numbers(LaunchContext& context, std::uint64_t count, std::string_view name);
 
-/// What kernels are told of flexible columns, by form.
+/// Push constants of flexible columns, by form.
 struct FormWords {
   std::vector<std::uint32_t> index, step, data;
 };
 
-/// Buffers by role, and words by form; a kernel's bindings are looked up here.
+/// Buffers by role and words by form, from which a kernel's bindings are taken.
 class BindingTable {
  public:
   void set(codegen::BufferRole role, const Buffer& buffer, std::uint64_t offset = 0,
            std::uint64_t size = 0);
-  /// Bindings of a source in order. Throws Error{Internal} if a role is missing.
+  /// Returns the bindings of a source in order. Throws Error{Internal} if a role is missing.
   std::vector<Binding> bind(const codegen::KernelSource& source) const;
 
-  /// `forms` stays where it is while the table is used.
+  /// Sets the form words, which must outlive the use of the table.
   void set(const FormWords& forms) { forms_ = &forms; }
   std::uint32_t word(const codegen::ColumnForm& form) const;
 
@@ -129,8 +129,8 @@ class BindingTable {
   const FormWords* forms_ = nullptr;
 };
 
-/// Records one dispatch with the push constants that the kernel declares, which are the first of
-/// its kind; waits for the kernel. Nothing happens while the context collects kernels.
+/// Records one dispatch with as many push constants of its kind as the kernel declares; waits for
+/// the kernel. Does nothing while the context collects kernels.
 void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups);
 template <class Constants>
@@ -139,19 +139,19 @@ void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loa
   dispatch(context, list, loaded, table, push_bytes(constants), groups);
 }
 
-/// Records as many dispatches as `count` invocations (or work items of workgroups) need;
-/// `push.first` and `push.count` are set by it. Returns `push.out_first`, for reductions moved past
-/// the partial sums that are written; for kernels that give values `push.costs_first()`, likewise.
+/// Records as many dispatches as `count` invocations (or work items of workgroups) need and sets
+/// `push.first` and `push.count`. Returns `push.out_first`, which for reductions is moved past the
+/// written partial sums; for kernels with values it returns `push.costs_first()`, moved the same
+/// way.
 std::uint32_t dispatch_all(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count);
 
-/// Partial sums of the cost that such dispatches of a kernel with values write, at most.
+/// Largest number of partial sums of the cost that such dispatches of a kernel with values write.
 std::uint64_t most_value_sums(const LaunchContext& context, std::uint64_t count,
                               std::uint32_t workgroup_size, bool workgroup_items);
 
-/// The same for the invocations from `first` on, of kernels that do not reduce. Returns the number
-/// of dispatches.
+/// The same for invocations from `first` on, without reductions. Returns the number of dispatches.
 std::uint32_t dispatch_range(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
                              const BindingTable& table, codegen::PushConstants push,
                              std::uint64_t first, std::uint64_t count);

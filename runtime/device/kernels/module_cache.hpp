@@ -14,10 +14,10 @@ class DiskCache;
 
 namespace topograd::runtime::vulkan {
 
-/// Words that were stored under a key; nothing if there are none. Never throws for what is on disk.
+/// Words stored under a key, or nothing. Errors on disk never throw.
 std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key);
 
-/// Failures are counted by the cache.
+/// Stores words; the cache counts failures.
 void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words);
 
 }  // namespace topograd::runtime::vulkan

@@ -1,12 +1,12 @@
-// How many kernels are on their way.
+// Number of kernels in compilation.
 #pragma once
 
 #include <cstddef>
 
 namespace topograd::runtime::vulkan {
 
-/// Kernels whose making was begun on the pool (KernelCache::begin) and has not ended, of all
-/// devices of the process; what nobody waits for any more does not count. Any thread.
+/// Number of kernels, on all devices, whose making was started on the pool (KernelCache::begin) and
+/// has not ended; those that nobody waits for any more do not count. Thread-safe.
 std::size_t unmade_kernels();
 
 }  // namespace topograd::runtime::vulkan

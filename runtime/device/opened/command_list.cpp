@@ -15,7 +15,7 @@ constexpr std::uint32_t kTimestampsPerPool = 64;
   throw Error(ErrorCode::InvalidArgument, "command list \"" + list.name + "\": " + message);
 }
 
-// The list, if it may still be recorded into.
+// Returns the list if recording has not ended.
 ListState& recording(const std::shared_ptr<ListState>& state, const char* call) {
   if (!state) {
     throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected a list, got none");
@@ -48,7 +48,7 @@ void check_groups(const ListState& list, const KernelState& kernel, Groups group
   }
 }
 
-/// A binding with its size filled in and checked.
+/// A binding with checked and completed size.
 vk::DescriptorBufferInfo descriptor(ListState& list, const KernelState& kernel,
                                     const Binding& binding, std::size_t index) {
   const BufferState& buffer = use(list, "dispatch", binding.buffer);
@@ -92,11 +92,11 @@ vk::DescriptorSet allocate_set(ListState& list, const KernelState& kernel) {
                                [&] { return vk::raii::DescriptorSets(core.device, info); });
   --list.sets_left;
   list.descriptors_left -= kernel.storage_buffers;
-  // Freed with its pool, which was made without the flag for freeing single sets.
+  // Freed with its pool, which was made without the flag to free single sets.
   return sets.front().release();
 }
 
-// The set for these bindings; equal ones are made once a list.
+// Returns the set for these bindings; a list makes equal ones once.
 vk::DescriptorSet find_set(ListState& list, const KernelState& kernel,
                            std::span<const vk::DescriptorBufferInfo> infos) {
   Hash128 key;
@@ -130,7 +130,7 @@ void check_counts(const ListState& list, const KernelState& kernel, std::size_t 
     refuse_count(kernel.push_constant_bytes, " bytes of push constants, got ", push);
 }
 
-// Everything of a dispatch but the dispatch.
+// Records everything of a dispatch but the dispatch.
 void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindings,
           std::span<const std::byte> push) {
   if (!kernel) refuse(list, "dispatch: expected a kernel, got none");
@@ -147,7 +147,7 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
   if (!state.recorded.exchange(true)) list.first_runs += state.first_runs;
   if (list.bound_kernel != &state) {
     list.commands.bindPipeline(kPoint, *state.pipeline);
-    // A set stays bound only across pipelines of one layout.
+    // A set stays bound only across pipelines with one layout.
     if (list.bound_kernel == nullptr || list.bound_kernel->layout != state.layout) {
       list.bound_set = vk::DescriptorSet{};
     }
@@ -171,7 +171,7 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
 CommandList::CommandList(std::shared_ptr<Core> core, std::shared_ptr<ListState> state)
     : core_(std::move(core)), state_(std::move(state)) {}
 
-// The state goes before the device that it points to.
+// The state is destroyed before the device to which it points.
 CommandList& CommandList::operator=(CommandList&& other) noexcept {
   if (this == &other) return *this;
   state_ = std::move(other.state_);

@@ -1,4 +1,4 @@
-// Creates the logical device with exactly the features that are there and not masked.
+// Creation of the logical device with exactly the features that exist and are not masked.
 #include "core.hpp"
 #include "../subgroups.hpp"
 #include "host_import.hpp"
@@ -9,7 +9,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-// Changes when the layout of cached blobs or what goes into them does.
+// Change it with the layout or contents of cached blobs.
 constexpr const char* kGenerator = "topograd-vulkan-1";
 
 std::string identity(const DeviceInfo& info) {
@@ -50,7 +50,7 @@ Enabled::Enabled(const Features& wanted, bool subgroup_extended_types) {
   core12.shaderBufferInt64Atomics = wanted.int64_atomics;
   core12.shaderSubgroupExtendedTypes = wanted.subgroup_basic && subgroup_extended_types;
   if (wanted.atomic_float32_add || wanted.atomic_float64_add) {
-    // The layers and the specification want the plain atomics beside the additions.
+    // The layers and the specification require plain atomics along with the additions.
     atomics.shaderBufferFloat32AtomicAdd = wanted.atomic_float32_add;
     atomics.shaderBufferFloat64AtomicAdd = wanted.atomic_float64_add;
     chain(atomics, VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
@@ -61,8 +61,8 @@ Enabled::Enabled(const Features& wanted, bool subgroup_extended_types) {
   }
   if (wanted.cooperative_matrix) {
     matrix.cooperativeMatrix = true;
-    // Modules with such matrices hold f16 and declare the memory model, which then is everybody's:
-    // atomics are of the scope of the device.
+    // Modules with such matrices use f16 and declare the memory model, which then applies to all:
+    // atomics have device scope.
     core12.shaderFloat16 = core12.vulkanMemoryModel = core12.vulkanMemoryModelDeviceScope = true;
     chain(matrix, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }
@@ -115,10 +115,10 @@ Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice p
 Core::~Core() {
   try {
     kernels.save();
-    // Nothing runs any more (see retire), so this returns at once; layers have threads to catch up.
+    // All work has ended (see retire), so this returns at once, but threads of layers catch up.
     if (!driver.lost()) device.waitIdle();
   } catch (const std::exception&) {
-    // A cache that was not written costs a cold start, and a device that fails now is going anyway.
+    // Ignored: a missing cache costs a cold start, and a failing device is closed anyway.
   }
 }
 
@@ -149,7 +149,7 @@ void Core::set_name(vk::ObjectType type, std::uint64_t handle, const std::string
           vk::DebugUtilsObjectNameInfoEXT(type, handle, name.c_str()));
     });
   } catch (const Error&) {
-    // Names are for profilers. A loss shows in the next call.
+    // Names are for profilers. A device loss shows in the next call.
   }
 }
 

@@ -23,15 +23,15 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Pipelines as they are counted; see Counters.
+/// Live pipeline counters; see Counters.
 struct LivePipelines {
   std::atomic<std::uint64_t> created{0};
   std::atomic<std::uint64_t> cache_hits{0};
   std::atomic<std::uint64_t> ns{0};
 };
 
-/// Handles share it; states (BufferState, ListState, KernelState) point to it and do not own it, so
-/// that what is in flight never keeps its own device alive. Members are destroyed bottom up.
+/// Handles share it; states (BufferState, ListState, KernelState) point to it but do not own it, so
+/// that work in flight never keeps its own device alive. Members are destroyed bottom up.
 class Core {
  public:
   Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice physical_device,
@@ -69,14 +69,14 @@ class Core {
   void set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name);
 };
 
-/// What the blobs of a device are kept by.
+/// Cache options for a device's blobs.
 DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceInfo& info);
 
-/// Of a list's pools of descriptors.
+/// Descriptor sets per pool of a list.
 inline constexpr std::uint32_t kSetsPerPool = 64;
 inline constexpr std::uint32_t kDescriptorsPerPool = 512;
 
-/// What a command list has recorded.
+/// Recorded state of a command list.
 struct ListState {
   Core* core = nullptr;
   std::string name;
@@ -92,7 +92,7 @@ struct ListState {
   std::uint32_t descriptors_left = 0;                   ///< of the last descriptor pool
   std::unordered_map<Hash128, vk::DescriptorSet> sets;  ///< by what they bind
   std::vector<vk::raii::QueryPool> query_pools;
-  std::optional<vk::raii::QueryPool> spare_query_pool;  ///< of a list before; not used yet
+  std::optional<vk::raii::QueryPool> spare_query_pool;  ///< of an earlier list; not used yet
   std::vector<std::string> labels;                      ///< of the timestamps
   std::vector<std::shared_ptr<BufferState>> buffers;
   std::unordered_set<const BufferState*> used;  ///< of `buffers`
@@ -100,8 +100,8 @@ struct ListState {
   vk::DescriptorSet bound_set;
   int open_labels = 0;
   bool gated = false;
-  const Buffer* gate_counts = nullptr;  ///< while gated; null: workgroups are noted alone
-  std::vector<Groups> gate_groups;      ///< of the dispatches since the gate was opened
+  const Buffer* gate_counts = nullptr;  ///< in conditional dispatches; null: only note workgroups
+  std::vector<Groups> gate_groups;      ///< of the conditional dispatches
   bool ended = false;
   std::uint64_t dispatches = 0;
   std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before (KernelState)
@@ -112,25 +112,26 @@ struct ListState {
   std::atomic<std::uint64_t> last_value{0};  ///< timeline value of the latest submission
 };
 
-/// A command pool and its one primary command buffer, not begun.
+/// Makes a command pool with one primary command buffer; recording has not begun.
 std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& core);
 
 /// Makes a list and begins recording.
 std::shared_ptr<ListState> make_list(Core& core, std::string_view name);
-/// Ends recording if that has not happened.
+/// Ends recording if it has not ended.
 void end_list(ListState& list);
 
-/// Orders everything before (in the queue) before everything after, memory included.
+/// Orders everything before (in the queue) before everything after, including memory.
 void record_barrier(const vk::raii::CommandBuffer& commands);
-/// The same, and before counts of workgroups that commands read: their front end waits, too.
+/// Like record_barrier(), also for workgroup counts that later commands read in their front end.
 void record_indirect_barrier(const vk::raii::CommandBuffer& commands);
-/// Makes everything written visible to the host, once the submission has finished.
+/// Makes everything written visible to the host after the submission has finished.
 void record_host_barrier(const vk::raii::CommandBuffer& commands);
 
-/// Throws Error{InvalidArgument} unless [offset, offset + size) lies in the buffer.
+/// Throws Error{InvalidArgument} unless [offset, offset + size) is in the buffer.
 void check_range(const char* call, const BufferState& buffer, std::uint64_t offset,
                  std::uint64_t size);
-/// The state of a buffer of this device. Throws Error{InvalidArgument} for an empty or foreign one.
+/// Returns the state of a buffer of this device. Throws Error{InvalidArgument} for any other
+/// buffer.
 const std::shared_ptr<BufferState>& checked_state(const char* call, const Core& core,
                                                   const Buffer* buffer);
 

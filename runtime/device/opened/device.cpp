@@ -52,8 +52,8 @@ void Submission::wait(double timeout_seconds) const {
 
 bool Submission::done() const { return !core_ || core_->queue.completed() >= value_; }
 
-// Calls that lock something have permission before they do: the end of the process waits for them,
-// and none stays for ever with a lock that what is destroyed then would wait for.
+// Calls that take a lock get permission first: the end of the process waits for them, and no thread
+// blocks for ever with a lock that destructors at exit need.
 
 Device::Device(std::shared_ptr<Core> core)
     : core_(std::move(core)), transfers_(std::make_shared<LiveTransfers>(&core_->transfers)) {}

@@ -1,4 +1,4 @@
-// A pipeline and a submission past what counts them.
+// A pipeline and a submission outside all counters.
 #include "first_compile.hpp"
 
 #include "../../../ir/machine/foreign_call.hpp"
@@ -38,8 +38,7 @@ constexpr std::array<std::uint32_t, 105> kModule = {
     0x0000000a, 0x0000000a, 0x0000000b, 0x000200f9, 0x00000010, 0x000200f8, 0x00000010, 0x000100fd,
     0x00010038};
 
-/// Differs from process to process, so that no cache on disk has the kernel; never 0, which is the
-/// workgroup that runs.
+/// Differs between processes, so that no disk cache has the kernel; never 0, the running workgroup.
 std::uint32_t fresh_number() {
   const auto ticks =
       static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -57,7 +56,7 @@ vk::raii::Pipeline make_pipeline(const vk::raii::Device& device, vk::PipelineLay
   return device.createComputePipeline(nullptr, vk::ComputePipelineCreateInfo({}, stage, layout));
 }
 
-/// What the device works on while it compiles.
+/// Objects that the device uses while it compiles.
 struct Submitted {
   vk::raii::PipelineLayout layout;
   vk::raii::Pipeline pipeline;
@@ -100,7 +99,7 @@ void compile_first(const Core& core) {
       std::this_thread::sleep_for(kPause);
     }
   } catch (const vk::SystemError&) {
-    // As the declaration says.
+    // Ignored: see the declaration.
   }
 }
 

@@ -5,10 +5,10 @@ namespace topograd::runtime::vulkan {
 
 class Core;
 
-/// Has a software device compile a kernel that no cache knows, and run it. Its compiler makes its
-/// static objects on the way, on a thread of the driver's own: LoadingLibraries lives meanwhile.
+/// Makes a software device compile and run a kernel that no cache has. Its compiler creates static
+/// objects meanwhile, on a thread of the driver: keep a LoadingLibraries alive during the call.
 ///
-/// Failures are ignored: the next call of the driver meets them again.
+/// Failures are ignored: the next driver call reports them again.
 void compile_first(const Core& core);
 
 }  // namespace topograd::runtime::vulkan

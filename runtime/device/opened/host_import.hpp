@@ -1,4 +1,4 @@
-// Internal: whether a device imports host memory, for those who open it.
+// Internal: support of a device for importing host memory.
 #pragma once
 
 #include "../driver/driver.hpp"

@@ -1,4 +1,4 @@
-// Buffers over the caller's memory.
+// Buffers in the caller's memory.
 #include "../host_memory.hpp"
 
 #include "../driver/instance.hpp"
@@ -17,17 +17,17 @@ namespace {
 
 constexpr auto kHandle = vk::ExternalMemoryHandleTypeFlagBits::eHostAllocationEXT;
 
-/// Of no pool: the memory goes with the buffer.
+/// State without a pool: its memory is freed with the buffer.
 struct ImportedState final : BufferState {
   vk::raii::DeviceMemory memory{nullptr};
 
   ~ImportedState() {
     slot.buffer = nullptr;
-    core = nullptr;  // whose pools have no part in it
+    core = nullptr;  // its pools do not own the memory
   }
 };
 
-/// A memory type that both the pointer and the buffer allow; coherent, so that nothing is flushed.
+/// Finds a memory type that pointer and buffer allow; coherent, so that no flush is needed.
 std::optional<std::uint32_t> memory_type(Core& core, std::uint32_t allowed) {
   const vk::PhysicalDeviceMemoryProperties types = core.physical.getMemoryProperties();
   constexpr vk::MemoryPropertyFlags kWanted =
@@ -101,7 +101,7 @@ std::optional<Buffer> import_host_memory(Device& device, std::span<std::byte> me
     device.core()->set_name(state->slot.buffer, state->name);
     return Buffer(device.core(), std::move(state));
   } catch (const Error& error) {
-    // What cannot be imported is copied.
+    // Memory that cannot be imported is copied.
     if (error.code() == ErrorCode::DeviceLost) throw;
     return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// What drivers say of compiled kernels.
+// The driver's figures of compiled kernels.
 #include "core.hpp"
 
 namespace topograd::runtime::vulkan {

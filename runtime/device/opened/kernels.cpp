@@ -1,4 +1,4 @@
-// Makes pipelines once per content and keeps the driver's pipeline cache on disk.
+// Pipelines, one per content, and the driver's pipeline cache on disk.
 #include "kernels.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ constexpr std::uint32_t kSpirvMagic = 0x07230203;
 constexpr std::size_t kSpirvHeaderWords = 5;
 constexpr const char* kCacheKind = "pipelines";
 constexpr std::size_t kWordsOfFirstRun = 1000;  // of SPIR-V
-// Writing the whole cache after every pipeline would cost more than it saves: that is done now and
-// then, and takes a twentieth of the time at most however large the cache has grown.
+// Writing the whole cache after every pipeline would cost more than it saves. It is written from
+// time to time, in at most a twentieth of the time for any size of the cache.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
 constexpr int kSaveShare = 20;
 
@@ -40,7 +40,7 @@ std::string at_most(const char* what, std::uint64_t got, std::uint64_t bound) {
          std::to_string(got);
 }
 
-// A driver may trust its own blob blindly, so what it says of itself is compared first.
+// A driver may not check its own blob, so the blob's header is compared first.
 bool belongs_to(std::span<const std::byte> blob, const vk::PhysicalDeviceProperties& device) {
   VkPipelineCacheHeaderVersionOne header{};
   if (blob.size() < sizeof header) return false;
@@ -66,7 +66,7 @@ std::uint32_t Kernel::push_constant_bytes() const { return state_->push_constant
 std::array<std::uint32_t, 3> Kernel::local_size() const { return state_->local_size; }
 double Kernel::creation_ms() const { return state_->creation_ms; }
 
-// Devices share one folder, so the key tells them apart; the header of the file says the same.
+// Devices share one folder, so the key identifies the device; the file's header repeats it.
 Hash128 Kernels::cache_key() const {
   return hash_bytes(std::as_bytes(std::span(core_.info.uuid)),
                     hash_text(core_.info.name + core_.info.driver_version));
@@ -177,7 +177,7 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   try {
     if (due) save();
   } catch (const Error&) {
-    // A cold start next time; a loss shows in the next call.
+    // Ignored: a cold start next time; a device loss shows in the next call.
   }
   return state;
 }
@@ -194,7 +194,7 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
                                               entries.data(), values.size() * sizeof(std::uint32_t),
                                               values.data());
   const vk::ShaderModuleCreateInfo module_info({}, desc.spirv.size_bytes(), desc.spirv.data());
-  const ForeignCall permission("vkCreateShaderModule");  // until the module is destroyed, too
+  const ForeignCall permission("vkCreateShaderModule");  // until the module is destroyed
   try {
     const vk::raii::ShaderModule module = core_.driver.call(
         "vkCreateShaderModule", [&] { return core_.device.createShaderModule(module_info); });
@@ -208,7 +208,7 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
     return core_.driver.call("vkCreateComputePipelines",
                              [&] { return core_.device.createComputePipeline(cache_, info); });
   } catch (const Error& error) {
-    // Out of the ordinary results of these two calls mean that the module is not to its taste.
+    // Other results of these two calls mean that the driver rejects the module.
     const bool refused = error.code() == ErrorCode::Internal;
     throw Error(refused ? ErrorCode::Unsupported : error.code(),
                 "kernel \"" + desc.name + "\": " + error.what());

@@ -26,9 +26,9 @@ struct KernelState {
   vk::PipelineLayout layout;
   vk::raii::Pipeline pipeline{nullptr};
   double creation_ms = 0;
-  /// Some list runs it: the software device compiles there.
+  /// Set when a list runs the kernel: the software device compiles it there.
   mutable std::atomic<bool> recorded{false};
-  std::uint64_t first_runs = 1;  ///< that its first run counts for, more where its module is long
+  std::uint64_t first_runs = 1;  ///< weight of its first run, more for a long module
 };
 
 class Kernels {
@@ -55,7 +55,7 @@ class Kernels {
   std::map<std::pair<std::uint32_t, std::uint32_t>, vk::raii::PipelineLayout> layouts_;
   vk::raii::PipelineCache cache_{nullptr};
   std::map<Hash128, Future> kernels_;
-  std::mutex save_mutex_;  // guards what follows
+  std::mutex save_mutex_;  // guards the members below
   Hash128 saved_;
   std::chrono::steady_clock::time_point save_again_;
 };

@@ -1,4 +1,4 @@
-// Asks a device for VK_KHR_cooperative_matrix.
+// Queries a device for VK_KHR_cooperative_matrix.
 #include "khr_matrices.hpp"
 
 #include "../driver/instance.hpp"

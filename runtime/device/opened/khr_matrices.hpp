@@ -1,4 +1,4 @@
-// Internal: VK_KHR_cooperative_matrix, which is newer than the headers that this is built with.
+// Internal: VK_KHR_cooperative_matrix, which is newer than the headers of the build.
 #pragma once
 
 #include "../device.hpp"
@@ -16,8 +16,8 @@ struct KhrMatrixFeatures {
   VkBool32 cooperativeMatrixRobustBufferAccess = VK_FALSE;
 };
 
-/// A device of VK_NV_cooperative_matrix has the KHR extension, too, and so products of 16 x 16
-/// matrices of f16 with sums of f32. False under the validation layer, which is as old as the
+/// True if a device with VK_NV_cooperative_matrix also has the KHR extension, with products of 16 x
+/// 16 matrices of f16 and sums of f32. False under the validation layer, which is as old as the
 /// headers and refuses such modules.
 bool has_khr_matrices(const vk::raii::PhysicalDevice& physical, const Features& features,
                       const DeviceOptions& options);

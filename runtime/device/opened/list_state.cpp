@@ -1,4 +1,4 @@
-// Making and ending of command buffers, and the barriers that all of them share.
+// Construction and end of command buffers, and the barriers that they share.
 #include "core.hpp"
 
 namespace topograd::runtime::vulkan {

@@ -1,4 +1,4 @@
-// The Buffer handle, and checks of what callers hand in.
+// The Buffer handle, and checks of arguments.
 #include "../memory.hpp"
 
 #include "core.hpp"
@@ -8,7 +8,7 @@ namespace topograd::runtime::vulkan {
 Buffer::Buffer(std::shared_ptr<Core> core, std::shared_ptr<BufferState> state)
     : core_(std::move(core)), state_(std::move(state)) {}
 
-// The state goes before the device that it points to.
+// The state is destroyed before the device to which it points.
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
   state_ = std::move(other.state_);

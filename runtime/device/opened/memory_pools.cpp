@@ -1,4 +1,4 @@
-// Size classes, choice of memory types, and the recycling of buffers.
+// Size classes, choice of memory types, and recycling of buffers.
 #include "memory_pools.hpp"
 
 #include <algorithm>
@@ -12,15 +12,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kGranule = 256;  // bytes; no driver aligns storage buffers further
-// Blocks are this share of what there is of their kind, so that the last one's rest is little of
-// it.
+// A block is this share of the memory of its kind, so that little of the last one is unused.
 constexpr std::uint64_t kBlockShare = 64;
 constexpr std::uint64_t kLeastBlockBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostBlockBytes = std::uint64_t{64} << 20;
-// A slot over this part of a block gets a block of its own, so that it can be given back alone.
+// A slot larger than this part of a block gets its own block, which can be freed separately.
 constexpr std::uint64_t kOwnBlockShare = 4;
-constexpr std::uint64_t kClasses = 32;  // an octave
-// A pooled slot serves a request if it is larger by this part of it at most.
+constexpr std::uint64_t kClasses = 32;  // per octave
+// A pooled slot may exceed a request by at most this part of it.
 constexpr std::uint64_t kLooseShare = 8;
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
@@ -53,11 +52,12 @@ constexpr vk::MemoryPropertyFlags kSpecial =
     vk::MemoryPropertyFlagBits::eDeviceCoherentAMD | vk::MemoryPropertyFlagBits::eDeviceUncachedAMD;
 
 struct Taste {
-  bool right = false;  ///< before any heap size
-  int nice = 0;        ///< after it
+  bool right = false;  ///< more important than heap size
+  int nice = 0;        ///< less important than heap size
 };
 
-// Staging memory is off the device; the host writes it faster uncached and reads it faster cached.
+// Staging memory is on the host, which writes faster to uncached and reads faster from cached
+// memory.
 Taste judge(MemoryKind kind, vk::MemoryPropertyFlags flags, bool may_map) {
   const bool local{flags & vk::MemoryPropertyFlagBits::eDeviceLocal};
   const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
@@ -94,7 +94,7 @@ void MemoryPools::start() {
   }
 }
 
-// The best type: what the kind should have, then the largest heap, then what is nice to have.
+// Returns the best type: required properties first, then the largest heap, then useful properties.
 MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) const {
   const vk::PhysicalDeviceMemoryProperties memory = core_.physical.getMemoryProperties();
   const bool may_map = kind != MemoryKind::Device || core_.info.features.mapped_memory;
@@ -130,7 +130,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   core_.driver.check_lost();
   const std::uint64_t rounded =
       std::min(size_class(size), std::max(size, bound / kGranule * kGranule));
-  // No permission as others have (make_driver_object): the memory goes back to its pool, whose lock
+  // Takes no permission, unlike make_driver_object(): the memory goes back to its pool, whose lock
   // others hold while they call the driver.
   const std::shared_ptr<BufferState> state(new BufferState, [](const BufferState* gone) {
     foreign_calls_ended() ? keep_for_ever(gone) : delete gone;
@@ -158,8 +158,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   return state;
 }
 
-// A pooled slot, or a new one; with memory exhausted, a new one after everything idle is given
-// back.
+// Returns a pooled slot or a new one; if memory is exhausted, it frees all idle memory first.
 Slot MemoryPools::acquire(const Request& request) {
   FreeList& free = free_[slot_of(request.kind)];
   const std::uint64_t most = request.rounded + request.rounded / kLooseShare;
@@ -193,8 +192,8 @@ void MemoryPools::give(BufferState& state) noexcept {
   const auto named = bytes_by_name_.find(state.name);
   if (named != bytes_by_name_.end() && (named->second -= state.size) == 0)
     bytes_by_name_.erase(named);
-  // The slot came out of this list, so there is capacity unless the list was trimmed: then an
-  // allocation failure drops the slot with its block's next trim.
+  // The slot came from this list, so there is capacity unless the list was trimmed; then a failed
+  // allocation drops the slot at its block's next trim.
   try {
     free_[slot_of(state.kind)][state.slot.size].push_back(std::move(state.slot));
   } catch (const std::bad_alloc&) {
@@ -255,7 +254,7 @@ std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind 
       block.mapped = static_cast<std::byte*>(core_.driver.call(
           "vkMapMemory", [&] { return block.memory.mapMemory(0, VK_WHOLE_SIZE); }));
     } catch (const Error& error) {
-      // Device memory works unmapped too: it is then written through the staging ring.
+      // Device memory also works unmapped: it is then written through the staging ring.
       if (kind != MemoryKind::Device || !is_out_of_memory(error)) throw;
     }
   }
@@ -268,8 +267,8 @@ std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind 
   return std::prev(blocks.end());
 }
 
-// Beyond the budget some drivers spill to host memory instead of failing and become many times
-// slower without a word; a software device promises more than there is and is killed for it.
+// Beyond the budget some drivers silently spill to host memory and become many times slower; a
+// software device promises more memory than exists, and the process is killed.
 void MemoryPools::check_budget(std::uint64_t size, std::uint32_t heap) const {
   const bool known = core_.info.features.memory_budget;
   const std::uint64_t budget = memory_heaps(core_.physical, known)[heap].budget;

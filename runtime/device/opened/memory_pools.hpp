@@ -16,7 +16,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// One VkDeviceMemory. Slots are cut off its front and never merged; an empty block can be trimmed.
+/// One VkDeviceMemory. Slots are taken from its front, never merged; an empty block can be trimmed.
 struct Block {
   vk::raii::DeviceMemory memory{nullptr};
   std::uint32_t heap = 0;
@@ -27,16 +27,16 @@ struct Block {
   std::byte* mapped = nullptr;
 };
 
-/// A VkBuffer bound to its place in a block; what the pools recycle.
+/// A VkBuffer bound to its place in a block; the unit of recycling.
 struct Slot {
   vk::raii::Buffer buffer{nullptr};
   std::list<Block>::iterator block;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;  ///< the class size
-  std::string named;       ///< what the driver calls it
+  std::string named;       ///< name in the driver
 };
 
-/// What a Buffer stands for. Destroyed when no Buffer, list or submission uses it.
+/// State of a Buffer. Destroyed when no Buffer, list or submission uses it.
 struct BufferState {
   /// last_use of a buffer with a staged write that is not submitted yet.
   static constexpr std::uint64_t kPending = ~std::uint64_t{0};
@@ -56,19 +56,18 @@ struct BufferState {
   ~BufferState();
 };
 
-/// The class that a size is rounded up to: multiples of 256 bytes, 32 classes an octave, so that
-/// little is lost to rounding.
+/// Rounds a size up to its class: multiples of 256 bytes, 32 classes per octave, with little waste.
 std::uint64_t size_class(std::uint64_t size);
 
-/// Free slots wait for the next buffer of their size. Blocks that nobody has used for kIdle go back
-/// to the driver, when buffers are next taken or figures asked for.
+/// Free slots wait for the next buffer of their size. Blocks unused for kIdle are returned to the
+/// driver, when a buffer is next taken or figures are read.
 class MemoryPools {
  public:
   static constexpr std::chrono::seconds kIdle{2};
 
   explicit MemoryPools(Core& core) : core_(core) {}
 
-  /// Chooses the memory types; once, when the device exists.
+  /// Chooses the memory types; call once, after the device was made.
   void start();
   std::shared_ptr<BufferState> take(std::uint64_t size, MemoryKind kind, std::string_view name);
   void give(BufferState& state) noexcept;
@@ -84,7 +83,7 @@ class MemoryPools {
     bool cached = false;
   };
   struct Request {
-    std::uint64_t size = 0;     ///< as asked for
+    std::uint64_t size = 0;     ///< as requested
     std::uint64_t rounded = 0;  ///< the class size
     MemoryKind kind = MemoryKind::Device;
     std::string_view name;

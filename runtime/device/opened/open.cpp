@@ -1,4 +1,4 @@
-// Finds devices, opens them, shares those that are open, and ends them with the process.
+// Finds, opens and shares devices, and ends them with the process.
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -13,23 +13,23 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-/// The devices of the process. Never destroyed: what ends with the process, drivers end better than
-/// destructors that run after the drivers' own.
+/// The devices of the process. Never destroyed: at the end of the process drivers clean up better
+/// than destructors that run after the drivers' own.
 struct Registry {
   struct Entry {
     DeviceOptions options;
     std::weak_ptr<Device> device;
   };
 
-  std::mutex opening;  // one device at a time: compilers inside of drivers race while they start
+  std::mutex opening;  // one device at a time: compilers inside drivers race at their start
   bool compiler_started = false;  // of software devices; guarded by `opening`
   std::mutex mutex;               // guards the next two
   std::vector<Entry> entries;
   std::shared_ptr<Device> kept;
 
-  std::mutex cores_mutex;   // taken inside of the others
+  std::mutex cores_mutex;   // taken while the others are held
   std::vector<Core*> live;  // every core
-  std::vector<Core*> busy;  // cores whose last handle went while work was in flight
+  std::vector<Core*> busy;  // cores that lost their last handle with work in flight
 };
 
 Registry& registry() {
@@ -37,8 +37,8 @@ Registry& registry() {
   return instance;
 }
 
-// Destructors do not wait: a core with work in flight is destroyed by a later call, and one whose
-// driver must not be called any more is left alone.
+// Destructors do not wait: a core with work in flight is destroyed by a later call, and a core
+// whose driver may no longer be called is leaked.
 void retire(Core* core) {
   run_if_callable([core] {
     const bool quiet = core->queue.quiet();
@@ -73,9 +73,9 @@ void wait_until(const Done& done) {
   while (!done() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// What is in flight has to end before the driver's static objects do: the threads of a software
-/// device run it. Nobody begins more. A child of fork() ends here: drivers would wait for threads
-/// that are their parent's.
+/// Ends work in flight before the drivers' static objects are destroyed: the threads of a software
+/// device run it. No new work can start. A child of fork() returns at once: drivers would wait for
+/// threads of the parent.
 void end_devices(int status) {
   if (foreign_calls_lost()) platform::end_process(status);
   static constinit std::atomic<bool> begun{false};
@@ -88,7 +88,7 @@ void end_devices(int status) {
   try {
     if (device) device->save_pipeline_cache();
   } catch (const std::exception&) {
-    // A cold start next time.
+    // Ignored: a cold start next time.
   }
   end_foreign_calls(status);
   std::vector<Core*> cores;
@@ -99,7 +99,7 @@ void end_devices(int status) {
   for (const Core* core : cores) wait_until([core] { return core->queue.quiet(); });
 }
 
-/// Waits for what software devices have been given so far.
+/// Waits for all work of software devices so far.
 void finish_compiling() {
   if (foreign_calls_ended()) return;
   const std::lock_guard lock(registry().cores_mutex);  // none is destroyed meanwhile
@@ -122,7 +122,7 @@ struct AtThreadEnd {
 };
 thread_local AtThreadEnd at_thread_end;
 
-// The main thread ends the process most often, and need not have touched a device for that.
+// Usually the main thread ends the process, even if it has not used a device.
 [[maybe_unused]] const bool main_thread_waits = at_thread_end.used = true;
 
 std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
@@ -135,7 +135,7 @@ std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
   return nullptr;
 }
 
-/// What is open for equal options but for the name that the device was asked for by.
+/// Returns an open device with equal options except for the name by which it was requested.
 std::shared_ptr<Device> find_by_another_name(DeviceOptions options, std::size_t chosen,
                                              const Instance& instance) {
   const std::lock_guard lock(registry().mutex);
@@ -220,7 +220,8 @@ void outlive_driver_compiler() { at_thread_end.used = true; }
 
 void note_driver_compiled() {
   static constinit std::atomic<std::uint64_t> times{0};
-  // What a compiler makes, it makes in the first few: a handler that runs twice does nothing then.
+  // A compiler makes its static objects in its first compilations; a handler that runs twice does
+  // nothing the second time.
   if (std::has_single_bit(++times)) platform::at_exit(end_devices);
 }
 

@@ -12,11 +12,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often a long wait looks for progress.
+// Interval at which a long wait checks for progress.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
 
-// The software device takes 12 to 200 ms for a kernel when it runs first, on a quiet machine, and
-// 250 to 300 for each thousand words of long ones (KernelState::first_runs).
+// Compile times of the software device at a kernel's first run: 12 to 200 ms on a quiet machine,
+// and 250 to 300 ms per thousand words of long ones (KernelState::first_runs).
 constexpr double kSecondsToCompile = 2;
 
 }  // namespace
@@ -107,7 +107,7 @@ void Queue::wait(std::uint64_t value, double bound_seconds) {
 }
 
 void Queue::reap(std::uint64_t completed) {
-  // Declared before the lock, so destroyed after it: what is let go returns memory to the pools.
+  // Declared before the lock, so destroyed after it: released objects return memory to the pools.
   std::vector<InFlight> finished;
   const std::lock_guard lock(mutex_);
   std::uint64_t compiled = 0;

@@ -1,4 +1,4 @@
-// Internal: the one compute queue, its timeline, and what submissions keep alive.
+// Internal: the one compute queue, its timeline, and the objects that submissions keep alive.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace topograd::runtime::vulkan {
 
 class LiveTransfers;
 
-/// One command buffer to run, what it needs to stay alive, and the buffers it touches.
+/// One command buffer to run, the objects it keeps alive, and the buffers it touches.
 struct Work {
   vk::CommandBuffer commands;
   std::shared_ptr<const void> keep;
   std::span<const std::shared_ptr<BufferState>> buffers;
-  std::uint64_t first_runs = 0;  ///< of kernels, which the software device compiles then
+  std::uint64_t first_runs = 0;  ///< of kernels that the software device compiles then
 };
 
 class Queue {
@@ -29,20 +29,20 @@ class Queue {
   explicit Queue(Core& core) : core_(core) {}
 
   void start();
-  /// Submits in order, as one driver call; gives the timeline value that ends it.
+  /// Submits in order with one driver call; returns the timeline value at its end.
   std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
-  /// Waits for a value; see Submission::wait. Without a bound it is the device's own, and more
-  /// where the driver compiles on the way.
+  /// Waits for a value; see Submission::wait. The default bound is the device's own, and longer
+  /// while the driver compiles.
   void wait(std::uint64_t value, double bound_seconds = 0);
   /// The value that the device has reached. Throws Error{DeviceLost}.
   std::uint64_t completed();
   std::uint64_t last() const { return last_; }
-  /// Lets go of what finished submissions kept alive.
+  /// Releases the objects that finished submissions kept alive.
   void reap(std::uint64_t completed);
-  /// True if the device runs nothing of ours any more, having finished or truly lost it: what was
-  /// made from it may be destroyed. Asks the driver itself, past the latch and injected faults.
+  /// True if the device has finished all our work, or was truly lost: objects made from it may be
+  /// destroyed. Asks the driver itself, past the latch and injected faults.
   bool quiet() const noexcept { return reached(last()); }
-  /// The same of what was submitted up to a value.
+  /// The same for work submitted up to a value.
   bool reached(std::uint64_t value) const noexcept;
 
  private:

@@ -8,7 +8,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-/// As many as one thread's lists are in flight at once, and some.
+/// Slightly more than one thread's lists in flight.
 constexpr std::size_t kMost = 16;
 
 }  // namespace
@@ -32,7 +32,7 @@ ListParts SpareLists::take() {
 }
 
 void SpareLists::give(ListParts parts) noexcept {
-  // Declared before the lock, so what is not kept is destroyed after it.
+  // Declared before the lock, so that surplus parts are destroyed after it.
   const std::lock_guard lock(mutex_);
   if (spare_.size() >= kMost || core_.driver.lost()) return;
   try {

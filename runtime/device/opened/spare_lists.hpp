@@ -1,4 +1,4 @@
-// Internal: what command lists that are gone were recorded into, for those that come.
+// Internal: pools of destroyed command lists, for reuse.
 #pragma once
 
 #include <mutex>
@@ -19,14 +19,14 @@ struct ListParts {
   std::optional<vk::raii::QueryPool> timestamps;
 };
 
-/// Making them costs a driver more than recording a few dispatches. Any thread may call.
+/// Making pools costs a driver more than recording a few dispatches. Thread-safe.
 class SpareLists {
  public:
   explicit SpareLists(Core& core) : core_(core) {}
 
-  /// With nothing recorded, not begun.
+  /// Returns empty parts; recording has not begun.
   ListParts take();
-  /// Nothing in flight uses them. Some are kept.
+  /// Returns parts that no work in flight uses. A limited number is kept.
   void give(ListParts parts) noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Uploads and downloads: direct where memory is mapped and idle, through rings elsewhere.
+// Uploads and downloads: direct if memory is mapped and idle, otherwise through rings.
 #include "staging.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-// Copies of whole cache lines are faster, and some devices want it.
+// Copies of whole cache lines are faster, and some devices require them.
 constexpr std::uint64_t kStagingAlignment = 64;
 
 std::shared_ptr<BufferState> ring_memory(Core& core, MemoryKind kind) {
@@ -68,7 +68,7 @@ void Staging::submitted(std::shared_ptr<Batch>& batch, std::uint64_t value) {
   batch = nullptr;
 }
 
-// A command buffer whose last submission has finished, or a new one; begun.
+// Returns a command buffer whose last submission has finished, or a new one; recording has begun.
 std::shared_ptr<Batch> Staging::take_batch() {
   const std::uint64_t completed = core_.queue.completed();
   const auto free =
@@ -147,7 +147,7 @@ void Staging::stage(const Upload& piece, LiveTransfers& account) {
   }
 }
 
-// Goes on to the next segment, once the device no longer reads it.
+// Moves to the next segment, once the device no longer reads it.
 void Staging::rotate_upload(LiveTransfers& account) {
   submit_locked({}, account);
   up_.segment = (up_.segment + 1) % Ring::kSegments;
@@ -172,7 +172,7 @@ void Staging::download(std::span<const Download> pieces, LiveTransfers& account)
 
 bool Staging::read_directly(const Download& piece) {
   const BufferState& state = *piece.buffer->state();
-  // Uncached memory of a card is read far slower by the processor than by a copy.
+  // The processor reads uncached device memory far slower than a copy does.
   if (state.mapped == nullptr || !state.cached) return false;
   const std::uint64_t last_use = state.last_use;
   core_.queue.wait(last_use == BufferState::kPending ? core_.queue.last() : last_use);
@@ -205,7 +205,7 @@ void Staging::download_staged(std::span<const Download> pieces, LiveTransfers& a
   for (std::size_t i = 0; i < Ring::kSegments; ++i) finish_segment(batch, account);
 }
 
-// Submits what reads into the current segment and lands what was in the next one.
+// Submits the copies into the current segment and reads back those of the next one.
 void Staging::finish_segment(std::shared_ptr<Batch>& batch, LiveTransfers& account) {
   if (batch) {
     end(*batch);

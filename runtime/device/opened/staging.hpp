@@ -1,4 +1,4 @@
-// Internal: rings of host memory through which unmapped or busy buffers are written and read.
+// Internal: rings of host memory for writing and reading unmapped or busy buffers.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@ namespace topograd::runtime::vulkan {
 struct Batch {
   vk::raii::CommandPool pool{nullptr};
   vk::raii::CommandBuffer commands{nullptr};
-  /// What the copies touch; handed over with the submission.
+  /// Buffers of the copies; passed on with the submission.
   std::shared_ptr<std::vector<std::shared_ptr<BufferState>>> buffers;
   std::set<const BufferState*> written;  ///< since the last barrier
   bool ended = false;
   std::uint64_t value = 0;  ///< timeline value once submitted
 };
 
-/// Four segments that are filled in turn; one is reused when its last submission has finished.
+/// Four segments, filled in turn; a segment is reused when its last submission has finished.
 struct Ring {
   static constexpr std::uint64_t kSegmentBytes = std::uint64_t{4} << 20;
   static constexpr std::size_t kSegments = 4;
@@ -41,18 +41,18 @@ struct Ring {
   std::uint64_t room() const { return kSegmentBytes - used; }
 };
 
-/// Each call is counted in the account of the handle that it came through.
+/// Stages uploads and downloads; each call counts in the account of its handle.
 class Staging {
  public:
   explicit Staging(Core& core) : core_(core) {}
 
   void upload(const Upload& piece, LiveTransfers& account);
   void download(std::span<const Download> pieces, LiveTransfers& account);
-  /// Submits staged writes followed by `works`; gives the timeline value of the last one.
+  /// Submits staged writes followed by `works`; returns the timeline value of the last one.
   std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
 
  private:
-  /// A copied piece on its way to the caller's memory.
+  /// A copied piece on its way to the caller's memory (readback).
   struct Landing {
     std::uint64_t offset = 0;  ///< in the readback ring
     std::span<std::byte> target;

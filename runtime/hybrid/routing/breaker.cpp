@@ -1,4 +1,4 @@
-// States of the circuit breaker.
+// State transitions of the circuit breaker.
 #include "breaker.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void Breaker::count(bool success) {
 }
 
 void Breaker::record(bool success, double now) {
-  // Tasks that were on their way when it opened say nothing about the device as it is now.
+  // Tasks that were in flight when it opened say nothing about the present device.
   if (open_ && !probing_) return;
   const bool probe = std::exchange(probing_, false);
   if (probe && success) close();

@@ -1,4 +1,4 @@
-// The circuit breaker of a device: it stops asking what keeps failing, and asks again later.
+// The circuit breaker of a device: it stops using a device that keeps failing, and retries later.
 #pragma once
 
 #include "options.hpp"
@@ -13,38 +13,38 @@ enum class BreakerState { closed, open, half_open };
 /// "closed", "open" or "half_open".
 std::string_view name(BreakerState state);
 
-/// Closed: everything passes. Open: nothing does, until the back-off is over. Half-open: one probe
-/// passes; its success closes the breaker, its failure doubles the back-off.
+/// Closed: all tasks pass. Open: none pass until the back-off is over. Half-open: one probe passes;
+/// its success closes the breaker, its failure doubles the back-off.
 ///
-/// Opens when the success rate over the last `success_window` outcomes is below `min_success_rate`,
-/// from `success_samples` outcomes on; the window is empty when it closes after that. Opens at once
-/// by trip(), which counts as a failure in the window, too: a device that is lost again and again
-/// ends below the rate. Not safe for several threads.
+/// Opens if the success rate over the last `success_window` outcomes is below `min_success_rate`,
+/// from `success_samples` outcomes on; the window is cleared when it closes after that. trip()
+/// opens it at once and counts as a failure in the window, so a device that is lost repeatedly ends
+/// below the rate. Not thread-safe.
 class Breaker {
  public:
   explicit Breaker(const HybridOptions& options);
 
-  /// At `now` (seconds of one clock).
+  /// State at `now` (seconds of one clock).
   BreakerState state(double now) const;
-  /// True if a task may go there now. Changes nothing.
+  /// True if a task may run there now. Changes nothing.
   bool admits(double now) const;
-  /// A task goes there: takes the probe where half open.
+  /// Records that a task starts there; takes the probe if half-open.
   void enter(double now);
-  /// It ended.
+  /// Records the end of a task.
   void record(bool success, double now);
-  /// It failed for a reason of its own, such as its size: counts, and says nothing about others.
+  /// Records a failure that concerns only this task, such as its size: counts, but decides nothing.
   void record_refusal(double now);
-  /// It ended without saying anything about the device.
+  /// Records the end of a task that says nothing about the device.
   void leave() { probing_ = false; }
-  /// It failed, and opens at once: the device is lost.
+  /// Records the loss of the device: opens at once.
   void trip(double now);
 
   std::uint64_t samples() const { return outcomes_.size(); }
-  /// Successes among the last outcomes; 1 without any.
+  /// Share of successes among the last outcomes; 1 without any.
   double success_rate() const;
-  /// Times that it opened.
+  /// Number of openings.
   std::uint64_t openings() const { return openings_; }
-  /// Why it opened last: the rate, rather than a trip.
+  /// True if the rate opened it last, not a trip.
   bool opened_by_rate() const { return by_rate_; }
 
  private:

@@ -1,4 +1,4 @@
-// Names of reasons, and decisions in words.
+// Names of reasons, and decisions as text.
 #include "scheduler.hpp"
 
 #include <cstdio>

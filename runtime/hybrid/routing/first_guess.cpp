@@ -14,18 +14,18 @@ namespace {
 
 constexpr std::uint64_t kRowsNeeded = 12;
 constexpr std::size_t kKernelsNeeded = 3;
-// Rows that come before the next fit: few while there are few.
+// Number of new rows before the next fit: small while there are few rows.
 constexpr std::uint64_t kMostStale = 8, kRowsOfOneStale = 32;
-// Rows that the belief "time is the work times a constant" counts for, in each weight and in each
+// Weight, in rows, of the prior "time is the work times a constant", in each weight and in each
 // family's constant.
 constexpr double kRidge = 20;
 constexpr double kFamilyRidge = 1;
-// Nothing is believed of the constant itself.
+// There is almost no prior for the constant itself.
 constexpr double kRidgeOfConstant = 1e-3;
 // Operations that take about as long as a call.
 constexpr double kOverhead = 1e3;
 constexpr double kBytesPerOperation = 8;
-// Of an unknown kernel never as sure as of a known one.
+// A guess about an unknown kernel is never as sure as a known one.
 constexpr double kMostConfidence = 0.5;
 
 /// Solves the symmetric positive definite system in place by Cholesky's method.
@@ -50,7 +50,7 @@ std::array<double, N> solve(std::array<std::array<double, N>, N> a, std::array<d
   return b;
 }
 
-/// What time is taken to be proportional to.
+/// Logarithm of the work, to which time is assumed proportional.
 double log_work(std::uint64_t size, const Features& f) {
   const double work = std::max(f.operations, 0.0) + std::max(f.bytes, 0.0) / kBytesPerOperation;
   return std::log1p(static_cast<double>(size) * work / kOverhead);
@@ -102,8 +102,8 @@ void FirstGuess::count(const TrainingRow& row, double sign) {
     fit();
 }
 
-/// Families' constants c, each with its own ridge, follow from the weights w: c = Σ (y − w φ) /
-/// (rows + ridge). Put into the normal equations they leave a system for w alone.
+/// The families' constants c, each with its own ridge, follow from the weights w: c = Σ (y − w φ) /
+/// (rows + ridge). Inserted into the normal equations they leave a system for w alone.
 void FirstGuess::fit() {
   auto normal = normal_;
   Inputs moment = moment_;

@@ -1,4 +1,4 @@
-// Times of kernels that have never run, from those of others: a small linear regression.
+// Predicted times of kernels that have never run: a small linear regression over other kernels.
 #pragma once
 
 #include "decision.hpp"
@@ -14,40 +14,39 @@
 
 namespace topograd::runtime::hybrid {
 
-/// What a kernel took at one size, with the features of its task.
+/// Time of a kernel at one size, with the features of its task.
 struct TrainingRow {
   Hash128 kernel;
   std::string operation;
   std::uint64_t size = 0;
   Features features;
-  double us = 0;  ///< of the kernel alone; the last median
+  double us = 0;  ///< of the kernel alone; the latest median
 
-  /// Rows are one for each kernel and power of two of its size.
+  /// There is one row for each kernel and power of two of its size.
   bool replaces(const TrainingRow& other) const {
     return kernel == other.kernel && size_class(size) == size_class(other.size);
   }
 };
 
-/// log(µs) of one target: the logarithm of the work, corrected by a linear function of the
-/// logarithms of size and features, with bends where overhead gives way to work, and by a constant
-/// for each family of tasks of an operation. Ridge regression, refitted as rows come. Not safe for
-/// several threads.
+/// Predicts log(µs) of one target: the logarithm of the work, corrected by a linear function of the
+/// logarithms of size and features, with bends between overhead and work, and by a constant for
+/// each family of tasks of an operation. Ridge regression, refitted as rows come. Not thread-safe.
 class FirstGuess {
  public:
   static constexpr std::size_t kInputs = 10;
 
-  /// Cost: kInputs² operations; a fit of kInputs³, at every eighth call where there are many rows.
+  /// Cost: kInputs² operations; kInputs³ for a fit, at every eighth call if there are many rows.
   void add(const TrainingRow& row) { count(row, 1); }
-  /// Takes back what was added.
+  /// Removes a row that was added.
   void remove(const TrainingRow& row) { count(row, -1); }
-  /// Not known below a dozen rows of three kernels.
+  /// Unknown below a dozen rows of three kernels.
   Estimate at(std::string_view operation, std::uint64_t size, const Features& features) const;
   /// exp of the root mean square error of log(µs): 1.3 = 30 % off. 0 before the first fit.
   double error_factor() const;
 
  private:
   using Inputs = std::array<double, kInputs>;
-  /// Sums over rows of the inputs φ and of y, the logarithm that is left for them.
+  /// Sums over rows of the inputs φ and of y, the remaining logarithm.
   struct Family {
     double rows = 0;
     Inputs inputs{};  // Σ φ
@@ -70,8 +69,8 @@ class FirstGuess {
   double sigma_ = 0;
 };
 
-/// How far guesses for kernels that were not fitted are off: each kernel's rows are guessed from
-/// those of the others. The median factor, up or down; 0 for fewer than four kernels.
+/// Cross-validated error: each kernel's rows are guessed from those of the other kernels. Returns
+/// the median factor, up or down; 0 for fewer than four kernels.
 double held_out_error(const std::vector<TrainingRow>& rows);
 
 }  // namespace topograd::runtime::hybrid

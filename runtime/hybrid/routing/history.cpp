@@ -1,4 +1,4 @@
-// Medians by size class, and what lies between and beyond them.
+// Medians by size class, with interpolation and extrapolation.
 #include "history.hpp"
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-// Of how far a history may speak: classes (factors of two) from the nearest one with samples.
+// Reach of a history: classes (factors of two) from the nearest one with samples.
 constexpr int kReachOfOne = 4;  // with one class there is no slope
 constexpr int kReachOfSeveral = 8;
-constexpr double kTrustBetween = 0.9;  // a class further from the nearest one with samples
+constexpr double kTrustBetween = 0.9;  // per class of distance from the nearest one with samples
 constexpr double kTrustBeyond = 0.8;
 constexpr double kSpreadOfHalfTrust = 0.5;
-// Makes the median absolute deviation of normal noise its standard deviation.
+// Converts the median absolute deviation of normal noise to its standard deviation.
 constexpr double kMadToSigma = 1.4826;
 
 double median(std::vector<double>& values) {
@@ -161,8 +161,8 @@ History::Verdict History::set_aside(Class& c, Sample sample, std::uint64_t enoug
   return Verdict::drift;
 }
 
-/// On the line through two classes, which for time = a + b size is exact; on the curve of constant
-/// exponent where that line would meet zero.
+/// Uses the line through two classes, which is exact for time = a + b size, or the curve of
+/// constant exponent if that line would reach zero.
 double History::time_at(double size, int low, int high) const {
   const Class& a = known(low);
   const Class& b = known(high);
@@ -183,7 +183,7 @@ double History::samples_near(int size_class) const {
   return near;
 }
 
-/// From first samples alone.
+/// Estimate from first samples alone.
 Estimate History::provisional(int size_class) const {
   if (begun_ == 0) return {};
   int nearest = -1;
@@ -205,7 +205,7 @@ Estimate History::at(std::uint64_t wanted) const {
     nearest = low < 0 || (high >= 0 && high - at_class < at_class - low) ? high : low;
   }
   const double trust = low >= 0 && high >= 0 ? kTrustBetween : kTrustBeyond;
-  // Beyond all of them: the line through the two at that end.
+  // Beyond all classes: the line through the two at that end.
   if (high < 0) {
     high = low;
     if (const int next = below(low); next >= 0) low = next;

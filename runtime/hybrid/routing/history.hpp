@@ -1,4 +1,4 @@
-// What one kernel's runs on one target took, by size: robust medians, outliers, drift.
+// Times of one kernel on one target by size: robust medians, outliers, drift.
 #pragma once
 
 #include "options.hpp"
@@ -13,35 +13,34 @@ namespace topograd::runtime::hybrid {
 inline constexpr int kSizeClasses = 64;
 int size_class(std::uint64_t size);
 
-/// What a history expects of a task.
+/// Estimate for a task.
 struct Estimate {
   double us = 0;
   double confidence = 0;      ///< in [0, 1): from the number of samples, their spread and distance
-  std::uint64_t samples = 0;  ///< behind it
-  bool known = false;         ///< there are samples near enough to say anything
+  std::uint64_t samples = 0;  ///< on which it is based
+  bool known = false;         ///< samples are near enough for an estimate
 
   explicit operator bool() const { return known; }
 };
 
-/// What makes short work slower (cold caches, threads that wake) says nothing about long work:
-/// times up to this many times those that have changed are taken to have changed with them.
+/// Effects that slow short work (cold caches, waking threads) say nothing about long work: a change
+/// is applied to times up to this many times those that have changed.
 inline constexpr double kReachOfChange = 2;
 
-/// The last residuals, log(measured / expected), of a group of histories. When most of them lie far
-/// off on one side, and in several of the group, all of the group has changed, but for times that
-/// are much longer.
+/// The last residuals, log(measured / expected), of a group of histories. If most of them, from
+/// several members, deviate to one side, the whole group has changed, except for much longer times.
 class DriftWatch {
  public:
-  /// Of the group. log_factor 0: none.
+  /// A change of the group; log_factor 0: none.
   struct Change {
     double log_factor = 0;
-    double most_us = 0;  ///< of expected times that have changed
+    double most_us = 0;  ///< largest expected time that has changed
   };
 
-  ///   length  residuals looked at, <= 8    members  different ones that must agree
+  ///   length  number of residuals, <= 8    members  number of different members that must agree
   DriftWatch(int length, int members) : length_(length), members_(members) {}
 
-  /// Adds one, of work that was expected to take so long.
+  /// Adds the residual of work with this expected time.
   Change add(double residual, double expected_us, std::uint64_t member, double outlier);
   void clear() { count_ = 0; }
 
@@ -58,21 +57,21 @@ class DriftWatch {
 
 /// Times of one kind of work by its size.
 ///
-/// Robust: within a size class the estimate is the median of the last samples; the first sample
-/// (compilers, cold caches) counts only until the second comes; a sample further off than
+/// Within a size class the estimate is the median of the last samples. The first sample (compilers,
+/// cold caches) counts only until the second comes. A sample that deviates by more than
 /// `outlier_factor` and three times the spread is left out, until `drift_samples` of them in a row
-/// take the place of all that was known. Between classes times are interpolated, beyond them
-/// extrapolated with falling confidence. Not safe for several threads.
+/// replace all older samples. Times are interpolated between classes and extrapolated beyond them
+/// with falling confidence. Not thread-safe.
 class History {
  public:
   enum class Verdict { first, normal, outlier, drift };
   struct Recorded {
     Verdict verdict = Verdict::first;
-    double residual = 0;  ///< log(measured / expected), where something was expected of this class
-    double expected_us = 0;  ///< there
+    double residual = 0;     ///< log(measured / expected), if this class had an estimate
+    double expected_us = 0;  ///< the estimate
   };
 
-  ///   settled  a median of several runs, so that the first counts, too
+  ///   settled  a median of several runs, so that a first sample counts too
   ///
   /// Cost: the median of one class.
   Recorded record(std::uint64_t size, double us, const HybridOptions& options,
@@ -80,16 +79,16 @@ class History {
   /// Cost: some tens of ns.
   Estimate at(std::uint64_t size) const;
 
-  /// Accepted samples of a size class, the first one not among them.
+  /// Accepted samples of a size class without the first one.
   std::uint64_t samples(int size_class) const;
   std::uint64_t samples() const { return total_; }
   std::uint64_t drifts() const { return drifts_; }
-  /// What is known was replaced or shifted within the last few samples.
+  /// True if the data were replaced or shifted within the last few samples.
   bool moved_lately() const { return drifts_ > 0 && total_ < moved_at_ + 8; }
-  /// What is known was exp(log_factor) too fast: the machine has changed.
+  /// Multiplies known times by exp(log_factor): the machine has changed.
   void shift(const DriftWatch::Change& change);
 
-  /// One size class as it is saved and carried to other machines.
+  /// One size class, as saved and transferred to other machines.
   struct Row {
     int size_class = 0;
     double size = 0;    ///< median
@@ -98,8 +97,8 @@ class History {
     std::uint64_t count = 0;
   };
   std::vector<Row> rows() const;
-  /// Takes rows where nothing has been measured here, as one sample each: priors, which what is
-  /// measured soon outweighs.
+  /// Adds rows for classes without measurements, one sample each: priors that measurements
+  /// outweigh.
   void merge(const std::vector<Row>& rows);
 
  private:
@@ -120,7 +119,7 @@ class History {
     return classes_[static_cast<std::size_t>(index_[static_cast<std::size_t>(size_class)])];
   }
   bool has(int size_class) const { return (used_ >> size_class & 1) != 0; }
-  int below(int size_class) const;  // the nearest class with samples under this one, or -1
+  int below(int size_class) const;  // the nearest class with samples below this one, or -1
   int above(int size_class) const;
   Estimate provisional(int size_class) const;
   void accept(Class& c, Sample sample, std::uint64_t window);
@@ -131,7 +130,7 @@ class History {
 
   std::vector<Class> classes_;
   std::array<std::int8_t, kSizeClasses> index_{};  // into classes_, of those that exist
-  // One bit a class: it exists; it has had its first sample; it has accepted ones.
+  // One bit per class: it exists; it has a first sample; it has accepted samples.
   std::uint64_t made_ = 0, begun_ = 0, used_ = 0;
   std::uint64_t total_ = 0, drifts_ = 0, moved_at_ = 0;
   DriftWatch watch_{5, 2};

@@ -1,4 +1,4 @@
-// How much slower a target is right now than it usually is: others use it, too.
+// Slow-down of a target by other users at this moment.
 #pragma once
 
 #include "../../../ir/hash.hpp"
@@ -11,8 +11,8 @@
 
 namespace topograd::runtime::hybrid {
 
-/// The middle of the last few log(measured / expected), while they are fresh and of several
-/// kernels: one that is slow alone says nothing about the others. Not safe for several threads.
+/// The median of the last few log(measured / expected), while they are fresh and from several
+/// kernels: a single slow kernel says nothing about the others. Not thread-safe.
 class LoadWatch {
  public:
   ///   now  seconds
@@ -34,11 +34,11 @@ class LoadWatch {
     most_us_ = kReachOfChange * longest;
     until_ = oldest + kFreshSeconds;
   }
-  /// It is slower than usual, or was a moment ago.
+  /// True if it is slower than usual, or was a moment ago.
   bool loaded() const { return factor_ > 1; }
-  /// What times are multiplied by, >= 1.
+  /// Factor for times, >= 1.
   double factor(double now) const { return now < until_ ? factor_ : 1; }
-  /// So many µs of usual work, now.
+  /// Time now for `us` µs of usual work.
   double slowed(double us, double now) const {
     return us + (factor(now) - 1) * std::min(us, most_us_);
   }

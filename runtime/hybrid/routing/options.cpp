@@ -1,4 +1,4 @@
-// One table of fields: ranges, JSON and environment read it.
+// The table of fields, used for ranges, JSON and environment.
 #include "options.hpp"
 
 #include "../../../ir/error.hpp"
@@ -174,7 +174,7 @@ std::string variable(const Field& field) {
   return name;
 }
 
-/// A name that is misspelt would set nothing.
+/// A misspelt name would silently set nothing.
 void check_variables() {
   for (const std::string& name : platform::environment_names(kPrefix)) {
     if (std::ranges::find(fields(), name, variable) == fields().end())

@@ -1,4 +1,4 @@
-// Every number that routing between CPU and devices depends on.
+// Options of the routing between CPU and devices.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace topograd::runtime::hybrid {
 
-/// Where every task runs, whatever the rules say. With `device`, tasks that find none throw.
+/// Forces all tasks to one side. With `device`, tasks without a suitable device throw.
 enum class Force { none, cpu, device };
 /// "none", "cpu" or "device".
 std::string_view name(Force force);
 
-/// Seconds from any fixed start, never running back.
+/// Seconds from any fixed start, never decreasing.
 using Clock = std::function<double()>;
 /// The machine's steady clock.
 Clock steady_clock();
@@ -62,16 +62,16 @@ struct HybridOptions {
   std::string state;
 };
 
-/// Options from a JSON object whose names are those of the fields; what it leaves out is as in
+/// Reads options from a JSON object with the names of the fields; missing fields are those of
 /// `base`.
 ///
 /// Throws Error{Parse} with the place for malformed text, Error{InvalidArgument} that names the
 /// field for unknown names, wrong types and values out of range.
 HybridOptions parse_hybrid_options(std::string_view json, HybridOptions base = {});
-/// Every field, readable by parse_hybrid_options().
+/// Writes every field, readable by parse_hybrid_options().
 std::string to_json(const HybridOptions& options);
 
-/// `base` with what TOPOGRAD_HYBRID_<FIELD> says (TOPOGRAD_HYBRID_MIN_BATCH=128;
+/// Applies the variables TOPOGRAD_HYBRID_<FIELD> to `base` (TOPOGRAD_HYBRID_MIN_BATCH=128;
 /// TOPOGRAD_HYBRID_MIN_BATCH_OF=map=256,scan=4096). TOPOGRAD_HYBRID names a JSON file, read first.
 ///
 /// Throws Error{InvalidArgument} that names the variable; Error{File} for the file.
@@ -80,7 +80,7 @@ HybridOptions environment_hybrid_options(HybridOptions base = {});
 /// Throws Error{InvalidArgument} that names the field, its range and the value.
 void check(const HybridOptions& options);
 
-/// Below this many items an operation stays on the CPU.
+/// Number of items below which an operation stays on the CPU.
 std::uint64_t minimum_batch(const HybridOptions& options, std::string_view operation);
 
 }  // namespace topograd::runtime::hybrid

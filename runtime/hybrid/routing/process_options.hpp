@@ -1,12 +1,12 @@
-// Options of the executors that this process makes by itself.
+// Options of the executors that this process makes itself.
 #pragma once
 
 #include "options.hpp"
 
 namespace topograd::runtime::hybrid {
 
-/// The environment's; histories are kept with the caches unless it says otherwise. Throws as
-/// environment_hybrid_options().
+/// Options of the environment; histories are kept in the cache folder by default. Throws the errors
+/// of environment_hybrid_options().
 HybridOptions process_hybrid_options();
 
 }  // namespace topograd::runtime::hybrid

@@ -1,4 +1,4 @@
-// The rules in their order, hysteresis and exploration.
+// The rules in order, hysteresis and exploration.
 #include "scheduler.hpp"
 
 #include <algorithm>
@@ -6,15 +6,15 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-// Of the whole time that transfers must be for their confidence to count.
+// The confidence of transfers counts only if they take more than this share of the time.
 constexpr double kTransferShare = 0.2;
-// Guesses less sure than this decide nothing.
+// Less certain guesses decide nothing.
 constexpr double kLeastConfidence = 0.2;
-// How old what is known of free memory may be.
+// Largest age of a reading of free memory.
 constexpr double kFreeSeconds = 0.02;
-// What the side that nobody has measured is taken to cost, when trying it is considered.
+// Assumed cost factor of a side without measurements, when its exploration is considered.
 constexpr double kUnknownFactor = 10;
-// A side that is surely this many times slower is explored so many times less often.
+// A side that is certainly this many times slower is explored less often by the same factor.
 constexpr double kMuchSlower = 2;
 constexpr std::uint64_t kMoreRarely = 4;
 
@@ -76,7 +76,7 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
   if (const auto free = free_bytes(t, now); free && bytes - std::min(bytes, there) > *free)
     return Reason::memory_limit;
   for (const auto& [size, breaker] : t.out_of_memory) {
-    // What failed without stating bytes says nothing about those that do.
+    // A failure without a size says nothing about tasks that state bytes.
     const bool like = size == size_class(bytes) || (size < size_class(bytes) && size > 0);
     if (like && !breaker.admits(now)) return Reason::out_of_memory;
   }
@@ -104,7 +104,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std
   if (target == kCpu) {
     if (task.bytes_away == 0 || task.away_on == kCpu) return p;
     const Target& from = targets_[task.away_on];
-    p.terms.queue += from.queued_us;  // what has to be waited for
+    p.terms.queue += from.queued_us;  // time waiting for the target
     const Transfers& transfers = task.queued ? from.operations : from.tasks;
     read_back =
         transfers.read_back.at(task.queued ? moved_bytes(0, task.bytes_away) : task.bytes_away);
@@ -128,7 +128,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std
   return p;
 }
 
-/// One waits for all of the target's queue; the confidence is that of those which take long.
+/// Tasks wait once for the target's queue; the confidence is that of the parts that take long.
 Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t target) const {
   if (tasks.size() == 1) return predicted(tasks[0], find(tasks[0].kernel), target);
   Prediction sum{.measured = true};
@@ -162,7 +162,7 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
       if (!refused) refused = refusal(task, find(task.kernel), k, now);
     }
     if (refused) {
-      // What stops a device that is there says more than that another is not.
+      // A reason from an existing device is more informative than the absence of another one.
       if (*refused != Reason::no_device) why = *refused;
       continue;
     }
@@ -196,7 +196,7 @@ Scheduler::Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
 void Scheduler::weigh_measured(Side& side, Decision& decision) const {
   const bool sure = decision.confidence >= options_.sure_confidence;
   decision.needed = sure ? options_.speed_up_sure : options_.speed_up_unsure;
-  // Whatever the confidence: that it falls a little is no reason to leave.
+  // For any confidence: a slightly lower one is no reason to leave.
   if (side == Side::device) decision.needed = options_.speed_up_sure / options_.margin;
   const bool faster = decision.speed_up >= decision.needed;
   side = faster ? Side::device : Side::cpu;
@@ -204,8 +204,8 @@ void Scheduler::weigh_measured(Side& side, Decision& decision) const {
   decision.reason = faster ? Reason::faster : Reason::slower;
 }
 
-/// The device has been measured, the CPU has not, and cannot take very much longer: another run or
-/// two tell which is faster.
+/// True if the device has been measured, the CPU has not, and the CPU cannot take very much longer:
+/// one or two runs tell which is faster.
 bool Scheduler::tries_cpu(std::span<const TaskShape> tasks, const Decision& decision) const {
   if (!decision.on_device.measured || decision.on_cpu.measured || options_.explore_every == 0)
     return false;
@@ -235,7 +235,7 @@ void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
     decision.target = decision.speed_up >= decision.needed ? decision.device : kCpu;
     return;
   }
-  // A task with a minimum of its own has been asked about that already.
+  // The minimum of a task that has its own was checked before.
   const bool small = std::ranges::all_of(tasks, [&](const TaskShape& task) {
     return !task.minimum &&
            static_cast<double>(task.size) < threshold_of(task.operation, task.first_threshold);
@@ -261,7 +261,7 @@ bool Scheduler::explores(const TaskShape& task, const Decision& decision) {
   return true;
 }
 
-/// By the rules, the model and exploration; all tasks are overridden alike.
+/// Chooses by the rules, the model and exploration; overrides apply to all tasks.
 Decision Scheduler::choose(std::span<const TaskShape> tasks) {
   const TaskShape& first = tasks.front();
   for (const TaskShape& task : tasks) {
@@ -299,7 +299,7 @@ Decision Scheduler::choose(std::span<const TaskShape> tasks) {
   return decision;
 }
 
-/// The target counts as busy with the task.
+/// Adds the task's load to the target.
 void Scheduler::reserve(Decision& decision) {
   Target& target = targets_[decision.target];
   if (decision.target != kCpu) target.breaker.enter(clock_());
@@ -340,7 +340,7 @@ Decision Scheduler::follow(const TaskShape& task, const Decision& placed) {
 void Scheduler::release(const Decision& decision) {
   double& queued = targets_[decision.target].queued_us;
   queued = std::max(0.0, queued - decision.reserved_us);
-  // What adding and subtracting leaves of nothing.
+  // Rounding error of additions and subtractions.
   if (queued < 1e-6) queued = 0;
 }
 

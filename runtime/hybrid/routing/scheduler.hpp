@@ -1,4 +1,4 @@
-// Chooses the target of each task by rules first, then by what was measured, then by guessing.
+// The scheduler: chooses the target of each task by rules, then measurements, then guesses.
 #pragma once
 
 #include "breaker.hpp"
@@ -20,54 +20,52 @@
 
 namespace topograd::runtime::hybrid {
 
-/// A device as the scheduler knows it.
+/// A device as the scheduler sees it.
 struct DeviceTarget {
   std::string name;
-  bool software = false;           ///< the CPU in disguise
-  bool available = true;           ///< it is there and can be opened
+  bool software = false;           ///< runs on the CPU
+  bool available = true;           ///< exists and can be opened
   std::uint64_t memory_bytes = 0;  ///< installed; 0 = not known
-  /// That are free now, if that is known; asked for at most every 20 ms. Does not call the
-  /// scheduler.
+  /// Free bytes now, if known; called at most every 20 ms. Must not call the scheduler.
   std::function<std::optional<std::uint64_t>()> free_bytes = {};
 };
 
-/// Training rows that are kept for one target: several times what a regression of some inputs
-/// needs.
+/// Number of training rows kept per target: several times what a small regression needs.
 inline constexpr std::size_t kMaxTrainingRows = 512;
 
-/// What is known, to be saved, carried to other machines and reported. Targets by name.
+/// Learned data, to be saved, transferred to other machines and reported. Targets are named.
 struct Knowledge {
   struct Kernel {
     Hash128 hash;
     std::string operation;
     std::map<std::string, std::vector<History::Row>> targets;
-    std::uint64_t used = 0;  ///< the larger, the later, in this process; 0 = not; is not saved
+    std::uint64_t used = 0;  ///< order of last use in this process; 0 = unused; not saved
   };
   std::vector<Kernel> kernels;
-  /// "upload", "submit" and "read_back" of each target, and for operations that are queued
+  /// "upload", "submit" and "read_back" of each target, and for queued operations
   /// "operations_upload" and "operations_read_back"; sizes are bytes.
   std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
   std::map<std::string, double> thresholds;  ///< items, by operation
   std::map<std::string, std::vector<TrainingRow>> training;
-  /// Of the targets that it was measured on; without one it fits any driver.
+  /// Drivers of the targets on which it was measured; a missing entry matches any driver.
   std::map<std::string, std::string> drivers;
 };
 
-/// Of one target, for telemetry.
+/// State of one target, for telemetry.
 struct TargetState {
   DeviceTarget target;
   BreakerState breaker = BreakerState::closed;
   std::uint64_t breaker_openings = 0;
   double success_rate = 1;
-  std::uint64_t outcomes = 0;  ///< that the rate is taken over
+  std::uint64_t outcomes = 0;  ///< number in the rate
   double queued_us = 0;
   std::uint64_t drifts = 0;  ///< of the target as a whole
   double guess_error = 0;    ///< FirstGuess::error_factor()
-  double load = 1;           ///< times that it is slower now than usual
+  double load = 1;           ///< present slow-down
   std::optional<std::uint64_t> free_bytes;
 };
 
-/// Safe for several threads. Never runs anything itself; the clock is injected.
+/// Thread-safe. Never runs anything itself; the clock is injected.
 class Scheduler {
  public:
   /// Throws Error{InvalidArgument} for options out of range.
@@ -76,46 +74,48 @@ class Scheduler {
   /// Adds a device and returns its target, from 1 on; at most 63.
   std::size_t add_device(DeviceTarget device);
   void set_available(std::size_t target, bool available);
-  /// It is there, and no software that was not admitted.
+  /// True if it is available and not a software device without admission.
   bool admits(std::size_t target) const;
 
-  /// Chooses. Follow with record() or cancel(): the target counts as busy with the task until then.
+  /// Chooses a target. Follow with record() or cancel(): until then the target is loaded with the
+  /// task.
   /// Cost: below 1 µs.
   Decision decide(const TaskShape& task);
-  /// Chooses one target for tasks that follow each other, by the sum of what each takes there. The
-  /// bytes of each are those that come from outside of them, and go there. Nothing is reserved:
-  /// follow() does that as they come.
+  /// Chooses one target for a sequence of tasks by the sum of their predictions. The bytes of each
+  /// are those that cross the boundary of the sequence. Nothing is reserved: follow() does that
+  /// later.
   Decision place(std::span<const TaskShape> tasks);
-  /// One task goes where it was placed, with all of them or by the user, for the same reason.
-  /// Follow with record() or cancel(), as decide().
+  /// Sends one task to where it was placed, with the sequence or by the user, for the same reason.
+  /// Follow with record() or cancel(), as for decide().
   Decision follow(const TaskShape& task, const Decision& placed);
-  /// The task ran where it was sent.
+  /// Records that the task ran at its target.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
-  /// It ran elsewhere or not at all.
+  /// Records that it ran elsewhere or not at all.
   void cancel(const Decision& decision);
-  /// A run that nobody decided: warming up, falling back, splitting.
+  /// Records a run without a decision: warm-up, fallback, split.
   void record(const TaskShape& task, std::size_t target, const Outcome& outcome);
-  /// The host has read results of queued work, in so much time beside the kernels'.
+  /// Records that the host has read results of queued work, and the time this took in addition to
+  /// the kernels'.
   ///
-  ///   sent  bytes that were brought there since the last time: their way may end while it waits
+  ///   sent  bytes uploaded since the last reading: their transfer may end while it waits
   void record_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes, double us);
 
   Prediction predict(const TaskShape& task, std::size_t target) const;
-  /// CPU time over that of the device that is best; 0 until both have run.
+  /// CPU time over that of the best device; 0 until both have run.
   double speed_up(const TaskShape& task) const;
   double success_rate(std::size_t target) const;
-  /// Samples of one kernel on one target near one size, beside the first.
+  /// Samples of one kernel on one target near one size, without the first.
   std::uint64_t samples(const TaskShape& task, std::size_t target) const;
-  /// Items below which kernels of an operation that have not been measured stay on the CPU.
+  /// Number of items below which unmeasured kernels of an operation stay on the CPU.
   ///
   ///   first  TaskShape::first_threshold
   double threshold(std::string_view operation, std::uint64_t first = 0) const;
-  /// Outcomes that were recorded and taught something.
+  /// Number of recorded outcomes that changed learned data.
   std::uint64_t lessons() const;
 
   std::vector<TargetState> targets() const;
   Knowledge knowledge() const;
-  /// Takes what is known elsewhere as priors; what has been measured here stays.
+  /// Adds data from elsewhere as priors; measurements made here stay.
   void merge(const Knowledge& knowledge);
 
   const HybridOptions& options() const { return options_; }
@@ -125,7 +125,7 @@ class Scheduler {
   enum class Side : std::int8_t { none, cpu, device };
   struct Kernel {
     std::vector<History> targets;
-    std::array<Side, kSizeClasses> sides{};  // where measured tasks last went
+    std::array<Side, kSizeClasses> sides{};  // last side of measured tasks
     std::uint64_t refused = 0;               // targets that cannot run it
     std::uint64_t used = 0;                  // tick
     std::string operation;
@@ -133,8 +133,8 @@ class Scheduler {
   struct Transfers {
     History upload, submit, read_back;
   };
-  /// What the wait for a result of queued work goes by: what was sent before it and what comes
-  /// back, which the host copies once more.
+  /// Bytes that determine the wait for a result of queued work: those sent before it and those that
+  /// come back, which the host copies once more.
   static std::uint64_t moved_bytes(std::uint64_t sent, std::uint64_t back) {
     return sent + 2 * back;
   }
@@ -168,13 +168,13 @@ class Scheduler {
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
   std::optional<std::uint64_t> free_bytes(const Target& target, double now) const;
-  /// `sent`: bytes that tasks before it bring there, and nothing has been read since.
+  /// `sent`: bytes uploaded by earlier tasks since the last reading.
   Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target,
                        std::uint64_t sent = 0) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
   Decision choose(std::span<const TaskShape> tasks);
   void reserve(Decision& decision);
-  /// The device for tasks, or why there is none.
+  /// Finds the device for tasks, or the reason why there is none.
   Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
   void weigh(std::span<const TaskShape> tasks, Decision& decision);
   void weigh_measured(Side& side, Decision& decision) const;
@@ -198,15 +198,15 @@ class Scheduler {
   std::vector<Target> targets_;
   mutable std::unordered_map<Hash128, Kernel> kernels_;
   std::map<std::string, double, std::less<>> thresholds_;
-  std::unordered_map<Hash128, Side> together_;  // where tasks that were placed as one last went
+  std::unordered_map<Hash128, Side> together_;  // last side of tasks placed as one
   std::uint64_t tick_ = 0, lessons_ = 0;
   std::uint64_t since_exploring_ = 0;
   double total_us_ = 0, explored_us_ = 0;
 };
 
-/// The decision and its terms in some lines of text.
+/// Describes a decision and its terms in some lines.
 ///
-///   device  name of the device that was weighed
+///   device  name of the device that was considered
 std::string explain(const Decision& decision, std::string_view device = "device");
 
 }  // namespace topograd::runtime::hybrid

@@ -1,4 +1,4 @@
-// What a scheduler learns from tasks that ran, and what it knows.
+// Learning from tasks that ran, and access to learned data.
 #include "scheduler.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Scheduler::Kernel& Scheduler::make(Hash128 hash, std::string_view operation) {
   return made;
 }
 
-/// A quarter at once, so that a full table is not searched for every new kernel.
+/// Removes a quarter, so that a full table is not searched for every new kernel.
 void Scheduler::forget_oldest() {
   std::vector<std::uint64_t> ticks;
   for (const auto& [hash, kernel] : kernels_) ticks.push_back(kernel.used);
@@ -53,7 +53,7 @@ void Scheduler::record_read_back(std::size_t target, std::uint64_t sent, std::ui
   targets_.at(target).operations.read_back.record(moved_bytes(sent, bytes), us, options_);
 }
 
-/// What an outcome says about the target.
+/// Updates the target's breaker and limits from an outcome.
 void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& outcome) {
   Target& t = targets_[target];
   const double now = clock_();
@@ -110,8 +110,7 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
   const History::Recorded recorded = history.record(task.size, us, options_, settled);
-  // As often as a median changes much: at the first, second, fourth ... sample, and where it
-  // drifts.
+  // Updates the training row when the median changes much: at samples 1, 2, 4, ..., and on drift.
   const bool told = recorded.verdict == History::Verdict::normal &&
                     std::has_single_bit(history.samples(size_class(task.size)));
   if (told || recorded.verdict == History::Verdict::drift) {
@@ -125,7 +124,7 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
   if (change.log_factor == 0) return;
   ++t.drifts;
   t.load = {};  // from now on it is usual
-  // Kernels that noticed by themselves are right already.
+  // Kernels that have noticed the change themselves are already right.
   for (auto& [hash, other] : kernels_) {
     if (target < other.targets.size() && !other.targets[target].moved_lately())
       other.targets[target].shift(change);
@@ -150,7 +149,8 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
     move_threshold(task, *find(task.kernel), k);
 }
 
-/// Towards the size where the two sides meet, for kernels of this operation that are new.
+/// Moves the threshold for new kernels of this operation towards the size where both sides are
+/// equal.
 void Scheduler::move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device) {
   const Prediction cpu = predicted(task, &kernel, kCpu);
   const Prediction other = predicted(task, &kernel, device);
@@ -281,7 +281,7 @@ void Scheduler::merge(const Knowledge& knowledge) {
           (t.*p.account.*p.part).merge(rows->second);
       }
     }
-    // Once: what is merged again for a device that came later is known already.
+    // Only once: a later merge for a new device brings the same rows.
     const auto training = knowledge.training.find(t.device.name);
     if (training == knowledge.training.end() || !t.rows.empty()) continue;
     for (const TrainingRow& row : training->second) keep_row(t, row);

@@ -33,7 +33,7 @@ std::vector<Fields> fields_of(const Knowledge& knowledge) {
   return out;
 }
 
-/// As RFC 4180 has it.
+/// Quotes a cell as in RFC 4180.
 std::string cell(const Fields& field) {
   if (!field.is_string()) return field.dump();
   std::string text = "\"";

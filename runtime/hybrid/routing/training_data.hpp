@@ -1,4 +1,4 @@
-// The rows that first guesses are fitted on, for people who fit their own.
+// Export of the training rows of first guesses, for users who fit their own.
 #pragma once
 
 #include "scheduler.hpp"
@@ -7,9 +7,9 @@
 
 namespace topograd::runtime::hybrid {
 
-/// A line for each kernel and power of two of its size, by target: target, kernel, operation, size,
-/// operations, bytes, parallelism, reuse, pattern, family, us; texts in quotes, after a line of
-/// these names.
+/// One line per kernel and power of two of its size, by target: target, kernel, operation, size,
+/// operations, bytes, parallelism, reuse, pattern, family, us; strings in quotes; these names are
+/// the header.
 std::string training_csv(const Knowledge& knowledge);
 
 /// The same as an array of objects.

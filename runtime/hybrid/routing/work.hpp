@@ -1,4 +1,4 @@
-// The features of one item of a task, from what all of it does.
+// Features of one item, computed from the whole task.
 #pragma once
 
 #include "decision.hpp"
@@ -10,7 +10,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// A number that nobody leaves out: there is no default.
+/// A number without a default, which must be given.
 struct Stated {
   double value;
   template <class T>
@@ -19,16 +19,16 @@ struct Stated {
   constexpr operator double() const { return value; }                 // NOLINT
 };
 
-/// What a task does as a whole.
+/// Totals of a task.
 struct Work {
-  Stated operations;     ///< arithmetic; comparisons count, moving a number does not
+  Stated operations;     ///< arithmetic; comparisons count, copies do not
   Stated bytes_read;     ///< of different elements
   Stated bytes_written;  ///< of different elements
   double reads = 0;      ///< bytes read with repetitions; 0: bytes_read
-  double steps = 1;      ///< that wait for each other, in operations of an item
+  double steps = 1;      ///< dependent steps, in operations of an item
   MemoryPattern pattern = MemoryPattern::streaming;
 
-  /// Per item of `items`. An item is at least one operation.
+  /// Features per item of `items`. An item has at least one operation.
   Features per_item(std::uint64_t items) const {
     const double n = static_cast<double>(std::max<std::uint64_t>(items, 1));
     return {.operations = std::max(1.0, operations / n),
@@ -39,7 +39,7 @@ struct Work {
   }
 };
 
-/// Steps of a tree that combines so many numbers, and the first look at each of them.
+/// Steps of a tree that combines this many numbers, and the first read of each.
 inline double tree_steps(double count) { return 1 + std::ceil(std::log2(std::max(count, 1.0))); }
 
 }  // namespace topograd::runtime::hybrid

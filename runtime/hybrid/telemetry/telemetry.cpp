@@ -1,4 +1,4 @@
-// Counting.
+// Counters and histograms.
 #include "telemetry.hpp"
 
 #include <cmath>

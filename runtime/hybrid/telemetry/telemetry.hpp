@@ -13,7 +13,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// Counts of values up to fixed bounds, which double.
+/// Counts of values up to fixed bounds, each twice the one before.
 class Histogram {
  public:
   static constexpr int kBuckets = 32;
@@ -23,7 +23,7 @@ class Histogram {
 
   void add(double value);
   double bound(int bucket) const;
-  /// Values up to bound(bucket), not more.
+  /// Number of values up to bound(bucket).
   std::uint64_t up_to(int bucket) const;
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
@@ -35,15 +35,15 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// Of tasks of one operation on one device.
+/// Statistics of tasks of one operation on one device.
 struct OperationStatistics {
-  std::uint64_t tasks = 0;      ///< that ended well there
-  std::uint64_t failures = 0;   ///< that failed there
-  std::uint64_t fallbacks = 0;  ///< of the failures: finished by the CPU
+  std::uint64_t tasks = 0;      ///< successful there
+  std::uint64_t failures = 0;   ///< failed there
+  std::uint64_t fallbacks = 0;  ///< failures that the CPU finished
   std::uint64_t items = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0, cache_hits = 0;
   double seconds = 0;
-  std::uint64_t timed_items = 0;  ///< of the tasks that the seconds are of
+  std::uint64_t timed_items = 0;  ///< items of the timed tasks
   Histogram duration{1e-6};       ///< seconds
   Histogram batch;                ///< items
 
@@ -56,7 +56,7 @@ struct OperationStatistics {
   }
 };
 
-/// What is counted for each task. Safe for several threads.
+/// Counters per task. Thread-safe.
 class Telemetry {
  public:
   using ByOperation = std::map<std::pair<std::string, std::string>, OperationStatistics>;
@@ -71,7 +71,7 @@ class Telemetry {
   void routed(const std::string& device, Reason reason);
   void ran(std::string_view operation, const std::string& device, const Outcome& outcome,
            std::uint64_t items);
-  /// Results that were read some time after the task.
+  /// Counts results that were read some time after the task.
   void read_back(std::string_view operation, const std::string& device, std::uint64_t bytes);
   void fell_back(std::string_view operation, const std::string& device, ErrorCode error);
   void coalesced(std::uint64_t tasks);

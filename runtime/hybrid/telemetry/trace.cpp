@@ -11,10 +11,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Differences below this are rounding.
+// Smaller differences are rounding.
 constexpr double kNothingUs = 1e-3;
 
-/// Bars that are open at one time in one row, each inside of the one before.
+/// Open bars of one row, each nested in the one before.
 using Row = std::vector<double>;  // their ends
 
 /// The first row of a lane in which the bar nests.
@@ -45,7 +45,7 @@ std::vector<TraceEvent> TraceLog::events() const {
 }
 
 std::string to_chrome_trace(std::vector<TraceEvent> events) {
-  // Outer bars before inner ones that begin with them.
+  // Outer bars before inner ones with the same start.
   std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
     return a.start_us != b.start_us ? a.start_us < b.start_us : a.us > b.us;
   });

@@ -1,4 +1,4 @@
-// A trace of what ran when, in Chrome's trace-event format (Perfetto, chrome://tracing).
+// A trace of tasks over time, in Chrome's trace-event format (Perfetto, chrome://tracing).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// One bar in a lane, or, with no duration, a mark.
+/// One bar in a lane, or a mark if it has no duration.
 struct TraceEvent {
   std::string name;
   std::string lane;     ///< "cpu", or the device
@@ -20,7 +20,7 @@ struct TraceEvent {
   bool on_device = false;
 };
 
-/// Safe for several threads.
+/// Thread-safe.
 class TraceLog {
  public:
   /// Keeps the last `bound` events.
@@ -36,7 +36,7 @@ class TraceLog {
   std::deque<TraceEvent> events_;
 };
 
-/// Events as JSON. Time starts at the first event. Bars of one lane that overlap without nesting
+/// Events as JSON. Time starts at the first event. Overlapping bars of one lane that do not nest
 /// are put on several rows of it.
 ///
 /// Source: Trace Event Format, Google 2016, "complete" and "metadata" events.

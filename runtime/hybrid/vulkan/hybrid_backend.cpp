@@ -32,7 +32,7 @@ double microseconds(Time from, Time to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-/// Pieces as they lie in one buffer.
+/// Appends pieces as they are laid out in one buffer.
 template <class Transfer, class Piece>
 void append(std::vector<Transfer>& out, const Buffer& buffer, const std::vector<Piece>& pieces) {
   std::uint64_t offset = 0;
@@ -72,7 +72,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
     if (!device_) device_ = open(options_);
     return device_;
   }
-  /// The one that is open, by whomever; null if none is.
+  /// The open device, whoever opened it, or null.
   std::shared_ptr<Device> opened() const {
     const std::lock_guard lock(mutex_);
     return device_ ? device_ : find_open(options_);
@@ -95,7 +95,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   const DeviceInfo info_;
   mutable ResidentArrays residents_;
   std::map<Hash128, Compiled> kernels_;  // by source
-  double least_submit_us_ = 1e9;         // of submissions without uploads before them
+  double least_submit_us_ = 1e9;         // of submissions without preceding uploads
 };
 
 hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
@@ -124,7 +124,7 @@ hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
 std::vector<std::uint32_t> VulkanBackend::module(DiskCache& disk, const Hash128& source,
                                                  const DeviceProgram& program) {
   Hash128 key = source;
-  key.add(2);  // compiled as it is, unlike the solver's kernels and array operations
+  key.add(2);  // compiled without changes, unlike the solver's kernels and array operations
   if (auto words = load_module(disk, key)) return *std::move(words);
   std::vector<std::uint32_t> words =
       codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
@@ -165,7 +165,7 @@ Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, R
   return made;
 }
 
-/// One for each array; what is not there yet is added to `uploads`.
+/// Returns a buffer for each array; adds missing data to `uploads`.
 std::vector<std::shared_ptr<Buffer>> VulkanBackend::buffers(Device& device,
                                                             const DeviceProgram& program,
                                                             std::vector<Upload>& uploads,
@@ -216,8 +216,8 @@ void VulkanBackend::record(CommandList& list, const Limits& limits, const Compil
   list.write_timestamp("end");
 }
 
-/// Of the time from submission to completion, what is neither the kernel's nor usual is the
-/// uploads', which were queued before it.
+/// Attributes time from submission to completion beyond the kernel's and the usual overhead to the
+/// uploads, which were queued before it.
 void VulkanBackend::split_times(double submitted, double on_device, RunReport& report) {
   report.times.kernel = on_device > 0 ? std::min(on_device, submitted) : submitted;
   const double rest = submitted - report.times.kernel;
@@ -228,8 +228,8 @@ void VulkanBackend::split_times(double submitted, double on_device, RunReport& r
   report.times.upload += queued;
 }
 
-/// Arrays that stay are the first to go where memory runs out; a task in flight keeps its own.
-/// False if there were none.
+/// Evicts resident arrays when memory runs out, except those in use. Returns false if there were
+/// none.
 bool VulkanBackend::let_go_of_residents() {
   const std::lock_guard lock(mutex_);
   if (residents_.empty()) return false;
@@ -309,8 +309,8 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
   return sum;
 }
 
-/// What the driver lets this process have, without what live buffers hold; a device that shares the
-/// host's memory has no more than is left of that.
+/// The process's memory budget without the bytes of live buffers; for a device that shares the
+/// host's memory at most what is free there.
 std::optional<std::uint64_t> VulkanBackend::free_bytes() const {
   const std::shared_ptr<Device> device = opened();
   std::uint64_t free = 0;
@@ -391,7 +391,7 @@ std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& 
 
 namespace {
 
-/// There is nothing, as opposed to something that fails.
+/// True if something is missing, as opposed to failing.
 bool is_absence(ErrorCode code) {
   return code == ErrorCode::NoLoader || code == ErrorCode::NoDriver || code == ErrorCode::NoDevice;
 }
@@ -410,7 +410,7 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
       executor.record_fallback("open", "vulkan", error);
     }
   }
-  // Others may have brought devices to the same executor.
+  // Others may have added devices to the same executor.
   std::set<std::string> known;
   for (const hybrid::Capabilities& c : executor.capabilities()) known.insert(c.name);
   std::size_t usable = 0;

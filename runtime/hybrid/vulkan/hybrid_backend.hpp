@@ -8,22 +8,22 @@
 
 namespace topograd::runtime::vulkan {
 
-/// A device that runs programs (hybrid::DeviceProgram).
+/// Makes a device that runs programs (hybrid::DeviceProgram).
 ///
-/// Throws as open().
+/// Throws the errors of open().
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options = {});
 
-/// The same, opened when the first task comes.
+/// The same, but opened by its first task.
 ///
 ///   info  of the device that the options choose
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            const DeviceInfo& info);
 
-/// Adds each device that is found, unless one of its name is there; one that cannot be opened is
-/// added as not available, and counted as a fallback. Without a loader, a driver or a device
-/// nothing is added; a driver that fails is added as a device "vulkan" that is not available.
+/// Adds each device that is found, unless a device of its name exists. One that cannot be opened is
+/// added as not available and counted as a fallback. Without a loader, a driver or a device nothing
+/// is added; a failing driver is added as a device "vulkan" that is not available.
 ///
-///   options  which device: all of them if it names none
+///   options  choose the device; all devices if they name none
 ///
 /// Returns how many can be used. Throws Error{InvalidArgument} for bad options.
 std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options = {});

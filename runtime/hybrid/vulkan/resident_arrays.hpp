@@ -1,4 +1,4 @@
-// Internal: inputs of tasks that stay on a device between them.
+// Internal: inputs that stay on a device between tasks.
 #pragma once
 
 #include "../../device/memory.hpp"
@@ -11,15 +11,15 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Buffers by key and version, least recently used first. Not safe for several threads.
+/// Buffers by key and version, least recently used first. Not thread-safe.
 class ResidentArrays {
  public:
-  /// Keeps at most this many bytes from now on; what is beyond them leaves.
+  /// Keeps at most this many bytes from now on and evicts the rest.
   void limit(std::uint64_t bytes) {
     bound_ = bytes;
     trim();
   }
-  /// The buffer under this key, if it holds this version of this many bytes.
+  /// Returns the buffer under this key if it has this version and size.
   std::shared_ptr<Buffer> find(std::uint64_t key, std::uint64_t version, std::uint64_t bytes) {
     const auto found = std::ranges::find(entries_, key, &Entry::key);
     if (found == entries_.end() || found->version != version || found->buffer->size() != bytes)

@@ -10,7 +10,7 @@
 namespace topograd::runtime {
 namespace {
 
-/// The whole number under a key; what is left out is `otherwise`, or an error without one.
+/// The whole number under a key; if missing, `otherwise`, or an error without it.
 template <class T>
 T whole(const Json& json, const char* key, std::optional<T> otherwise = std::nullopt) {
   if (otherwise && !json.contains(key)) return *otherwise;

@@ -13,7 +13,7 @@
 
 namespace {
 
-// exp(m x + c) - y at a point, derivatives where they are asked for.
+// exp(m x + c) - y at a point, with derivatives on request.
 int Exponential(void* user_data, double** parameters, double* residuals, double** jacobians) {
   const double* point = static_cast<double*>(user_data);
   const double y = std::exp(parameters[0][0] * point[0] + parameters[1][0]);
@@ -30,7 +30,7 @@ TEST(CeresC, FitsACurve) {
     points.push_back(0.25 * k);
     points.push_back(std::exp(0.3 * points.back() + 0.1));
   }
-  points[11] += 3;  // what the loss is for
+  points[11] += 3;  // an outlier for the loss
   double m = 0, c = 0;
   double* parameters[] = {&m, &c};
   int sizes[] = {1, 1};

@@ -1,4 +1,4 @@
-# Runs PROGRAM of OURS and of THEIRS and compares what they print: "name value" lines, by 1e-5.
+# Runs PROGRAM of OURS and of THEIRS and compares their output: "name value" lines, to 1e-5.
 foreach(side OURS THEIRS)
   execute_process(COMMAND ${${side}} ${PROGRAM} OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE status)
   if(side STREQUAL "OURS" AND NOT status EQUAL 0)

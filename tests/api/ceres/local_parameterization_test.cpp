@@ -1,4 +1,4 @@
-// Parameterizations of Ceres 2.1: their numbers, what problems make of them, who owns them.
+// Parameterizations of Ceres 2.1: values, use in problems, ownership.
 #include <gtest/gtest.h>
 
 #include <Eigen/Geometry>

@@ -1,4 +1,4 @@
-// Manifolds: what Plus, Minus and their Jacobians owe each other, by differences.
+// Manifolds: consistency of Plus, Minus and their Jacobians, by differences.
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>

@@ -1,5 +1,5 @@
-// The functors that Ceres is measured with, through the interface in Ceres' style: the same
-// problems as those that are written as plain values.
+// The functors used to compare with Ceres, through the interface in Ceres' style, give the same
+// problems as the versions written as plain values.
 #include "../../../bench/peer_functors.hpp"
 
 #include "../../../tools/problems/arap.hpp"
@@ -32,7 +32,7 @@ void expect_same(ceres::Problem& theirs, Problem& ours) {
   EXPECT_LE((got - expected).norm(), 1e-10 * expected.norm());
 }
 
-/// Adds the blocks in the order of x, which is that of our arrays.
+/// Adds the blocks in the order of x, the order of our arrays.
 void add_blocks(ceres::Problem& problem, std::vector<double>& x) {
   for (std::size_t k = 0; k < x.size(); k += 3) problem.AddParameterBlock(&x[k], 3);
 }

@@ -1,4 +1,4 @@
-// ceres::Problem: blocks, removal, ownership, evaluation, and what callers get wrong.
+// ceres::Problem: blocks, removal, ownership, evaluation, and callers' mistakes.
 #include <gtest/gtest.h>
 #include "../../../ir/error.hpp"
 
@@ -58,7 +58,7 @@ TEST(CeresProblem, KnowsItsBlocks) {
   EXPECT_EQ(problem.GetParameterUpperBound(a, 1), none);
 }
 
-/// Counts how many of it live.
+/// Counts its live instances.
 class Counted : public ceres::SizedCostFunction<1, 1> {
  public:
   Counted() { ++alive; }
@@ -136,7 +136,7 @@ TEST(CeresProblem, MistakesAreErrorsWithTheirPlace) {
   }
 }
 
-/// Counts those that are alive.
+/// Counts its live instances.
 struct Watched : ceres::SizedCostFunction<1, 2> {
   Watched() { ++alive; }
   ~Watched() override { --alive; }

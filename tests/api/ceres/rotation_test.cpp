@@ -126,7 +126,7 @@ struct Chain {
 TEST(Rotation, ValuesAndJetsAgreeWithDifferences) {
   const Vector3d p(0.3, -1.2, 2.5);
   for (const Vector3d& a : Rotations()) {
-    if (a.norm() > 3) continue;  // the way back from matrices has a jump at pi
+    if (a.norm() > 3) continue;  // the conversion from matrices jumps at pi
     std::vector<double> x = {a[0], a[1], a[2], p[0], p[1], p[2]};
     using Number = ceres::Jet<double, 6>;
     std::array<Number, 6> jets;

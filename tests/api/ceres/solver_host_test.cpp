@@ -39,7 +39,7 @@ struct Squared : ceres::SizedCostFunction<1, 1> {
   const double slope;
 };
 
-// The figures are those that Ceres 2.1 reports.
+// The numbers are those that Ceres 2.1 reports.
 TEST(CeresHost, AFailedStartHasNoSteps) {
   double x = -11;
   ceres::Problem problem;
@@ -192,7 +192,7 @@ TEST(CeresHost, LossesThatDecreaseAreNamed) {
        "solve: the loss \"LossFunction\" of host residual \"residual block 1\" #1 has slope -2 at "
        "a "
        "squared norm of 4; expected a slope >= 0"},
-      {new Falling, 1,  // at no residual no cost is seen to be negative
+      {new Falling, 1,  // no negative cost is seen without a residual
        "solve: the loss \"LossFunction\" of host residual \"residual block 1\" #1 has slope -2 at "
        "a "
        "squared norm of 0; expected a slope >= 0"},
@@ -224,7 +224,7 @@ class Bounded : public ceres::SizedCostFunction<1, 1> {
 };
 
 TEST(CeresHost, RefusedPointsAreRejectedSteps) {
-  double x = 0.5;  // the first step would go to 11
+  double x = 0.5;  // the first step would reach 11
   ceres::Problem problem;
   problem.AddResidualBlock(new Bounded, nullptr, &x);
   ceres::Solver::Summary summary;

@@ -1,4 +1,4 @@
-// ceres::Solve: where it runs, what it reports, failures, and what falls back to the CPU.
+// ceres::Solve: backend, report, failures, and fallback to the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ struct Spring {
   double rest;
 };
 
-/// A row of springs; every other vertex lies apart in memory.
+/// A row of springs; every other vertex is elsewhere in memory.
 struct Springs {
   explicit Springs(int count) : vertices(static_cast<std::size_t>(count) * 3) {
     for (int k = 0; k < count; ++k) {

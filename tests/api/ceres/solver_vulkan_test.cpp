@@ -1,4 +1,4 @@
-// ceres::Solve on a device: the options of iterative linear solvers mean what they mean on the CPU.
+// ceres::Solve on a device: options of iterative linear solvers have the CPU's meaning.
 #include "../../../bench/peer_functors.hpp"
 
 #include "../../../tools/problems/bundle.hpp"

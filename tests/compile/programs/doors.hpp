@@ -1,4 +1,4 @@
-// What each of these programs includes.
+// The includes of each of these programs.
 #pragma once
 
 #include <topograd/frontend/eigen.hpp>

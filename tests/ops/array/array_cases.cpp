@@ -126,7 +126,7 @@ void check_reduction_forms(const Device& device) {
   const Array<float> infinite = Array<float>({inf, inf, 1}).to(device);
   EXPECT_EQ(compensated_sum(infinite).item(), inf);
   EXPECT_EQ(argmin(Array<float>({inf, inf}).to(device)).item(), 0u);
-  // Pieces of the CPU's are 1,024 elements long: the best, an equal one and NaN in later ones.
+  // The CPU's pieces are 1,024 elements long: the best, an equal one and NaN are in later ones.
   std::vector<float> long_one(5000, 2.0f);
   long_one[2000] = long_one[3000] = 1;
   long_one[2100] = long_one[4999] = 3;

@@ -1,4 +1,4 @@
-// Sizes, slices and numbers that tests of arrays run over, on the CPU and on a device.
+// Sizes, slices and numbers for tests of arrays, on the CPU and on a device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline const std::vector<std::uint64_t>& sizes() {
   return all;
 }
 
-/// f(T{}) for each type of element.
+/// Calls f(T{}) for each element type.
 template <class F>
 void for_types(const F& f) {
   f(float{});
@@ -42,7 +42,7 @@ std::vector<T> numbers(std::uint64_t count, std::uint32_t seed = 1) {
   return out;
 }
 
-/// The values as a slice that begins at element `first` of a larger array.
+/// The values as a slice that starts at element `first` of a larger array.
 template <class T>
 Array<T> misaligned(const std::vector<T>& values, std::uint64_t first, const Device& device) {
   std::vector<T> all(first + values.size() + 5, T{77});
@@ -50,7 +50,7 @@ Array<T> misaligned(const std::vector<T>& values, std::uint64_t first, const Dev
   return Array<T>(all).to(device).slice(first, values.size());
 }
 
-/// NaN is as good as NaN.
+/// Expects equal values; NaN equals NaN.
 template <class T>
 void expect_same(const std::vector<T>& want, const std::vector<T>& got, const std::string& what,
                  double relative = 0) {

@@ -13,7 +13,7 @@
 namespace topograd::ops::test {
 namespace {
 
-// Associative, but not commutative, on numbers in which it is exact: the last element that is not
+// Associative but not commutative, on numbers for which it is exact: the last element that is not
 // 0. 0 is its identity.
 Value last_of(const Value& a, const Value& b) { return select(b == literal(0), a, b); }
 
@@ -66,7 +66,7 @@ void check_fold(const Device& device, std::uint64_t size) {
   EXPECT_EQ(product(y).item(), some == 0 ? T{1} : powers.back()) << what;
 }
 
-/// Starts of segments: many short ones, some up to 1,100, empty ones, and one that is long.
+/// Starts of segments: many short ones, some up to 1,100, empty ones, and a long one.
 std::vector<std::uint32_t> starts_of(std::uint64_t size) {
   std::vector<std::uint32_t> out = {0};
   std::mt19937 random(5);
@@ -122,7 +122,7 @@ template <class T>
 void check_bins(const Device& device, std::uint64_t size, const Bins& bins) {
   std::vector<T> a = numbers<T>(size, 41);
   if constexpr (std::is_floating_point_v<T>) {
-    // Some lie outside, and no difference is rounded.
+    // Some are outside, and no difference is rounded.
     for (T& v : a) v = std::round(v * T(1280)) / T(1024);
     if (size > 40) {
       a[3] = std::numeric_limits<T>::quiet_NaN();
@@ -133,7 +133,7 @@ void check_bins(const Device& device, std::uint64_t size, const Bins& bins) {
   }
   std::vector<std::uint32_t> want(bins.count);
   for (const T v : a) {
-    // Edges are numbers of every type, so that the first above is exact.
+    // Edges are exact in every type, so that the first number above is exact.
     for (std::uint32_t k = 0; k < bins.count; ++k) {
       const double from = bins.low + (bins.high - bins.low) * k / bins.count;
       const double to = bins.low + (bins.high - bins.low) * (k + 1) / bins.count;
@@ -180,7 +180,7 @@ void check_histograms(const Device& device) {
     check_bins<std::int32_t>(device, std::min<std::uint64_t>(size, 20'011), {8, -1000, 1000});
     check_bins<std::uint32_t>(device, std::min<std::uint64_t>(size, 20'011), {16, 0, 1024});
   }
-  // More bins than a workgroup keeps to itself.
+  // More bins than the private ones of a workgroup.
   std::vector<std::uint32_t> want(10'000, 1);
   std::vector<float> x(10'000);
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(x.size() - 1 - k) + 0.5f;

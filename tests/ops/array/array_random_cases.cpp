@@ -51,7 +51,7 @@ void check_random(const Device& device) {
   EXPECT_LE(equal, 1u);
   EXPECT_EQ(random_words(kFew, 9, 8, {.device = Device::cpu()}, kAngles).to_vector(), second);
 
-  // From a place that no vector begins at, and what does not fill one.
+  // From an unaligned place, with a remainder.
   Array<float> part(kFew + 8);
   for (const std::uint64_t begin : {1u, 4u}) {
     const Array<float> slice = part.slice(begin, kFew);

@@ -30,7 +30,7 @@ void check_scan(const Device& device, std::uint64_t size) {
   const std::vector<T> got = inclusive_scan(x).to_vector(), before = exclusive_scan(x).to_vector();
   ASSERT_EQ(got.size(), size);
   const double ulp = std::is_floating_point_v<T> ? std::numeric_limits<T>::epsilon() : 0;
-  // Shares of workgroups are added one after the other; on the CPU, blocks.
+  // Partial sums of workgroups are added one after the other; on the CPU those of blocks.
   const double bound = ulp * absolute * (size < 300 ? 1 : 20);
   for (std::size_t i = 0; i < size; ++i) {
     ASSERT_NEAR(double(got[i]), double(inclusive[i]), bound) << what << " at " << i;
@@ -43,7 +43,9 @@ void check_by_index(const Device& device, std::uint64_t size) {
   const std::vector<T> a = numbers<T>(size, 8);
   std::vector<std::uint32_t> at(size);
   std::mt19937 random(9);
-  for (std::uint32_t& k : at) k = static_cast<std::uint32_t>(random() % (size + 1));  // one beyond
+  for (std::uint32_t& k : at)
+    k = static_cast<std::uint32_t>(random() % (size + 1));  // one is out
+                                                            // of range
   const Array<T> x = misaligned(a, 1, device);
   const Array<std::uint32_t> index = misaligned(at, 2, device);
   const std::string what = describe(device, name(type_of<T>()), size);
@@ -65,7 +67,7 @@ void check_by_index(const Device& device, std::uint64_t size) {
   expect_same(kept, compact(large, x).to_vector(), "compact " + what);
   expect_same(kept, compact([](Value v) { return v > 1.0; }, x).to_vector(),
               "compact by a Bool " + what);
-  // Reversed: no index comes twice.
+  // Reversed: each index occurs once.
   std::vector<std::uint32_t> back(size);
   for (std::size_t i = 0; i < size; ++i) back[i] = static_cast<std::uint32_t>(size - 1 - i);
   Array<T> target = misaligned(std::vector<T>(size), 1, device);
@@ -74,7 +76,7 @@ void check_by_index(const Device& device, std::uint64_t size) {
   expect_same(reversed, target.to_vector(), "scatter store " + what);
 }
 
-/// Where scans of large arrays go in one pass, on devices that allow it.
+/// Scans of large arrays run in one pass, on devices that allow it.
 void check_large_scan(const Device& device) {
   std::vector<std::uint32_t> a = numbers<std::uint32_t>(5'000'003, 13);
   const Array<std::uint32_t> x = Array<std::uint32_t>(a).to(device);

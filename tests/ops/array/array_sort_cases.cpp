@@ -14,7 +14,7 @@ namespace {
 template <class T>
 void check_sort(const Device& device, std::uint64_t size) {
   std::vector<T> a = numbers<T>(size, 11);
-  // Equal elements, and far ones.
+  // Equal elements at a distance.
   for (std::size_t i = 0; i < size; i += 3) a[i] = a[i / 2];
   if (size > 20) {
     a[5] = std::numeric_limits<T>::max();
@@ -45,13 +45,13 @@ void check_sort(const Device& device, std::uint64_t size) {
 void check_sorts(const Device& device) {
   for (const std::uint64_t size : sizes()) {
     check_sort<std::uint32_t>(device, size);
-    // The others share the passes with it: more than one workgroup's share is enough.
+    // Other types share its passes: more than one workgroup's part is enough.
     const std::uint64_t fewer = std::min<std::uint64_t>(size, 20'011);
     check_sort<float>(device, fewer);
     check_sort<double>(device, fewer);
     check_sort<std::int32_t>(device, fewer);
   }
-  // Where one workgroup no longer holds them.
+  // Sizes around the limit of one workgroup.
   for (const std::uint64_t size : {1023, 1024, 1025, 2047, 2048, 2049}) {
     check_sort<double>(device, size);
     check_sort<float>(device, size);

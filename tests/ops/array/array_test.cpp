@@ -1,4 +1,4 @@
-// Arrays on the CPU, and what they refuse.
+// Arrays on the CPU, and errors.
 #include "array_tests.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Arrays, FunctionsMayGiveABool) {
             (std::vector<std::int32_t>{0, 1, 0}));
 }
 
-/// Functions run twice before anything else and must give the same: they stand for all elements.
+/// Functions run twice before all else and must give the same: one call stands for all elements.
 TEST(Arrays, FunctionsThatCountAreErrors) {
   const Array<float> x{1, 2, 3};
   const double y[] = {4, 5, 6, 7};
@@ -72,7 +72,7 @@ TEST(Arrays, FunctionsThatCountAreErrors) {
                     "which is another argument of the callable");
     }
   }
-  // A count that the expression does not depend on is its own.
+  // A count is allowed if the expression does not depend on it.
   int calls = 0;
   EXPECT_EQ(map([&](Value v) { return ++calls, v * 2.0; }, x).to_vector(),
             (std::vector<float>{2, 4, 6}));

@@ -68,7 +68,7 @@ TEST_F(ArraysOnDevice, CallersMemoryIsWorkedOnInPlace) {
     Array<float> all = x;
     scatter(Array<float>({5}), Array<std::uint32_t>({7}), all);
     EXPECT_EQ(x.read()[7], 5.0f);
-    // What is copied comes back to the caller's memory, unless the host reaches the device's.
+    // Copied data return to the caller's memory, unless the host can access the device's.
     const bool in_place = imported || !device.facts().unified;
     EXPECT_EQ(x.read().data() == memory.data(), in_place);
     EXPECT_EQ(memory[7], in_place ? 5.0f : 1.0f);
@@ -81,13 +81,13 @@ TEST_F(ArraysOnDevice, CallersMemoryIsWorkedOnInPlace) {
   if (alignment == 0 || alignment > 4096) GTEST_SKIP() << "the device imports no pages of 4 KiB";
   // The two numbers that are scattered, and their places.
   EXPECT_LE(used(pages, true), 8u);
-  // What are not whole pages is copied.
+  // Partial pages are copied.
   EXPECT_GE(used(pages.subspan(1, 4096), false), 4 * 4096u);
 }
 
 TEST_F(ArraysOnDevice, ReadsBegunAreOfTheNumbersThen) {
   if (!device_) return;
-  // Memory that the host does not reach, so that there is something to copy.
+  // Memory that the host cannot access, so that data are copied.
   const Device device = open_vulkan({.mask = "mapped_memory"});
   ASSERT_FALSE(device.facts().unified);
   Array<float> x = Array<float>::full(1000, 1).to(device);

@@ -1,5 +1,5 @@
-// Scans in one pass against plain loops. The software device leaves loops after some turns, so that
-// it has one thread here, where workgroups end in the order in which they begin and nobody waits.
+// Scans in one pass against plain loops. The software device limits loop iterations, so it runs on
+// one thread here: workgroups then end in the order of their start and nobody waits.
 #include "../guarded.hpp"
 
 #include "../../../ops/array/reduce/scan_ahead.hpp"
@@ -21,7 +21,7 @@ const int kOneThread = setenv("LP_NUM_THREADS", "1", 1);
 
 class ScanAhead : public test::GuardedVulkanTest {
  protected:
-  /// The device, or nothing where scans are not made so.
+  /// The device, or nothing if it does not use such scans.
   std::optional<Device> device() const {
     if (!device_) return {};
     const Device found = Device::vulkan();
@@ -39,13 +39,13 @@ std::vector<T> whole_numbers(std::uint64_t size) {
   return out;
 }
 
-/// The same, or NaN both.
+/// True for equal values, or two NaN.
 template <class T>
 bool same(T a, T b) {
   return a == b || (a != a && b != b);
 }
 
-/// Both scans of `form` are what `combine` makes of the numbers one after the other.
+/// Expects both scans of `form` to equal sequential use of `combine`.
 template <class T, class F>
 void check(const Device& device, const FoldForm& form, T identity, const F& combine,
            const std::vector<T>& numbers) {
@@ -69,12 +69,12 @@ void check(const Device& device, const FoldForm& form, T identity, const F& comb
 template <class T>
 void check_type(const Device& device) {
   const Type type = Array<T>(1).untyped().type;
-  // A tile, tiles of subgroups of subgroups, and what is left beyond vectors.
+  // A tile, tiles of subgroups of subgroups, and remainders beyond vectors.
   for (const std::uint64_t size : {4u, 5u, 1023u, 1025u, 8192u, 100'003u, 1'000'002u}) {
     const std::vector<T> numbers = whole_numbers<T>(size);
     const auto add = [](T a, T b) { return static_cast<T>(a + b); };
     check<T>(device, form_of(Reduction::sum, type), T{0}, add, numbers);
-    // Neither commutes nor starts with 0: the last number that is not 0.
+    // Not commutative, identity not 0: the last number that is not 0.
     const auto last = [](Value a, Value b) { return select(b == literal(0), a, b); };
     const Expression expression = Expression::of<2>("last", last);
     const auto last_of = [](T a, T b) { return b == T{0} ? a : b; };
@@ -121,7 +121,7 @@ TEST_F(ScanAhead, ExtremesAndProductsWithNaN) {
   check_others<std::int32_t>(*device());
 }
 
-/// A result that lies in the middle of memory that others have a part in.
+/// A result in the middle of shared memory.
 TEST_F(ScanAhead, WritesItsResultAlone) {
   if (!device()) GTEST_SKIP() << "scans go in two passes on this device";
   constexpr std::uint64_t kSize = 100'003;

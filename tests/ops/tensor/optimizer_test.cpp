@@ -1,4 +1,4 @@
-// Steps of optimisers against their published algorithms, written out for one number.
+// Steps of optimisers against their published algorithms, written for one number.
 #include "tensor_checks.hpp"
 
 #include "../../../ops/nn/optimizer.hpp"
@@ -123,10 +123,10 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
        "adamw: expected a finite weight_decay >= 0, got nan"},
   };
   for (const auto& row : rows) EXPECT_EQ(message(row.call), row.message);
-  nn::Sgd({x}, {.rate = 0});  // as schedules begin
+  nn::Sgd({x}, {.rate = 0});  // as at the start of schedules
   nn::Adam({x}, {.beta1 = 0, .beta2 = 0, .epsilon = 0});
 
-  // Options that were changed: refused before anything is written.
+  // Invalid options: refused before anything is written.
   nn::Adam adam({x});
   sum(square(x)).backward();
   adam.options.rate = kNaN;

@@ -1,4 +1,4 @@
-// What tensors must compute, wherever they are: run on the CPU and on a device.
+// Results of tensor operations, for the CPU and for a device.
 #include "tensor_cases.hpp"
 
 #include "tensor_checks.hpp"
@@ -28,7 +28,7 @@ double bound(Type type) { return type == Type::f64 ? kF64 : kF32; }
 void check_elementwise(const Device& device) {
   for (const Type type : {Type::f32, Type::f64}) {
     for (const std::int64_t n : kSizes) {
-      // From the middle of memory that others have a part in.
+      // From the middle of shared memory.
       const Tensor a = sample({n + 5}, 1, type).to(device).slice(0, 3, n + 3);
       const Tensor b = sample({n + 1}, 2, type).to(device).slice(0, 1, n + 1);
       const auto x = held(a), y = held(b);
@@ -54,7 +54,7 @@ void check_elementwise(const Device& device) {
   for (std::size_t j = 0; j < 31; j += 2)
     for (std::size_t i = 1; i < 33; i += 3) want.push_back(x[i * 31 + j]);
   expect_near(every + 0.0, want, 0, "steps");
-  // Powers of negative numbers, limits, and choices that broadcast; what is not taken is not seen.
+  // Powers of negative numbers, limits, and choices that broadcast; sides not taken are ignored.
   const double nan = std::nan("");
   const Tensor c = tensor({-2, -0.5, 0, 3}, {4}).to(device);
   expect_near(pow(c, 2), {4, 0.25, 0, 9}, kF32, "squares");
@@ -104,7 +104,7 @@ void check_reductions(const Device& device) {
     const auto v = held(some);
     const auto least_of_all = std::ranges::min_element(v),
                most_of_all = std::ranges::max_element(v);
-    // Of f32, and f32 sums on devices.
+    // Error of f32, and of f32 sums on devices.
     const double error = 1e-6 * std::sqrt(static_cast<double>(n)) * 4;
     EXPECT_NEAR(sum(some).item(), std::accumulate(v.begin(), v.end(), 0.0), error) << n;
     EXPECT_EQ(min(some).item(), *least_of_all) << n;
@@ -178,7 +178,7 @@ void check_rows(const Device& device) {
     }
     expect_near(softmax(a), soft, 3e-6, "softmax " + std::to_string(n));
     expect_near(log_softmax(a), logs, 3e-6, "log_softmax " + std::to_string(n));
-    // One entry: 0 / sqrt(0 + epsilon), whatever rounding leaves of the mean.
+    // One entry: 0 / sqrt(0 + epsilon), for any rounding error of the mean.
     expect_near(layer_norm(a, scale, shift), norms, 2e-5, "layer_norm " + std::to_string(n));
   }
 }
@@ -203,8 +203,8 @@ std::vector<double> dft(const std::vector<double>& z) {
   return out;
 }
 
-/// Two passes, large and small ones, and three: some bins in long double, and Parseval's theorem
-/// for the others.
+/// Two passes, large and small ones, and three: some bins in long double, the others by Parseval's
+/// theorem.
 void check_long_fft(const Device& device, std::int64_t n, Type type) {
   const Tensor longer = sample({n, 2}, 10, type).to(device);
   const auto spectrum = held(fft(longer)), v = held(longer);
@@ -302,13 +302,13 @@ void check_search(const Device& device) {
     sides[k + 1] /= length;
   }
   expect_near(cosine_similarity(many, axes.to(device)), sides, 1e-6, "many queries");
-  // Smaller numbers are denormal, which a device may take for 0.
+  // Smaller numbers are denormal, which a device may flush to 0.
   for (const double size : {1e-37, 1e-25, 1e25, 3e37}) {
     const Tensor far = tensor({3 * size, 4 * size}, {2}).to(device);
     expect_near(cosine_similarity(far, tensor({1, 0, 0, 1e-30, 1e30, 0, 0, 0}, {4, 2}).to(device)),
                 {0.6, 0.8, 0.6, 0}, 1e-6, "of " + std::to_string(size));
   }
-  // Rows that are searched at once, in pieces, and sorted.
+  // Rows that are searched in one piece, in several, and sorted.
   const std::pair<std::int64_t, std::size_t> sizes[] = {
       {7, 4}, {20'011, 4}, {3'001, 3'001}, {20'011, 2'500}};
   for (const auto& [n, count] : sizes) {

@@ -1,4 +1,4 @@
-// What tensors must compute, wherever they are: run on the CPU and on a device.
+// Results of tensor operations, for the CPU and for a device.
 #pragma once
 
 #include "../../../ops/backend/device.hpp"
@@ -24,36 +24,36 @@ void check_nearest(const Device& device);
 void check_nearest_runs(const Device& device);
 void check_training(const Device& device);
 void check_networks_of_run_time(const Device& device);
-/// Of steps on a device: what goes over the bus, and how many launches there are.
+/// Traffic and launches of steps on a device.
 void check_step_costs(const Device& device);
 void check_losses(const Device& device);
 void check_activations(const Device& device);
-/// Real and two-dimensional ones against sums as written.
+/// Real and two-dimensional transforms against direct sums.
 void check_transforms(const Device& device);
-/// Products by small and by large tiles.
+/// Products with small and with large tiles.
 void check_product_tiles(const Device& device);
 void check_nan(const Device& device);
 void check_random(const Device& device);
-/// Every operation with options: the device that is forced, and what statistics say.
+/// Every operation with options: the forced device, and statistics.
 void check_options(const Device& device);
 /// Operation, or operation and variant.
 std::vector<std::string> options_case_names();
 
-// Operations by a table, at odd sizes and on views.
+// Operations from a table, at odd sizes and on views.
 void check_rows_and_losses_of_views(const Device& device);
 void check_axes_of_views(const Device& device);
 void check_products_of_views(const Device& device);
 void check_transforms_of_views(const Device& device);
-/// And their derivatives.
+/// Their derivatives.
 void check_activations_of_views(const Device& device);
-/// As many C++ numbers in an expression as it may have.
+/// The largest number of C++ numbers in an expression.
 void check_many_numbers(const Device& device);
-/// Products of more matrices, of an odd number of elements each, than one launch takes.
+/// Products of more matrices than one launch takes, with an odd number of elements each.
 void check_batches(const Device& device);
 
 /// Derivatives by backward() on the CPU against central differences.
 void check_gradients_against_differences();
-/// Those of the same cases on a device against the CPU's.
+/// The same derivatives on a device against the CPU's.
 void check_gradients_against_cpu(const Device& device);
 /// Operation, or operation and variant.
 std::vector<std::string> gradient_case_names();

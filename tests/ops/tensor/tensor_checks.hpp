@@ -14,7 +14,7 @@
 
 namespace topograd::ops::test {
 
-/// Numbers that differ, of both signs, within about 2; the same each time.
+/// Different numbers of both signs, up to about 2; the same in each call.
 inline std::vector<double> numbers(std::int64_t count, int seed = 1) {
   std::vector<double> out;
   std::uint64_t state = static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15u + 1;
@@ -29,10 +29,10 @@ inline Tensor sample(const Shape& shape, int seed = 1, Type type = Type::f32) {
   return tensor(numbers(element_count(shape), seed), shape, type);
 }
 
-/// Numbers as the tensor holds them.
+/// The tensor's numbers.
 inline std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
 
-/// |got - want| <= bound * max(1, |want|); NaN where NaN is wanted.
+/// |got - want| <= bound * max(1, |want|); NaN where NaN is expected.
 inline void expect_near(const Tensor& got, const std::vector<double>& want, double bound,
                         const std::string& what) {
   const std::vector<double> values = got.values();
@@ -48,7 +48,7 @@ inline void expect_near(const Tensor& got, const std::vector<double>& want, doub
   }
 }
 
-/// The message of the Error that `f` throws; empty if it throws none.
+/// The message of the Error that `f` throws; empty if none.
 inline std::string message(const std::function<void()>& f) {
   try {
     f();

@@ -1,5 +1,4 @@
-// Convolutions, filters and pooling against plain loops, and what NaN and infinities become, on one
-// device.
+// Convolutions, filters and pooling against plain loops, with NaN and infinities, on one device.
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
@@ -87,7 +86,7 @@ void check_conv(const Device& device) {
           }
     expect_near(out, want, 1e-5, "conv2d of " + to_text({c.height, c.width, c.rows, c.columns}));
   }
-  // Filters repeat the border; a product of a column and a row is found.
+  // Filters repeat the border; a product of a column and a row is recognised.
   const Tensor image = sample({5, 7}, 14).to(device);
   const auto x = held(image);
   for (const bool product : {true, false}) {

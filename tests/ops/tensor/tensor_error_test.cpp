@@ -1,4 +1,4 @@
-// Bad input of tensors: each call says what it expected and what came, and writes nothing.
+// Invalid arguments of tensors: each call names expected and got, and writes nothing.
 #include "tensor_checks.hpp"
 
 #include "../../../ir/error.hpp"

@@ -24,7 +24,7 @@ struct Case {
   std::function<Tensor(const std::vector<Tensor>&)> f;
 };
 
-/// Σ w f(x) with weights that differ, so that every entry of the derivative counts.
+/// Σ w f(x) with different weights, so that every entry of the derivative counts.
 Tensor weighted(const Case& c, const std::vector<Tensor>& x) {
   const Tensor y = c.f(x);
   return sum(y * sample(y.shape(), 99, Type::f64));

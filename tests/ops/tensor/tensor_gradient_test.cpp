@@ -1,4 +1,4 @@
-// Derivatives of tensor operations: that every one has a check, and how they are recorded.
+// Derivatives of tensor operations: each has a check; recording.
 #include "../../support/paths.hpp"
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 TEST(TensorGradient, AgreesWithDifferences) { check_gradients_against_differences(); }
 
-// What has no derivative, or makes tensors from numbers.
+// Functions without a derivative, or that make tensors from numbers.
 const std::set<std::string> kWithout = {"argmax", "argmin", "equal",  "less",  "tensor", "full",
                                         "zeros",  "ones",   "arange", "randn", "rand"};
 
@@ -25,7 +25,7 @@ const std::vector<const char*> kEager = {"conv/conv",     "fft/fft",       "loss
                                          "matmul/matmul", "parts/parts",   "reduce",
                                          "search/search", "losses/softmax"};
 
-/// Names of the functions that headers of tensors declare to give tensors.
+/// Names of functions that the tensor headers declare to return tensors.
 std::set<std::string> declared_operations(const std::vector<const char*>& headers) {
   std::set<std::string> out;
   const std::regex declaration(R"(\n(?:inline )?(?:Tensor|TopK) (\w+)\()");

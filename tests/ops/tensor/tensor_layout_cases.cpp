@@ -1,5 +1,5 @@
-// Every tensor operation at odd sizes, on views that begin anywhere or are turned, against plain
-// loops, on one device.
+// Every tensor operation at odd sizes, on offset and transposed views, against plain loops, on one
+// device.
 #include "tensor_cases.hpp"
 #include "tensor_layout_rows.hpp"
 #include "tensor_references.hpp"
@@ -137,7 +137,7 @@ const std::vector<LayoutRow>& axes() {
   return all;
 }
 
-/// Rows that the software device takes long for.
+/// Fewer rows, because the software device is slow.
 std::int64_t fewer(std::int64_t n) { return n > 1000 ? n / 33 : n; }
 
 const std::vector<LayoutRow>& products() {
@@ -158,7 +158,7 @@ const std::vector<LayoutRow>& products() {
        [](const Tensors& x) { return matmul(x[0], x[1]); },
        [](const Inputs& x, std::int64_t n) { return reference::matmul(x[0], x[1], 5, n, 33); },
        2e-5, 1e-13, 0, 257, true},
-      // As many as loops of the software device reach.
+      // The largest number that loops of the software device reach.
       {"matmul of very many terms",
        [](std::int64_t n) {
          return std::vector<Shape>{{2, n / 17}, {n / 17, 3}};
@@ -236,7 +236,7 @@ void check_axes_of_views(const Device& device) { check_layout_rows(axes(), devic
 void check_products_of_views(const Device& device) { check_layout_rows(products(), device, true); }
 
 void check_many_numbers(const Device& device) {
-  // As many numbers as a kernel takes, beside as many tensors, of every form of memory.
+  // The largest number of inputs of a kernel, with as many tensors, in every type.
   for (const Type type : {Type::f32, Type::f64, Type::f16}) {
     const int most = type == Type::f64 ? 8 : 16;
     Tensors x;

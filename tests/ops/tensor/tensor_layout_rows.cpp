@@ -1,4 +1,4 @@
-// How rows of tables of tensor operations are checked.
+// Checks of table rows of tensor operations.
 #include "tensor_layout_rows.hpp"
 
 #include "../../../ops/run/storage.hpp"

@@ -1,4 +1,4 @@
-// Rows of tables of tensor operations at odd sizes and on views, and how they are checked.
+// Table rows of tensor operations at odd sizes and on views, and their checks.
 #pragma once
 
 #include "tensor_checks.hpp"
@@ -16,16 +16,16 @@ using Numbers = std::vector<double>;
 using Tensors = std::vector<Tensor>;
 using Inputs = std::vector<Numbers>;
 
-/// Around what subgroups and workgroups take.
+/// Sizes around those of subgroups and workgroups.
 inline const std::vector<std::int64_t> kLayoutSizes = {0,  1,   2,   31,  32,
                                                        33, 255, 256, 257, 1'000'003};
 
 enum class Layout {
-  offset,   ///< from the fourth element of memory that others have a part in
-  turned,   ///< the last two axes lie in the other order
+  offset,   ///< from the fourth element of shared memory
+  turned,   ///< the last two axes are exchanged
   stepped,  ///< every second entry of the last axis, from the second one on
 };
-/// A tensor of numbers that lie so.
+/// A tensor of numbers with this layout.
 Tensor laid_out(const Shape& shape, int seed, Type type, Layout layout, const Device& device);
 
 struct LayoutRow {
@@ -33,14 +33,14 @@ struct LayoutRow {
   std::function<std::vector<Shape>(std::int64_t n)> shapes;
   std::function<Tensor(const Tensors&)> run;
   std::function<Numbers(const Inputs&, std::int64_t n)> want;
-  double f32 = 2e-6, f64 = 1e-13;  ///< times |want| and the root mean square of all that is wanted
+  double f32 = 2e-6, f64 = 1e-13;  ///< times |want| and the root mean square of all
   std::int64_t least = 1, most = 1'000'003;
   bool half = false;  ///< f16, too
 };
 
-/// Every row at every size, from an offset, and at 33 on the other layouts.
+/// Checks every row at every size with an offset, and at 33 with the other layouts.
 ///
-///   large_f32  sizes beyond 1,100 of f32 alone, where that is all that takes a while
+///   large_f32  sizes beyond 1,100 in f32 only, if these are slow
 void check_layout_rows(const std::vector<LayoutRow>& rows, const Device& device,
                        bool large_f32 = false,
                        const std::vector<std::int64_t>& sizes = kLayoutSizes);

@@ -13,7 +13,7 @@
 namespace topograd::ops::test {
 namespace {
 
-/// Products of 2, 3, 5 and 7, primes, and what lies beside powers of two.
+/// Products of 2, 3, 5 and 7, primes, and neighbours of powers of two.
 const std::vector<std::int64_t> kLengths = {1, 2, 31, 32, 33, 255, 256, 257, 1000, 1021};
 
 using Shapes = std::vector<Shape>;

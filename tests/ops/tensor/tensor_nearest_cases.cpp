@@ -31,7 +31,7 @@ double distance_of(Distance kind, const double* a, const double* b, std::int64_t
                                      : 1 - product / std::sqrt(length_a * length_b);
 }
 
-/// Rows of targets by their distance from a query.
+/// Rows of targets, sorted by distance from a query.
 std::vector<std::size_t> sorted_rows(Distance kind, const Vector& targets, const double* query,
                                      std::int64_t d) {
   Vector distances;
@@ -48,7 +48,7 @@ struct Recall {
   double share() const { return static_cast<double>(right) / all; }
 };
 
-/// Checks what must hold of any answer; how many of the true neighbours are among it.
+/// Checks invariants of an answer; returns its share of the true neighbours.
 Recall check_answer(const NearestOptions& options, const Tensor& targets, const Tensor& queries,
                     const Nearest& found, double bound) {
   const std::int64_t d = targets.size(1);
@@ -97,8 +97,8 @@ void check_nearest(const Device& device) {
       }
     }
   }
-  // One query alone; long rows, for which devices have another kernel; more neighbours than a
-  // search proposes by itself.
+  // A single query; long rows, for which devices have another kernel; more neighbours than a search
+  // proposes.
   for (const std::int64_t d : {3, 1500}) {
     const Tensor targets = sample({150, d}, 3), query = sample({d}, 4);
     const NearestIndex index(targets.to(device), {.search_width = 5});
@@ -106,7 +106,7 @@ void check_nearest(const Device& device) {
     EXPECT_EQ(found.indices.shape(), (Shape{120}));
     EXPECT_GE(check_answer(index.options(), targets, query, found, 1e-4).share(), 0.97);
   }
-  // Rows that are all alike but for two: their graph may be in pieces.
+  // All rows but two are equal: their graph may be disconnected.
   Vector alike(300 * 4, 0.5);
   alike[4 * 7] = 3, alike[4 * 250] = -3;
   const Tensor same = tensor(alike, {300, 4});
@@ -125,7 +125,7 @@ void check_nearest_runs(const Device& device) {
   std::vector<std::string> devices;
   for (const RanOperation& ran : record.all())
     if (ran.op == Op::Nearest) devices.push_back(ran.stats.device);
-  // The graph on the CPU, the distances where the targets lie.
+  // The graph on the CPU, the distances on the targets' device.
   const std::vector<std::string> want = index.is_approximate()
                                             ? std::vector<std::string>{"cpu", device.name()}
                                             : std::vector<std::string>{device.name()};

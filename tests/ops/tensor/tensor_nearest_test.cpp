@@ -1,4 +1,4 @@
-// Nearest neighbours on the CPU: what is found, the same graph again, errors.
+// Nearest neighbours on the CPU: results, reproducible graphs, errors.
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
@@ -73,7 +73,7 @@ TEST(TensorNearest, Refuses) {
                     "inf in query 0"});
   }
   for (const Row& row : rows) EXPECT_EQ(message(row.call), row.expected);
-  // All of them compared, what is no number comes last.
+  // All are compared; NaN comes last.
   const Nearest found = NearestIndex(holed, {.exact = true}).search(tensor({5, 6}, {2}), 3);
   EXPECT_EQ(found.indices.values(), (std::vector<double>{2, 0, 1}));
   EXPECT_EQ(found.distances.values()[2], kInfinity);

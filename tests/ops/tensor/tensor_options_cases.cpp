@@ -1,4 +1,4 @@
-// Tensor operations with options: they run where they are told, and say how.
+// Tensor operations with options: chosen device and statistics.
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
@@ -80,7 +80,7 @@ const std::vector<OptionsCase>& options_cases() {
        {{5, 7}, {5, 7}},
        [](X x, O o) { return binary_cross_entropy(x[0], x[1], o); }},
       {"cross_entropy", {{5, 7}, {5, 7}}, [](X x, O o) { return cross_entropy(x[0], x[1], o); }},
-      // Expressions take options where they are computed.
+      // Expressions take options when they are computed.
       {"an expression", {{5, 7}, {7}}, [](X x, O o) { return relu(x[0] + x[1]).evaluate(o); }},
       {"map", {{9}}, [](X x, O o) { return map([](Value v) { return v * v; }, x[0]).evaluate(o); }},
       {"a function of the user's",
@@ -115,13 +115,13 @@ void check_options(const Device& device) {
     EXPECT_FALSE(got.placed()) << one.name << ": where it would have been";
     EXPECT_FALSE(outer.all().empty()) << one.name << ": recorded outside, too";
     expect_near(got, want, 1e-4, one.name);
-    // Away from where the inputs were placed.
+    // On another device than the inputs'.
     const Tensor away = one.run(placed, {.device = Device::cpu(), .stats = &stats});
     EXPECT_EQ(stats.device, "cpu") << one.name;
     EXPECT_EQ(away.placed(), device) << one.name;
     expect_near(away, want, 1e-6, one.name);
   }
-  // All of what one call runs is in its account; nothing is, where nothing ran.
+  // Statistics include all work of one call, or nothing if none ran.
   const Tensor a = sample({40, 24}), b = sample({24, 30}, 2);
   RecordOperations record;
   ExecutionStats stats;
@@ -133,14 +133,14 @@ void check_options(const Device& device) {
   EXPECT_EQ(stats.device, "") << "computed before";
   EXPECT_EQ(stats.times.total(), 0);
   EXPECT_GT(kernels, 0);
-  // Derivatives go through.
+  // Derivatives pass through.
   Tensor w = sample({4, 3}).requires_grad();
   sum(square(matmul(sample({2, 4}), w, {.device = device})), {}, false, {.device = device})
       .backward();
   Tensor v = sample({4, 3}).requires_grad();
   sum(square(matmul(sample({2, 4}), v))).backward();
   expect_near(w.grad(), v.grad().values(), 1e-5, "derivatives");
-  // So do derivatives themselves, and the steps along them.
+  // Derivatives and their steps have options too.
   const auto check_forced = [&](const char* what) {
     EXPECT_EQ(stats.device, device.name()) << what;
     EXPECT_EQ(stats.decision.reason, Reason::forced) << what;

@@ -1,4 +1,4 @@
-// Several put together, split, and taken from by index: the very bits, on one device.
+// Concatenation, splitting and indexing of tensors, bit for bit, on one device.
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
@@ -18,7 +18,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t place(std::int64_t k) { return static_cast<std::size_t>(k); }
 
-/// Sizes before, of and after an axis.
+/// Sizes before, along and after an axis.
 struct Around {
   std::int64_t before, size, after;
 };
@@ -58,7 +58,7 @@ std::vector<double> taken(const Tensor& x, const std::vector<double>& indices, s
   return out;
 }
 
-/// Numbers with some that are no ordinary ones.
+/// Numbers including special values.
 Tensor odd_sample(const Shape& shape, int seed, Type type, const Device& device) {
   std::vector<double> all = numbers(element_count(shape), seed);
   const double odd[] = {-0.0, kInfinite, -kInfinite, std::nan("")};
@@ -96,7 +96,7 @@ void check_joining(const Device& device, Type type) {
       for (std::size_t k = 0; k < 3; ++k) expect_same(parts[k], held(x[k]), "split " + what);
     }
   }
-  // Views, that begin anywhere and lie in other orders.
+  // Views with offsets and other axis orders.
   const Tensor a = odd_sample({5, 7}, 3, type, device);
   const Several views = {a.transpose().slice(0, 1, 4), a.transpose().slice(0, 3, 7, 2)};
   expect_same(concat(views, -2), joined(views, 0), "views");

@@ -1,5 +1,4 @@
-// Tensor operations as their definitions have them: plain loops in double, long sums in long
-// double.
+// Tensor operations by their definitions: plain loops in double, long sums in long double.
 #include "tensor_references.hpp"
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace {
 
 std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
 
-/// f(y, x, value) for the taps of a window that lie in an image; its corner is at (y, x).
+/// Calls f(y, x, value) for the taps of a window inside an image; its corner is at (y, x).
 template <class F>
 void for_window(const double* image, std::int64_t height, std::int64_t width, std::int64_t y,
                 std::int64_t x, std::int64_t rows, std::int64_t columns, const F& f) {
@@ -214,7 +213,7 @@ Numbers rdft(const Numbers& x, std::int64_t n) {
 
 namespace {
 
-/// Of (..., m, n) pairs, along the axis before the last.
+/// Transforms (..., m, n) pairs along the axis before the last.
 Numbers down(const Numbers& z, std::int64_t m, std::int64_t n, int sign) {
   const std::size_t rows = at(m), columns = at(n);
   Numbers out(z.size()), line(2 * rows);

@@ -47,7 +47,7 @@ TEST(Tensor, NetworksGrowApart) {
   EXPECT_EQ(net(x).values(), x.values());
   EXPECT_TRUE(net.parameters().empty());
   net.add(nn::Dense(3, 2, 1));
-  const nn::Sequential within{net, relu};  // as it is now
+  const nn::Sequential within{net, relu};  // in its present form
   const nn::Sequential copy = net;
   net.add(relu).add(nn::Dense(2, 4, 2)).add([](const Tensor& y) { return y * 2.0; });
   EXPECT_EQ(net.layers().size(), 4u);
@@ -56,7 +56,7 @@ TEST(Tensor, NetworksGrowApart) {
   EXPECT_EQ(copy(x).shape(), (Shape{1, 2}));
   EXPECT_EQ(within.parameters().size(), 2u);
   EXPECT_EQ(within(x).shape(), (Shape{1, 2}));
-  net.add(net);  // what it was before
+  net.add(net);  // its earlier form
   EXPECT_EQ(net.layers().size(), 5u);
   EXPECT_EQ(nn::Sequential(std::vector<nn::Layer>(net.layers())).parameters().size(), 8u);
   // Parameters are shared.

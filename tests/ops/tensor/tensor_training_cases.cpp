@@ -1,4 +1,4 @@
-// Training: numbers that tensors begin with, optimisers, and a network that learns.
+// Training: initial values of tensors, optimisers, and a network that learns.
 #include "../../support/paths.hpp"
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
@@ -27,7 +27,7 @@ using Vector = std::vector<double>;
 
 using Make = std::function<std::unique_ptr<nn::Optimizer>(const std::vector<Tensor>&)>;
 
-/// Of every form of step.
+/// One optimiser for each form of step.
 const std::vector<Make>& optimizers() {
   using nn::Adam, nn::AdamW, nn::Sgd, std::make_unique;
   using Tensors = const std::vector<Tensor>&;
@@ -61,7 +61,7 @@ Tensor stepped(const Make& make, Type type, const Device& device) {
 
 }  // namespace
 
-/// What they compute on the CPU is optimizer_test.cpp's.
+/// optimizer_test.cpp checks the values on the CPU.
 void check_optimizers(const Device& device) {
   for (const Type type : {Type::f32, Type::f64}) {
     if (type == Type::f64 && !device.facts().float64) continue;
@@ -101,7 +101,7 @@ void check_same_numbers(const Device& device) {
             message([&] {
               sample({2, 3}).to(device).broadcast_to({2, 4});
             }));
-  // What is marked for derivatives has numbers of its own.
+  // Tensors marked for derivatives have their own numbers.
   Tensor x = zeros({4}).to(device);
   x.requires_grad();
   sum(x * 3.0).backward();
@@ -111,7 +111,7 @@ void check_same_numbers(const Device& device) {
 }
 
 void check_training(const Device& device) {
-  // A network that learns the sign of a product: no line separates it.
+  // A network learns the sign of a product, which is not linearly separable.
   const Tensor x = sample({257, 2}, 8).to(device);
   const Vector v = x.to_cpu().values();
   std::vector<double> signs;
@@ -133,7 +133,7 @@ void check_training(const Device& device) {
     const std::uint64_t held_now = device.backend().counters().bytes_in_use;
     if (step == 10) held_early = held_now;
     if (step > 10 && step < 59) {
-      EXPECT_LE(held_now, held_early) << "step " << step;  // the last one holds its loss
+      EXPECT_LE(held_now, held_early) << "step " << step;  // the last one keeps its loss
     }
   }
   EXPECT_GT(first, 0.5);
@@ -193,9 +193,9 @@ void check_networks_of_run_time(const Device& device) {
   Digits train, held_out;
   read_digits(600, train, held_out);
   const Tensor x = train.x(device), y = train.y(device);
-  // The same network as one that is written down, bit for bit, by each optimiser.
+  // The same network as the stored one, bit for bit, with each optimiser.
   for (const Make& make : optimizers()) {
-    if (!device.is_cpu()) break;  // tells nothing more there
+    if (!device.is_cpu()) break;  // shows nothing more there
     const nn::Sequential built = network_of({64, 12, 10});
     const nn::Sequential written{nn::Dense(64, 12, 1), relu, nn::Dense(12, 10, 2)};
     built.to(device), written.to(device);
@@ -205,7 +205,7 @@ void check_networks_of_run_time(const Device& device) {
     EXPECT_EQ(trained(built, std::move(*for_built), x, y, 3),
               trained(written, std::move(*for_written), x, y, 3));
   }
-  // One that learns.
+  // A network that learns.
   const nn::Sequential net = network_of({64, 48, 24, 10});
   ASSERT_EQ(net.layers().size(), 5u);
   ASSERT_EQ(net.parameters().size(), 6u);

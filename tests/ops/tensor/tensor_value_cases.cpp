@@ -26,7 +26,8 @@ double mean_of(const Numbers& a, const Numbers& b, const std::function<double(do
   return sum / static_cast<double>(a.size());
 }
 
-/// Mean over rows of -log of the share of the class, or of the classes' mean by probabilities.
+/// Mean over rows of -log of the probability of the class, or of the classes' mean by
+/// probabilities.
 double cross_entropy_of(const Numbers& logits, const Numbers& targets, std::size_t classes) {
   const std::size_t rows = logits.size() / classes;
   double loss = 0;
@@ -89,7 +90,7 @@ Numbers numbers_of(const std::vector<Complex>& z, std::size_t length, std::size_
   return out;
 }
 
-/// |C - A B| <= k ε Σ |a| |b|, entry by entry, as docs/tensors.md has it.
+/// |C - A B| <= k ε Σ |a| |b|, entry by entry, as in docs/tensors.md.
 void check_product(const Device& device, const Shape& sizes, bool a_transposed, bool b_transposed,
                    Type type) {
   const std::int64_t rows = sizes[0], depth = sizes[1], columns = sizes[2];
@@ -163,7 +164,7 @@ void check_losses(const Device& device) {
       return binary_cross_entropy(tensor({logit}, {1}, type).to(device),
                                   tensor({target}, {1}, type).to(device));
     };
-    for (const double sure : {40.0, 60.0}) {  // what is left of sure and right ones
+    for (const double sure : {40.0, 60.0}) {  // remainders of sure and right predictions
       expect_near(entropy(sure, 1) * std::exp(sure), {1}, bound, "sure");
       expect_near(entropy(-sure, 0) * std::exp(sure), {1}, bound, "sure");
       expect_near(entropy(sure, 0), {sure}, bound, "sure and wrong");
@@ -233,7 +234,8 @@ void check_transforms(const Device& device) {
           irfft(tensor(numbers_of(want, length, kept), {2, n / 2 + 1, 2}, type).to(device), n),
           values, bound, "irfft" + what);
     }
-    // Real numbers as half as many complex ones: by one pass, by several, by Bluestein's algorithm.
+    // Real transforms by complex ones of half the length: in one pass, in several, by Bluestein's
+    // algorithm.
     for (const int n : {1000, 4096, 20'000, 2 * 4099}) {
       const Tensor x = sample({3, n}, 14, type).to(device);
       const Numbers values = held(x);
@@ -256,7 +258,7 @@ void check_transforms(const Device& device) {
 }
 
 void check_product_tiles(const Device& device) {
-  // Whole tiles, edges of one row and column, and tiles that are mostly beyond the end.
+  // Whole tiles, edges of one row and column, and mostly empty tiles.
   const Shape sizes[] = {{128, 16, 128}, {129, 17, 257}, {70, 40, 130}, {256, 8, 64}};
   for (const auto tiles : {detail::MatmulTiles::small, detail::MatmulTiles::large}) {
     detail::force_matmul_tiles(tiles);
@@ -278,12 +280,12 @@ void check_product_tiles(const Device& device) {
   const Numbers want = held(matmul(a, b));
   expect_near(matmul(a.to(device), b.to(device)), want, 1e-5, "bands of batches");
   detail::force_matmul_tiles(detail::MatmulTiles::chosen);
-  // So thin that there are no tiles.
+  // Too thin for tiles.
   for (const Shape& size : {Shape{300, 3, 2}, Shape{4, 16, 513}, Shape{1, 1, 1}, Shape{70, 90, 8}})
     for (const int turned : {0, 1, 2, 3})
       for (const Type type : {Type::f32, Type::f16})
         check_product(device, size, turned % 2 != 0, turned / 2 != 0, type);
-  // Through cooperative matrices where the device has them: whole tiles, and edges.
+  // With cooperative matrices if the device has them: whole tiles, and edges.
   for (const Shape& size : {Shape{128, 64, 256}, Shape{72, 24, 264}})
     for (const int turned : {0, 1, 2, 3})
       check_product(device, size, turned % 2 != 0, turned / 2 != 0, Type::f16);

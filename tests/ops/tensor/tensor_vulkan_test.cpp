@@ -1,4 +1,4 @@
-// Tensors on a device: what they are on the CPU.
+// Tensors on a device: the same results as on the CPU.
 #include "../guarded.hpp"
 #include "../masked.hpp"
 #include "tensor_cases.hpp"
@@ -36,7 +36,7 @@ TEST_F(TensorVulkan, ProductTiles) { run_masked(check_product_tiles); }
 TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
 TEST_F(TensorVulkan, Random) { run_masked(check_random); }
 TEST_F(TensorVulkan, Options) { run_masked(check_options); }
-// So many numbers go through other kernels than one row does, on devices that are no software.
+// This many numbers use other kernels than one row does, except on software devices.
 TEST_F(TensorVulkan, FftOfManyLongRows) {
   if (!device_) return;
   const Device device = open_vulkan({});
@@ -50,7 +50,7 @@ TEST_F(TensorVulkan, FftOfManyLongRows) {
     EXPECT_LT(sum(square(back.slice(0, row, row + 1) - one)).item(), 1e-12 * 2 * (1 << 20)) << row;
   }
 }
-// Maps and reductions of what lies in a line run in pieces; what they cannot cut is refused.
+// Maps and reductions of contiguous data run in pieces; others are refused.
 TEST_F(TensorVulkan, MoreThanIsBoundAtOnce) {
   if (!device_) return;
   const Device device = open_vulkan({.limits = {.max_storage_buffer_range = 1 << 14}});
@@ -118,7 +118,7 @@ TEST_F(TensorVulkan, StepsStayOnTheDevice) {
 }
 TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
 TEST_F(TensorVulkan, Trains) {
-  set_guard_zones(0);  // zones keep what is freed, and this watches the memory
+  set_guard_zones(0);  // guard zones keep freed memory, which this test counts
   run_masked(check_training);
 }
 

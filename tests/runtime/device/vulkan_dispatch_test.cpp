@@ -1,4 +1,4 @@
-// Kernels, command lists and what they refuse, on the device.
+// Kernels, command lists and their errors, on the device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 class VulkanDispatch : public VulkanTest {};
 
@@ -33,7 +33,7 @@ TEST_F(VulkanDispatch, SquaresEveryElement) {
   for (std::uint32_t i = 0; i < kCount; ++i) EXPECT_EQ(squares[i], values[i] * values[i]) << i;
   const Counters spent = device_->counters() - before;
   EXPECT_EQ(spent.dispatches, 1u);
-  // Where the host cannot read the memory directly, reading back takes a submission of its own.
+  // If the host cannot read the memory directly, the readback takes its own submission.
   EXPECT_EQ(spent.submissions, buffer.mapped() != nullptr && buffer.cached() ? 1u : 2u);
   EXPECT_EQ(spent.readbacks, 1u);
   EXPECT_EQ(spent.bytes_down, kCount * sizeof(float));
@@ -236,7 +236,7 @@ TEST_F(VulkanDispatch, SpecialisesConstantsAndFindsEqualKernels) {
   EXPECT_EQ(spent.pipeline_cache_hits, 1u);
 }
 
-// Of one loop, and of a loop within a loop: some devices count them together.
+// Limit of one loop, and of nested loops: some devices count them together.
 TEST_F(VulkanDispatch, LoopsRunAsLongAsTheLimitSays) {
   const std::uint32_t count = std::min(device_->limits().max_loop_iterations, 200'000u);
   const std::string body = "; ++k) a[i] += 1u";

@@ -1,4 +1,4 @@
-// The table of calls that can fail, against the registry of the specification and our own calls.
+// The table of fallible calls, against the registry of the specification and our own calls.
 #include <gtest/gtest.h>
 
 #include <vulkan/vulkan_core.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRegistry = "/usr/share/vulkan/registry/vk.xml";
 
-// By the registry's names, some of which are older than the values' present ones.
+// By the registry's names, some of which are older than the present ones.
 const std::map<std::string, std::int32_t> kValues = {
     {"VK_ERROR_OUT_OF_HOST_MEMORY", VK_ERROR_OUT_OF_HOST_MEMORY},
     {"VK_ERROR_OUT_OF_DEVICE_MEMORY", VK_ERROR_OUT_OF_DEVICE_MEMORY},
@@ -48,7 +48,7 @@ const std::map<std::string, std::int32_t> kValues = {
 /// Error results by command, as the registry lists them.
 std::map<std::string, std::set<std::string>> read_registry() {
   const std::string xml = read_file(kRegistry);
-  // The command's own name is that of its prototype, behind the list of its results.
+  // The command's own name is in its prototype, after the list of its results.
   static const std::regex command("errorcodes=\"([^\"]*)\"[^>]*>\\s*<proto>[^\\n]*<name>(\\w+)");
   std::map<std::string, std::set<std::string>> out;
   for (std::sregex_iterator it(xml.begin(), xml.end(), command), end; it != end; ++it) {
@@ -74,7 +74,7 @@ TEST(VulkanFallibleCalls, EachListsWhatTheSpecificationLists) {
   }
 }
 
-// What is called through the checked path, by the names given there.
+// Calls through the checked path, by their names there.
 TEST(VulkanFallibleCalls, EveryCheckedCallIsListed) {
   static const std::regex named("\\bcall\\(\\s*\"(vk\\w+)\"");
   std::set<std::string> calls;

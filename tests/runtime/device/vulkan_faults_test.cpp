@@ -1,4 +1,4 @@
-// Timeouts, lost devices, memory that runs out, and the failure of every single driver call.
+// Timeouts, lost devices, out of memory, and the failure of every single driver call.
 #include <gtest/gtest.h>
 
 #include <vulkan/vulkan_core.h>
@@ -16,7 +16,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 class VulkanFaults : public VulkanTest {};
 
@@ -54,7 +54,7 @@ TEST_F(VulkanFaults, AWaitIsBounded) {
   EXPECT_TRUE(submission.done());
 }
 
-// The software device compiles when a kernel first runs: a list of many is no stuck device.
+// The software device compiles when a kernel first runs: a list of many kernels must not time out.
 TEST_F(VulkanFaults, AWaitGivesTheDriverTimeToCompile) {
   const auto device = own_device(0.25);
   const auto seed = std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000;
@@ -69,7 +69,7 @@ TEST_F(VulkanFaults, AWaitGivesTheDriverTimeToCompile) {
   release_devices();
 }
 
-// A long one takes it more than two seconds: what a first run is given for any kernel.
+// A long kernel takes it more than two seconds, the allowance for the first run of any kernel.
 TEST_F(VulkanFaults, AWaitGivesTheDriverMoreTimeForLongKernels) {
   const auto device = own_device(0.25);
   const auto seed = std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000;
@@ -120,7 +120,7 @@ TEST_F(VulkanFaults, MemoryErrorsAreTypedAndNameTheBuffer) {
   } rows[] = {{VK_ERROR_OUT_OF_DEVICE_MEMORY, ErrorCode::OutOfDeviceMemory},
               {VK_ERROR_OUT_OF_HOST_MEMORY, ErrorCode::OutOfHostMemory}};
   for (const auto& row : rows) {
-    // One failure is met by giving back what is pooled.
+    // One failure is handled by returning pooled memory.
     device->trim();
     device->inject_fault("vkAllocateMemory", 0, row.result);
     EXPECT_EQ(device->buffer(1000).size(), 1000u);
@@ -174,7 +174,7 @@ std::vector<std::uint32_t> round_trip(Device& device, const std::vector<std::uin
   return contents<std::uint32_t>(device, buffer);
 }
 
-// Whichever call fails, and however: one typed error, then the device works or says it is lost.
+// For each failing call and result: one typed error, then the device works or reports its loss.
 TEST_F(VulkanFaults, AnyFailingCallGivesOneTypedError) {
   const auto spirv = compile(map_shader("uint", "a[i] + 1u"));
   const auto expected = counting<std::uint32_t>(100, 1);
@@ -198,7 +198,7 @@ TEST_F(VulkanFaults, AnyFailingCallGivesOneTypedError) {
       std::string text;
       const ErrorCode code = code_of([&] { round_trip(*device, spirv); }, &text);
       const bool pipeline = text.starts_with("kernel ") && row.result == VK_ERROR_UNKNOWN;
-      // Nothing is thrown where the pools got out of it, or where warm caches make fewer calls.
+      // Nothing is thrown if the pools recover, or if warm caches make fewer calls.
       if (code != ErrorCode::Stopped) {
         EXPECT_EQ(code, pipeline ? ErrorCode::Unsupported : row.code) << k << ": " << text;
         ++errors;

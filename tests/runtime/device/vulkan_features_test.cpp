@@ -8,7 +8,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 Features every_feature() {
   Features features;
@@ -94,7 +94,7 @@ TEST(VulkanFeatures, PresetsAreMasks) {
   std::string names;
   for (const MaskPreset& preset : mask_presets())
     names += std::string(names.empty() ? "" : ",") + preset.name;
-  EXPECT_EQ(names, TOPOGRAD_MASK_PRESETS);  // those that the tests run under
+  EXPECT_EQ(names, TOPOGRAD_MASK_PRESETS);  // those of the test runs
 }
 
 TEST(VulkanFeatures, OverridesOnlyLower) {

@@ -13,7 +13,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 class VulkanMemory : public VulkanTest {};
 
@@ -74,7 +74,7 @@ TEST_F(VulkanMemory, WhatNobodyUsesGoesBackAfterSomeSeconds) {
 TEST_F(VulkanMemory, ReservesLittleMoreThanItGives) {
   const auto own = require_device({.timeout_seconds = 58});
   std::vector<Buffer> live;
-  // From a mesh of some hundred vertices to a million: sizes of no pattern.
+  // From a mesh of some hundred vertices to a million, in irregular sizes.
   for (std::uint64_t k = 1, size = 1000; size < std::uint64_t{24} << 20;
        ++k, size += size / 5 + 77) {
     for (std::uint64_t more = 0; more < 3; ++more) live.push_back(own->buffer(size + 991 * more));
@@ -105,7 +105,7 @@ TEST_F(VulkanMemory, KindsAreMappedAsPromised) {
   EXPECT_NE(unmapped->buffer(64, MemoryKind::Upload).mapped(), nullptr);
 }
 
-// Larger than both rings together, in pieces that do not divide them.
+// Larger than both rings together, in pieces that do not divide their size.
 TEST_F(VulkanMemory, StagesMoreThanTheRingHolds) {
   for (const char* mask : {"", "mapped_memory"}) {
     const auto device = require_device({.mask = mask});

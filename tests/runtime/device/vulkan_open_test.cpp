@@ -1,4 +1,4 @@
-// Finding and opening devices: options, masks, sharing, and what is said when nothing is there.
+// Finding and opening devices: options, masks, sharing, and errors without a device.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 void expect_error(ErrorCode code, const std::vector<std::string>& parts, auto&& call) {
   try {
@@ -50,7 +50,7 @@ TEST_F(VulkanTest, MissingDriversAreNamedWithTheVariable) {
   release_devices();
   constexpr const char* kVariables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"};
   for (const int k : {0, 1}) {
-    // The loader reads the first of them alone where both are there.
+    // The loader reads only the first of them if both are set.
     const char* const variable = kVariables[k];
     const ScopedEnvironment other(kVariables[1 - k], std::nullopt);
     const ScopedEnvironment drivers(variable, "/nowhere/icd.json");
@@ -95,7 +95,7 @@ TEST_F(VulkanTest, DevicesDescribeThemselves) {
     ASSERT_FALSE(info.heaps.empty());
     EXPECT_GT(info.heaps[0].size, 0u);
     if (!info.unusable.empty()) continue;
-    // What Vulkan 1.2 guarantees.
+    // Guaranteed by Vulkan 1.2.
     EXPECT_FALSE(info.driver.empty());
     EXPECT_GE(info.limits.max_storage_buffer_range, 1u << 27);
     EXPECT_GE(info.limits.max_workgroup_invocations, 128u);
@@ -141,7 +141,7 @@ TEST_F(VulkanTest, MaskedFeaturesAreNotEnabled) {
   EXPECT_LE(device->limits().max_workgroup_invocations, 256u);
   EXPECT_EQ(device->limits().shared_memory_bytes, 16384u);
   EXPECT_EQ(device->limits().max_storage_buffer_range, 1u << 27);
-  // It computes all the same, and timestamps have no effect.
+  // It still computes, and timestamps have no effect.
   const Kernel square = map_kernel(*device, "uint", "a[i] * a[i]");
   const Buffer buffer = filled(*device, counting<std::uint32_t>(70));
   CommandList list = device->command_list();
@@ -150,7 +150,7 @@ TEST_F(VulkanTest, MaskedFeaturesAreNotEnabled) {
   device->submit(list).wait();
   EXPECT_TRUE(list.timestamps().empty());
   EXPECT_EQ(contents<std::uint32_t>(*device, buffer)[69], 69u * 69u);
-  // The layer sees that a masked feature is used: it was not enabled.
+  // The layer reports the use of a masked feature, because it was not enabled.
   if (!validation_is_on() || !device_->features().float64) return;
   const CapturedValidation captured;
   map_kernel(*device, "double", "a[i] + 1.0lf");

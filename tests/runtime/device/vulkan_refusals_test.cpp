@@ -1,4 +1,4 @@
-// What the Vulkan layer refuses, and the words it uses.
+// Errors of the Vulkan layer with their messages.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 class VulkanRefusals : public VulkanTest {
  protected:

@@ -1,4 +1,4 @@
-// shaderc for the tests' own shaders, apart from the library's code generator.
+// shaderc for the tests' own shaders, independent of the library's code generator.
 #include "vulkan_shaders.hpp"
 
 #include <mutex>

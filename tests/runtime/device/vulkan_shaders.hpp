@@ -14,7 +14,7 @@ namespace topograd::test {
 /// SPIR-V of a compute shader for Vulkan 1.2. Throws std::runtime_error with the compiler's text.
 std::vector<std::uint32_t> compile(const std::string& glsl);
 
-/// `v[i] = EXPRESSION` for i < n, with n the only push constant and 64 invocations a workgroup;
+/// `v[i] = EXPRESSION` for i < n, with n the only push constant and 64 invocations per workgroup;
 /// `a` is binding 0. Extensions (whole lines) come before the declarations.
 std::string map_shader(std::string_view type, std::string_view expression,
                        std::string_view extensions = "");

@@ -1,4 +1,4 @@
-// Barriers, and proof that a missing one does not stay unseen.
+// Barriers, and proof that a missing one is detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace topograd::test {
 namespace {
 
-using namespace runtime::vulkan;  // what the tests are about
+using namespace runtime::vulkan;  // the tested namespace
 
 class VulkanSync : public VulkanTest {};
 
 constexpr std::uint32_t kCount = 4096;
 
-// b[i] = a[i] + 1, with `a` read-only. The layer leaves out hazards between two bindings that may
-// both write (their bytes may differ), so what a kernel only reads has to be declared so.
+// b[i] = a[i] + 1, with `a` read-only. The layer ignores hazards between two bindings that may both
+// write (their bytes may differ), so read-only bindings must be declared so.
 Kernel next_kernel(Device& device) {
   const auto spirv = compile(
       "#version 450\nlayout(local_size_x = 64) in;\n"
@@ -81,7 +81,7 @@ TEST_F(VulkanSync, MessagesReachTheProcess) {
   EXPECT_TRUE(take_validation_messages().empty());
 }
 
-// Every pair of commands that can follow each other, through one buffer: silent and right.
+// Every pair of consecutive commands, through one buffer: silent and right.
 TEST_F(VulkanSync, AChainOfEveryCommandIsOrdered) {
   const Kernel twice = map_kernel(*device_, "uint", "a[i] * 2u");
   const Buffer a = filled(*device_, counting<std::uint32_t>(kCount), "a");
@@ -104,7 +104,7 @@ TEST_F(VulkanSync, AChainOfEveryCommandIsOrdered) {
   });
   step([&] { list.fill(counts, 0, 4, map_groups(kCount)); });
   device_->submit(list);
-  // A second submission reads and writes what the first one wrote; no host wait in between.
+  // A second submission reads and writes the first one's results without a host wait between.
   CommandList next = device_->command_list("next");
   record_map(next, twice, a, kCount);
   device_->submit(next);

@@ -38,7 +38,7 @@ constexpr const char* kProduct = R"(program parameters=2 data=1 uniforms=1 seeds
 })";
 
 // Arrays of widths 1, 20 and 2; one topology reads all of them, in one column; some instances read
-// two scalars of one block, or the same scalar twice; two uniforms take turns.
+// two scalars of one block, or the same scalar twice; two uniforms alternate.
 OwnedModel mixed_model(std::uint32_t blocks) {
   OwnedModel m;
   std::minstd_rand random(17);
@@ -80,8 +80,8 @@ constexpr const char* kSeen = R"(program parameters=7 data=1 uniforms=0 seeds=0 
   return %12, %17
 })";
 
-// Points of width 2, each of which eight of eleven cameras of width 5 see: few blocks are shared by
-// very many instances, and the others by instances that are neighbours.
+// Points of width 2, each seen by eight of eleven cameras of width 5: few blocks are shared by very
+// many instances, the others by neighbouring instances.
 OwnedModel cameras_model(std::uint32_t points) {
   OwnedModel m;
   std::minstd_rand random(3);
@@ -219,7 +219,7 @@ TEST(CpuEngine, JacobianOfATerm) {
   }
 }
 
-// Everything an engine can say at a point and after a step.
+// All results of an engine at a point and after a step.
 Numbers everything(Engine& engine, const OwnedModel& m) {
   Numbers all = gradient(engine, m);
   const Numbers p = random_numbers(m.x.size());
@@ -338,7 +338,7 @@ TEST(CpuEngine, StepsSolveTheDampedNormalEquations) {
   }
 }
 
-// Undamped but for λ: JᵀJ δ + λ δ = −g, with the product that is evaluated at once.
+// Undamped except for λ: JᵀJ δ + λ δ = −g, with the matrix-free product.
 TEST(CpuEngine, StepsOfManyInstancesSolveTheNormalEquations) {
   for (const Case& c : {Case{"springs", springs, 4000}, Case{"cameras", cameras_model, 4000}}) {
     SCOPED_TRACE(c.name);

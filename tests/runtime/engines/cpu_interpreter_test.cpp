@@ -43,8 +43,7 @@ struct Instances {
   std::vector<std::vector<T>> parameters, data, uniforms;
 };
 
-// Runs a program over all instances; parameters are gathered through an index column that runs
-// backwards.
+// Runs a program over all instances; parameters are gathered through a reversed index column.
 template <class T>
 std::vector<std::vector<T>> run(const ir::Program& program, const Instances<T>& in,
                                 const TileOps<T>& ops) {
@@ -88,14 +87,14 @@ std::vector<std::vector<T>> run(const ir::Program& program, const Instances<T>& 
   return result;
 }
 
-// The interpreter divides and takes roots exactly, whatever a device may do.
+// The interpreter divides and takes roots exactly; devices may not.
 bool is_library_function(Op op) {
   const bool rounded = op == Op::Div || op == Op::Reciprocal || op == Op::Sqrt || op == Op::Rsqrt;
   return (ir::info(op).ulp_f32 > 0 || ir::info(op).ulp_f64 > 0) && !rounded;
 }
 
-// Does the op table's bound hold? Composite ops may be as far off as their parts make them; where a
-// jump could go either way nothing is said.
+// True if the op table's bound holds. Composite ops may have the errors of their parts; points near
+// a jump are not checked.
 template <class T>
 bool within_bound(const ir::Program& program, Op op, const std::array<T, 3>& x, T got) {
   if (!ir::info(op).composite) return ir::deviation<T>(op, x, got).within;
@@ -121,7 +120,7 @@ std::vector<std::array<T, 3>> operands_of(Op op) {
   }
   std::mt19937_64 random(static_cast<unsigned>(op));
   std::uniform_real_distribution<double> ordinary(-4, 4), exponent(-300, 300), ten(-30, 30);
-  // Here the tail of the normal distribution leaves the normal range: that of double, and of float.
+  // Range in which the tail of the normal distribution becomes subnormal, in double and in float.
   std::uniform_real_distribution<double> tail(-38.6, -37.4), tail_of_float(-14.3, -12.8);
   for (int k = 0; k < 2000; ++k) {
     std::array<T, 3> v;
@@ -157,7 +156,7 @@ void sweep() {
       const std::vector<T> got = run(program, in, *ops)[0];
       int wrong = 0;
       for (std::size_t i = 0; i < operands.size() && wrong < 5; ++i) {
-        // The graph puts operands of commutative ops in its own order, which changes nothing.
+        // The graph sorts operands of commutative ops, which changes nothing.
         const auto [a, b, c] = operands[i];
         const T expected = ir::apply<T>(op, a, b, c);
         const bool right = within_bound<T>(program, op, operands[i], got[i]);
@@ -172,7 +171,7 @@ void sweep() {
 TEST(CpuInterpreter, EveryOpInDouble) { sweep<double>(); }
 TEST(CpuInterpreter, EveryOpInFloat) { sweep<float>(); }
 
-// Programs of ops whose values are exact: every bit is the evaluator's.
+// Programs of exact ops: every bit is the evaluator's.
 template <class T>
 void random_programs_of_exact_ops() {
   std::vector<Op> exact;

@@ -1,4 +1,4 @@
-// Building of test models and reference sums.
+// Test models and reference sums.
 #include "engine_models.hpp"
 
 #include "../../../autodiff/second_order.hpp"
@@ -116,7 +116,7 @@ constexpr const char* kChain = R"(program parameters=2 data=1 uniforms=0 seeds=0
 }
 )";
 
-// exp(p0 p1) - d cos(p2) p0: convex nowhere in particular.
+// exp(p0 p1) - d cos(p2) p0: not convex.
 constexpr const char* kWell = R"(program parameters=3 data=1 uniforms=0 seeds=0 {
   %0 = parameter 0
   %1 = parameter 1

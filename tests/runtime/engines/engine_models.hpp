@@ -10,7 +10,7 @@
 
 namespace topograd::test {
 
-/// A model and what it points to.
+/// A model with the objects to which it points.
 struct OwnedModel {
   std::vector<std::unique_ptr<ir::Topology>> topologies;
   std::vector<std::unique_ptr<ir::Batch>> batches;
@@ -35,10 +35,10 @@ OwnedModel chain_model(std::uint32_t scalars);
 /// A sheet of width x width vertices, each with a position and a linearised rotation:
 /// p_i − p_j − a_i × u_ij − u_ij along the grid and its diagonals, both ways. Two arrays, one term.
 OwnedModel sheet_model(std::uint32_t width);
-/// The sheet with anchors, a second term: of three corners, one is pulled away.
+/// The sheet with anchors as a second term: of three corners, one is pulled away.
 OwnedModel pulled_sheet_model(std::uint32_t width);
 
-/// Sums over all instances in long double at x and data as they are.
+/// Sum over all instances in long double at the present x and data.
 double reference_cost(const OwnedModel& m);
 std::vector<double> reference_gradient(const OwnedModel& m);
 /// Dense J, rows by scalars.

@@ -1,4 +1,4 @@
-// What all engines share: sums of what they count and hold, and the column scaling of their steps.
+// Common parts of engines: sums of counters and memory, and column scaling of steps.
 #include "../../../runtime/cpu/engine.hpp"
 #include <gtest/gtest.h>
 

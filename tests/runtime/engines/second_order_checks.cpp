@@ -1,4 +1,4 @@
-// Checks of second derivatives that all engines share.
+// Checks of second derivatives for all engines.
 #include "second_order_checks.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ void expect_projected(const Numbers& plain, const Numbers& projected, Eigen::Ind
     ASSERT_LE((full(&projected[at]) - want).norm(), bound * (h.norm() + 1e-300)) << "number " << at;
   }
   if (n == 6) {
-    EXPECT_GT(negative, 0);  // springs under pressure
+    EXPECT_GT(negative, 0);  // compressed springs
   }
 }
 

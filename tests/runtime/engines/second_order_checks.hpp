@@ -1,4 +1,4 @@
-// What the second derivatives of every engine must satisfy.
+// Checks of second derivatives for all engines.
 #pragma once
 
 #include "../../../runtime/engine/engine.hpp"
@@ -9,8 +9,8 @@
 
 namespace topograd::test {
 
-/// Cost, gradient, hvp and Hessians of the engine at m.x, against the scalar evaluator's sums and
-/// differences of its gradient. m.x is as before afterwards.
+/// Compares cost, gradient, hvp and Hessians of the engine at m.x with the scalar evaluator's sums
+/// and differences of its gradient. m.x is restored.
 ///
 ///   bound  on relative errors
 void check_second_order(runtime::Engine& engine, OwnedModel& m, double bound);

@@ -1,4 +1,4 @@
-// What the damped steps of every engine must satisfy.
+// Checks of damped steps for all engines.
 #include "step_checks.hpp"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ void check_scaling_stays(
 )");
   m.add_row(0, {0}, {});
   const std::unique_ptr<runtime::Engine> engine = make(m.model);
-  // r = x²: J = 2 x, so the scaling at x = 1 is s = 1/3. Clamped, the diagonal is 10 in the scaled
-  // space, 10 / s² = 90 outside of it.
+  // r = x²: J = 2 x, so the scaling at x = 1 is s = 1/3. The clamped diagonal is 10 in the scaled
+  // space, 10 / s² = 90 in the original one.
   const runtime::StepRequest request{.lambda = 1, .min_diagonal = 10};
   struct Row {
     double x, delta;

@@ -1,4 +1,4 @@
-// What the damped steps of every engine must satisfy.
+// Checks of damped steps for all engines.
 #pragma once
 
 #include "../../../runtime/engine/engine.hpp"
@@ -8,7 +8,7 @@
 
 namespace topograd::test {
 
-/// The column scaling of the first step holds at later points, wherever these come from.
+/// The column scaling of the first step is also used at later points, however they are set.
 void check_scaling_stays(
     const std::function<std::unique_ptr<runtime::Engine>(const runtime::Model&)>& make);
 

@@ -1,4 +1,4 @@
-// Evaluations with everything asked for, and with some of it.
+// Evaluations of all values, and of some of them.
 #include "value_checks.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Several values by one sweep against the same values one by one, and against the scalar evaluator.
+// Several values from one sweep against the same values one by one, and against the scalar
+// evaluator.
 #pragma once
 
 #include "engine_models.hpp"
@@ -7,7 +8,7 @@
 
 namespace topograd::test {
 
-/// The engine is at m.x.
+/// Checks an engine at m.x.
 ///
 ///   tolerance   of norms, relative: against the scalar evaluator, and of costs among each other
 ///   same_bits   gradient and rows are those of gradient() and residuals(), bit for bit

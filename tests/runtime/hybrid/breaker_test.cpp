@@ -1,4 +1,4 @@
-// The circuit breaker on a clock that the test turns.
+// The circuit breaker on the test's own clock.
 #include <gtest/gtest.h>
 
 #include "../../../runtime/hybrid/routing/breaker.hpp"
@@ -28,7 +28,7 @@ TEST(Breaker, NinetyFivePercentIsEnough) {
   for (int k = 0; k < 5; ++k) breaker.record(false, 0);
   EXPECT_DOUBLE_EQ(breaker.success_rate(), 0.95);
   EXPECT_EQ(breaker.state(0), BreakerState::closed);
-  breaker.record(false, 0);  // takes the place of a success: 94 of 100
+  breaker.record(false, 0);  // replaces a success: 94 of 100
   EXPECT_EQ(breaker.samples(), 100u);
   EXPECT_EQ(breaker.state(0), BreakerState::open);
 }

@@ -1,4 +1,4 @@
-// A device for tests of the hybrid executor: programs are C++ functions, failures are ordered.
+// A device for tests of the hybrid executor: programs are C++ functions, failures are scripted.
 #pragma once
 
 #include "../../../runtime/hybrid/executor.hpp"
@@ -15,8 +15,8 @@
 
 namespace topograd::test {
 
-/// Runs "add" as out = a + b over floats. What fails is told from outside, through the state that
-/// the test shares with the backend.
+/// Runs "add" as out = a + b over floats. The test controls failures through a state shared with
+/// the backend.
 class FakeDevice final : public runtime::hybrid::DeviceBackend {
  public:
   struct State {
@@ -25,8 +25,8 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
     std::atomic<int> failures{0};  ///< of the next runs
     ErrorCode error = ErrorCode::DeviceLost;
     std::atomic<bool> reopens{true};
-    double us = 5;             ///< of a run
-    bool half_written = true;  ///< a failing run leaves rubbish behind in its own memory only
+    double us = 5;             ///< per run
+    bool half_written = true;  ///< a failing run leaves invalid data only in its own memory
   };
 
   FakeDevice(std::shared_ptr<State> state, std::string name = "fake", std::string driver = "test")
@@ -72,7 +72,7 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
   std::string name_, driver_;
 };
 
-/// out = a + b, items apart from each other.
+/// out = a + b, with independent items.
 class AddTask final : public runtime::hybrid::Task {
  public:
   explicit AddTask(std::size_t size, float offset = 0) : a(size), b(size), out(size, -1) {

@@ -1,4 +1,4 @@
-// Tasks on an executor with a device of the test's own: results, fallbacks, lists, threads.
+// Tasks on an executor with the test's own device: results, fallbacks, lists, threads.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -148,7 +148,7 @@ TEST_F(ExecutorTest, LostDeviceIsReopenedByOneProbe) {
   state->reopens = false;
   EXPECT_FALSE(run(task).fallback.empty());
   EXPECT_EQ(state->reopened, 1);
-  now = 40;  // twice the back-off is not over
+  now = 40;  // twice the back-off has not passed
   EXPECT_EQ(run(task).decision.reason, Reason::breaker_open);
   now = 47;
   state->reopens = true;
@@ -234,7 +234,7 @@ TEST_F(ExecutorTest, SubmittedTasksEndBeforeTheExecutor) {
   for (const auto& task : tasks) EXPECT_TRUE(task->right());
 }
 
-/// Submits two others to its executor and waits for them, down to a depth.
+/// Submits two other tasks to its executor and waits for them, down to a depth.
 class NestingTask final : public Task {
  public:
   NestingTask(Executor& executor, int depth, bool in_ranges)

@@ -98,7 +98,7 @@ TEST(History, PriorsGiveWayToMeasurements) {
   EXPECT_NEAR(here.at(1000).us, 100, 1e-6);
 }
 
-/// Rows of a made-up machine whose kernels differ in work and traffic.
+/// Rows of a fictional machine whose kernels differ in work and traffic.
 std::vector<TrainingRow> rows(int kernels) {
   std::vector<TrainingRow> out;
   for (int k = 0; k < kernels; ++k) {
@@ -132,7 +132,7 @@ TEST(FirstGuess, SaysNothingBeforeItHasSeenSeveralKernels) {
   EXPECT_LE(guess.at("map", 1000, {}).confidence, 0.5);
 }
 
-/// Two families, one of which takes a hundred times longer for the same work an item.
+/// Two families, one of which takes a hundred times longer for the same work per item.
 std::vector<TrainingRow> families(int kernels) {
   std::vector<TrainingRow> out = rows(kernels);
   for (TrainingRow& row : out) {

@@ -1,4 +1,4 @@
-// Times of the machine in numbers.
+// Times of the simulated machine.
 #include "machine.hpp"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 struct KernelTimes {
   double cpu_overhead, cpu_item;  // µs
   double device_overhead, device_item;
-  double bytes;  // an item, in and out
+  double bytes;  // per item, in and out
 };
 constexpr std::array<KernelTimes, Machine::kKernels> kTimes = {{
     {1, 0.0004, 4, 0.00001, 16},

@@ -1,4 +1,4 @@
-// A machine that exists in numbers alone: a CPU and a device whose times are known exactly.
+// A simulated machine: a CPU and a device whose times are known exactly.
 #pragma once
 
 #include "../../../runtime/hybrid/routing/scheduler.hpp"
@@ -10,8 +10,8 @@
 
 namespace topograd::test {
 
-/// Times of five kernels, their transfers and their noise. What is true is known without noise, so
-/// an oracle can be asked.
+/// Times of five kernels, their transfers and their noise. True times are known without noise, for
+/// an oracle.
 class Machine {
  public:
   static constexpr std::size_t kKernels = 5;
@@ -20,7 +20,7 @@ class Machine {
 
   /// A task of `kernel` < kKernels; every other kernel has its inputs on the device already.
   runtime::hybrid::TaskShape task(std::size_t kernel, std::uint64_t size) const;
-  /// Sizes 10¹ to 10⁷, even on the logarithmic scale, over all kernels.
+  /// Random size from 10¹ to 10⁷, uniform on the logarithmic scale, of a random kernel.
   runtime::hybrid::TaskShape random_task();
 
   runtime::hybrid::Terms truth(const runtime::hybrid::TaskShape& task, std::size_t target) const;
@@ -38,7 +38,7 @@ class Machine {
   double noise_;
 };
 
-/// What a trace of tasks cost, against who always knows.
+/// Cost of a trace of tasks, compared with an oracle.
 struct Trace {
   std::uint64_t tasks = 0, right = 0, on_device = 0, explored = 0;
   double us = 0, oracle_us = 0;
@@ -51,7 +51,7 @@ struct Trace {
 runtime::hybrid::Decision step(runtime::hybrid::Scheduler& scheduler, Machine& machine,
                                const runtime::hybrid::TaskShape& task, Trace& trace);
 
-/// Each kernel on both sides at the powers of ten, five times: what warming up does.
+/// Runs each kernel on both sides at the powers of ten, five times, as warm-up does.
 void warm_up(runtime::hybrid::Scheduler& scheduler, Machine& machine);
 
 }  // namespace topograd::test

@@ -1,4 +1,4 @@
-// How well tasks are routed on a machine whose true times are known.
+// Quality of routing on a machine with known times.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -71,7 +71,7 @@ TEST(Routing, ExploresAtMostOnceInSixtyFourAndNeverWithADeadline) {
 }
 
 TEST(Routing, NoFlappingUnderNoise) {
-  // Sizes around those where the two sides meet.
+  // Sizes near the point at which both sides are equal.
   for (std::size_t kernel = 0; kernel < Machine::kKernels; ++kernel) {
     for (std::uint64_t size = 64; size < 1 << 20; size *= 2) {
       Router router(static_cast<unsigned>(8 + kernel), 0.2);
@@ -97,7 +97,7 @@ TEST(Routing, RecoversFromAStepWithinTwentyCalls) {
     warm_up(router.scheduler, router.machine);
     const TaskShape task = router.machine.task(kernel, 50000);
     for (int k = 0; k < 100; ++k) step(router.scheduler, router.machine, task, router.trace);
-    router.machine.slowdown[1] = 200;  // the device is shared with somebody now
+    router.machine.slowdown[1] = 200;  // the device is now shared with others
     int wrong = 0;
     for (int k = 0; k < 100; ++k)
       wrong += step(router.scheduler, router.machine, task, router.trace).target != kCpu ? 1 : 0;

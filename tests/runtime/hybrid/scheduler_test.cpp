@@ -1,4 +1,4 @@
-// The scheduler's rules, one by one and in their order.
+// The scheduler's rules in order.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -172,7 +172,7 @@ TEST(Scheduler, LostDeviceIsAskedAgainAfterTheBackOff) {
 
 TEST(Scheduler, LowConfidenceNeedsMoreSpeedUp) {
   Fixture f;
-  f.measure(task(1024), 130, 100, 2);  // one sample each, beside the first
+  f.measure(task(1024), 130, 100, 2);  // one sample each, without the first
   EXPECT_EQ(f.reason(task(1024)), Reason::slower);
   f.measure(task(1024), 130, 100, 10);
   EXPECT_EQ(f.reason(task(1024)), Reason::faster);
@@ -220,7 +220,7 @@ TEST(Scheduler, EveryFailureOfADeviceCountsInItsRate) {
     std::uint64_t ran = 0;
     for (; ran < 60; ++ran) {
       const bool fails = ran % 3 == 2;
-      // Memory runs out for large tasks alone, which have a breaker of their own.
+      // Only large tasks run out of memory; they have a separate breaker.
       if (!one(fails ? failed(code) : took(1), fails ? std::uint64_t{1} << (20 - ran / 3) : 64))
         break;
     }
@@ -261,7 +261,7 @@ TEST(Scheduler, ShortWorkThatIsSlowSaysNothingOfLongWork) {
   Fixture f;
   for (std::uint64_t kernel = 1; kernel <= 4; ++kernel) f.measure(task(1000, kernel), 10, 40, 12);
   f.measure(task(100'000, 5), 5000, 2000, 12);
-  // Caches that others have filled, threads that must wake: 20 µs more for each.
+  // Cold caches and waking threads: 20 µs more for each.
   for (int k = 0; k < 40; ++k)
     f.scheduler.record(task(1000, 1 + static_cast<std::uint64_t>(k) % 4), kCpu, took(30));
   EXPECT_NEAR(f.scheduler.predict(task(100'000, 5), kCpu).terms.kernel, 5000, 50);

@@ -1,4 +1,4 @@
-// What is learned survives the process; what is damaged on disk is a cold start and a counter.
+// Learned data survive the process; damaged files mean a cold start and a count.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -191,7 +191,7 @@ TEST_F(StateTest, TwoExecutorsKeepWhatBothLearned) {
   EXPECT_EQ(KnowledgeFile(folder).load().value().kernels.size(), 2u);
 }
 
-/// What one process learns of eight kernels.
+/// Data that one process learns about eight kernels.
 void learn_eight(Executor& executor) {
   for (std::uint64_t kernel = 1; kernel <= 8; ++kernel) {
     for (int k = 0; k < 4; ++k) {

@@ -1,4 +1,4 @@
-// Eight threads on one executor: every member at once, while its device comes and goes.
+// Eight threads on one executor: all members concurrently, while its device fails and returns.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ using namespace runtime::hybrid;
 
 constexpr int kThreads = 8, kRounds = 60;
 
-/// What each thread does in turn; k counts its rounds.
+/// The calls of each thread in turn; k counts its rounds.
 class Worker {
  public:
   Worker(Executor& executor, FakeDevice::State& device, int thread)

@@ -1,4 +1,4 @@
-// Tasks that are placed as one, the way to a device and back, and what a device has left right now.
+// Tasks placed as one, transfers to a device and back, and the present load of a device.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace runtime::hybrid;
 
-/// An operation of arrays.
+/// An array operation.
 TaskShape operation(std::uint64_t kernel, std::uint64_t size = 10'000) {
   return {.kernel = {7, kernel}, .operation = "map", .size = size, .queued = true};
 }
@@ -55,7 +55,7 @@ TEST(Together, TheWayThereAndBackCounts) {
   shape.bytes_out = 0;  // nobody reads it
   EXPECT_EQ(m.decide(shape).reason, Reason::faster);
 
-  TaskShape waiting = shape;  // a task that waits has an account of its own
+  TaskShape waiting = shape;  // a task that waits has a separate account
   waiting.queued = false;
   waiting.bytes_out = 40'000;
   EXPECT_EQ(m.decide(waiting).on_device.terms.read_back, 0);
@@ -76,7 +76,7 @@ TEST(Together, AReadWaitsForWhatWasSentBeforeIt) {
   };
   EXPECT_NEAR(read_back(small), 60, 1);
   EXPECT_NEAR(read_back(large), 900, 1);
-  // In a chain, also for what came with the operations before.
+  // In a chain, also for data of earlier operations.
   TaskShape last = operation(3);
   last.bytes_out = 4;
   large.bytes_out = 0;
@@ -213,7 +213,7 @@ TEST(Together, ADeviceThatOthersLoadLosesTasksForAWhile) {
     m.measure(operation(kernel), m.device, {.kernel = 70}, 12);
   }
   EXPECT_EQ(m.decide(operation(1)).target, m.device);
-  // Half of it is somebody else's: two of the kernels tell, the third has not run since.
+  // Others use half of it: two of the kernels show it, the third has not run since.
   for (int k = 0; k < 3; ++k) {
     for (const std::uint64_t kernel : {1, 2}) {
       m.now += 0.01;

@@ -132,7 +132,7 @@ TEST_F(VulkanHybrid, ArraysThatStayLeaveWhereMemoryRunsOut) {
   const auto bytes = [&] { return executor->execute(small).bytes_up; };
   bytes();
   ASSERT_EQ(bytes(), 16384u) << "x stays";
-  // The pools try again by themselves, with all that is idle given back.
+  // The pools retry after they have released all idle memory.
   constexpr std::int32_t kOutOfDeviceMemory = -2;  // VK_ERROR_OUT_OF_DEVICE_MEMORY
   device_->inject_fault("vkAllocateMemory", 0, kOutOfDeviceMemory, 2);
   const ExecutionStats stats = executor->execute(large);
@@ -187,7 +187,7 @@ TEST_F(VulkanHybrid, ModulesAreKeptOnDisk) {
   const runtime::DiskCacheCounters made = device_->disk_cache().counters();
   EXPECT_EQ(made.misses - before.misses, 1u);
   EXPECT_EQ(made.writes - before.writes, 1u);
-  // Another backend, as in another process, which finds it.
+  // Another backend, as in another process, finds it.
   vk::make_hybrid_backend(device_->options())->prepare(program);
   const runtime::DiskCacheCounters found = device_->disk_cache().counters();
   EXPECT_EQ(found.hits - made.hits, 1u);
@@ -235,7 +235,7 @@ TEST_F(VulkanHybrid, EightThreadsShareOneDevice) {
 TEST_F(VulkanHybrid, LossesEndOnTheCpuAndTheDeviceComesBack) {
   double now = 0;
   vk::DeviceOptions options = device_->options();
-  options.timeout_seconds = 59;  // another device than other tests use
+  options.timeout_seconds = 59;  // another device than in other tests
   Executor mortal(HybridOptions{.admit_software = true}, [&] { return now; });
   mortal.add_device(vk::make_hybrid_backend(options));
   Saxpy task(5000);

@@ -1,4 +1,4 @@
-// Lists of neighbours beside those that one loop makes, on any number of threads.
+// Neighbour lists against those of a simple loop, on any number of threads.
 #include "../../../runtime/order/neighbours.hpp"
 
 #include <gtest/gtest.h>

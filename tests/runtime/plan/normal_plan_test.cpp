@@ -27,7 +27,7 @@ using Dense = std::vector<std::vector<double>>;
 
 Dense zeros(std::size_t n) { return Dense(n, std::vector<double>(n, 0.0)); }
 
-/// The block rows by scalar rows: where the row's values are, and its columns.
+/// The block rows by scalar rows: position of the row's values, and its columns.
 struct ScalarRow {
   std::size_t values = 0;
   std::vector<std::uint32_t> columns;
@@ -51,7 +51,7 @@ std::vector<ScalarRow> rows_of(const NormalPlan& plan, const OwnedModel& m) {
   return rows;
 }
 
-/// What the kernels would write: products by the plan's lists, diagonal blocks from `expected`.
+/// The kernels' expected results: products by the plan's lists, diagonal blocks from `expected`.
 Dense assembled(const OwnedModel& m, const NormalPlan& plan, const Dense& expected) {
   const Dense jacobian = reference_jacobian(m);
   const auto groups = groups_of(m);
@@ -135,7 +135,7 @@ TEST(NormalPlan, BlocksAreThoseOfTheProduct) {
     ASSERT_TRUE(plan.possible()) << plan.why;
     const Dense expected = product(m);
     expect_same(assembled(m, plan, expected), expected);
-    // Off the diagonal nothing was left to `expected`.
+    // Off the diagonal no block came from `expected`.
     std::uint64_t counted = 0;
     for (const NormalPlan::Products& products : plan.products) {
       for (const NormalPlan::Shape& shape : products.shapes) counted += 2 * shape.count;

@@ -1,4 +1,4 @@
-// Locality orders of grids, hubs and models that are in order already.
+// Locality orders of grids, hubs and models that are already in order.
 #include "../../../runtime/order/order.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 namespace topograd::runtime {
 namespace {
 
-/// Edges of a W x W grid of blocks of three scalars, vertices and edges permuted by `seed` (0: as
-/// they are).
+/// Edges of a W x W grid of blocks of three scalars, vertices and edges permuted by `seed` (0: not
+/// permuted).
 struct Grid {
   ir::Topology topology;
   ir::Batch batch{6, 0, 1};
@@ -132,7 +132,7 @@ TEST(Order, IsAPermutationThatKeepsBlocksAndRows) {
   EXPECT_EQ(find_order(g->model).position, order.position);
 }
 
-/// Vertex, its partner in another array, neighbour and the neighbour's partner, as of vertices with
+/// A vertex, its partner in another array, a neighbour and its partner, as for vertices with
 /// rotations.
 TEST(Order, ArraysThatGoTogetherAreOrderedTogether) {
   const auto g = grid(200, 7);

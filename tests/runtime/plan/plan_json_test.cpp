@@ -1,4 +1,4 @@
-// Plan records as JSON: out and back, and what is no plan record.
+// Plan records as JSON: round trip, and invalid records.
 #include "../../../runtime/plan/record/plan_json.hpp"
 #include "../../../ir/error.hpp"
 

@@ -89,7 +89,7 @@ TEST(Forms, SayWhatIsSharedAndWhatGrows) {
   batch.set_data(kCount - 1, 0, 2.5);
   EXPECT_FALSE(refresh_data_forms(batch, layout, forms));
   EXPECT_EQ(forms.stored_data(), 2u) << "a column that has varied is stored from there on";
-  // Bits are compared: -0 is another number than 0.
+  // Bits are compared: -0 differs from 0.
   for (std::uint32_t i = 0; i < kCount; ++i) batch.set_data(i, 0, i == 5000 ? -0.0 : 0.0);
   EXPECT_EQ(find_forms(batch, layout).stored_data(), 2u);
   batch.set_index(kCount - 1, 3, 0);
@@ -116,7 +116,7 @@ TEST(Forms, EntriesFollowTheirOwner) {
     EXPECT_EQ(forms[1].base, 4u);
     EXPECT_EQ(forms[1].step, 0u);
   }
-  // A kernel has room for so many words; where they do not suffice, columns are stored.
+  // A kernel has room for a limited number of words; further columns are stored.
   FlexibleColumns many = flexible;
   many.data.assign(40, true);
   const auto crowded = make_layout({.parameters = 6, .data = 40, .uniforms = 1}, groups, many);
@@ -239,7 +239,7 @@ TEST(Invert, TermsOfWideResidualsAreListedByScalar) {
   EXPECT_TRUE(is_wide(groups));
   std::vector<std::uint32_t> slots(40);
   std::iota(slots.begin(), slots.end(), 0u);
-  slots.erase(slots.begin() + 3);  // held: the terms of slot 4 lie in its place
+  slots.erase(slots.begin() + 3);  // fixed: the terms of slot 4 take its place
   std::vector<std::uint8_t> constant(50, 0);
   constant[3] = constant[20] = 1;
   const auto plans = invert_terms(batch, slots, 50, constant);
@@ -271,11 +271,11 @@ TEST(Invert, ConstantOwnersAreLeftOut) {
     const auto groups = find_groups(batch, arrays);
     std::vector<std::uint8_t> constant(909, 0);
     std::fill_n(constant.begin() + 9 + 3 * 100, 3 * 100, 1);  // the owners 100 to 199
-    constant[9] = constant[10] = 1;                           // not the whole of owner 0
+    constant[9] = constant[10] = 1;                           // only a part of owner 0
     const auto whole = invert(batch, groups, arrays, 909);
     const auto plans = invert(batch, groups, arrays, 909, constant);
     ASSERT_EQ(plans.size(), 1u);
-    EXPECT_TRUE(plans[0].covers_all);  // those that may move
+    EXPECT_TRUE(plans[0].covers_all);  // the free owners
     auto want = reached(whole[0]);
     std::erase_if(want, [](const auto& entry) {
       return entry.first.first >= 100 && entry.first.first < 200;

@@ -1,4 +1,4 @@
-// Bytes that evaluations must move, against sums by hand; copy rates and memory of the interpreter.
+// Traffic of evaluations against sums by hand; copy rates and memory of the interpreter.
 #include "../../../runtime/engine/traffic.hpp"
 #include <gtest/gtest.h>
 #include "../../../runtime/cpu/engine.hpp"
@@ -21,20 +21,20 @@ TEST(Traffic, CountsColumnsUnknownsAndResultsOnce) {
   ASSERT_EQ(m.batches[1]->size(), kAnchors);
   struct Row {
     KernelKind kind;
-    std::uint64_t numbers;  // read and written beside the columns
+    std::uint64_t numbers;  // read and written in addition to the columns
   };
   const std::uint64_t x = 3 * kVertices, rows = kEdges + 3 * kAnchors;
   for (const Row& row : {Row{KernelKind::residual, x + rows}, Row{KernelKind::cost, x},
                          Row{KernelKind::gradient, 2 * x}, Row{KernelKind::jtjp, 3 * x},
                          Row{KernelKind::jvp, 2 * x + rows}, Row{KernelKind::vjp, 2 * x + rows},
                          Row{KernelKind::blocks, x + 6 * kVertices},
-                         // Three numbers a spring: the other three are their negatives; an
-                         // anchor's entries are ones and zeros.
+                         // Three numbers per spring, because the other three are their negatives;
+                         // an anchor's entries are ones and zeros.
                          Row{KernelKind::jacobian, x + rows + 3 * kEdges}}) {
     for (const auto& [precision, bytes] :
          {std::pair(Precision::f32, 4u), std::pair(Precision::f64, 8u)}) {
-      // A spring has two blocks' indices and a length, an anchor the one coordinate that is not the
-      // same for all: the anchors are the first vertices in turn.
+      // A spring has two blocks' indices and a length, an anchor only the coordinate that varies:
+      // the anchors are the first vertices in order.
       const std::uint64_t columns = kEdges * (2 * 4 + bytes) + kAnchors * bytes;
       EXPECT_EQ(runtime::Traffic(m.model, precision).bytes(row.kind), columns + bytes * row.numbers)
           << runtime::name(row.kind) << " with " << bytes << " bytes a number";

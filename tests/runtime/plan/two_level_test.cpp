@@ -107,7 +107,7 @@ TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
     EXPECT_EQ(control.plan().gather, expected.gather);
     EXPECT_EQ(control.plan().why, expected.why);
   }
-  // What began before the model changed is not what comes of it.
+  // Work that began before the model changed has no effect.
   runtime::CoarseControl control(Preconditioner::automatic);
   const OwnedModel other = sheet_model(20);
   control.expect(other.model, 2000);
@@ -130,7 +130,7 @@ TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
                 " products that a coarse space takes, its inverse counted as such");
   control.solved(1);
   EXPECT_TRUE(control.due(m.model, here));
-  // Who asks for it has it at once, and again as often as elsewhere.
+  // An explicit choice gets it at once, and again as often as otherwise.
   runtime::CoarseControl asked(Preconditioner::two_level, 1);
   EXPECT_TRUE(asked.due(m.model, here));
   asked.built();
@@ -172,7 +172,7 @@ TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {
     }
     Vector inverse_diagonal(n);
     for (Eigen::Index k = 0; k < n; ++k) inverse_diagonal[k] = A(k, k) > 0 ? 1 / A(k, k) : 0;
-    // Blocks of the rotations are full: their inverse is what vectors of followers are made with.
+    // Blocks of the rotations are full: vectors of followers use their inverse.
     Matrix D = inverse_diagonal.asDiagonal();
     for (Eigen::Index b = 0; b < n; b += 3) {
       if (inverse_diagonal.segment(b, 3).minCoeff() > 0)

@@ -1,4 +1,4 @@
-// The ways in which a device sums terms, for tests that go through all of them.
+// The accumulation strategies of a device, for tests of all of them.
 #pragma once
 
 #include "../../../codegen/kernel.hpp"

@@ -1,4 +1,4 @@
-// A compiler that takes its time, so that tests see what is done meanwhile.
+// A slow compiler, so that tests see the work done meanwhile.
 #pragma once
 
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
@@ -7,7 +7,7 @@
 
 namespace topograd::test {
 
-/// Each kernel takes this much longer while it lives.
+/// Delays each kernel by this time while it lives.
 class SlowCompiler {
  public:
   explicit SlowCompiler(std::chrono::milliseconds delay) {

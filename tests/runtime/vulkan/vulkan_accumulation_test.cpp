@@ -1,4 +1,4 @@
-// How sums are made: rule, measurement, memory, plan records.
+// Accumulation: rule, measurement, memory, plan records.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 
@@ -24,7 +24,7 @@ using runtime::EngineOptions;
 using runtime::PlanChoice;
 using runtime::PlanRecord;
 
-/// sin(p0 p1) cos(p2 p3) of four neighbouring scalars, which are blocks of their own.
+/// sin(p0 p1) cos(p2 p3) of four neighbouring scalars, each its own block.
 constexpr const char* kFour = R"(program parameters=4 data=0 uniforms=0 seeds=0 {
   %0 = parameter 0
   %1 = parameter 1
@@ -83,7 +83,7 @@ TEST(AccumulationRule, LongProgramsAndManyRolesStoreTheirTerms) {
     double recompute, store;
     std::uint64_t operations;
     Accumulation chosen;
-    bool measured;  // of a large batch
+    bool measured;  // for a large batch
   } rows[] = {{40, 90, 30, Accumulation::gather_recompute, false},
               {100, 90, 30, Accumulation::gather_recompute, true},
               {200, 90, 300, Accumulation::gather_store, true},
@@ -133,7 +133,7 @@ class VulkanAccumulation : public VulkanTest {
                    : setenv("TOPOGRAD_CACHE_DIR", folder.c_str(), 1);
   }
 
-  /// The gradient and how it was made.
+  /// Returns the gradient and its accumulation.
   static PlanChoice choice(const OwnedModel& m, std::vector<double>& gradient,
                            const EngineOptions& options = {}) {
     const auto engine = runtime::vulkan::make_vulkan_engine(m.model, options);
@@ -220,7 +220,7 @@ TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
             "gather_recompute, gather_store for some batches");
 }
 
-// Else their kernel has the program as often as an instance has slots.
+// Otherwise their kernel would contain the program once per slot of an instance.
 TEST_F(VulkanAccumulation, DiagonalsOfManySlotsAreStoredToo) {
   TG_NEEDS(float64);
   const OwnedModel m = wide_model(8, 40);

@@ -1,4 +1,4 @@
-// Columns that need not be stored, and what happens when they have to be.
+// Columns that need not be stored, and their later storage.
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
 #include "../../../runtime/vulkan/recording/context.hpp"
@@ -20,8 +20,8 @@ using runtime::Engine;
 using runtime::Precision;
 using std::chrono::milliseconds;
 
-/// Springs of one length along a line, and every vertex drawn to one point: nothing has to be
-/// stored but where the springs' entries begin.
+/// Springs of one length along a line, with every vertex pulled to one point: only the starts of
+/// the springs' entries are stored.
 OwnedModel line_model(std::uint32_t vertices) {
   OwnedModel m = springs_model(vertices, 0);
   for (std::uint32_t k = 0; k < vertices; ++k) {
@@ -32,7 +32,7 @@ OwnedModel line_model(std::uint32_t vertices) {
   return m;
 }
 
-/// Each kernel that has to be made takes longer than any test waits.
+/// Each new kernel takes longer than any test waits.
 class NoCompiler {
  public:
   static constexpr milliseconds kDelay{4000};
@@ -55,7 +55,7 @@ class VulkanColumns : public VulkanTest {
     return runtime::vulkan::make_vulkan_engine(m.model, options);
   }
 
-  /// Every form of kernel against sums by the scalar evaluator.
+  /// Checks every form of kernel against sums by the scalar evaluator.
   static void check(Engine& engine, const OwnedModel& m) {
     const double bound = 1e-12;
     engine.set_point(m.x);
@@ -122,7 +122,7 @@ TEST_F(VulkanColumns, ANumberThatChangesIsRightAtOnce) {
       engine->refresh(m.model);
       check(*engine, m);
       for (std::size_t i = 0; i < m.batches[1]->size(); ++i) m.batches[1]->set_data(i, 2, 0.5);
-      engine->refresh(m.model);  // shared still
+      engine->refresh(m.model);  // still shared
       check(*engine, m);
     }
     EXPECT_EQ(engine->stats().shaders_compiled, compiled);
@@ -143,7 +143,7 @@ TEST_F(VulkanColumns, InstancesThatBreakAPatternAskForNoKernel) {
   m.batches[0]->set_index(100, 0, 900);
   m.batches[0]->set_index(100, 1, 901);
   m.batches[0]->set_index(100, 2, 902);
-  const auto other = open(m);  // as an Evaluator opens one when residuals were added
+  const auto other = open(m);  // as an Evaluator does after residuals were added
   check(*other, m);
 }
 

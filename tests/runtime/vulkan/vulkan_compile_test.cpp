@@ -1,4 +1,4 @@
-// Making kernels: in parallel, once, from disk at the second start; and lists that are replayed.
+// Making kernels: in parallel, once, from disk at the second start; replayed lists.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 #include "slow_compiler.hpp"
@@ -234,13 +234,13 @@ TEST_F(VulkanCompile, TheSecondStartReadsModulesFromDisk) {
     engine->gradient(g);
     return engine->stats();
   };
-  // Kernels that an earlier test began in the background may still hold its device and its folder.
+  // Background kernels of an earlier test may still hold its device and its folder.
   EngineStats first = start();
   for (int k = 0; k < 500 && !fs::exists(folder); ++k) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     first = start();
   }
-  // The quickest of some: other processes may take the processor from one.
+  // The quickest of several runs: other processes may use the processor.
   const auto spent = [](const EngineStats& stats) { return stats.glsl_ms + stats.spirv_ms; };
   EngineStats second = start();
   for (int k = 0; k < 5; ++k) {

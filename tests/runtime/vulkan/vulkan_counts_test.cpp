@@ -1,4 +1,4 @@
-// Engines that share a device count their own work and nobody else's.
+// Engines that share a device count only their own work.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 
@@ -81,7 +81,7 @@ TEST_F(VulkanCounts, KernelsCountForWhoeverMadeThem) {
   runtime::vulkan::set_compile_delay(kDelay);
   second->gradient(g);
   std::vector<double> rows(m.model.rows);
-  second->residuals(rows);  // a kernel that nobody has made yet
+  second->residuals(rows);  // a new kernel
   runtime::vulkan::set_compile_delay(std::chrono::milliseconds(0));
   expect_same(first->stats(), made);
   EXPECT_GT(second->stats().shader_cache_hits, 0u);

@@ -1,4 +1,4 @@
-// The Vulkan engine against the scalar evaluator: every rung, precision, mask and chunk size.
+// The Vulkan engine against the scalar evaluator: every strategy, precision, mask and chunk size.
 #include "../../support/environment.hpp"
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
@@ -276,7 +276,7 @@ TEST_F(VulkanEngineTest, FollowsChangesOfDataUniformsAndRows) {
 
 TEST_F(VulkanEngineTest, AReorderedModelAnswersInTheCallersOrder) {
   TG_NEEDS(float64);
-  OwnedModel m = springs_model(30000, 90000);  // random edges: as far from sorted as can be
+  OwnedModel m = springs_model(30000, 90000);  // random edges: completely unsorted
   const runtime::ModelOrder order = runtime::find_order(m.model);
   m.model.constant.assign(m.x.size(), 0);
   for (std::size_t k = 0; k < 300; ++k) m.model.constant[7 * k] = 1;
@@ -472,7 +472,7 @@ TEST_F(VulkanEngineTest, SaysWhatItHoldsAndHowFastTheDeviceCopies) {
   const auto engine = open(m);
   gradient(*engine, m);
   EXPECT_GT(engine->abilities().measurements->copy_rate(),
-            1e8);  // gives back what tests before this one have left
+            1e8);  // returns memory of earlier tests
   const std::uint64_t before = engine->stats().device_bytes;
   EXPECT_GT(engine->abilities().measurements->copy_rate(), 1e8);
   EXPECT_EQ(engine->stats().device_bytes, before) << "the copies' buffers are still there";

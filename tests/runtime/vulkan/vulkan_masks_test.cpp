@@ -1,4 +1,4 @@
-// Constant blocks in bulk: less work, the same results, and nobody waits for a compiler.
+// Many fixed blocks: less work, the same results, and no wait for a compiler.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 #include "slow_compiler.hpp"
@@ -43,7 +43,7 @@ constexpr const char* kView = R"(program parameters=4 data=1 uniforms=0 seeds=0 
 }
 )";
 
-/// Sums and products one after the other, until evaluating again costs more than a stored Jacobian.
+/// Sums and products in sequence, until evaluating again costs more than a stored Jacobian.
 std::string long_view() {
   const auto id = [](int k) { return "%" + std::to_string(k); };
   std::string text = "program parameters=4 data=1 uniforms=0 seeds=0 {\n";
@@ -80,7 +80,7 @@ void hold(OwnedModel& m, std::uint64_t first, std::uint64_t last) {
             m.model.constant.begin() + static_cast<std::ptrdiff_t>(last), 1);
 }
 
-/// Blocks of three, every second one.
+/// Fixes every second block of three.
 void hold_every_second(OwnedModel& m, std::uint32_t from) {
   m.model.constant.assign(m.model.scalars, 0);
   for (std::size_t k = 0; k < m.model.scalars; ++k) m.model.constant[k] = k / 3 % 2 == from ? 1 : 0;
@@ -91,7 +91,7 @@ class VulkanMasks : public VulkanTest {
   static std::unique_ptr<Engine> open(const OwnedModel& m, const EngineOptions& options = {}) {
     return runtime::vulkan::make_vulkan_engine(m.model, options);
   }
-  /// Without the scalars that are constant.
+  /// The free scalars of v.
   static std::vector<double> free_part(const OwnedModel& m, std::vector<double> v) {
     for (std::size_t k = 0; k < v.size(); ++k) v[k] = m.model.constant[k] ? 0 : v[k];
     return v;
@@ -115,7 +115,7 @@ class VulkanMasks : public VulkanTest {
     ADD_FAILURE() << "no " << pass << " of " << name;
     return {};
   }
-  /// Evaluates until fewer entries are summed than general kernels sum.
+  /// Evaluates until fewer entries are summed than by general kernels.
   static void wait_for_mask(const OwnedModel& m, Engine& engine, const std::string& name,
                             std::uint64_t whole) {
     for (int k = 0; k < 5000 && of(engine, "gradient", name).entries == whole; ++k) {
@@ -160,7 +160,7 @@ TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1000));
     wait_for_mask(m, *engine, "spring", before.entries);
   }
-  // Every end is as likely to be fixed as not.
+  // Every end is fixed with probability one half.
   const PlanChoice after = of(*engine, "gradient", "spring");
   EXPECT_NEAR(static_cast<double>(after.entries), 20000, 600);
   EXPECT_NEAR(static_cast<double>(after.operations) / static_cast<double>(before.operations), 0.5,
@@ -168,7 +168,7 @@ TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
   EXPECT_NEAR(static_cast<double>(after.bytes) / static_cast<double>(before.bytes), 0.5, 0.03);
   EXPECT_EQ(gradient(m, *engine), general);
   EXPECT_EQ(product(m, *engine), curved);
-  // Other flags: the general kernels are there, and serve at once.
+  // Other flags: the general kernels exist and are used at once.
   hold_every_second(m, 1);
   const std::uint64_t compiled = engine->stats().shaders_compiled;
   const SlowCompiler slow(milliseconds(2000));
@@ -179,11 +179,11 @@ TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
   product(m, *engine);
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
   EXPECT_EQ(engine->stats().shaders_compiled, compiled);
-  wait_for_mask(m, *engine, "spring", before.entries);  // of kernels that there are
+  wait_for_mask(m, *engine, "spring", before.entries);  // with existing kernels
   EXPECT_EQ(gradient(m, *engine), other);
 }
 
-// Too few for a mask: the kernels that there are serve at once, and none is made.
+// Too few for a mask: the existing kernels are used at once, and no other is made.
 TEST_F(VulkanMasks, TheFirstConstantBlockWaitsForNoCompiler) {
   TG_NEEDS(float64);
   OwnedModel m = springs_model(300, 900);
@@ -247,7 +247,7 @@ TEST_F(VulkanMasks, WhatIsConstantEverywhereGetsNoDerivatives) {
 }
 
 // Steps: fused products (springs), recomputed ones, and stored Jacobians (long programs); with the
-// mask from the start, or from some linearisation on.
+// mask from the start, or from a later linearisation.
 TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
   TG_NEEDS(float64);
   const runtime::StepRequest request{.lambda = 0.1, .linear_tolerance = 1e-12};
@@ -281,7 +281,7 @@ TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
     fixed->set_point(m.x);
     const std::vector<double> want = step(*engine);
     EXPECT_LE(relative_difference(step(*fixed), want), 1e-7);
-    // The mask takes over at a linearisation, of which the second one asks for it.
+    // The mask takes effect at a linearisation; the second one requests it.
     const auto entries = [&] { return of(*engine, "gradient", m.model.terms[0].name).entries; };
     const std::uint64_t whole = entries();
     for (int k = 0; k < 1000 && entries() == whole; ++k) {

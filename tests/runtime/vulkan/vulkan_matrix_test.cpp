@@ -1,4 +1,4 @@
-// Steps from an assembled JᵀJ on a device against those that never make it.
+// Steps with an assembled JᵀJ on a device against matrix-free ones.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 

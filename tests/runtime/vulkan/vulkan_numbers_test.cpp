@@ -1,4 +1,5 @@
-// Numbers that all instances share, as code: the same bits, in the background, and gone at once.
+// Numbers shared by all instances as code: the same bits, compiled in the background, dropped at
+// once.
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
 #include "../../../runtime/vulkan/recording/context.hpp"
@@ -30,7 +31,7 @@ OwnedModel springs(double length, double other) {
   return m;
 }
 
-/// What engines give, in one vector.
+/// All results of an engine, in one vector.
 std::vector<double> results(const OwnedModel& m, Engine& engine) {
   engine.set_point(m.x);
   std::vector<double> all = {engine.cost()}, rows(m.model.rows), numbers(m.x.size());
@@ -60,7 +61,7 @@ class VulkanNumbers : public VulkanTest {
     runtime::vulkan::set_numbers_in_code(in_code);
     return runtime::vulkan::make_vulkan_engine(m.model, options);
   }
-  /// Of the springs' columns, by what serves.
+  /// Bytes of the springs' columns in the present kernels.
   static std::uint64_t bytes(Engine& engine) {
     for (const runtime::PlanChoice& choice : engine.abilities().plans->plan().batches) {
       if (choice.pass == "gradient" && choice.name == "spring") return choice.bytes;
@@ -98,7 +99,7 @@ TEST_F(VulkanNumbers, BecomeCodeAndKeepEveryBit) {
       EXPECT_LT(bytes(*engine), before) << "no number became code";
     }
     expect_same(want);
-    // One of them changes: the general kernels are there.
+    // One of them changes: the general kernels exist.
     m.batches[0]->set_data(17, 0, 0.9);
     runtime::vulkan::set_compile_delay(milliseconds(4000));
     const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// Sums of owners of every degree: by invocations, by workgroups, in segments.
+// Sums of blocks of every degree: by invocations, by workgroups, in segments.
 #include "../../support/validation.hpp"
 #include "../engines/engine_models.hpp"
 
@@ -50,7 +50,7 @@ OwnedModel fit_model(std::uint32_t instances) {
   return m;
 }
 
-/// a p0 + b p1 p2 - d² of a camera's two scalars, a point's one and a block that all share.
+/// a p0 + b p1 p2 - d² of a camera's two scalars, a point's one and a block shared by all.
 constexpr const char* kSharedView = R"(program parameters=4 data=1 uniforms=0 seeds=0 {
   %0 = parameter 0
   %1 = parameter 1
@@ -109,8 +109,8 @@ std::vector<double> reference_jtjp(const OwnedModel& m, const std::vector<double
 
 class VulkanOwners : public VulkanTest {};
 
-// One invocation for all of them would take thousands of residual passes; workgroups that share
-// segments take less than two.
+// One invocation would take thousands of residual passes; workgroups that share segments take less
+// than two.
 TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
   const bool software = runtime::vulkan::open()->info().software();
   const OwnedModel m = fit_model(software ? 100000 : 1000000);
@@ -124,7 +124,7 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
               precision == Precision::f64 ? 1e-13 : 1e-6);
     engine->gradient(again);
     EXPECT_EQ(gradient, again);
-    // The best of a few medians: others use the machine as well.
+    // The best of a few medians: other processes use the machine as well.
     const auto time = [&](KernelKind kind) {
       double best = engine->abilities().measurements->time(kind, 3, 20).device_us;
       for (int k = 0; k < 2; ++k)
@@ -137,8 +137,8 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
     for (const KernelKind kind : {KernelKind::gradient, KernelKind::jtjp, KernelKind::blocks}) {
       const double summed = time(kind);
       std::printf(", %s %.1f us", name(kind).data(), summed);
-      // The six sums of a block besides three of a vector; and others use a processor that is the
-      // device as well.
+      // Six sums of a block instead of three of a vector; and others use a processor that is also
+      // the device.
       const double most = kind == KernelKind::blocks || software ? 3 : 2;
       EXPECT_LE(summed, most * residual) << name(kind);
     }
@@ -147,7 +147,7 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
 }
 
 // Cameras of 600 observations are summed by workgroups, points of 4 by invocations, and one block
-// that all share in segments: all in one term.
+// shared by all in segments: all in one term.
 TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
   const struct {
     const char* name;
@@ -183,7 +183,7 @@ TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
   }
 }
 
-// x fits the range that buffers are bound with, the diagonal blocks of its arrays do not.
+// x fits the limit of buffer ranges, the diagonal blocks of its arrays do not.
 TEST_F(VulkanOwners, DiagonalBlocksBeyondTheRangeLieInPieces) {
   TG_NEEDS(float64);
   const struct {

@@ -1,4 +1,4 @@
-// How much of a solve goes into one submission.
+// Amount of a solve in one submission.
 #include <gtest/gtest.h>
 
 #include "../../../runtime/vulkan/damped/pace.hpp"

@@ -1,4 +1,5 @@
-// Cost, gradient and residuals by one sweep on the device: rungs, precisions, pieces, choices.
+// Cost, gradient and residuals from one sweep on the device: strategies, precisions, pieces,
+// choices.
 #include "../../support/environment.hpp"
 #include "../../support/validation.hpp"
 #include "../engines/value_checks.hpp"
@@ -49,7 +50,7 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
                {"two arrays", [] { return pulled_sheet_model(20); }}};
   for (const Precision precision : precisions()) {
     const bool wide = precision == Precision::f64;
-    // One case has all rungs in both precisions: kernels of each take the driver long.
+    // One case covers all strategies in both precisions: drivers compile these kernels slowly.
     for (const auto& c : std::span(cases).first(wide ? std::size(cases) : 1)) {
       OwnedModel m = c.make();
       if (!wide) round_to_float(m);
@@ -87,7 +88,7 @@ TEST_F(VulkanValues, InPieces) {
   }
 }
 
-// Constant blocks have no entries under a mask, so that no role has all instances.
+// Fixed blocks have no entries under a mask, so that no role has all instances.
 TEST_F(VulkanValues, WithConstantBlocks) {
   TG_NEEDS(float64);
   OwnedModel m = springs_model(6000, 18000);
@@ -119,7 +120,7 @@ TEST_F(VulkanValues, OneSubmissionAndHalfOfTheKernels) {
     EXPECT_EQ(after.submissions, before.submissions + 1);
     return after.kernels_on_device - before.kernels_on_device;
   };
-  EXPECT_EQ(counted({.cost = &cost, .gradient = gradient}), 2u);  // of springs and of anchors
+  EXPECT_EQ(counted({.cost = &cost, .gradient = gradient}), 2u);  // for springs and for anchors
   EXPECT_EQ(counted({.cost = &cost, .residuals = rows, .gradient = gradient}), 2u);
 }
 

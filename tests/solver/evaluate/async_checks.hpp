@@ -1,4 +1,4 @@
-// Checks of asynchronous evaluations that hold on every backend.
+// Checks of asynchronous evaluations for every backend.
 #pragma once
 
 #include "../../../ir/error.hpp"
@@ -14,7 +14,7 @@
 
 namespace topograd::test {
 
-/// Results that come later are those of the plain calls, in any order of asking.
+/// Later results equal those of the plain calls, in any order of requests.
 inline void check_async_results(const SolverOptions& options) {
   const auto springs = problems::springs(20);
   Evaluator later(springs->problem, options), now(springs->problem, options);
@@ -44,7 +44,7 @@ inline void check_async_results(const SolverOptions& options) {
   EXPECT_THROW(later.gradient_async(std::vector<double>(3)), Error);
   Async<double> outlives = [&] {
     Evaluator gone(springs->problem, options);
-    (void)gone.gradient_async(points[1]);  // nobody asks
+    (void)gone.gradient_async(points[1]);  // never read
     return gone.cost_async(points[1]);
   }();
   EXPECT_EQ(outlives.get(), now.cost(points[1]));
@@ -52,7 +52,7 @@ inline void check_async_results(const SolverOptions& options) {
 
 struct Overlap {
   double share = 0;     ///< of the time in flight in which the caller was free
-  double returned = 0;  ///< time that the calls took to return, by that of plain calls
+  double returned = 0;  ///< time until the calls return, relative to plain calls
 };
 
 /// Batches whose preparation on the host takes as long as their evaluation.
@@ -75,7 +75,7 @@ inline Overlap measure_overlap(const SolverOptions& options, int width) {
     const Clock::time_point asked = Clock::now();
     Async<Eigen::VectorXd> batch = e.gradient_async(x);
     const Clock::time_point under_way = Clock::now();
-    std::this_thread::sleep_for(all / kBatches);  // the host prepares the next batch
+    std::this_thread::sleep_for(all / kBatches);  // preparation of the next batch on the host
     in_flight += seconds(Clock::now() - under_way);
     batch.get();
     returned += seconds(under_way - asked);
@@ -87,8 +87,8 @@ inline Overlap measure_overlap(const SolverOptions& options, int width) {
   return {figures.overlapped_share(), returned / seconds(all)};
 }
 
-/// While batch n runs the caller prepares batch n + 1. A machine that is busy gets some attempts, a
-/// fast device larger batches.
+/// While batch n runs the caller prepares batch n + 1. Retries on a busy machine, with larger
+/// batches for a fast device.
 inline void check_overlap(const SolverOptions& options, int width) {
   Overlap best = measure_overlap(options, width);
   for (int k = 0; k < 9 && !(best.share > 0.25 && best.returned < 0.8); ++k)

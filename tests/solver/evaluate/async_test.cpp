@@ -1,4 +1,4 @@
-// Asynchronous evaluations on the interpreter, and of problems that cannot have them.
+// Asynchronous evaluations on the interpreter, and problems that do not support them.
 #include "async_checks.hpp"
 
 #include "../../../frontend/problem.hpp"

@@ -1,4 +1,4 @@
-// Problems with branches, each also without: by select().
+// Problems with branches, each also with select() instead.
 #include "branch_problems.hpp"
 
 #include <cmath>

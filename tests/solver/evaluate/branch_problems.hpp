@@ -1,4 +1,4 @@
-// Problems with branches, each also without: by select().
+// Problems with branches, each also with select() instead.
 #pragma once
 
 #include "../../../frontend/problem.hpp"
@@ -10,11 +10,11 @@
 
 namespace topograd::test {
 
-/// How branches are written.
+/// Spelling of branches.
 enum class Written { by_if, by_select };
 
-/// n unknowns drawn to targets by springs that are stiff when pressed and soft when stretched: each
-/// crosses its target's side on the way from `start`. Neighbours are tied to each other.
+/// n unknowns pulled to targets by springs that are stiff in compression and soft in tension: each
+/// changes its target's side on the way from `start`. Neighbours are coupled.
 ///
 ///   r = x_i < t_i ? 3 (x_i - t_i) + (x_i - t_i)^2 : 0.8 (x_i - t_i)
 struct SidedSprings {

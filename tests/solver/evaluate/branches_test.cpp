@@ -1,4 +1,4 @@
-// Branches on Values in solves and evaluations: same answers as with select(), nothing stale.
+// Branches on Values in solves and evaluations: the same results as with select(), never stale.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/functor.hpp"
@@ -60,7 +60,7 @@ TEST(Branches, InstancesThatChangeSidesEndWhereSelectDoes) {
   }
 }
 
-/// log(x) = 1, and no value where x is not positive, as functors for Ceres say it.
+/// log(x) = 1, and no value for x <= 0, as functors for Ceres express it.
 struct LogOfPositive {
   template <class T>
   bool operator()(const T* x, T* r) const {
@@ -126,7 +126,7 @@ bool has_select(const Problem& problem) {
   return false;
 }
 
-// A valley whose sides differ: steps from one side end on the other, again and again.
+// A valley with different sides: steps from one side repeatedly end on the other.
 TEST(Branches, InstancesThatFlipAgainBecomeSelects) {
   for (const Precision precision : {Precision::f64, Precision::f32}) {
     std::vector<double> x = {1.0, 1.5, -2.0}, y = x;
@@ -228,7 +228,7 @@ TEST(Branches, PlainValuesThatFlipAreAnErrorAtTheLastAcceptedPoint) {
   EXPECT_NEAR(accepted.back(), 0.5 * (r * r + (x[1] - 1) * (x[1] - 1)), 1e-9);
 }
 
-// The same again by a callable: it goes through.
+// The same residual as a callable succeeds.
 TEST(Branches, OneResidualByACallableIsTracedAgain) {
   std::vector<double> x = {4.0};
   Problem problem;
@@ -260,7 +260,7 @@ TEST(Branches, EvaluationsAreRightAtEveryPoint) {
       std::vector<double> x(12);
       for (std::size_t i = 0; i < x.size(); ++i)
         x[i] = 2 * std::sin(1.7 * static_cast<double>(i) + 0.9 * k);
-      // Another call comes first each time: none may see the branches of the last point.
+      // Another call comes first each time: none may use the branches of the last point.
       switch (k % 8) {
         case 0: EXPECT_NEAR(a.cost(x), b.cost(x), tolerance * 100); break;
         case 1: EXPECT_LE((a.residuals(x) - b.residuals(x)).norm(), tolerance * 10); break;
@@ -342,7 +342,7 @@ TEST(Branches, PlainValuesFlippedByDataAreAnError) {
   EXPECT_EQ(evaluator.cost(), 0.5);
 }
 
-/// A residual as users of other systems write them: loops and branches on T.
+/// A residual in the style of other systems: loops and branches on T.
 struct RootFunctor {
   double target;
   template <class T>
@@ -376,7 +376,7 @@ TEST(Branches, FunctorsWithLoopsAndBranches) {
   }
 }
 
-// A comparison with NaN is false, its negation true, on every backend as in C++.
+// A comparison with NaN is false and its negation true, on every backend, as in C++.
 TEST(Branches, NanDecidesAsInCpp) {
   std::vector<double> x = {1.0};
   Problem problem;

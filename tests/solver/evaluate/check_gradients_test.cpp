@@ -1,4 +1,4 @@
-// Which derivative is wrong, by differences.
+// Detection of wrong derivatives by differences.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/value/math.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::test {
 namespace {
 
-/// (a² b, a + sin b) with derivatives by hand, one of them times `factor`.
+/// (a² b, a + sin b) with hand-written derivatives, one of them times `factor`.
 class ByHand final : public HostResidual {
  public:
   explicit ByHand(double factor) : factor_(factor) {}

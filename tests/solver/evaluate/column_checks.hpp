@@ -1,4 +1,4 @@
-// Checks of columns that are one number or count up until somebody changes them, on any backend.
+// Checks of columns that are constant or count up until somebody changes them, on any backend.
 #pragma once
 
 #include "../../../frontend/value/math.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::test {
 
 /// r_k = 2 (x_{k+1} - x_k) - d_k, at first with one d for all: values and gradient by hand while
-/// numbers change, residuals come that join other unknowns, and some go.
+/// numbers change, residuals on other unknowns are added, and some are removed.
 inline void check_changing_columns(const SolverOptions& options) {
   constexpr std::size_t kCount = 5000;
   std::vector<double> x(kCount + 1), d(kCount, 0.5);

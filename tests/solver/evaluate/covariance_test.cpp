@@ -23,7 +23,7 @@ TEST(Covariance, IsTheInverseOfTheNormalMatrix) {
   Problem problem;
   const Parameters x = problem.add_parameters(v, 2), y = problem.add_parameters(w);
   Exact J = Exact::Zero(6, 5);
-  // a x₀₀ + b x₀₁ x₁₀ + e x₁₀ + c x₁₁ + d y, with its derivatives by hand.
+  // a x₀₀ + b x₀₁ x₁₀ + e x₁₀ + c x₁₁ + d y, with hand-written derivatives.
   for (int k = 0; k < 6; ++k) {
     const double a = std::sin(k + 1.0), b = std::cos(2.0 * k), c = 0.3 * k - 1, d = 1.0 / (k + 1);
     const double e = std::cos(1.0 * k * k);

@@ -1,4 +1,4 @@
-// Engines around engines: what they pass on, and what they do themselves.
+// Engines that wrap engines: passed-on abilities, and their own.
 #include "../../../solver/session/retrace.hpp"
 #include "../../../solver/session/session.hpp"
 

@@ -1,4 +1,4 @@
-// What of an Evaluator's calls becomes a median.
+// Evaluator calls whose times enter a median.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluation/evaluation_times.hpp"

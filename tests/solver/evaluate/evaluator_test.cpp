@@ -1,4 +1,4 @@
-// Evaluator: against formulae by hand, against itself, and through changes of the problem.
+// Evaluator: against formulas by hand, against itself, and through changes of the problem.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/value/math.hpp"
@@ -57,7 +57,7 @@ TEST(Evaluator, OneThatWasMovedFromSaysSo) {
   Solver other = std::move(solver);
   EXPECT_EQ(message_of([&] { solver.solve(); }),
             "solver: it was moved from; expected the one that it was moved to");
-  // A problem that is moved leaves those who work on it behind.
+  // A moved problem leaves its users behind.
   const Problem moved = std::move(s.problem);
   const std::string problem = "problem: it was moved from; expected the one that it was moved to";
   EXPECT_EQ(message_of([&] { second.cost(); }), problem);
@@ -188,7 +188,7 @@ TEST(Evaluator, SecondDerivativesByHand) {
   const Eigen::VectorXd v = Eigen::Vector2d(1, -2);
   EXPECT_EQ(e.hvp(v), h * v);
   EXPECT_EQ(e.hvp(x, v), h * v);
-  // JᵀJ and its like are those of the residual.
+  // JᵀJ and related products are those of the residual.
   EXPECT_EQ(Eigen::MatrixXd(e.jtj()), (Eigen::Matrix2d() << 9, 6, 6, 4).finished());
   EXPECT_EQ(e.jtjp(v), (Eigen::Vector2d(9 - 12, 6 - 8)));
   EXPECT_EQ(e.residuals().size(), 1);

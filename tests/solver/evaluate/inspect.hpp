@@ -1,4 +1,4 @@
-// Problems whose first trouble has a place, and what is said of it on any backend.
+// Problems with a first error at a known place, and the messages on any backend.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ inline void expect_nonfinite_places(SolverOptions options) {
     for (std::size_t k = 0; k < x.size(); ++k) {
       problem.add_residual(sqrt(p[k]) - 1.0, {.label = k == 2 ? "bad one" : "fine"});
     }
-    // The operand is the number that the kernels see.
+    // The operand as the kernels see it.
     const std::string seen =
         options.precision == Precision::f32 ? "-0.10000000149011612" : "-0.10000000000000001";
     expect_message(
@@ -65,7 +65,7 @@ inline void expect_nonfinite_places(SolverOptions options) {
   }
 }
 
-/// Strict stops at the start and at a trial, guarded goes on, on any backend.
+/// Strict stops at the start and at a trial, guarded continues, on any backend.
 inline void expect_domain_policies(SolverOptions options) {
   const std::string hash = "\\(topology [0-9a-f]{32}\\)";
   {

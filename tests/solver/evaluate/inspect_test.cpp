@@ -21,7 +21,7 @@ TEST(Inspect, DomainPoliciesOnTheInterpreter) {
     expect_domain_policies({.backend = Backend::cpu, .precision = precision});
 }
 
-// The interpreter's engine with one residual, one derivative and one sum that are off.
+// The interpreter's engine with one wrong residual, derivative and sum.
 class Off final : public runtime::Engine {
  public:
   explicit Off(const runtime::Model& model) : inner_(runtime::cpu::make_cpu_engine(model, {})) {}

@@ -25,7 +25,7 @@ TEST_F(VulkanAsync, EachIsOneSubmission) {
   for (const Precision precision : {Precision::f64, Precision::mixed}) {
     SCOPED_TRACE(codegen::name(precision));
     Evaluator e(springs->problem, {.backend = Backend::vulkan, .precision = precision});
-    for (int k = 0; k < 2; ++k) e.gradient_async(x).get();  // each of two buffers is recorded once
+    for (int k = 0; k < 2; ++k) e.gradient_async(x).get();  // records each of two buffers once
     const EvaluatorReport before = e.report();
     for (int k = 0; k < 6; ++k) e.gradient_async(x).get();
     EXPECT_EQ(e.report().submissions - before.submissions, 6u);

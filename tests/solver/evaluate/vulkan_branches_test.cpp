@@ -1,4 +1,5 @@
-// Branches on a Vulkan device: found there, traced again, evaluated again; nothing compiled twice.
+// Branches on a Vulkan device: detected there, traced again, evaluated again; nothing compiled
+// twice.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -39,7 +40,7 @@ TEST_F(VulkanBranches, InstancesThatChangeSidesEndWhereSelectDoes) {
   }
 }
 
-// The kernels of both sides are there after the first solve: a second one compiles nothing.
+// The kernels of both sides exist after the first solve: a second one compiles nothing.
 TEST_F(VulkanBranches, KnownPathsAreNotCompiledAgain) {
   TG_NEEDS(float64);
   const SolverOptions options{.backend = Backend::vulkan};

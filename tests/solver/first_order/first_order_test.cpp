@@ -114,7 +114,7 @@ TEST(Lbfgs, MinimisesRosenbrockAtAnySize) {
   }
 }
 
-/// An engine whose vectors are here, after the words of runtime::DescentSteps.
+/// An engine with vectors on the host, which implements runtime::DescentSteps.
 class VectorsHere final : public runtime::DescentSteps {
  public:
   using Vector = std::vector<double>;
@@ -122,7 +122,7 @@ class VectorsHere final : public runtime::DescentSteps {
       : objective_(std::move(objective)), x_(x.begin(), x.end()), g_(x.size()) {}
 
   runtime::DescentReport begin_descent(std::size_t pairs) override {
-    history_.assign(2 * pairs, Vector(x_.size(), kNan));  // nobody may read what is not there
+    history_.assign(2 * pairs, Vector(x_.size(), kNan));  // uninitialised data must not be read
     return {.cost = objective_.evaluate(x_, g_),
             .gradient_max_norm = norms_of(g_).max,
             .gradient_norm = norm_of(g_),
@@ -207,7 +207,7 @@ TEST(Lbfgs, OnProductsItTakesTheStepsOfTheTwoLoops) {
 }
 
 TEST(Lbfgs, WalksOnAManifold) {
-  // The point of the unit circle with the least y, in the angle that a step turns by.
+  // The point of the unit circle with the least y, by the angle of a step.
   const Objective circle{
       .size = 2,
       .tangent_size = 1,
@@ -254,7 +254,7 @@ TEST(FirstOrder, KeepsTheBestPointAndRefusesWhatIsNotFinite) {
 }
 
 TEST(FirstOrder, FirstStepsAreThePublishedOnes) {
-  // f = 3 x: every gradient is 3. Adam moves by the rate; decay takes a share of x off in addition.
+  // f = 3 x: every gradient is 3. Adam moves by the rate; decay also removes a share of x.
   const Objective slope{.size = 1,
                         .evaluate =
                             [](std::span<const double> x, std::span<double> g) {
@@ -325,7 +325,7 @@ TEST(Solve, MinimisesEnergiesByEveryMethodThatTakesThem) {
                                                   .parameter_tolerance = 0,
                                                   .first_order = row.rates});
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.full_report();
-    // F with b at its best, 2.9 a, is a⁴/4 − a²/2 + 1/4 + 0.295 a²: a² = 1 − 0.59.
+    // F with the best b, 2.9 a, is a⁴/4 − a²/2 + 1/4 + 0.295 a²: a² = 1 − 0.59.
     EXPECT_NEAR(wells.x[0] * wells.x[0], 0.41, 1e-7);
     for (const double slope : wells.slopes()) EXPECT_NEAR(slope, 0, 1e-8);
     EXPECT_NEAR(summary.final_cost, 0.25 - 0.41 * 0.41 / 4, 1e-12);
@@ -334,7 +334,7 @@ TEST(Solve, MinimisesEnergiesByEveryMethodThatTakesThem) {
   }
 }
 
-// Springs have several minima; these two, whose directions have nothing in common, find the same.
+// Springs have several minima; these two methods, with unrelated directions, find the same one.
 TEST(Solve, LbfgsAndNewtonReachTheSameMinimumOfLeastSquares) {
   const auto least = [](Method method) {
     const auto springs = problems::springs(8);
@@ -391,7 +391,7 @@ TEST(Solve, TakesLbfgsForEnergiesByItself) {
   EXPECT_EQ(summary.method_note, "");
 }
 
-// The least of xᵀA x on the sphere is A's smallest eigenvalue: for the second differences of n
+// The minimum of xᵀA x on the sphere is A's smallest eigenvalue: for the second differences of n
 // points 2 - 2 cos(π / (n + 1)).
 TEST(Solve, LbfgsMovesOnManifolds) {
   constexpr std::size_t kPoints = 6;

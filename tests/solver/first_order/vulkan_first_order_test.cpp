@@ -1,4 +1,4 @@
-// Adam, AdamW and gradient descent with momentum on a Vulkan device beside the host's vectors.
+// Adam, AdamW and gradient descent with momentum on a Vulkan device, compared with the host.
 #include <gtest/gtest.h>
 
 #include "../../../codegen/vector/kernels.hpp"

@@ -1,4 +1,4 @@
-// L-BFGS on a Vulkan device beside the host's vectors.
+// L-BFGS on a Vulkan device, compared with the host.
 #include <gtest/gtest.h>
 
 #include "../../../codegen/vector/kernels.hpp"
@@ -73,7 +73,7 @@ TEST_F(VulkanLbfgs, ATrialIsOneSubmissionAndReturnsProductsAlone) {
       trials += static_cast<std::uint64_t>(long_solve.iterations[k].evaluations);
     const std::uint64_t submissions = long_solve.submissions - short_solve.submissions;
     EXPECT_GE(submissions, trials);
-    EXPECT_LE(submissions, trials + 3);  // where a search ends elsewhere than it last looked
+    EXPECT_LE(submissions, trials + 3);  // for a search that does not end at its last trial
     EXPECT_LE(long_solve.readbacks - short_solve.readbacks, 2 * submissions);
     EXPECT_LE(long_solve.bytes_down - short_solve.bytes_down,
               submissions * 8 * (codegen::kScalarCount + 3 * 10));

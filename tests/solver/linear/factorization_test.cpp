@@ -1,4 +1,4 @@
-// Factorisations beside Eigen's dense one, and which blocks are eliminated.
+// Factorisations against Eigen's dense one, and the choice of eliminated blocks.
 #include <gtest/gtest.h>
 
 #include "../../../solver/linear/blas_threads.hpp"
@@ -66,7 +66,7 @@ Problem cameras_and_points(std::uint32_t cameras, std::uint32_t points, bool poi
   return make(widths, pairs);
 }
 
-/// A ring of blocks, each with one beside it, as positions and rotations of a curve.
+/// A ring of blocks, each with a second block, like positions and rotations of a curve.
 Problem ring(std::uint32_t length) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   for (std::uint32_t k = 0; k < length; ++k) {

@@ -32,7 +32,7 @@ Eigen::MatrixXd dense(const NormalEquations& normal) {
   return out;
 }
 
-/// JᵀJ of the free scalars, one product a column.
+/// JᵀJ of the free scalars, one product per column.
 Eigen::MatrixXd by_products(runtime::Engine& engine, const NormalEquations& normal,
                             std::uint64_t scalars) {
   const auto n = static_cast<Eigen::Index>(normal.size());
@@ -114,7 +114,7 @@ TEST(NormalEquations, SlotsThatMeetInOneScalarCountTwice) {
   EXPECT_EQ(dense(normal), (Eigen::Matrix2d() << 0, 0, 0, 36).finished());
 }
 
-/// What is eliminated is the same, whether it is found in the matrix or before there is one.
+/// Expects the same elimination from the matrix and from the model.
 void expect_same_elimination(const Problem& problem) {
   const ProblemModel made = make_model("test", problem);
   const runtime::Model& model = made.model;
@@ -161,7 +161,8 @@ TEST(Elimination, OfAModelIsThatOfItsMatrix) {
 }
 
 TEST(Elimination, TellsMeshesFromCentres) {
-  // Of a chain of 41 every other one goes, both ends too, and the 20 that stay are a chain.
+  // Every other block of a chain of 41 is eliminated, both ends included; the 20 kept ones form a
+  // chain.
   std::vector<double> x(41, 1.0);
   Problem chain;
   const Parameters p = chain.add_parameters(x, 1);
@@ -171,13 +172,13 @@ TEST(Elimination, TellsMeshesFromCentres) {
   EXPECT_EQ(line.remaining.size(), 20u);
   EXPECT_EQ(line.reach, 19u);
   EXPECT_TRUE(line.remains_wide());
-  // Cameras all see one another's points.
+  // All cameras share points.
   const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
   const Elimination points = find_elimination(make_model("test", bundle->problem).model);
   EXPECT_EQ(points.remaining.size(), 5u);
   EXPECT_LE(points.reach, 2u);
   EXPECT_FALSE(points.remains_wide());
-  // Cameras in a row, of which each pair of neighbours sees ten points: far apart, and few.
+  // Cameras in a row, each pair of neighbours sharing ten points: far apart, and few.
   constexpr std::size_t kCameras = 30, kPoints = 10 * (kCameras - 1);
   std::vector<double> cameras(kCameras, 1.0), seen(kPoints, 1.0);
   Problem row;
@@ -195,7 +196,7 @@ TEST(NormalEquations, PatternHasEveryPairOnce) {
   const auto springs = problems::springs(30);
   const ProblemModel model = make_model("test", springs->problem);
   const NormalEquations normal(model.model);
-  // Vertices of a grid with one diagonal: a diagonal block each, and one block for each edge.
+  // Vertices of a grid with one diagonal: one diagonal block each, and one block per edge.
   const std::size_t edges = 2 * 30 * 29 + 29 * 29;
   EXPECT_EQ(normal.values().size(), 900 * 6 + edges * 9);
   EXPECT_EQ(normal.size(), 2700u);

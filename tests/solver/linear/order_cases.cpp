@@ -1,4 +1,4 @@
-// Problems of which the residuals are added in two orders.
+// Problems whose residuals are added in several orders.
 #include "order_cases.hpp"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ Pieces springs_pieces() {
   return out;
 }
 
-/// The summary, and x at the end.
+/// Returns the summary and the final x.
 std::pair<Summary, std::vector<double>> solved(const Pieces& pieces, const SolverOptions& options) {
   std::vector<std::vector<double>> x = pieces.start;
   Problem problem;
@@ -114,7 +114,7 @@ void compare(const Pieces& pieces, const SolverOptions& options, bool converges)
       apart = std::max(apart, std::abs(x[k] - y[k]));
       size = std::max(size, std::abs(x[k]));
     }
-    EXPECT_LE(apart, 1e-7 * size);  // the root of rounding
+    EXPECT_LE(apart, 1e-7 * size);  // the square root of rounding
   }
 }
 
@@ -139,7 +139,7 @@ void expect_order_does_not_matter(const SolverOptions& base) {
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
     options.linear_solver = row.linear;
-    options.max_iterations = row.steps;  // springs have soft modes, along which they creep
+    options.max_iterations = row.steps;  // springs creep along soft modes
     compare(row.pieces, options, row.steps == 50);
   }
 }

@@ -1,12 +1,12 @@
-// Problems of which the residuals are added in two orders.
+// Problems whose residuals are added in several orders.
 #pragma once
 
 #include "../../../solver/options.hpp"
 
 namespace topograd::test {
 
-/// arap, bundle and springs, each with its residuals in the order of its definition and in two
-/// others: the same first steps, and the same minimum, but for rounding.
+/// Solves arap, bundle and springs with residuals in the order of their definition and in two
+/// others: the first steps and the minimum agree up to rounding.
 void expect_order_does_not_matter(const SolverOptions& options);
 
 }  // namespace topograd::test

@@ -1,4 +1,4 @@
-// Elimination groups that a caller gives: what is eliminated, and what is refused.
+// Elimination groups of the caller: eliminated blocks and errors.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -12,7 +12,7 @@
 namespace topograd {
 namespace {
 
-/// Lines and the abscissae at which all of them were read: lines meet points alone.
+/// Lines and the abscissae at which all of them were read: lines meet only points.
 struct Readings {
   static constexpr std::size_t kLines = 3, kPoints = 12;
 
@@ -58,7 +58,7 @@ TEST(LinearSolverOrdering, TheFirstGroupIsEliminated) {
   EXPECT_EQ(other.linear_solver, LinearSolver::schur);
   EXPECT_TRUE(says(other, "3 blocks eliminated, 12 unknowns remain")) << other.linear_solver_note;
   EXPECT_NEAR(other.final_cost, want.final_cost, 1e-9 * want.final_cost);
-  // One group is no order; and what is not named comes last.
+  // One group is no order; blocks without a group come last.
   EXPECT_TRUE(says(one.solve_with({{one.point, 0}, {one.line, 0}}), "asked for; 12 blocks"));
   const Summary few = rest.solve_with({{rest.point, 1}, {rest.point, 0, 4}, {rest.point, 0, 5}});
   EXPECT_TRUE(says(few, "2 blocks eliminated, 16 unknowns remain")) << few.linear_solver_note;
@@ -130,7 +130,7 @@ TEST(LinearSolverOrdering, IsRefusedWhereBlocksMeet) {
     }
     EXPECT_EQ(r.points[3], 0.5);
   }
-  // A constant block meets nobody.
+  // A fixed block has no neighbours.
   r.problem.set_constant(r.line, 1);
   EXPECT_TRUE(says(r.solve_with({{r.point, 0}, {r.line, 0, 1}}), "12 blocks eliminated"));
 }

@@ -11,8 +11,8 @@
 
 namespace topograd::test {
 
-/// Evaluates each instance with ir::evaluate, keeps J by rows, and solves by textbook conjugate
-/// gradients with point-block Jacobi. Double precision, one thread. The model outlives it.
+/// Evaluates each instance with ir::evaluate, stores J by rows, and solves by textbook conjugate
+/// gradients with point-block Jacobi. Double precision, one thread. The model must outlive it.
 class ReferenceEngine final : public runtime::Engine, public runtime::DampedSteps {
  public:
   explicit ReferenceEngine(const runtime::Model& model);

@@ -1,4 +1,4 @@
-// The interpreter and the engine made of the scalar evaluator take the same steps.
+// The interpreter and the reference engine take the same steps.
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/engine.hpp"

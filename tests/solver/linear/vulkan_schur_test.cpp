@@ -1,4 +1,4 @@
-// Steps through a Schur complement on a device: those of the host's factor, and what ends them.
+// Steps by a Schur complement on a device: compared with the host's factor, and their end.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -33,7 +33,7 @@ SolverOptions options_for(Backend backend) {
           .linear_tolerance = 1e-13};
 }
 
-/// The device's steps are the host's: costs, gains and lengths of each.
+/// The device's steps equal the host's: costs, gains and lengths.
 void expect_same_steps(const Summary& device, const Summary& host, double bound) {
   EXPECT_EQ(device.linear_solver, LinearSolver::schur) << device.linear_solver_note;
   EXPECT_NE(device.linear_solver_note.find("on the device"), std::string::npos)
@@ -88,7 +88,7 @@ TEST_F(VulkanSchur, NoiseFreeBundleIsFoundByTheChooser) {
   EXPECT_LE(problems::bundle_errors(*bundle).point_max, 1e-6);
 }
 
-/// A band of 3 × 60 vertices, which is pinned at its ends.
+/// A band of 3 × 60 vertices, pinned at its ends.
 problems::TriangleMesh band() {
   problems::TriangleMesh mesh;
   constexpr std::uint32_t kLength = 60;
@@ -103,8 +103,8 @@ problems::TriangleMesh band() {
   return mesh;
 }
 
-/// Rotations could be eliminated, and what remains is a mesh: each iteration on it would cost less,
-/// but there would be several times as many as coarse vectors need, their making counted.
+/// Rotations could be eliminated, but the remainder is a mesh: an iteration on it would cost less,
+/// but there would be several times as many as with coarse vectors, whose construction is counted.
 TEST_F(VulkanSchur, MeshesAreNotForIt) {
   TG_NEEDS(float64);
   SolverOptions options = {.backend = Backend::vulkan, .max_iterations = 20};
@@ -120,8 +120,8 @@ TEST_F(VulkanSchur, MeshesAreNotForIt) {
   EXPECT_LE(chosen.final_cost, (1 + 1e-3) * eliminated.final_cost);
 }
 
-/// Points and cameras of a line in one array of blocks of two, every other one of a kind, under
-/// residuals with a loss.
+/// Points and cameras of a line, alternating in one array of blocks of two, under residuals with a
+/// loss.
 struct Interleaved {
   explicit Interleaved(bool robust) {
     constexpr int kPairs = 40;
@@ -201,7 +201,7 @@ TEST_F(VulkanSchur, OtherPrecisions) {
   }
 }
 
-/// A block that nothing depends on, undamped: its matrix is zero.
+/// A block on which nothing depends, undamped: its matrix is zero.
 TEST_F(VulkanSchur, SingularBlocksEndTheSolve) {
   TG_NEEDS(float64);
   std::vector<std::string> messages;
@@ -213,7 +213,7 @@ TEST_F(VulkanSchur, SingularBlocksEndTheSolve) {
       problem.add_residual(a(0, 0) * (p(k, 0) + 0.0 * p(k, 1)) - a(0, 1) * static_cast<double>(k));
     SolverOptions options = options_for(backend);
     options.min_lm_diagonal = 0;
-    options.scale_free = false;  // which damps columns of zeros, too
+    options.scale_free = false;  // this also damps columns of zeros
     const Summary summary = solve(problem, options);
     EXPECT_EQ(summary.termination, Termination::FAILURE) << summary.message;
     EXPECT_EQ(points[0], 0.5);

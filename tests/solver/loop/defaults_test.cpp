@@ -1,4 +1,4 @@
-// Defaults that fit: small toys converge, solvers fit the problem, and a report says what to do.
+// Suitable defaults: small problems converge, solvers fit the problem, and reports give advice.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/value/math.hpp"
@@ -32,7 +32,7 @@ TEST(Defaults, OneSpringBetweenFreePointsConverges) {
   }
 }
 
-/// A rope of springs in space: two residuals a point do not determine it, either.
+/// A rope of springs in space: two residuals per point do not determine it.
 TEST(Defaults, ARopeOfSpringsConverges) {
   ir::Random random(5);
   std::vector<double> points(3 * 12);
@@ -46,7 +46,7 @@ TEST(Defaults, ARopeOfSpringsConverges) {
   EXPECT_LT(summary.final_cost, 1e-16);
 }
 
-/// A step of cloth in time: inertia, springs that are bent, two corners held.
+/// A time step of cloth: inertia, bending springs, two fixed corners.
 struct Cloth {
   static constexpr std::size_t kSide = 40;
   std::vector<double> points;
@@ -184,7 +184,7 @@ TEST(Defaults, AReportSaysWhatToDoAtTheLimitOfSteps) {
       {history({8}, 0, Method::newton), Advice::none},
   };
   for (const auto& [summary, advice] : rows) EXPECT_EQ(advise(summary), advice);
-  // Nobody is told to take what has been taken.
+  // Advice does not repeat the present choice.
   EXPECT_EQ(text(Advice::good_enough).find("newton"), std::string_view::npos);
   Summary on_host = history({8, 7.99999, 7.99998}, 0, Method::levenberg_marquardt);
   on_host.host_residuals = 1;

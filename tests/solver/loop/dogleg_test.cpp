@@ -102,7 +102,7 @@ TEST(Dense, SolvesWhatLacksRank) {
 }
 
 TEST(Gain, MeasuresAgainstTheHighestOfTheLastCosts) {
-  // Reference: Ceres' TrustRegionStepEvaluator followed by hand.
+  // Reference: Ceres' TrustRegionStepEvaluator by hand.
   Gain gain(2);
   gain.start(10);
   EXPECT_DOUBLE_EQ(gain.ratio(8, 4), 0.5);
@@ -110,7 +110,7 @@ TEST(Gain, MeasuresAgainstTheHighestOfTheLastCosts) {
   EXPECT_DOUBLE_EQ(gain.ratio(9, 2), 1.0 / 6);  // (10 − 9) / (4 + 2), better than −1/2
   gain.accepted(9, 2);                          // one step above it
   EXPECT_DOUBLE_EQ(gain.ratio(8.5, 1), 0.5);
-  gain.accepted(8.5, 1);  // two: the reference becomes 9, of which 1 was predicted since
+  gain.accepted(8.5, 1);  // two: the reference becomes 9; 1 was predicted since
   EXPECT_DOUBLE_EQ(gain.ratio(9.5, 1), -0.25);
   EXPECT_DOUBLE_EQ(gain.minimum(), 8);
 }

@@ -1,4 +1,4 @@
-// Solves that converge where the cost falls to both sides, and solves that do not.
+// Solves that converge where the cost decreases on both sides, and solves that do not.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/value/math.hpp"
@@ -16,7 +16,7 @@ using Energy = std::function<Value(const Value& x, const Value& y)>;
 
 struct Row {
   const char* name;
-  Energy energy;   ///< least at x = 1; the derivative by y vanishes at y = 0, where solves begin
+  Energy energy;   ///< least at x = 1; the derivative by y is 0 at y = 0, where solves start
   double minimum;  ///< for any y
   int escapes;
 };

@@ -43,7 +43,7 @@ TEST(Forcing, LooseStepsAreNotTheLast) {
   forcing.moved(1);
   EXPECT_EQ(forcing.tolerance(), 0.5);
   EXPECT_FALSE(forcing.trusts_last());
-  forcing.moved(1);  // still as it was, yet solved ten times more exactly
+  forcing.moved(1);  // unchanged, but solved ten times more exactly
   EXPECT_DOUBLE_EQ(forcing.tolerance(), 0.05);
   EXPECT_FALSE(forcing.trusts_last());
   forcing.moved(1);
@@ -51,7 +51,7 @@ TEST(Forcing, LooseStepsAreNotTheLast) {
   EXPECT_TRUE(forcing.trusts_last());
   forcing.moved(1);
   EXPECT_DOUBLE_EQ(forcing.tolerance(), 0.005);
-  // Where nothing tighter is allowed, that is enough.
+  // If no smaller tolerance is allowed, this is exact enough.
   Forcing loose(ForcingSequence::eisenstat_walker, 0.3);
   EXPECT_TRUE(loose.trusts_last());
 }

@@ -1,4 +1,4 @@
-// The outer loop on scripted engines: what is accepted, what ends a solve, what is written down.
+// The outer loop on scripted engines: acceptance, termination, history.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -29,7 +29,7 @@ StepReport trial(double model_decrease, double trial_cost, double step_norm = 1)
           .linear_iterations = 3};
 }
 
-/// By absolute tolerances, as scripts have no columns.
+/// Uses absolute tolerances, because scripts have no columns.
 Summary minimize(ScriptedEngine& engine, SolverOptions options) {
   options.scale_free = false;
   const ProblemModel model;
@@ -39,7 +39,7 @@ Summary minimize(ScriptedEngine& engine, SolverOptions options) {
   return summary;
 }
 
-// Rules that end a solve, each alone.
+// Rules that end a solve, one by one.
 struct Row {
   const char* name;
   std::vector<PointReport> points;
@@ -201,8 +201,7 @@ TEST(Minimizer, NonfiniteTrialIsRejectedAndCounted) {
 }
 
 TEST(Minimizer, RejectedTinyStepDoesNotEndTheSolve) {
-  // Two bad steps, then one that is tiny only because of them and rejected as well; then a good
-  // one.
+  // Two bad steps, then one that is tiny because of them and also rejected; then a good one.
   ScriptedEngine engine({point(1), point(0.5, 0)}, {trial(1, 2), trial(1e-9, 1 + 1e-9, 1e-12),
                                                     trial(1e-9, 1 + 1e-9, 1e-12), trial(0.5, 0.5)});
   const Summary summary = minimize(engine, {});
@@ -238,8 +237,8 @@ TEST(Minimizer, HistoryShowsHeldCosts) {
 struct LengthRow {
   const char* name;
   double trial, other;
-  std::vector<double> lengths;  // asked for
-  double cost, step_norm;       // of what is taken
+  std::vector<double> lengths;  // requested
+  double cost, step_norm;       // of the accepted step
   bool loose = false;
   bool rescale_steps = true;
 };
@@ -321,7 +320,7 @@ TEST(Minimizer, CallbacksStopIt) {
 }
 
 TEST(Minimizer, ASecondEngineGoesOn) {
-  // The first engine fails in its second trial; the other one holds the same point.
+  // The first engine fails in its second trial; the other one has the same point.
   const ProblemModel model;
   const SolverOptions options{.scale_free = false};
   Summary summary;

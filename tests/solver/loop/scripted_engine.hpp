@@ -1,4 +1,4 @@
-// An engine that answers from a script, to test the outer loop without evaluating anything.
+// An engine that answers from a script, for tests of the outer loop without evaluations.
 #pragma once
 
 #include "../../../ir/error.hpp"
@@ -13,8 +13,8 @@
 
 namespace topograd::test {
 
-/// Hands out prepared reports: points in the order of linearisations, steps in the order of trials.
-/// The last of each is repeated. Remembers what was asked.
+/// Returns prepared reports: points in the order of linearisations, steps in the order of trials.
+/// The last of each is repeated. Records the requests.
 class ScriptedEngine final : public runtime::Engine,
                              public runtime::DampedSteps,
                              public runtime::StepLengths {
@@ -23,9 +23,9 @@ class ScriptedEngine final : public runtime::Engine,
       : points_(std::move(points)), steps_(std::move(steps)) {}
 
   std::vector<double> lambdas;  ///< of the requests, in order
-  /// Cost of the last step at another length; where empty, steps have one length.
+  /// Cost of the last step at another length; if empty, steps have one length.
   std::function<double(double)> cost_at_length;
-  std::vector<double> lengths;  ///< that were asked for
+  std::vector<double> lengths;  ///< requested lengths
   int accepts = 0;
   int linearizations = 0;
 

@@ -1,4 +1,4 @@
-// Solves step by step beside a solve whose steps are made on the host.
+// Comparison of a solve with one whose steps are made on the host, step by step.
 #include "step_walk.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ void expect_same_walk(const std::function<std::unique_ptr<OwnedProblem>()>& make
   for (std::size_t k = 0; k < on_host->x.size(); ++k)
     EXPECT_NEAR(on_engine->x[k], on_host->x[k], narrow ? 3e-2 : 2e-4) << k;
   if (options.precision != Precision::f64) return;
-  // Until rounding decides over the last steps.
+  // Rounding decides the last steps.
   const std::size_t count = std::min(expected.iterations.size(), actual.iterations.size());
   for (std::size_t k = 0; k < count; ++k) {
     const IterationSummary &e = expected.iterations[k], &a = actual.iterations[k];

@@ -1,4 +1,4 @@
-// Solves step by step beside a solve whose steps are made on the host.
+// Comparison of a solve with one whose steps are made on the host, step by step.
 #pragma once
 
 #include "../../../frontend/problem.hpp"
@@ -14,19 +14,19 @@ namespace topograd::test {
 struct OwnedProblem {
   std::vector<double> x;
   Problem problem;
-  std::vector<Parameters> arrays;  ///< of it, where a test needs them
+  std::vector<Parameters> arrays;  ///< its arrays, if a test needs them
 };
 
-/// The options with tight tolerances, and conjugate gradients that solve exactly.
+/// The options with tight tolerances and exact conjugate gradients.
 SolverOptions exact_steps(SolverOptions options);
 
-/// Solves by the engine's conjugate gradients, which must make the steps themselves, and on the
-/// interpreter with steps on the host by sparse Cholesky in f64: the minimum is the same, and in
-/// f64 so is every step, until rounding decides.
+/// Solves with the engine's conjugate gradients, which must make the steps, and on the interpreter
+/// with steps by sparse Cholesky on the host in f64. The minima agree, and in f64 also the steps,
+/// until rounding decides.
 ///
 ///   options     backend and precision
-///   why         what the host's steps are made for: "bounds"
-///   most_steps  fewer: both stop there, and need not have converged
+///   why         reason for the host's steps: "bounds"
+///   most_steps  if fewer: both stop there without convergence
 void expect_same_walk(const std::function<std::unique_ptr<OwnedProblem>()>& make,
                       const SolverOptions& options, const std::string& why, int most_steps = 200);
 

@@ -1,4 +1,4 @@
-// The radius: growth by gain, ever faster shrinking.
+// The radius: growth by gain, accelerating shrinkage.
 #include <gtest/gtest.h>
 
 #include "../../../solver/step_control/trust_region.hpp"
@@ -49,7 +49,7 @@ TEST(TrustRegion, OfTheDoglegFollowsTheStep) {
   TrustRegion region(4, 20, true);
   region.accepted(0.9, 3);  // good: three times the step
   EXPECT_EQ(region.radius(), 9);
-  region.accepted(0.9, 1);  // never smaller than it was
+  region.accepted(0.9, 1);  // never smaller than before
   EXPECT_EQ(region.radius(), 9);
   region.accepted(0.5, 9);  // neither good nor poor
   EXPECT_EQ(region.radius(), 9);

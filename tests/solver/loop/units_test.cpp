@@ -98,8 +98,8 @@ std::vector<Units> units_of(std::size_t unknowns) {
   return all;
 }
 
-/// Steps, and why it ended. (Whether a last step that gains less than rounding is taken is left
-/// out: rounding decides it.)
+/// Steps and reason for the end. (A last step that gains less than rounding is left out, because
+/// rounding decides on it.)
 std::string decisions(const Summary& summary) {
   return std::to_string(summary.num_iterations()) + " steps, " +
          summary.message.substr(0, summary.message.find(':'));

@@ -1,4 +1,5 @@
-// Conjugate gradients on a device stop where the interpreter's do, in every step of whole solves.
+// Conjugate gradients on a device stop at the same iterations as the interpreter's, in every step
+// of whole solves.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"
@@ -62,7 +63,7 @@ SolverOptions options_of(const IterationRow& row) {
           .deterministic = true};
 }
 
-/// Each step within a tenth, of few iterations within three.
+/// Expects each step within a tenth, or within three iterations if there are few.
 void expect_same_iterations(const Summary& device, const Summary& cpu) {
   EXPECT_EQ(device.backend, "vulkan") << device.why;
   EXPECT_EQ(device.kernels_on_cpu, 0u);
@@ -78,7 +79,7 @@ void expect_same_iterations(const Summary& device, const Summary& cpu) {
   }
   EXPECT_NEAR(device.num_linear_iterations, cpu.num_linear_iterations,
               0.1 * cpu.num_linear_iterations);
-  EXPECT_LT(fewest, most);  // a fixed count is none that stops
+  EXPECT_LT(fewest, most);  // a fixed count would not show that it stops
 }
 
 TEST_F(VulkanIterations, OfEveryStepAreTheInterpreters) {
@@ -96,7 +97,7 @@ TEST_F(VulkanIterations, OfEveryStepAreTheInterpreters) {
   }
 }
 
-/// Steps of conjugate gradients that end by their gain, on the Schur complement, too.
+/// Steps of conjugate gradients that end by their gain, also on the Schur complement.
 TEST_F(VulkanIterations, EndByTheirGainAsTheInterpreters) {
   TG_NEEDS(float64);
   std::vector<IterationRow> all = rows();
@@ -130,7 +131,7 @@ TEST_F(VulkanIterations, EndByTheirGainAsTheInterpreters) {
 
 constexpr Eigen::Index kCamera = 9, kPoint = 3;
 
-/// The inverses of a matrix' diagonal blocks.
+/// The inverses of a matrix's diagonal blocks.
 Eigen::MatrixXd inverse_blocks(const Eigen::MatrixXd& of, Eigen::Index width) {
   Eigen::MatrixXd out = Eigen::MatrixXd::Zero(of.rows(), of.cols());
   for (Eigen::Index k = 0; k < of.rows(); k += width)
@@ -154,7 +155,7 @@ int iterations_of(const Eigen::MatrixXd& matrix, const Eigen::VectorXd& right, d
   return iterations;
 }
 
-/// Of a step of the bundle at its present point, with the points eliminated.
+/// Iterations of a step of the bundle at its present point, with eliminated points.
 int iterations_of_step(Problem& problem, double radius, Eigen::VectorXd& scale, double tolerance) {
   Evaluator at(problem, {.backend = Backend::cpu});
   Eigen::MatrixXd A = at.jtj();
@@ -172,7 +173,7 @@ int iterations_of_step(Problem& problem, double radius, Eigen::VectorXd& scale, 
                        -g.head(n) + E * C * g.tail(m), tolerance);
 }
 
-// The interpreter factors Schur complements, so that the textbook stands for it.
+// The interpreter factorises Schur complements, so a textbook version is the reference.
 TEST_F(VulkanIterations, OnASchurComplementAreTheTextbooks) {
   TG_NEEDS(float64);
   for (const Precision precision : {Precision::f64, Precision::mixed}) {
@@ -203,7 +204,7 @@ TEST_F(VulkanIterations, OnASchurComplementAreTheTextbooks) {
   }
 }
 
-/// Thirty waves of two numbers; each pair of neighbours is seen by 150 residuals.
+/// Thirty waves of two numbers; each pair of neighbours shares 150 residuals.
 Summary fit_waves(SolverOptions options, NormalMatrix matrix) {
   constexpr std::size_t kWaves = 30, kSamples = 150;
   std::vector<double> numbers(2 * kWaves);

@@ -1,4 +1,4 @@
-// What an outer step on a device asks of the host: one submission and one read-back of scalars.
+// Host work of an outer step on a device: one submission and one readback of scalars.
 #include <gtest/gtest.h>
 
 #include "../../../solver/solve.hpp"
@@ -22,7 +22,7 @@ struct Case {
   const char* what;
   std::function<Summary(const SolverOptions&)> run;
   SolverOptions options;
-  std::uint64_t other;  // submissions beside those of steps: the start, the scaling, x at the end
+  std::uint64_t other;  // submissions other than steps: the start, the scaling, x at the end
 };
 
 template <class Make>
@@ -39,7 +39,7 @@ const auto kBundle = [] {
   return problems::bundle({.cameras = 6, .points = 60, .observations = 200, .noise = 0.5});
 };
 
-/// So few iterations that none is queued in a submission of its own.
+/// So few iterations that none has its own submission.
 SolverOptions one_list(LinearSolver solver, Preconditioner preconditioner) {
   return {.backend = Backend::vulkan,
           .linear_solver = solver,
@@ -86,7 +86,7 @@ TEST_F(VulkanStepTraffic, OneSubmissionAndOneReadBack) {
   EXPECT_GT(refused, 0);
 }
 
-/// Iterations come and go with the radius, so that a solve may take more of them than were queued.
+/// The number of iterations varies with the radius, so that a solve may take more than were queued.
 TEST_F(VulkanStepTraffic, LongSolvesTakeFewMore) {
   TG_NEEDS(float64);
   for (Case& row : cases()) {
@@ -99,7 +99,7 @@ TEST_F(VulkanStepTraffic, LongSolvesTakeFewMore) {
   }
 }
 
-/// Strict domains have every trial looked at by the host, which judges it then.
+/// With strict domains the host checks every trial and then decides on it.
 TEST_F(VulkanStepTraffic, TheDeviceStepsAsTheHostWouldHave) {
   TG_NEEDS(float64);
   int refused = 0, rescaled = 0;

@@ -19,7 +19,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// Hock & Schittkowski, Test Examples for Nonlinear Programming Codes (1981): those with bounds
-/// alone.
+/// only.
 struct HockSchittkowski {
   const char* name;
   std::vector<double> start, lower, upper;
@@ -117,8 +117,8 @@ TEST(BoundedEnergies, ReachPublishedMinima) {
   }
 }
 
-/// −log likelihood of a normal distribution, whose deviation has a least value: the mean is that of
-/// the sample, the deviation its own or the bound.
+/// −log likelihood of a normal distribution with a lower bound on the deviation: the mean is that
+/// of the sample, the deviation that of the sample or the bound.
 TEST(BoundedEnergies, NormalDistributionByMaximumLikelihood) {
   const std::vector<double> sample = {2.1, 1.9, 2.4, 1.7, 2.05, 2.2};
   double mean = 0, variance = 0;
@@ -139,8 +139,8 @@ TEST(BoundedEnergies, NormalDistributionByMaximumLikelihood) {
   }
 }
 
-/// Many coordinates, of which a part ends on its bounds: x_k = clamp(c_k) for a separable cost, and
-/// for a coupled one the conditions of optimality.
+/// Many coordinates, some of which end on their bounds: x_k = clamp(c_k) for a separable cost, and
+/// the conditions of optimality for a coupled one.
 TEST(BoundedEnergies, ActiveSetsOfManyCoordinates) {
   for (const Method method : {Method::lbfgs, Method::newton}) {
     SCOPED_TRACE(name(method));
@@ -177,7 +177,7 @@ TEST(BoundedEnergies, AreRefusedByNameWhereNoMethodKnowsThem) {
     EXPECT_STREQ(error.what(), "solve: adam knows no bounds; expected one of lbfgs, newton");
   }
   values[0] = 3;
-  EXPECT_THROW(solve(problem, {.backend = Backend::cpu}), Error);  // starts outside of them
+  EXPECT_THROW(solve(problem, {.backend = Backend::cpu}), Error);  // starts outside the bounds
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Solves within bounds whose steps the engine makes.
+// Solves within bounds with steps on the engine.
 #include "box_cases.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace topograd::test {
 namespace {
 
-/// Rosenbrock's valleys, side by side and each a little different, cut off by a box.
+/// Several slightly different Rosenbrock valleys, cut off by a box.
 std::unique_ptr<OwnedProblem> valleys() {
   constexpr std::size_t kCount = 40;
   auto out = std::make_unique<OwnedProblem>();
@@ -34,7 +34,7 @@ std::unique_ptr<OwnedProblem> valleys() {
   return out;
 }
 
-/// A square of springs that hangs from its corners and sinks on a floor, a wall beside it.
+/// A square of springs that hangs from its corners and sinks to a floor, next to a wall.
 std::unique_ptr<OwnedProblem> cloth() {
   constexpr std::size_t kWidth = 8;
   auto out = std::make_unique<OwnedProblem>();

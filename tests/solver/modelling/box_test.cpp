@@ -34,7 +34,7 @@ TEST(Box, TrialsAreShortenedUntilTheCostFallsEnough) {
   struct Row {
     const char* name;
     double (*cost)(double length);
-    std::vector<double> lengths;  // that are asked for
+    std::vector<double> lengths;  // requested lengths
     double trial;
   };
   const Row rows[] = {

@@ -135,7 +135,7 @@ TEST(Manifolds, SubsetsHoldTheirCoordinates) {
   EXPECT_NEAR(v[2], 3, 1e-7);
 }
 
-/// Powell's singular function by hand, or its rows as they are asked for.
+/// Powell's singular function with hand-written derivatives, or only the requested rows.
 class Powell final : public HostResidual {
  public:
   int rows() const override { return 4; }
@@ -226,7 +226,7 @@ TEST(HostResiduals, SolveBesideTracedOnes) {
   EXPECT_LT(summary.final_cost, 1e-12);
 }
 
-/// r = log x, and no value where x <= 0.
+/// r = log x, and no value for x <= 0.
 class Logarithm final : public HostResidual {
  public:
   int rows() const override { return 1; }
@@ -243,7 +243,7 @@ TEST(HostResiduals, AloneAndRefused) {
   Problem problem;
   const Parameters x = problem.add_parameters(v);
   problem.add_residual(std::make_shared<Logarithm>(), {{x, 0}}, {.label = "log"});
-  // The first Newton step goes to 20 (1 − log 20) < 0, where there is no value.
+  // The first Newton step leads to 20 (1 − log 20) < 0, where there is no value.
   const Summary summary = solve(problem, exact());
   EXPECT_NEAR(v[0], 1, 1e-7);
   EXPECT_GT(summary.num_nonfinite_steps, 0);
@@ -301,7 +301,7 @@ TEST(Modelling, AStartOffItsManifoldIsAnError) {
       EXPECT_EQ(error_of([&] { solve(problem, options); }),
                 std::string("solve: parameter array 0, block 0 starts at ") + row.text + why);
       EXPECT_EQ(v, row.x);
-      // A block that is held needs no manifold.
+      // A fixed block needs no manifold.
       problem.set_constant(x, 0);
       std::vector<double> w = {5};
       const Parameters y = problem.add_parameters(w);

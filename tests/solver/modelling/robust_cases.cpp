@@ -32,7 +32,7 @@ ByHand block_by_hand(int rows, Real u, Real v, Real d, Real scale) {
   return out;
 }
 
-/// What Ceres' Corrector makes of a block. Returns ρ.
+/// Applies Ceres' Corrector to a block. Returns ρ.
 Real correct(const Loss& loss, ByHand& block) {
   const Real s = block.r.squaredNorm();
   const std::array<double, 3> rho = loss.evaluate(static_cast<double>(s));

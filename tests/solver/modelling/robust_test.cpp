@@ -36,7 +36,7 @@ TEST(Robust, EvaluatorsCanLeaveLossesOut) {
 }
 
 TEST(Robust, OutliersDoNotPullALine) {
-  // y = 2 x + 1 but for three of forty points.
+  // y = 2 x + 1 except for three of forty points.
   std::vector<double> line = {0, 0};
   Problem problem;
   const Parameters p = problem.add_parameters(line);

@@ -1,4 +1,4 @@
-// Steps within bounds on a Vulkan device, and what crosses the bus.
+// Steps within bounds on a Vulkan device, and traffic between host and device.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/manifold.hpp"
@@ -72,7 +72,7 @@ TEST_F(VulkanBox, AStepTakesTheTrafficOfOneWithoutBounds) {
   EXPECT_EQ(actual.kernels_on_cpu, 0u);
 }
 
-/// A shuffled grid, large enough for the device to put it in an order of its own.
+/// A shuffled grid, large enough to be reordered on the device.
 std::unique_ptr<problems::Springs> shuffled(
     const std::function<void(Problem&, const Parameters&, std::span<double>)>& shape) {
   auto out = std::make_unique<problems::Springs>();
@@ -87,7 +87,7 @@ std::unique_ptr<problems::Springs> shuffled(
 TEST_F(VulkanBox, ShuffledMeshesKeepTheirBoundsAndManifolds) {
   const auto bounds = [](Problem& problem, const Parameters& p, std::span<double> x) {
     for (std::size_t k = 0; k < x.size() / 3; ++k) {
-      const double floor = -0.02 - 1e-6 * static_cast<double>(k);  // no two are the same
+      const double floor = -0.02 - 1e-6 * static_cast<double>(k);  // all different
       x[3 * k + 2] = std::max(x[3 * k + 2], floor);
       problem.set_lower_bound(p, k, 2, floor);
     }

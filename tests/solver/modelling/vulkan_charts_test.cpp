@@ -1,4 +1,4 @@
-// Steps on manifolds on a Vulkan device, against steps on the host, and what crosses the bus.
+// Steps on manifolds on a Vulkan device, against steps on the host, and traffic between them.
 #include <gtest/gtest.h>
 
 #include "../../../codegen/vector/kernels.hpp"
@@ -33,8 +33,8 @@ Vec3 rotate(const Quaternion4& q, const Vec3& v) {
   return {r[1], r[2], r[3]};
 }
 
-/// Poses around a loop, each seen from the one before and from two before, the first held: a
-/// rotation, a place and an axis of a camera (a unit vector) that is seen from both sides.
+/// Poses around a loop, each observed from the two before it, the first fixed: a rotation, a
+/// position and an axis of a camera (a unit vector) that is seen from both sides.
 std::unique_ptr<OwnedProblem> pose_graph() {
   constexpr std::size_t kPoses = 24;
   auto out = std::make_unique<OwnedProblem>();
@@ -58,7 +58,7 @@ std::unique_ptr<OwnedProblem> pose_graph() {
       const std::size_t next = (k + step) % kPoses;
       const double turn = 0.13 * static_cast<double>(step);
       const Quaternion4 between = multiply(conjugate(rotation(k)), rotation(next));
-      // Half the axis times the sine of half the angle: the observed turn is about z.
+      // Half the axis times the sine of half the angle: the observed rotation is about z.
       const double sign = next < k ? -1 : 1;
       out->problem.add_residual(
           {5.0 * between[1], 5.0 * between[2], 5.0 * (between[3] - sign * std::sin(turn))});
@@ -80,8 +80,8 @@ Manifold circle() {
   });
 }
 
-/// Points that repel their neighbours on spheres of different sizes, some of them free and some
-/// held, pairs on circles, rotations as axis and angle, and a product.
+/// Points that repel their neighbours on spheres of different sizes, some free and some fixed,
+/// pairs on circles, rotations by axis and angle, and a product.
 std::unique_ptr<OwnedProblem> mixture() {
   constexpr std::size_t kCount = 30;
   auto out = std::make_unique<OwnedProblem>();
@@ -98,7 +98,7 @@ std::unique_ptr<OwnedProblem> mixture() {
     const double t = static_cast<double>(k);
     v.insert(v.end(), {0.5 * std::sin(t), 0.4 * std::cos(t), 0.3 + 0.01 * t, 0.6, 0, -0.8, 0, t});
   }
-  // What is observed: other points of the same manifolds, and noise.
+  // Observations: other points of the same manifolds, and noise.
   std::vector<double> truth = v;
   const auto turn = [&](std::size_t first, double angle) {
     const double a = truth[first], b = truth[first + 1];
@@ -187,14 +187,14 @@ TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
       solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
   const auto steps = static_cast<std::uint64_t>(summary.num_iterations());
   EXPECT_EQ(summary.kernels_on_cpu, 0u);
-  // A step, and where it takes many iterations the rest of them; the start; x at the end.
+  // One for a step, and for the rest of its iterations if there are many; the start; x at the end.
   EXPECT_LE(2 * summary.readbacks, 3 * steps + 6);
   EXPECT_LE(2 * summary.submissions, 3 * steps + 10);
   EXPECT_LT(summary.bytes_down,
             summary.readbacks * 8 * codegen::kScalarCount + 2 * 8 * summary.parameters);
 }
 
-/// The pose graph in a room: places may not pass walls that some of them start on.
+/// The pose graph in a room: positions may not pass walls; some start on one.
 std::unique_ptr<OwnedProblem> room() {
   auto out = pose_graph();
   const Parameters p = out->arrays[1];

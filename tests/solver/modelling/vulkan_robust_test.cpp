@@ -26,7 +26,7 @@ TEST_F(VulkanRobust, KernelsApplyTheCorrection) {
   check_robust(robust_cases().front(), {.backend = Backend::vulkan, .precision = Precision::f32});
 }
 
-/// Kernels of a software device have no flexible columns unless they are told to.
+/// Kernels of a software device have no flexible columns by default.
 struct WithFlexibleColumns {
   explicit WithFlexibleColumns(bool wanted) { runtime::vulkan::set_flexible_columns(wanted); }
   ~WithFlexibleColumns() { runtime::vulkan::set_flexible_columns(std::nullopt); }

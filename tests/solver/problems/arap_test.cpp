@@ -69,8 +69,8 @@ TEST(Arap, TwoLevelsTakeAThirdOfTheIterationsToTheSameMinimum) {
   EXPECT_LE(3 * iterations[1], iterations[0]);
 }
 
-/// A fraction of the work of any other choice: products with JᵀJ, each less than 2 million
-/// operations, where a factor takes 430 million.
+/// Far less work than any other choice: products with JᵀJ, each less than 2 million operations,
+/// where a factor takes 430 million.
 TEST(Arap, DefaultsTakeTwoLevelsToSixDigits) {
   const auto arap = spot();
   const Summary summary = solve(arap->problem, {.backend = Backend::cpu});

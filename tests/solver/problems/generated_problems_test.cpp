@@ -1,5 +1,5 @@
-// Problems of any size: bundle adjustment with a known answer, the large ones of Moré, Garbow and
-// Hillstrom.
+// Problems of any size: bundle adjustment with a known solution, and large problems of Moré, Garbow
+// and Hillstrom.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -20,7 +20,7 @@ SolverOptions on_cpu(LinearSolver solver) {
 }
 
 TEST(Bundle, StartsWhereItsDescriptionSays) {
-  // From docs/reference-problems.md, written again in Python.
+  // From docs/reference-problems.md, written independently in Python.
   const struct {
     problems::BundleOptions options;
     double cost;
@@ -53,8 +53,8 @@ TEST(Bundle, WithNoiseTheCostIsThatOfTheNoise) {
       .cameras = 8, .points = 200, .observations = 1500, .noise = 0.5};
   const auto bundle = problems::bundle(options);
   const Summary summary = solve(bundle->problem, on_cpu(LinearSolver::cholesky));
-  // 2 cost / σ² has χ² distribution with as many degrees of freedom as rows exceed unknowns, seven
-  // of which do nothing.
+  // 2 cost / σ² has a χ² distribution; its degrees of freedom are the rows minus the unknowns,
+  // except for seven unknowns without effect.
   const double degrees = 2 * 1500 - (9 * 8 + 3 * 200 - 7);
   const double chi_squared = 2 * summary.final_cost / (options.noise * options.noise);
   EXPECT_NEAR(chi_squared, degrees, 4 * std::sqrt(2 * degrees));
@@ -62,7 +62,7 @@ TEST(Bundle, WithNoiseTheCostIsThatOfTheNoise) {
 
 TEST(Bundle, SimilaritiesAreNoError) {
   const auto bundle = problems::bundle({.cameras = 4, .points = 20, .observations = 70});
-  // The answer, twice as large.
+  // The solution, twice as large.
   bundle->cameras = bundle->true_cameras;
   bundle->points = bundle->true_points;
   for (double& x : bundle->points) x *= 2;

@@ -1,4 +1,4 @@
-// The problems on meshes: published values at the start, gradients, descent; on the interpreter.
+// The problems on meshes on the interpreter: published values at the start, gradients, descent.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -108,7 +108,7 @@ TEST(Stars, AreFansThatAreClosedOrOpen) {
   }
 }
 
-/// Two squares of a roof, its triangles turned around as `orders` says.
+/// Two squares of a roof, with triangles oriented by `orders`.
 TriangleMesh roof(const std::array<bool, 4>& turned) {
   TriangleMesh mesh{.positions = {0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 1, 0, 2, 0.3, 1, 2, 0.3},
                     .triangles = {{0, 1, 2}, {1, 3, 2}, {2, 3, 4}, {3, 5, 4}}};
@@ -135,7 +135,7 @@ TEST(Mesh, EdgesOfTwoTrianglesDoNotAskForTheirOrientation) {
   for (const auto& turned : {std::array{true, false, false, false}, {false, true, false, true}})
     EXPECT_NEAR(cost(roof(turned)), want, 1e-12 * want);
 
-  TriangleMesh folded = mesh;  // a third triangle at the edge 2 3, and what is none
+  TriangleMesh folded = mesh;  // a third triangle at the edge 2 3, and a degenerate one
   folded.positions.insert(folded.positions.end(), {0.5, 1, 3});
   folded.triangles.insert(folded.triangles.end(), {{2, 3, 6}, {0, 0, 1}, {5, 5, 5}});
   EXPECT_EQ(problems::interior_edges(folded).size(), 2u);
@@ -169,7 +169,7 @@ TEST(Developable, EnergiesAtTheStartAreThePublishedOnes) {
 }
 
 TEST(Developable, HingeEnergyIsTheSumOfItsDefinition) {
-  // Over all cuts of each star, with sums over pairs written out.
+  // Over all cuts of each star, with explicit sums over pairs.
   const TriangleMesh mesh = perturbed(1);
   double sum = 0;
   for (const problems::VertexStar& star : problems::vertex_stars(mesh)) {
@@ -224,7 +224,7 @@ TEST(Developable, EveryDescentHalvesBothEnergies) {
   }
 }
 
-// Symmetric gradients keep the sphere symmetric, as far as that leads: without an escape the energy
+// Symmetric gradients keep the sphere symmetric as far as possible: without an escape the energy
 // ends at four fifths of its start.
 TEST(Developable, LeavesTheSymmetricSphere) {
   for (const std::uint32_t k : {0u, 1u}) {
@@ -235,7 +235,7 @@ TEST(Developable, LeavesTheSymmetricSphere) {
   }
 }
 
-// The projected Hessians are exact, so that the covariance energy vanishes: the sphere is unrolled.
+// The projected Hessians are exact, so the covariance energy becomes 0: the sphere is developed.
 TEST(Developable, NewtonReachesZero) {
   const auto made = problems::developable(perturbed(1));
   const Summary summary = solve(made->problem, {.backend = Backend::cpu,

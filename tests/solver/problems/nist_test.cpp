@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// A header's lines and the model as C++; b and columns count from 1 and from y.
+/// A header's lines and the model in C++; b and columns count from 1 and from y.
 struct ModelRow {
   const char* name;
   std::vector<std::string> lines;
@@ -175,7 +175,7 @@ TEST(Nist, DigitsAreThoseOfTheWorstParameter) {
   }
 }
 
-/// A file of NIST's form.
+/// A file in NIST's format.
 std::string set_text(const std::string& model, const std::string& parameters,
                      const std::string& columns, const std::string& data) {
   return "Model:         A Class\n               2 Parameters (b1 and b2)\n\n" + model +

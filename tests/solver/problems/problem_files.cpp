@@ -1,4 +1,4 @@
-// Files that solver tests read.
+// Reading of files for solver tests.
 #include "problem_files.hpp"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Files that solver tests read: meshes of triangles.
+// Reading of files for solver tests: meshes of triangles.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace topograd::test {
 
-/// Vertices and triangles of an OBJ file whose faces are plain indices.
+/// Reads vertices and triangles of an OBJ file whose faces are plain indices.
 problems::TriangleMesh read_obj(const std::filesystem::path& path);
 
 }  // namespace topograd::test

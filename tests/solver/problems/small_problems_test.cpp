@@ -23,9 +23,9 @@ SolverOptions tight(LinearSolver solver) {
 
 std::vector<double> minima_from_standard_start(const problems::MghProblem& row,
                                                LinearSolver solver) {
-  // The local minimum to which every descent from the standard start leads.
+  // Every descent from the standard start leads to this local minimum.
   if (row.name == "freudenstein_roth") return {48.984254};
-  // Two are published; steps that are not exact lead to either.
+  // Two minima are published; inexact steps lead to either.
   if (row.name == "biggs_exp6" && solver == LinearSolver::pcg) return {0, 5.65565e-3};
   return row.minima;
 }

@@ -1,4 +1,4 @@
-// The problems on meshes on a Vulkan device: gradients and descents of the interpreter.
+// The problems on meshes on a Vulkan device: the same gradients and descents as on the interpreter.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"

@@ -1,4 +1,4 @@
-// Copies of a process that has solved before: they work, or say at once why they do not.
+// fork() of a process that has solved before: the copies work, or give the reason at once why not.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ using Say = std::function<void(const std::string&)>;
 
 constexpr double kSilentSeconds = 60;
 
-/// What a child says, which must end well, exit handlers included.
+/// The child's output; it must end well, exit handlers included.
 Lines in_child(const std::function<void(const Say&)>& work) {
   Lines lines;
   const platform::ChildEnd end = platform::run_child(
@@ -92,7 +92,7 @@ TEST(Fork, LoopsOfAChildHaveThreadsOfItsOwn) {
     std::fill(hits.begin(), hits.end(), 0);
     ir::parallel_for(std::size_t{0}, hits.size(), [&](std::size_t k) {
       ++hits[k];
-      // A loop inside of another one.
+      // A loop inside another one.
       if (k % 10000 == 0) ir::parallel_for(0, 3, [&](int) {});
     });
     return std::to_string(std::accumulate(hits.begin(), hits.end(), 0));
@@ -121,7 +121,7 @@ TEST(Fork, LoopsOfAChildHaveThreadsOfItsOwn) {
     for (int k = 0; k < 5000; ++k) order[static_cast<std::size_t>(k)] = (k * 7919) % 5000;
     ir::parallel_sort(order.begin(), order.end());
     say(std::is_sorted(order.begin(), order.end()) ? "sorted" : "not sorted");
-    say(all());  // and children of children
+    say(all());  // children of children
     say(in_child([&](const Say& inner) { inner(all()); }) == Lines{"100000"} ? "grandchild" : "");
   });
   EXPECT_EQ(lines, (Lines{"lost", "1", "all threads", "thrown", "sorted", "100000", "grandchild"}));

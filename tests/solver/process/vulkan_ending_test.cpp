@@ -1,4 +1,4 @@
-// The process ends in order, whatever a device, a compiler or another thread is at.
+// The process ends in order during any work of a device, a compiler or another thread.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -30,19 +30,19 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// How a process ends. All of them leave status 0.
+/// Ways to end a process. All give status 0.
 enum class End {
-  after_a_solve,         ///< main() returns while kernels are still being made
-  exit_in_a_callback,    ///< of a solve that uses the device
+  after_a_solve,         ///< main() returns while kernels are still compiling
+  exit_in_a_callback,    ///< in a solve that uses the device
   exception,             ///< thrown by a callback, caught, main() returns
-  other_thread_solves,   ///< exit() by the main thread, which has never met a device
-  other_thread_exits,    ///< while the main thread solves
-  static_objects,        ///< that use the device, made before and after it was opened
-  evaluations_in_flight  ///< nobody asks for the results
+  other_thread_solves,   ///< exit() by the main thread, which never used a device
+  other_thread_exits,    ///< exit() by another thread while the main thread solves
+  static_objects,        ///< made before and after the device was opened
+  evaluations_in_flight  ///< whose results are never read
 };
 constexpr int kEnds = static_cast<int>(End::evaluations_in_flight) + 1;
 
-/// Adds up numbers on the device.
+/// Doubles numbers on the device.
 class Doubling final : public runtime::hybrid::Task {
  public:
   runtime::hybrid::TaskShape shape() const override {
@@ -89,7 +89,7 @@ void nap(std::mt19937& random, int most_ms) {
 
 std::uint32_t width(std::mt19937& random) { return 8 + random() % 24; }
 
-/// Solves until the process is gone.
+/// Solves until the process ends.
 void keep_solving(unsigned seed) {
   std::mt19937 random(seed);
   for (;;) {
@@ -157,7 +157,7 @@ void end(End how, unsigned seed) {
     std::vector<Async<Eigen::VectorXd>> begun;
     for (int k = 0; k < 4; ++k) begun.push_back(evaluator.gradient_async(x));
     nap(random, 60);
-    if (random() % 2 == 0) std::exit(0);  // else they go first
+    if (random() % 2 == 0) std::exit(0);  // otherwise they are destroyed first
     return;
   }
   const auto last = static_cast<int>(random() % 8);
@@ -174,7 +174,7 @@ void end(End how, unsigned seed) {
   }
 }
 
-/// What the processes run that the next test begins.
+/// Body of the processes that the next test starts.
 TEST(EndOfProcess, DISABLED_Child) {
   const std::string asked = platform::environment("TOPOGRAD_TEST_END").value_or("0 0");
   const std::size_t space = asked.find(' ');

@@ -1,5 +1,5 @@
-// `automatic` through the executor of the process: the software device is admitted by an option,
-// what was measured decides, and a device that failed is left alone for a while.
+// `automatic` through the executor of the process: an option admits the software device,
+// measurements decide, and a failed device is not used for a while.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -47,7 +47,7 @@ class VulkanRouting : public test::VulkanTest {
 TEST_F(VulkanRouting, ASolveThatNamesItsBackendIsLoad) {
   const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
   options_.backend = Backend::cpu;
-  solve(problems::springs(40)->problem, options_);  // tells how long a step takes
+  solve(problems::springs(40)->problem, options_);  // measures a step
   double queued_us = 0;
   options_.callback = [&](const IterationSummary&) {
     queued_us = std::max(queued_us, scheduler.targets()[hybrid::kCpu].queued_us);
@@ -131,7 +131,7 @@ TEST_F(VulkanRouting, EvaluatorsTeachAndFollowWhatTheyTaught) {
     Evaluator e(springs->problem, forced);
     for (int k = 0; k < 8; ++k) {
       e.gradient();
-      if (k < 2) e.cost();  // too few to be told
+      if (k < 2) e.cost();  // too few for a measurement
     }
   }
   const auto known = hashes();
@@ -152,7 +152,7 @@ TEST_F(VulkanRouting, DeterministicEvaluatorsTeachNothing) {
   EXPECT_EQ(hybrid_executor().scheduler().lessons(), before);
 }
 
-/// What one solve adds to the counters, on both sides.
+/// Change of the counters by one solve, on both sides.
 struct Counted {
   hybrid::OperationStatistics cpu, device;
 };
@@ -253,7 +253,7 @@ TEST_F(VulkanRouting, OutOfMemoryStopsProblemsOfThatSizeAlone) {
 TEST_F(VulkanRouting, DeviceThatFailedIsLeftAlone) {
   const auto springs = problems::springs(10);
   SolverOptions fixed = options_;
-  fixed.deterministic = true;  // the device from the start, whatever was measured
+  fixed.deterministic = true;  // the device from the start, ignoring measurements
   Evaluator e(springs->problem, fixed);
   ASSERT_EQ(e.backend(), "vulkan") << e.why();
   const double cost = e.cost();

@@ -68,7 +68,7 @@ TEST_F(VulkanThreads, SolversShareADevice) {
   }
 }
 
-// What a process may hold until its very end; each lives from the first call on.
+// Objects that live until the end of the process, each from the first call on.
 problems::Springs& held_springs() {
   static const auto springs = problems::springs(8);
   return *springs;
@@ -120,7 +120,7 @@ void main() {
   std::vector<float> doubled_ = std::vector<float>(1000);
 };
 
-/// Makes what the letters stand for in their order, works with all of it, and ends: objects are
+/// Makes the objects for the letters in their order, uses all of them, and exits: objects are
 /// destroyed from the last one to the first. A Solver opens its device, and the process's executor,
 /// at its first solve: it may be older than both.
 [[noreturn]] void leave(const std::string& order, Precision precision) {

@@ -1,4 +1,4 @@
-// Under `automatic` the interpreter serves while the device's kernels are made.
+// Under `automatic` the interpreter is used while the device's kernels compile.
 #include "../../support/validation.hpp"
 
 #include "../../../ir/error.hpp"
@@ -25,14 +25,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kDelay{700};
 
-/// Once the interpreter has made a step, compilers are as fast as they can be, and have time.
+/// Once the interpreter has made a step, the delay of compilers ends, and they get time.
 CallbackReturn let_compile(const IterationSummary&) {
   runtime::vulkan::set_compile_delay(milliseconds(0));
   std::this_thread::sleep_for(milliseconds(80));
   return CallbackReturn::SOLVER_CONTINUE;
 }
 
-/// Compilers take as long as they do for large kernels.
+/// Compilers take as long as for large kernels.
 class VulkanTiers : public test::VulkanTest {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ class VulkanTiers : public test::VulkanTest {
     options_.device = std::to_string(runtime::vulkan::choose_device(list, {}));
     options_.fallback_threshold = 0;
     device_ = nullptr;
-    runtime::vulkan::release_devices();  // and with them the kernels that are there
+    runtime::vulkan::release_devices();  // and their kernels
     runtime::vulkan::set_compile_delay(kDelay);
   }
   void TearDown() override {
@@ -74,7 +74,7 @@ TEST_F(VulkanTiers, TheFirstEvaluationNeverWaitsForACompiler) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   EXPECT_EQ(e.backend(), "vulkan");
-  EXPECT_LT(Clock::now() - changed, std::chrono::seconds(1));  // since the last kernel was made
+  EXPECT_LT(Clock::now() - changed, std::chrono::seconds(1));  // since the last kernel was ready
   EXPECT_LE((e.gradient() - want).norm(), 1e-12 * want.norm());
   EXPECT_NE(e.why().find("the interpreter served until the kernels were compiled"),
             std::string::npos)
@@ -95,11 +95,11 @@ TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
   const auto springs = problems::springs(12), peer = problems::springs(12);
   options_.linear_solver = LinearSolver::pcg;
   options_.max_iterations = 80;
-  options_.function_tolerance = 0;  // does not end before the device is there
+  options_.function_tolerance = 0;  // does not end before the device is ready
   options_.gradient_tolerance = 0;
   options_.parameter_tolerance = 0;
   options_.preconditioner = Preconditioner::block_jacobi;
-  options_.forcing_sequence = ForcingSequence::constant;  // loose steps part with rounding
+  options_.forcing_sequence = ForcingSequence::constant;  // loose steps differ by rounding
   options_.scale_free = false;                            // and so do less damped ones
   SolverOptions on_cpu = options_;
   on_cpu.backend = Backend::cpu;

@@ -1,4 +1,4 @@
-// warm_up(): the solve that follows compiles nothing, and has not been begun.
+// warm_up(): the next solve compiles nothing, and has not started.
 #include "../../support/paths.hpp"
 #include "../../support/validation.hpp"
 
@@ -17,8 +17,7 @@ namespace {
 
 constexpr std::uint32_t kPoints = 200;
 
-/// A chain whose links have a length; its expression has `number` in it, so that each test has
-/// kernels of its own.
+/// A chain of links with a length; `number` in its expression gives each test its own kernels.
 struct Chain {
   explicit Chain(int number, std::uint32_t points = kPoints) : x(std::size_t{2} * points) {
     for (std::uint32_t k = 0; k < points; ++k) {
@@ -31,7 +30,7 @@ struct Chain {
       const double factor = 1 + 0.125 * number;
       problem.add_residual(apart * literal(factor) - 0.91 * factor);
     }
-    // Each point is held, so that conjugate gradients end soon.
+    // Each point has an anchor, so that conjugate gradients end soon.
     for (std::uint32_t k = 0; k < points; ++k)
       problem.add_residual(Vec2{p.vec2(k).x - 0.9 * k - 0.1, p.vec2(k).y - 0.05});
   }
@@ -62,7 +61,7 @@ SolverOptions on_device(Method method, LinearSolver linear = LinearSolver::autom
   SolverOptions options{.backend = Backend::vulkan};
   options.method = method;
   options.linear_solver = linear;
-  options.preconditioner = Preconditioner::block_jacobi;  // the other one is planned on the way
+  options.preconditioner = Preconditioner::block_jacobi;  // the other one is planned in the solve
   options.max_iterations = 6;
   return options;
 }
@@ -70,7 +69,7 @@ SolverOptions on_device(Method method, LinearSolver linear = LinearSolver::autom
 TEST_F(WarmUpVulkan, TheSolveCompilesNothing) {
   if (!device_) return;
   const bool wide = device_->info().features.float64;
-  const auto fixed = [](Chain& chain) {  // so many that kernels without them are worth it
+  const auto fixed = [](Chain& chain) {  // enough for kernels without them
     for (std::uint32_t k = 0; k < 15'000; k += 2) chain.problem.set_constant(chain.p, k);
   };
   std::vector<Row> rows = {
@@ -125,7 +124,7 @@ TEST_F(WarmUpVulkan, WithoutItTheSolveCompiles) {
   if (!device_->info().features.float64) options.precision = Precision::f32;
   Chain cold(20);
   EXPECT_GT(solve(cold.problem, options).shaders_compiled, 0u);
-  // A Solver goes on with what it has warmed up, and changes of numbers ask for nothing new.
+  // A Solver uses what it has warmed up, and changes of numbers need nothing new.
   Chain chain(21);
   Solver solver(chain.problem, options);
   EXPECT_GT(solver.warm_up().shaders_compiled, 0u);

@@ -1,5 +1,5 @@
-// Problems that are not well posed: they end with a reason, and the caller's parameters hold the
-// best accepted point.
+// Ill-posed problems: they end with a reason, and the caller's parameters are the best accepted
+// point.
 #include "bad_input_cases.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ void expect_rank_is_not_needed(const SolverOptions& base) {
       Problem problem;
       const Parameters p = problem.add_parameters(x);
       problem.add_residual(p[0] + p[1] - 3.0);
-      problem.add_residual((p[0] + p[1]) * 2.0 - 6.0);  // says the same; nothing holds p[2]
+      problem.add_residual((p[0] + p[1]) * 2.0 - 6.0);  // redundant; p[2] is undetermined
       problem.add_residual(p[2] * 0.0);
       SolverOptions options = base;
       options.method = method;
@@ -63,7 +63,7 @@ void expect_no_slope_is_an_answer(const SolverOptions& base) {
 void expect_nonfinite_steps_are_refused(const SolverOptions& base) {
   std::vector<double> x = {1};
   Problem problem;
-  // The least value is at 0, the slope grows without bound towards it, and left of it is nothing.
+  // The minimum is at 0, where the slope is infinite; there is no value left of it.
   problem.add_residual(sqrt(problem.add_parameters(x)[0]) + 1.0);
   SolverOptions options = base;
   options.max_iterations = 100;
@@ -201,7 +201,7 @@ void expect_decreasing_losses_are_named(const SolverOptions& base) {
   };
   const struct {
     Loss loss, good;
-    double start;  // of the block's row, which another row pulls to 5 unless it is 0
+    double start;  // of the block's row; another row pulls it to 5 unless it is 0
     const char* says;
   } rows[] = {
       {line(-1), line(1), 2, ") has slope -1 at a squared norm of 4; expected a slope >= 0"},
@@ -257,7 +257,7 @@ void expect_failed_factors_become_qr(const SolverOptions& base) {
     problem.add_residual(p[2] * 0.0 + exp(0.1 * (p[0] + p[1])) - std::exp(0.3));
     SolverOptions options = base;
     options.method = method;
-    options.min_lm_diagonal = 0;  // nothing damps p[2], which nothing holds
+    options.min_lm_diagonal = 0;  // the undetermined p[2] is undamped
     const Summary summary = solve(problem, options);
     EXPECT_EQ(summary.linear_solver, LinearSolver::dense) << summary.linear_solver_note;
     EXPECT_NE(summary.linear_solver_note.find("from step 1 on by QR of the Jacobian"),

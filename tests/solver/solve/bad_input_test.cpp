@@ -1,4 +1,4 @@
-// Problems that are not well posed, on the interpreter.
+// Ill-posed problems on the interpreter.
 #include <gtest/gtest.h>
 
 #include "bad_input_cases.hpp"

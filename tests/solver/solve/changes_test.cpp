@@ -1,5 +1,5 @@
-// Callbacks that change what is being solved: each call is refused by name, and the parameters hold
-// the best point.
+// Callbacks that change the problem during its solve: each call is refused by name, and the
+// parameters are the best point.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -18,7 +18,7 @@
 namespace topograd {
 namespace {
 
-/// A fit whose unknowns need several steps, and what a callback may get hold of.
+/// A fit that needs several steps, and the objects that a callback may use.
 struct Fit {
   std::vector<double> x{-1.2, 1}, more{1, 2, 3};
   std::optional<Problem> problem;
@@ -93,7 +93,7 @@ void expect_refused(const std::function<void()>& f, const std::string& begins) {
 /// The step after which callbacks change something.
 constexpr int kWhen = 6;
 
-/// The point there, by a solve that stops.
+/// The point of the change, from a solve that stops there.
 std::vector<double> point_of_change(Method method = Method::automatic) {
   Fit fit;
   const std::vector<double> start = fit.x;
@@ -183,7 +183,7 @@ TEST(Changes, TheEndOfTheProblemInACallback) {
                                   {.method = method}));
         },
         "solve: the problem ended inside of a callback");
-    EXPECT_EQ(fit.x, (std::vector<double>{7, 7}));  // memory that may be gone is not written
+    EXPECT_EQ(fit.x, (std::vector<double>{7, 7}));  // memory that may be freed is not written
     EXPECT_EQ(at_end, point_of_change(method));
   }
 }

@@ -1,4 +1,4 @@
-// The decision about made-up problems on made-up machines, and its words.
+// The decision about fictional problems and machines, and its text.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -25,7 +25,7 @@ MachineFacts against(hybrid::Reason reason) {
   return {false, kGpu, hybrid::Decision{.reason = reason}};
 }
 
-/// Gives facts to decide() one after the other, as it asks for them. Returns what it asked for.
+/// Gives facts to decide() one after the other, on request. Returns the requested ones.
 std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOptions& options,
                          const MachineFacts& machine) {
   ProblemFacts problem = known;
@@ -160,7 +160,7 @@ TEST(Decide, ForcedDeviceThrows) {
   }
 }
 
-/// The backend is forced: cpu, a device, or `automatic` for a device whose kernels are waited for.
+/// Forced backend: cpu, a device, or `automatic` for a device whose kernels are waited for.
 Plan plan_on(Backend backend, ProblemFacts problem, SolverOptions options,
              std::vector<Fact>* facts = nullptr) {
   options.backend = backend;
@@ -180,13 +180,13 @@ constexpr HostNeeds kBounds = {.bounds = true}, kManifolds = {.manifolds = true}
 
 TEST(Decide, WhereStepsAreMade) {
   const StepPlace engine = StepPlace::engine, host = StepPlace::host;
-  // Of `automatic` on a device: a system so small is read back, and a larger one is not.
+  // `automatic` on a device: a small system is read back, a larger one is not.
   const SystemFacts small = {.unknowns = 8, .rows = 20}, large = {.unknowns = 900, .rows = 1000};
   const Method lm = Method::levenberg_marquardt;
   const struct {
     const char* name;
     HostNeeds needs;
-    bool moves;  // the model says how a device moves blocks on manifolds
+    bool moves;  // the model defines how a device moves blocks on manifolds
     Backend backend;
     Method method;
     LinearSolver asked;

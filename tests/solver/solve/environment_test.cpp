@@ -1,4 +1,4 @@
-// Defaults of the process from the environment; alone in its process, because they are read once.
+// Defaults from the environment; in a separate process, because they are read once.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"

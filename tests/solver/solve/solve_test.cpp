@@ -1,4 +1,4 @@
-// solve(): errors by their text, constant parameters, what is written back and when.
+// solve(): errors by their text, fixed parameters, and when results are written back.
 #include <gtest/gtest.h>
 
 #include "../../../frontend/value/math.hpp"
@@ -108,7 +108,7 @@ TEST(Solve, WritesTheMinimumBack) {
 
 TEST(Solve, SmallProblemsStayOnTheCpuUnderAutomatic) {
   const ProcessDefaults before = process_defaults();
-  set_process_defaults({});  // TOPOGRAD_BACKEND says what automatic means
+  set_process_defaults({});  // TOPOGRAD_BACKEND defines automatic
   Valley v;
   const Summary summary =
       solve(v.problem, {.backend = Backend::automatic, .fallback_threshold = 3});
@@ -199,8 +199,8 @@ TEST(Solve, ABlockThatIsUsedNowhereStays) {
 }
 
 TEST(Solve, NonfiniteTrialsAreRejected) {
-  // log has no value left of 0, where the first full step from 5 leads: x - r r' / r'^2 = 5 - 5
-  // log 5.
+  // log has no value left of 0; the first full step from 5 leads there: x - r r' / r'^2 = 5 - 5 log
+  // 5.
   std::vector<double> x = {5};
   Problem problem;
   problem.add_residual(log(problem.add_parameters(x)[0]));

@@ -1,4 +1,4 @@
-// A problem that is solved again and again, and what may change between two solves.
+// A problem that is solved repeatedly, with changes between solves.
 #include "solver_cases.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ void Rope::erase() {
 
 namespace {
 
-/// Of the second point's first coordinate, which starts inside.
+/// Bounds the second point's first coordinate, which starts inside.
 void bound(Rope& rope, double upper) {
   rope.problem.set_bounds(rope.points, 1, 0, -1.0, upper);
   rope.x[3] = 1;

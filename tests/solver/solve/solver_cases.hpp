@@ -1,4 +1,4 @@
-// A problem that is solved again and again, and what may change between two solves.
+// A problem that is solved repeatedly, with changes between solves.
 #pragma once
 
 #include "../../../frontend/problem.hpp"
@@ -22,9 +22,10 @@ struct Rope {
   Data seen;
   Uniform weight;
 
-  /// Two more points, in memory of their own, tied to the rope; at first one after them that stays.
+  /// Adds two points in separate memory, tied to the rope; the first time also a point after them
+  /// that stays.
   void draw();
-  /// Takes what was drawn away, and frees its memory.
+  /// Removes the drawn points and frees their memory.
   void erase();
   std::unique_ptr<std::vector<double>> drawn;
   std::vector<double> last;
@@ -36,16 +37,16 @@ struct Rope {
 struct Change {
   std::string name;
   std::function<void(Rope&)> apply;
-  bool sets_up = false;      ///< the next solve makes its engine anew
-  bool new_kernels = false;  ///< on a device: no block was constant before
-  bool known = false;        ///< nothing is analysed or compiled, for whichever solve is the first
+  bool sets_up = false;      ///< the next solve makes a new engine
+  bool new_kernels = false;  ///< on a device: no block was fixed before
+  bool known = false;        ///< nothing is analysed or compiled, even if it is the first
 };
 
-/// Each on top of the ones before.
+/// Changes, each after the ones before.
 std::vector<Change> changes();
 
-/// Solves the rope again and again with one Solver, and checks each solve against solve() of an
-/// equal problem from the same start.
+/// Solves the rope repeatedly with one Solver, and compares each solve with solve() of an equal
+/// problem from the same start.
 void expect_same_as_fresh_solves(const SolverOptions& options);
 
 }  // namespace topograd::test

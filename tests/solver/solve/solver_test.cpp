@@ -1,4 +1,4 @@
-// Solver: each solve ends where a solve of its own would, whatever changed in between.
+// Solver: each solve gives the result of a fresh one, after any changes.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"

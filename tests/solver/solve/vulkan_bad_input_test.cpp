@@ -1,4 +1,4 @@
-// Problems that are not well posed, on a Vulkan device.
+// Ill-posed problems on a Vulkan device.
 #include <gtest/gtest.h>
 
 #include "../../support/validation.hpp"

@@ -1,5 +1,4 @@
-// Whole solves on a Vulkan device: same answers as the interpreter, placement, what crosses the
-// bus.
+// Whole solves on a Vulkan device: the interpreter's results, placement, traffic.
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
@@ -19,7 +18,7 @@
 namespace topograd {
 namespace {
 
-/// The device that the tests name, by its number.
+/// Index of the device that the tests name.
 std::string device_index() {
   const std::vector<runtime::vulkan::DeviceInfo> list = runtime::vulkan::devices();
   return std::to_string(runtime::vulkan::choose_device(list, {}));
@@ -78,7 +77,7 @@ struct Wide {
       sum = sum + one * one;
       problem.add_residual(0.1 * (one - 1.0));
     }
-    problem.add_residual(sum / double(values.size()) - 1.5);  // the least cost is not 0
+    problem.add_residual(sum / double(values.size()) - 1.5);  // the minimum is not 0
   }
   std::vector<double> values;
   Problem problem;
@@ -103,7 +102,7 @@ TEST_F(VulkanSolve, ResidualsThatReadManyUnknowns) {
     SolverOptions options = {.backend = Backend::cpu, .linear_solver = LinearSolver::pcg};
     const Summary expected = solve(on_cpu.problem, options);
     options.backend = Backend::vulkan;
-    options.deterministic = row.held;  // the kernels of the mask serve from the start
+    options.deterministic = row.held;  // the kernels of the mask are used from the start
     const Summary summary = solve(on_device.problem, options);
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
     EXPECT_NEAR(summary.final_cost, expected.final_cost, 1e-6 * expected.final_cost);
@@ -154,7 +153,7 @@ TEST_F(VulkanSolve, FourAnchorsNeverPullTheUnknownsBack) {
   ASSERT_EQ(summary.topologies.size(), 2u);
   EXPECT_EQ(summary.kernels_on_cpu, 0u);
   const std::uint64_t x_bytes = 8 * summary.parameters;
-  // x comes back once, at the end; a step returns scalars.
+  // x is read back once, at the end; a step reads back scalars.
   EXPECT_LT(summary.bytes_down, 2 * x_bytes) << summary.full_report();
   EXPECT_LE(summary.readbacks, 2u * static_cast<unsigned>(summary.num_iterations()) + 3u);
 }
@@ -191,7 +190,7 @@ TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
         solve(springs->problem, {.max_iterations = 3,
                                  .device = device_index(),
                                  .fallback_threshold = row.threshold,
-                                 .deterministic = true});  // else the interpreter serves first
+                                 .deterministic = true});  // otherwise the interpreter starts
     EXPECT_EQ(summary.backend, row.backend) << summary.why;
     EXPECT_EQ(summary.kernels_on_cpu > 0, summary.backend == "cpu");
     EXPECT_EQ(summary.kernels_on_device > 0, summary.backend == "vulkan");
@@ -233,7 +232,7 @@ TEST_F(VulkanSolve, EvaluatorAgreesWithTheInterpreter) {
   EXPECT_LT((device.vjp(r) - g).norm(), 1e-10 * g.norm());
 }
 
-// Compilers of drivers take x * 0 for 0 and 0 - x for -x if they are told of the zero.
+// Drivers' compilers fold x * 0 to 0 and 0 - x to -x if they know the zero.
 TEST_F(VulkanSolve, ZerosOfTheStructureAreZerosLikeOthers) {
   struct Row {
     const char* what;
@@ -298,7 +297,7 @@ SolverOptions failing(Backend backend) {
   SolverOptions options = {
       .backend = backend, .linear_solver = LinearSolver::pcg, .device = device_index()};
   options.fallback_threshold = 0;
-  options.deterministic = true;  // the device serves from the start
+  options.deterministic = true;  // the device is used from the start
   options.callback = [](const IterationSummary& i) {
     constexpr std::int32_t kDeviceLost = -4;  // VK_ERROR_DEVICE_LOST
     if (i.iteration == 2) {
@@ -313,7 +312,7 @@ SolverOptions failing(Backend backend) {
 TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
   TG_NEEDS(float64);
   const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
-  // To the minimum, where the cost does not depend on the way there.
+  // To the minimum, where the cost does not depend on the path.
   const auto to_the_end = [](SolverOptions options) {
     options.function_tolerance = options.parameter_tolerance = 1e-14;
     return options;
@@ -326,7 +325,7 @@ TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
   EXPECT_NEAR(actual.final_cost, expected.final_cost, 1e-10 * expected.final_cost);
   EXPECT_GT(actual.kernels_on_device, 0u);
   EXPECT_GT(actual.kernels_on_cpu, 0u);
-  // The submission that failed is the one after step 2: its point had not reached the host.
+  // The failed submission is the one after step 2: its point had not reached the host.
   EXPECT_LE(actual.num_repeated_steps, 1);
   runtime::vulkan::release_devices();
 }

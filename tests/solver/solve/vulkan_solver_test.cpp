@@ -1,4 +1,4 @@
-// Solver on a device: buffers, kernels and recorded commands stay between solves.
+// Solver on a device: buffers, kernels and recorded commands are kept between solves.
 #include "../../support/validation.hpp"
 #include "solver_cases.hpp"
 

@@ -1,4 +1,4 @@
-// The command line through CLI11, whose headers take seconds to compile: no other file has them.
+// The command line with CLI11, whose headers take seconds to compile: no other file includes them.
 #include "arguments.hpp"
 
 #include "output.hpp"
@@ -22,7 +22,7 @@
 
 namespace topograd::command {
 
-/// What CLI11 does not keep of options and commands.
+/// Facts about options and commands that CLI11 does not store.
 struct CommandFacts {
   struct Facts {
     bool output = false;
@@ -44,7 +44,7 @@ inline constexpr const char* kValueName<std::optional<T>> = kValueName<T>;
 template <class T>
 inline constexpr const char* kValueName<std::vector<T>> = kValueName<T>;
 
-/// The innermost command that was named.
+/// The innermost command that was given.
 const CLI::App& named(const CLI::App& root) {
   const CLI::App* app = &root;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
@@ -82,7 +82,7 @@ CommandText text_of(const CLI::App& app, const std::string& before, const Comman
   return text;
 }
 
-/// The text of the innermost command that was named.
+/// The text of the innermost command that was given.
 CommandText named_text(const CLI::App& root, const CommandFacts& facts) {
   std::string before;
   const CLI::App* app = &named(root);
@@ -91,7 +91,7 @@ CommandText named_text(const CLI::App& root, const CommandFacts& facts) {
   return text_of(*app, before, facts);
 }
 
-/// Throws Error{InvalidArgument} for an option that was given with a problem it does not apply to.
+/// Throws Error{InvalidArgument} for an option that does not apply to the given problem.
 void check_problems(const CLI::App& app, const CommandFacts& facts) {
   const std::string problem = first_argument(app);
   for (const auto& [option, fact] : facts.options) {
@@ -107,7 +107,7 @@ void check_problems(const CLI::App& app, const CommandFacts& facts) {
   }
 }
 
-/// What was not expected, and the name that was probably meant.
+/// The unexpected argument, and the name that was probably meant.
 std::string unexpected(const CLI::App& root, const CommandFacts& facts) {
   const std::vector<std::string> rest = root.remaining(true);
   if (rest.empty()) return "expected other arguments";
@@ -121,7 +121,7 @@ std::string unexpected(const CLI::App& root, const CommandFacts& facts) {
          "\"" + did_you_mean(word, names);
 }
 
-/// What is wrong with the text of a number; empty if nothing is. CLI11 would read -1 as the largest
+/// The error in the text of a number; empty if there is none. CLI11 would read -1 as the largest
 /// unsigned number, and does not say what it expected.
 template <class T>
 std::string refuse_number(const std::string& text) {
@@ -152,7 +152,7 @@ struct NumberOf<std::vector<T>> {
   using Type = T;
 };
 
-/// Where a path leads, for comparisons; "" for pipes and devices, which take several outputs.
+/// The canonical path, for comparisons; "" for pipes and devices, which accept several outputs.
 std::filesystem::path place_of(const std::string& path) {
   std::error_code failed;
   const std::filesystem::file_status status = std::filesystem::status(path, failed);
@@ -160,10 +160,10 @@ std::filesystem::path place_of(const std::string& path) {
   return std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
 }
 
-/// Throws Error{InvalidArgument} where two outputs are one file, or an output would take the place
-/// of the file that the command reads.
+/// Throws Error{InvalidArgument} if two outputs are the same file, or an output would overwrite the
+/// file that the command reads.
 void check_outputs(const CLI::App& app, const CommandFacts& facts) {
-  std::map<std::filesystem::path, std::string> names;  // by place
+  std::map<std::filesystem::path, std::string> names;  // by canonical path
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     for (const std::string& value : option->results())
@@ -182,7 +182,7 @@ void check_outputs(const CLI::App& app, const CommandFacts& facts) {
   }
 }
 
-/// What is said where a subcommand is missing: those that there are, and what stands in its place.
+/// The message for a missing subcommand: the existing ones, and the argument in its place.
 std::string missing_subcommand(const CLI::App& root) {
   std::string all;
   std::vector<std::string> names;

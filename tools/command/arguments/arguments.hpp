@@ -1,4 +1,4 @@
-// Options, flags and subcommands of the command line; the library that reads them stays behind it.
+// Options, flags and subcommands of the command line; hides the library that parses them.
 #pragma once
 
 #include "command_text.hpp"
@@ -20,20 +20,20 @@ namespace topograd::command {
 
 struct CommandFacts;
 
-/// One option of a command; refers to it while its CommandLine lives.
+/// One option of a command; valid while its CommandLine lives.
 class Option {
  public:
   Option(CLI::Option& option, CommandFacts& facts) : option_(&option), facts_(&facts) {}
   Option& required(bool required = true);
-  /// One word is a list, cut here.
+  /// Splits a single word into a list at this character.
   Option& delimiter(char delimiter);
-  /// Numbers outside of low .. high are errors.
+  /// Rejects numbers outside of low .. high.
   Option& range(int low, int high);
-  /// Help and completion list these values; whoever reads the value checks it.
+  /// Lists these values in help and completion; the reader of the value checks it.
   Option& choices(std::vector<std::string> values);
-  /// Help shows this default; whoever reads the value applies it.
+  /// Shows this default in help; the reader of the value applies it.
   Option& shown_default(const std::string& value);
-  /// With other problems, the first positional argument, it is an error.
+  /// Rejects the option for all other problems (the first positional argument).
   Option& only_with(std::vector<std::string> problems);
 
  private:
@@ -41,40 +41,40 @@ class Option {
   CommandFacts* facts_;
 };
 
-/// Where the value of an option goes; it is left alone if the option is not given.
+/// Destination of an option's value; unchanged if the option is not given.
 using OptionTarget =
     std::variant<std::string*, int*, std::uint32_t*, std::uint64_t*, double*, std::optional<int>*,
                  std::optional<std::uint32_t>*, std::optional<std::uint64_t>*,
                  std::optional<double>*, std::vector<std::string>*, std::vector<double>*>;
 
-/// A command or subcommand; refers to it while its CommandLine lives.
+/// A command or subcommand; valid while its CommandLine lives.
 class Command {
  public:
   Command(CLI::App& app, CommandFacts& facts) : app_(&app), facts_(&facts) {}
 
   Command subcommand(const std::string& name, const std::string& description);
-  /// Without one of its subcommands it is an error.
+  /// Makes a missing subcommand an error.
   void require_subcommand();
-  /// Heading of the options that are added from here on.
+  /// Sets the heading of the options that are added next.
   void group(const std::string& title);
-  /// A complete command line, for the end of --help.
+  /// Adds a complete command line at the end of --help.
   void example(const std::string& line);
-  /// An option with a value; a positional argument if the name begins with no dash.
+  /// Adds an option with a value, or a positional argument if the name begins without a dash.
   ///
-  ///   target  must live as long as the callback
+  ///   target  must outlive the callback
   Option option(const std::string& name, OptionTarget target, const std::string& description);
-  /// An option for a file that is written at the end: Error{File} at once if it cannot be.
+  /// Adds an option for a file written at the end: Error{File} at once if it is not writable.
   Option output(const std::string& name, std::string* target, const std::string& description);
-  /// An option without a value, which sets `target`, or clears it if "!" precedes its name.
+  /// Adds an option without a value, which sets `target`, or clears it if "!" precedes its name.
   Option flag(const std::string& name, bool& target, const std::string& description);
-  /// --version prints `text`.
+  /// Adds --version, which prints `text`.
   void version(const std::string& text);
-  /// What the command does; what it throws leaves CommandLine::run().
+  /// Sets the function of the command; its exceptions leave CommandLine::run().
   void callback(std::function<void()> run);
 
-  /// Whether the option of this name was given.
+  /// True if the option with this name was given.
   bool given(const std::string& option) const;
-  /// The command with the options that were given, as they would be typed.
+  /// The command with the given options, as a command line.
   std::string line() const;
 
  private:
@@ -87,13 +87,13 @@ class CommandLine {
  public:
   CommandLine(const std::string& name, const std::string& description);
   ~CommandLine();
-  /// Its outermost command.
+  /// The outermost command.
   Command command() const { return Command(*app_, *facts_); }
-  /// Its commands and options, as data.
+  /// Its commands and options as data.
   CommandText text() const;
-  /// Reads the arguments, then runs the callback of the subcommand that they name. Returns false
-  /// where they asked for help or the version, which is printed instead. Throws
-  /// Error{InvalidArgument} for arguments that are none, and what callbacks throw.
+  /// Parses the arguments, then runs the callback of their subcommand. Returns false after printing
+  /// help or the version. Throws Error{InvalidArgument} for invalid arguments, and what callbacks
+  /// throw.
   bool run(int argc, const char* const* argv);
 
  private:

@@ -1,4 +1,4 @@
-// The subcommands; each adds itself to the command line and runs when it was named.
+// The subcommands: each function adds one to the command line.
 #pragma once
 
 #include "arguments.hpp"
@@ -16,15 +16,15 @@ void add_check(Command app);
 /// All commands and options, as data.
 CommandText command_text();
 
-/// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
-/// missing; solve --require-convergence: no convergence); 2 for an error, with one line on standard
-/// error; 130 or 143 where SIGINT or SIGTERM ended the work.
+/// Runs the command. Exit status: 0; 1 if a bound was exceeded (doctor: a requirement is missing;
+/// solve --require-convergence: no convergence); 2 for an error, with one line on standard error;
+/// 130 or 143 after SIGINT or SIGTERM.
 int run(int argc, const char* const* argv);
 
-/// Thrown by a subcommand whose bound was broken, after its output.
+/// Thrown by a subcommand after its output if a bound was exceeded.
 struct BoundBroken {};
 
-/// Thrown by a subcommand that a signal ended, after its output.
+/// Thrown by a subcommand after its output if a signal ended it.
 struct Interrupted {
   int signal = 0;
 };

@@ -4,13 +4,13 @@
 namespace topograd::command {
 namespace {
 
-/// One pattern of a shell's `case`: the words of a command, without the program's name.
+/// A pattern of a shell's `case`: the words of a command, without the program's name.
 std::string words_after_program(const std::string& name) {
   const std::size_t space = name.find(' ');
   return space == name.npos ? "" : name.substr(space + 1);
 }
 
-/// What may follow the words of a command: its subcommands, options, and values of its problem.
+/// Possible continuations of a command: its subcommands, options, and values of its problem.
 std::string candidates(const CommandText& command) {
   std::string all;
   for (const CommandText& sub : command.subcommands)
@@ -29,7 +29,7 @@ void add_commands(const CommandText& command, std::string& cases) {
   for (const CommandText& sub : command.subcommands) add_commands(sub, cases);
 }
 
-/// Values of options, once for each command and option that has a list of them.
+/// Adds the values of options, once for each command and option with a list of values.
 void add_values(const CommandText& command, std::string& cases) {
   for (const OptionText& option : command.options) {
     if (option.positional() || option.choices.empty()) continue;
@@ -40,7 +40,7 @@ void add_values(const CommandText& command, std::string& cases) {
   for (const CommandText& sub : command.subcommands) add_values(sub, cases);
 }
 
-/// Names of all subcommands, however deep.
+/// Adds the names of all subcommands at any depth.
 void add_names(const CommandText& command, std::string& names) {
   for (const CommandText& sub : command.subcommands) {
     names += '\'' + words_after_program(sub.name) + "'|";
@@ -48,7 +48,7 @@ void add_names(const CommandText& command, std::string& names) {
   }
 }
 
-/// The part that both shells share: sets `following` and `values` from the array `typed`.
+/// The common part of both shells: sets `following` and `values` from the array `typed`.
 std::string lookup(const CommandText& root) {
   std::string commands, values, names;
   add_commands(root, commands);

@@ -1,4 +1,4 @@
-// Reading an expression from the command line.
+// Parses expressions from the command line.
 #include "expression_arguments.hpp"
 
 #include "../../../ir/error.hpp"

@@ -1,4 +1,4 @@
-// Options of the command that give an expression and its names.
+// Options of the command for an expression and its names.
 #pragma once
 
 #include "arguments.hpp"
@@ -30,7 +30,7 @@ inline Option add_expression_options(Command app, ExpressionArguments& a) {
   return app.option("--expr", &a.text, "residual, rows separated by ';'");
 }
 
-/// parse() with the place of an error in one line. Throws what parse() throws.
+/// parse() with the position of an error in one line. Throws what parse() throws.
 ir::Program parse_expression(const ExpressionArguments& arguments);
 
 }  // namespace topograd::command

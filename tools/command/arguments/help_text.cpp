@@ -1,4 +1,4 @@
-// What --help prints.
+// The output of --help.
 #include "command_text.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ std::string joined(const std::vector<std::string>& words, const char* separator)
   return all;
 }
 
-/// Words of `text` in lines that begin at `column`; the first one continues a line of `used`.
+/// Wraps `text` into lines from `column`; the first continues a line with `used` characters.
 std::string wrapped(const std::string& text, std::size_t column, std::size_t used) {
   std::string out;
   if (used + 1 > column) {

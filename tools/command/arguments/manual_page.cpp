@@ -4,7 +4,7 @@
 namespace topograd::command {
 namespace {
 
-/// Text as roff: no line begins with a control character, and dashes stay dashes.
+/// Escapes text for roff: no line begins with a control character, and dashes stay dashes.
 std::string roff(const std::string& text) {
   std::string out = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {

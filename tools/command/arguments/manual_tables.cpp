@@ -12,7 +12,7 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
-/// A cell of a table: bars would end it.
+/// A cell of a table, with bars escaped.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Writing of results.
+// Writes the command's results.
 #include "output.hpp"
 
 #include "commands.hpp"
@@ -44,7 +44,7 @@ void check_writable(const std::string& path) {
   std::error_code failed;
   const std::filesystem::file_status status = std::filesystem::status(path, failed);
   const bool there = std::filesystem::exists(status);
-  // Pipes and devices may take being opened and closed for the end.
+  // Pipes and devices may interpret a close as the end of the data.
   if (there && !is_regular_file(status) && !is_directory(status)) return;
   if (!std::ofstream(path, std::ios::binary | std::ios::app))
     throw Error(ErrorCode::File, path + ": cannot be written");
@@ -54,7 +54,7 @@ void check_writable(const std::string& path) {
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  // A folder opens too, and reads as nothing.
+  // A folder can be opened, too, but reads as empty.
   if (!file || std::filesystem::is_directory(path) ||
       !(text << file.rdbuf() || text.str().empty())) {
     throw Error(ErrorCode::File, path + ": cannot be read");

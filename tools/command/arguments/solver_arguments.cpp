@@ -1,4 +1,4 @@
-// Reading of SolverOptions from the command line.
+// Parses SolverOptions from the command line.
 #include "solver_arguments.hpp"
 
 #include "output.hpp"
@@ -13,7 +13,7 @@
 namespace topograd::command {
 namespace {
 
-/// A number of instances, or "all". Throws Error{InvalidArgument}.
+/// Parses a number of instances, or "all". Throws Error{InvalidArgument}.
 std::uint64_t parse_cross_check(const std::string& text) {
   if (text == "all") return kCrossCheckAll;
   std::uint64_t count = 0;

@@ -10,7 +10,7 @@
 
 namespace topograd::command {
 
-/// Text of the options as given; to_options() reads it.
+/// Text of the given options; to_options() parses it.
 struct SolverArguments {
   std::string domain, cross_check;
   std::string backend, precision, method, linear, preconditioner, normal_matrix, forcing,
@@ -25,8 +25,7 @@ struct SolverArguments {
 void add_place_options(Command app, SolverArguments& a);
 void add_solve_options(Command app, SolverArguments& a);
 
-/// `options` with what was given in their place. Throws Error{InvalidArgument} for text that is
-/// none of the names.
+/// `options` with the given values. Throws Error{InvalidArgument} for an unknown name.
 SolverOptions to_options(const SolverArguments& a, SolverOptions options = {});
 
 }  // namespace topograd::command

@@ -1,4 +1,4 @@
-// Which name a misspelt one was meant to be.
+// Finds the name that a misspelt one probably means.
 #include "command_text.hpp"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace topograd::command {
 namespace {
 
-/// Letters to insert, delete, replace or swap with their neighbour to make `b` of `a`. Source: the
-/// restricted edit distance of Damerau (1964), by dynamic programming over three rows.
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Source: the restricted edit distance of Damerau (1964), by dynamic programming over three rows.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), 0u);
@@ -29,7 +29,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string closest(const std::string& word, std::span<const std::string> candidates) {
   std::string best;
-  std::size_t least = word.size() / 3 + 1;  // more letters than this would be another word
+  std::size_t least = word.size() / 3 + 1;  // with more differences it is another word
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < least || (distance == least && best.empty() && distance < candidate.size())) {

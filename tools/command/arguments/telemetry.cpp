@@ -21,7 +21,7 @@ std::string text_of(double value) {
   return text;
 }
 
-/// Steps in the lanes of what ran them, inside of the solve, which is in the CPU's.
+/// Steps in the lanes of their backends, within the solve, which is in the CPU's lane.
 std::vector<TraceEvent> events_of(const Summary& s) {
   constexpr double kUs = 1e6;
   const PhaseTimes& times = s.times;

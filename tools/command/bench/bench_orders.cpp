@@ -1,4 +1,4 @@
-// Pairs of timings with and without a locality order.
+// Compares timings with and without a locality order.
 #include "bench_orders.hpp"
 
 #include "measure/bench_times.hpp"
@@ -34,7 +34,7 @@ ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, KernelKin
   time(found), time(kept);  // compiles
   std::vector<double> found_us, kept_us, ratios;
   for (int k = 0; k < pairs; ++k) {
-    // What goes first takes turns: caches and clocks change from one to the next.
+    // The order of the two alternates, because caches and clocks change between timings.
     double of_found = 0;
     if (k % 2 == 0) of_found = time(found);
     const double of_kept = time(kept);
@@ -55,7 +55,7 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
   const Session kept = open_with(runtime::kKeptOrder, model, options, x);
   const Session found = open_with(runtime::kFoundOrder, model, options, x);
   ordered_json report;
-  // The interpreter takes blocks as they come.
+  // The interpreter does not reorder blocks.
   report["reordered"] = found.engine->backend() == runtime::Backend::vulkan &&
                         !runtime::find_order(model.model).identity();
   report["pairs"] = pairs;

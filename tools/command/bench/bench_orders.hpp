@@ -1,4 +1,4 @@
-// What the locality order of blocks and instances is worth.
+// Measures the benefit of the locality order of blocks and instances.
 #pragma once
 
 #include "../../../solver/model/model.hpp"
@@ -12,13 +12,12 @@
 
 namespace topograd::command {
 
-/// Times evaluations on two engines in turn, one in the order that the plan finds and one in the
-/// order that is there.
+/// Times evaluations on two engines alternately, with the order that the plan finds and without.
 ///
-///   x      where to evaluate
-///   pairs  of timings of each evaluation, >= 1
+///   x      point of the evaluations
+///   pairs  timings of each evaluation, >= 1
 ///
-/// Returns {reordered: whether an order was found and is used, pairs, and for residual, jacobian,
+/// Returns {reordered: true if an order was found and is used, pairs, and for residual, jacobian,
 /// gradient and jtjp, or cost, gradient and hvp of energies, {found_us, kept_us: medians, ratio:
 /// median of found / kept over the pairs}}.
 nlohmann::ordered_json compare_orders(const ProblemModel& model, const SolverOptions& options,

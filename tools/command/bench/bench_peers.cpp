@@ -1,4 +1,4 @@
-// Other solvers on the same problem in the same run.
+// Runs other solvers on the same problem.
 #include "bench_peers.hpp"
 
 #include "../peers/peer.hpp"

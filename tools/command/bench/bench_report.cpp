@@ -1,4 +1,4 @@
-// Measuring one problem on one backend.
+// Measures one problem on one backend.
 #include "bench_report.hpp"
 
 #include "../arguments/output.hpp"
@@ -31,7 +31,7 @@ using runtime::KernelKind;
 
 constexpr double kStepDamping = 1e-3;
 
-/// Residuals have Jacobians and least-squares steps; energies have products with the Hessian.
+/// Residuals have Jacobians and least-squares steps; energies have Hessian products.
 void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& model) {
   const auto time = [&](KernelKind kind) {
     const std::string name(runtime::name(kind));
@@ -57,8 +57,8 @@ void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& m
   if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(KernelKind::hvp);
 }
 
-/// Cost and gradient at a point that the host gives and for the host: what a minimiser outside of
-/// the library pays, with buffers that persist and without.
+/// Cost and gradient at a point that the host gives, read by the host: the cost for a minimiser
+/// outside of the library, with and without persistent buffers.
 void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const ProblemModel& model,
                          const SolverOptions& options, std::span<const double> x) {
   constexpr int kFreshSamples = 5;
@@ -134,11 +134,11 @@ PoolBytes pool_bytes() {
   return bytes;
 }
 
-/// Of devices' pools, while the engine holds what it works on, and after what the last measurement
-/// alone needed has had the time to go back.
+/// Adds the devices' pools while the engine holds its memory, after waiting until memory that only
+/// the last measurement needed is released.
 void add_pools(ordered_json& report) {
   constexpr double kSettled = 0.01;
-  constexpr double kSmall = 1'000'000;  // bytes in use whose overhead is no one's concern
+  constexpr double kSmall = 1'000'000;  // in bytes; overhead of smaller totals is ignored
   constexpr std::chrono::milliseconds kIdle{2100};  // pools keep memory for two seconds
   PoolBytes bytes = pool_bytes();
   if (bytes.in_use > kSmall && bytes.overhead() > kSettled) {

@@ -1,4 +1,4 @@
-// Figures of one problem on one backend.
+// Benchmark report of one problem on one backend.
 #pragma once
 
 #include "../arguments/solver_arguments.hpp"
@@ -14,9 +14,9 @@ namespace topograd::command {
 struct BenchArguments {
   ProblemArguments problem;
   SolverArguments solver;
-  int samples = 20;               ///< of each time
-  std::vector<std::string> only;  ///< names of the times to take; empty: all that the problem has
-  bool peers = true;              ///< run those that are there
+  int samples = 20;               ///< per time
+  std::vector<std::string> only;  ///< names of the times to measure; empty: all
+  bool peers = true;              ///< run available peers
   bool check = true;              ///< compare the gradient with the scalar evaluator's
   bool orders = false;            ///< only compare with and without a locality order
 };
@@ -27,19 +27,19 @@ void add_bench_options(Command app, BenchArguments& arguments);
 /// plan_s, glsl_ms, spirv_ms, pipeline_ms (with one warm-up dispatch), residual_us, jacobian_us
 /// (residuals and Jacobian), gradient_us, cost_gradient_us, values_us (with the residuals),
 /// jtjp_us, step100_us, evaluation_us (cost and gradient at a point from the host),
-/// fresh_evaluation_us (the same with an engine made for it), each with the wall time as
-/// ..._wall_us, initial_cost, device, backend, precision, accumulation, gradient_relative_error: ‖g
-/// − g₆₄‖ / ‖g₆₄‖ against the scalar evaluator in f64 at x and data rounded to the precision. Times
-/// are medians after 3 warm-ups.
+/// fresh_evaluation_us (the same with a new engine), each with the wall time as ..._wall_us,
+/// initial_cost, device, backend, precision, accumulation, gradient_relative_error: ‖g − g₆₄‖ /
+/// ‖g₆₄‖, where g₆₄ is from the scalar evaluator in f64 at x and data rounded to the precision.
+/// Times are medians after 3 warm-ups.
 ///
-/// Beside them copy_gb_s, the rate at which the backend copies memory (10⁹ bytes read and written a
-/// second), and for each time its ..._share_of_copy: the bytes that it has to move at least
-/// (runtime/engine/traffic.hpp), as ..._bytes, over the time, over that rate; again in
-/// share_of_copy. host_bytes and device_bytes with memory, a list of {use, host, device}, and
-/// host_bytes_explained and device_bytes_explained, its sums. peers: {name, version, ...} with the
-/// keys that it has figures for.
+/// Also copy_gb_s, the rate at which the backend copies memory (10⁹ bytes read and written per
+/// second), and for each time ..._bytes, the bytes that it must move at least
+/// (runtime/engine/traffic.hpp), and ..._share_of_copy, these bytes over the time, over that rate;
+/// again in share_of_copy. host_bytes and device_bytes with memory, a list of {use, host, device},
+/// and its sums host_bytes_explained and device_bytes_explained. peers: {name, version, ...} with
+/// the keys that the peer measures.
 ///
-/// With `orders` only `orders` (bench_orders.hpp) is measured.
+/// With `orders`, measures only `orders` (bench_orders.hpp).
 nlohmann::ordered_json run_bench(const BenchArguments& arguments);
 
 }  // namespace topograd::command

@@ -51,7 +51,7 @@ void add_compile_times(nlohmann::ordered_json& report, const runtime::EngineStat
   report["plan_ms"] = stats.plan_seconds * 1e3;
   report["glsl_ms"] = stats.glsl_ms;
   report["spirv_ms"] = stats.spirv_ms;
-  // What is left of the first evaluation is the driver's work at the first dispatch.
+  // The rest of the first evaluation is the driver's work at the first dispatch.
   report["pipeline_ms"] = stats.pipeline_ms + std::max(0.0, first_ms - stats.compile_wall_ms);
   report["compile_wall_ms"] = stats.compile_wall_ms;
   report["first_evaluation_ms"] = first_ms;
@@ -59,7 +59,7 @@ void add_compile_times(nlohmann::ordered_json& report, const runtime::EngineStat
   report["shader_cache_hits"] = stats.shader_cache_hits;
 }
 
-/// An evaluation that has been compiled, beside the copy bandwidth.
+/// Adds the rate of a compiled evaluation, relative to the copy bandwidth.
 void add_rates(nlohmann::ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
                codegen::Precision precision, int samples) {
   constexpr runtime::KernelKind kKind = runtime::KernelKind::residual;

@@ -1,4 +1,4 @@
-// Tracing springs again and again.
+// Traces springs repeatedly.
 #include "bench_trace.hpp"
 
 #include "../../problems/springs.hpp"
@@ -70,7 +70,7 @@ void trace_values(const TraceArguments& arguments, SpringGrid& grid,
     const auto start = std::chrono::steady_clock::now();
     const std::clock_t begin = std::clock();
     add_springs(problem, x, grid.springs);
-    if (k > 0) {  // the first one warms caches up
+    if (k > 0) {  // the first run warms the caches
       seconds.push_back(seconds_since(start));
       processor.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     }
@@ -118,7 +118,7 @@ void trace_map(const TraceArguments& arguments, SpringGrid& grid, nlohmann::orde
   report["map_threads"] = threads;
 }
 
-/// What others take to be given the same springs.
+/// Times of peers for adding the same springs.
 nlohmann::ordered_json run_peers(const TraceArguments& arguments, const SpringGrid& grid) {
   nlohmann::ordered_json peers = nlohmann::ordered_json::array();
   const RunPeer ceres = open_ceres();

@@ -34,7 +34,7 @@ using nlohmann::ordered_json;
 struct CheckArguments {
   std::string backend, precision, json, mesh;
   check::Options options;
-  bool pairs = false;  // of ops
+  bool pairs = false;  // pairs of ops
   std::uint64_t every = 1, triples = check::PairsOptions{}.triples;
 
   check::Options parsed() const {
@@ -45,7 +45,7 @@ struct CheckArguments {
   }
 };
 
-/// JSON has no infinities: these are texts.
+/// Numbers as JSON; infinities, which JSON lacks, become text.
 ordered_json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -192,7 +192,7 @@ ordered_json or_null(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
 
-/// The rows of arrays and tensors, for people and for the report.
+/// Prints the rows of arrays and tensors, and adds them to the report.
 std::string text_of_operations(const check::RoutingReport& found, ordered_json& rows) {
   if (found.operations.empty()) return {};
   std::string text =

@@ -1,4 +1,4 @@
-// topograd check faults and soak: what fails, and what lasts.
+// topograd check faults and soak: failures and endurance.
 #include "check_faults.hpp"
 
 #include "../arguments/commands.hpp"

@@ -5,7 +5,7 @@
 
 namespace topograd::command {
 
-/// Each adds itself to `check`.
+/// Add themselves to `check`.
 void add_check_faults(Command check);
 void add_check_soak(Command check);
 

@@ -1,4 +1,4 @@
-// topograd check repeat: sums by gathering have the same bits in every process, on any threads.
+// topograd check repeat: gathering sums have the same bits in all processes, with any threads.
 #include "check_repeat.hpp"
 
 #include "../arguments/commands.hpp"
@@ -35,7 +35,7 @@ constexpr std::uint64_t kShuffleSeed = 1;
 
 struct RepeatArguments {
   SolverArguments solver;
-  std::uint32_t width = 150;  // of fewer, blocks are not put in order
+  std::uint32_t width = 150;  // smaller grids are not reordered
   int runs = 10, processes = 10;
   std::string json;
 };
@@ -44,7 +44,7 @@ std::string hash_of(std::span<const double> numbers) {
   return runtime::hex(runtime::hash_bytes(std::as_bytes(numbers)));
 }
 
-/// The different bits of gradient and JᵀJ·p at one point, in `runs` evaluations of one engine.
+/// The distinct bits of gradient and JᵀJ·p at one point, in `runs` evaluations of one engine.
 ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& options,
                       bool shuffled) {
   ProblemArguments wanted{.name = "springs"};
@@ -84,7 +84,7 @@ std::vector<SolverOptions> places(const RepeatArguments& arguments) {
     given.accumulate = way;
     out.push_back(resolved(to_options(given)));
   };
-  add("cpu", "gather_store");  // the only way that the interpreter has
+  add("cpu", "gather_store");  // the interpreter's only strategy
   if (!asked.accumulate.empty()) {
     add("vulkan", asked.accumulate);
   } else {
@@ -93,7 +93,7 @@ std::vector<SolverOptions> places(const RepeatArguments& arguments) {
   return out;
 }
 
-/// What one process says: a row for each place, way and order.
+/// The result of one process: a row for each backend, accumulation strategy and order.
 ordered_json evaluate_all(const RepeatArguments& arguments, int threads) {
   ordered_json rows = ordered_json::array();
   for (SolverOptions& options : places(arguments)) {
@@ -111,7 +111,7 @@ ordered_json evaluate_all(const RepeatArguments& arguments, int threads) {
   return rows;
 }
 
-/// The rows of all processes, those of one place, way and order together.
+/// The rows of all processes, grouped by backend, accumulation strategy and order.
 ordered_json measure(const RepeatArguments& arguments) {
   const check::Folder folder("repeat");
   std::map<std::tuple<std::string, std::string, std::string>, ordered_json> found;
@@ -119,7 +119,7 @@ ordered_json measure(const RepeatArguments& arguments) {
   for (; processes < arguments.processes && !Interrupts::came(); ++processes) {
     const int process = processes;
     const int threads = 1 + process % 2;
-    // One of two processes with the same number of threads has to compile.
+    // Every second process with the same number of threads must compile.
     const std::string cache = process % 4 < 2 ? std::to_string(process) : "kept";
     const ordered_json rows = in_a_process("check repeat", [&] {
       platform::set_environment("TOPOGRAD_CACHE_DIR", (folder.path() / cache).string());

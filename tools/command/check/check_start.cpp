@@ -1,4 +1,4 @@
-// topograd check start: what compiling costs a first call, and what caches leave of it.
+// topograd check start: the cost of compilation in a first call, with and without caches.
 #include "check_start.hpp"
 
 #include "../arguments/commands.hpp"
@@ -35,7 +35,7 @@ namespace hybrid = runtime::hybrid;
 
 constexpr std::size_t kItems = 100'000;
 constexpr int kWarmCalls = 20, kWarmSolves = 3, kSecondProcesses = 3;
-// Largest compile time of the second process, as a share of the first one's.
+// Largest allowed compile time of the second process, as a fraction of the first.
 constexpr double kMostOfFirst = 0.1;
 
 struct StartArguments {
@@ -56,7 +56,7 @@ double median_of(int count, const std::function<void()>& work) {
   return ms[ms.size() / 2];
 }
 
-/// In a child process: its caches, and those of drivers, are in `folder` alone.
+/// In a child process: uses only `folder` for its caches and those of drivers.
 void keep_caches_in(const std::filesystem::path& folder) {
   for (const char* name : {"TOPOGRAD_CACHE_DIR", "MESA_SHADER_CACHE_DIR",
                            "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}) {
@@ -70,7 +70,7 @@ void keep_caches_in(const std::filesystem::path& folder) {
   platform::set_environment("TOPOGRAD_VALIDATION", "0");
 }
 
-/// Calls of one task of the hybrid executor.
+/// Times calls of one task of the hybrid executor.
 ordered_json time_calls(const StartArguments& arguments, bool warm_up) {
   hybrid::Executor executor(hybrid::HybridOptions{.admit_software = true});
   add_devices(executor, {.device = arguments.device});
@@ -85,7 +85,7 @@ ordered_json time_calls(const StartArguments& arguments, bool warm_up) {
   return times;
 }
 
-/// A solve, and the same again, for which everything has been made.
+/// Times a solve, and a second one that compiles nothing.
 ordered_json time_solves(const StartArguments& arguments) {
   ProblemArguments wanted{.name = "arap", .mesh = arguments.mesh};
   if (arguments.mesh.empty()) wanted.icosphere = 3;
@@ -93,7 +93,7 @@ ordered_json time_solves(const StartArguments& arguments) {
   const DeviceFacts facts = probe_device(options);
   if (facts.usable && !facts.float64) options.precision = Precision::f32;
   options.max_iterations = 1;
-  options.max_linear_iterations = 5;  // kernels are the same for any number
+  options.max_linear_iterations = 5;  // the kernels do not depend on it
   Summary first;
   const auto solve_fresh = [&](Summary* out) {
     const std::unique_ptr<NamedProblem> named = make_problem(wanted);
@@ -107,7 +107,7 @@ ordered_json time_solves(const StartArguments& arguments) {
   for (int k = 1; k < kWarmSolves; ++k) warm_ms = std::min(warm_ms, solve_fresh(nullptr));
   const PhaseTimes& t = first.times;
   const double waited = std::max(0.0, first_ms - warm_ms);
-  // A software device compiles at the first dispatch, which no call tells apart.
+  // A software device compiles at the first dispatch, which is not visible in calls.
   return {{"device", first.device},
           {"first_solve_ms", first_ms},
           {"warm_solve_ms", warm_ms},
@@ -118,7 +118,7 @@ ordered_json time_solves(const StartArguments& arguments) {
           {"pipeline_ms", t.pipeline_ms}};
 }
 
-/// What a child process says that has its caches in `folder`.
+/// The result of a child process with caches in `folder`.
 ordered_json with_caches(const std::filesystem::path& folder,
                          const std::function<ordered_json()>& work) {
   return in_a_process("check start", [&] {
@@ -135,7 +135,7 @@ ordered_json measure(const StartArguments& arguments) {
     return ordered_json{{"calls", time_calls(arguments, false)}, {"solve", time_solves(arguments)}};
   };
   const ordered_json first = with_caches(kept, calls_and_solves);
-  // The best of some: what else runs here only adds.
+  // The minimum of some runs, because other processes only add time.
   if (Interrupts::came()) return unfinished;
   ordered_json second = with_caches(kept, calls_and_solves);
   for (int k = 1; k < kSecondProcesses; ++k) {
@@ -186,7 +186,7 @@ void run(const StartArguments& arguments) {
     if (backend == Backend::cpu) throw Error(ErrorCode::NoDevice, "backend cpu");
     report = measure(arguments);
   } catch (const Error& error) {
-    // Without a device there is nothing to compile.
+    // Without a device nothing is compiled.
     const bool absent = error.code() == ErrorCode::NoLoader ||
                         error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
     if (backend == Backend::vulkan || !absent) throw;

@@ -1,4 +1,4 @@
-// Answers and errors of other processes, as JSON through a pipe.
+// Transfers results and errors of other processes as JSON through a pipe.
 #include "child.hpp"
 
 #include "../../../ir/error.hpp"

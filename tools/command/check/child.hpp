@@ -1,4 +1,4 @@
-// Work in processes of its own, for checks of what must hold in a fresh one.
+// Runs work in child processes, for checks that need a fresh process.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,9 +8,9 @@
 
 namespace topograd::command {
 
-/// Runs `work` in a copy of this process and returns what it says there. Throws the error that it
-/// ended with there, or Error{Internal} that begins with `check` if the process ended otherwise or
-/// was silent for five minutes.
+/// Runs `work` in a copy of this process and returns its result. Rethrows its error; throws
+/// Error{Internal} that begins with `check` if the process ended otherwise or was silent for five
+/// minutes.
 nlohmann::ordered_json in_a_process(const std::string& check,
                                     const std::function<nlohmann::ordered_json()>& work);
 

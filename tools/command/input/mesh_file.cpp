@@ -1,7 +1,7 @@
-// Reading and writing of OBJ files, every line checked.
+// Reads and writes OBJ files; every line is checked.
 //
-// OpenMesh, which the samples use, keeps OBJ coordinates as float and drops faces that are not
-// manifold; both would change the problems that are solved here.
+// OpenMesh, which the samples use, stores OBJ coordinates as float and drops faces that are not
+// manifold; both would change the problems solved here.
 #include "mesh_file.hpp"
 
 #include "../arguments/output.hpp"
@@ -37,7 +37,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Reads a whole word as a number; false if it is none.
+/// Parses a complete word as a number; returns false if it is none.
 template <class T>
 bool read_number(std::string_view word, T& value) {
   if (word.starts_with('+')) word.remove_prefix(1);
@@ -45,14 +45,14 @@ bool read_number(std::string_view word, T& value) {
   return status == std::errc() && at == word.data() + word.size();
 }
 
-/// The next line without its comment; false at the end.
+/// Reads the next line without its comment; returns false at the end.
 bool next_line(std::istream& lines, std::string& line) {
   if (!std::getline(lines, line)) return false;
   line.resize(std::min(line.find('#'), line.size()));
   return true;
 }
 
-/// Takes the backslash off that says that a record goes on in the next line.
+/// Removes the backslash that continues a record on the next line.
 bool take_continuation(std::string& record) {
   const std::size_t last = record.find_last_not_of(" \t\r");
   if (last == std::string::npos || record[last] != '\\') return false;
@@ -67,7 +67,7 @@ class Reader {
   problems::TriangleMesh read(const std::string& text) {
     if (text.find('\0') != std::string::npos)
       fail(path_, 1, "expected an OBJ file, got binary data");
-    constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8, which some editors write
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // UTF-8 byte order mark
     std::istringstream lines(text.starts_with(kMark) ? text.substr(kMark.size()) : text);
     for (std::string text_of_record; next_record(lines, text_of_record);) {
       const auto words = words_of(text_of_record);
@@ -80,7 +80,7 @@ class Reader {
   }
 
  private:
-  /// `line_` is then that of its beginning.
+  /// Afterwards `line_` is the number of its first line.
   bool next_record(std::istream& lines, std::string& record) {
     if (!next_line(lines, record)) return false;
     line_ = ++lines_read_;
@@ -128,8 +128,8 @@ class Reader {
     }
   }
 
-  /// Vertex of a corner "v", "v/vt", "v//vn" or "v/vt/vn"; negative numbers count back from the
-  /// latest one.
+  /// Vertex of a corner "v", "v/vt", "v//vn" or "v/vt/vn"; negative numbers count backwards from
+  /// the latest vertex.
   std::uint32_t corner(std::string_view word) {
     long long number = 0;
     if (!read_number(word.substr(0, word.find('/')), number)) {
@@ -141,7 +141,7 @@ class Reader {
     return static_cast<std::uint32_t>(number - 1);
   }
 
-  /// A face may come before its vertices.
+  /// Checked at the end, because a face may come before its vertices.
   void check_forward_references() const {
     for (std::size_t t = 0; t < mesh_.triangles.size(); ++t) {
       for (std::uint32_t v : mesh_.triangles[t]) {

@@ -1,4 +1,4 @@
-// Triangle meshes from and to OBJ files.
+// Reads and writes triangle meshes as OBJ files.
 #pragma once
 
 #include "../../problems/mesh.hpp"
@@ -7,17 +7,16 @@
 
 namespace topograd::command {
 
-/// Reads vertices and triangles; polygons with more corners are cut into fans.
+/// Reads vertices and triangles; polygons with more corners are split into fans.
 ///
-/// Throws Error{File} if the file cannot be read, Error{Parse} with the line if it is empty, is no
-/// OBJ file, ends in the middle of a record, or names a vertex that is not there.
+/// Throws Error{File} if the file cannot be read, Error{Parse} with the line if it is empty, is not
+/// an OBJ file, ends within a record, or refers to a vertex that does not exist.
 problems::TriangleMesh read_mesh(const std::string& path);
 
-/// The same of the text of a file; `name` goes before messages. Throws Error{Parse}.
+/// The same for the text of a file; messages begin with `name`. Throws Error{Parse}.
 problems::TriangleMesh parse_mesh(const std::string& text, const std::string& name);
 
-/// Writes vertices and triangles, numbers so that they read back to the same bits. Throws
-/// Error{File}.
+/// Writes vertices and triangles, with numbers that read back to the same bits. Throws Error{File}.
 void write_mesh(const std::string& path, const problems::TriangleMesh& mesh);
 
 }  // namespace topograd::command

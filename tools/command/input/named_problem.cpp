@@ -1,4 +1,4 @@
-// Making problems by name.
+// Creates problems by name.
 #include "named_problem.hpp"
 
 #include "../../problems/arap.hpp"
@@ -39,7 +39,7 @@ class MeshProblem final : public NamedProblem {
   std::unique_ptr<Made> made_;
 };
 
-/// developable: its pictures show the energies of the stars.
+/// developable: pictures show the energies of the stars.
 class DevelopableProblem final : public NamedProblem {
  public:
   DevelopableProblem(problems::TriangleMesh mesh, problems::Developability energy, bool edges)
@@ -61,7 +61,7 @@ class DevelopableProblem final : public NamedProblem {
   std::unique_ptr<problems::Developable> made_;
 };
 
-/// A problem of its own: Made has `problem`.
+/// A problem without a mesh: Made has `problem`.
 template <class Made>
 class PlainProblem final : public NamedProblem {
  public:
@@ -200,14 +200,14 @@ std::string names_of(const std::vector<T>& items) {
   return names;
 }
 
-/// The one problem of a set that was asked for.
+/// The single requested problem of a set.
 template <class T>
 T only(const std::string& name, std::vector<T> all) {
   if (all.size() == 1) return std::move(all.front());
   throw Error(ErrorCode::InvalidArgument, name + ": expected --set NAME, one of " + names_of(all));
 }
 
-/// `all`, or the one of this name.
+/// All elements, or only the one with this name.
 template <class T>
 std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
   if (arguments.set.empty()) return all;

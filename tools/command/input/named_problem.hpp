@@ -1,4 +1,4 @@
-// The problems that the command knows by name.
+// Problems that the command provides by name.
 #pragma once
 
 #include "../../problems/bundle.hpp"
@@ -21,42 +21,42 @@
 
 namespace topograd::command {
 
-/// How a problem is named on the command line.
+/// Selects a problem on the command line.
 struct ProblemArguments {
-  std::string name;                        ///< or the path of a problem file, which ends in .json
+  std::string name;                        ///< or the path of a problem file, ending in .json
   std::string mesh;                        ///< OBJ file: arap, smooth, developable, multi
   std::optional<std::uint32_t> icosphere;  ///< subdivisions of an icosahedron instead of a file
-  std::uint32_t subdivide = 0;             ///< times that each triangle is cut into four
-  double perturb = 0;                      ///< largest seeded move of a coordinate of the mesh
+  std::uint32_t subdivide = 0;             ///< number of times each triangle is split into four
+  double perturb = 0;                      ///< largest random move of a coordinate of the mesh
   std::string energy = "covariance";       ///< developable
-  bool edges = false;                      ///< developable: edge lengths are residuals too
+  bool edges = false;                      ///< developable: also edge lengths as residuals
   std::uint32_t width = 100;               ///< springs
-  std::optional<std::uint64_t> shuffle;    ///< springs, and the meshes of the others
+  std::optional<std::uint64_t> shuffle;    ///< seed for springs, and for the meshes of the others
   std::string data;                        ///< nist: a file or a folder of files *.dat
   std::string set;                         ///< nist, mgh: one problem of the set, by name
-  std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
+  std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems of variable size
   problems::BundleOptions bundle;
   std::string file;                ///< bal: the file
   std::vector<std::string> fixed;  ///< bal: names of BundleAdjustmentOptions::fixed
   std::string loss;                ///< bal: "huber:1"
   bool normalize = false;          ///< bal
 };
-/// Names of all problems that are no file.
+/// Names of all problems except files.
 const std::vector<std::string>& problem_names();
 
-/// How a command takes its problem.
+/// Options of a command for its problem.
 struct ProblemScope {
   bool required = true;
-  std::vector<std::string> on_grids = {"springs"};  ///< what has --width and --shuffle
+  std::vector<std::string> on_grids = {"springs"};  ///< problems with --width and --shuffle
 };
-/// Adds the options that name a problem; `name` is the first positional argument.
+/// Adds the options that select a problem; `name` is the first positional argument.
 void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope = {});
-/// --data, where it does not mean the data of an expression.
+/// Adds --data, unless it means the data of an expression.
 void add_data_option(Command app, ProblemArguments& arguments);
-/// --count and --seed, where they do not mean something else.
+/// Adds --count and --seed, unless they mean something else.
 void add_generator_options(Command app, ProblemArguments& arguments);
 
-/// A problem, the memory that it works on, and the mesh that it came from.
+/// A problem, its memory, and the mesh that it was made from.
 class NamedProblem {
  public:
   virtual ~NamedProblem() = default;
@@ -73,44 +73,44 @@ class NamedProblem {
   virtual std::string legend() const { return "Colour: how far a vertex has moved."; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
-  /// What its residuals fit to data.
+  /// Curves that its residuals fit to data.
   virtual std::span<const Curve> curves() const { return {}; }
-  /// Adds what is known of the answer to a solve's report.
+  /// Adds known facts about the answer to a solve's report.
   virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
   /// The same as lines of text for people; empty if there is nothing to say.
   virtual std::vector<std::string> answer_lines() const { return {}; }
   double build_seconds = 0;
 };
 
-/// A problem that has a name of its own.
+/// A named problem.
 struct ProblemKind {
   std::string name;
   bool needs_mesh = false;
   std::string set;  ///< mgh: one of its problems
 };
-/// All of them, in alphabetical order, then the rows of mgh.
+/// All of them in alphabetical order, then the rows of mgh.
 const std::vector<ProblemKind>& problem_kinds();
 
-/// Builds it, with the time that tracing took. Throws Error{InvalidArgument} for an unknown name or
-/// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
-/// one problem that --set names, from its first start.
+/// Builds the problem, with the time of tracing. Throws Error{InvalidArgument} for an unknown name
+/// or a missing option, and what reading a mesh or a problem file throws. For nist and mgh, --set
+/// must select one problem; its first start is used.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
 
-/// One of NIST's sets, from start 0 or 1.
+/// One of NIST's sets, with start 0 or 1.
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start);
 
-/// The mesh that --mesh, --icosphere, --subdivide, --perturb and --shuffle name. Throws
+/// The mesh selected by --mesh, --icosphere, --subdivide, --perturb and --shuffle. Throws
 /// Error{InvalidArgument} for a missing option, and what reading a mesh throws.
 problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments);
 
-/// The sets that --data and --set name: all of the folder where --set is empty. Throws
-/// Error{InvalidArgument} without --data or for a name that is not there, and what
-/// problems::read_nist throws.
+/// The sets selected by --data and --set: the whole folder if --set is empty. Throws
+/// Error{InvalidArgument} without --data or for an unknown name, and what problems::read_nist
+/// throws.
 std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments);
-/// The rows that --set names, all nineteen where it is empty. Throws Error{InvalidArgument} that
+/// The rows selected by --set, all nineteen if it is empty. Throws Error{InvalidArgument} that
 /// lists the names.
 std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments);
-/// Names of the large problems that can have --count unknowns, or the one that --set names. Throws
+/// Names of the large problems that can have --count unknowns, or the one selected by --set. Throws
 /// Error{InvalidArgument} likewise.
 std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments);
 

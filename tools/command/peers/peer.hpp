@@ -1,5 +1,5 @@
-// What other solvers are given and what they answer: they are libraries of their own, opened when
-// they are there, so that the command needs none of them.
+// Input and output of other solvers. Each is a separate library, opened if it is available, so that
+// the command does not depend on them.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,27 @@ namespace topograd::command {
 /// Residual blocks of one kind over blocks of three unknowns.
 struct PeerTerm {
   enum class Kind : std::uint8_t {
-    spring,     ///< ‖a − b‖ − L: blocks a, b; numbers L
-    target,     ///< w (a − c), three rows: block a; numbers w, c
-    arap_edge,  ///< p − q − R(r) u, three rows: blocks p, q, r; numbers u
-    smoothing,  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
-                ///< r
-    observation,  ///< a point in Snavely's camera (BundleScene) less (u, v), two rows:
-                  ///< blocks c, the first of the camera's three, and the point; numbers u, v
-    star  ///< an energy: Developability::covariance (problems/developable.hpp) of a fan, blocks its
-          ///< vertex and its ring; numbers 1 if it is closed, else 0
+    /// ‖a − b‖ − L: blocks a, b; numbers L.
+    spring,
+    /// w (a − c), three rows: block a; numbers w, c.
+    target,
+    /// p − q − R(r) u, three rows: blocks p, q, r; numbers u.
+    arap_edge,
+    /// √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l, r.
+    smoothing,
+    /// The projection of a point in Snavely's camera (BundleScene) minus (u, v), two rows:
+    /// blocks c, the first of the camera's three, and the point; numbers u, v.
+    observation,
+    /// An energy: Developability::covariance (problems/developable.hpp) of a fan: blocks its vertex
+    /// and its ring; numbers 1 if it is closed, else 0.
+    star
   };
   Kind kind = Kind::spring;
   std::vector<std::uint32_t> blocks;
   std::vector<double> numbers;
-  std::size_t width = blocks_of(kind);  ///< blocks of one
+  std::size_t width = blocks_of(kind);  ///< blocks of one residual
 
-  /// 0 where each term says it itself.
+  /// 0 if each term has its own number.
   static constexpr std::size_t blocks_of(Kind kind) {
     constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 0};
     return kBlocks[static_cast<std::size_t>(kind)];
@@ -38,20 +43,20 @@ constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
   return kNumbers[static_cast<std::size_t>(kind)];
 }
 
-/// How a peer minimises; names and meanings are those of SolverOptions.
+/// Options of a peer's minimisation; names and meanings are those of SolverOptions.
 struct PeerSolve {
   int max_iterations = 50, max_linear_iterations = 500;
   double function_tolerance = 1e-6, gradient_tolerance = 1e-10, parameter_tolerance = 1e-8;
   double time_limit_s = 1e9;
   enum class Linear : std::uint8_t { sparse, schur, conjugate_gradients, dense };
   Linear linear = Linear::sparse;
-  bool dogleg = false;  ///< in place of Levenberg-Marquardt
+  bool dogleg = false;  ///< instead of Levenberg-Marquardt
 };
 
-/// A problem of which the peer is given values and derivatives in the place of terms; one of the
-/// two is there. They answer false where a number is not finite.
+/// A problem given to the peer as functions instead of terms; one of the two functions is set. They
+/// return false if a number is not finite.
 struct PeerFunctions {
-  std::uint64_t rows = 0;  ///< of the residuals
+  std::uint64_t rows = 0;  ///< number of residuals
   /// r has `rows` numbers, J rows × unknowns by rows; J may be null.
   std::function<bool(const double* x, double* r, double* J)> least_squares;
   /// The gradient may be null.
@@ -59,34 +64,34 @@ struct PeerFunctions {
 };
 
 struct PeerInput {
-  std::vector<double> x;  ///< of terms: three numbers a block
+  std::vector<double> x;  ///< with terms: three numbers per block
   std::vector<PeerTerm> terms;
   PeerFunctions functions;
   int threads = 1;
-  bool evaluate = true;   ///< time evaluations; otherwise only what making the problem takes
-  bool step = true;       ///< time a step too
-  bool minimize = false;  ///< from x to the end, instead of timing evaluations
+  bool evaluate = true;   ///< time evaluations; otherwise only the construction of the problem
+  bool step = true;       ///< also time a step
+  bool minimize = false;  ///< minimise from x instead of timing evaluations
   PeerSolve solve;
 };
 
-/// Times in µs; 0 where there is none.
+/// Times in µs; 0 if not measured.
 struct PeerReport {
   std::string name, version;
-  std::string libraries;  ///< for linear algebra, as found
+  std::string libraries;  ///< for linear algebra, as detected
   double build_s = 0, initial_cost = 0;
-  double residual_us = 0;           ///< inside of a solve
-  double jacobian_us = 0;           ///< residuals and Jacobian inside of a solve
-  double evaluate_jacobian_us = 0;  ///< the same by the call for single evaluations
-  double gradient_us = 0;           ///< by that call
+  double residual_us = 0;           ///< within a solve
+  double jacobian_us = 0;           ///< residuals and Jacobian within a solve
+  double evaluate_jacobian_us = 0;  ///< the same by the function for single evaluations
+  double gradient_us = 0;           ///< by that function
   double step100_us = 0;            ///< a Gauss-Newton step with 100 CG iterations
-  // Of a minimisation:
+  // Results of a minimisation:
   double solve_s = 0, final_cost = 0;
   int iterations = 0;  ///< accepted and rejected steps
   std::string linear_solver, termination, message;
   std::vector<double> x;  ///< at the end
 };
 
-/// The one function of a peer's library.
+/// The only function of a peer's library.
 using RunPeer = void (*)(const PeerInput& input, PeerReport& report);
 inline constexpr const char* kRunPeer = "topograd_run_peer";
 

@@ -7,10 +7,11 @@
 
 namespace topograd::command {
 
-/// Residuals and Jacobian of a problem without energies, cost and gradient of another, by the
-/// interpreter in f64. Robust losses, bounds, manifolds and constants are not told.
+/// Residuals and Jacobian of a problem without energies, or cost and gradient of a problem with
+/// energies, by the interpreter in f64. Robust losses, bounds, manifolds and constants are not
+/// passed on.
 ///
-///   problem  outlives the functions
+///   problem  must outlive the functions
 ///   threads  of the interpreter
 PeerFunctions peer_functions(Problem& problem, int threads);
 

@@ -1,4 +1,4 @@
-// Problems as other solvers take them.
+// Problems in the form of other solvers.
 #include "peer_inputs.hpp"
 
 #include "../../problems/arap.hpp"
@@ -49,12 +49,12 @@ PeerInput smooth_input(const problems::TriangleMesh& mesh) {
   return {std::move(x), {std::move(fit), std::move(edges)}};
 }
 
-/// Nothing for the hinge energy and for stars that are no fans.
+/// Empty for the hinge energy and for stars that are not fans.
 std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
                                            const ProblemArguments& arguments) {
   if (problems::parse_developability(arguments.energy) != problems::Developability::covariance)
     return std::nullopt;
-  std::map<std::pair<std::size_t, bool>, PeerTerm> stars;  // by width, and whether they are closed
+  std::map<std::pair<std::size_t, bool>, PeerTerm> stars;  // by width, and true if closed
   for (const problems::VertexStar& star : problems::vertex_stars(mesh, problems::Stars::any)) {
     if (!star.fan) return std::nullopt;
     if (star.faces() < 3) continue;

@@ -1,4 +1,4 @@
-// Problems as other solvers take them, and where these are.
+// Problems in the form of other solvers, and access to these solvers.
 #pragma once
 
 #include "../../problems/springs.hpp"
@@ -11,16 +11,15 @@
 namespace topograd::command {
 
 /// springs, arap, smooth, developable (the covariance energy of manifolds) and bundle as numbers,
-/// from the same start; nothing for other problems.
-/// Throws what making the problem throws.
+/// from the same start; empty for other problems. Throws what making the problem throws.
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
 /// Springs and anchors of a grid.
 PeerInput springs_input(const problems::SpringGrid& grid);
 
-/// Ceres, where it was found when this program was built; null otherwise.
+/// Ceres, if this program was built with it; null otherwise.
 RunPeer open_ceres();
 
-/// --threads, or as many as the machine has.
+/// --threads, or the number of threads of the machine.
 int peer_threads(const SolverArguments& arguments);
 
 }  // namespace topograd::command

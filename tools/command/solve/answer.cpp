@@ -1,4 +1,4 @@
-// Finding what a solve found.
+// Collects the results of a solve.
 #include "answer.hpp"
 
 #include "../../../ir/error.hpp"
@@ -13,8 +13,8 @@
 namespace topograd::command {
 namespace {
 
-constexpr std::size_t kSmallProblem = 40;  // unknowns that are all shown
-constexpr std::size_t kSmallArray = 12;    // scalars of an array that are all shown
+constexpr std::size_t kSmallProblem = 40;  // all unknowns are shown
+constexpr std::size_t kSmallArray = 12;    // all scalars of an array are shown
 constexpr std::size_t kMostWorst = 5;
 constexpr std::size_t kMostCurves = 4;
 constexpr std::size_t kCurvePoints = 200;
@@ -33,7 +33,7 @@ std::string scalar_name(std::span<const ParameterArray> arrays, std::size_t numb
   return name;
 }
 
-/// Of scalar `at` of x; empty if it is free.
+/// Note about scalar `at` of x; empty if it is free.
 std::string note_of(const Problem& problem, std::size_t at, double value) {
   const auto constants = problem.constant_mask();
   if (!constants.empty() && constants[at] != 0) return "constant";
@@ -61,7 +61,7 @@ void add_unknowns(const Problem& problem, Answer& answer) {
   const bool small = problem.parameter_count() <= kSmallProblem;
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     const ParameterArray& array = arrays[a];
-    if (array.values == nullptr) continue;  // the place of a removed one
+    if (array.values == nullptr) continue;  // gap of a removed array
     const std::size_t scalars = std::size_t{array.blocks} * array.width;
     if (small || scalars <= kSmallArray) {
       for (std::size_t k = 0; k < scalars; ++k)
@@ -76,7 +76,7 @@ void add_unknowns(const Problem& problem, Answer& answer) {
   }
 }
 
-/// "point" #7, row 1: by the blocks of a file, else by the place in the batch.
+/// "point" #7, row 1: named by the blocks of a file, otherwise by the index in the batch.
 std::string row_label(const NamedProblem& named, const Problem& problem, std::uint64_t row) {
   const auto text = [](std::string label, std::uint64_t instance, std::uint64_t output,
                        bool several) {
@@ -135,8 +135,7 @@ ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary) {
   return out;
 }
 
-/// The blocks that have a free scalar, and the free scalars by their place in the covariance of
-/// these blocks.
+/// The blocks with a free scalar, and the free scalars by index in the blocks' covariance.
 struct FreeScalars {
   std::vector<ParameterBlock> blocks;
   std::vector<std::size_t> places;

@@ -1,4 +1,4 @@
-// What a solve found as text and as JSON.
+// The results of a solve as text and as JSON.
 #include "answer.hpp"
 
 #include "plot.hpp"
@@ -12,10 +12,10 @@
 namespace topograd::command {
 namespace {
 
-constexpr std::size_t kMostColumns = 8;  // of a matrix of correlations; beyond it
-constexpr std::size_t kMostPairs = 10;   // of them, the strongest
+constexpr std::size_t kMostColumns = 8;  // of a matrix of correlations; for more columns
+constexpr std::size_t kMostPairs = 10;   // the strongest pairs are shown
 
-// snprintf into a string; every use has a literal format.
+// snprintf to a string; all uses have literal formats.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* text, ...) {
   std::va_list arguments;
   va_start(arguments, text);

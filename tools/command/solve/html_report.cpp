@@ -1,4 +1,4 @@
-// One page about a solve, for browsers: nothing else is needed to read it.
+// A self-contained HTML page about a solve.
 #include "html_report.hpp"
 
 #include "../../draw/svg.hpp"
@@ -148,7 +148,7 @@ std::string correlations(const Answer& answer) {
     out += "<tr><th>" + escaped(u.names[a]) + "</th>";
     for (std::size_t b = 0; b < n; ++b) {
       const double c = u.correlation[a * u.names.size() + b];
-      // Red for positive ones, blue for negative ones, stronger the stronger they are.
+      // Red for positive and blue for negative correlations, more intense for stronger ones.
       out += "<td class=\"number\" style=\"background: rgba(" +
              std::string(c >= 0 ? "209,73,91," : "47,111,237,") +
              short_number(a == b ? 0 : 0.5 * c * c, 3) + ")\">" + short_number(c, 4) + "</td>";
@@ -296,7 +296,7 @@ std::string kernel_list(const std::vector<NamedSource>& kernels) {
                "</code></summary><pre>" + escaped(kernels[k].text) + "</pre></details>\n";
   }
   if (kernels.empty()) return "";
-  // A link opens the source that it leads to.
+  // A link opens the source to which it leads.
   return "<table>" + links + "</table>\n" + sources +
          "<script>addEventListener('hashchange', open_source); open_source();\n"
          "function open_source() {\n"

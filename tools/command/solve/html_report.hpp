@@ -1,4 +1,4 @@
-// One page about a solve, for browsers: nothing else is needed to read it.
+// A self-contained HTML page about a solve.
 #pragma once
 
 #include "answer.hpp"
@@ -14,29 +14,29 @@
 
 namespace topograd::command {
 
-/// What a page tells beside the summary.
+/// Contents of a page besides the summary.
 struct PageContent {
   std::string title;    ///< what was solved
-  std::string command;  ///< how it was called
-  std::string picture;  ///< bytes of a PNG, before and after; empty if there is none
-  std::string legend;   ///< what its colours mean
+  std::string command;  ///< command line of the solve
+  std::string picture;  ///< bytes of a PNG, before and after; may be empty
+  std::string legend;   ///< meaning of its colours
   std::vector<NamedSource> kernels;
   struct Row {
-    std::string name;  ///< of the solver
+    std::string name;  ///< name of the solver
     double seconds = 0, cost = 0;
     int iterations = 0;
     std::string note;
   };
-  std::vector<Row> peers;  ///< ours first; empty if no other solver ran
+  std::vector<Row> peers;  ///< this library first; empty if no other solver ran
   Answer answer;
-  bool verbose = false;  ///< with Summary::full_report(), counters and all
+  bool verbose = false;  ///< with Summary::full_report() and counters
 };
 
-/// The page: result, unknowns, curves through points, residuals, pictures, cost, gradient and step
-/// per iteration as plots, times of the phases, kernels with their source, and every step.
+/// The page: result, unknowns, fitted curves, residuals, pictures, plots of cost, gradient and step
+/// per iteration, times of the phases, kernels with their source, and every step.
 std::string html_report(const Summary& summary, const PageContent& content);
 
-/// The page of a set of solves: a row a run, as SetReport::json() has them.
+/// The page of a set of solves: one row per run of SetReport::json().
 std::string html_set_report(const nlohmann::ordered_json& report, const PageContent& content);
 
 }  // namespace topograd::command

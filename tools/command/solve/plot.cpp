@@ -1,4 +1,4 @@
-// Plots as SVG for pages.
+// Plots as SVG for HTML pages.
 #include "plot.hpp"
 
 #include "../../draw/svg.hpp"
@@ -13,11 +13,11 @@ namespace {
 
 constexpr double kWidth = 520, kHeight = 250, kLeft = 66, kRight = 14, kTop = 34, kBottom = 34;
 
-/// Maps numbers to the picture.
+/// Converts numbers to coordinates of the picture.
 struct Axes {
   double left = 0, right = 1;  // of the abscissa
   bool logarithmic = false;
-  double low = 0, high = 1;  // of the ordinate: exponents of 10 where it is logarithmic
+  double low = 0, high = 1;  // of the ordinate: exponents of 10 if logarithmic
 
   double x(double value) const {
     return kLeft + (kWidth - kLeft - kRight) * (value - left) / (right - left);
@@ -50,7 +50,7 @@ Axes axes_of(const Plot& plot) {
   return axes;
 }
 
-/// 1, 2 or 5 times a power of ten: about `count` of them in `range`.
+/// A step of 1, 2 or 5 times a power of ten, with about `count` steps in `range`.
 double nice_step(double range, double count) {
   const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -74,9 +74,9 @@ std::string line(double x1, double y1, double x2, double y2) {
   return format("<path class=\"grid\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x1, y1, x2, y2);
 }
 
-/// Lines and numbers of the ordinate, numbers of the abscissa.
+/// Lines and labels of the ordinate, labels of the abscissa.
 ///
-///   least_step  of the abscissa's numbers
+///   least_step  between labels of the abscissa
 std::string grid(const Axes& axes, double least_step) {
   std::string out;
   const auto rule = [&](double value, const std::string& text) {
@@ -102,7 +102,7 @@ std::string grid(const Axes& axes, double least_step) {
   return out;
 }
 
-/// The element around a drawing.
+/// The <svg> element of a drawing.
 std::string svg_element(const std::string& title, const std::string& drawing) {
   char head[160];
   std::snprintf(head, sizeof head,
@@ -111,7 +111,7 @@ std::string svg_element(const std::string& title, const std::string& drawing) {
   return head + draw::escaped(title) + "\">" + drawing + "</svg>\n";
 }
 
-/// A range that is not empty, with a margin to both sides.
+/// Makes a range non-empty, with a margin on both sides.
 void widen(double& low, double& high) {
   constexpr double kMargin = 0.04;
   const double range = high > low ? high - low : std::max(std::abs(low), 1.0);

@@ -1,4 +1,4 @@
-// Plots as SVG for pages.
+// Plots as SVG for HTML pages.
 #pragma once
 
 #include <string>
@@ -9,28 +9,28 @@ namespace topograd::command {
 /// A quantity at the steps 0, 1, 2, ... of a solve.
 struct Plot {
   std::string title;
-  std::vector<double> values;  ///< those that are not finite are left out
-  std::vector<bool> marked;    ///< steps with a hollow mark; empty = none
+  std::vector<double> values;  ///< values that are not finite are omitted
+  std::vector<bool> marked;    ///< steps with a hollow mark; may be empty
 };
 
-/// The plot as an <svg> element. The ordinate is logarithmic where all values are positive and they
-/// span more than a factor of 20; otherwise, and where some are 0 or less, linear. Values of 0
-/// among positive ones that span that much are left out. Empty if no value is left.
+/// The plot as an <svg> element. The ordinate is logarithmic if the positive values span more than
+/// a factor of 20; values of 0 among them are then omitted. It is linear otherwise, and if a value
+/// is negative. Empty if no value is left.
 std::string svg(const Plot& plot);
 
-/// Points, and a curve through or beside them.
+/// Points, with a fitted curve.
 struct FitPlot {
   std::string title, x_name, y_name;
-  std::vector<double> x, y;              ///< points; those that are not finite are left out
-  std::vector<bool> marked;              ///< points with a hollow mark; empty = none
+  std::vector<double> x, y;              ///< points that are not finite are omitted
+  std::vector<bool> marked;              ///< points with a hollow mark; may be empty
   std::vector<double> curve_x, curve_y;  ///< ascending in x
 };
 
-/// The plot as an <svg> element with linear axes; of many points it has some thousand, evenly
-/// chosen, and always the ends. Empty if no point is finite.
+/// The plot as an <svg> element with linear axes. Of many points, some thousand are chosen evenly,
+/// always including the ends. Empty if no point is finite.
 std::string svg(const FitPlot& plot);
 
-/// "0.0123", "4.5e-9": few digits for people.
+/// "0.0123", "4.5e-9": a short form for readers.
 std::string short_number(double value, int digits = 4);
 
 }  // namespace topograd::command

@@ -1,4 +1,4 @@
-// A line on a terminal that shows how far a solve is.
+// Shows the progress of a solve in a line on the terminal.
 #include "progress.hpp"
 
 #include "../../../solver/summary.hpp"

@@ -1,4 +1,4 @@
-// A line on a terminal that shows how far a solve is.
+// Shows the progress of a solve in a line on the terminal.
 #pragma once
 
 #include "../../../solver/options.hpp"
@@ -8,8 +8,8 @@
 
 namespace topograd::command {
 
-/// Shows the last step of a running solve on one line of standard error, from its first second on,
-/// at most ten times a second, and clears it at the end. Does nothing where standard error is no
+/// Shows the last step of a running solve on one line of standard error, after its first second and
+/// at most ten times per second, and clears it at the end. Does nothing if standard error is not a
 /// terminal.
 class Progress {
  public:
@@ -19,7 +19,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Lets the solve's callback show its steps; this object outlives the solve.
+  /// Shows the steps of a solve by its callback; this object must outlive the solve.
   void watch(SolverOptions& options);
 
  private:
@@ -28,13 +28,13 @@ class Progress {
   void show(const IterationSummary& step);
 
   bool shown_;
-  bool dirty_ = false;  // there is a line to clear
+  bool dirty_ = false;  // the line must be cleared
   Clock::time_point last_ = {};
   int most_steps_ = 0;
   double most_seconds_ = 0;
 };
 
-/// Seconds until a solve reaches its first limit at the pace so far.
+/// Seconds until a solve reaches its first limit at its present speed.
 ///
 ///   steps, seconds            done so far
 ///   most_steps, most_seconds  the limits

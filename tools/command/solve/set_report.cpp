@@ -13,10 +13,10 @@ nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
-/// All of it but the costs.
+/// Adds all fields except the costs.
 void add_summary(Summary& total, const Summary& s) {
   if (total.termination == Termination::CONVERGENCE) total.termination = s.termination;
-  if (total.backend.empty()) {  // the runs so far did not get as far as that
+  if (total.backend.empty()) {  // no run had a backend yet
     total.backend = s.backend;
     total.on_device = s.on_device;
     total.device = s.device;
@@ -55,7 +55,7 @@ nlohmann::ordered_json to_json(const PeerRun& run) {
   row["digits"] = run.digits;
   row["iterations"] = peer.iterations;
   row["termination"] = peer.termination;
-  row["time_s"] = row["solve_s"] = peer.solve_s;  // as of other problems, and as of the run
+  row["time_s"] = row["solve_s"] = peer.solve_s;  // key of other problems, key of a run
   return row;
 }
 

@@ -1,4 +1,4 @@
-// Report of a set of solves: one row a run, and the totals.
+// Report of a set of solves: one row per run, and totals.
 #pragma once
 
 #include "../peers/peer.hpp"
@@ -15,53 +15,53 @@
 
 namespace topograd::command {
 
-/// How another solver fared from the same start.
+/// Result of another solver from the same start.
 struct PeerRun {
   PeerReport report;
   bool solved = false;
   double digits = 0;
 };
 
-/// How one solve of a set went.
+/// Result of one solve of a set.
 struct Run {
   std::string name;  ///< of the problem
-  int start = 1;     ///< its number, or the factor of the standard start
+  int start = 1;     ///< number of the start, or factor of the standard start
   bool solved = false;
-  double digits = 0;  ///< that agree: certified parameters, or the minimum
+  double digits = 0;  ///< that agree with the certified parameters or the minimum
   double build_seconds = 0;
   std::vector<PeerRun> peers;
 };
 
-/// Collects runs, each under the same options.
+/// Collects runs with the same options.
 class SetReport {
  public:
-  /// Counts the run and prints its line unless `quiet`.
+  /// Adds the run and prints its line unless `quiet`.
   ///
   ///   parameters  at the end
   void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
-  /// Adds what a run found to its row.
+  /// Adds the answer of a run to its row.
   void describe_run(std::size_t run, const Answer& answer) { describe(answer, runs_[run]); }
 
   /// "2 of 54 runs ended without convergence, the first is BoxBOD from start 1: NO_CONVERGENCE";
   /// empty if all converged.
   std::string unconverged() const;
-  /// "35 of 36 runs solved; short: BoxBOD from start 1"; and how many a peer solved.
+  /// "35 of 36 runs solved; short: BoxBOD from start 1", and the number that each peer solved.
   std::string verdict() const;
-  /// The keys of one solve's report as sums over the runs (termination: the first that is not
-  /// CONVERGENCE; costs: of those that have one), without history; solved; runs_without_cost, of
-  /// those whose start is outside of what can be evaluated; and runs [{name, start, solved, cost,
-  /// digits, iterations, termination, message, linear_iterations, solve_s, parameters, peers, and
-  /// what describe_run() added}], a peer's with name, version, linear_solver, solved, cost, digits,
-  /// iterations, termination and solve_s.
+  /// The keys of one solve's report as sums over the runs, without history (termination: the first
+  /// that is not CONVERGENCE; costs: of runs that have one); solved; runs_without_cost, whose start
+  /// cannot be evaluated; and runs [{name, start, solved, cost, digits, iterations, termination,
+  /// message, linear_iterations, solve_s, parameters, peers, and the additions of describe_run()}];
+  /// a peer's run has name, version, linear_solver, solved, cost, digits, iterations, termination
+  /// and solve_s.
   nlohmann::ordered_json json() const;
 
  private:
   Summary total_;
   int count_ = 0, solved_ = 0, without_cost_ = 0;
-  std::string short_;    // the runs that were not solved
-  int unconverged_ = 0;  // runs that ended without convergence, and the first:
+  std::string short_;    // runs that were not solved
+  int unconverged_ = 0;  // number of runs without convergence, and the first:
   std::string first_unconverged_;
-  std::map<std::string, int> peers_;  // runs that they solved
+  std::map<std::string, int> peers_;  // runs solved by peers
   nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
 };
 

@@ -40,7 +40,7 @@ struct SolveArguments {
   ProblemArguments problem;
   SolverArguments solver;
   std::string out, json, report, metrics, trace, training;
-  std::string command;  // how this was called
+  std::string command;  // command line of this call
   bool quiet = false, verbose = false, require_convergence = false, covariance = false;
   std::vector<std::string> peers;
 
@@ -57,9 +57,9 @@ PageContent page_head(const SolveArguments& arguments) {
   return {.title = "topograd solve " + arguments.problem.name, .command = arguments.command};
 }
 
-/// How a solve ended, for standard error and the exit status; after all outputs.
+/// Sets standard error and the exit status after all output.
 ///
-///   unconverged  what ended without convergence and why; empty if all is well
+///   unconverged  solves without convergence and the reason; empty if there are none
 void finish(const SolveArguments& arguments, const std::string& unconverged) {
   end_if_interrupted("outputs hold the best point so far");
   if (unconverged.empty()) return;
@@ -67,14 +67,14 @@ void finish(const SolveArguments& arguments, const std::string& unconverged) {
   if (arguments.require_convergence) throw BoundBroken{};
 }
 
-/// What the runs of one problem found goes into their rows. Prints and returns the answer of the
-/// run that has the lowest cost; nothing of a set.
+/// Adds the answers of one problem's runs to their rows. Prints and returns the answer of the run
+/// with the lowest cost; empty for a set.
 Answer find_lone_answer(const SolveArguments& arguments, SolvedSet& set) {
   Answer best;
   const Summary* best_summary = nullptr;
   for (std::size_t k = 0; k < set.alone.size(); ++k) {
     const Summary& summary = set.alone[k].summary;
-    if (!std::isfinite(summary.final_cost)) continue;  // its start cannot be evaluated
+    if (!std::isfinite(summary.final_cost)) continue;  // the start cannot be evaluated
     Answer answer = find_answer(*set.alone[k].problem, summary, arguments.covariance);
     set.report.describe_run(k, answer);
     if (best_summary != nullptr && summary.final_cost >= best_summary->final_cost) continue;
@@ -98,7 +98,7 @@ void solve_many(const SolveArguments& arguments) {
   SolvedSet set =
       solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
   if (!arguments.silent()) std::cout << set.report.verdict() << std::endl;
-  write_metrics(arguments.metrics);  // before what the answer asks for is counted, too
+  write_metrics(arguments.metrics);  // before the answer's own work is counted
   write_training_data(arguments.training);
   PageContent page = page_head(arguments);
   if (arguments.wants_answer()) page.answer = find_lone_answer(arguments, set);
@@ -113,7 +113,7 @@ draw::Mesh mesh_to_draw(const NamedProblem& named) {
   return draw::make_mesh(mesh.positions, mesh.triangles, named.vertex_values());
 }
 
-/// Before and after side by side, as a PNG; empty for a problem without a mesh.
+/// Before and after side by side as a PNG; empty for a problem without a mesh.
 std::string picture(draw::Mesh before, const NamedProblem& named, const Summary& summary) {
   if (before.positions.empty()) return "";
   std::vector<draw::Mesh> meshes;
@@ -132,7 +132,7 @@ std::string picture_path(std::string out) {
   return out + ".png";
 }
 
-/// Ours, then theirs; nothing if there are none of theirs.
+/// Rows of this library and of the peers; empty if there are no peers.
 std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<PeerReport>& peers) {
   if (peers.empty()) return {};
   std::vector<PageContent::Row> rows = {{"Topograd", s.times.total_seconds, s.final_cost,
@@ -198,7 +198,7 @@ void solve_problem(const SolveArguments& arguments) {
   draw::Mesh before;
   if (arguments.wants_picture()) before = mesh_to_draw(*named);
   const Summary summary = solve_shown(*named, options, arguments.silent());
-  write_metrics(arguments.metrics);  // before what the answer asks for is counted, too
+  write_metrics(arguments.metrics);  // before the answer's own work is counted
   write_trace(arguments.trace, summary);
   write_training_data(arguments.training);
   const Answer answer =

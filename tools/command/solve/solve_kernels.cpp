@@ -1,4 +1,4 @@
-// The kernels of a solve, to be read.
+// Readable source of the kernels of a solve.
 #include "solve_kernels.hpp"
 
 #include <string>
@@ -28,14 +28,14 @@ std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summa
     case Method::automatic: break;
   }
   SourceOptions options{.precision = summary.precision};
-  // The rung's name comes first, and then why it is that one.
+  // The strategy's name comes first, then its reason.
   const std::string rung =
       summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,:"));
   if (!rung.empty()) options.accumulation = codegen::parse_accumulation(rung);
   std::vector<NamedSource> out;
   for (const std::string& pass : passes) {
     options.kernel = pass;
-    // Mixed: what the linear solver runs is in f32.
+    // In mixed precision the linear solver runs in f32.
     const bool linear = pass == "jtjp" || pass == "blocks";
     if (summary.precision == Precision::mixed)
       options.precision = linear ? Precision::f32 : Precision::f64;

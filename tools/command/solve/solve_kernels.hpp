@@ -1,4 +1,4 @@
-// The kernels of a solve, to be read.
+// Readable source of the kernels of a solve.
 #pragma once
 
 #include "../../../api/source.hpp"
@@ -9,7 +9,7 @@
 
 namespace topograd::command {
 
-/// The kernels that a solve of this kind runs, as Vulkan compiles them. Needs no device.
+/// The kernels that such a solve runs, as compiled by Vulkan. Needs no device.
 std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary);
 
 }  // namespace topograd::command

@@ -1,4 +1,4 @@
-// The options of a problem's solve.
+// Options of a problem's solve.
 #include "solve_options.hpp"
 
 namespace topograd::command {

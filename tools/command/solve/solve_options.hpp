@@ -1,4 +1,4 @@
-// The options of a problem's solve.
+// Options of a problem's solve.
 #pragma once
 
 #include "../arguments/solver_arguments.hpp"
@@ -8,8 +8,8 @@
 
 namespace topograd::command {
 
-/// Those of the problem's file, or the command's own for a problem with a name, and in their place
-/// what was given. Throws Error{InvalidArgument} as to_options().
+/// The options of the problem's file, or the command's defaults for a named problem, overridden by
+/// the given options. Throws Error{InvalidArgument} as to_options() does.
 SolverOptions options_of(const SolverArguments& arguments, const NamedProblem& named);
 
 }  // namespace topograd::command

@@ -1,4 +1,4 @@
-// Other solvers on what `topograd solve` solves, in the same run.
+// Runs other solvers on the problems of `topograd solve`.
 #include "solve_peers.hpp"
 
 #include "../peers/peer_functions.hpp"
@@ -39,7 +39,7 @@ PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
           .dogleg = options.method == Method::dogleg};
 }
 
-/// Only we know how to evaluate it.
+/// True if only this library can evaluate the problem.
 bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
@@ -57,8 +57,8 @@ PeerInput functions_input(Problem& problem, int threads) {
   return input;
 }
 
-/// With as many threads of BLAS as serve it best: at all of the machine's its factors would take
-/// many times as long.
+/// Limits BLAS to the best number of threads: with all threads of the machine, factorisations would
+/// take many times as long.
 void run_ceres(const PeerInput& input, PeerReport& report) {
   const BlasThreadLimit limit(
       blas_threads(std::numeric_limits<double>::infinity(), std::max(input.threads, 1)));

@@ -1,4 +1,4 @@
-// Other solvers on what `topograd solve` solves, in the same run.
+// Runs other solvers on the problems of `topograd solve`.
 #pragma once
 
 #include "../arguments/solver_arguments.hpp"
@@ -12,21 +12,22 @@
 
 namespace topograd::command {
 
-/// Refuses what minimise_with_peers() could not do, before anything is solved.
+/// Rejects, before any solve, requests that minimize_with_peers() does not support.
 ///
 ///   peers  names: ceres
 ///
-/// Throws Error{InvalidArgument} for a name that is none and a problem that they are not given,
-/// Error{Unsupported} where this build has no such solver.
+/// Throws Error{InvalidArgument} for an unknown name and for an unsupported problem,
+/// Error{Unsupported} if this build does not include the solver.
 void check_peers(const std::vector<std::string>& peers, const ProblemArguments& problem);
 
-/// Minimises the problem from the same start, in f64 on the CPU, with these bounds and tolerances.
-/// Ceres takes its sparse Cholesky factorisation, or for bundle its sparse Schur complement, unless
-/// `arguments` name a linear solver; its method is Levenberg-Marquardt, or dogleg.
+/// Minimises the problem from the same start, in f64 on the CPU, with the same bounds and
+/// tolerances. Ceres uses its sparse Cholesky factorisation, or for bundle its sparse Schur
+/// complement, unless `arguments` select a linear solver; its method is Levenberg-Marquardt or
+/// dogleg.
 ///
-/// developable and multi go to its L-BFGS with our cost and gradient.
+/// For developable and multi it uses L-BFGS with this library's cost and gradient.
 ///
-///   options  that our solve had
+///   options  of this library's solve
 ///
 /// Throws what check_peers() throws.
 std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peers,
@@ -34,8 +35,8 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
                                             const SolverArguments& arguments,
                                             const SolverOptions& options);
 
-/// The same for a problem of a few unknowns that is at its start, by our residuals and Jacobian;
-/// dense unless `arguments` name another linear solver.
+/// The same for a small problem at its start, with this library's residuals and Jacobian; dense
+/// unless `arguments` select another linear solver.
 std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peers, Problem& problem,
                                             const SolverArguments& arguments,
                                             const SolverOptions& options);
@@ -43,7 +44,7 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
 /// [{name, version, libraries, threads, precision, linear_solver, build_s, time_s, initial_cost,
 /// cost, iterations, termination, message}]
 nlohmann::ordered_json to_json(const std::vector<PeerReport>& peers, int threads);
-/// One line: what ran, cost, iterations, time.
+/// One line: solver, cost, iterations, time.
 std::string line_of(const PeerReport& peer);
 
 }  // namespace topograd::command

@@ -1,4 +1,4 @@
-// Solving the sets of problems that the command knows.
+// Solves the command's sets of problems.
 #include "solve_sets.hpp"
 
 #include "solve_peers.hpp"
@@ -32,8 +32,7 @@ SolverOptions set_options(const SolverArguments& arguments, bool tight) {
   return options;
 }
 
-/// A start at which cost or derivatives are not finite is a run that failed, not the end of the
-/// set.
+/// Makes a start with a non-finite cost or derivative a failed run instead of ending the set.
 Summary solve_or_fail(Problem& problem, const SolverOptions& options) {
   try {
     return solve(problem, options);
@@ -46,7 +45,7 @@ Summary solve_or_fail(Problem& problem, const SolverOptions& options) {
   }
 }
 
-/// Under which every run of a set is solved.
+/// The conditions of every run of a set.
 struct Terms {
   const SolverArguments& arguments;
   SolverOptions options;

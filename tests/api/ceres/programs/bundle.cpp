@@ -124,7 +124,7 @@ void AddResiduals(Scene& scene, ceres::Problem& problem) {
     }
 }
 
-// How many iterations of conjugate gradients each step takes.
+// Number of conjugate gradient iterations of each step.
 bool SolveIteratively(Scene scene, const char* name, ceres::LinearSolverType type,
                       ceres::PreconditionerType preconditioner) {
   Perturb(scene.points, 0.05, 1);

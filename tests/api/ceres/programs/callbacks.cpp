@@ -70,9 +70,9 @@ bool Stops(ceres::CallbackReturnType answer, ceres::TerminationType expected) {
   return summary.termination_type == expected && recorder.costs.size() == 3;
 }
 
-// Residuals that share a table, which is filled once a point.
+// Residuals that share a table, which is filled once per point.
 struct Table {
-  double x = 0, y = 0;  // of the point that was prepared
+  double x = 0, y = 0;  // the prepared point
   double exponential = 0;
   int fills = 0;
 };

@@ -1,5 +1,4 @@
-// Bounds, held coordinates, a sphere, constant blocks, dogleg steps and
-// user-defined losses.
+// Bounds, fixed coordinates, a sphere, fixed blocks, dogleg steps and user-defined losses.
 #include <cmath>
 #include <cstdio>
 
@@ -52,7 +51,7 @@ bool Bounds() {
   problem.AddResidualBlock(GoTo(2, -3, 0.25), nullptr, x);
   problem.SetParameterUpperBound(x, 0, 1.0);
   problem.SetParameterLowerBound(x, 1, -1.0);
-  // Where steps end at a bound, solvers creep along it.
+  // Solvers creep along a bound at which steps end.
   return Run("bounds", problem, x, 1, -1, 0.25, ceres::LEVENBERG_MARQUARDT, 1e-4) &&
          problem.GetParameterUpperBound(x, 0) == 1.0;
 }

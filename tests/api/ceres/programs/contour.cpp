@@ -15,7 +15,7 @@ class PointToContour : public ceres::CostFunction {
  public:
   PointToContour(int num_segments, double x, double y) : num_segments_(num_segments), x_(x), y_(y) {
     set_num_residuals(2);
-    mutable_parameter_block_sizes()->push_back(1);  // where on the contour
+    mutable_parameter_block_sizes()->push_back(1);  // position on the contour
     for (int k = 0; k < num_segments; ++k) mutable_parameter_block_sizes()->push_back(2);
   }
 

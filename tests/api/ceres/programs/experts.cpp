@@ -1,5 +1,5 @@
-// An image without its noise: robust costs of filter answers, as cost and loss functions of the
-// program's own, by both minimisers.
+// Image denoising: robust costs of filter responses, as cost and loss functions of the program's
+// own, by both minimisers.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSide = 12;
 
-// The filter's answer: a weighted sum of pixels.
+// The filter's response: a weighted sum of pixels.
 class FilterCost : public ceres::CostFunction {
  public:
   explicit FilterCost(const std::vector<double>& filter) : filter_(filter) {

@@ -1,4 +1,4 @@
-// Where a part of an image lies in it, by a bicubic interpolation of its pixels.
+// Position of a part of an image, by bicubic interpolation of its pixels.
 #include <cmath>
 #include <cstdio>
 #include <memory>

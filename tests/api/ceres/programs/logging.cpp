@@ -1,4 +1,4 @@
-// A program with glog and gflags beside Ceres, as Ceres' own examples are.
+// A program with glog and gflags in addition to Ceres, like Ceres' own examples.
 #include <cmath>
 
 #include "ceres/ceres.h"

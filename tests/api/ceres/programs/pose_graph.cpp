@@ -34,7 +34,7 @@ struct Pose {
   double x = 0, y = 0, heading = 0;
 };
 
-// The second pose in the frame of the first, against what was measured.
+// The second pose in the frame of the first, minus the measurement.
 struct RelativePoseError {
   explicit RelativePoseError(const Pose& measured) : measured(measured) {}
 
@@ -52,7 +52,7 @@ struct RelativePoseError {
   Pose measured;
 };
 
-// The length of the way over any number of poses.
+// The length of the path over any number of poses.
 struct WayLength {
   explicit WayLength(double measured) : measured(measured) {}
 

@@ -1,4 +1,4 @@
-// Regression by every way to a derivative, with options by their names, and the small solver.
+// Regression with every kind of derivative, options by name, and the small solver.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

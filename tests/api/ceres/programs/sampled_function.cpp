@@ -1,5 +1,4 @@
-// Looking a function up in samples, where derivatives are numeric or come from
-// an interpolator.
+// Look-up of a function in samples, with derivatives by differences or from an interpolator.
 #include <cmath>
 #include <cstdio>
 

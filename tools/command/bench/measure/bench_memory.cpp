@@ -1,4 +1,4 @@
-// Adding up what the problem and the engine say they hold.
+// Sums up the memory that the problem and the engine report.
 #include "bench_memory.hpp"
 
 #include "../../../../ir/error.hpp"
@@ -12,7 +12,7 @@
 namespace topograd::command {
 namespace {
 
-/// Bytes of the batches' columns: indices, data, and the number of the row.
+/// Bytes of the batches' columns: indices, data, and row numbers.
 runtime::MemoryUse columns_of(const runtime::Model& model) {
   runtime::MemoryUse use{"columns of the problem", 0, 0};
   for (const runtime::Term& term : model.terms) use.host += term.batch->bytes();
@@ -45,14 +45,14 @@ MemoryMeter::MemoryMeter(const SolverOptions& options) : before_(platform::heap_
   try {
     opened_ = make_device_rows({.device = options.device});
   } catch (const Error&) {
-    return;  // the engine says why
+    return;  // the engine reports the error
   }
   driver_ = platform::heap_bytes() - before_;
 }
 
 nlohmann::ordered_json MemoryMeter::report(NamedProblem& named, const runtime::Model& model,
                                            runtime::Engine& engine) const {
-  // Looked at before the lists below take memory themselves.
+  // Read before the lists below allocate memory themselves.
   const std::uint64_t now = platform::heap_bytes();
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
   std::uint64_t host = 0, device = 0;

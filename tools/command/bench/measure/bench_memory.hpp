@@ -1,4 +1,4 @@
-// Where the memory of a problem and its engine goes.
+// Measures the memory of a problem and its engine.
 #pragma once
 
 #include "../../input/named_problem.hpp"
@@ -14,15 +14,14 @@
 
 namespace topograd::command {
 
-/// Counts what this process takes from its allocator from now on.
+/// Counts memory that this process allocates from now on.
 class MemoryMeter {
  public:
-  /// With the backend vulkan the device is opened first, if it can be, and what that takes is said
-  /// to be the driver's.
+  /// For the backend vulkan, opens the device first, if possible, as memory of the driver.
   explicit MemoryMeter(const SolverOptions& options);
-  /// host_bytes, taken since then; device_bytes, taken from the driver for the engine's device;
-  /// memory, a list of {use, host, device}; host_bytes_explained and device_bytes_explained, its
-  /// sums.
+  /// Keys: host_bytes, allocated since construction; device_bytes, allocated from the driver for
+  /// the engine's device; memory, a list of {use, host, device}; and its sums, host_bytes_explained
+  /// and device_bytes_explained.
   nlohmann::ordered_json report(NamedProblem& named, const runtime::Model& model,
                                 runtime::Engine& engine) const;
 

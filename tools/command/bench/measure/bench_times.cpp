@@ -1,4 +1,4 @@
-// Shares of the copy bandwidth.
+// Fractions of the copy bandwidth.
 #include "bench_times.hpp"
 
 #include "../../../../ir/error.hpp"

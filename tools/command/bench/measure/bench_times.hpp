@@ -1,4 +1,4 @@
-// Times of a bench report, each beside what it is measured against.
+// Times of a benchmark report, with their reference values.
 #pragma once
 
 #include "../../../../ir/median.hpp"
@@ -13,26 +13,25 @@
 namespace topograd::command {
 
 inline constexpr int kWarmUps = 3;
-inline constexpr int kStepIterations = 100;  ///< of conjugate gradients in step100
+inline constexpr int kStepIterations = 100;  ///< conjugate gradient iterations of step100
 
-/// Collects times of evaluations with the bytes that they move.
+/// Collects times of evaluations and the bytes that they move.
 class BenchTimes {
  public:
-  ///   copy_rate  bytes a second, read and written
-  ///   only       names that are wanted; empty: all. Throws Error{InvalidArgument} for one that is
-  ///              no name of a time.
+  ///   copy_rate  bytes per second, read and written
+  ///   only       requested names; empty: all. Throws Error{InvalidArgument} for an unknown name.
   BenchTimes(double copy_rate, runtime::Traffic traffic, int samples,
              std::vector<std::string> only);
 
-  /// False from a signal on (Interrupts): the report has the times that were taken before.
+  /// False after a signal (Interrupts): the report then has only the earlier times.
   bool wants(const std::string& name) const;
   int samples() const { return samples_; }
   const runtime::Traffic& traffic() const { return traffic_; }
-  /// Median wall time of a piece of work, after the warm-ups.
+  /// Median wall time of some work, after the warm-ups.
   template <class F>
   runtime::Timing wall(int samples, const F& work) const;
   void add(const std::string& name, const runtime::Timing& timing, std::uint64_t bytes);
-  /// NAME_us, NAME_wall_us, NAME_bytes, NAME_share_of_copy; copy_gb_s and share_of_copy.
+  /// Adds NAME_us, NAME_wall_us, NAME_bytes, NAME_share_of_copy; copy_gb_s and share_of_copy.
   void write(nlohmann::ordered_json& report) const;
 
  private:
@@ -43,7 +42,7 @@ class BenchTimes {
   nlohmann::ordered_json times_, shares_;
 };
 
-/// bytes / time / rate, the share of the copy bandwidth; null if one of them is not known.
+/// bytes / time / rate, the fraction of the copy bandwidth; null if one of them is unknown.
 nlohmann::ordered_json share_of_copy(double bytes, double microseconds, double bytes_per_second);
 
 template <class F>

@@ -1,4 +1,4 @@
-// RAPL through sysfs, and NVML where its library is there.
+// RAPL by sysfs, and NVML if its library is installed.
 #include "energy.hpp"
 
 #include "../../../../ir/machine/platform.hpp"
@@ -21,7 +21,7 @@ std::string package_folder(int package) {
   return "/sys/class/powercap/intel-rapl:" + std::to_string(package) + "/";
 }
 
-/// What NVML offers, by the names of its C functions.
+/// NVML's functions under their C names.
 struct Nvml {
   platform::SharedLibrary library{"libnvidia-ml.so.1"};
   void* card = nullptr;

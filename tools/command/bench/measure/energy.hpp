@@ -1,4 +1,4 @@
-// Joules that the processor and the graphics card say they have used.
+// Energy counters of the processor and the graphics card, in joules.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace topograd::command {
 
-/// Readings since it was made. Counters of the whole machine: others at work on it count, too.
+/// Energy since construction. The counters include all other load on the machine.
 class EnergyMeter {
  public:
   EnergyMeter();
 
   struct Joules {
     std::optional<double> cpu;     ///< all packages, by RAPL (Linux powercap)
-    std::optional<double> device;  ///< by NVML, the first card
+    std::optional<double> device;  ///< first card, by NVML
   };
   Joules used() const;
 

@@ -1,4 +1,4 @@
-// topograd bench ops, and what info says of operations.
+// topograd bench ops, and the operations' part of topograd info.
 #include "bench_ops.hpp"
 
 #include "bench_ops_cases.hpp"
@@ -30,14 +30,14 @@ using nlohmann::ordered_json;
 using ops::Device;
 
 constexpr std::uint64_t kLargest = 100'000'000, kLargestOnSoftware = 1'000'000;
-// Inputs, results and what is between of the hungriest operation, in bytes an element.
+// Inputs, results and intermediate data of the largest operation, in bytes per element.
 constexpr std::uint64_t kBytesOfElement = 40;
-// Multiply-adds that a CPU is asked for with all of its threads, and with one.
+// Maximum number of multiply-adds for a CPU with all of its threads, and with one.
 constexpr double kMostArithmetic = 1e11, kMostArithmeticOfOne = 1e10;
 constexpr std::uint64_t kArithmeticElements = 1 << 22, kArithmeticElementsOfSoftware = 1 << 16;
 
-/// The faster of the driver's copy command and a kernel: some drivers leave commands to an engine
-/// that is slower than the memory. Bytes a ns.
+/// The faster of the driver's copy command and a kernel, because some drivers execute commands on
+/// an engine that is slower than the memory. In bytes per ns.
 double copy_rate(const Device& device, const OpInputs& in, int samples) {
   const ops::Array<float> to(in.count());
   ops::Backend& backend = device.backend();
@@ -51,7 +51,7 @@ double copy_rate(const Device& device, const OpInputs& in, int samples) {
   return 2 * static_cast<double>(source.bytes) / std::min(by_command, by_kernel) * 1e-3;
 }
 
-/// Multiply-adds of f32 a ns.
+/// Multiply-adds of f32 per ns.
 double arithmetic_rate(const Device& device, int samples) {
   const bool software = device.facts().kind == "software";
   const OpInputs in =
@@ -79,7 +79,7 @@ std::vector<std::uint64_t> sizes_for(const OpsArguments& a, const Device& device
   return out;
 }
 
-/// The size from which on the device wins; 0 if it loses at the largest.
+/// The size from which the device is always faster; 0 if it is slower at the largest size.
 std::uint64_t crossover(const std::vector<std::pair<std::uint64_t, bool>>& wins) {
   std::uint64_t from = 0;
   for (auto row = wins.rbegin(); row != wins.rend() && row->second; ++row) from = row->first;
@@ -123,7 +123,7 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
   return row;
 }
 
-/// Fills the device up to the most that was ever in use, so that the next peak is its own.
+/// Fills the device up to its previous peak, so that the next operation determines a new peak.
 std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::Backend& backend) {
   constexpr std::uint64_t kPiece = 64 << 20, kLeast = 64 << 10;
   std::vector<std::shared_ptr<ops::Memory>> pieces;
@@ -135,8 +135,7 @@ std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::Backend& backend) 
   }
 }
 
-/// The bytes that go up and down for a sum and a map whose result is read, and the most
-/// memory that they take on the device.
+/// Bytes moved for a sum and for a map whose result is read, and the device's peak memory.
 ordered_json host_memory_rows(const Device& device, std::uint64_t count) {
   constexpr std::size_t kPage = 4096 / sizeof(float);
   const std::size_t whole = (count + kPage - 1) / kPage * kPage;
@@ -216,7 +215,7 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
   std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>> wins, wins_with_transfers;
   const std::vector<OpCase> cases = op_cases();
   double rate = 0, arithmetic = 0;
-  ordered_json host_memory;  // first: nothing else is on the device
+  ordered_json host_memory;  // first, while nothing else is on the device
   if (!device.is_cpu()) host_memory = host_memory_rows(device, sizes_for(arguments, device).back());
   if (!device.is_cpu()) arithmetic = arithmetic_rate(device, arguments.samples);
   for (const std::uint64_t count : sizes_for(arguments, device)) {

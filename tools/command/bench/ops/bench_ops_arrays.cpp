@@ -1,4 +1,4 @@
-// Operations on arrays, ready to be timed.
+// Timed operations on arrays.
 #include "bench_ops_cases.hpp"
 
 #include "../../../../ops/arrays.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using ops::Array;
 
-/// Ten operations on one element.
+/// Ten operations per element.
 template <class T>
 T ten(const T& v) {
   const T a = v * 1.5 + 0.25, b = a * a - v, c = b * 0.5 + a;
@@ -80,7 +80,7 @@ std::vector<OpCase> array_cases() {
        [](In in) -> OpWork { return [in] { return reading(gather(in.x, in.places)); }; }},
       {"scatter", 16, nullptr,
        [](In in) -> OpWork {
-         // Sums grow from run to run: not in what others read.
+         // Sums grow between runs, so they must not change the inputs of other operations.
          const Array<float> sums = map([](Value v) { return v + literal(1); }, in.y);
          return [in, sums] {
            Array<float> target = sums;

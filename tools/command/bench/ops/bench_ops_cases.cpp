@@ -1,4 +1,4 @@
-// Operations on tensors, ready to be timed; those on arrays are in bench_ops_arrays.cpp.
+// Timed operations on tensors; those on arrays are in bench_ops_arrays.cpp.
 #include "bench_ops_cases.hpp"
 
 #include "../../../../ops/arrays.hpp"
@@ -19,13 +19,13 @@ std::int64_t side_of(double count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::sqrt(count)));
 }
 
-/// The first numbers of x as a square.
+/// A square matrix of the first numbers of x.
 Tensor square_of(const Array<float>& x) {
   const std::int64_t side = side_of(static_cast<double>(x.size()));
   return ops::tensor(x.slice(0, static_cast<std::uint64_t>(side * side)), {side, side});
 }
 
-// Rows of a thousand numbers.
+// Length of rows.
 constexpr std::int64_t kRow = 1000;
 Tensor rows_of(const Array<float>& x) {
   const std::int64_t rows = static_cast<std::int64_t>(x.size()) / kRow;
@@ -33,7 +33,7 @@ Tensor rows_of(const Array<float>& x) {
   return ops::tensor(x.slice(0, static_cast<std::uint64_t>(rows * kRow)), {rows, kRow});
 }
 
-/// Complex numbers in powers of two, of a million at most.
+/// Complex signals with a power of two of numbers, at most a million.
 Tensor signals_of(const Array<float>& x) {
   const std::uint64_t numbers = std::max<std::uint64_t>(x.size() / 2, 1);
   const std::uint64_t length = std::min<std::uint64_t>(std::bit_floor(numbers), 1u << 20);
@@ -69,7 +69,7 @@ OpWork of_rows(const OpInputs& in) {
   return map_of_rows(in, F);
 }
 
-/// A loss of rows against others.
+/// A loss between rows of numbers.
 template <Tensor (*F)(const Tensor&, const Tensor&)>
 OpWork loss(const OpInputs& in) {
   return [x = rows_of(in.x), y = rows_of(in.y)] { return reading(F(x, y)); };

@@ -1,4 +1,4 @@
-// What others claim that such systems reach, measured here; and long training.
+// Measures published speedups of similar systems, and long training.
 #include "bench_ops_claims.hpp"
 
 #include "../measure/energy.hpp"
@@ -27,15 +27,15 @@ using ops::Array;
 using ops::Device;
 using ops::Tensor;
 
-// Samples of what takes a CPU thread seconds.
+// Fewer samples are taken if a CPU thread needs longer than this.
 constexpr double kSlowMicroseconds = 1e6;
 constexpr double kEnergyMicroseconds = 5e5;
 
-/// What is claimed, and the work: host numbers in, on a device, and what reads the result.
+/// A published speedup and its work, from host numbers to a function that reads the result.
 struct Claim {
   const char* name;
   double goal;
-  std::uint64_t count;  ///< of the inputs
+  std::uint64_t count;  ///< size of the inputs
   OpWork (*prepare)(const OpInputs& inputs, const Device& device);
 };
 
@@ -127,7 +127,7 @@ ordered_json joules(const std::optional<double>& of) {
   return of ? ordered_json(*of) : ordered_json("not measured");
 }
 
-/// Joules of one run, over as many as half a second holds.
+/// Joules of one run, averaged over as many runs as take half a second.
 EnergyMeter::Joules energy_of(const Device& device, double us, const OpWork& work) {
   const int runs = static_cast<int>(std::max(1.0, std::ceil(kEnergyMicroseconds / us)));
   const EnergyMeter meter;
@@ -181,7 +181,7 @@ ordered_json claim_rows(const Device& device, int samples) {
                                 "times_all_with_transfers"};
   ordered_json mean{{"claim", "mean"}, {"goal", 55}};
   for (const Claim& claim : kClaims) {
-    if (Interrupts::came()) return rows;  // there is no mean of some
+    if (Interrupts::came()) return rows;  // a mean of some rows would be wrong
     rows.push_back(row_for(claim, device, samples));
   }
   for (const char* ratio : ratios) {
@@ -216,7 +216,7 @@ ordered_json training_report(const Device& device, int steps) {
     out["device_bytes"][when] = device.backend().counters().bytes_in_use;
     out["resident_bytes"][when] = platform::resident_bytes();
   }
-  // Rounding grows from step to step: the losses are compared where they are still alike.
+  // Rounding errors grow with each step: the losses are compared while they still agree.
   constexpr int kCompared = 200;
   const auto again = training_steps(kSmall, device);
   for (int k = 0; k < std::min(steps, kCompared) && !Interrupts::came(); ++k) {

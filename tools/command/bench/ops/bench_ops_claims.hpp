@@ -1,4 +1,4 @@
-// What others claim that such systems reach, measured here; and long training.
+// Measures published speedups of similar systems, and long training.
 #pragma once
 
 #include "../../../../ops/backend/device.hpp"
@@ -7,14 +7,15 @@
 
 namespace topograd::command {
 
-/// A row for each claim: goal (times faster than one CPU thread), cpu_one_us, cpu_us, device_us
-/// (wall, inputs there and results left there), transfers_us (inputs from the host, results read
-/// back), times_one, times_all, times_one_with_transfers, times_all_with_transfers, cpu_joules and
+/// One row per claim: goal (speedup over one CPU thread), cpu_one_us, cpu_us, device_us (wall time,
+/// inputs and results stay on the device), transfers_us (inputs from the host, results read back),
+/// times_one, times_all, times_one_with_transfers, times_all_with_transfers, cpu_joules and
 /// device_joules of one run, or "not measured". The last row is the mean of the others.
 nlohmann::ordered_json claim_rows(const ops::Device& device, int samples);
 
-/// Trains a 784-512-10 network for so many steps: bytes in use on the device and resident memory of
-/// the process after a tenth of them and at the end, and the last loss there and on the CPU.
+/// Trains a 784-512-10 network for `steps` steps. Reports bytes in use on the device and resident
+/// memory of the process after a tenth of the steps and at the end, and the last loss there and on
+/// the CPU.
 nlohmann::ordered_json training_report(const ops::Device& device, int steps);
 
 }  // namespace topograd::command

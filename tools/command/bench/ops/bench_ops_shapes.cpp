@@ -1,4 +1,4 @@
-// Operations at fixed shapes, those that docs/tensors.md has figures of.
+// Operations at the fixed shapes of docs/tensors.md.
 #include "bench_ops_shapes.hpp"
 
 #include "bench_ops_cases.hpp"
@@ -17,13 +17,13 @@ using ops::Device;
 using ops::Shape;
 using ops::Tensor;
 
-/// An operation on random numbers of one shape or two.
+/// An operation on random numbers of one or two shapes.
 struct ShapeCase {
   const char* name;
   Shape shape;
   int operands = 1;
-  double passes = 2;         ///< reads and writes of as many numbers
-  double multiply_adds = 0;  ///< 0: memory is what bounds it
+  double passes = 2;         ///< number of reads and writes of all numbers
+  double multiply_adds = 0;  ///< 0: memory is the bound
   Tensor (*run)(const Tensor& a, const Tensor& b) = nullptr;
   ops::Type type = ops::Type::f32;
 };

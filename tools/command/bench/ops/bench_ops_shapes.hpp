@@ -1,4 +1,4 @@
-// Operations at fixed shapes, those that docs/tensors.md has figures of.
+// Operations at the fixed shapes of docs/tensors.md.
 #pragma once
 
 #include "../../../../ops/backend/device.hpp"
@@ -10,9 +10,9 @@
 
 namespace topograd::command {
 
-/// A row for each: shape, count (numbers that it reads), us by the device's clock (on the CPU by
-/// the host's), wall_us, gb_s of what must be read and written once, or gmadd_s. `most` leaves out
-/// shapes of more numbers.
+/// One row per shape: shape, count (numbers read), us by the device's clock (on the CPU by the
+/// host's), wall_us, gb_s for the numbers that must be read and written once, or gmadd_s. Shapes
+/// with more than `most` numbers are skipped.
 nlohmann::ordered_json shape_rows(const ops::Device& device, int samples,
                                   std::optional<std::uint64_t> most);
 

@@ -1,4 +1,4 @@
-// How operations are timed.
+// Timing of operations.
 #include "bench_ops_times.hpp"
 
 #include "../measure/bench_times.hpp"
@@ -9,7 +9,7 @@ namespace topograd::command {
 namespace {
 
 constexpr double kWarmUpMicroseconds = 1'000'000, kWarmUpOfSoftware = 20'000;
-// Of samples together; work that takes longer is timed once.
+// Total time of the samples; longer work is timed once.
 constexpr double kEnoughMicroseconds = 5'000'000, kEnoughOfSoftware = 1'000'000;
 
 }  // namespace
@@ -17,7 +17,7 @@ constexpr double kEnoughMicroseconds = 5'000'000, kEnoughOfSoftware = 1'000'000;
 Times time_on(const ops::Device& device, int samples, const std::function<void()>& work) {
   ops::Backend& backend = device.backend();
   std::vector<double> clock, wall;
-  // Devices that have idled while the CPU was timed take a while to reach their clocks.
+  // Devices that were idle while the CPU was timed need time to reach their clock rates.
   const bool software = device.facts().kind == "software";
   const double warm = software ? kWarmUpOfSoftware : kWarmUpMicroseconds;
   const double most = software ? kEnoughOfSoftware : kEnoughMicroseconds;

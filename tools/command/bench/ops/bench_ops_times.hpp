@@ -1,4 +1,4 @@
-// How operations are timed.
+// Timing of operations.
 #pragma once
 
 #include "../../../../ops/backend/device.hpp"
@@ -16,15 +16,15 @@ double wall_us(const F& f) {
       .count();
 }
 
-/// µs.
+/// Times in µs.
 struct Times {
   double clock = 0, wall = 0;
 };
-/// Medians after a warm-up; the device's clock where it has one, else the wall's. No sample begins
-/// after 5 s of them, 1 s on a software device.
+/// Medians after a warm-up, by the device's clock if it has one, otherwise wall time. No sample
+/// begins after 5 s, or 1 s on a software device.
 Times time_on(const ops::Device& device, int samples, const std::function<void()>& work);
-/// Median wall time of what uploads, computes and reads back; `make` makes the work with its
-/// numbers on the host, untimed.
+/// Median wall time of upload, computation and read-back; `make`, which is not timed, makes the
+/// work with its numbers on the host.
 double time_with_transfers(int samples, const std::function<std::function<void()>()>& make);
 
 }  // namespace topograd::command
