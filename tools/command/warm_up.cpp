@@ -60,10 +60,12 @@ void run(const WarmUpArguments& arguments) {
   names.insert(names.end(), arguments.more.begin(), arguments.more.end());
   ordered_json report = {{"problems", ordered_json::array()}};
   std::uint64_t compiled = 0;
-  for (const std::string& name : names) {
+  for (std::size_t k = 0; k < names.size(); ++k) {
     if (Interrupts::came()) break;
+    const std::string& name = names[k];
     ProblemArguments one = arguments.problem;
     one.name = name;
+    if (name == "bal" && k + 1 < names.size()) one.file = names[++k];
     const std::unique_ptr<NamedProblem> named = make_problem(one);
     const WarmUp made = warm_up(named->problem(), options_of(arguments.solver, *named));
     compiled += made.shaders_compiled;
@@ -82,8 +84,9 @@ void add_warm_up(Command app) {
   auto arguments = std::make_shared<WarmUpArguments>();
   Command command = app.subcommand(
       "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
-  add_problem_options(command, arguments->problem);
-  command.option("more", &arguments->more, "further problems, by the same options");
+  add_problem_options(command, arguments->problem, {.takes_file = false});
+  command.option("more", &arguments->more,
+                 "further problems, by the same options; bal is followed by its file");
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);

@@ -306,8 +306,10 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
       .required(scope.required)
       .choices(problem_names());
-  app.option("file", &arguments.file, "the problem's file, plain or packed by gzip or bzip2")
-      .only_with({"bal"});
+  if (scope.takes_file) {
+    app.option("file", &arguments.file, "the problem's file, plain or packed by gzip or bzip2")
+        .only_with({"bal"});
+  }
   app.group("The problem");
   app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
   app.option("--icosphere", &arguments.icosphere,

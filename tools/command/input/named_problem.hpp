@@ -47,6 +47,7 @@ const std::vector<std::string>& problem_names();
 /// Options of a command for its problem.
 struct ProblemScope {
   bool required = true;
+  bool takes_file = true;  ///< the second positional argument is the problem's file
   std::vector<std::string> on_grids = {"springs"};  ///< problems with --width and --shuffle
 };
 /// Adds the options that select a problem; `name` is the first positional argument.
