@@ -327,7 +327,8 @@ std::string steps(const Summary& s) {
 
 std::string answer_part(const Answer& answer) {
   return section("Parameters", unknowns(answer)) + section("Data and fit", curves(answer)) +
-         section("Residuals", problem_lines(answer) + residuals(answer)) + section("Correlations", correlations(answer));
+         section("Residuals", problem_lines(answer) + residuals(answer)) +
+         section("Correlations", correlations(answer));
 }
 
 std::string picture(const PageContent& content) {
