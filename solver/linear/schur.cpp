@@ -1,6 +1,7 @@
 // Factorisation by the Schur complement of separately eliminated blocks.
 #include "factorization.hpp"
 
+#include "panel.hpp"
 #include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>
@@ -18,7 +19,8 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
 constexpr std::uint32_t kNoColumn = ~std::uint32_t{0};
-constexpr std::size_t kColumnsPerRange = 8;
+/// A range of panels has one more panel for this many rows, so that clearing a panel stays cheap.
+constexpr std::size_t kRowsPerPanel = 2048;
 /// A complement up to this size, or with at least this share of entries, is stored densely.
 constexpr std::size_t kSmall = 1000;
 constexpr double kFull = 0.2;
@@ -75,6 +77,7 @@ class Schur final : public Factorization {
  private:
   void find_complement();
   void sum_complement(const double* values);
+  void sum_panel(const double* values, std::uint32_t first, std::uint32_t last, Panel& panel);
 
   SchurParts parts_;
   SparseMatrix complement_;      // lower triangle
@@ -105,23 +108,35 @@ void Schur::find_complement() {
 }
 
 void Schur::sum_complement(const double* values) {
-  const SchurLayout& layout = parts_.layout();
-  const std::size_t n = parts_.kept();
-  parts_.pool().for_ranges(n, kColumnsPerRange, [&](std::size_t begin, std::size_t end) {
-    std::vector<double> sums(n);
-    for (std::size_t c = begin; c < end; ++c) {
-      for (const SchurLayout::Entry& entry : layout.B[c]) sums[entry.row] = values[entry.position];
-      for (const SchurLayout::Use& use : layout.uses[c]) {
-        const SchurParts::Block E = parts_.E(use.block), W = parts_.W(use.block);
-        const std::span<const std::uint32_t> rows = layout.neighbours[use.block];
-        for (std::size_t k = use.at; k < rows.size(); ++k)
-          sums[rows[k]] -= E.col(static_cast<Eigen::Index>(k)).dot(W.col(use.at));
-      }
-      const auto column = static_cast<Eigen::Index>(c);
-      for (SparseMatrix::InnerIterator it(complement_, column); it; ++it)
-        it.valueRef() = std::exchange(sums[static_cast<std::size_t>(it.row())], 0.0);
-    }
+  const std::span<const std::uint32_t> panels = parts_.layout().panels;
+  const std::size_t grain = 1 + parts_.kept() / kRowsPerPanel;
+  parts_.pool().for_ranges(panels.size() - 1, grain, [&](std::size_t begin, std::size_t end) {
+    Panel panel;
+    for (std::size_t k = begin; k < end; ++k) sum_panel(values, panels[k], panels[k + 1], panel);
   });
+}
+
+void Schur::sum_panel(const double* values, std::uint32_t first, std::uint32_t last, Panel& panel) {
+  const SchurLayout& layout = parts_.layout();
+  panel.open(parts_.kept(), last - first);
+  for (std::uint32_t c = first; c < last; ++c)
+    for (const SchurLayout::Entry& entry : layout.B[c])
+      panel.at(entry.row, c - first) = values[entry.position];
+  for (const SchurLayout::Use& use : layout.uses[first]) {
+    const SchurParts::Block E = parts_.E(use.block), W = parts_.W(use.block);
+    const auto depth = static_cast<std::size_t>(E.rows());
+    panel.set_right({W.data() + use.at * depth, 1, depth}, static_cast<std::uint32_t>(depth), -1);
+    const std::span<const std::uint32_t> rows = layout.neighbours[use.block];
+    for (std::size_t k = use.at, end = k; k < rows.size(); k = end) {  // runs of adjacent rows
+      while (end < rows.size() && rows[end] == rows[k] + (end - k)) ++end;
+      panel.add(rows[k], end - k, {E.data() + k * depth, 1, depth});
+    }
+  }
+  for (std::uint32_t c = first; c < last; ++c)
+    for (SparseMatrix::InnerIterator it(complement_, c); it; ++it)
+      it.valueRef() = panel.take(static_cast<std::size_t>(it.row()), c - first);
+  for (std::uint32_t c = first; c < last; ++c)
+    for (std::uint32_t r = first; r < c; ++r) panel.take(r, c - first);  // the other triangle
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // The parts of a matrix in the elimination of blocks: their positions, and the eliminated results.
 #include "schur_parts.hpp"
 
+#include "panel.hpp"
+
 #include <Eigen/Cholesky>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -15,6 +18,7 @@ using Vector = Eigen::VectorXd;
 
 constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
 constexpr std::size_t kEliminatedPerRange = 64;
+constexpr std::size_t kPanelsPerRange = 4;
 
 }  // namespace
 
@@ -35,6 +39,7 @@ SchurLayout::SchurLayout(const SparseMatrix& lower, const Elimination& eliminati
   }
   find_neighbours(lower);
   find_uses();
+  find_panels();
   place_entries(lower);
 }
 
@@ -67,6 +72,19 @@ void SchurLayout::find_uses() {
     uses.items.insert(uses.items.end(), of.begin(), of.end());
     uses.close();
   }
+}
+
+void SchurLayout::find_panels() {
+  const auto follows = [](const Use& a, const Use& b) {
+    return a.block == b.block && a.at + 1 == b.at;
+  };
+  const auto kept = static_cast<std::uint32_t>(column.size());
+  for (std::uint32_t c = 0; c < kept; ++c) {
+    if (c == 0 || c - panels.back() == Panel::kMostColumns ||
+        !std::ranges::equal(uses[c - 1], uses[c], follows))
+      panels.push_back(c);
+  }
+  panels.push_back(kept);
 }
 
 void SchurLayout::place_entries(const SparseMatrix& lower) {
@@ -138,14 +156,22 @@ bool SchurParts::eliminate(const double* values) {
 
 Vector SchurParts::reduce(const Vector& right) const {
   Vector out(static_cast<Eigen::Index>(kept()));
-  pool_.for_ranges(kept(), kEliminatedPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t c = begin; c < end; ++c) {
-      double sum = right[layout_.column[c]];
-      for (const SchurLayout::Use& use : layout_.uses[c]) {
-        const Elimination::Block& block = layout_.blocks[use.block];
-        sum -= W(use.block).col(use.at).dot(right.segment(block.first, block.width));
+  const std::span<const std::uint32_t> panels = layout_.panels;
+  pool_.for_ranges(panels.size() - 1, kPanelsPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin; p < end; ++p) {
+      const std::uint32_t first = panels[p], columns = panels[p + 1] - first;
+      std::array<double, Panel::kMostColumns> sums;
+      for (std::uint32_t j = 0; j < columns; ++j) sums[j] = right[layout_.column[first + j]];
+      for (const SchurLayout::Use& use : layout_.uses[first]) {
+        const auto [start, width] = layout_.blocks[use.block];
+        const double* w = W_.data() + layout_.E[use.block] + std::size_t{use.at} * width;
+        for (std::uint32_t j = 0; j < columns; ++j, w += width) {
+          double product = 0;
+          for (std::uint32_t i = 0; i < width; ++i) product += w[i] * right[start + i];
+          sums[j] -= product;
+        }
       }
-      out[static_cast<Eigen::Index>(c)] = sum;
+      std::copy_n(sums.begin(), columns, out.data() + first);
     }
   });
   return out;

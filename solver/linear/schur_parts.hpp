@@ -3,27 +3,15 @@
 
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "elimination.hpp"
+#include "lists.hpp"
 
 #include <Eigen/Core>
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace topograd {
-
-/// Lists of various lengths, one after the other.
-template <class T>
-struct Lists {
-  std::vector<std::size_t> starts{0};
-  std::vector<T> items;
-
-  void close() { starts.push_back(items.size()); }
-  std::size_t size(std::size_t k) const { return starts[k + 1] - starts[k]; }
-  const T* begin(std::size_t k) const { return items.data() + starts[k]; }
-  std::span<const T> operator[](std::size_t k) const { return {begin(k), size(k)}; }
-};
 
 /// Positions of the parts in the matrix's values: C of the blocks, E next to them, B of the rest.
 struct SchurLayout {
@@ -44,10 +32,14 @@ struct SchurLayout {
     std::uint32_t block, at;  // the column is neighbours[block][at]
   };
   Lists<Use> uses;  // by kept column
+  /// First columns of groups of adjacent kept columns that meet the same blocks, in adjacent
+  /// places, and the number of kept columns.
+  std::vector<std::uint32_t> panels;
 
  private:
   void find_neighbours(const SparseMatrix& lower);
   void find_uses();
+  void find_panels();
   void place_entries(const SparseMatrix& lower);
 
   std::vector<std::uint32_t> block_of, place;  // by column: its block or kNone; its place there

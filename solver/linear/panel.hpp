@@ -1,0 +1,44 @@
+// A few adjacent columns of a matrix, to which products of small blocks are added.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace topograd {
+
+/// A small matrix in larger storage: entry (i, j) is data[i * row + j * column].
+struct Strided {
+  const double* data;
+  std::size_t row, column;
+};
+
+/// Rows of a few adjacent columns, one after the other.
+///
+/// Values have the same bits on every processor.
+class Panel {
+ public:
+  static constexpr std::uint32_t kMostColumns = 16;
+
+  /// Starts anew with zeros. The panel before must have been emptied by take().
+  void open(std::size_t rows, std::uint32_t columns);
+
+  std::uint32_t columns() const { return columns_; }
+  double& at(std::size_t row, std::uint32_t column) { return values_[row * stride_ + column]; }
+  /// Returns an entry and sets it to 0.
+  double take(std::size_t row, std::uint32_t column);
+
+  /// Sets W for add(), times `sign`: depth × columns.
+  void set_right(const Strided& W, std::uint32_t depth, double sign);
+  /// Rows first .. first + count − 1 += Eᵀ W. Products of an entry are summed in the order of rows
+  /// of E first.
+  ///
+  ///   E  (depth, count)
+  void add(std::size_t first, std::size_t count, const Strided& E);
+
+ private:
+  std::uint32_t columns_ = 0, stride_ = 0, depth_ = 0;  // the stride is a multiple of 4
+  std::vector<double> values_, right_;                  // by rows of `stride_`
+};
+
+}  // namespace topograd
