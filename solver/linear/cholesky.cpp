@@ -42,7 +42,7 @@ struct CholeskyStep::Impl {
       : model(of),
         asked(std::move(what)),
         revision(of.revision),
-        normal(of),
+        normal(of, false, asked.threads),
         undetermined(of, normal),
         gradient(of.scalars),
         delta(of.scalars),

@@ -3,22 +3,19 @@
 
 #include "../../ir/error.hpp"
 #include "../../runtime/linear/negative_part.hpp"
+#include "panel.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <map>
+#include <numeric>
 #include <utility>
 
 namespace topograd {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-// Marks the position of a pair of different slots that read the same scalar: it counts twice.
-constexpr std::uint32_t kTwice = std::uint32_t{1} << 31;
-
-/// One use of a scalar: slot `slot` of an instance.
-struct Use {
-  std::uint32_t term, instance, slot;
-};
+constexpr std::size_t kMostEntries = std::size_t{1} << 31;
+constexpr std::size_t kUsesPerRange = 2048;
 
 std::size_t pair_count(std::size_t slots) { return slots * (slots + 1) / 2; }
 
@@ -41,52 +38,10 @@ std::vector<std::uint32_t> free_indices(const runtime::Term& term,
   return out;
 }
 
-/// Instances that read both free and fixed scalars, ascending.
-std::vector<std::uint32_t> partly_free(const std::vector<std::uint32_t>& indices,
-                                       std::uint32_t slots) {
-  std::vector<std::uint32_t> out;
-  for (std::size_t first = 0; first < indices.size(); first += slots) {
-    const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto constant = std::count(begin, begin + slots, kNone);
-    if (constant != 0 && constant != slots)
-      out.push_back(static_cast<std::uint32_t>(first / slots));
-  }
-  return out;
-}
-
-/// All uses, grouped by scalar: those of scalar c are uses[starts[c]] .. uses[starts[c + 1]].
-struct Uses {
-  std::vector<std::size_t> starts;
-  std::vector<Use> uses;
-};
-
-Uses group_uses(const runtime::Model& model, const std::vector<std::vector<std::uint32_t>>& indices,
-                std::size_t scalars) {
-  Uses out;
-  out.starts.assign(scalars + 1, 0);
-  for (const std::vector<std::uint32_t>& term : indices) {
-    for (const std::uint32_t c : term) {
-      if (c != kNone) ++out.starts[c + 1];
-    }
-  }
-  for (std::size_t c = 0; c < scalars; ++c) out.starts[c + 1] += out.starts[c];
-  out.uses.resize(out.starts.back());
-  std::vector<std::size_t> next(out.starts.begin(), out.starts.end() - 1);
-  for (std::uint32_t t = 0; t < indices.size(); ++t) {
-    const std::uint32_t slots = model.terms[t].batch->parameter_columns();
-    for (std::size_t k = 0; k < indices[t].size(); ++k) {
-      const std::uint32_t c = indices[t][k];
-      if (c == kNone) continue;
-      out.uses[next[c]++] = {t, static_cast<std::uint32_t>(k / slots),
-                             static_cast<std::uint32_t>(k % slots)};
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
-NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies) {
+NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies, int threads)
+    : pool_(threads) {
   std::vector<std::uint32_t> to_free(model.scalars, kNone);
   for (std::uint32_t k = 0; k < model.scalars; ++k) {
     if (!model.constant.empty() && model.constant[k]) continue;
@@ -102,131 +57,220 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     }
     indices.push_back(free_indices(term, to_free));
     const std::uint32_t slots = term.batch->parameter_columns();
-    if (pair_count(slots) >= kTwice && term.batch->size() > 0) {
+    if (pair_count(slots) >= kMostEntries && term.batch->size() > 0) {
       throw Error(ErrorCode::Unsupported,
                   "cholesky: " + term.name + " reads " + std::to_string(slots) +
                       " unknowns, whose part of JᵀJ has 2^31 entries or more; use pcg");
     }
     const auto rows = static_cast<std::uint32_t>(term.topology->program.outputs.size());
-    terms_.push_back({.rows = rows, .slots = slots});
-    terms_.back().pairs.assign(term.batch->size() * pair_count(slots), kNone);
+    terms_.push_back({.rows = rows, .slots = slots, .instances = term.batch->size()});
     terms_.back().values.resize(term.batch->size() * rows * slots);
-    if (with_energies) terms_.back().partly_free = partly_free(indices.back(), slots);
   }
-  find_pattern(model, indices);
+  if (with_energies) find_partly_free(indices);
+  find_groups(indices);
+  find_pattern(indices);
+  find_ranges();
   values_.assign(rows_.size(), 0.0);
 }
 
-void NormalEquations::find_pattern(const runtime::Model& model,
-                                   const std::vector<std::vector<std::uint32_t>>& indices) {
-  const Uses uses = group_uses(model, indices, free_.size());
-  std::vector<std::uint32_t> seen(free_.size(), kNone), at(free_.size());
-  starts_.push_back(0);
+void NormalEquations::find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices) {
+  for (std::size_t t = 0; t < terms_.size(); ++t) {
+    const std::uint32_t slots = terms_[t].slots;
+    for (std::size_t i = 0; i < terms_[t].instances; ++i) {
+      std::vector<std::uint32_t> free;
+      for (std::uint32_t s = 0; s < slots; ++s)
+        if (indices[t][i * slots + s] != kNone) free.push_back(s);
+      if (!free.empty() && free.size() != slots) partly_free_.push_back({t, i, std::move(free)});
+    }
+  }
+}
+
+void NormalEquations::find_groups(const std::vector<std::vector<std::uint32_t>>& indices) {
+  std::vector<std::size_t> starts(free_.size() + 1, 0);  // of the uses of a column
+  for (const std::vector<std::uint32_t>& term : indices)
+    for (const std::uint32_t c : term)
+      if (c != kNone) ++starts[c + 1];
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  std::vector<Use> uses(starts.back());
+  std::vector<std::size_t> next(starts.begin(), starts.end() - 1);
+  for (std::uint32_t t = 0; t < indices.size(); ++t) {
+    const std::uint32_t slots = terms_[t].slots;
+    for (std::size_t k = 0; k < indices[t].size(); ++k) {
+      const std::uint32_t c = indices[t][k];
+      if (c != kNone) uses[next[c]++] = {t, static_cast<std::uint32_t>(k / slots), 0, 0, 0};
+    }
+  }
+  const auto of = [&](std::size_t c) {
+    return std::span(uses).subspan(starts[c], starts[c + 1] - starts[c]);
+  };
+  const auto same = [](const Use& a, const Use& b) {
+    return a.term == b.term && a.instance == b.instance;
+  };
+  const auto joins = [&](std::uint32_t c) {  // column c to the group of c − 1
+    const std::span<const Use> its = of(c);
+    return c > 0 && groups_.back().width < Panel::kMostColumns && !its.empty() &&
+           std::ranges::equal(of(c - 1), its, same) &&
+           std::ranges::adjacent_find(its, same) == its.end();
+  };
   for (std::uint32_t c = 0; c < free_.size(); ++c) {
-    const std::span column(uses.uses.data() + uses.starts[c], uses.starts[c + 1] - uses.starts[c]);
-    const auto neighbours = [&](const Use& use) {
+    if (joins(c)) {
+      ++groups_.back().width;
+    } else {
+      groups_.push_back({c, 1, uses_.size(), 0});
+      uses_.insert(uses_.end(), of(c).begin(), of(c).end());
+    }
+  }
+  groups_.push_back({static_cast<std::uint32_t>(free_.size()), 0, uses_.size(), 0});
+}
+
+void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>& indices) {
+  std::vector<std::uint32_t> seen(free_.size(), kNone), row(free_.size()), rows;
+  std::vector<std::uint16_t> order;
+  std::map<std::vector<std::uint16_t>, std::uint32_t> known;  // numbers of orders
+  for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    const std::uint32_t c = group.first;
+    const std::span uses(uses_.data() + group.use, groups_[g + 1].use - group.use);
+    const auto scalars = [&](const Use& use) {
       const std::uint32_t slots = terms_[use.term].slots;
       return std::span(indices[use.term].data() + std::size_t{use.instance} * slots, slots);
     };
-    const auto first = static_cast<std::ptrdiff_t>(rows_.size());
-    rows_.push_back(static_cast<std::int32_t>(c));
-    for (const Use& use : column) {
-      for (const std::uint32_t r : neighbours(use)) {
+    rows.assign(1, c);
+    for (const Use& use : uses) {
+      for (const std::uint32_t r : scalars(use)) {
         if (r == kNone || r <= c || std::exchange(seen[r], c) == c) continue;
-        rows_.push_back(static_cast<std::int32_t>(r));
+        rows.push_back(r);
       }
     }
-    if (rows_.size() >= kTwice) {
+    if (rows_.size() + rows.size() * group.width >= kMostEntries) {
       throw Error(ErrorCode::Unsupported, "cholesky: JᵀJ has 2^31 entries or more; use pcg");
     }
-    std::sort(rows_.begin() + first, rows_.end());
-    for (std::size_t k = first; k < rows_.size(); ++k) at[rows_[k]] = static_cast<std::uint32_t>(k);
-    for (const Use& use : column) {
-      TermPositions& term = terms_[use.term];
-      const std::span<const std::uint32_t> others = neighbours(use);
-      for (std::uint32_t t = 0; t < term.slots; ++t) {
-        const std::uint32_t r = others[t];
-        if (r == kNone || r < c || (r == c && t < use.slot)) continue;
-        const std::size_t pair = packed(std::min(use.slot, t), std::max(use.slot, t), term.slots);
-        term.pairs[use.instance * pair_count(term.slots) + pair] =
-            at[r] | (r == c && t != use.slot ? kTwice : 0);
+    std::sort(rows.begin(), rows.end());
+    for (std::uint32_t j = 0; j < group.width; ++j) {
+      starts_.push_back(static_cast<std::int32_t>(rows_.size()));
+      rows_.insert(rows_.end(), rows.begin() + j, rows.end());
+    }
+    for (std::uint32_t k = 0; k < rows.size(); ++k) row[rows[k]] = k;
+    group.run = runs_.size();
+    for (std::size_t u = 0; u < uses.size(); ++u) {
+      Use& use = uses[u];
+      const std::span<const std::uint32_t> its = scalars(use);
+      order.clear();
+      for (std::uint32_t t = 0; t < its.size(); ++t)
+        if (its[t] != kNone && its[t] >= c) order.push_back(static_cast<std::uint16_t>(t));
+      std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return its[a] < its[b]; });
+      const auto [entry, is_new] =
+          known.try_emplace(order, static_cast<std::uint32_t>(known.size()));
+      if (is_new) {
+        orders_.items.insert(orders_.items.end(), order.begin(), order.end());
+        orders_.close();
+      }
+      use.order = entry->second;
+      // An instance that reads the scalar in several slots has a use for each, one after the other.
+      if (u > 0 && uses[u - 1].term == use.term && uses[u - 1].instance == use.instance)
+        use.at = static_cast<std::uint16_t>(uses[u - 1].at + 1);
+      const std::size_t before = runs_.size();
+      for (std::uint16_t k = 0; k < order.size(); ++k) {
+        const std::uint32_t r = row[its[order[k]]];
+        if (runs_.size() > before && runs_.back().row + runs_.back().count == r) {
+          ++runs_.back().count;
+        } else {
+          runs_.push_back({r, k, 1});
+        }
+      }
+      use.runs = static_cast<std::uint16_t>(runs_.size() - before);
+    }
+  }
+  starts_.push_back(static_cast<std::int32_t>(rows_.size()));
+}
+
+void NormalEquations::find_ranges() {
+  for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
+    if (g == 0 || groups_[g].use - groups_[ranges_.back()].use >= kUsesPerRange)
+      ranges_.push_back(g);
+  }
+  ranges_.push_back(groups_.size() - 1);
+}
+
+template <class F>
+void NormalEquations::sum_groups(const F& add) {
+  pool_.for_ranges(ranges_.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
+    Panel panel;
+    std::vector<double> scratch;
+    for (std::size_t g = ranges_[begin]; g < ranges_[end]; ++g) {
+      const Group& group = groups_[g];
+      const auto rows = static_cast<std::uint32_t>(starts_[group.first + 1] - starts_[group.first]);
+      panel.open(rows, group.width);
+      const Run* run = runs_.data() + group.run;
+      for (std::size_t u = group.use; u < groups_[g + 1].use; ++u) {
+        add(uses_[u], std::span(run, uses_[u].runs), panel, scratch);
+        run += uses_[u].runs;
+      }
+      for (std::uint32_t j = 0; j < group.width; ++j) {
+        double* const entries = values_.data() + starts_[group.first + j];
+        for (std::uint32_t r = 0; r < j; ++r) panel.take(r, j);  // the other triangle
+        for (std::uint32_t r = j; r < rows; ++r) entries[r - j] = panel.take(r, j);
       }
     }
-    starts_.push_back(static_cast<std::int32_t>(rows_.size()));
-  }
+  });
 }
 
 void NormalEquations::refresh(runtime::Engine& engine) {
-  std::fill(values_.begin(), values_.end(), 0.0);
-  for (std::size_t t = 0; t < terms_.size(); ++t) {
-    if (terms_[t].pairs.empty()) continue;
-    engine.jacobian(t, terms_[t].values);
-    add_squares(terms_[t]);
-  }
+  for (std::size_t t = 0; t < terms_.size(); ++t)
+    if (!terms_[t].values.empty()) engine.jacobian(t, terms_[t].values);
+  sum_groups(
+      [&](const Use& use, std::span<const Run> runs, Panel& panel, std::vector<double>& scratch) {
+        const TermValues& term = terms_[use.term];
+        const double* J = term.values.data() + std::size_t{use.instance} * term.rows * term.slots;
+        const std::span<const std::uint16_t> order = orders_[use.order];
+        const std::size_t n = order.size();
+        scratch.resize(term.rows * n);
+        for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
+          for (std::size_t k = 0; k < n; ++k) scratch[i * n + k] = J[order[k]];
+        panel.set_right({&scratch[use.at], n, 1}, term.rows, 1);
+        for (const Run& run : runs) panel.add(run.row, run.count, {&scratch[run.at], n, 1});
+      });
 }
 
 void NormalEquations::refresh_hessian(runtime::Engine& engine, bool project) {
-  std::fill(values_.begin(), values_.end(), 0.0);
   for (std::size_t t = 0; t < terms_.size(); ++t) {
-    terms_[t].values.resize(terms_[t].pairs.size());
+    terms_[t].values.resize(terms_[t].instances * pair_count(terms_[t].slots));
     runtime::second_derivatives(engine).hessian(t, project, terms_[t].values);
     if (project) project_free_parts(engine, t);
-    add_hessians(terms_[t]);
   }
+  sum_groups([&](const Use& use, std::span<const Run> runs, Panel& panel, std::vector<double>&) {
+    const TermValues& term = terms_[use.term];
+    const double* H = term.values.data() + use.instance * pair_count(term.slots);
+    const std::span<const std::uint16_t> order = orders_[use.order];
+    for (const Run& run : runs)
+      for (std::uint32_t k = 0; k < run.count; ++k)
+        for (std::uint32_t j = 0; j < panel.columns(); ++j) {
+          const auto [s, t] = std::minmax({order[use.at + j], order[run.at + k]});
+          panel.at(run.row + k, j) += H[packed(s, t, term.slots)];
+        }
+  });
 }
 
 void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t) {
-  TermPositions& term = terms_[t];
-  if (term.partly_free.empty()) return;
-  const std::size_t size = pair_count(term.slots);
+  const auto in_term = [&](const PartlyFree& one) { return one.term == t; };
+  if (std::none_of(partly_free_.begin(), partly_free_.end(), in_term)) return;
+  TermValues& term = terms_[t];
   std::vector<double> whole(term.values.size());
   runtime::second_derivatives(engine).hessian(t, false, whole);
   std::vector<std::size_t> places;  // places of the packed free part in the instances' numbers
   std::vector<double> part;
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
-  for (const std::uint32_t i : term.partly_free) {
-    const auto is_free = [&](std::size_t s) {
-      return term.pairs[i * size + packed(s, s, term.slots)] != kNone;
-    };
+  for (const PartlyFree& one : partly_free_) {
+    if (!in_term(one)) continue;
     places.clear();
     part.clear();
-    Eigen::Index rows = 0;
-    for (std::size_t s = 0; s < term.slots; ++s) {
-      if (!is_free(s)) continue;
-      ++rows;
-      for (std::size_t other = s; other < term.slots; ++other)
-        if (is_free(other)) places.push_back(i * size + packed(s, other, term.slots));
-    }
+    const std::size_t first = one.instance * pair_count(term.slots);
+    for (auto s = one.slots.begin(); s != one.slots.end(); ++s)
+      for (auto other = s; other != one.slots.end(); ++other)
+        places.push_back(first + packed(*s, *other, term.slots));
     for (const std::size_t place : places) part.push_back(whole[place]);
-    runtime::remove_negative_part(rows, part.data(), solver);
+    runtime::remove_negative_part(static_cast<Eigen::Index>(one.slots.size()), part.data(), solver);
     for (std::size_t k = 0; k < places.size(); ++k) term.values[places[k]] = part[k];
-  }
-}
-
-void NormalEquations::add_hessians(const TermPositions& term) {
-  for (std::size_t k = 0; k < term.pairs.size(); ++k) {
-    const std::uint32_t position = term.pairs[k];
-    if (position == kNone) continue;
-    values_[position & ~kTwice] += position & kTwice ? 2 * term.values[k] : term.values[k];
-  }
-}
-
-void NormalEquations::add_squares(const TermPositions& term) {
-  const std::size_t n = term.slots, pairs = pair_count(n);
-  const std::size_t instances = pairs == 0 ? 0 : term.pairs.size() / pairs;
-  for (std::size_t i = 0; i < instances; ++i) {
-    const double* jacobian = term.values.data() + i * term.rows * n;
-    const std::uint32_t* position = term.pairs.data() + i * pairs;
-    for (std::size_t s = 0; s < n; ++s) {
-      for (std::size_t t = s; t < n; ++t, ++position) {
-        if (*position == kNone) continue;
-        double sum = 0;
-        for (std::size_t row = 0; row < term.rows; ++row) {
-          sum += jacobian[row * n + s] * jacobian[row * n + t];
-        }
-        values_[*position & ~kTwice] += *position & kTwice ? 2 * sum : sum;
-      }
-    }
   }
 }
 

@@ -1,8 +1,10 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #pragma once
 
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/engine/engine.hpp"
 #include "../../runtime/model/model.hpp"
+#include "lists.hpp"
 
 #include <cstdint>
 #include <span>
@@ -13,14 +15,18 @@ namespace topograd {
 /// The lower triangle of JᵀJ, or of the Hessian of the cost, over the free scalars, compressed by
 /// columns, rows ascending, with every diagonal entry present.
 ///
-/// Sums run in the order of terms and instances, so that results have the same bits in every run.
+/// Each entry is summed in the order of terms and instances, so that results have the same bits in
+/// every run, with any number of threads.
 class NormalEquations {
  public:
-  /// Finds the pattern. Cost: Σ instances × n² for n parameter slots, and as many stored 4-byte
-  /// positions. Throws Error{Unsupported} if there are 2³¹ entries or more.
+  /// Finds the pattern. Cost: Σ instances × n² for n parameter slots, and 8 bytes for each run of
+  /// adjacent slots with adjacent unknowns, in each column. Throws Error{Unsupported} if there are
+  /// 2³¹ entries or more.
   ///
   ///   with_energies  the pattern of the Hessian: energies contribute
-  explicit NormalEquations(const runtime::Model& model, bool with_energies = false);
+  ///   threads        0 = all; results do not depend on it
+  explicit NormalEquations(const runtime::Model& model, bool with_energies = false,
+                           int threads = 0);
 
   /// Sums the Jacobians at the engine's point, which does not move.
   void refresh(runtime::Engine& engine);
@@ -38,25 +44,55 @@ class NormalEquations {
   std::span<const std::uint32_t> free_scalars() const { return free_; }
 
  private:
-  struct TermPositions {
+  /// Adjacent columns that the same instances of the same terms read, once each: the free scalars
+  /// of a block, usually. The rows of each are those of the one before without the first.
+  struct Group {
+    std::uint32_t first, width;  // columns
+    std::size_t use, run;        // first ones
+  };
+  /// An instance that reads the scalars of a group.
+  struct Use {
+    std::uint32_t term, instance;
+    std::uint32_t order;     // of orders_: the slots that read rows of the group
+    std::uint16_t at, runs;  // where the slots of the columns are there; number of runs
+  };
+  /// Part of the order of a use whose scalars are adjacent rows of the group.
+  struct Run {
+    std::uint32_t row;  // the first, among those of the group's first column
+    std::uint16_t at, count;
+  };
+  struct TermValues {
     std::uint32_t rows = 0, slots = 0;
-    std::vector<std::uint32_t>
-        pairs;                   // by instance, packed (s, t) with s <= t: position in values_
+    std::size_t instances = 0;
     std::vector<double> values;  // of the last refresh: Jacobians, or packed Hessians
-    std::vector<std::uint32_t> partly_free;  // for Hessians: instances that also have fixed scalars
+  };
+  /// Instance of a term with energies that reads both free and fixed scalars.
+  struct PartlyFree {
+    std::size_t term, instance;
+    std::vector<std::uint32_t> slots;  // that read free scalars, ascending
   };
 
-  void find_pattern(const runtime::Model& model,
-                    const std::vector<std::vector<std::uint32_t>>& columns);
-  void add_squares(const TermPositions& term);
-  void add_hessians(const TermPositions& term);
+  void find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices);
+  void find_groups(const std::vector<std::vector<std::uint32_t>>& indices);
+  void find_pattern(const std::vector<std::vector<std::uint32_t>>& indices);
+  void find_ranges();
+  /// Sums all entries: add(use, runs, panel, scratch) adds a use to the panel of its group.
+  template <class F>
+  void sum_groups(const F& add);
   /// Projects again the Hessians that have fixed scalars, without these.
   void project_free_parts(runtime::Engine& engine, std::size_t term);
 
   std::vector<std::uint32_t> free_;
   std::vector<std::int32_t> starts_, rows_;
   std::vector<double> values_;
-  std::vector<TermPositions> terms_;
+  std::vector<TermValues> terms_;
+  std::vector<Group> groups_;        // with one more at the end
+  std::vector<std::size_t> ranges_;  // of groups with about equally many uses
+  std::vector<Use> uses_;
+  std::vector<Run> runs_;
+  Lists<std::uint16_t> orders_;  // slots, ascending by their scalars
+  std::vector<PartlyFree> partly_free_;
+  runtime::cpu::Pool pool_;
 };
 
 }  // namespace topograd

@@ -96,6 +96,39 @@ TEST(NormalEquations, WithConstantScalars) {
   expect_equal(problem);
 }
 
+TEST(NormalEquations, WithBlocksWiderThanAPanel) {
+  std::vector<double> x(40);
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = 0.1 * static_cast<double>(k) - 1;
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 20);
+  Value all = 1.0;
+  for (std::uint32_t k = 0; k < 20; ++k) all = all + p(0, k) * p(1, 19 - k);
+  problem.add_residual(all);
+  problem.add_residual(all * p(1, 3) - sin(p(0, 19)));
+  expect_equal(problem);
+}
+
+TEST(NormalEquations, WhereSomeInstancesReadAScalarTwice) {
+  // Two blocks of two scalars: instances read one of each, both of one, or one twice.
+  std::vector<double> x = {0.5, -2, 3, 0.25};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.add_residual(p(0, 0) * p(0, 1) * p(1, 0) * exp(p(1, 1)));
+  ProblemModel model = make_model("test", problem);
+  const std::uint32_t rows[][4] = {
+      {0, 1, 2, 3}, {2, 3, 0, 1}, {0, 1, 0, 1}, {3, 3, 3, 3}, {1, 0, 2, 2}};
+  ir::Batch batch(4, 0, 0);
+  model.model.rows = 0;
+  for (const auto& row : rows) batch.append(row, {}, model.model.rows++);
+  model.model.terms[0].batch = &batch;
+  test::ReferenceEngine engine(model.model);
+  engine.set_point(x);
+  NormalEquations normal(model.model);
+  normal.refresh(engine);
+  const Eigen::MatrixXd expected = by_products(engine, normal, model.model.scalars);
+  EXPECT_LT((dense(normal) - expected).norm(), 1e-13 * expected.norm());
+}
+
 TEST(NormalEquations, SlotsThatMeetInOneScalarCountTwice) {
   // One topology with two slots, and an instance in which both read the same scalar.
   std::vector<double> x = {2, 3};
