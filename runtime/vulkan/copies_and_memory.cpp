@@ -28,7 +28,9 @@ double EvaluationKinds::time_copies() {
   const std::uint64_t bytes = std::min(wanted, most) / kPieceGranule * kPieceGranule;
   const Buffer from = context_.device->buffer(bytes, MemoryKind::Device, "copy_source");
   const Buffer to = context_.device->buffer(bytes, MemoryKind::Device, "copy_target");
-  recorder_.run_once("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); });
+  recorder_.submit(
+      recorder_.make_list("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); }));
+  Recorder::make([&](Needs& needs) { v_.ops->need<kernel::copy>(needs); });
   const auto time = [&](const std::function<void(CommandList&)>& copy) {
     const Recorded recorded = recorder_.make_list("copy", [&](CommandList& list) {
       list.write_timestamp("begin");

@@ -125,10 +125,12 @@ std::unique_ptr<Engine> VulkanEngine::make_narrow(const Model& model) {
 }
 
 double VulkanEngine::cost() {
-  recorder_.evaluate("cost", [&](CommandList& list) {
-    terms_.record_cost(list, v_.x, Scalar::cost);
-    v_.ops->record_read(list);
-  });
+  recorder_.evaluate(
+      "cost", [&](Needs& needs) { terms_.need_cost(needs); },
+      [&](CommandList& list) {
+        terms_.record_cost(list, v_.x, Scalar::cost);
+        v_.ops->record_read(list);
+      });
   return v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
 }
 
@@ -138,12 +140,14 @@ void VulkanEngine::evaluate(const Values& wanted) {
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   sums_.use(pass);
   std::vector<Landing>& landings = rows_.landings(Pass::residual);
-  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
-    sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
-    result_landing_->record(context_, list, v_.result);
-    v_.ops->record_read(list);
-    if (rows) rows_.record_landings(list, Pass::residual, landings, false);
-  });
+  recorder_.evaluate(
+      std::string(name(pass)), [&](Needs& needs) { sums_.need_values(needs, pass); },
+      [&](CommandList& list) {
+        sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
+        result_landing_->record(context_, list, v_.result);
+        v_.ops->record_read(list);
+        if (rows) rows_.record_landings(list, Pass::residual, landings, false);
+      });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
   problem_.read(*result_landing_, recorder_.last(), v_.result, wanted.gradient);
@@ -171,10 +175,12 @@ void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
 
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
   sums_.use(pass);
-  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
-    sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
-    result_landing_->record(context_, list, v_.result);
-  });
+  recorder_.evaluate(
+      std::string(name(pass)), [&](Needs& needs) { sums_.need(needs, pass); },
+      [&](CommandList& list) {
+        sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
+        result_landing_->record(context_, list, v_.result);
+      });
   problem_.read(*result_landing_, recorder_.last(), v_.result, out);
 }
 

@@ -8,12 +8,36 @@ namespace topograd::runtime::vulkan {
 using codegen::Scalar;
 
 bool EvaluationKinds::prepare(KernelKind kind) {
-  return recorder_.advance((*preparations_)[kind], [&](CommandList& list) {
-    // Hessians may be asked for without their negative part.
-    if (kind == KernelKind::hessian) hessians_.load_projection();
-    if (kind != KernelKind::vjp) return record(list, kind);
-    rows_.record_vjp(list);
-  });
+  return recorder_.advance((*preparations_)[kind],
+                           [&](Needs& needs) {
+                             // Hessians may be asked for without their negative part.
+                             if (kind == KernelKind::hessian) hessians_.need_projection(needs);
+                             if (kind != KernelKind::vjp) return need(needs, kind);
+                             rows_.need(needs, Pass::vjp);
+                           },
+                           [&](CommandList& list) {
+                             if (kind != KernelKind::vjp) return record(list, kind);
+                             rows_.record_vjp(list);
+                           });
+}
+
+void EvaluationKinds::need(Needs& needs, KernelKind kind) {
+  switch (kind) {
+    case KernelKind::residual: return rows_.need(needs, Pass::residual);
+    case KernelKind::jacobian:
+      rows_.need(needs, Pass::residual);
+      return rows_.need(needs, Pass::jacobian);
+    case KernelKind::jvp: return rows_.need(needs, Pass::jvp);
+    case KernelKind::cost: return terms_.need_cost(needs);
+    case KernelKind::gradient:
+    case KernelKind::vjp: return sums_.need(needs, Pass::gradient);
+    case KernelKind::jtjp: return products_.need(needs);
+    case KernelKind::blocks: return sums_.need_blocks(needs);
+    case KernelKind::hvp: return sums_.need(needs, Pass::hvp);
+    case KernelKind::hessian: return rows_.need(needs, Pass::hessian);
+    case KernelKind::cost_gradient: return sums_.need_values(needs, Pass::cost_gradient);
+    case KernelKind::values: return sums_.need_values(needs, Pass::values);
+  }
 }
 
 void EvaluationKinds::record(CommandList& list, KernelKind kind) {
@@ -47,8 +71,7 @@ Timing EvaluationKinds::time(KernelKind kind, int warm_ups, int samples) {
     record(list, kind);
     list.write_timestamp("end");
   };
-  recorder_.collect(timed);
-  recorder_.finish_kernels();
+  Recorder::make([&](Needs& needs) { need(needs, kind); });
   const Recorded recorded = recorder_.make_list(name(kind), timed);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
@@ -58,9 +81,13 @@ Timing EvaluationKinds::time(KernelKind kind, int warm_ups, int samples) {
 
 Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
   steps_.prepare();
-  recorder_.run_once("unit_scale", [&](CommandList& list) {
-    steps_.system().record_scale(list, {.jacobi_scaling = false});
+  const StepRequest unscaled{.jacobi_scaling = false};
+  Recorder::make([&](Needs& needs) {
+    steps_.system().need_scale(needs, unscaled);
+    steps_.need_plain(needs);
   });
+  recorder_.submit(recorder_.make_list(
+      "unit_scale", [&](CommandList& list) { steps_.system().record_scale(list, unscaled); }));
   steps_.system().is_scaled() = false;
   const std::pair<Scalar, double> scalars[] = {
       {Scalar::lambda, damping}, {Scalar::min_diagonal, 1.0}, {Scalar::max_diagonal, 1.0},
@@ -71,8 +98,6 @@ Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
     steps_.record_plain(list, iterations);
     list.write_timestamp("end");
   };
-  recorder_.collect(timed);
-  recorder_.finish_kernels();
   const Recorded recorded = recorder_.make_list("step", timed);
   recorder_.warm_up(recorded);
   return recorder_.time_list(recorded, 3, samples);

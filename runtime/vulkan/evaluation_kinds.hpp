@@ -29,6 +29,7 @@ class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
   std::vector<MemoryUse> memory() const override;
 
  private:
+  void need(Needs& needs, KernelKind kind);
   void record(CommandList& list, KernelKind kind);
   double time_copies();
 

@@ -75,7 +75,6 @@ LoadedKernel begin_kernel(LaunchContext& context, std::function<codegen::KernelS
                           std::uint32_t workgroup_size) {
   LoadedKernel loaded{.workgroup_size = workgroup_size};
   loaded.job = context.cache->begin(std::move(generate), context.compiled);
-  if (context.collecting) context.waits_for(loaded.job);
   if (context.loaded.size() < kKernelsInPlan) context.loaded.push_back(loaded.job);
   return loaded;
 }
@@ -172,13 +171,8 @@ std::uint32_t BindingTable::word(const codegen::ColumnForm& form) const {
   return words.at(form.form);
 }
 
-void LaunchContext::waits_for(const std::shared_ptr<KernelJob>& job) {
-  if (std::ranges::find(begun, job) == begun.end()) begun.push_back(job);
-}
-
-void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
+void dispatch(LaunchContext&, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
-  if (context.collecting) return context.waits_for(loaded.job);  // even if another thread began it
   const MadeKernel& made = loaded.made();
   const std::size_t forms = made.source.forms.size();
   push = push.first(4 * (made.source.push_constants.size() - forms));

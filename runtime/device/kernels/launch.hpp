@@ -24,11 +24,6 @@ struct LaunchContext {
   Precision precision = Precision::f64;
   std::uint64_t max_invocations_per_dispatch = 0;  ///< 0 = the device's limit
   std::uint32_t workgroup_size = 128;
-  /// Set while a list is recorded only to collect its kernels: they are started and nothing is
-  /// dispatched, so that all of them compile concurrently.
-  bool collecting = false;
-  std::vector<std::shared_ptr<KernelJob>> begun;  ///< while collecting: kernels that the list uses
-  void waits_for(const std::shared_ptr<KernelJob>& job);
   std::vector<std::shared_ptr<KernelJob>> loaded;  ///< the first kernels, for reports
 
   /// Largest number of workgroups of a grid-stride loop: enough for a large device, few on the
@@ -130,7 +125,7 @@ class BindingTable {
 };
 
 /// Records one dispatch with as many push constants of its kind as the kernel declares; waits for
-/// the kernel. Does nothing while the context collects kernels.
+/// the kernel.
 void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups);
 template <class Constants>

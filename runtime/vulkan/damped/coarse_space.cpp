@@ -221,10 +221,22 @@ bool CoarseSpace::prepare(const std::function<std::vector<double>()>& x) {
   return true;
 }
 
-void CoarseSpace::record_kernels(CommandList& list) {
-  record_vectors(list);
-  record_matrix(list);
-  record_elimination(list, 0, 1);
+void CoarseSpace::need(Needs& needs) {
+  const std::uint32_t width = control_.plan().functions;
+  v_.need_by_blocks<kernel::precondition>(needs);
+  v_.ops->need<kernel::coarse_vectors, kernel::coarse_eliminate>(needs);
+  v_.ops->need<kernel::coarse_panel>(needs, {.width = kPivotsOfPanel});
+  v_.ops->need<kernel::coarse_column>(needs, {.width = width});
+  products_.need(needs);
+  if (control_.plan().answers) {
+    v_.need_by_blocks<kernel::apply_preconditioner>(needs);
+    v_.ops->need<kernel::coarse_answer>(needs, {.width = width});
+  }
+  for (const bool predicated : {false, true}) {
+    v_.ops->need<kernel::coarse_restrict, kernel::coarse_expand>(
+        needs, {.width = width, .predicated = predicated});
+    v_.ops->need<kernel::coarse_multiply>(needs, {.predicated = predicated});
+  }
 }
 
 void CoarseSpace::make_lists() {

@@ -25,13 +25,13 @@ class CoarseSpace : Part {
   /// Buffers of this space: what is recorded with it is derived from them.
   Source& buffers() { return buffers_; }
 
-  /// Brings plan and buffers up to date where the space is due. True: record_kernels(),
+  /// Brings plan and buffers up to date where the space is due. True: need(),
   /// make_lists() and queue() are to follow.
   ///
   ///   x  gives the current point, in the device's order
   bool prepare(const std::function<std::vector<double>()>& x);
-  /// All kernels that make the space.
-  void record_kernels(CommandList& list);
+  /// Kernels that make the space, and those of record_correction().
+  void need(Needs& needs);
   /// Lists that make it, once.
   void make_lists();
   /// It is made by what is queued here, before the solve.

@@ -7,9 +7,40 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::Fusion;
 using codegen::Scalar;
 using codegen::StepTime;
+
+bool ConjugateGradients::alternates() {
+  // Several dispatches of one update share scalars, which one of them writes.
+  return products_.can_fuse() &&
+         std::ranges::count_if(v_.blocks, [](auto& range) { return range.count > 0; }) == 1;
+}
+
+void ConjugateGradients::need(Needs& needs, Preconditioning by) {
+  const bool unpreconditioned = by == Preconditioning::none;
+  v_.need_by_blocks<kernel::precondition>(needs);
+  v_.need_by_blocks<kernel::cg_init>(needs, {.unpreconditioned = unpreconditioned});
+  v_.ops->need<kernel::cg_start, kernel::cg_finish>(needs);
+  if (by == Preconditioning::two_level) coarse_.need(needs);
+  if (products_.can_fuse()) {
+    for (const FusedProduct& product : products_.fused())
+      product.use.set->need_fused(needs, product.fusion, product.riders.get());
+  } else {
+    v_.ops->need<kernel::cg_direction>(needs);
+    if (products_.matrix() == nullptr) {
+      products_.need(needs, true);
+      v_.ops->need<kernel::cg_curvature>(needs);
+    }
+  }
+  const auto need_update = [&](StepTime time) {
+    v_.need_by_blocks<kernel::cg_update>(needs,
+                                         {.unpreconditioned = unpreconditioned, .step_time = time});
+  };
+  if (!alternates()) return need_update(StepTime::now);
+  need_update(StepTime::later);
+  need_update(StepTime::both);
+  v_.ops->need<kernel::axpby>(needs);
+}
 
 void ConjugateGradients::record_start(CommandList& list, Preconditioning by) {
   const std::uint32_t groups = sum_groups(by);
@@ -35,10 +66,7 @@ void ConjugateGradients::record_start(CommandList& list, Preconditioning by) {
 }
 
 void ConjugateGradients::record_iterations(CommandList& list, int count, Preconditioning by) {
-  const bool fused = products_.can_fuse();
-  // Several dispatches of one update share scalars, which one of them writes.
-  const bool alternates =
-      fused && std::ranges::count_if(v_.blocks, [](auto& range) { return range.count > 0; }) == 1;
+  const bool fused = products_.can_fuse(), alternates = this->alternates();
   const std::uint32_t groups = sum_groups(by);
   const Buffer& z = by == Preconditioning::none ? v_.residual : v_.preconditioned;
   for (int k = 0; k < count; ++k) {
@@ -126,11 +154,8 @@ std::uint32_t ConjugateGradients::record_fused_product(CommandList& list,
                       .sums_count = sums,
                       .curvature = &v_.curvature};
   Hazards hazards(list);
-  bool first = true;
-  for (const auto& [use, riders] : products_.fused()) {
+  for (const auto& [use, fusion, riders] : products_.fused()) {
     hazards.write(use.set->array());
-    const Fusion fusion = !use.covers ? Fusion::adds : first ? Fusion::decides : Fusion::begins;
-    first = false;
     fused.riders = riders.get();
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,

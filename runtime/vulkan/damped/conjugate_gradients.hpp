@@ -19,10 +19,13 @@ class ConjugateGradients : Part {
                      CoarseSpace& coarse)
       : Part(part), products_(products), moves_(moves), coarse_(coarse) {}
 
+  void need(Needs& needs, Preconditioning by);
   void record_start(CommandList& list, Preconditioning by);
   void record_iterations(CommandList& list, int count, Preconditioning by);
 
  private:
+  /// Steps are made by the update after the one that found them: its dispatches share no scalars.
+  bool alternates();
   /// Partial sums of r·z, and of r·r.
   std::uint32_t sum_groups(Preconditioning by) const {
     return v_.block_groups() + (by == Preconditioning::two_level ? coarse_.sums() : 0);

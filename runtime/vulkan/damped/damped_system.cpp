@@ -35,6 +35,11 @@ DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMove
       gradients_(part, products, moves, coarse_),
       elimination_(part, moves) {}
 
+void DampedSystem::need_scale(Needs& needs, const StepRequest& request) {
+  if (request.jacobi_scaling) return v_.need_by_blocks<kernel::jacobi_scale>(needs);
+  v_.ops->need<kernel::fill>(needs);
+}
+
 void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
     const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
@@ -64,11 +69,7 @@ void DampedSystem::prepare() {
 void DampedSystem::prepare_coarse_lists() {
   if (by_two_levels_->start.list) return;
   const auto by = Preconditioning::two_level;
-  recorder_.collect([&](CommandList& list) {
-    coarse_.record_kernels(list);
-    record_solve(list, 2, by);
-  });
-  recorder_.finish_kernels();
+  Recorder::make([&](Needs& needs) { need_solve(needs, by); });
   coarse_.make_lists();
   by_two_levels_->start = recorder_.make_list(
       "coarse_solve_start", [&](CommandList& l) { gradients_.record_start(l, by); });
@@ -90,8 +91,9 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
     const char* const name = !request.jacobi_scaling ? "no_scale"
                              : request.scale_free    ? "column_scale"
                                                      : "jacobi_scale";
-    lists.push_back(
-        &recorder_.evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
+    lists.push_back(&recorder_.evaluation(
+        name, [&](Needs& needs) { need_scale(needs, request); },
+        [&](CommandList& list) { record_scale(list, request); }));
     is_scaled_ = true;
   }
   const SolveLists* const eliminates = elimination_.prepare();

@@ -39,6 +39,9 @@ class DampedSystem final : public LinearSystem, Part {
 
   /// Whether columns have the scaling of this solve; the next solution gives it else.
   bool& is_scaled() { return is_scaled_; }
+  void need_scale(Needs& needs, const StepRequest& request);
+  /// Kernels of record_solve().
+  void need_solve(Needs& needs, Preconditioning by) { gradients_.need(needs, by); }
   void record_scale(CommandList& list, const StepRequest& request);
   /// Start and iterations. An even number of these.
   void record_solve(CommandList& list, int iterations, Preconditioning by);

@@ -46,13 +46,6 @@ SchurOperands DeviceElimination::operands() const {
           .residual = &v_.residual};
 }
 
-void DeviceElimination::record_kernels(CommandList& list) {
-  if (!solve_->schur) return;
-  solve_->schur->record_start(list, terms_.operands(v_.x), operands());
-  solve_->schur->record_iterations(list, 2);
-  solve_->schur->record_finish(list, operands());
-}
-
 const SolveLists* DeviceElimination::prepare() {
   if (eliminated_.empty()) return nullptr;
   if (!solve_->schur) plan();  // the model has changed
@@ -60,8 +53,7 @@ const SolveLists* DeviceElimination::prepare() {
   SolveLists& lists = solve_->lists;
   if (lists.start.list) return &lists;
   DeviceSchur& schur = *solve_->schur;
-  recorder_.collect([&](CommandList& list) { record_kernels(list); });
-  recorder_.finish_kernels();
+  Recorder::make([&](Needs& needs) { need(needs); });
   lists.start = recorder_.make_list("schur_start", [&](CommandList& l) {
     schur.record_start(l, terms_.operands(v_.x), operands());
   });

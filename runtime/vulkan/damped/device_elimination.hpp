@@ -23,8 +23,10 @@ class DeviceElimination final : public Elimination, Part {
 
   /// Lists of a solve through the Schur complement; null: nothing is eliminated.
   const SolveLists* prepare();
-  /// All kernels of such a solve, if one was planned.
-  void record_kernels(CommandList& list);
+  /// Kernels of such a solve, if one was planned.
+  void need(Needs& needs) const {
+    if (solve_->schur) solve_->schur->need(needs);
+  }
 
  private:
   /// What it is, or why there is none.

@@ -21,27 +21,34 @@ DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& produ
       taken_(part, moves, accepted, points_) {}
 
 void DeviceSteps::begin() {
-  if (!variants_.use_steps([this](CommandList& list) { record_kernels(list); })) return;
+  if (!variants_.use_steps([this](Needs& needs) { need(needs); })) return;
   products_.choose();
   products_.make_curvature();
 }
 
-void DeviceSteps::record_kernels(CommandList& list) {
+void DeviceSteps::need(Needs& needs) {
+  system_.need_scale(needs, {});
+  points_.need(needs);
+  system_.need_solve(needs, Preconditioning::blocks);
+  taken_.need(needs);
+  system_.elimination().need(needs);
+  if (narrow_ != nullptr) need_conversions(needs);
+}
+
+/// Without what takes the place of a part of it.
+void DeviceSteps::rehearse(CommandList& list) {
   system_.record_scale(list, {});
   points_.record_linearize(list);
   list.barrier();
   system_.record_solve(list, 2, Preconditioning::blocks);
   points_.record_trial(list, Scalar::one);
   points_.record_trial(list, Scalar::user);
-  taken_.record_kernels(list);
-  if (!context_.collecting) return;  // what follows takes the place of the above, or is another's
-  system_.elimination().record_kernels(list);
-  if (narrow_ == nullptr) return;
-  narrow_->recorder_.collect([&](CommandList& conversions) {
-    record_narrow_point(conversions);
-    conversions.barrier();
-    record_narrow_step(conversions);
-  });
+  taken_.rehearse(list);
+}
+
+void DeviceSteps::need_plain(Needs& needs) {
+  points_.need(needs);
+  system_.need_solve(needs, Preconditioning::none);
 }
 
 void DeviceSteps::record_plain(CommandList& list, int iterations) {
@@ -53,14 +60,15 @@ void DeviceSteps::record_plain(CommandList& list, int iterations) {
 
 bool DeviceSteps::prepare_ahead() {
   begin();
-  return recorder_.advance(*preparation_, [&](CommandList& list) { record_kernels(list); });
+  return recorder_.advance(
+      *preparation_, [&](Needs& needs) { need(needs); },
+      [&](CommandList& list) { rehearse(list); });
 }
 
 void DeviceSteps::prepare() {
   if (points_.prepared()) return;
   begin();
-  recorder_.collect([&](CommandList& list) { record_kernels(list); });
-  recorder_.finish_kernels();
+  Recorder::make([&](Needs& needs) { need(needs); });
   points_.prepare();
   system_.prepare();
   accepted_.prepare();
@@ -137,10 +145,12 @@ StepReport DeviceSteps::report_trial(const AcceptedPoints::Scalars& values) cons
 
 double DeviceSteps::trial_cost() {
   prepare();
-  recorder_.evaluate("trial_cost", [&](CommandList& list) {
-    terms_.record_cost(list, v_.trial, Scalar::trial_cost);
-    v_.ops->record_read(list);
-  });
+  recorder_.evaluate(
+      "trial_cost", [&](Needs& needs) { terms_.need_cost(needs); },
+      [&](CommandList& list) {
+        terms_.record_cost(list, v_.trial, Scalar::trial_cost);
+        v_.ops->record_read(list);
+      });
   return accepted_.read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
 

@@ -41,6 +41,8 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   bool prepare_ahead();
   /// A linearisation is recorded.
   bool prepared() const { return points_.prepared(); }
+  /// Kernels of record_plain().
+  void need_plain(Needs& needs);
   /// For timings: linearising, so many iterations without preconditioner, and the trial point.
   void record_plain(CommandList& list, int iterations);
 
@@ -53,13 +55,15 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
 
   /// Buffers of steps; their kernels are not yet needed.
   void begin();
-  void record_kernels(CommandList& list);
+  void need(Needs& needs);
+  void rehearse(CommandList& list);
   StepReport report_trial(const AcceptedPoints::Scalars& values) const;
 
   // Of the system in lower precision.
   void prepare_narrow();
   /// Brings point, matrix and gradient there, where they are not.
   void queue_narrow(Lists& lists);
+  void need_conversions(Needs& needs);
   /// With kernels of these steps, whose numbers are narrow.
   template <class Kernel>
   void record_converted(CommandList& list, const Buffer& from, const Buffer& to);

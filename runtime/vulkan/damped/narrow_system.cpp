@@ -19,6 +19,10 @@ bool DeviceSteps::solve_by(DeviceSteps* narrow) {
   return true;
 }
 
+void DeviceSteps::need_conversions(Needs& needs) {
+  narrow_->v_.ops->need<kernel::narrow, kernel::widen>(needs);
+}
+
 template <class Kernel>
 void DeviceSteps::record_converted(CommandList& list, const Buffer& from, const Buffer& to) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
@@ -32,8 +36,7 @@ void DeviceSteps::record_narrow_point(CommandList& list) {
 /// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
 void DeviceSteps::record_narrow_gradient(CommandList& list) {
   narrow_->record_converted<kernel::narrow>(list, v_.gradient, narrow_->v_.gradient);
-  if (moves_.shaped() && !context_.collecting)
-    list.copy(v_.held, 0, narrow_->v_.held, 0, v_.held.size());
+  if (moves_.shaped()) list.copy(v_.held, 0, narrow_->v_.held, 0, v_.held.size());
 }
 
 /// All that the trial point and its report read, and how the solver stands.
@@ -57,12 +60,7 @@ void DeviceSteps::prepare_narrow() {
         "matrix", [&](CommandList& list) { narrow.points_.record_matrix(list); });
   }
   if (narrow_lists_->point.list) return;
-  narrow.recorder_.collect([&](CommandList& list) {
-    record_narrow_point(list);
-    list.barrier();
-    record_narrow_step(list);
-  });
-  narrow.recorder_.finish_kernels();
+  Recorder::make([&](Needs& needs) { need_conversions(needs); });
   const auto make = [&](const char* name, const Recorder::Record& record) {
     return narrow.recorder_.make_list(name, record);
   };

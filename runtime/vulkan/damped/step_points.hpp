@@ -17,6 +17,8 @@ class StepPoints : Part {
   StepPoints(const Part& part, TermSums& sums, NormalProducts& products, PointMoves& moves)
       : Part(part), sums_(sums), products_(products), moves_(moves) {}
 
+  /// Kernels of all that it records.
+  void need(Needs& needs);
   /// Gradient, cost, norms, and what products and preconditioner are made from.
   void record_linearization(CommandList& list);
   /// The last two alone, in the coordinates of steps.

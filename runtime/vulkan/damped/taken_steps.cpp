@@ -30,13 +30,13 @@ void TakenSteps::record(CommandList& list) {
   moves_.record(list, Scalar::one);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   opening(lists_->rescaling, kernel::choose_length{}, rescaling);
-  lists_->rescaling.record_section(context_, list, rescaling);
+  lists_->rescaling.record_section(list, rescaling);
   opening(lists_->moving, kernel::take_step{}, moving);
   if (moves_.charted()) {
     opening(lists_->returning, kernel::open_gate{{}, {.condition = Scalar::goes_back}}, returning);
-    lists_->returning.record_section(context_, list, returning);
+    lists_->returning.record_section(list, returning);
   }
-  lists_->moving.record_section(context_, list, moving);
+  lists_->moving.record_section(list, moving);
 }
 
 /// To the trial point; where that is a sum, without its way back to the full step.
@@ -51,7 +51,14 @@ void TakenSteps::record_move(CommandList& list) {
   }
 }
 
-void TakenSteps::record_kernels(CommandList& list) {
+void TakenSteps::need(Needs& needs) const {
+  if (terms_.have_guards()) return;
+  // Sums behind gates are cleared by a kernel.
+  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::open_gate, kernel::copy,
+               kernel::fill, kernel::axpby>(needs);
+}
+
+void TakenSteps::rehearse(CommandList& list) {
   if (terms_.have_guards()) return;
   // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
   const Gate::Section section = [&](CommandList& l) {
@@ -65,7 +72,7 @@ void TakenSteps::record_kernels(CommandList& list) {
   const auto open = [&](const auto& kernel) {
     Gate gate;
     gate.record_opening(context_, *v_.ops, list, kernel, section);
-    gate.record_section(context_, list, section);
+    gate.record_section(list, section);
   };
   open(kernel::choose_length{});
   open(kernel::take_step{});
@@ -77,8 +84,7 @@ bool TakenSteps::prepare(const std::optional<StepRule>& rule) {
   if (!rule || terms_.have_guards())
     return false;  // who counts what failed asks before anything is taken
   if (!lists_->take.list) {
-    recorder_.collect([&](CommandList& list) { record_kernels(list); });
-    recorder_.finish_kernels();
+    Recorder::make([&](Needs& needs) { need(needs); });
     lists_->take = recorder_.make_list("take_step", [&](CommandList& l) { record(l); });
     lists_->take.kernels =
         points_.trial().kernels;  // those behind gates are counted where they run

@@ -17,8 +17,10 @@ class TakenSteps : Part {
   TakenSteps(const Part& part, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
       : Part(part), moves_(moves), accepted_(accepted), points_(points) {}
 
-  /// All kernels of it beside those of a linearisation and of moves; x stays where it is.
-  void record_kernels(CommandList& list);
+  /// Kernels beside those of StepPoints.
+  void need(Needs& needs) const;
+  /// Runs them once; x stays where it is.
+  void rehearse(CommandList& list);
   /// Before each step. False: it is left to the caller.
   bool prepare(const std::optional<StepRule>& rule);
   /// Behind a solve, with a copy of x where that is due.

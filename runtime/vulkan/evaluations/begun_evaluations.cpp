@@ -39,6 +39,21 @@ class BegunEvaluations::InFlight final : public Pending {
   bool finished_ = false;
 };
 
+void BegunEvaluations::need(Needs& needs, KernelKind kind) {
+  switch (kind) {
+    case KernelKind::residual: return rows_.need(needs, Pass::residual);
+    case KernelKind::jvp: return rows_.need(needs, Pass::jvp);
+    case KernelKind::gradient: return sums_.need(needs, Pass::gradient);
+    case KernelKind::jtjp: return sums_.need(needs, Pass::jtjp);
+    case KernelKind::hvp: return sums_.need(needs, Pass::hvp);
+    case KernelKind::cost: return terms_.need_cost(needs);
+    default: break;
+  }
+  throw Error(
+      ErrorCode::Unsupported,
+      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(kind)));
+}
+
 void BegunEvaluations::record(CommandList& list, KernelKind kind, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
@@ -59,16 +74,8 @@ void BegunEvaluations::record(CommandList& list, KernelKind kind, Slot& slot) {
     case KernelKind::cost:
       terms_.record_cost(list, v_.x, codegen::Scalar::cost);
       return slot.result.record(context_, list, v_.ops->scalars(), true);
-    case KernelKind::jacobian:
-    case KernelKind::blocks:
-    case KernelKind::vjp:
-    case KernelKind::hessian:
-    case KernelKind::cost_gradient:
-    case KernelKind::values: break;
+    default: break;  // need() has refused it
   }
-  throw Error(
-      ErrorCode::Unsupported,
-      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(kind)));
 }
 
 void BegunEvaluations::read(const Slot& slot, KernelKind kind, const Submission& after,
@@ -90,8 +97,10 @@ std::unique_ptr<Pending> BegunEvaluations::begin(KernelKind kind, std::span<cons
   if (slot->owner != nullptr) slot->owner->finish();
   points_.set(x);
   if (!p.empty()) problem_.write(v_.direction, p);
-  recorder_.evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
-                     [&](CommandList& list) { record(list, kind, *slot); });
+  recorder_.evaluate(
+      std::string(name(kind)) + "_" + std::to_string(turn),
+      [&](Needs& needs) { need(needs, kind); },
+      [&](CommandList& list) { record(list, kind, *slot); });
   return std::make_unique<InFlight>(*this, *slot, kind, out);
 }
 

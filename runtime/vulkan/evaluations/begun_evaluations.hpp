@@ -35,6 +35,7 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   /// One evaluation of a kind runs while the results of the one before are still to be read.
   static constexpr std::size_t kSlots = 2;
 
+  void need(Needs& needs, KernelKind kind);
   void record(CommandList& list, KernelKind kind, Slot& slot);
   void read(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
 

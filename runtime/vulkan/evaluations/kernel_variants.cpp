@@ -11,8 +11,6 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::Scalar;
-
 /// Entries that must be left out, at least, and as a share of all of them.
 constexpr std::uint64_t kLeastLeftOut = 1u << 13;
 constexpr std::uint64_t kShareLeftOut = 8;
@@ -71,20 +69,20 @@ bool KernelVariants::find_fixed() {
 }
 
 void KernelVariants::clear_sums() {
-  recorder_.run_once("clear_sums", [&](CommandList& list) {
+  recorder_.submit(recorder_.make_list("clear_sums", [&](CommandList& list) {
     for (const Buffer* sums : {&v_.gradient, &v_.result, &v_.product})
       list.fill(*sums, 0, problem_.model().scalars * context_.element_bytes(), 0);
-  });
+  }));
 }
 
-bool KernelVariants::use_steps(Recorder::Record record) {
+bool KernelVariants::use_steps(Declare declare) {
   if (*steps_) return false;
-  *steps_ = std::move(record);
+  *steps_ = std::move(declare);
   return true;
 }
 
-void KernelVariants::record_steps(CommandList& list) {
-  if (*steps_) (*steps_)(list);
+void KernelVariants::need_steps(Needs& needs) const {
+  if (*steps_) (*steps_)(needs);
 }
 
 void KernelVariants::follow() {
@@ -100,18 +98,16 @@ void KernelVariants::follow_fixed() {
 }
 
 void KernelVariants::make_without_fixed() {
-  recorder_.finish_kernels();
   without_fixed_.stage = Variant::Stage::compiling;
   swap(made_);
   terms_.use_mask(true);
   if (*steps_) products_.choose();
-  recorder_.collect([&](CommandList& list) {
-    sums_.record_used(list);
-    record_steps(list);
-  });
+  Needs needs;
+  sums_.need_used(needs);
+  need_steps(needs);
   terms_.use_mask(false);
   swap(made_);
-  without_fixed_.jobs = std::exchange(context_.begun, {});
+  without_fixed_.jobs = needs.jobs();
 }
 
 void KernelVariants::serve_without_fixed() {
@@ -130,22 +126,20 @@ void KernelVariants::serve_without_fixed() {
 }
 
 void KernelVariants::make_with_numbers() {
-  recorder_.finish_kernels();
   bool some = false;
   for (auto& term : terms_) some = (term && term->find_shared_numbers()) || some;
   with_numbers_.stage = some ? Variant::Stage::compiling : Variant::Stage::none;
   if (!some) return;
   context_.code = Code::make;
-  recorder_.collect([&](CommandList& list) {
-    if (recorder_.has_evaluation("cost")) terms_.record_cost(list, v_.x, Scalar::cost);
-    for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
-      if (rows_.has_results(pass)) rows_.record(list, pass, terms_.operands(v_.x, &v_.direction));
-    }
-    sums_.record_used(list);
-    record_steps(list);
-  });
+  Needs needs;
+  if (recorder_.has_evaluation("cost")) terms_.need_cost(needs);
+  for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
+    if (rows_.has_results(pass)) rows_.need(needs, pass);
+  }
+  sums_.need_used(needs);
+  need_steps(needs);
   context_.code = Code::general;
-  with_numbers_.jobs = std::exchange(context_.begun, {});
+  with_numbers_.jobs = needs.jobs();
 }
 
 void KernelVariants::serve_with_numbers() {

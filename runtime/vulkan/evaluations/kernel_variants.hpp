@@ -25,9 +25,8 @@ class KernelVariants : Part {
 
   /// General kernels serve a model that has just been arranged; finds which others are worth it.
   void build();
-  /// Damped steps are asked for from here on; this records all of their kernels. False: they were
-  /// before.
-  bool use_steps(Recorder::Record record);
+  /// Damped steps are asked for from here on, with these kernels. False: they were before.
+  bool use_steps(Declare declare);
 
   /// Begins to make kernels that are worth it, and changes to those that are there. No
   /// linearisation is in use.
@@ -68,7 +67,7 @@ class KernelVariants : Part {
   void make_with_numbers();
   void serve_with_numbers();
   void drop_numbers();
-  void record_steps(CommandList& list);
+  void need_steps(Needs& needs) const;
   bool sums_are_used() const { return sums_.is_used() || *steps_; }
 
   TermRows& rows_;
@@ -77,7 +76,7 @@ class KernelVariants : Part {
   BegunEvaluations& begun_;
   Variant without_fixed_, with_numbers_;
   Made made_;  // until these kernels serve
-  Derived<Recorder::Record> steps_{recorder_.structure};
+  Derived<Declare> steps_{recorder_.structure};
 };
 
 }  // namespace topograd::runtime::vulkan

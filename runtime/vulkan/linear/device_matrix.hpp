@@ -35,6 +35,10 @@ class DeviceMatrix {
 
   const NormalMatrixUse& use() const { return use_; }
 
+  /// Kernels of record_values() and record_product().
+  void need(Needs& needs, VectorOps& vectors) const;
+  /// Kernels of record_multiply().
+  void need_multiply(Needs& needs, VectorOps& vectors) const;
   /// Values from Jacobians, by term, and packed diagonal blocks. Begins behind the caller's
   /// barrier, ends with one to come.
   void record_values(CommandList& list, VectorOps& vectors, std::span<const Buffer> jacobians,

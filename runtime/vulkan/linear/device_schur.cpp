@@ -130,6 +130,23 @@ void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan
   vectors_.record(list, kernel);
 }
 
+void DeviceSchur::need(Needs& needs) const {
+  for (const Products& products : products_)
+    terms_[products.term]->need_store(needs, Pass::stored_jacobian);
+  vectors_.need<kernel::schur_damping, kernel::schur_meetings, kernel::schur_coupling,
+                kernel::schur_pieces, kernel::schur_blocks, kernel::schur_scatter,
+                kernel::schur_back, kernel::cg_start, kernel::cg_finish>(needs);
+  vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
+  vectors_.need<kernel::schur_product>(needs, {.width = product_lanes_});
+  for (const SchurPlan::Blocks& range : plan_.eliminated_widths)
+    vectors_.need<kernel::schur_invert>(needs, {.width = range.width});
+  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
+    const bool decides = &range == &plan_.kept_widths.front();
+    vectors_.need<kernel::schur_invert, kernel::cg_init>(needs, {.width = range.width});
+    vectors_.need<kernel::cg_update>(needs, {.width = range.width, .decides = decides});
+  }
+}
+
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
                                   const SchurOperands& with) {
   for (const Products& products : products_)

@@ -11,6 +11,9 @@
 #include <utility>
 
 namespace topograd::runtime::vulkan {
+
+using codegen::Fusion;
+
 namespace {
 
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
@@ -78,6 +81,25 @@ void NormalProducts::make_jacobians(bool products) {
         make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
     if (term && products)
       sums_.scratch(k) = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
+  }
+}
+
+void NormalProducts::need_matrix(Needs& needs) {
+  sums_.need_blocks(needs);
+  for (std::size_t k = 0; stores_jacobian() && k < terms_.size(); ++k) {
+    if (terms_.takes_part(k, Pass::stored_jacobian))
+      terms_[k]->need_store(needs, Pass::stored_jacobian);
+  }
+  if (made_->matrix) made_->matrix->need(needs, *v_.ops);
+}
+
+void NormalProducts::need(Needs& needs, bool predicated) {
+  if (made_->matrix) return made_->matrix->need_multiply(needs, *v_.ops);
+  if (!stores_jacobian()) return sums_.need(needs, Pass::jtjp, predicated);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::jtjp)) continue;
+    terms_[k]->need_store(needs, Pass::stored_jtjp, predicated);
+    for (auto& set : terms_[k]->gather_sets()) set->need(needs, Pass::jtjp, true, predicated);
   }
 }
 
@@ -160,7 +182,8 @@ std::vector<FusedProduct> NormalProducts::find_fused() {
       roles[array] += use.set->roles();
       riding[array].push_back(use.set);
     } else {
-      order.push_back({use, nullptr});
+      const Fusion first = order.empty() ? Fusion::decides : Fusion::begins;
+      order.push_back({use, use.covers ? first : Fusion::adds, nullptr});
     }
   }
   for (FusedProduct& product : order) {

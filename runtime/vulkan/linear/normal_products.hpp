@@ -32,6 +32,10 @@ class NormalProducts : Part {
   /// Buffers of partial sums of the curvature.
   void make_curvature();
 
+  /// Kernels of record_matrix().
+  void need_matrix(Needs& needs);
+  /// Kernels of record().
+  void need(Needs& needs, bool predicated = false);
   /// Of a linearisation what products and preconditioner are made from.
   void record_matrix(CommandList& list);
   void record(CommandList& list, const Operands& operands, const Buffer& out);

@@ -2,6 +2,7 @@
 #include "context.hpp"
 
 #include "../../../codegen/vector/table.hpp"
+#include "../../../ir/error.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -125,8 +126,9 @@ LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request) {
   return load(context, request);
 }
 
-LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumbers& numbers,
-                          const std::function<codegen::KernelRequest()>& request) {
+const LoadedKernel& declare_kernel(Context& context, TermKernel& kernel,
+                                   const SharedNumbers& numbers,
+                                   const std::function<codegen::KernelRequest()>& request) {
   if (context.code == Code::make && !kernel.coded && !numbers.empty()) {
     codegen::KernelRequest made = request();
     put_in(made.program, numbers);
@@ -137,6 +139,13 @@ LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumb
   }
   if (context.code != Code::general && kernel.coded) return kernel.coded;
   if (!kernel.general) kernel.general = load_kernel(context, request());
+  return kernel.general;
+}
+
+const LoadedKernel& serving_kernel(const Context& context, const TermKernel& kernel) {
+  if (context.code != Code::general && kernel.coded) return kernel.coded;
+  if (!kernel.general)
+    throw Error(ErrorCode::Internal, "a kernel of residuals is recorded, but was not declared");
   return kernel.general;
 }
 

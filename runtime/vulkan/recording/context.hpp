@@ -20,7 +20,7 @@ namespace topograd::runtime::vulkan {
 /// Which kernels of terms serve.
 enum class Code {
   general,  ///< right for any numbers
-  make,     ///< while kernels are collected: those with shared numbers in their text, made where
+  make,     ///< while kernels are declared: those with shared numbers in their text, made where
             ///< they are not there
   serve     ///< those that were made; general ones in the place of others
 };
@@ -72,8 +72,13 @@ using SharedNumbers = std::vector<std::optional<double>>;
 struct TermKernel {
   LoadedKernel general, coded;
 };
-/// The one that serves, made where it is not there.
-LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumbers& numbers,
-                          const std::function<codegen::KernelRequest()>& request);
+/// The one that is to serve, begun where it is not there.
+const LoadedKernel& declare_kernel(Context& context, TermKernel& kernel,
+                                   const SharedNumbers& numbers,
+                                   const std::function<codegen::KernelRequest()>& request);
+/// The one that serves.
+///
+/// Throws Error{Internal} if it was not declared.
+const LoadedKernel& serving_kernel(const Context& context, const TermKernel& kernel);
 
 }  // namespace topograd::runtime::vulkan

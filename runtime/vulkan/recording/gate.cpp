@@ -6,7 +6,6 @@
 namespace topograd::runtime::vulkan {
 
 std::uint32_t Gate::count_workgroups(Context& context, CommandList& list, const Section& section) {
-  if (context.collecting) return 0;
   std::vector<std::uint32_t> words;
   list.open_gate(nullptr);
   section(list);
@@ -17,8 +16,7 @@ std::uint32_t Gate::count_workgroups(Context& context, CommandList& list, const 
   return static_cast<std::uint32_t>(words.size());
 }
 
-void Gate::record_section(const Context& context, CommandList& list, const Section& section) {
-  if (context.collecting) return section(list);
+void Gate::record_section(CommandList& list, const Section& section) {
   list.open_gate(&open_);
   section(list);
   (void)list.close_gate();

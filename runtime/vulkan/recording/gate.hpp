@@ -24,7 +24,7 @@ class Gate {
     vectors.record(list, kernel);
   }
   /// Records the section, the same once more.
-  void record_section(const Context& context, CommandList& list, const Section& section);
+  void record_section(CommandList& list, const Section& section);
 
  private:
   /// Makes the buffers; returns their words.

@@ -24,7 +24,6 @@ void widen(const std::byte* bytes, std::span<double> values) {
 }  // namespace
 
 void Landing::record(Context& context, CommandList& list, const Buffer& source, bool own) {
-  if (context.collecting) return;
   const bool readable = source.mapped() != nullptr && source.cached();
   if (!own && (readable || source.size() > kLargestCopy)) return;
   if (!host_ || host_.size() < source.size()) {

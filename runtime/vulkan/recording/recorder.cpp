@@ -17,27 +17,18 @@ constexpr double kPause = 0.02;
 
 }  // namespace
 
-void Recorder::collect(const Record& record) {
-  struct Collecting {
-    Context& context;
-    explicit Collecting(Context& of) : context(of) { context.collecting = true; }
-    ~Collecting() { context.collecting = false; }
-  } const collecting(context_);
-  CommandList scratch = context_.device->command_list("kernels");
-  record(scratch);
+void Recorder::make(const Declare& declare) {
+  Needs needs;
+  declare(needs);
+  for (const auto& job : needs.jobs()) job->run();
 }
 
-void Recorder::finish_kernels() {
-  // This thread takes what the pool has not begun.
-  for (const auto& job : context_.begun) job->run();
-  context_.begun.clear();
-}
-
-bool Recorder::advance(Preparation& preparation, const Record& record) {
+bool Recorder::advance(Preparation& preparation, const Declare& declare, const Record& rehearse) {
   using Stage = Preparation::Stage;
   if (preparation.stage == Stage::none) {
-    collect(record);
-    preparation.jobs = std::exchange(context_.begun, {});
+    Needs needs;
+    declare(needs);
+    preparation.jobs = needs.jobs();
     preparation.stage = Stage::compiling;
   }
   if (preparation.stage == Stage::compiling) {
@@ -47,7 +38,8 @@ bool Recorder::advance(Preparation& preparation, const Record& record) {
     preparation.stage = Stage::done;
     if (context_.device->info().software()) {
       // It compiles when a kernel first runs: let it, where nobody waits.
-      run_once("rehearsal", record);
+      make(declare);
+      submit(make_list("rehearsal", rehearse));
       preparation.rehearsal = last_;
       preparation.stage = Stage::rehearsing;
     }
@@ -65,12 +57,6 @@ Recorded Recorder::make_list(std::string_view name, const Record& record) {
   return recorded;
 }
 
-void Recorder::run_once(std::string_view name, const Record& record) {
-  collect(record);
-  finish_kernels();
-  submit(make_list(name, record));
-}
-
 void Recorder::submit(const Recorded& recorded) {
   const Recorded* const one = &recorded;
   submit(std::span(&one, 1));
@@ -85,11 +71,11 @@ void Recorder::submit(std::span<const Recorded* const> recorded) {
   last_ = context_.device->submit(lists);
 }
 
-const Recorded& Recorder::evaluation(const std::string& name, const Record& record) {
+const Recorded& Recorder::evaluation(const std::string& name, const Declare& declare,
+                                     const Record& record) {
   const auto found = evaluations_->find(name);
   if (found != evaluations_->end()) return found->second;
-  collect(record);
-  finish_kernels();
+  make(declare);
   return evaluations_->emplace(name, make_list(name, record)).first->second;
 }
 

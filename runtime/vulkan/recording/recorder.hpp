@@ -6,6 +6,7 @@
 #include "../../engine/abilities.hpp"
 #include "context.hpp"
 #include "derived.hpp"
+#include "needs.hpp"
 #include "recorded.hpp"
 
 #include <chrono>
@@ -40,25 +41,25 @@ class Recorder {
   Source columns{structure};  ///< where columns of terms lie
   Source kernels{columns};    ///< which kernels of terms serve
 
-  /// Begins to make every kernel that `record` needs: it records for that sake alone.
-  void collect(const Record& record);
-  /// Makes those of the collected kernels that nobody has begun.
-  void finish_kernels();
-  /// Goes on as far as it can without waiting; true at the end.
-  bool advance(Preparation& preparation, const Record& record);
+  /// Makes kernels: all of them begin before this thread takes those that no other has begun.
+  static void make(const Declare& declare);
+  /// Goes on making kernels as far as it can without waiting; true once they are there.
+  ///
+  ///   rehearse  records all of them once, for a device that compiles a kernel where it first runs
+  bool advance(Preparation& preparation, const Declare& declare, const Record& rehearse);
 
-  /// Records with `record`, which returns nothing; counts kernels of residuals.
+  /// Records kernels that were declared, and counts those of residuals.
   Recorded make_list(std::string_view name, const Record& record);
-  /// With kernels that are made before.
-  void run_once(std::string_view name, const Record& record);
   /// One submission of all of them; last() is its end.
   void submit(std::span<const Recorded* const> recorded);
   void submit(const Recorded& recorded);
   const Submission& last() const { return last_; }
 
   /// The list of that name: recorded once for the kernels that serve, which are made before.
-  const Recorded& evaluation(const std::string& name, const Record& record);
-  void evaluate(const std::string& name, const Record& record) { submit(evaluation(name, record)); }
+  const Recorded& evaluation(const std::string& name, const Declare& declare, const Record& record);
+  void evaluate(const std::string& name, const Declare& declare, const Record& record) {
+    submit(evaluation(name, declare, record));
+  }
   bool has_evaluations() const { return !evaluations_->empty(); }
   bool has_evaluation(const std::string& name) const { return evaluations_->contains(name); }
 

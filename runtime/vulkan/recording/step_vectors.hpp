@@ -28,6 +28,16 @@ struct StepVectors {
   }
   /// Workgroups of record_by_blocks().
   std::uint32_t block_groups() const;
+  /// Kernels of record_by_blocks().
+  template <class Kernel>
+  void need_by_blocks(Needs& needs, VectorOps::Variant variant = {}) const {
+    for (const BlockRange& range : blocks) {
+      if (range.count == 0) continue;
+      variant.width = range.width;
+      ops->need<Kernel>(needs, variant);
+      variant.decides = Kernel::kOp != codegen::VectorOp::cg_update;
+    }
+  }
   /// One dispatch for each array, with its part of the blocks; returns the workgroups. cg_update:
   /// the first one decides.
   template <class Kernel>

@@ -2,6 +2,7 @@
 #include "vector_ops.hpp"
 
 #include "../../../codegen/vector/table.hpp"
+#include "../../../ir/error.hpp"
 
 #include <algorithm>
 
@@ -50,19 +51,18 @@ Buffer make_partials(const Context& context, std::uint64_t count) {
                                 "partials");
 }
 
-const LoadedKernel& VectorOps::loaded(Op op, const Variant& variant) {
-  const std::tuple key(op, variant.width, variant.predicated, variant.unpreconditioned,
-                       variant.decides, variant.step_time);
-  const auto found = kernels_.find(key);
-  if (found != kernels_.end()) return found->second;
-  LoadedKernel made = load_kernel(
-      context_, codegen::VectorKernelRequest{.op = op,
-                                             .width = variant.width,
-                                             .predicated = variant.predicated,
-                                             .unpreconditioned = variant.unpreconditioned,
-                                             .decides = variant.decides,
-                                             .step_time = variant.step_time});
-  return kernels_.emplace(key, std::move(made)).first->second;
+const LoadedKernel& VectorOps::declare(Op op, const Variant& variant) {
+  LoadedKernel& kernel = kernels_[key(op, variant)];
+  if (!kernel) {
+    kernel = load_kernel(context_,
+                         codegen::VectorKernelRequest{.op = op,
+                                                      .width = variant.width,
+                                                      .predicated = variant.predicated,
+                                                      .unpreconditioned = variant.unpreconditioned,
+                                                      .decides = variant.decides,
+                                                      .step_time = variant.step_time});
+  }
+  return kernel;
 }
 
 std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant,
@@ -73,10 +73,11 @@ std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant
                                : row.groups == GroupCount::one ? 1
                                : row.groups == GroupCount::few ? context_.update_grid(count)
                                                                : workgroups(count);
-  const LoadedKernel& kernel = loaded(op, variant);
-  if (context_.collecting) {
-    context_.waits_for(kernel.job);  // who else has begun it, too
-    return groups;
+  const auto kernel = kernels_.find(key(op, variant));
+  if (kernel == kernels_.end()) {
+    throw Error(ErrorCode::Internal, "vector kernel \"" + std::string(row.name) + "\" of width " +
+                                         std::to_string(variant.width) +
+                                         " is recorded, but was not declared");
   }
   BindingTable table;
   table.set(BufferRole::scalars, variant.scalars != nullptr ? *variant.scalars : scalars_);
@@ -86,7 +87,7 @@ std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant
     const kernel::Part& one = *part++;
     if (one.buffer != nullptr) table.set(buffer.role, *one.buffer, one.offset, one.size);
   }
-  dispatch(context_, list, kernel, table, std::as_bytes(push), groups);
+  dispatch(context_, list, kernel->second, table, std::as_bytes(push), groups);
   return groups;
 }
 

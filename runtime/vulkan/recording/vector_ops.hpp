@@ -5,6 +5,7 @@
 #include "context.hpp"
 #include "kernels.hpp"
 #include "landing.hpp"
+#include "needs.hpp"
 
 #include <array>
 #include <bit>
@@ -49,6 +50,11 @@ class VectorOps {
   /// What the last read() gave.
   const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
 
+  /// Declares the kernels of these rows in one variant.
+  template <class... Kernels>
+  void need(Needs& needs, const Variant& variant = {}) {
+    (needs.add(declare(Kernels::kOp, variant)), ...);
+  }
   /// Records one kernel over push.count elements or blocks. Returns its workgroups (one partial
   /// each).
   template <class Kernel>
@@ -74,16 +80,24 @@ class VectorOps {
  private:
   std::uint32_t record(CommandList& list, Op op, const Variant& variant, std::uint32_t count,
                        std::span<const kernel::Part> parts, std::span<const std::uint32_t> push);
-  const LoadedKernel& loaded(Op op, const Variant& variant);
+  const LoadedKernel& declare(Op op, const Variant& variant);
 
   Context& context_;
   bool masked_;
   Buffer scalars_;
   Landing landing_;
   std::array<double, codegen::kScalarCount> values_{};
-  /// By op, width, predicated, unpreconditioned, decides, step_time.
-  std::map<std::tuple<Op, std::uint32_t, bool, bool, bool, codegen::StepTime>, LoadedKernel>
-      kernels_;
+  /// Op, width, predicated, unpreconditioned, decides, step_time.
+  using Key = std::tuple<Op, std::uint32_t, bool, bool, bool, codegen::StepTime>;
+  static Key key(Op op, const Variant& variant) {
+    return {op,
+            variant.width,
+            variant.predicated,
+            variant.unpreconditioned,
+            variant.decides,
+            variant.step_time};
+  }
+  std::map<Key, LoadedKernel> kernels_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 
@@ -57,16 +58,27 @@ void DeviceCharts::add(const Chart& chart, std::size_t first, std::uint32_t coun
   pieces_.push_back(std::move(piece));
 }
 
-void DeviceCharts::run(CommandList& list, Piece& piece, LoadedKernel& kernel,
-                       const ir::Program& program, const Buffer& x, const Buffer& delta,
-                       const Buffer& out) {
-  if (!kernel) {
-    codegen::KernelRequest request;
-    request.name = &program == &piece.chart->plus ? "manifold_plus" : "manifold_basis";
-    request.program = program;
-    request.layout = codegen::general_layout(program.leaves);
-    kernel = load_kernel(context_, request);
+LoadedKernel DeviceCharts::load(const char* name, const ir::Program& program) {
+  codegen::KernelRequest request;
+  request.name = name;
+  request.program = program;
+  request.layout = codegen::general_layout(program.leaves);
+  return load_kernel(context_, std::move(request));
+}
+
+void DeviceCharts::need(Needs& needs) {
+  for (Piece& piece : pieces_) {
+    if (!piece.basis_kernel) piece.basis_kernel = load("manifold_basis", piece.chart->basis);
+    if (!piece.plus_kernel) piece.plus_kernel = load("manifold_plus", piece.chart->plus);
+    needs.add(piece.basis_kernel);
+    needs.add(piece.plus_kernel);
+    vectors_.need<kernel::contract, kernel::expand, kernel::contract_packed, kernel::scatter_rows>(
+        needs, {.width = piece.chart->width});
   }
+}
+
+void DeviceCharts::run(CommandList& list, const Piece& piece, const LoadedKernel& kernel,
+                       const Buffer& x, const Buffer& delta, const Buffer& out) {
   BindingTable table;
   table.set(BufferRole::x, x);
   table.set(BufferRole::direction, delta);
@@ -77,8 +89,7 @@ void DeviceCharts::run(CommandList& list, Piece& piece, LoadedKernel& kernel,
 }
 
 void DeviceCharts::record_bases(CommandList& list, const Buffer& x) {
-  for (Piece& piece : pieces_)
-    run(list, piece, piece.basis_kernel, piece.chart->basis, x, x, piece.basis);
+  for (const Piece& piece : pieces_) run(list, piece, piece.basis_kernel, x, x, piece.basis);
 }
 
 void DeviceCharts::record_contract(CommandList& list, const Buffer& v) {
@@ -113,8 +124,7 @@ void DeviceCharts::record_contract_packed(CommandList& list, const Buffer& packe
 
 void DeviceCharts::record_plus(CommandList& list, const Buffer& x, const Buffer& delta,
                                const Buffer& out, Scalar a, Scalar b) {
-  for (Piece& piece : pieces_)
-    run(list, piece, piece.plus_kernel, piece.chart->plus, x, delta, piece.moved);
+  for (const Piece& piece : pieces_) run(list, piece, piece.plus_kernel, x, delta, piece.moved);
   list.barrier();
   for (const Piece& piece : pieces_) {
     vectors_.record(

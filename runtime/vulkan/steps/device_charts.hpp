@@ -23,6 +23,8 @@ class DeviceCharts {
   DeviceCharts(Context& context, VectorOps& vectors, const Charts& charts,
                const PackedStart& packed_start, std::uint64_t packed_size);
 
+  /// Kernels of all that it records.
+  void need(Needs& needs);
   /// Bases at x: what the functions below read.
   void record_bases(CommandList& list, const Buffer& x);
   /// v ← Pᵀ v on the blocks.
@@ -42,13 +44,14 @@ class DeviceCharts {
   struct Piece {
     const Chart* chart = nullptr;
     std::uint32_t count = 0;
-    LoadedKernel plus_kernel, basis_kernel;  // loaded when first recorded
+    LoadedKernel plus_kernel, basis_kernel;
     Buffer index, firsts, packed_starts, basis, moved;
   };
   void add(const Chart& chart, std::size_t first, std::uint32_t count,
            const PackedStart& packed_start);
-  void run(CommandList& list, Piece& piece, LoadedKernel& kernel, const ir::Program& program,
-           const Buffer& x, const Buffer& delta, const Buffer& out);
+  LoadedKernel load(const char* name, const ir::Program& program);
+  void run(CommandList& list, const Piece& piece, const LoadedKernel& kernel, const Buffer& x,
+           const Buffer& delta, const Buffer& out);
 
   Context& context_;
   VectorOps& vectors_;

@@ -30,7 +30,9 @@ constexpr Scalar kKeptLength = user(3);  ///< of the trial that was kept last
 
 bool DeviceDescent::prepare() {
   if (pairs_ == 0) make_buffers(1);
-  return recorder_.advance(preparation_, [this](CommandList& list) { record_all(list); });
+  return recorder_.advance(
+      preparation_, [this](Needs& needs) { need(needs); },
+      [this](CommandList& list) { record_all(list); });
 }
 
 DescentReport DeviceDescent::begin_descent(std::size_t pairs) {
@@ -104,8 +106,7 @@ void DeviceDescent::make_buffers(std::size_t pairs) {
 void DeviceDescent::make_lists() {
   sums_.use(Pass::cost_gradient);
   points_.prepare();
-  recorder_.collect([&](CommandList& list) { record_all(list); });
-  recorder_.finish_kernels();
+  Recorder::make([this](Needs& needs) { need(needs); });
   begin_ = recorder_.make_list("descent_begin", [&](CommandList& list) {
     list.copy(v_.x, 0, v_.trial, 0, bytes());
     list.barrier();
@@ -123,6 +124,13 @@ void DeviceDescent::make_lists() {
     keep_pair_.push_back(
         recorder_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
   }
+}
+
+void DeviceDescent::need(Needs& needs) {
+  v_.ops
+      ->need<kernel::combine, kernel::combine_history, kernel::history_dots, kernel::sum_partials>(
+          needs);
+  need_trial_gradient(needs, v_, sums_);
 }
 
 void DeviceDescent::record_all(CommandList& list) {

@@ -25,10 +25,17 @@ void DeviceRules::make_vectors() {
 
 bool DeviceRules::prepare() {
   make_vectors();
-  return recorder_.advance(state_->preparation, [this](CommandList& list) {
-    record_rule(list, FirstOrderRule::Kind::adam);
-    record_rule(list, FirstOrderRule::Kind::momentum);
-  });
+  return recorder_.advance(
+      state_->preparation, [this](Needs& needs) { need(needs); },
+      [this](CommandList& list) {
+        record_rule(list, FirstOrderRule::Kind::adam);
+        record_rule(list, FirstOrderRule::Kind::momentum);
+      });
+}
+
+void DeviceRules::need(Needs& needs) {
+  v_.ops->need<kernel::adam, kernel::momentum, kernel::sum_partials>(needs);
+  need_trial_gradient(needs, v_, sums_);
 }
 
 void DeviceRules::make_lists() {
@@ -39,11 +46,7 @@ void DeviceRules::make_lists() {
   sums_.use(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
-  recorder_.collect([&](CommandList& list) {
-    step(list, Kind::adam);
-    step(list, Kind::momentum);
-  });
-  recorder_.finish_kernels();
+  Recorder::make([this](Needs& needs) { need(needs); });
   state.begin = recorder_.make_list("first_order_begin", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
     list.copy(v_.x, 0, state.best, 0, bytes);

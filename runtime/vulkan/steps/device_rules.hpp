@@ -46,6 +46,7 @@ class DeviceRules final : public FirstOrderSteps, Part {
   void make_vectors();
   void make_lists();
   void record_kept(CommandList& list);
+  void need(Needs& needs);
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);
   FirstOrderReport report();
 

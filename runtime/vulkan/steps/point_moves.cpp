@@ -58,6 +58,19 @@ void PointMoves::hold(std::span<const std::uint8_t> held) {
   context_.device->upload<std::uint32_t>(v_.held, words);
 }
 
+void PointMoves::need(Needs& needs) {
+  v_.need_by_blocks<kernel::scaled_norms>(needs);
+  v_.ops->need<kernel::sum_partials, kernel::max_partials>(needs);
+  if (bounded()) {
+    v_.ops->need<kernel::bounded_norms, kernel::bounded_trial>(needs);
+  } else {
+    v_.ops->need<kernel::point_norms, kernel::trial_point, kernel::combine>(needs);
+  }
+  if (!charted()) return;
+  v_.ops->need<kernel::mask, kernel::copy, kernel::combine, kernel::dot>(needs);
+  charts_->need(needs);
+}
+
 void PointMoves::record_norms(CommandList& list) {
   if (charted()) {
     record_gradient_moves(list);

@@ -27,6 +27,8 @@ class PointMoves : Part {
   /// As LinearSystem::hold().
   void hold(std::span<const std::uint8_t> held);
 
+  /// Kernels of all that it records.
+  void need(Needs& needs);
   /// Norms of x and of the gradient.
   void record_norms(CommandList& list);
   void record_scaled_norms(CommandList& list);

@@ -170,31 +170,31 @@ std::uint32_t DeviceTerm::width(Pass pass) const {
 
 std::uint64_t DeviceTerm::stored_size(Pass pass) const { return batch_->size() * width(pass); }
 
-LoadedKernel& DeviceTerm::store_kernel(Pass pass, bool predicated) {
+void DeviceTerm::need_store(Needs& needs, Pass pass, bool predicated) {
   // The data columns of stored_jtjp are others.
   const bool own_data = pass != Pass::stored_jtjp;
-  return pick_kernel(context_, store_kernels_[{pass, predicated, masked_}],
-                     own_data ? numbers_ : SharedNumbers{}, [&] {
-                       codegen::KernelRequest made = store_request(shape(), pass);
-                       made.predicated = predicated;
-                       return made;
-                     });
+  needs.add(declare_kernel(context_, store_kernels_[{pass, predicated, masked_}],
+                           own_data ? numbers_ : SharedNumbers{}, [&] {
+                             codegen::KernelRequest made = store_request(shape(), pass);
+                             made.predicated = predicated;
+                             return made;
+                           }));
 }
 
-LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
-  return pick_kernel(context_, scatter_kernels_[{pass, predicated, masked_}], numbers_, [&] {
+void DeviceTerm::need_scatter(Needs& needs, Pass pass, bool predicated) {
+  needs.add(declare_kernel(context_, scatter_kernels_[{pass, predicated, masked_}], numbers_, [&] {
     codegen::KernelRequest made = scatter_request(shape(), pass, context_.rung.accumulation);
     made.predicated = predicated;
     return made;
-  });
+  }));
 }
 
-LoadedKernel& DeviceTerm::cost_kernel() {
-  return pick_kernel(context_, cost_kernel_, numbers_, [&] {
+void DeviceTerm::need_cost(Needs& needs) {
+  needs.add(declare_kernel(context_, cost_kernel_, numbers_, [&] {
     codegen::KernelRequest made = cost_request(view_.shape);
     made.wide_sums = context_.device->features().float64;
     return made;
-  });
+  }));
 }
 
 /// What a pass with values needs of a chunk besides.
@@ -211,7 +211,7 @@ void DeviceTerm::bind_rows(BindingTable& table, const Chunk& chunk, const ValueS
 
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out, ValueSinks* sinks) {
-  LoadedKernel& kernel = store_kernel(pass, operands.scalars != nullptr);
+  const LoadedKernel& kernel = serving(store_kernels_, pass, operands);
   BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
@@ -239,7 +239,7 @@ std::uint32_t DeviceTerm::chunk_end(std::uint32_t first) const {
 
 void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, std::uint32_t first,
                                  std::uint32_t count, const Buffer& out) {
-  LoadedKernel& kernel = store_kernel(Pass::hessian, false);
+  const LoadedKernel& kernel = serving(store_kernels_, Pass::hessian, operands);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, out);
   for (const Chunk& chunk : chunks_) {
@@ -255,7 +255,7 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
 
 void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
                                     const Operands& operands, const Buffer& out) {
-  LoadedKernel& kernel = store_kernel(Pass::stored_jtjp, operands.scalars != nullptr);
+  const LoadedKernel& kernel = serving(store_kernels_, Pass::stored_jtjp, operands);
   BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
   const std::uint64_t entries = width(Pass::stored_jacobian), terms = width(Pass::stored_jtjp);
@@ -271,7 +271,7 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
 
 void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
                                 const Buffer& out, ValueSinks* sinks) {
-  LoadedKernel& kernel = scatter_kernel(pass, operands.scalars != nullptr);
+  const LoadedKernel& kernel = serving(scatter_kernels_, pass, operands);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, out);
   const std::uint64_t bytes = context_.element_bytes();
@@ -303,7 +303,7 @@ std::uint32_t DeviceTerm::cost_partials() const {
 
 std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
                                       const Buffer& partials, std::uint32_t first) {
-  const LoadedKernel& kernel = cost_kernel();
+  const LoadedKernel& kernel = serving_kernel(context_, cost_kernel_);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, partials);
   std::uint32_t next = first;

@@ -28,6 +28,10 @@ class DeviceTerm {
 
   /// Numbers that a store pass writes: instances x outputs of the pass.
   std::uint64_t stored_size(Pass pass) const;
+  // Kernels of the functions below. Predicated: operands have scalars.
+  void need_store(Needs& needs, Pass pass, bool predicated = false);
+  void need_scatter(Needs& needs, Pass pass, bool predicated = false);
+  void need_cost(Needs& needs);
   /// residual, jacobian, jvp, or the slots' terms of an accumulating pass: value k of instance i of
   /// a chunk is at chunk.first * width + k * chunk.count + (i - chunk.first). Rows of a pass with
   /// values, which needs `sinks`, lie in these as those of residual in `out`.
@@ -113,9 +117,6 @@ class DeviceTerm {
   /// True if it can be stored in one range, instances in one piece.
   bool jacobian_fits() const;
 
-  /// The kernel of the cost, begun before anything is recorded.
-  LoadedKernel& cost_kernel();
-
   /// Looks for numbers that may be code: normal ones, which no rule of a compiler takes for what
   /// they are not. True if there are some. Cost: a pass over such columns at most.
   bool find_shared_numbers();
@@ -156,8 +157,11 @@ class DeviceTerm {
   void upload_index(Chunk& chunk);
   void upload_data(Chunk& chunk, bool own = true);
   void bind_columns(BindingTable& table, const Chunk& chunk) const;
-  LoadedKernel& store_kernel(Pass pass, bool predicated);
-  LoadedKernel& scatter_kernel(Pass pass, bool predicated);
+  using Key = std::tuple<Pass, bool, bool>;  // predicated, masked
+  const LoadedKernel& serving(std::map<Key, TermKernel>& kernels, Pass pass,
+                              const Operands& operands) const {
+    return serving_kernel(context_, kernels[{pass, operands.scalars != nullptr, masked_}]);
+  }
   std::uint32_t width(Pass pass) const;
   void bind_rows(BindingTable& table, const Chunk& chunk, const ValueSinks* sinks,
                  codegen::PushConstants& push) const;
@@ -171,7 +175,6 @@ class DeviceTerm {
   bool masked_ = false, planned_ = false, masked_planned_ = false;
   ColumnForms forms_;
   std::vector<Chunk> chunks_;
-  using Key = std::tuple<Pass, bool, bool>;  // predicated, masked
   std::map<Key, TermKernel> store_kernels_, scatter_kernels_;
   SharedNumbers numbers_;
   TermKernel cost_kernel_;

@@ -98,15 +98,6 @@ GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool predicated) {
   return kernels;
 }
 
-LoadedKernel& GatherSet::serving(TermKernel& kernel, Pass pass, bool stored_terms, bool predicated,
-                                 bool heavy) {
-  return pick_kernel(context_, kernel, stored_terms ? SharedNumbers{} : *view_.numbers, [&] {
-    codegen::KernelRequest made = request(pass, stored_terms, heavy);
-    made.predicated = predicated;
-    return made;
-  });
-}
-
 ir::Hash128 GatherSet::source_hash(Pass pass) {
   ir::Hash128 hash;
   for (const bool heavy : {false, true}) {
@@ -117,13 +108,21 @@ ir::Hash128 GatherSet::source_hash(Pass pass) {
   return hash;
 }
 
-void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
+void GatherSet::need(Needs& needs, Pass pass, bool stored_terms, bool predicated) {
   const std::tuple key(pass, stored_terms, predicated);
   if (stored_terms || pass == Pass::vjp || pass == Pass::values) upload_instances();
   if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, predicated));
   Kernels& kernels = kernels_.at(key);
-  if (has_light()) serving(kernels.sum, pass, stored_terms, predicated, false);
-  if (has_heavy()) serving(kernels.heavy, pass, stored_terms, predicated, true);
+  if (kernels.combine) needs.add(kernels.combine);
+  for (const bool heavy : {false, true}) {
+    if (!(heavy ? has_heavy() : has_light())) continue;
+    needs.add(declare_kernel(context_, heavy ? kernels.heavy : kernels.sum,
+                             stored_terms ? SharedNumbers{} : *view_.numbers, [&] {
+                               codegen::KernelRequest made = request(pass, stored_terms, heavy);
+                               made.predicated = predicated;
+                               return made;
+                             }));
+  }
 }
 
 BindingTable bind_operands(const Operands& operands) {
@@ -171,7 +170,12 @@ std::uint32_t GatherSet::bind_out(BindingTable& table, const SumTarget& target, 
 
 std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& table,
                              SumTarget target) {
-  Kernels& kernels = kernels_.at({what.pass, what.stored_terms, what.predicated});
+  const auto found = kernels_.find({what.pass, what.stored_terms, what.predicated});
+  if (found == kernels_.end())
+    throw Error(ErrorCode::Internal, "sums of pass " + std::string(name(what.pass)) + " of \"" +
+                                         view_.shape.name +
+                                         "\" are recorded, but were not declared");
+  Kernels& kernels = found->second;
   const std::uint32_t sums = sums_of_owner(what.pass, plan_.owner_width);
   if (target.positions != nullptr) place_outputs(*target.positions);
   const std::uint64_t before = list.dispatches();
@@ -196,11 +200,9 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
       push.costs_first() = what.sinks->next;
       push.rows_stride() = static_cast<std::uint32_t>(view_.batch->size());
     }
-    const std::uint32_t next =
-        dispatch_all(context_, list,
-                     serving(part.light ? kernels.sum : kernels.heavy, what.pass, what.stored_terms,
-                             what.predicated, !part.light),
-                     table, push, part.items);
+    const std::uint32_t next = dispatch_all(
+        context_, list, serving_kernel(context_, part.light ? kernels.sum : kernels.heavy), table,
+        push, part.items);
     if (what.sinks != nullptr) what.sinks->next = next;
   }
   const std::uint64_t dispatches = list.dispatches() - before;
@@ -235,7 +237,6 @@ void GatherSet::combine(CommandList& list, Kernels& kernels, std::uint32_t sums,
 std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& operands,
                                 SumTarget target, ValueSinks* sinks) {
   const bool predicated = operands.scalars != nullptr;
-  prepare(pass, false, predicated);
   BindingTable bindings = bind_operands(operands);
   if (sinks != nullptr) bind_sinks(bindings, *sinks);
   return run(list, {pass, false, predicated, operands.seeds_stride, sinks}, bindings, target);
@@ -264,22 +265,26 @@ bool GatherSet::can_fuse() const {
   return parts_.size() == 1 && parts_[0].light && parts_[0].items <= context_.max_invocations();
 }
 
-std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
-                                      const Operands& operands, const FusedOperands& fused,
-                                      SumTarget target) {
-  const LoadedKernel& kernel = pick_kernel(context_, fused_kernels_[fusion], *view_.numbers, [&] {
+void GatherSet::need_fused(Needs& needs, codegen::Fusion fusion, const Riders* riders) {
+  needs.add(declare_kernel(context_, fused_kernels_[fusion], *view_.numbers, [&] {
     codegen::KernelRequest request =
         gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
     request.name += "_fused";
     request.fusion = fusion;
-    if (fused.riders != nullptr) {
-      for (codegen::GatherRole& role : fused.riders->roles(Pass::jtjp)) {
+    if (riders != nullptr) {
+      for (codegen::GatherRole& role : riders->roles(Pass::jtjp)) {
         request.roles.push_back(std::move(role));
       }
     }
     request.dense_owners = dense_;
     return request;
-  });
+  }));
+}
+
+std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
+                                      const Operands& operands, const FusedOperands& fused,
+                                      SumTarget target) {
+  const LoadedKernel& kernel = serving_kernel(context_, fused_kernels_[fusion]);
   const Part& part = parts_[0];
   BindingTable table = bind_operands(operands);
   table.set(BufferRole::starts, part.starts);
@@ -312,7 +317,6 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
 void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
                               std::uint32_t stride, const Operands& operands, SumTarget target) {
   const bool predicated = operands.scalars != nullptr;
-  prepare(pass, true, predicated);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::terms, terms);
   run(list, {pass, true, predicated, stride}, bindings, target);

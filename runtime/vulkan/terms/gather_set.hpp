@@ -5,6 +5,7 @@
 #include "../../plan/plan.hpp"
 #include "../../plan/requests.hpp"
 #include "../recording/context.hpp"
+#include "../recording/needs.hpp"
 #include "remote_columns.hpp"
 
 #include <algorithm>
@@ -105,8 +106,8 @@ class GatherSet {
 
   /// Of the sources that evaluate `pass` and sum.
   ir::Hash128 source_hash(Pass pass);
-  /// Compiles what `pass` needs. `terms` > 0: sums stored terms instead of evaluating again.
-  void prepare(Pass pass, bool stored_terms, bool predicated = false);
+  /// Kernels and buffers of record(), or of record_stored().
+  void need(Needs& needs, Pass pass, bool stored_terms, bool predicated = false);
   /// Evaluates and sums; a pass with values needs `sinks` and a lead(). Returns the number of
   /// dispatches of residual kernels.
   std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target,
@@ -117,6 +118,8 @@ class GatherSet {
   std::uint64_t most_costs() const;
   /// True if one dispatch evaluates the whole set, and each owner has one work item.
   bool can_fuse() const;
+  /// Kernels of record_fused().
+  void need_fused(Needs& needs, codegen::Fusion fusion, const Riders* riders);
   /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
   std::uint32_t record_fused(CommandList& list, codegen::Fusion fusion, const Operands& operands,
                              const FusedOperands& fused, SumTarget target);
@@ -186,8 +189,6 @@ class GatherSet {
   bool has_heavy() const;
   codegen::KernelRequest request(Pass pass, bool stored_terms, bool heavy) const;
   Kernels make_kernels(Pass pass, bool predicated);
-  LoadedKernel& serving(TermKernel& kernel, Pass pass, bool stored_terms, bool predicated,
-                        bool heavy);
   void combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
                SumTarget target);
   /// What runs, and in which form.

@@ -33,6 +33,7 @@ struct Decision {
 /// Sets whose fused products make up that of the problem, and what rides in each.
 struct FusedProduct {
   GatherUse use;
+  codegen::Fusion fusion{};
   std::unique_ptr<Riders> riders;
 };
 

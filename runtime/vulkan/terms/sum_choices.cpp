@@ -108,20 +108,29 @@ ir::Hash128 TermSums::tuning_key(std::size_t k, Pass pass) {
 }
 
 bool TermSums::stores_terms(std::size_t k, Pass pass) {
-  if (!terms_[k]->terms_fit()) return false;
+  return terms_[k]->terms_fit() &&
+         decision(k, pass).choice.accumulation == Accumulation::gather_store;
+}
+
+bool TermSums::settle(std::size_t k, Pass pass) {
   Decision& made = decision(k, pass);
-  if (made.open && !context_.collecting) {
-    made.open = false;
-    measure(k, pass, made);
-  }
-  return made.choice.accumulation == Accumulation::gather_store;
+  if (!std::exchange(made.open, false)) return false;
+  has_values(pass) ? measure_values(k, pass, made) : measure(k, pass, made);
+  return true;
+}
+
+bool TermSums::settle_values(std::size_t k, Pass pass) {
+  const bool sums = !by_atomics() && settle(k, Pass::gradient);
+  return (one_pass(k, pass) && settle(k, pass)) || sums;
 }
 
 void TermSums::measure(std::size_t k, Pass pass, Decision& made) {
   const auto timed = [&](bool store) {
-    return time_choice([&](CommandList& list) {
-      record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction), store);
-    });
+    return time_choice([&](Needs& needs) { need_batch_sum(needs, k, pass, store); },
+                       [&](CommandList& list) {
+                         record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction),
+                                          store);
+                       });
   };
   const bool there = static_cast<bool>(scratch(k));
   const double recompute = timed(false);
@@ -141,14 +150,13 @@ void TermSums::remember_decision(std::string_view kind, const Decision& made) {
   remember(context_.device->disk_cache(), kind, made.key, plan);
 }
 
-double TermSums::time_choice(const Recorder::Record& choice) {
+double TermSums::time_choice(const Declare& declare, const Recorder::Record& choice) {
   const auto stamped = [&](CommandList& list) {
     list.write_timestamp("begin");
     choice(list);
     list.write_timestamp("end");
   };
-  recorder_.collect(stamped);
-  recorder_.finish_kernels();
+  Recorder::make(declare);
   return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
 }
 
@@ -156,13 +164,8 @@ bool TermSums::one_pass(std::size_t k, Pass pass) {
   const bool gathers = !by_atomics() && !stores_terms(k, Pass::gradient);
   // Failed guards are counted with the cost.
   if (terms_[k]->has_guards() || (gathers && terms_[k]->value_set(pass) == nullptr)) return false;
-  if (context_.collecting && !by_atomics() && decision(k, Pass::gradient).open) return true;
-  Decision& made = decision(k, pass);
-  if (made.open && !context_.collecting) {
-    made.open = false;
-    measure_values(k, pass, made);
-  }
-  return made.choice.one_pass;
+  if (!by_atomics() && decision(k, Pass::gradient).open) return true;
+  return decision(k, pass).choice.one_pass;
 }
 
 bool TermSums::undecided(std::size_t k, Pass pass) const {
@@ -170,7 +173,7 @@ bool TermSums::undecided(std::size_t k, Pass pass) const {
     const auto found = made_->decisions.find({k, one});
     return found != made_->decisions.end() && found->second.open;
   };
-  return context_.collecting && (open(Pass::gradient) || open(pass));
+  return open(Pass::gradient) || open(pass);
 }
 
 /// One sweep wherever it can be, by rule.
@@ -199,11 +202,16 @@ void TermSums::measure_values(std::size_t k, Pass pass, Decision& made) {
   const bool stores = stores_terms(k, Pass::gradient);
   const auto timed = [&](bool one) {
     made.choice.one_pass = one;
-    return time_choice([&](CommandList& list) {
-      ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
-      if (!one) record_apart(list, k, values, v_.x);
-      record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
-    });
+    return time_choice(
+        [&](Needs& needs) {
+          if (!one) need_apart(needs, k, pass);
+          need_batch_sum(needs, k, Pass::gradient, stores, false, pass);
+        },
+        [&](CommandList& list) {
+          ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
+          if (!one) record_apart(list, k, values, v_.x);
+          record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
+        });
   };
   const double once = timed(true);
   const TimesOfTwo times(once, timed(false));

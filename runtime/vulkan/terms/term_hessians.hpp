@@ -15,8 +15,8 @@ class TermHessians : Part {
 
   /// As SecondDerivatives::hessian().
   void read(std::size_t term, bool project, std::span<double> values);
-  /// Begins to make the kernel for `project`.
-  void load_projection();
+  /// The kernel for `project`.
+  void need_projection(Needs& needs);
 
  private:
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,

@@ -20,7 +20,6 @@ void each_row(const DeviceTerm& term, Visit visit) {
 }  // namespace
 
 const Buffer& TermRows::result(Pass pass, std::size_t term) {
-  if (context_.collecting) return v_.result;  // nothing is written
   std::vector<Buffer>& results = (*results_)[pass];
   results.resize(terms_.size());
   Buffer& rows = results[term];
@@ -50,10 +49,12 @@ void TermRows::copy(Pass pass, const std::vector<Landing>& landings, const Submi
 
 void TermRows::read(Pass pass, const Operands& operands, std::span<double> out) {
   std::vector<Landing>& landings = (*landings_)[pass];
-  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record(list, pass, operands);
-    record_landings(list, pass, landings, false);
-  });
+  recorder_.evaluate(
+      std::string(name(pass)), [&](Needs& needs) { need(needs, pass); },
+      [&](CommandList& list) {
+        record(list, pass, operands);
+        record_landings(list, pass, landings, false);
+      });
   copy(pass, landings, recorder_.last(), out);
 }
 
@@ -63,11 +64,14 @@ void TermRows::jacobian(std::size_t term, std::span<double> values) {
   std::vector<Landing>& landings = (*landings_)[Pass::jacobian];
   landings.resize(terms_.size());
   const Buffer& rows = result(Pass::jacobian, term);
-  recorder_.evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
-    at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
-    list.barrier();
-    landings[term].record(context_, list, rows);
-  });
+  recorder_.evaluate(
+      "jacobian_" + std::to_string(term),
+      [&](Needs& needs) { at->need_store(needs, Pass::jacobian); },
+      [&](CommandList& list) {
+        at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
+        list.barrier();
+        landings[term].record(context_, list, rows);
+      });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
   landings[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
@@ -104,10 +108,12 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
     if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
   }
   std::vector<Landing>& landings = (*landings_)[Pass::vjp];
-  recorder_.evaluate("vjp", [&](CommandList& list) {
-    record_vjp(list);
-    record_landings(list, Pass::vjp, landings, false);
-  });
+  recorder_.evaluate(
+      "vjp", [&](Needs& needs) { need(needs, Pass::vjp); },
+      [&](CommandList& list) {
+        record_vjp(list);
+        record_landings(list, Pass::vjp, landings, false);
+      });
   std::vector<double> sums(out.size(), 0.0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::vjp)) continue;
@@ -124,6 +130,12 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
   problem_.undo(sums, out);
 }
 
+void TermRows::need(Needs& needs, Pass pass) const {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_.takes_part(k, pass)) terms_[k]->need_store(needs, pass);
+  }
+}
+
 void TermRows::record(CommandList& list, Pass pass, const Operands& with) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (terms_.takes_part(k, pass)) terms_[k]->record_store(list, pass, with, result(pass, k));
@@ -136,10 +148,13 @@ std::vector<std::uint32_t> TermRows::failed_instances(std::size_t term, Guards::
   const std::uint64_t size = device_term->stored_size(Pass::guards);
   const std::string name = at == Guards::At::point ? "failed_guards_" : "failed_trial_guards_";
   const Buffer& flags = result(Pass::guards, term);
-  recorder_.evaluate(name + std::to_string(term), [&](CommandList& list) {
-    device_term->record_store(list, Pass::guards,
-                              terms_.operands(at == Guards::At::point ? v_.x : v_.trial), flags);
-  });
+  recorder_.evaluate(
+      name + std::to_string(term),
+      [&](Needs& needs) { device_term->need_store(needs, Pass::guards); },
+      [&](CommandList& list) {
+        device_term->record_store(
+            list, Pass::guards, terms_.operands(at == Guards::At::point ? v_.x : v_.trial), flags);
+      });
   std::vector<double> stored(size), fails(size);
   read_numbers(context_, flags, stored);
   device_term->from_device_order(stored, fails, 1);

@@ -25,6 +25,8 @@ class TermRows : Part {
   /// Landings of all terms for a pass.
   std::vector<Landing>& landings(Pass pass) { return (*landings_)[pass]; }
 
+  /// Kernels of record(), or of record_vjp().
+  void need(Needs& needs, Pass pass) const;
   void record(CommandList& list, Pass pass, const Operands& operands);
   /// The seeds of each term, and the terms of its slots.
   void record_vjp(CommandList& list);

@@ -35,13 +35,67 @@ bool TermSums::by_atomics() const {
   return false;
 }
 
-void TermSums::record_used(CommandList& list) {
-  for (const Pass pass : used_) {
-    if (has_values(pass)) {
-      record_values(list, pass, v_.x, v_.result, codegen::Scalar::user);
-    } else {
-      record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
+void TermSums::need_used(Needs& needs) {
+  for (const Pass pass : used_) has_values(pass) ? need_values(needs, pass) : need(needs, pass);
+}
+
+void TermSums::need(Needs& needs, Pass pass, bool predicated, std::optional<Pass> values) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, pass)) continue;
+    const bool open = decision(k, pass).open;
+    if (by_atomics()) {
+      const bool once = values && one_pass(k, *values);
+      terms_[k]->need_scatter(needs, once ? *values : pass, predicated);
+      continue;
     }
+    const bool stores = stores_terms(k, pass);
+    if (open || stores) need_batch_sum(needs, k, pass, true, predicated, values);
+    if (open || !stores) need_batch_sum(needs, k, pass, false, predicated, values);
+  }
+}
+
+void TermSums::need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated,
+                              std::optional<Pass> values) {
+  const bool once = values && one_pass(k, *values);
+  if (store) terms_[k]->need_store(needs, once ? *values : pass, predicated);
+  for (auto& set : terms_[k]->gather_sets()) {
+    const bool gives = once && !store && terms_[k]->value_set(*values) == set.get();
+    set->need(needs, gives ? *values : pass, store, predicated);
+  }
+}
+
+void TermSums::need_values(Needs& needs, Pass pass) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, pass)) continue;
+    if (!one_pass(k, pass) || undecided(k, pass)) need_apart(needs, k, pass);
+  }
+  need(needs, Pass::gradient, false, pass);
+  v_.ops->need<kernel::sum_partials>(needs);
+}
+
+void TermSums::need_apart(Needs& needs, std::size_t k, Pass pass) {
+  terms_[k]->need_cost(needs);
+  if (pass == Pass::values && terms_.takes_part(k, Pass::residual))
+    terms_[k]->need_store(needs, Pass::residual);
+}
+
+bool TermSums::may_store_diagonals(std::size_t k) const {
+  if (by_atomics() && !terms_[k]->is_wide()) return false;
+  return std::ranges::all_of(terms_[k]->gather_sets(), [&](const auto& set) {
+    return sums_diagonals(*set, v_.array_blocks);
+  });
+}
+
+void TermSums::need_blocks(Needs& needs) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::blocks)) continue;
+    const bool may_store = may_store_diagonals(k);
+    const bool open = may_store && decision(k, Pass::diagonal).open;
+    const bool stores = may_store && stores_terms(k, Pass::diagonal);
+    if (open || stores) need_batch_sum(needs, k, Pass::diagonal, true);
+    if (!open && stores) continue;
+    for (auto& set : terms_[k]->gather_sets())
+      set->need(needs, blocks_pass(*set, v_.array_blocks), false);
   }
 }
 
@@ -52,7 +106,6 @@ void TermSums::record(CommandList& list, Pass pass, const Operands& operands, co
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    decision(k, pass);  // for the plan record
     ValueSinks* const sinks = sinks_of(k, values);
     terms_[k]->record_scatter(list, sinks ? values->pass : pass, operands, out, sinks);
   }
@@ -87,6 +140,15 @@ std::vector<GatherUse> TermSums::gather_order(Pass pass) {
 
 void TermSums::record_gather(CommandList& list, Pass pass, const Operands& operands,
                              const Buffer& out, ValuePass* values) {
+  bool settled = false;
+  for (std::size_t k = 0; k < terms_.size(); ++k)
+    settled = (terms_.takes_part(k, pass) && settle(k, pass)) || settled;
+  if (settled) {
+    Recorder::make([&](Needs& needs) {
+      need(needs, pass, operands.scalars != nullptr,
+           values != nullptr ? std::optional(values->pass) : std::nullopt);
+    });
+  }
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
@@ -97,13 +159,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
   std::vector<bool> stored(terms_.size(), false);
   bool any_stored = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, pass)) continue;
-    if (context_.collecting && decision(k, pass).open) {  // either may be chosen
-      record_batch_sum(list, k, pass, operands, true, values);
-      record_batch_sum(list, k, pass, operands, false, values);
-      continue;
-    }
-    if (!stores_terms(k, pass)) continue;
+    if (!terms_.takes_part(k, pass) || !stores_terms(k, pass)) continue;
     record_terms(list, k, pass, operands, values);
     stored[k] = any_stored = true;
   }
@@ -130,29 +186,20 @@ void TermSums::record_set(CommandList& list, std::size_t k, GatherSet& set, Pass
 }
 
 void TermSums::record_blocks(CommandList& list, const Operands& operands) {
-  const auto stored_terms = [&](std::size_t k) -> const Buffer& {
-    return context_.collecting ? v_.result : scratch(k);
-  };
   const auto add = [&](std::size_t k, GatherSet& set, bool stored) {
     SumTarget target{.out = &v_.packed, .positions = &v_.diagonal_positions};
     if (set.array() != kScalars)
       target = {.out = &v_.packed, .first = v_.array_blocks[set.array()].blocks_first};
     if (!stored) return void(set.record(list, blocks_pass(set, v_.array_blocks), operands, target));
-    set.record_stored(list, Pass::diagonal, stored_terms(k), terms_[k]->store_stride(), operands,
+    set.record_stored(list, Pass::diagonal, scratch(k), terms_[k]->store_stride(), operands,
                       target);
   };
   record_zeros(list, v_.packed, std::max<std::uint64_t>(v_.packed_blocks, 1));
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::blocks) || (by_atomics() && !terms_[k]->is_wide())) continue;
-    auto& sets = terms_[k]->gather_sets();
-    const auto diagonals = [&](auto& set) { return sums_diagonals(*set, v_.array_blocks); };
-    if (!std::ranges::all_of(sets, diagonals)) continue;
-    if (context_.collecting && decision(k, Pass::diagonal).open) {  // either may be chosen
-      for (auto& set : sets) add(k, *set, false);
-    } else if (!stores_terms(k, Pass::diagonal)) {
-      continue;
-    }
+    if (!terms_.takes_part(k, Pass::blocks) || !may_store_diagonals(k)) continue;
+    settle(k, Pass::diagonal);
+    if (!stores_terms(k, Pass::diagonal)) continue;
     record_terms(list, k, Pass::diagonal, operands);
     stored[k] = true;
   }
@@ -178,8 +225,7 @@ void TermSums::record_batch_sum(CommandList& list, std::size_t k, Pass pass, con
   for (auto& set : terms_[k]->gather_sets()) {
     const SumTarget target{.out = &v_.product, .first = set->x_first(), .overwrite = true};
     if (store) {
-      set->record_stored(list, pass, context_.collecting ? v_.result : scratch(k),
-                         terms_[k]->store_stride(), with, target);
+      set->record_stored(list, pass, scratch(k), terms_[k]->store_stride(), with, target);
     } else {
       record_set(list, k, *set, pass, with, target, values);
     }
@@ -189,20 +235,22 @@ void TermSums::record_batch_sum(CommandList& list, std::size_t k, Pass pass, con
 
 void TermSums::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                             ValuePass* values) {
-  const bool make = !scratch(k) && !context_.collecting;
-  if (make) scratch(k) = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+  if (!scratch(k)) scratch(k) = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
   ValueSinks* const sinks = sinks_of(k, values);
-  terms_[k]->record_store(list, sinks ? values->pass : pass, with,
-                          context_.collecting ? v_.result : scratch(k), sinks);
+  terms_[k]->record_store(list, sinks ? values->pass : pass, with, scratch(k), sinks);
 }
 
 void TermSums::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
                              codegen::Scalar cost) {
+  bool settled = false;
+  for (std::size_t k = 0; k < terms_.size(); ++k)
+    settled = (terms_.takes_part(k, pass) && settle_values(k, pass)) || settled;
+  if (settled) Recorder::make([&](Needs& needs) { need_values(needs, pass); });
   ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
   if (terms_.have_guards()) terms_.record_no_failures(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    if (!one_pass(k, pass) || undecided(k, pass)) record_apart(list, k, values, x);
+    if (!one_pass(k, pass)) record_apart(list, k, values, x);
   }
   record(list, Pass::gradient, terms_.operands(x), out, &values);
   const std::uint32_t sums = values.sinks.next;
@@ -228,7 +276,6 @@ ValueSinks* TermSums::sinks_of(std::size_t k, ValuePass* values) {
 }
 
 const Buffer& TermSums::value_sums() {
-  if (context_.collecting) return v_.result;  // nothing is written
   if (!*value_sums_) *value_sums_ = make_partials(context_, terms_.most_costs());
   return *value_sums_;
 }

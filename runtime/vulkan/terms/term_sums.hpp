@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,6 +29,12 @@ class TermSums : Part {
   /// All of these outlive it.
   TermSums(const Part& part, TermRows& rows) : Part(part), rows_(rows) {}
 
+  // Kernels of the functions below; where either of two ways may yet be chosen, those of both.
+  ///   predicated  operands have scalars
+  ///   values      the pass of `values`
+  void need(Needs& needs, Pass pass, bool predicated = false, std::optional<Pass> values = {});
+  void need_values(Needs& needs, Pass pass);
+  void need_blocks(Needs& needs);
   /// `values`: with the gradient, of terms whose values take one pass.
   void record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
               ValuePass* values = nullptr);
@@ -44,8 +51,8 @@ class TermSums : Part {
   /// Notes what was asked for: kernels that are to serve later are made for it.
   void use(Pass pass) { used_.insert(pass); }
   bool is_used() const { return !used_.empty(); }
-  /// Sums of all that was asked for so far.
-  void record_used(CommandList& list);
+  /// Kernels of all that was asked for so far.
+  void need_used(Needs& needs);
 
   void swap(Made& made) { std::swap(*made_, made); }
   /// Adds what was decided by batch.
@@ -62,6 +69,10 @@ class TermSums : Part {
                   const Operands& operands, const SumTarget& target, ValuePass* values);
   /// A command; behind a gate, kernels.
   void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
+  void need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated = false,
+                      std::optional<Pass> values = {});
+  bool may_store_diagonals(std::size_t k) const;
+  void need_apart(Needs& needs, std::size_t k, Pass pass);
   void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                         bool store, ValuePass* values = nullptr);
   void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
@@ -74,13 +85,17 @@ class TermSums : Part {
   /// How the sums of a batch are made; by rule where nothing better is known yet.
   Decision& decision(std::size_t k, Pass pass);
   ir::Hash128 tuning_key(std::size_t k, Pass pass);
+  /// Measures what is open. True if something was.
+  bool settle(std::size_t k, Pass pass);
+  bool settle_values(std::size_t k, Pass pass);
+  // By rule while the decision is open.
   bool stores_terms(std::size_t k, Pass pass);
+  bool one_pass(std::size_t k, Pass pass);
+  /// Values in one pass or apart: not decided yet.
+  bool undecided(std::size_t k, Pass pass) const;
   void measure(std::size_t k, Pass pass, Decision& made);
   void remember_decision(std::string_view kind, const Decision& made);
-  double time_choice(const Recorder::Record& choice);
-  bool one_pass(std::size_t k, Pass pass);
-  /// While kernels are collected: those of either choice are needed.
-  bool undecided(std::size_t k, Pass pass) const;
+  double time_choice(const Declare& declare, const Recorder::Record& choice);
   void decide_values(std::size_t k, Pass pass, Decision& made);
   void measure_values(std::size_t k, Pass pass, Decision& made);
 

@@ -7,6 +7,7 @@
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../../runtime/device/kernels/kernel_job.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
+#include "../../../runtime/vulkan/recording/vector_ops.hpp"
 
 #include <gtest/gtest.h>
 
@@ -140,6 +141,24 @@ TEST_F(VulkanCompile, PreparingDoesNotWait) {
   engine->gradient(g);
   EXPECT_LE(relative_difference(g, reference_gradient(m)), 1e-10);  // squared 16 times
   EXPECT_GT(compiled + engine->stats().shader_cache_hits, 0u);
+}
+
+TEST_F(VulkanCompile, ARecordingRefusesKernelsThatWereNotDeclared) {
+  TG_NEEDS(float64);
+  namespace vulkan = runtime::vulkan;
+  vulkan::Context context = vulkan::open_context({});
+  vulkan::VectorOps vectors(context, false);
+  const vulkan::Buffer numbers = vulkan::make_numbers(context, 8, "numbers");
+  vulkan::CommandList list = context.device->command_list("fill");
+  const auto record = [&](std::uint32_t width) {
+    vectors.record(list, vulkan::kernel::fill{{.result = numbers}, {.count = 8}}, {.width = width});
+  };
+  EXPECT_THROW(record(1), Error);
+  vulkan::Needs needs;
+  vectors.need<vulkan::kernel::fill>(needs);
+  EXPECT_EQ(needs.jobs().size(), 1u);
+  EXPECT_NO_THROW(record(1));
+  EXPECT_THROW(record(2), Error);  // another variant
 }
 
 TEST_F(VulkanCompile, AnEvaluationIsRecordedOnceAndIsOneSubmission) {
