@@ -54,13 +54,13 @@ void VulkanEngine::refresh(const Model& model) {
   bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!problem_.data_changed(k)) continue;
-    const bool own = terms_[k] && terms_[k]->follow_own_data(*model.terms[k].batch);
+    const bool own = problem_.own_data_changed(k);
     problem_.reorder_data(k, own);
     if (terms_[k] && terms_[k]->refresh_data(own)) {
       begun_.finish();
       recorder_.columns.changed();
     }
-    if (terms_[k] && !terms_[k]->shares_numbers()) variants_.numbers_changed();
+    if (terms_[k] && !terms_[k]->numbers().hold()) variants_.numbers_changed();
     data_changed = true;
   }
   if (data_changed) variants_.refresh_data();

@@ -127,7 +127,7 @@ void KernelVariants::serve_without_fixed() {
 
 void KernelVariants::make_with_numbers() {
   bool some = false;
-  for (auto& term : terms_) some = (term && term->find_shared_numbers()) || some;
+  for (auto& term : terms_) some = (term && term->numbers().find(context_)) || some;
   with_numbers_.stage = some ? Variant::Stage::compiling : Variant::Stage::none;
   if (!some) return;
   context_.code = Code::make;

@@ -1,6 +1,8 @@
 // Recording JᵀJ by rows of blocks.
 #include "device_matrix.hpp"
 
+#include "jacobian_columns.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -19,7 +21,7 @@ std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan
 std::string DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan, Terms terms) {
   std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
   for (const NormalPlan::Products& products : plan.products) {
-    if (!terms[products.term]->jacobian_fits())
+    if (!jacobian_fits(context, *terms[products.term]))
       return "a Jacobian does not fit the range of a storage buffer";
     words = std::max<std::uint64_t>({words, products.places.size(), products.entries.size()});
   }
@@ -52,7 +54,7 @@ DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
   values_ = make_numbers(context, plan.values, "matrix_values");
   for (const NormalPlan::Products& products : plan.products) {
     const DeviceTerm& term = *terms[products.term];
-    const DeviceTerm::JacobianColumns columns = term.jacobian_columns();
+    const JacobianColumns columns = jacobian_columns(term.shape());
     products_.push_back({.term = products.term,
                          .shapes = products.shapes,
                          .places = words(products.places),

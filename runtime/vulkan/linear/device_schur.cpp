@@ -1,6 +1,8 @@
 // Recording the Schur complement: elimination, conjugate gradients on what remains, and back.
 #include "device_schur.hpp"
 
+#include "jacobian_columns.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -23,7 +25,7 @@ std::uint32_t lanes(const Context& context, std::uint64_t entries, std::uint64_t
 
 std::string DeviceSchur::obstacle(const Context& context, const SchurPlan& plan, Terms terms) {
   for (const SchurPlan::Products& products : plan.products) {
-    if (!terms[products.term]->jacobian_fits())
+    if (!jacobian_fits(context, *terms[products.term]))
       return "a Jacobian does not fit the range of a storage buffer";
   }
   const std::uint64_t numbers = std::max({plan.meeting_values, plan.piece_values, plan.values});
@@ -95,7 +97,7 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
 }
 
 void DeviceSchur::add_products(const SchurPlan::Products& products, const DeviceTerm& term) {
-  const DeviceTerm::JacobianColumns columns = term.jacobian_columns();
+  const JacobianColumns columns = jacobian_columns(term.shape());
   const auto words = [&](const std::vector<std::uint32_t>& list) {
     return make_buffer(context_, list, "schur_words");
   };

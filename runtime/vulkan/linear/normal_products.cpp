@@ -2,6 +2,7 @@
 #include "normal_products.hpp"
 
 #include "../recording/hazards.hpp"
+#include "../terms/term_figures.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -34,7 +35,7 @@ void NormalProducts::choose() {
   bool fits = true;
   for (auto& term : terms_) {
     if (!term || !term->takes_part(Pass::jtjp)) continue;
-    operations = std::max(operations, term->cost_of(Pass::jtjp));
+    operations = std::max(operations, pass_cost(term->shape(), Pass::jtjp));
     fits = fits && term->terms_fit();
     stored_bytes += context_.element_bytes() *
                     (term->stored_size(Pass::stored_jacobian) + 2 * term->stored_size(Pass::jtjp));
@@ -122,8 +123,8 @@ void NormalProducts::record_stored_jtjp(CommandList& list, const Operands& opera
     if (!terms_.takes_part(k, Pass::jtjp)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
-      set->record_stored(list, Pass::jtjp, sums_.scratch(k), terms_[k]->store_stride(), operands,
-                         {.out = &out, .first = set->x_first()});
+      set->record_stored(list, Pass::jtjp, sums_.scratch(k), terms_[k]->columns().stride(),
+                         operands, {.out = &out, .first = set->x_first()});
     }
   }
   list.barrier();

@@ -30,8 +30,8 @@ void DeviceModel::arrange() {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   seen_.clear();
   for (const Term& term : source_.terms)
-    seen_.push_back(
-        {term.batch->structure_version(), term.batch->data_version(), term.batch->has_remote()});
+    seen_.push_back({term.batch->structure_version(), term.batch->data_version(),
+                     term.batch->own_data_version(), term.batch->has_remote()});
 }
 
 ModelChange DeviceModel::follow(const Model& next) {
@@ -64,6 +64,11 @@ ModelChange DeviceModel::follow(const Model& next) {
 bool DeviceModel::data_changed(std::size_t term) {
   const std::uint64_t now = source_.terms[term].batch->data_version();
   return std::exchange(seen_[term].data, now) != now;
+}
+
+bool DeviceModel::own_data_changed(std::size_t term) {
+  const std::uint64_t now = source_.terms[term].batch->own_data_version();
+  return std::exchange(seen_[term].own_data, now) != now;
 }
 
 void DeviceModel::reorder_data(std::size_t term, bool own) {

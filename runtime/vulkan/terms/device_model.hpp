@@ -31,6 +31,8 @@ class DeviceModel {
   ModelChange follow(const Model& next);
   /// True if columns of a term have changed since the last call.
   bool data_changed(std::size_t term);
+  /// The same for columns that lie on the host.
+  bool own_data_changed(std::size_t term);
   /// Brings them into the order of the device, those that lie on the host only if `own`.
   void reorder_data(std::size_t term, bool own);
 
@@ -67,8 +69,8 @@ class DeviceModel {
   ModelOrder order_;
   std::vector<std::unique_ptr<ir::Batch>> batches_;  // of model_, where its order is another
   struct Seen {
-    std::uint64_t structure = 0, data = 0;  // versions
-    bool remote = false;                    // some columns lie elsewhere than on the host
+    std::uint64_t structure = 0, data = 0, own_data = 0;  // versions
+    bool remote = false;  // some columns lie elsewhere than on the host
   };
   std::vector<Seen> seen_;  // by term
 };

@@ -2,21 +2,24 @@
 #include "device_terms.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace topograd::runtime::vulkan {
 
 void DeviceTerms::build() {
   all_.clear();
   const Model& model = problem_.model();
+  const auto start = std::chrono::steady_clock::now();
   for (std::size_t k = 0; k < model.terms.size(); ++k) {
     const Term& term = model.terms[k];
     all_.push_back(term.batch->size() == 0 ? nullptr
                                            : std::make_unique<DeviceTerm>(context_, term, model));
-    if (all_.back()) all_.back()->follow_own_data(*problem_.source().terms[k].batch);
   }
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   uniforms_ = make_buffer(context_, model.uniforms, "uniforms");
   std::uint64_t cost_partials = 0;
-  for (const auto& term : all_) cost_partials += term ? term->cost_partials() : 0;
+  for (const auto& term : all_) cost_partials += term ? term->columns().cost_partials() : 0;
   cost_partials_ = make_partials(context_, cost_partials);
   const bool guards =
       std::ranges::any_of(all_, [](const auto& term) { return term && term->has_guards(); });
@@ -71,7 +74,12 @@ std::uint64_t DeviceTerms::failed_guards() const {
 
 std::uint64_t DeviceTerms::most_costs() const {
   std::uint64_t most = 0;
-  for (const auto& term : all_) most += term ? term->most_costs() : 0;
+  for (const auto& term : all_) {
+    if (!term) continue;
+    std::uint64_t costs = term->columns().cost_partials();
+    for (const auto& set : term->gather_sets()) costs = std::max(costs, set->most_costs());
+    most += costs;
+  }
   return most;
 }
 

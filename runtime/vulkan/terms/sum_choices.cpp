@@ -4,6 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../plan/accumulation_rule.hpp"
 #include "../../plan/record/remembered_plans.hpp"
+#include "term_figures.hpp"
 
 #include <algorithm>
 #include <string>
@@ -67,8 +68,9 @@ Decision& TermSums::decision(std::size_t k, Pass pass) {
   choice.instances = term.instances();
   const Accumulation rung = context_.rung.accumulation;
   const bool atomic = by_atomics();
-  if (context_.options.accumulation || atomic || term.is_wide()) {
-    const bool stored = term.is_wide() && (!atomic || pass == Pass::diagonal);
+  const bool wide = is_wide(term.shape().groups);
+  if (context_.options.accumulation || atomic || wide) {
+    const bool stored = wide && (!atomic || pass == Pass::diagonal);
     choice.accumulation = stored ? Accumulation::gather_store : rung;
     if (!stored) choice.by = context_.options.accumulation ? ChosenBy::forced : ChosenBy::given;
     if (has_values(pass)) decide_values(k, pass, decision);
@@ -228,7 +230,7 @@ void TermSums::describe(PlanRecord& record) const {
     if (store || choice.accumulation == Accumulation::gather_recompute) {
       const bool values = has_values(key.second) && choice.one_pass;
       const Pass pass = has_values(key.second) && !values ? Pass::gradient : key.second;
-      const DeviceTerm::Work work = terms_[key.first]->work(pass, store);
+      const SumWork work = sum_work(context_, *terms_[key.first], pass, store);
       choice.entries = work.entries;
       choice.operations = work.operations;
       choice.bytes = work.bytes;

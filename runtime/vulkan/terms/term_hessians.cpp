@@ -67,8 +67,8 @@ void TermHessians::read(std::size_t term, bool project, std::span<double> values
   });
   std::vector<double> stored;
   for (std::uint32_t first = 0, count = 0; first < instances; first += count) {
-    count =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(piece, at->chunk_end(first) - first));
+    count = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(piece, at->columns().chunk_end(first) - first));
     recorder_.submit(recorder_.make_list("hessian", [&](CommandList& list) {
       at->record_hessians(list, terms_.operands(v_.x), first, count, blocks);
       if (project) record_projection(list, n, count, blocks);

@@ -42,7 +42,7 @@ void TermRows::copy(Pass pass, const std::vector<Landing>& landings, const Submi
     if (!terms_.takes_part(k, pass)) continue;
     std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
     landings[k].read(context_, after, result(pass, k), context_.wide(), stored);
-    terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
+    terms_[k]->columns().from_device_order(stored, values, terms_[k]->outputs());
     each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
   }
 }
@@ -76,11 +76,11 @@ void TermRows::jacobian(std::size_t term, std::span<double> values) {
   landings[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
   if (problem_.order().identity()) {
-    at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
+    at->columns().from_device_order(stored, values, static_cast<std::uint32_t>(entries));
     return;
   }
   std::vector<double> ordered(stored.size());
-  at->from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
+  at->columns().from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
   for (std::size_t i = 0; i < at->instances(); ++i) {
     std::copy_n(&ordered[i * entries], entries, &values[problem_.row(term, i) * entries]);
   }
@@ -96,7 +96,7 @@ void TermRows::write_seeds(std::size_t k, std::span<const double> seeds) {
   const DeviceTerm& term = *terms_[k];
   std::vector<double> values(term.stored_size(Pass::residual)), stored(values.size());
   each_row(term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
-  term.to_device_order(values, stored, term.outputs());
+  term.columns().to_device_order(values, stored, term.outputs());
   write_numbers(context_, this->seeds(k), stored);
 }
 
@@ -120,7 +120,7 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
     const DeviceTerm& term = *terms_[k];
     std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
     landings[k].read(context_, recorder_.last(), result(Pass::vjp, k), context_.wide(), stored);
-    term.from_device_order(stored, values, term.slots());
+    term.columns().from_device_order(stored, values, term.slots());
     for (std::size_t i = 0; i < term.instances(); ++i) {
       for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {
         sums[term.batch().index(i, slot)] += values[i * term.slots() + slot];
@@ -157,7 +157,7 @@ std::vector<std::uint32_t> TermRows::failed_instances(std::size_t term, Guards::
       });
   std::vector<double> stored(size), fails(size);
   read_numbers(context_, flags, stored);
-  device_term->from_device_order(stored, fails, 1);
+  device_term->columns().from_device_order(stored, fails, 1);
   std::vector<std::uint32_t> out;
   for (std::uint32_t i = 0; i < fails.size(); ++i) {
     if (fails[i] == 0) continue;

@@ -80,7 +80,7 @@ void TermSums::need_apart(Needs& needs, std::size_t k, Pass pass) {
 }
 
 bool TermSums::may_store_diagonals(std::size_t k) const {
-  if (by_atomics() && !terms_[k]->is_wide()) return false;
+  if (by_atomics() && !is_wide(terms_[k]->shape().groups)) return false;
   return std::ranges::all_of(terms_[k]->gather_sets(), [&](const auto& set) {
     return sums_diagonals(*set, v_.array_blocks);
   });
@@ -169,7 +169,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
     const SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covers};
     hazards.write(set->array());
     if (stored[k]) {
-      set->record_stored(list, pass, scratch(k), terms_[k]->store_stride(), operands, target);
+      set->record_stored(list, pass, scratch(k), terms_[k]->columns().stride(), operands, target);
     } else {
       record_set(list, k, *set, pass, operands, target, values);
     }
@@ -191,7 +191,7 @@ void TermSums::record_blocks(CommandList& list, const Operands& operands) {
     if (set.array() != kScalars)
       target = {.out = &v_.packed, .first = v_.array_blocks[set.array()].blocks_first};
     if (!stored) return void(set.record(list, blocks_pass(set, v_.array_blocks), operands, target));
-    set.record_stored(list, Pass::diagonal, scratch(k), terms_[k]->store_stride(), operands,
+    set.record_stored(list, Pass::diagonal, scratch(k), terms_[k]->columns().stride(), operands,
                       target);
   };
   record_zeros(list, v_.packed, std::max<std::uint64_t>(v_.packed_blocks, 1));
@@ -225,7 +225,7 @@ void TermSums::record_batch_sum(CommandList& list, std::size_t k, Pass pass, con
   for (auto& set : terms_[k]->gather_sets()) {
     const SumTarget target{.out = &v_.product, .first = set->x_first(), .overwrite = true};
     if (store) {
-      set->record_stored(list, pass, scratch(k), terms_[k]->store_stride(), with, target);
+      set->record_stored(list, pass, scratch(k), terms_[k]->columns().stride(), with, target);
     } else {
       record_set(list, k, *set, pass, with, target, values);
     }
