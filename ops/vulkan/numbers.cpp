@@ -1,7 +1,7 @@
 // Memory that solvers on the same device read.
 #include "numbers.hpp"
 
-#include "../../runtime/vulkan/terms/remote_columns.hpp"
+#include "../../runtime/vulkan/gather/remote_columns.hpp"
 #include "backend.hpp"
 #include "recorder.hpp"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../plan/record/plan_record.hpp"
-#include "gather_set.hpp"
-#include "riders.hpp"
+#include "../gather/gather_set.hpp"
+#include "../gather/riders.hpp"
 
 #include <cstddef>
 #include <memory>

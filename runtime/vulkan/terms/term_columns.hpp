@@ -1,7 +1,7 @@
 // Index and data columns of a term's instances on the device.
 #pragma once
 
-#include "gather_set.hpp"
+#include "../gather/gather_set.hpp"
 
 #include <cstdint>
 #include <span>

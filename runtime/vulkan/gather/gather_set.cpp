@@ -1,4 +1,4 @@
-// Recording of gather passes.
+// Parts and kernels of gather passes, and their recording.
 #include "gather_set.hpp"
 
 #include "../../../ir/error.hpp"
@@ -13,9 +13,6 @@ using codegen::BufferRole;
 
 namespace {
 
-/// Numbers of a buffer are bound from multiples of this on.
-constexpr std::uint64_t kOutAlignment = 64;
-
 /// 0, 1, 2, ...
 bool counts_up(std::span<const std::uint32_t> values) {
   for (std::size_t k = 0; k < values.size(); ++k) {
@@ -27,12 +24,14 @@ bool counts_up(std::span<const std::uint32_t> values) {
 }  // namespace
 
 GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
-    : context_(context), view_(view), plan_(std::move(plan)) {
-  if (!plan_.of_terms) find_columns();
+    : context_(context),
+      view_(view),
+      plan_(std::move(plan)),
+      columns_(context, view_, plan_),
+      partial_sums_(context, plan_) {
   cut_into_parts();
   dense_ = plan_.array != kScalars && parts_.size() == 1 && parts_[0].light &&
            counts_up(plan_.owners) && counts_up(plan_.outputs);
-  add_levels();
   choose_workgroups();
   role_entries_.resize(plan_.roles.size());
   for (std::size_t k = 0; k + 1 < plan_.starts.size(); ++k)
@@ -43,21 +42,88 @@ GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
   plan_.outputs = {};
 }
 
+void GatherSet::cut_into_parts() {
+  const auto roles = static_cast<std::uint32_t>(plan_.roles.size());
+  const auto items = static_cast<std::uint32_t>(plan_.owners.size());
+  const std::uint64_t most_entries = columns_.most_entries();
+  const std::uint64_t most_items = context_.max_range() / (4 * (roles + 1));
+  const std::uint64_t most_span = most_owners(context_, plan_.owner_width, plan_.array == kScalars);
+  std::uint32_t first = 0;
+  while (first < items) {
+    const std::uint32_t begin = plan_.starts[std::size_t{first} * roles];
+    const std::uint32_t end = first < plan_.light_items    ? plan_.light_items
+                              : first < plan_.direct_items ? plan_.direct_items
+                                                           : items;
+    std::uint32_t last = first + 1;
+    while (last < end && last - first < most_items &&
+           plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries &&
+           (last >= plan_.direct_items || plan_.outputs[last] - plan_.outputs[first] < most_span)) {
+      ++last;
+    }
+    add_part(first, last);
+    first = last;
+  }
+}
+
+void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
+  const std::size_t roles = plan_.roles.size();
+  Part part;
+  part.items = last_item - first_item;
+  part.direct = first_item < plan_.direct_items;
+  part.light = first_item < plan_.light_items;
+  part.first_output = plan_.outputs[first_item];
+  part.last_output = plan_.outputs[last_item - 1];
+  const std::uint32_t first_entry = plan_.starts[first_item * roles];
+  std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * roles,
+                                    plan_.starts.begin() + last_item * roles + 1);
+  for (std::uint32_t& s : starts) s -= first_entry;
+  const auto slice = [&](const std::vector<std::uint32_t>& all) {
+    return std::span(all).subspan(first_item, part.items);
+  };
+  part.starts = make_buffer(context_, starts, view_.shape.name + "_starts");
+  part.owners = make_buffer(context_, slice(plan_.owners), view_.shape.name + "_owners");
+  part.outputs = make_buffer(context_, slice(plan_.outputs), view_.shape.name + "_outputs");
+  if (plan_.array == kScalars) {
+    const auto outputs = slice(plan_.outputs);
+    part.item_outputs.assign(outputs.begin(), outputs.end());
+  }
+  part.columns = columns_.upload(first_entry, plan_.starts[last_item * roles] - first_entry);
+  parts_.push_back(std::move(part));
+}
+
+void GatherSet::upload_instances() {
+  for (Part& part : parts_) {
+    if (part.instances) continue;
+    part.instances = make_buffer(
+        context_, std::span(plan_.instances).subspan(part.columns.first, part.columns.count),
+        view_.shape.name + "_entries");
+  }
+}
+
+void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
+  for (Part& part : parts_) {
+    if (!part.direct || part.placed_outputs) continue;
+    std::vector<std::uint32_t> places = part.item_outputs;
+    for (std::uint32_t& place : places) place = positions[place];
+    part.placed_outputs = make_buffer(context_, places, view_.shape.name + "_placed_outputs");
+  }
+  partial_sums_.place_outputs(positions);
+}
+
+void GatherSet::refresh_data(bool moved, bool own) {
+  for (Part& part : parts_) columns_.refresh(part.columns, moved, own);
+}
+
 void GatherSet::choose_workgroups() {
-  std::uint64_t items = 0, entries = 0, most = 0;
+  std::uint64_t items = 0, entries = 0;
   for (const Part& part : parts_) {
     if (part.light) continue;
     items += part.items;
-    entries += part.entries;
-  }
-  for (const GatherPlan::Level& level : plan_.levels) {
-    for (std::size_t k = 0; k < level.first.size(); k += 2)
-      most = std::max<std::uint64_t>(most, level.first[k + 1] - level.first[k]);
+    entries += part.columns.count;
   }
   constexpr std::uint64_t kMostEntries = 256;  // larger workgroups hold too many registers
   if (items > 0)
     heavy_size_ = context_.item_workgroup_size(std::min(entries / items, kMostEntries));
-  combine_size_ = context_.item_workgroup_size(most);
 }
 
 bool GatherSet::has_light() const { return std::ranges::any_of(parts_, &Part::light); }
@@ -78,26 +144,6 @@ codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool hea
   return made;
 }
 
-GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool predicated) {
-  Kernels kernels;
-  if (levels_.empty()) return kernels;
-  const std::uint32_t sums = sums_of_owner(pass, plan_.owner_width);
-  codegen::KernelRequest combine = combine_request(sums);
-  combine.predicated = predicated;
-  combine.workgroup_size = combine_size_;
-  kernels.combine = load_kernel(context_, std::move(combine));
-  for (Buffer& buffer : kernels.partials) {
-    buffer = make_numbers(context_, std::uint64_t{plan_.partials} * sums, "partials");
-  }
-  for (LevelPart& level : levels_) {
-    if (level.entries.contains(sums)) continue;
-    std::vector<std::uint32_t> positions = level.partials;
-    for (std::uint32_t& p : positions) p *= sums;
-    level.entries.emplace(sums, make_buffer(context_, positions, "partial_entries"));
-  }
-  return kernels;
-}
-
 ir::Hash128 GatherSet::source_hash(Pass pass) {
   ir::Hash128 hash;
   for (const bool heavy : {false, true}) {
@@ -111,9 +157,12 @@ ir::Hash128 GatherSet::source_hash(Pass pass) {
 void GatherSet::need(Needs& needs, Pass pass, bool stored_terms, bool predicated) {
   const std::tuple key(pass, stored_terms, predicated);
   if (stored_terms || pass == Pass::vjp || pass == Pass::values) upload_instances();
-  if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, predicated));
+  if (!kernels_.contains(key)) {
+    const std::uint32_t sums = sums_of_owner(pass, plan_.owner_width);
+    kernels_.emplace(key, Kernels{.combine = partial_sums_.make_pass(sums, predicated)});
+  }
   Kernels& kernels = kernels_.at(key);
-  if (kernels.combine) needs.add(kernels.combine);
+  if (kernels.combine.combine) needs.add(kernels.combine.combine);
   for (const bool heavy : {false, true}) {
     if (!(heavy ? has_heavy() : has_light())) continue;
     needs.add(declare_kernel(context_, heavy ? kernels.heavy : kernels.sum,
@@ -125,58 +174,14 @@ void GatherSet::need(Needs& needs, Pass pass, bool stored_terms, bool predicated
   }
 }
 
-BindingTable bind_operands(const Operands& operands) {
-  BindingTable made;
-  const auto set = [&](BufferRole role, const Buffer* buffer) {
-    if (buffer != nullptr) made.set(role, *buffer);
-  };
-  set(BufferRole::x, operands.x);
-  set(BufferRole::direction, operands.direction);
-  set(BufferRole::seeds, operands.seeds);
-  set(BufferRole::uniforms, operands.uniforms);
-  set(BufferRole::scalars, operands.scalars);
-  set(BufferRole::failures, operands.failures);
-  return made;
-}
-
-std::uint64_t GatherSet::most_owners() const {
-  const std::uint32_t width = plan_.owner_width;
-  // A scalar's place among packed triangles of blocks up to the greatest width.
-  const std::uint64_t sums = plan_.array == kScalars            ? (codegen::kMaxBlockWidth + 2) / 2
-                             : width <= codegen::kMaxBlockWidth ? width * (width + 1) / 2
-                                                                : width;
-  constexpr std::uint64_t kSlack = 4 * kOutAlignment;
-  const std::uint64_t numbers = context_.max_range() / context_.element_bytes();
-  return numbers <= kSlack + sums ? 1 : (numbers - kSlack) / sums;
-}
-
-std::uint32_t GatherSet::bind_out(BindingTable& table, const SumTarget& target, std::uint32_t sums,
-                                  std::uint32_t first_output, std::uint32_t last_output) const {
-  const std::uint64_t bytes = context_.element_bytes();
-  if (target.out->size() <= context_.max_range()) {
-    table.set(BufferRole::out, *target.out);
-    return static_cast<std::uint32_t>(target.first);
-  }
-  std::uint64_t first = target.first + std::uint64_t{first_output} * sums;
-  std::uint64_t last = target.first + std::uint64_t{last_output} * sums + sums;
-  if (target.positions != nullptr) {
-    first = (*target.positions)[first_output];
-    last = (*target.positions)[last_output] + 1;
-  }
-  first = first / kOutAlignment * kOutAlignment;
-  table.set(BufferRole::out, *target.out, first * bytes, (last - first) * bytes);
-  return static_cast<std::uint32_t>(target.first - first);
-}
-
 std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& table,
-                             SumTarget target) {
+                             const SumTarget& target) {
   const auto found = kernels_.find({what.pass, what.stored_terms, what.predicated});
   if (found == kernels_.end())
     throw Error(ErrorCode::Internal, "sums of pass " + std::string(name(what.pass)) + " of \"" +
                                          view_.shape.name +
                                          "\" are recorded, but were not declared");
   Kernels& kernels = found->second;
-  const std::uint32_t sums = sums_of_owner(what.pass, plan_.owner_width);
   if (target.positions != nullptr) place_outputs(*target.positions);
   const std::uint64_t before = list.dispatches();
   for (Part& part : parts_) {
@@ -185,16 +190,17 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
     table.set(BufferRole::owners, part.owners);
     table.set(BufferRole::outputs, placed ? part.placed_outputs : part.outputs);
     table.set(BufferRole::entries, part.instances);
-    bind_columns(table, part);
+    columns_.bind(table, part.columns);
     codegen::PushConstants push;
-    push.stride = part.entries;
+    push.stride = part.columns.count;
     push.out_stride = what.out_stride;
     push.x_first = static_cast<std::uint32_t>(plan_.x_first);
     push.overwrite = !part.direct || target.overwrite;
     if (part.direct) {
-      push.out_first = bind_out(table, target, sums, part.first_output, part.last_output);
+      push.out_first = bind_target(context_, table, target, kernels.combine.sums, part.first_output,
+                                   part.last_output);
     } else {
-      table.set(BufferRole::out, kernels.partials[0]);
+      table.set(BufferRole::out, kernels.combine.partials[0]);
     }
     if (what.sinks != nullptr) {
       push.costs_first() = what.sinks->next;
@@ -206,32 +212,8 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
     if (what.sinks != nullptr) what.sinks->next = next;
   }
   const std::uint64_t dispatches = list.dispatches() - before;
-  combine(list, kernels, sums, table, target);
+  partial_sums_.record(list, kernels.combine, table, target);
   return dispatches;
-}
-
-void GatherSet::combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
-                        SumTarget target) {
-  std::size_t source = 0;
-  for (LevelPart& level : levels_) {
-    list.barrier();
-    const bool placed = level.to_owners && target.positions != nullptr;
-    table.set(BufferRole::starts, level.starts);
-    table.set(BufferRole::owners, level.owners);
-    table.set(BufferRole::outputs, placed ? level.placed_outputs : level.outputs);
-    table.set(BufferRole::entries, level.entries.at(sums));
-    table.set(BufferRole::terms, kernels.partials[source]);
-    codegen::PushConstants push;
-    push.out_stride = 1;
-    if (level.to_owners) {
-      push.out_first = bind_out(table, target, sums, level.first_output, level.last_output);
-    } else {
-      table.set(BufferRole::out, kernels.partials[1 - source]);
-    }
-    push.overwrite = !level.to_owners || target.overwrite;
-    dispatch_all(context_, list, kernels.combine, table, push, level.items);
-    if (!level.to_owners) source = 1 - source;
-  }
 }
 
 std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& operands,
@@ -240,11 +222,6 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
   BindingTable bindings = bind_operands(operands);
   if (sinks != nullptr) bind_sinks(bindings, *sinks);
   return run(list, {pass, false, predicated, operands.seeds_stride, sinks}, bindings, target);
-}
-
-void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
-  table.set(BufferRole::costs, *sinks.costs);
-  if (sinks.rows != nullptr) table.set(BufferRole::rows, *sinks.rows);
 }
 
 std::optional<std::size_t> GatherSet::lead() const {
@@ -290,7 +267,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   table.set(BufferRole::starts, part.starts);
   table.set(BufferRole::owners, part.owners);
   table.set(BufferRole::outputs, part.outputs);
-  bind_columns(table, part);
+  columns_.bind(table, part.columns);
   table.set(BufferRole::out, *target.out);
   table.set(BufferRole::preconditioned, *fused.preconditioned);
   table.set(BufferRole::damping, *fused.damping);
@@ -301,7 +278,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   if (fused.riders != nullptr) fused.riders->bind(table);
   const codegen::PushConstants push{
       .count = part.items,
-      .stride = part.entries,
+      .stride = part.columns.count,
       .out_first = static_cast<std::uint32_t>(target.first),
       .x_first = static_cast<std::uint32_t>(plan_.x_first),
       .overwrite = target.overwrite,

@@ -1,0 +1,67 @@
+// Buffers that passes over terms read and write.
+#pragma once
+
+#include "../recording/context.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Vectors that kernels read, in the precision of the engine.
+struct Operands {
+  const Buffer* x = nullptr;
+  const Buffer* direction = nullptr;
+  const Buffer* seeds = nullptr;
+  const Buffer* uniforms = nullptr;
+  const Buffer* scalars = nullptr;   ///< if set, kernels return at once unless Scalar::state is 0
+  std::uint32_t seeds_stride = 0;    ///< gather: between rows of seeds
+  const Buffer* failures = nullptr;  ///< cost: a u32 that counts instances that fail a guard
+};
+
+/// Where the sums of an accumulating pass go.
+struct SumTarget {
+  const Buffer* out = nullptr;
+  std::uint64_t first = 0;  ///< position of owner 0's first sum
+  bool overwrite = false;   ///< every owner is written by this set: store instead of adding
+  /// Owners of single scalars only: position of each scalar's sum, instead of first + scalar.
+  const std::vector<std::uint32_t>* positions = nullptr;
+};
+
+/// Where a pass with values (has_values) puts what is not summed by owner.
+struct ValueSinks {
+  const Buffer* costs = nullptr;  ///< partial sums
+  std::uint32_t next = 0;         ///< of them; moved past those that are written
+  const Buffer* rows = nullptr;   ///< in the order of TermColumns
+};
+
+class Riders;
+
+/// What a product of conjugate gradients needs besides, where it is fused with its direction.
+struct FusedOperands {
+  const Buffer* preconditioned = nullptr;
+  const Buffer* damping = nullptr;
+  const Buffer* next_direction = nullptr;
+  const Buffer* decision = nullptr;
+  const Buffer* partials = nullptr;  ///< sums of r·z and r·r
+  std::uint32_t sums_count = 0;      ///< of each
+  const Buffer* curvature = nullptr;
+  std::uint32_t curvature_first = 0;  ///< where the set's sums of p·q begin
+  const Riders* riders = nullptr;     ///< of the set; always the same ones, null if there are none
+};
+
+/// Binds operands by role; a kernel reads those that it needs.
+BindingTable bind_operands(const Operands& operands);
+void bind_sinks(BindingTable& table, const ValueSinks& sinks);
+/// Binds what a dispatch writes for owners first_output to last_output, `sums` numbers each: all of
+/// the target or, beyond a range, the part around these owners. Returns the position of owner 0 in
+/// what is bound, modulo 2^32.
+std::uint32_t bind_target(const Context& context, BindingTable& table, const SumTarget& target,
+                          std::uint32_t sums, std::uint32_t first_output,
+                          std::uint32_t last_output);
+/// Owners between the first and the last of a dispatch, at most, so that their sums fit a range.
+///
+///   scalars  owners are single scalars
+std::uint64_t most_owners(const Context& context, std::uint32_t owner_width, bool scalars);
+
+}  // namespace topograd::runtime::vulkan
