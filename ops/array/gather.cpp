@@ -69,8 +69,8 @@ constexpr std::string_view kScatterOne = R"(    uint k = at(i);
     {t} v = x(i);
 {statement})";
 
-std::string tile_text(std::uint32_t local, std::uint32_t per, const std::string& whole,
-                      const std::string& one) {
+std::string tile_source(std::uint32_t local, std::uint32_t per, const std::string& whole,
+                        const std::string& one) {
   const std::uint32_t tile = local * per;
   return text("  uint start = linear_group() * ", tile,
               "u;\n  uint first = start + gl_LocalInvocationID.x;\n  if (start + ", tile,
@@ -79,25 +79,25 @@ std::string tile_text(std::uint32_t local, std::uint32_t per, const std::string&
               "  }\n");
 }
 
-KernelText gather_text(Type type, std::uint32_t local, std::uint32_t per) {
+ComputeKernel gather_source(Type type, std::uint32_t local, std::uint32_t per) {
   const std::string t(glsl_name(type));
   return make_kernel(
       {.name = text("gather_", name(type)),
        .local_size = {local, 1, 1},
        .arguments = {{"x", t, Access::read}, {"at", "uint", Access::read}, {"y", t, Access::write}},
        .words = {"count", "size"},
-       .body = tile_text(local, per,
-                         each(per, kGatherPlace, t, local) + each(per, kGatherLoad, t, local) +
-                             each(per, kGatherStore, t, local),
-                         codegen::substitute(kGatherOne, {{"t", t}}))});
+       .body = tile_source(local, per,
+                           each(per, kGatherPlace, t, local) + each(per, kGatherLoad, t, local) +
+                               each(per, kGatherStore, t, local),
+                           codegen::substitute(kGatherOne, {{"t", t}}))});
 }
 
 void gather_on_device(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
   check_reached("gather", backend, x);
   const std::uint32_t local = index_workgroup(backend);
   const std::uint32_t per = per_invocation(backend, kGathered);
-  const KernelText& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local, per),
-                                        [&] { return gather_text(x.type, local, per); });
+  const ComputeKernel& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local, per),
+                                           [&] { return gather_source(x.type, local, per); });
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, index.size - begin);
@@ -112,31 +112,32 @@ void gather_on_device(Backend& backend, const Slice& x, const Slice& index, cons
   }
 }
 
-enum class Rung : std::uint8_t { store, integer, atomic, swap32, swap64 };
+enum class Accumulation : std::uint8_t { store, integer, atomic, swap32, swap64 };
 
 /// The best available way to add; empty if there is none.
-std::optional<Rung> rung_for(const LaunchLimits& limits, Type type, Combine combine) {
-  if (combine == Combine::store) return Rung::store;
-  if (!is_floating(type)) return Rung::integer;
-  if (type == Type::f32) return limits.atomic_float32 ? Rung::atomic : Rung::swap32;
-  if (limits.atomic_float64) return Rung::atomic;
-  if (limits.int64_atomics && limits.int64) return Rung::swap64;
+std::optional<Accumulation> accumulation_for(const LaunchLimits& limits, Type type,
+                                             Combine combine) {
+  if (combine == Combine::store) return Accumulation::store;
+  if (!is_floating(type)) return Accumulation::integer;
+  if (type == Type::f32) return limits.atomic_float32 ? Accumulation::atomic : Accumulation::swap32;
+  if (limits.atomic_float64) return Accumulation::atomic;
+  if (limits.int64_atomics && limits.int64) return Accumulation::swap64;
   return std::nullopt;
 }
 
 /// Stores `v` in element k of y, or adds it. The loop compares bits, so that NaN ends it; the value
 /// found is the next expected value.
-std::string scatter_statement(Rung rung) {
-  switch (rung) {
-    case Rung::store: return "    y(k) = v;\n";
-    case Rung::integer:
-    case Rung::atomic: return "    atomicAdd(y(k), v);\n";
-    case Rung::swap32:
+std::string scatter_statement(Accumulation accumulation) {
+  switch (accumulation) {
+    case Accumulation::store: return "    y(k) = v;\n";
+    case Accumulation::integer:
+    case Accumulation::atomic: return "    atomicAdd(y(k), v);\n";
+    case Accumulation::swap32:
       return "  uint expected = y(k);\n  for (;;) {\n"
              "    precise float sum = uintBitsToFloat(expected) + v;\n"
              "    uint found = atomicCompSwap(y(k), expected, floatBitsToUint(sum));\n"
              "    if (found == expected) break;\n    expected = found;\n  }\n";
-    case Rung::swap64:
+    case Accumulation::swap64:
       return "  uint64_t expected = y(k);\n  for (;;) {\n"
              "    precise double sum = uint64BitsToDouble(expected) + v;\n"
              "    uint64_t found = atomicCompSwap(y(k), expected, doubleBitsToUint64(sum));\n"
@@ -145,16 +146,18 @@ std::string scatter_statement(Rung rung) {
   return {};
 }
 
-KernelText scatter_text(Type type, Rung rung, std::uint32_t local, std::uint32_t per) {
+ComputeKernel scatter_source(Type type, Accumulation accumulation, std::uint32_t local,
+                             std::uint32_t per) {
   const std::string t(glsl_name(type));
   std::string target = t;
   KernelParts parts{
       .name = text("scatter_", name(type)),
       .local_size = {local, 1, 1},
   };
-  if (rung == Rung::atomic) parts.extensions.emplace_back("GL_EXT_shader_atomic_float");
-  if (rung == Rung::swap32) target = "uint";
-  if (rung == Rung::swap64) {
+  if (accumulation == Accumulation::atomic)
+    parts.extensions.emplace_back("GL_EXT_shader_atomic_float");
+  if (accumulation == Accumulation::swap32) target = "uint";
+  if (accumulation == Accumulation::swap64) {
     target = "uint64_t";
     parts.extensions.emplace_back("GL_EXT_shader_explicit_arithmetic_types_int64");
     parts.extensions.emplace_back("GL_EXT_shader_atomic_int64");
@@ -165,25 +168,26 @@ KernelText scatter_text(Type type, Rung rung, std::uint32_t local, std::uint32_t
   const std::string whole = each(per, kGatherPlace, t, local) + each(per, kScatterLoad, t, local) +
                             each(per, kScatterStore, t, local);
   const std::string one = codegen::substitute(kScatterOne, {{"t", t}});
-  parts.body = codegen::substitute(tile_text(local, per, whole, one),
-                                   {{"statement", scatter_statement(rung)}});
+  parts.body = codegen::substitute(tile_source(local, per, whole, one),
+                                   {{"statement", scatter_statement(accumulation)}});
   return make_kernel(parts);
 }
 
 void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const Slice& index,
                        const Slice& target) {
   check_reached("scatter", backend, target);
-  const std::optional<Rung> rung = rung_for(backend.limits(), x.type, combine);
-  if (!rung) {
+  const std::optional<Accumulation> accumulation =
+      accumulation_for(backend.limits(), x.type, combine);
+  if (!accumulation) {
     throw Error(ErrorCode::Unsupported,
                 "scatter: adding f64 expects float64 or int64 atomics, which \"" +
                     backend.facts().name + "\" lacks");
   }
   const std::uint32_t local = index_workgroup(backend);
   const std::uint32_t per = per_invocation(backend, kScattered);
-  const KernelText& kernel =
-      kernel_for(key_of("scatter", static_cast<int>(x.type), static_cast<int>(*rung), local, per),
-                 [&] { return scatter_text(x.type, *rung, local, per); });
+  const ComputeKernel& kernel = kernel_for(
+      key_of("scatter", static_cast<int>(x.type), static_cast<int>(*accumulation), local, per),
+      [&] { return scatter_source(x.type, *accumulation, local, per); });
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, index.size - begin);

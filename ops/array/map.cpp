@@ -176,7 +176,7 @@ class MapCall {
     const auto arguments = static_cast<std::uint32_t>(types_.size());
     const FittedExpression fitted =
         fit(expression_, precision_, most_words(arguments) - 1 - strided_words_);
-    const KernelText& kernel = text_for(fitted, per, local);
+    const ComputeKernel& kernel = text_for(fitted, per, local);
     const std::uint64_t chunk = chunk_items(backend);
     if (strided_words_ > 0 && count_ > chunk) {
       throw Error(ErrorCode::Unsupported, "map: " + std::to_string(count_) +
@@ -188,7 +188,7 @@ class MapCall {
       launch(backend, kernel, fitted, begin, std::min(chunk, count_ - begin), per);
   }
 
-  void launch(Backend& backend, const KernelText& kernel, const FittedExpression& fitted,
+  void launch(Backend& backend, const ComputeKernel& kernel, const FittedExpression& fitted,
               std::uint64_t begin, std::uint64_t count, std::uint32_t per) const {
     std::vector<Argument> arguments;
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
@@ -213,13 +213,13 @@ class MapCall {
                     .groups = linear_groups(backend, kernel, (count + per - 1) / per)});
   }
 
-  const KernelText& text_for(const FittedExpression& fitted, std::uint32_t per,
-                             std::uint32_t local) const {
+  const ComputeKernel& text_for(const FittedExpression& fitted, std::uint32_t per,
+                                std::uint32_t local) const {
     ir::Hash128 key = key_of("map", fitted.hash.high, fitted.hash.low, fitted.numbers, per, local,
                              shape_.sizes.size(), static_cast<int>(precision_));
     for (const Type type : types_) key.add(static_cast<std::uint64_t>(type));
     for (const Step step : steps_) key.add(static_cast<std::uint64_t>(step));
-    return kernel_for(key, [&] { return make_text(fitted, per, local); });
+    return kernel_for(key, [&] { return make_source(fitted, per, local); });
   }
 
   /// "x0(i)", "x0(0)" or the position from strides.
@@ -232,8 +232,8 @@ class MapCall {
     return text("x", k, "(", sum, ")");
   }
 
-  KernelText make_text(const FittedExpression& fitted, std::uint32_t per,
-                       std::uint32_t local) const {
+  ComputeKernel make_source(const FittedExpression& fitted, std::uint32_t per,
+                            std::uint32_t local) const {
     KernelParts parts{.name = "map_" + ir::to_string(fitted.hash).substr(0, 8),
                       .local_size = {local, 1, 1},
                       .words = {"count"}};
@@ -248,7 +248,7 @@ class MapCall {
       parts.words.push_back(std::move(word));
     parts.functions = codegen::write_functions({&function, 1}, precision_) + "\n" +
                       conversion_functions(precision_) + "\n" + item_functions(fitted, digits);
-    parts.body = body_text(per, local);
+    parts.body = body_source(per, local);
     return make_kernel(parts);
   }
 
@@ -258,7 +258,7 @@ class MapCall {
     std::string members, loads, call = "element(", declared, stores;
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
       members += text("  ", type, " a", k, ";\n");
-      loads += text("  item.a", k, " = ", load_text(types_[k], precision_, place(k)), ";\n");
+      loads += text("  item.a", k, " = ", load_source(types_[k], precision_, place(k)), ";\n");
       call += text(k > 0 ? ", item.a" : "item.a", k);
     }
     call += number_arguments(fitted, precision_);
@@ -266,7 +266,7 @@ class MapCall {
       const Type t = types_[inputs_.size() + k];
       declared += text("  ", type, " result_", k, ";\n");
       call += text(", result_", k);
-      stores += text("  y", k, "(i) = ", store_text(t, precision_, text("result_", k)), ";\n");
+      stores += text("  y", k, "(i) = ", store_source(t, precision_, text("result_", k)), ";\n");
     }
     return "struct Item {\n" + members + "};\nItem load_item(uint i) {\n" + digits +
            "  Item item;\n" + loads + "  return item;\n}\nvoid store_item(uint i, Item item) {\n" +
@@ -274,7 +274,7 @@ class MapCall {
   }
 
   /// Items of an invocation are a workgroup apart, so that neighbours load neighbours.
-  static std::string body_text(std::uint32_t per, std::uint32_t local) {
+  static std::string body_source(std::uint32_t per, std::uint32_t local) {
     const std::uint32_t tile = local * per;
     std::string loads, stores;
     for (std::uint32_t k = 0; k < per; ++k) {

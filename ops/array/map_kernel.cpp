@@ -66,12 +66,12 @@ std::string number_arguments(const FittedExpression& fitted, Precision precision
   return out;
 }
 
-std::string load_text(Type type, Precision precision, const std::string& element) {
+std::string load_source(Type type, Precision precision, const std::string& element) {
   const std::string_view wanted = codegen::scalar_type(precision);
   return glsl_name(type) == wanted ? element : text(wanted, "(", element, ")");
 }
 
-std::string store_text(Type type, Precision precision, const std::string& number) {
+std::string store_source(Type type, Precision precision, const std::string& number) {
   if (glsl_name(type) == codegen::scalar_type(precision)) return number;
   if (type == Type::i32) return "to_int(" + number + ")";
   if (type == Type::u32) return "to_uint(" + number + ")";

@@ -3,7 +3,7 @@
 
 #include "../../codegen/kernel.hpp"
 #include "../../runtime/cpu/interpreter/interpreter.hpp"
-#include "../backend/kernel_text.hpp"
+#include "../backend/compute_kernel.hpp"
 #include "../run/slice.hpp"
 #include "expression.hpp"
 
@@ -39,15 +39,15 @@ std::string number_arguments(const FittedExpression& fitted, codegen::Precision 
 
 /// Source that reads an element as a kernel's number, and that converts a number to an element:
 /// conversions to integers truncate, saturate, and convert NaN to 0.
-std::string load_text(Type type, codegen::Precision precision, const std::string& element);
-std::string store_text(Type type, codegen::Precision precision, const std::string& number);
-/// Functions that store_text() calls, for kernels that store integers.
+std::string load_source(Type type, codegen::Precision precision, const std::string& element);
+std::string store_source(Type type, codegen::Precision precision, const std::string& number);
+/// Functions that store_source() calls, for kernels that store integers.
 std::string conversion_functions(codegen::Precision precision);
 
 /// The same for the interpreter: inputs become columns, numbers become uniforms.
 ir::Program column_program(const ir::Program& program);
 
-/// The conversion of store_text() on the host.
+/// The conversion of store_source() on the host.
 template <class To>
 To to_element(double number) {
   if constexpr (std::is_floating_point_v<To>) {

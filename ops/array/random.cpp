@@ -3,7 +3,7 @@
 
 #include "../backend/kernel_store.hpp"
 #include "blocks.hpp"
-#include "random_text.hpp"
+#include "random_source.hpp"
 #include "tiles.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
@@ -70,7 +70,7 @@ struct RandomCall {
 
   void launch(Backend& backend, std::uint64_t begin, std::uint64_t end, bool quads) const {
     const std::uint32_t local = std::min(256u, backend.limits().local_size);
-    const KernelText& kernel =
+    const ComputeKernel& kernel =
         kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
                    [&] { return random_kernel(kind, quads, local); });
     const std::uint64_t counter = (first + begin) / 4, items = (end - begin + 3) / 4;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../ir/batch/remote_numbers.hpp"
+#include "compute_kernel.hpp"
 #include "device.hpp"
-#include "kernel_text.hpp"
 #include "type.hpp"
 
 #include <cstddef>
@@ -36,8 +36,8 @@ class Memory {
 /// A range of memory at one binding of a kernel.
 ///
 /// A range may begin at any element: the binding starts at the last aligned byte before it, and the
-/// kernel gets the number of elements in between (KernelText). Memory that is written may be bound
-/// only once.
+/// kernel gets the number of elements in between (ComputeKernel). Memory that is written may be
+/// bound only once.
 struct Argument {
   std::shared_ptr<Memory> memory;
   std::uint64_t offset = 0;   ///< bytes, a multiple of `element`
@@ -53,10 +53,10 @@ struct Groups {
 
 /// One dispatch.
 struct Launch {
-  const KernelText* kernel = nullptr;    ///< must outlive the call
-  std::span<const Argument> arguments;   ///< in the order of KernelText::arguments
-  std::span<const std::uint32_t> words;  ///< in the order of KernelText::words
-  Groups groups;                         ///< each below limits().groups
+  const ComputeKernel* kernel = nullptr;  ///< must outlive the call
+  std::span<const Argument> arguments;    ///< in the order of ComputeKernel::arguments
+  std::span<const std::uint32_t> words;   ///< in the order of ComputeKernel::words
+  Groups groups;                          ///< each below limits().groups
 };
 
 /// Limits for the kernels of a backend.
@@ -139,7 +139,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// on the CPU.
   virtual void launch(const Launch& launch) = 0;
   /// Makes the kernel if it does not exist. Returns true if it had to be made.
-  virtual bool prepare(const KernelText& kernel) = 0;
+  virtual bool prepare(const ComputeKernel& kernel) = 0;
 
   /// Submits recorded work; does not wait.
   virtual void flush() = 0;
@@ -172,6 +172,6 @@ const std::shared_ptr<Backend>& cpu_backend();
 /// Workgroups of the kernel's size for a number of invocations, in x and y; the kernel finds its
 /// position by linear_item() and compares it with its count. Throws Error{Unsupported} if there are
 /// too many.
-Groups linear_groups(const Backend& backend, const KernelText& kernel, std::uint64_t items);
+Groups linear_groups(const Backend& backend, const ComputeKernel& kernel, std::uint64_t items);
 
 }  // namespace topograd::ops

@@ -1,4 +1,4 @@
-// The process's store of kernel sources.
+// The process's store of generated kernels.
 #include "kernel_store.hpp"
 
 #include <memory>
@@ -7,16 +7,21 @@
 
 namespace topograd::ops {
 
-const KernelText& kernel_for(const ir::Hash128& key, const std::function<KernelText()>& make) {
+const ComputeKernel& kernel_for(const ir::Hash128& key,
+                                const std::function<ComputeKernel()>& make) {
   static auto& mutex = *new std::mutex;
-  static auto& texts = *new std::unordered_map<ir::Hash128, std::unique_ptr<const KernelText>>;
+  static auto& kernels = *new std::unordered_map<ir::Hash128, std::unique_ptr<const ComputeKernel>>;
   {
     const std::lock_guard lock(mutex);
-    if (const auto found = texts.find(key); found != texts.end()) return *found->second;
+    if (const auto found = kernels.find(key); found != kernels.end()) return *found->second;
   }
-  auto made = std::make_unique<const KernelText>(make());
+  auto made = std::make_unique<const ComputeKernel>(make());
   const std::lock_guard lock(mutex);
-  return *texts.try_emplace(key, std::move(made)).first->second;
+  return *kernels.try_emplace(key, std::move(made)).first->second;
+}
+
+const ComputeKernel& kernel_for(std::string_view key, const std::function<ComputeKernel()>& make) {
+  return kernel_for(key_of(key), make);
 }
 
 }  // namespace topograd::ops

@@ -1,14 +1,16 @@
-// Internal: generated kernel sources by the hash of their inputs.
+// Internal: the store of generated kernels, by the hash of their parameters.
 #pragma once
 
-#include "kernel_text.hpp"
+#include "compute_kernel.hpp"
 
 #include <functional>
 
 namespace topograd::ops {
 
-/// The source for `key`, made once per process and never removed. Thread-safe.
-const KernelText& kernel_for(const ir::Hash128& key, const std::function<KernelText()>& make);
+/// The kernel for `key`, made once per process and never removed. Thread-safe.
+const ComputeKernel& kernel_for(const ir::Hash128& key, const std::function<ComputeKernel()>& make);
+/// The same for a text that has all parameters of the source.
+const ComputeKernel& kernel_for(std::string_view key, const std::function<ComputeKernel()>& make);
 
 /// A hash of numbers and of `kind`, which distinguishes kinds of kernels.
 template <class... Parts>

@@ -135,7 +135,7 @@ class CpuBackend final : public Backend {
   void wait(const std::shared_ptr<Memory>&) override {}
 
   void launch(const Launch& launch) override { prepare(*launch.kernel); }
-  bool prepare(const KernelText& kernel) override {
+  bool prepare(const ComputeKernel& kernel) override {
     throw Error(ErrorCode::Unsupported, "kernel \"" + kernel.name + "\": the cpu runs no shaders");
   }
   void flush() override {}

@@ -7,8 +7,8 @@
 #include "../../runtime/hybrid/process_executor.hpp"
 #include "../backend/device_list.hpp"
 #include "chain.hpp"
-#include "lessons.hpp"
 #include "scope.hpp"
+#include "unrecorded_runs.hpp"
 
 #include <tbb/info.h>
 
@@ -338,7 +338,7 @@ class Runner {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
-    outcome.cold = WithoutLessons::any() || (!decided_ && !teaches(hybrid::kCpu));
+    outcome.cold = UnrecordedRuns::any() || (!decided_ && !teaches(hybrid::kCpu));
     if (reserved_) return executor.record(shape_, decision, outcome);
     if (!outcome.cold) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
     executor.ran(shape_, hybrid::kCpu, outcome, decision);
@@ -374,7 +374,7 @@ class Runner {
     stats_.cache_hits = there + (used.launches - std::min(used.launches, used.compiled));
     queued_untimed |= !clocked;
     sent_bytes += used.bytes_up;
-    settle(backend, decision, clocked, used.compiled > 0 || WithoutLessons::any());
+    settle(backend, decision, clocked, used.compiled > 0 || UnrecordedRuns::any());
     if (options_.stats == nullptr) return;
     backend.synchronise();
     const double wall = us(brought, std::chrono::steady_clock::now());
@@ -385,7 +385,7 @@ class Runner {
   /// True if the executor should learn from a run without a decision: the first few of a kernel and
   /// size, and later some that detect changes.
   bool teaches(std::size_t target) const {
-    if (WithoutLessons::any()) return false;
+    if (UnrecordedRuns::any()) return false;
     thread_local std::uint64_t calls = 0;
     if (++calls % kUntimedRuns == 0) return true;
     return shared_executor().scheduler().samples(shape_, target) < kTimedRuns;
@@ -446,7 +446,7 @@ bool HostRead::wanted(Maker& maker, std::uint64_t bytes) {
 void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const {
   const std::size_t target = routing().target_of(from);
   if (target == hybrid::kCpu) return;
-  const bool untimed = std::exchange(queued_untimed, false) || WithoutLessons::any();
+  const bool untimed = std::exchange(queued_untimed, false) || UnrecordedRuns::any();
   const std::uint64_t sent = std::exchange(sent_bytes, 0);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin_;
   const double beside = std::max(1.0, took.count() - (settled_us - kernels_us_));

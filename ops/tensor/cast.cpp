@@ -2,7 +2,7 @@
 #include "cast.hpp"
 
 #include "../../ir/error.hpp"
-#include "kernel_store.hpp"
+#include "../backend/kernel_store.hpp"
 #include "state.hpp"
 
 #include <Eigen/Core>
@@ -33,7 +33,7 @@ void cast_on_cpu(const View& from, Type from_type, const View& to, Type to_type,
 }
 
 /// Two elements per invocation, because they may share a word.
-KernelText make_cast(Type from, Type to) {
+ComputeKernel make_cast(Type from, Type to) {
   const auto stored = [](Type type) {
     return std::string(type == Type::f16 ? "uint" : glsl_name(type));
   };
@@ -65,9 +65,9 @@ KernelText make_cast(Type from, Type to) {
   return make_kernel(parts);
 }
 
-const KernelText& cast_kernel(Type from, Type to) {
+const ComputeKernel& cast_kernel(Type from, Type to) {
   const std::string key = "cast" + std::string(name(from)) + std::string(name(to));
-  return stored_kernel(key, [&] { return make_cast(from, to); });
+  return kernel_for(key, [&] { return make_cast(from, to); });
 }
 
 }  // namespace

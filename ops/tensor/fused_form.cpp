@@ -1,5 +1,5 @@
 // Keys and sizes of kernels of fused expressions.
-#include "fused_text.hpp"
+#include "fused_source.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "fused_run.hpp"
 
 #include "../../ir/error.hpp"
-#include "kernel_store.hpp"
+#include "../backend/kernel_store.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -170,18 +170,18 @@ View beyond(View view, std::uint64_t begin) {
 }
 
 /// The source of a map, and the beginning of its kernel's key.
-struct MapText {
+struct MapSource {
   FusedForm form;
   std::string key;
 };
 
-void launch_map(Backend& backend, const MapText& map, const FusedLoop& loop,
+void launch_map(Backend& backend, const MapSource& map, const FusedLoop& loop,
                 std::span<const View> outputs, const Strides* strides, bool keep) {
   FusedForm form = map.form;
   form.together = together_for(form, loop, outputs[0]);
   const bool vectors = form.together == Together::vectors;
   const std::string stored = map.key + std::to_string(static_cast<int>(form.together));
-  const KernelText& kernel = stored_kernel(stored, [&] { return map_kernel(form); });
+  const ComputeKernel& kernel = kernel_for(stored, [&] { return map_kernel(form); });
   std::vector<Argument> arguments = arguments_of(backend, loop);
   const std::uint64_t extent_of_out =
       strides == nullptr ? loop.count() : extent(loop.shape, *strides);
@@ -200,7 +200,7 @@ void launch_map(Backend& backend, const MapText& map, const FusedLoop& loop,
                   .groups = {groups}});
 }
 
-void map_on_device(Backend& backend, const MapText& map, const FusedLoop& loop,
+void map_on_device(Backend& backend, const MapSource& map, const FusedLoop& loop,
                    std::span<const View> outputs, const Strides* strides) {
   const std::uint64_t most = bound_at_once(backend, map.form, loop);
   if (loop.count() <= most)
@@ -244,7 +244,7 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
                                             to_text(loop.shape) + "; make it contiguous by parts");
   }
   std::string key = "map" + form.key();
-  const MapText map{std::move(form), std::move(key)};
+  const MapSource map{std::move(form), std::move(key)};
   const auto inputs = storages(loop), results = storages(outputs);
   OpCall call{.op = Op::Map,
               .kernel = hash_of(map.key),
@@ -292,8 +292,8 @@ void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
   const FusedForm form = form_of(loop);
   const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) +
                           (c.by_workgroup ? "w" : "i") + form.key();
-  const KernelText& kernel =
-      stored_kernel(key, [&] { return reduce_kernel(form, reduction, c.by_workgroup); });
+  const ComputeKernel& kernel =
+      kernel_for(key, [&] { return reduce_kernel(form, reduction, c.by_workgroup); });
   std::vector<Argument> arguments = arguments_of(backend, loop);
   View partial = results;
   if (c.pieces > 1)

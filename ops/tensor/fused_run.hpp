@@ -1,7 +1,7 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
 #pragma once
 
-#include "fused_text.hpp"
+#include "fused_source.hpp"
 #include "state.hpp"
 
 #include <span>

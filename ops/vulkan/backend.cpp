@@ -141,7 +141,7 @@ class VulkanBackend final : public Backend {
     const Turn turn(mutex_);
     recorder_.launch(launch);
   }
-  bool prepare(const KernelText& kernel) override { return kernels_.make(kernel).second; }
+  bool prepare(const ComputeKernel& kernel) override { return kernels_.make(kernel).second; }
   void flush() override {
     const Turn turn(mutex_);
     recorder_.flush();

@@ -30,13 +30,14 @@ codegen::FloatControls float_controls(const vk::Features& f) {
   return controls;
 }
 
-void require(bool there, const KernelText& text, const char* what, const vk::DeviceInfo& device) {
+void require(bool there, const ComputeKernel& text, const char* what,
+             const vk::DeviceInfo& device) {
   if (there) return;
   throw Error(ErrorCode::Unsupported, "kernel \"" + text.name + "\": expected a device with " +
                                           what + ", got \"" + device.name + "\" without it");
 }
 
-void check_features(const KernelText& text, const codegen::ModuleLayout& layout,
+void check_features(const ComputeKernel& text, const codegen::ModuleLayout& layout,
                     const vk::DeviceInfo& info) {
   const vk::Features& f = info.features;
   require(f.float64 || !layout.uses_float64(), text, "float64", info);
@@ -47,7 +48,7 @@ void check_features(const KernelText& text, const codegen::ModuleLayout& layout,
   require(f.subgroup_basic || !layout.uses_subgroups(), text, "subgroups", info);
 }
 
-void check_layout(const KernelText& text, const codegen::ModuleLayout& layout) {
+void check_layout(const ComputeKernel& text, const codegen::ModuleLayout& layout) {
   const std::size_t push = 4 * (text.arguments + 1 + text.words);
   if (layout.bindings.size() == text.arguments && layout.push_constant_size == push &&
       layout.workgroup_size == text.local_size)
@@ -63,7 +64,7 @@ void check_layout(const KernelText& text, const codegen::ModuleLayout& layout) {
 
 }  // namespace
 
-vk::Kernel VulkanKernels::compile(const KernelText& text) {
+vk::Kernel VulkanKernels::compile(const ComputeKernel& text) {
   runtime::DiskCache& disk = device_->disk_cache();
   ir::Hash128 key = text.hash;
   key.add(1);  // the compilation differs from that of solver kernels
@@ -91,7 +92,7 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
                           .local_size = text.local_size});
 }
 
-std::pair<vk::Kernel, bool> VulkanKernels::make(const KernelText& text) {
+std::pair<vk::Kernel, bool> VulkanKernels::make(const ComputeKernel& text) {
   runtime::note_kernel(text.name, text.glsl);
   const ForeignCall permission("kernel");
   // One at a time: two threads usually request the same kernel.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../runtime/device/device.hpp"
-#include "../backend/kernel_text.hpp"
+#include "../backend/compute_kernel.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -22,11 +22,11 @@ class VulkanKernels {
   /// The kernel, and true if it had to be made.
   ///
   /// Throws Error{ShaderCompile, LayoutMismatch, Unsupported}.
-  std::pair<runtime::vulkan::Kernel, bool> make(const KernelText& text);
+  std::pair<runtime::vulkan::Kernel, bool> make(const ComputeKernel& text);
   std::uint64_t made() const { return made_; }
 
  private:
-  runtime::vulkan::Kernel compile(const KernelText& text);
+  runtime::vulkan::Kernel compile(const ComputeKernel& text);
 
   const std::shared_ptr<runtime::vulkan::Device> device_;
   std::mutex mutex_;

@@ -22,12 +22,12 @@ constexpr std::size_t kSubmissionsInFlight = 8;
 // Bytes per microsecond that even slow devices move, and the overhead of a launch.
 constexpr double kDeviceRate = 100'000, kSoftwareRate = 2'000, kLaunchMicroseconds = 5;
 
-std::string describe(const KernelText& kernel, std::size_t argument) {
+std::string describe(const ComputeKernel& kernel, std::size_t argument) {
   return "kernel \"" + kernel.name + "\": argument " + std::to_string(argument) + ": ";
 }
 
 void check(const Launch& launch, const vk::Limits& limits) {
-  const KernelText& kernel = *launch.kernel;
+  const ComputeKernel& kernel = *launch.kernel;
   if (launch.arguments.size() != kernel.arguments || launch.words.size() != kernel.words) {
     throw Error(ErrorCode::InvalidArgument,
                 "kernel \"" + kernel.name + "\": expected " + std::to_string(kernel.arguments) +

@@ -16,8 +16,8 @@ namespace {
 using Numbers = std::vector<std::uint32_t>;
 
 /// to(i) = from(i) * factor + i; `beyond` adds one element too many.
-const KernelText& scale() {
-  static const KernelText text =
+const ComputeKernel& scale() {
+  static const ComputeKernel text =
       make_kernel({.name = "test_scale",
                    .local_size = {64, 1, 1},
                    .arguments = {{"from", "uint", Access::read}, {"to", "uint", Access::write}},
@@ -232,7 +232,7 @@ TEST_F(OpsBackend, SaysWhatDoesNotFit) {
     EXPECT_STREQ(error.what(),
                  "kernel \"test_scale\": expected 2 arguments and 3 words, got 2 and 0");
   }
-  const KernelText broken = make_kernel({.name = "test_broken", .body = "not GLSL;"});
+  const ComputeKernel broken = make_kernel({.name = "test_broken", .body = "not GLSL;"});
   try {
     backend_->prepare(broken);
     FAIL();

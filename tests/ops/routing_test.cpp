@@ -5,9 +5,9 @@
 #include "../../ir/error.hpp"
 #include "../../ir/median.hpp"
 #include "../../ops/arrays.hpp"
-#include "../../ops/run/lessons.hpp"
 #include "../../ops/run/run.hpp"
 #include "../../ops/run/scope.hpp"
+#include "../../ops/run/unrecorded_runs.hpp"
 #include "../../ops/tensors.hpp"
 #include "../../runtime/hybrid/process_executor.hpp"
 
@@ -175,7 +175,7 @@ TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
 TEST_F(OpsRouting, RunsUnlikeLaterOnesTeachNothing) {
   Odd odd{.x = ramp(), .kernel = {0x0dd, 71}};
   odd.on_device = [](Backend&) {};
-  const auto lessons = [&] {
+  const auto recorded = [&] {
     const OpOptions cpu{.device = Device::cpu()};
     for (int k = 0; k < 8; ++k) odd.run(cpu);
     std::uint64_t count = 0;
@@ -187,10 +187,10 @@ TEST_F(OpsRouting, RunsUnlikeLaterOnesTeachNothing) {
     return count;
   };
   {
-    const WithoutLessons scope;
-    EXPECT_EQ(lessons(), 0u);
+    const UnrecordedRuns scope;
+    EXPECT_EQ(recorded(), 0u);
   }
-  EXPECT_GT(lessons(), 0u);
+  EXPECT_GT(recorded(), 0u);
 }
 
 TEST_F(OpsRouting, AScopeNamesTheDevice) {
@@ -268,7 +268,7 @@ std::uint64_t tasks_on(const std::string& device) {
 
 double median_us(const Device& device, const std::function<void()>& work) {
   const OnDevice scope(device);
-  const WithoutLessons none;
+  const UnrecordedRuns none;
   std::vector<double> us;
   for (int k = 0; k < 7; ++k) {
     const auto start = std::chrono::steady_clock::now();

@@ -97,7 +97,7 @@ class ScriptedDevice final : public ops::Backend {
     add(bytes, invocations);
     ++counters_.launches;
   }
-  bool prepare(const ops::KernelText&) override { return false; }
+  bool prepare(const ops::ComputeKernel&) override { return false; }
   void flush() override {
     const std::lock_guard lock(mutex_);
     submit();

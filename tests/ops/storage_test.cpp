@@ -74,7 +74,7 @@ TEST(OpTable, HasNamesOnceAndTheGuesses) {
   EXPECT_EQ(row(Op::Filter).factor, 100);
 }
 
-TEST(KernelText, RefusesMoreThanThePushConstantsHold) {
+TEST(ComputeKernel, RefusesMoreThanThePushConstantsHold) {
   KernelParts parts{.name = "wide", .words = std::vector<std::string>(32, "w")};
   try {
     make_kernel(parts);

@@ -4,7 +4,7 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
 #include "../../../ops/arrays.hpp"
-#include "../../../ops/run/lessons.hpp"
+#include "../../../ops/run/unrecorded_runs.hpp"
 #include "../../../ops/run/scope.hpp"
 #include "../../../ops/tensors.hpp"
 #include "../../../solver/interrupts.hpp"
@@ -212,7 +212,7 @@ class OperationsCheck {
 
   /// Measures in random order, as in the trace, without learning.
   void measure() {
-    const ops::WithoutLessons scope;
+    const ops::UnrecordedRuns scope;
     for (const OperationCase& one : cases_) {
       bool teaches = true;
       for (const std::uint64_t size : one.sizes) {
@@ -272,7 +272,7 @@ class OperationsCheck {
       judge(all_[k], all_[k].anywhere());
       calls_.push_back({k, ops::last_stats().on_cpu, seen_});
       if (calls_.size() % kDecidedForMeasured != 0) continue;
-      const ops::WithoutLessons scope;
+      const ops::UnrecordedRuns scope;
       run_both(all_[random_() % all_.size()]);
     }
   }

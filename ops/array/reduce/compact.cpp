@@ -13,7 +13,7 @@ namespace {
 
 using codegen::text;
 
-KernelText compact_text(Type type, std::uint32_t local) {
+ComputeKernel compact_source(Type type, std::uint32_t local) {
   const std::string t(glsl_name(type));
   return make_kernel({.name = text("compact_", name(type)),
                       .local_size = {local, 1, 1},
@@ -31,8 +31,8 @@ void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, con
                        const Slice& output) {
   check_reached("compact", backend, output);
   const std::uint32_t local = index_workgroup(backend);
-  const KernelText& kernel = kernel_for(key_of("compact", static_cast<int>(x.type), local),
-                                        [&] { return compact_text(x.type, local); });
+  const ComputeKernel& kernel = kernel_for(key_of("compact", static_cast<int>(x.type), local),
+                                           [&] { return compact_source(x.type, local); });
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < x.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, x.size - begin);

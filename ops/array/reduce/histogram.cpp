@@ -79,7 +79,8 @@ constexpr std::string_view kFlush = R"(  barrier();
   }
 )";
 
-KernelText count_text(Type type, Precision precision, std::uint32_t local, std::uint32_t shared) {
+ComputeKernel count_source(Type type, Precision precision, std::uint32_t local,
+                           std::uint32_t shared) {
   const bool wide = precision == Precision::f64;
   KernelParts parts{.name = text("histogram_", name(type)),
                     .local_size = {local, 1, 1},
@@ -103,7 +104,7 @@ KernelText count_text(Type type, Precision precision, std::uint32_t local, std::
                {"flush", flush},
                {"L", l},
                {"T", std::string(codegen::scalar_type(precision))},
-               {"load", load_text(type, precision, "x(i)")},
+               {"load", load_source(type, precision, "x(i)")},
                {"low", low},
                {"high", high},
                {"scale", scale},
@@ -132,9 +133,9 @@ void count_on_device(Backend& backend, const Slice& x, const Bins& bins, const S
   const Precision precision = precision_for({&x.type, 1});
   const Shares shares = share_out(backend, x.size, size_of(x.type), 8, 2);
   const std::uint32_t shared = bins.count <= kMostShared ? std::bit_ceil(bins.count) : 0;
-  const KernelText& kernel =
+  const ComputeKernel& kernel =
       kernel_for(key_of("histogram", static_cast<int>(x.type), shares.local, shared),
-                 [&] { return count_text(x.type, precision, shares.local, shared); });
+                 [&] { return count_source(x.type, precision, shares.local, shared); });
   for (std::uint64_t begin = 0; begin < x.size; begin += shares.chunk) {
     const std::uint64_t items = std::min(shares.chunk, x.size - begin);
     const std::uint64_t groups = (items + shares.per_group - 1) / shares.per_group;

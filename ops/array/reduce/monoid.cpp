@@ -214,8 +214,8 @@ FoldForm form_of(const Expression& fold, double identity, Type type, std::uint32
                .item = {.key = key_of("loaded", static_cast<int>(type)),
                         .functions = {},
                         .statements = text("  ", codegen::scalar_type(precision),
-                                           " v = ", load_text(type, precision, "x0(i)"), ";\n")},
-               .result = store_text(type, precision, "{0}"),
+                                           " v = ", load_source(type, precision, "x0(i)"), ";\n")},
+               .result = store_source(type, precision, "{0}"),
                .functions = {}};
   order_by(fold, out.monoid);
   if (!is_floating(type)) out.functions = conversion_functions(precision);
@@ -233,7 +233,7 @@ std::string store_state(const Monoid& monoid, const std::string& index, const st
   return out;
 }
 
-std::string tree_text(std::uint32_t local) {
+std::string tree_source(std::uint32_t local) {
   std::string out = "  shared_states[gl_LocalInvocationID.x] = s;\n  barrier();\n";
   for (std::uint32_t width = 1; width < local; width *= 2) {
     out += text("  if (gl_LocalInvocationID.x % ", 2 * width,

@@ -1,7 +1,7 @@
 // Internal: states of reductions and scans, as kernel source.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 #include "../map_kernel.hpp"
 #include "reduce.hpp"
 
@@ -74,6 +74,6 @@ std::string number_functions(Type type);
 
 /// Source of a tree over `shared_states`, valid in invocation 0. Keeps the order: of two neighbours
 /// the earlier is the left operand.
-std::string tree_text(std::uint32_t local);
+std::string tree_source(std::uint32_t local);
 
 }  // namespace topograd::ops

@@ -95,7 +95,7 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
     item.key.add(element->numbers);
     std::string call = "  element(";
     for (std::size_t k = 0; k < inputs.size(); ++k)
-      call += (k > 0 ? ", " : "") + load_text(inputs[k].type, precision, text("x", k, "(i)"));
+      call += (k > 0 ? ", " : "") + load_source(inputs[k].type, precision, text("x", k, "(i)"));
     item.statements =
         text("  ", t, " v;\n", call, number_arguments(*element, precision), ", v);\n");
     if (!what.fold) {
@@ -107,10 +107,11 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
       monoid.key.add(element->words.size());
     }
   } else {
-    item.statements = text("  ", t, " v = ", load_text(inputs[0].type, precision, "x0(i)"), ";\n");
+    item.statements =
+        text("  ", t, " v = ", load_source(inputs[0].type, precision, "x0(i)"), ";\n");
   }
   reduce_on_device(backend, monoid, item, inputs, output,
-                   store_text(output.type, precision, "{0}"));
+                   store_source(output.type, precision, "{0}"));
 }
 
 /// A tree over all elements, with `operations` operations per element.

@@ -46,8 +46,8 @@ std::string first_body(const Monoid& monoid, std::uint32_t local) {
               "u) s = combine(s, item(i));\n");
 }
 
-KernelText first_text(const Monoid& monoid, const ReductionItem& item,
-                      std::span<const Slice> inputs, std::uint32_t local) {
+ComputeKernel first_source(const Monoid& monoid, const ReductionItem& item,
+                           std::span<const Slice> inputs, std::uint32_t local) {
   KernelParts parts{
       .name = "reduce_first", .local_size = {local, 1, 1}, .words = {"count", "per_group", "base"}};
   for (std::size_t k = 0; k < inputs.size(); ++k)
@@ -58,14 +58,14 @@ KernelText first_text(const Monoid& monoid, const ReductionItem& item,
       monoid.functions + item.functions +
       text("shared State shared_states[", local, "];\n\nState item(uint i) {\n", item.statements,
            "  uint place = base + i;\n  return ", monoid.from_element, ";\n}\n");
-  parts.body = first_body(monoid, local) + tree_text(local) +
+  parts.body = first_body(monoid, local) + tree_source(local) +
                "  if (gl_LocalInvocationID.x == 0u) {\n    " +
                store_state(monoid, "linear_group()", "shared_states[0]") + "\n  }\n";
   return make_kernel(parts);
 }
 
-KernelText last_text(const Monoid& monoid, Type type, const std::string& finish,
-                     std::uint32_t local, std::string_view functions) {
+ComputeKernel last_source(const Monoid& monoid, Type type, const std::string& finish,
+                          std::uint32_t local, std::string_view functions) {
   KernelParts parts{
       .name = "reduce_last", .local_size = {local, 1, 1}, .words = {"count", "per_group"}};
   add_members(monoid, Access::read, parts);
@@ -74,7 +74,7 @@ KernelText last_text(const Monoid& monoid, Type type, const std::string& finish,
   parts.functions = monoid.functions + std::string(functions) +
                     text("shared State shared_states[", local, "];\n\nState item(uint i) { return ",
                          load_state(monoid, "i"), "; }\n");
-  parts.body = first_body(monoid, local) + tree_text(local) +
+  parts.body = first_body(monoid, local) + tree_source(local) +
                "  if (gl_LocalInvocationID.x == 0u) {\n    s = shared_states[0];\n    y(0) = " +
                codegen::substitute(finish, {{"0", monoid.result}}) + ";\n  }\n";
   return make_kernel(parts);
@@ -102,8 +102,8 @@ std::vector<Slice> reduce_shares(Backend& backend, const Monoid& monoid, const R
   ir::Hash128 key = key_of("reduce_first", monoid.key.high, monoid.key.low, item.key.high,
                            item.key.low, shares.local);
   for (const Slice& input : inputs) key.add(static_cast<std::uint64_t>(input.type));
-  const KernelText& first =
-      kernel_for(key, [&] { return first_text(monoid, item, inputs, shares.local); });
+  const ComputeKernel& first =
+      kernel_for(key, [&] { return first_source(monoid, item, inputs, shares.local); });
   std::vector<Slice> partial;
   for (const Type member : monoid.members)
     partial.push_back(
@@ -142,8 +142,8 @@ void reduce_on_device(Backend& backend, const Monoid& monoid, const ReductionIte
   const std::string conversions = finish.find("to_") != finish.npos
                                       ? conversion_functions(codegen::Precision::f64)
                                       : std::string();
-  const KernelText& last = kernel_for(
-      key, [&] { return last_text(monoid, output.type, finish, shares.local, conversions); });
+  const ComputeKernel& last = kernel_for(
+      key, [&] { return last_source(monoid, output.type, finish, shares.local, conversions); });
   std::vector<Argument> arguments;
   for (const Slice& p : partial) arguments.push_back(p.reads(backend));
   arguments.push_back(output.writes(backend));

@@ -119,7 +119,7 @@ constexpr std::string_view kScanBody = R"(  uint lid = gl_LocalInvocationID.x;
   }
 )";
 
-KernelText scan_text(const FoldForm& form, Type type, std::uint32_t local, std::uint32_t per) {
+ComputeKernel scan_source(const FoldForm& form, Type type, std::uint32_t local, std::uint32_t per) {
   const Monoid& monoid = form.monoid;
   const std::string t(glsl_name(type)), state(glsl_name(monoid.members[0]));
   KernelParts parts{
@@ -140,7 +140,7 @@ KernelText scan_text(const FoldForm& form, Type type, std::uint32_t local, std::
                   {"T", std::to_string(tile)},
                   {"result", form.result_of(text("shared_tile[padded(k * ", local, "u + lid)]"))},
                   {"partial", load_state(monoid, "k")},
-                  {"tree", tree_text(local)}});
+                  {"tree", tree_source(local)}});
   return make_kernel(parts);
 }
 
@@ -152,9 +152,9 @@ void scan_on_device(Backend& backend, const FoldForm& form, const Slice& x, cons
   const std::uint32_t per = backend.limits().occupied_by_few ? 4 : 8;
   const Shares shares = share_out(backend, x.size, size_of(x.type), per, 8);
   const std::vector<Slice> partial = reduce_shares(backend, monoid, form.item, {&x, 1}, shares);
-  const KernelText& kernel = kernel_for(
+  const ComputeKernel& kernel = kernel_for(
       key_of("scan", monoid.key.high, monoid.key.low, static_cast<int>(x.type), shares.local, per),
-      [&] { return scan_text(form, x.type, shares.local, per); });
+      [&] { return scan_source(form, x.type, shares.local, per); });
   for (std::uint64_t begin = 0; begin < x.size; begin += shares.chunk) {
     const std::uint64_t items = std::min(shares.chunk, x.size - begin);
     const std::uint64_t groups = (items + shares.per_group - 1) / shares.per_group;

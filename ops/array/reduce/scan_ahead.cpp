@@ -2,7 +2,7 @@
 #include "scan_ahead.hpp"
 
 #include "../../backend/kernel_store.hpp"
-#include "scan_ahead_text.hpp"
+#include "scan_ahead_source.hpp"
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Sl
     argument.element = 16;
     return argument;
   };
-  const auto launch = [&](const KernelText& text, std::span<const Argument> arguments,
+  const auto launch = [&](const ComputeKernel& text, std::span<const Argument> arguments,
                           std::vector<std::uint32_t> words, const Groups& groups) {
     words.insert(words.end(), monoid.words.begin(), monoid.words.end());
     backend.launch({.kernel = &text, .arguments = arguments, .words = words, .groups = groups});
@@ -58,15 +58,16 @@ void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Sl
     const std::uint64_t elements = vectors * kernel.width();
     const Argument arguments[] = {in_vectors(x.reads(backend, 0, elements)), told,
                                   in_vectors(output.writes(backend, 0, elements, rest > 0))};
-    const KernelText& text =
-        kernel_for(key("scan_ahead"), [&] { return ahead_text(form, kernel); });
+    const ComputeKernel& text =
+        kernel_for(key("scan_ahead"), [&] { return ahead_source(form, kernel); });
     launch(text, arguments, {word(vectors), tiles, kAhead, exclusive ? 1u : 0u}, {tiles + kAhead});
   }
   if (rest > 0) {
     const std::uint64_t first = vectors * kernel.width();
     const Argument arguments[] = {x.reads(backend, first, rest), told,
                                   output.writes(backend, first, rest, true)};
-    const KernelText& text = kernel_for(key("scan_rest"), [&] { return rest_text(form, kernel); });
+    const ComputeKernel& text =
+        kernel_for(key("scan_rest"), [&] { return rest_source(form, kernel); });
     launch(text, arguments, {word(rest), total, exclusive ? 1u : 0u}, {});
   }
 }

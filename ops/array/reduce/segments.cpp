@@ -5,7 +5,7 @@
 #include "../../backend/kernel_store.hpp"
 #include "reduce_cpu.hpp"
 #include "reduce_device.hpp"
-#include "segments_text.hpp"
+#include "segments_source.hpp"
 
 namespace topograd::ops {
 namespace {
@@ -45,8 +45,8 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
   if (pieces > 0) {
     ir::Hash128 piece_key = key;
     piece_key.add(1);
-    const KernelText& kernel =
-        kernel_for(piece_key, [&] { return piece_text(form, x.type, local); });
+    const ComputeKernel& kernel =
+        kernel_for(piece_key, [&] { return piece_source(form, x.type, local); });
     for (const Slice& p : partial) arguments.push_back(p.writes(backend));
     std::vector<std::uint32_t> all = words;
     all.insert(all.end(), monoid.words.begin(), monoid.words.end());
@@ -63,8 +63,8 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
           : std::clamp<std::uint64_t>(output.size / kSegmentGroups, 1, local);
   words.push_back(static_cast<std::uint32_t>(per_group));
   words.insert(words.end(), monoid.words.begin(), monoid.words.end());
-  const KernelText& kernel = kernel_for(key, [&] {
-    return segment_text(form, {x.type, output.type, local, subgroups});
+  const ComputeKernel& kernel = kernel_for(key, [&] {
+    return segment_source(form, {x.type, output.type, local, subgroups});
   });
   for (const Slice& p : partial) arguments.push_back(p.reads(backend));
   arguments.push_back(output.writes(backend));

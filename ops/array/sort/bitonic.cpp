@@ -83,7 +83,7 @@ constexpr std::string_view kBody = R"(  uint lid = gl_LocalInvocationID.x;
   for (uint i = lid; i < count; i += {L}u) {result};
 )";
 
-KernelText sort_text(Type type, bool places, std::uint32_t local) {
+ComputeKernel sort_source(Type type, bool places, std::uint32_t local) {
   const bool wide = type == Type::f64;
   const std::string most = std::to_string(wide ? kMostWide : kMost);
   KernelParts parts{.name = text("sort_few_", name(type)),
@@ -120,8 +120,9 @@ void bitonic_sort(Backend& backend, const Slice& x, const Slice& output, bool pl
   if (x.size == 0) return;
   const std::uint32_t local =
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);
-  const KernelText& kernel = kernel_for(key_of("bitonic", static_cast<int>(x.type), places, local),
-                                        [&] { return sort_text(x.type, places, local); });
+  const ComputeKernel& kernel =
+      kernel_for(key_of("bitonic", static_cast<int>(x.type), places, local),
+                 [&] { return sort_source(x.type, places, local); });
   const Argument arguments[] = {in_words(x.reads(backend)), in_words(output.writes(backend))};
   const auto count = static_cast<std::uint32_t>(x.size);
   const std::uint32_t words[] = {count, std::bit_ceil(count)};

@@ -5,7 +5,7 @@
 #include "../../../ir/error.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../reduce/scan.hpp"
-#include "radix_text.hpp"
+#include "radix_source.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -76,7 +76,8 @@ class Passes {
   }
 
  private:
-  void launch(const KernelText& kernel, std::span<const Argument> arguments, std::uint32_t shift) {
+  void launch(const ComputeKernel& kernel, std::span<const Argument> arguments,
+              std::uint32_t shift) {
     const std::uint32_t words[] = {static_cast<std::uint32_t>(sort_.keys.size), layout_.per_group,
                                    layout_.groups, shift};
     const std::uint64_t items = std::uint64_t{layout_.groups} * layout_.kernel.local;
@@ -128,8 +129,8 @@ void radix_sort(Backend& backend, const RadixSort& sort) { Passes(backend, sort)
 
 void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high) {
   const std::uint32_t local = std::min(256u, backend.limits().local_size);
-  const KernelText& kernel = kernel_for(key_of("sort_encode", high, local),
-                                        [&] { return radix_encode_kernel(high, local); });
+  const ComputeKernel& kernel = kernel_for(key_of("sort_encode", high, local),
+                                           [&] { return radix_encode_kernel(high, local); });
   Argument from = x.reads(backend);
   from.element = 4;
   const Argument arguments[] = {std::move(from), keys.writes(backend)};

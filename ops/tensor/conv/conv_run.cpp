@@ -4,7 +4,7 @@
 #include "../../../codegen/glsl/text.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
-#include "../kernel_store.hpp"
+#include "../../backend/kernel_store.hpp"
 
 #include <Eigen/Core>
 
@@ -123,7 +123,7 @@ int place(uint y, uint i, int padding, int size) {
 }
 )";
 
-KernelText make_convolution(Type type) {
+ComputeKernel make_convolution(Type type) {
   const std::string scalar(glsl_name(type));
   KernelParts parts{.name = "convolve_" + std::string(name(type))};
   parts.arguments = {{"image", scalar, Access::read},
@@ -139,8 +139,8 @@ KernelText make_convolution(Type type) {
 }
 
 void convolve_on_device(Backend& backend, const Convolution& c) {
-  const KernelText& kernel = stored_kernel("convolve " + std::string(name(c.type)),
-                                           [&] { return make_convolution(c.type); });
+  const ComputeKernel& kernel =
+      kernel_for("convolve " + std::string(name(c.type)), [&] { return make_convolution(c.type); });
   const auto count = static_cast<std::uint64_t>(c.count());
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t groups = std::min((count + 255) / 256, most);

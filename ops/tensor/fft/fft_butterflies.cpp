@@ -2,7 +2,6 @@
 #include "fft_butterflies.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
-#include "../kernel_store.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -86,7 +85,7 @@ void fft16(inout {V} v0, inout {V} v1, inout {V} v2, inout {V} v3, inout {V} v4,
 )";
 
 /// Transforms of four numbers across, twiddles, and of eight along.
-std::string fft32_text(bool wide) {
+std::string fft32_source(bool wide) {
   const std::string v = wide ? "dvec2" : "vec2";
   const char* suffix = wide ? "lf" : "";
   const auto number = [&](double x) {
@@ -155,7 +154,7 @@ std::string fft_filled(std::string_view pattern, bool wide) {
   return substitute(pattern.substr(1),
                     {{"V", wide ? "dvec2" : "vec2"},
                      {"S", wide ? "double" : "float"},
-                     {"F", number_text("factor", wide)},
+                     {"F", number_source("factor", wide)},
                      {"root", wide ? "0.70710678118654752440lf" : "0.70710678118654752440"},
                      {"cosine", wide ? "0.92387953251128675613lf" : "0.92387953251128675613"},
                      {"sine", wide ? "0.38268343236508977173lf" : "0.38268343236508977173"}});
@@ -166,7 +165,7 @@ std::string butterflies(std::span<const std::uint32_t> sizes, bool wide) {
     return std::ranges::find(sizes, size) != sizes.end();
   };
   std::string out = fft_filled(kComplex, wide) + fft_filled(kPowers, wide);
-  if (has(32)) out += fft32_text(wide);
+  if (has(32)) out += fft32_source(wide);
   if (has(16)) out += fft_filled(kSixteen, wide);
   for (const std::uint32_t p : {3u, 5u, 7u}) {
     if (has(p)) out += odd_butterfly(p, wide);

@@ -1,9 +1,9 @@
 // Internal: Fourier transforms on devices: passes for products of 2, 3, 5 and 7, Bluestein's
 // algorithm for other lengths.
 #include "../../../ir/error.hpp"
-#include "../kernel_store.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "fft_run.hpp"
-#include "fft_text.hpp"
+#include "fft_source.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -213,7 +213,7 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
     pass.length = fft.length;
     pass.span = span;
   }
-  const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
+  const ComputeKernel& kernel = kernel_for(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
   const std::uint64_t rooted = (pass.real ? 2 : span) * radix;
   const Argument arguments[] = {
@@ -253,8 +253,8 @@ void by_passes(Backend& backend, const FftRows& fft) {
 void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const View& chirp,
                std::uint64_t valid, bool swap_in, bool swap_out, double factor) {
   const bool wide = from.type == Type::f64;
-  const KernelText& kernel =
-      stored_kernel(wide ? "chirp f64" : "chirp f32", [&] { return chirp_kernel(wide); });
+  const ComputeKernel& kernel =
+      kernel_for(wide ? "chirp f64" : "chirp f32", [&] { return chirp_kernel(wide); });
   const std::uint64_t count = to.rows * to.length;
   const Argument arguments[] = {
       complex_argument(backend, from.source, from.rows * from.length, from.type, Access::read),
@@ -305,8 +305,8 @@ void bluestein(Backend& backend, const FftRows& fft) {
 
 void short_dft(Backend& backend, const FftRows& fft) {
   const bool wide = fft.type == Type::f64;
-  const KernelText& kernel =
-      stored_kernel(wide ? "dft f64" : "dft f32", [&] { return short_dft_kernel(wide); });
+  const ComputeKernel& kernel =
+      kernel_for(wide ? "dft f64" : "dft f32", [&] { return short_dft_kernel(wide); });
   const std::uint64_t count = fft.rows * fft.length;
   const Argument arguments[] = {
       complex_argument(backend, fft.source, count, fft.type, Access::read),
@@ -335,8 +335,8 @@ void rfft_on_device(Backend& backend, const FftRows& fft) {
   FftRows whole = fft;
   whole.target = scratch(fft);
   fft_on_device(backend, whole);
-  const KernelText& kernel =
-      stored_kernel(wide ? "unpack f64" : "unpack f32", [&] { return unpack_kernel(wide); });
+  const ComputeKernel& kernel =
+      kernel_for(wide ? "unpack f64" : "unpack f32", [&] { return unpack_kernel(wide); });
   constexpr std::uint64_t kRadix = 8;
   const std::uint64_t numbers = fft.rows * fft.length, count = fft.rows * (fft.length / 2 + 1);
   const Argument arguments[] = {

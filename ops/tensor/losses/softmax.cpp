@@ -4,10 +4,10 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
-#include "../kernel_store.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "../reduce.hpp"
 #include "../state.hpp"
-#include "softmax_text.hpp"
+#include "softmax_source.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -82,7 +82,7 @@ void run_on_cpu(const Rows& r) {
 
 void run_on_device(Backend& backend, const Rows& r) {
   const bool wide = r.type == Type::f64;
-  const RowKernel kernel = detail::row_kernel_for(
+  const RowKernel kernel = detail::rows_for(
       backend.limits(), r.op, wide ? codegen::Precision::f64 : codegen::Precision::f32, r.depth);
   const bool scaled = r.op == RowOp::scaled_layer_norm;
   std::vector<Argument> arguments = {
@@ -95,7 +95,7 @@ void run_on_device(Backend& backend, const Rows& r) {
   std::vector<std::uint32_t> words = {static_cast<std::uint32_t>(r.rows),
                                       static_cast<std::uint32_t>(r.depth)};
   if (scaled || r.op == RowOp::layer_norm)
-    for (const std::uint32_t word : detail::number_words(r.epsilon, wide)) words.push_back(word);
+    for (const std::uint32_t word : number_words(r.epsilon, wide)) words.push_back(word);
   const std::uint64_t groups = kernel.by_workgroup ? r.rows : (r.rows + 255) / 256;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t rounds = (groups + most - 1) / most;
@@ -105,8 +105,7 @@ void run_on_device(Backend& backend, const Rows& r) {
                 "softmax: expected shorter rows for the loops of this device, got " +
                     std::to_string(r.depth));
   }
-  const KernelText& text =
-      detail::stored_kernel(kernel.key(), [&] { return detail::row_kernel(kernel); });
+  const ComputeKernel& text = kernel_for(kernel.key(), [&] { return detail::row_kernel(kernel); });
   backend.launch({.kernel = &text,
                   .arguments = arguments,
                   .words = words,

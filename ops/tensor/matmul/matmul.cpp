@@ -3,9 +3,9 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
-#include "../kernel_store.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "../state.hpp"
-#include "matmul_text.hpp"
+#include "matmul_source.hpp"
 #include "matmul_units.hpp"
 
 #include <Eigen/Core>
@@ -167,7 +167,7 @@ ThinLoop thin_loop(const Product& p, const LaunchLimits& limits) {
   return {groups, (all + groups - 1) / groups * (static_cast<std::uint64_t>(p.depth) + 2)};
 }
 
-MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
+MatmulKernel tiles_for(const Product& p, const LaunchLimits& limits) {
   MatmulKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
   if (p.type == Type::f64) kernel.storage = MatmulStorage::f64;
   if (p.a.type == Type::f16) kernel.storage = MatmulStorage::f16;
@@ -211,7 +211,7 @@ std::optional<MatrixUnitsKernel> units_for(const Product& p, const LaunchLimits&
 
 /// Parameters of a launch of either kernel.
 struct Plan {
-  const KernelText* text = nullptr;
+  const ComputeKernel* text = nullptr;
   std::int64_t rows = 0, columns = 0;  ///< part of C per workgroup
   std::int64_t vector = 1;             ///< numbers per element of A and B
   std::uint64_t groups = 0;            ///< in x, unless divided by tiles
@@ -219,15 +219,14 @@ struct Plan {
 
 Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& device) {
   if (const std::optional<MatrixUnitsKernel> units = units_for(p, limits)) {
-    return {.text = &detail::stored_kernel(units->name(),
-                                           [&] { return detail::matrix_units_kernel(*units); }),
+    return {.text = &kernel_for(units->name(), [&] { return detail::matrix_units_kernel(*units); }),
             .rows = units->rows,
             .columns = units->columns,
             .vector = 8};
   }
-  const MatmulKernel kernel = kernel_for(p, limits);
+  const MatmulKernel kernel = tiles_for(p, limits);
   const auto text = [&] {
-    return &detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); });
+    return &kernel_for(kernel.name(), [&] { return detail::matmul_kernel(kernel); });
   };
   if (kernel.thin && limits.local_size >= MatmulKernel::kThinGroup)
     return {.text = text(), .groups = thin_loop(p, limits).groups};

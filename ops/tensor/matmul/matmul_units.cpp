@@ -39,7 +39,7 @@ class UnitsWriter {
   explicit UnitsWriter(const MatrixUnitsKernel& kernel)
       : kernel_(kernel), a_(operand_a(kernel)), b_(operand_b(kernel)) {}
 
-  KernelText write() {
+  ComputeKernel write() {
     KernelParts parts{.name = kernel_.name(), .local_size = {kernel_.invocations(), 1, 1}};
     parts.arguments = {
         {"a", "uvec4", Access::read}, {"b", "uvec4", Access::read}, {"c", "float", Access::write}};
@@ -230,7 +230,7 @@ std::string MatrixUnitsKernel::name() const {
               columns, "x", depth, "_", own_rows, "x", own_columns, whole ? "_whole" : "");
 }
 
-KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel) {
+ComputeKernel matrix_units_kernel(const MatrixUnitsKernel& kernel) {
   return UnitsWriter(kernel).write();
 }
 

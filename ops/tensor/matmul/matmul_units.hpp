@@ -1,7 +1,7 @@
 // Internal: the shader for products of f16 matrices with cooperative matrices.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
@@ -31,6 +31,6 @@ struct MatrixUnitsKernel {
 /// C, and the number of terms; the depth, and the length of lines that do not follow it, are
 /// multiples of 8), a_step, a_batch, b_step, b_batch (in vectors), c_batch. Workgroups: tiles of
 /// columns, tiles of rows, batches.
-KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel);
+ComputeKernel matrix_units_kernel(const MatrixUnitsKernel& kernel);
 
 }  // namespace topograd::ops::detail

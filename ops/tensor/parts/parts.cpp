@@ -2,10 +2,10 @@
 #include "parts.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
-#include "../kernel_store.hpp"
 #include "../state.hpp"
-#include "parts_text.hpp"
+#include "parts_source.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -51,8 +51,8 @@ std::uint32_t unit_of(const Joining& j, const Piece& piece) {
 void join_on_device(Backend& backend, const Joining& j) {
   for (const Piece& piece : j.pieces) {
     const std::uint32_t unit = unit_of(j, piece);
-    const KernelText& kernel = detail::stored_kernel("place " + std::to_string(unit),
-                                                     [&] { return detail::place_kernel(unit); });
+    const ComputeKernel& kernel =
+        kernel_for("place " + std::to_string(unit), [&] { return detail::place_kernel(unit); });
     const std::uint64_t count = j.rows * piece.inner;
     detail::View target = j.target;
     target.offset = static_cast<std::int64_t>(piece.begin);

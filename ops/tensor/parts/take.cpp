@@ -1,11 +1,11 @@
 // Access to entries of an axis by index, and its derivatives.
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
-#include "../kernel_store.hpp"
 #include "../state.hpp"
 #include "parts.hpp"
-#include "parts_text.hpp"
+#include "parts_source.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -66,7 +66,7 @@ Argument index_argument(Backend& backend, const Taking& t) {
 }
 
 /// Launches a kernel whose items are units of `per` elements.
-void launch_taking(Backend& backend, const Taking& t, const KernelText& kernel,
+void launch_taking(Backend& backend, const Taking& t, const ComputeKernel& kernel,
                    std::span<const Argument> arguments, std::uint64_t per) {
   const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint64_t items = t.count() / per;
@@ -82,9 +82,8 @@ void take_on_device(Backend& backend, const Taking& t, const detail::View& sourc
   const bool wide = t.indices_type == Type::f64;
   const std::uint32_t unit =
       detail::unit_bytes(type, {t.inner, static_cast<std::uint64_t>(source.offset)});
-  const KernelText& kernel =
-      detail::stored_kernel("take " + std::to_string(unit) + (wide ? " f64" : ""),
-                            [&] { return detail::take_kernel(unit, wide); });
+  const ComputeKernel& kernel = kernel_for("take " + std::to_string(unit) + (wide ? " f64" : ""),
+                                           [&] { return detail::take_kernel(unit, wide); });
   Argument arguments[] = {
       detail::argument(backend, source, t.parts * t.entries * t.inner, type, Access::read),
       index_argument(backend, t),
@@ -95,8 +94,8 @@ void take_on_device(Backend& backend, const Taking& t, const detail::View& sourc
 
 void places_on_device(Backend& backend, const Taking& t, const Slice& places) {
   const bool wide = t.indices_type == Type::f64;
-  const KernelText& kernel = detail::stored_kernel(
-      wide ? "taken f64" : "taken", [&] { return detail::taken_places_kernel(wide); });
+  const ComputeKernel& kernel =
+      kernel_for(wide ? "taken f64" : "taken", [&] { return detail::taken_places_kernel(wide); });
   const Argument arguments[] = {index_argument(backend, t), places.writes(backend)};
   launch_taking(backend, t, kernel, arguments, 1);
 }

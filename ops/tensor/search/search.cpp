@@ -3,13 +3,13 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
-#include "../kernel_store.hpp"
 #include "../matmul/matmul.hpp"
 #include "../reduce.hpp"
 #include "../state.hpp"
 #include "../traced.hpp"
-#include "search_text.hpp"
+#include "search_source.hpp"
 #include "sorted_top_k.hpp"
 
 #include <algorithm>
@@ -91,10 +91,10 @@ void compare_on_device(Backend& backend, const Similarity& s) {
   // One invocation handles a row of at most a subgroup's size. On software devices, where barriers
   // are expensive and adjacent reads are no advantage, it handles longer rows, too.
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
-  const KernelText& kernel =
-      detail::stored_kernel(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
-                                (by_invocation ? " short" : ""),
-                            [&] { return detail::cosine_kernel(precision, by_invocation); });
+  const ComputeKernel& kernel =
+      kernel_for(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
+                     (by_invocation ? " short" : ""),
+                 [&] { return detail::cosine_kernel(precision, by_invocation); });
   const std::uint64_t rows = by_invocation ? 256 : 8,
                       turns = by_invocation ? s.depth : s.depth / 32;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
@@ -241,8 +241,8 @@ bool is_sorted_rather(const Tensor& a, std::int64_t k) {
 /// Searches pieces of long rows first, then combines their results.
 void select_on_device(Backend& backend, const Selection& s) {
   const Precision precision = precision_of(s.type);
-  const KernelText& kernel = detail::stored_kernel(s.type == Type::f64 ? "top_k f64" : "top_k f32",
-                                                   [&] { return detail::top_k_kernel(precision); });
+  const ComputeKernel& kernel = kernel_for(s.type == Type::f64 ? "top_k f64" : "top_k f32",
+                                           [&] { return detail::top_k_kernel(precision); });
   View source = s.source, places = s.source;
   std::uint64_t depth = s.depth;
   for (bool carried = false;; carried = true) {
@@ -311,9 +311,9 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
   };
   call.on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); };
   call.on_device = [&](Backend& backend) {
-    const KernelText& kernel =
-        detail::stored_kernel(type == Type::f64 ? "put back f64" : "put back f32",
-                              [&] { return detail::put_back_kernel(precision_of(type)); });
+    const ComputeKernel& kernel =
+        kernel_for(type == Type::f64 ? "put back f64" : "put back f32",
+                   [&] { return detail::put_back_kernel(precision_of(type)); });
     const Argument target =
         detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write);
     backend.fill(target.memory, target.offset, target.bytes, 0);

@@ -6,7 +6,7 @@
 #include "../../../ops/tensor/fft/fft.hpp"
 #include "../../../ops/tensor/losses/losses.hpp"
 #include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/matmul/matmul_text.hpp"
+#include "../../../ops/tensor/matmul/matmul_source.hpp"
 
 #include <cmath>
 #include <complex>

@@ -9,7 +9,7 @@
 #include "../../../../ir/error.hpp"
 #include "../../../../ops/array/map.hpp"
 #include "../../../../ops/array/reduce/reduce.hpp"
-#include "../../../../ops/run/lessons.hpp"
+#include "../../../../ops/run/unrecorded_runs.hpp"
 #include "../../../../solver/interrupts.hpp"
 #include "../../../../solver/options.hpp"
 
@@ -99,7 +99,7 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
     const OpWork work = one.prepare(host);
     row["cpu_us"] = time_on(Device::cpu(), fewer, [&] { work(); }).wall;
     if (count <= 10'000'000 && arithmetic <= kMostArithmeticOfOne) {
-      const ops::WithoutLessons alone;
+      const ops::UnrecordedRuns alone;
       const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
       row["cpu_one_us"] = time_on(Device::cpu(), std::min(samples, 3), [&] { work(); }).wall;
     }

@@ -8,7 +8,7 @@
 #include "../../../../ir/machine/platform.hpp"
 #include "../../../../ops/arrays.hpp"
 #include "../../../../ops/backend/backend.hpp"
-#include "../../../../ops/run/lessons.hpp"
+#include "../../../../ops/run/unrecorded_runs.hpp"
 #include "../../../../ops/tensors.hpp"
 #include "../../../../solver/interrupts.hpp"
 
@@ -151,7 +151,7 @@ ordered_json row_for(const Claim& claim, const Device& device, int samples) {
   const double all = time_on(cpu, samples_for(first, samples), [&] { on_cpu(); }).wall;
   double one = 0;
   {
-    const ops::WithoutLessons alone;
+    const ops::UnrecordedRuns alone;
     const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
     const double once = wall_us([&] { on_cpu(); });
     one = once > kSlowMicroseconds ? once : time_on(cpu, samples, [&] { on_cpu(); }).wall;

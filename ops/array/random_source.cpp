@@ -1,5 +1,5 @@
 // GLSL source of Philox and of the distributions.
-#include "random_text.hpp"
+#include "random_source.hpp"
 
 #include <string>
 #include <string_view>
@@ -77,7 +77,7 @@ std::string_view numbers(RandomKind kind) {
 
 }  // namespace
 
-KernelText random_kernel(RandomKind kind, bool quads, std::uint32_t local_size) {
+ComputeKernel random_kernel(RandomKind kind, bool quads, std::uint32_t local_size) {
   const bool integer = kind == RandomKind::words;
   KernelParts parts{.name = kind == RandomKind::words     ? "random_words"
                             : kind == RandomKind::uniform ? "random_uniform"

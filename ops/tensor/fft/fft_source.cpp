@@ -1,8 +1,7 @@
 // Internal: kernels of Fourier transforms.
-#include "fft_text.hpp"
+#include "fft_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
-#include "../kernel_store.hpp"
 #include "fft_butterflies.hpp"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ class PassWriter {
   explicit PassWriter(const FftPass& pass)
       : pass_(pass), stages_(pass.stages()), lanes_(pass.lanes()) {}
 
-  KernelText write() {
+  ComputeKernel write() {
     KernelParts parts{.name = text("fft_", pass_.radix, "x", pass_.jobs, pass_.wide ? "_f64" : ""),
                       .local_size = {pass_.invocations(), 1, 1}};
     const std::string type = vector();
@@ -234,7 +233,7 @@ class PassWriter {
               " * factor;");
   }
   void find_target() {
-    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    out_.line(scalar(), " factor = ", number_source("factor", pass_.wide), ";");
     out_.line("uint inside = j % span;");
     out_.line("uint to = number / stride * row_length + (j - inside) * ", word(pass_.radix),
               " + inside;");
@@ -299,7 +298,7 @@ class PassWriter {
     }
     write_tile(radix, done, pass_.halves ? ".y" : "");
     out_.line("barrier();");
-    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    out_.line(scalar(), " factor = ", number_source("factor", pass_.wide), ";");
     // Numbers of the first pass are in the order of its jobs.
     out_.line("uint to = first * ", word(pass_.radix), ";");
     out_.line("uint end = min(", word(pass_.jobs), ", max(jobs, first) - first) * ",
@@ -364,7 +363,7 @@ std::string FftPass::key() const {
               length, " ", span, " ", widest);
 }
 
-KernelText unpack_kernel(bool wide) {
+ComputeKernel unpack_kernel(bool wide) {
   KernelParts parts{.name = wide ? "fft_unpack_f64" : "fft_unpack"};
   parts.arguments = {{"source", vector(wide), Access::read},
                      {"target", vector(wide), Access::write},
@@ -387,9 +386,9 @@ KernelText unpack_kernel(bool wide) {
   return make_kernel(parts);
 }
 
-KernelText fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }
+ComputeKernel fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }
 
-KernelText chirp_kernel(bool wide) {
+ComputeKernel chirp_kernel(bool wide) {
   KernelParts parts{.name = wide ? "fft_chirp_f64" : "fft_chirp"};
   parts.arguments = {{"source", vector(wide), Access::read},
                      {"chirp", vector(wide), Access::read},
@@ -414,7 +413,7 @@ KernelText chirp_kernel(bool wide) {
   return make_kernel(parts);
 }
 
-KernelText short_dft_kernel(bool wide) {
+ComputeKernel short_dft_kernel(bool wide) {
   KernelParts parts{.name = wide ? "fft_short_f64" : "fft_short"};
   parts.arguments = {{"source", vector(wide), Access::read},
                      {"target", vector(wide), Access::write},

@@ -1,7 +1,9 @@
 // Writes the declarations around a kernel's body.
-#include "kernel_text.hpp"
+#include "compute_kernel.hpp"
 
 #include "../../ir/error.hpp"
+
+#include <bit>
 
 namespace topograd::ops {
 namespace {
@@ -47,7 +49,7 @@ void add_break(std::string& text) {
 
 }  // namespace
 
-KernelText make_kernel(const KernelParts& parts) {
+ComputeKernel make_kernel(const KernelParts& parts) {
   const auto arguments = static_cast<std::uint32_t>(parts.arguments.size());
   const auto words = static_cast<std::uint32_t>(parts.words.size());
   if (arguments + 1 > 32 || words > most_words(arguments)) {
@@ -56,7 +58,7 @@ KernelText make_kernel(const KernelParts& parts) {
                     "\": expected at most 31 arguments and words, got " +
                     std::to_string(arguments) + " and " + std::to_string(words));
   }
-  KernelText out{
+  ComputeKernel out{
       .name = parts.name, .local_size = parts.local_size, .arguments = arguments, .words = words};
   std::string code = "#version 450\n";
   for (const std::string& extension : parts.extensions)
@@ -74,6 +76,18 @@ KernelText make_kernel(const KernelParts& parts) {
   ir::add_bytes(out.hash, code.data(), code.size());
   out.glsl = "// " + parts.name + "\n" + code;
   return out;
+}
+
+std::array<std::uint32_t, 2> number_words(double number, bool wide) {
+  if (!wide) return {std::bit_cast<std::uint32_t>(static_cast<float>(number)), 0};
+  const auto bits = std::bit_cast<std::uint64_t>(number);
+  return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+}
+
+std::string number_source(std::string_view name, bool wide) {
+  const std::string word(name);
+  return wide ? "packDouble2x32(uvec2(" + word + "_low, " + word + "_high))"
+              : "uintBitsToFloat(" + word + "_low)";
 }
 
 }  // namespace topograd::ops

@@ -1,7 +1,7 @@
 // Internal: kernels of random numbers.
 #pragma once
 
-#include "../backend/kernel_text.hpp"
+#include "../backend/compute_kernel.hpp"
 
 #include <cstdint>
 
@@ -14,6 +14,6 @@ enum class RandomKind : std::uint8_t { words, uniform, normal };
 /// Argument y: uint or float; in quads, vectors of four. Words: count (of numbers, in quads of
 /// vectors), counter_low, counter_high (of the first block), seed_low, seed_high, stream (of words
 /// and uniform numbers; normal numbers also use the next one).
-KernelText random_kernel(RandomKind kind, bool quads, std::uint32_t local_size);
+ComputeKernel random_kernel(RandomKind kind, bool quads, std::uint32_t local_size);
 
 }  // namespace topograd::ops

@@ -1,5 +1,5 @@
 // Kernels of maps and reductions of expressions over several tensors.
-#include "fused_text.hpp"
+#include "fused_source.hpp"
 
 #include "../../codegen/glsl/program.hpp"
 #include "../../codegen/glsl/shader.hpp"
@@ -34,7 +34,7 @@ class Writer {
     parts_.extensions.assign(shader_.extensions().begin(), shader_.extensions().end());
   }
 
-  KernelText map() {
+  ComputeKernel map() {
     const auto outputs = static_cast<unsigned>(written_.outputs.size());
     for (unsigned k = 0; k < outputs; ++k) output(k);
     words({"count"});
@@ -60,7 +60,7 @@ class Writer {
   }
 
   /// Blocks of 256 invocations: several reads cost the time of one, and vectors save instructions.
-  KernelText map_together() {
+  ComputeKernel map_together() {
     const bool vectors = form_.together == Together::vectors;
     const unsigned turns = vectors ? 2 : 4, block = 256 * turns;
     value_function();
@@ -82,7 +82,7 @@ class Writer {
     return make_kernel(parts_);
   }
 
-  KernelText reduce(Reduction reduction, bool by_workgroup) {
+  ComputeKernel reduce(Reduction reduction, bool by_workgroup) {
     reduction_ = reduction;
     output(0);
     words({"outputs", "depth", "segment"});
@@ -297,9 +297,9 @@ class Writer {
 
 }  // namespace
 
-KernelText map_kernel(const FusedForm& form) { return Writer(form).map(); }
+ComputeKernel map_kernel(const FusedForm& form) { return Writer(form).map(); }
 
-KernelText reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup) {
+ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup) {
   return Writer(form).reduce(reduction, by_workgroup);
 }
 

@@ -4,12 +4,12 @@
 namespace topograd::ops {
 
 /// While it lives, runs of this thread are not recorded: they may use fewer threads than usual.
-class WithoutLessons {
+class UnrecordedRuns {
  public:
-  WithoutLessons() { ++living_; }
-  ~WithoutLessons() { --living_; }
-  WithoutLessons(const WithoutLessons&) = delete;
-  WithoutLessons& operator=(const WithoutLessons&) = delete;
+  UnrecordedRuns() { ++living_; }
+  ~UnrecordedRuns() { --living_; }
+  UnrecordedRuns(const UnrecordedRuns&) = delete;
+  UnrecordedRuns& operator=(const UnrecordedRuns&) = delete;
 
   static bool any() { return living_ > 0; }
 

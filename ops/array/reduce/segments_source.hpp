@@ -22,10 +22,10 @@ struct SegmentKernel {
 
 /// Reduces the pieces within one segment; results of other pieces are never read. Arguments: the
 /// array, the starts, the members of states. Words: elements, segments; those of the monoid.
-KernelText piece_text(const FoldForm& form, Type type, std::uint32_t local);
+ComputeKernel piece_source(const FoldForm& form, Type type, std::uint32_t local);
 
 /// Arguments: the same, and results. Words: elements, segments, segments per workgroup; those of
 /// the monoid.
-KernelText segment_text(const FoldForm& form, const SegmentKernel& kernel);
+ComputeKernel segment_source(const FoldForm& form, const SegmentKernel& kernel);
 
 }  // namespace topograd::ops

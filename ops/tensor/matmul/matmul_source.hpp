@@ -3,7 +3,7 @@
 // empty.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
@@ -43,6 +43,6 @@ void force_matmul_tiles(MatmulTiles tiles, std::int64_t most_groups = 0);
 /// 1, batches.
 ///
 /// Sums have the precision of C, in the order of the depth, with fma.
-KernelText matmul_kernel(const MatmulKernel& kernel);
+ComputeKernel matmul_kernel(const MatmulKernel& kernel);
 
 }  // namespace topograd::ops::detail

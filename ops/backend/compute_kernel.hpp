@@ -43,7 +43,7 @@ struct KernelParts {
 /// of the binding and the argument, which name(i) adds), then `zero_bits` (a 0 unknown to
 /// compilers), then the words. Every shader may also call linear_item() and linear_group(): the
 /// number of the invocation and of its workgroup within a launch in x and y.
-struct KernelText {
+struct ComputeKernel {
   std::string name;
   std::string glsl;
   ir::Hash128 hash;  ///< of the source
@@ -55,9 +55,14 @@ struct KernelText {
 ///
 /// Throws Error{InvalidArgument} if arguments and words do not fit the 128 bytes of push constants
 /// that every device has.
-KernelText make_kernel(const KernelParts& parts);
+ComputeKernel make_kernel(const KernelParts& parts);
 
 /// Words of push constants available to a kernel with that many arguments.
 constexpr std::uint32_t most_words(std::uint32_t arguments) { return 32 - 1 - arguments; }
+
+/// A number as two words of push constants, NAME_low and NAME_high; an f32 uses only the first.
+std::array<std::uint32_t, 2> number_words(double number, bool wide);
+/// Source that reads the number in a shader.
+std::string number_source(std::string_view name, bool wide);
 
 }  // namespace topograd::ops

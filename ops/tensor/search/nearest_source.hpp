@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../codegen/glsl/text.hpp"
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 
 namespace topograd::ops::detail {
 
@@ -11,6 +11,6 @@ namespace topograd::ops::detail {
 /// query), depth, count (of targets), listed. Candidate i of query q is target candidates(q * rows
 /// + i) if `listed`, else i, without reading `candidates`. Thirty-two invocations per candidate, or
 /// one for short rows. Workgroups: eight candidates, or 256 for short rows (in a loop); queries.
-KernelText nearest_kernel(codegen::Precision precision, bool by_invocation);
+ComputeKernel nearest_kernel(codegen::Precision precision, bool by_invocation);
 
 }  // namespace topograd::ops::detail

@@ -26,10 +26,10 @@ std::uint32_t state_words(const Monoid& monoid);
 /// x0 and y are vectors of 16 bytes; `told` holds the states that workgroups exchange. Words:
 /// vectors, tiles, tiles between reducing and scanning, 1 for an exclusive scan; those of the
 /// monoid.
-KernelText ahead_text(const FoldForm& form, const AheadKernel& kernel);
+ComputeKernel ahead_source(const FoldForm& form, const AheadKernel& kernel);
 
 /// Scans the elements after the last vector, in one invocation. Words: elements, the index of the
 /// sum of all elements before, 1 for an exclusive scan; those of the monoid.
-KernelText rest_text(const FoldForm& form, const AheadKernel& kernel);
+ComputeKernel rest_source(const FoldForm& form, const AheadKernel& kernel);
 
 }  // namespace topograd::ops

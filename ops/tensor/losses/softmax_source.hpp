@@ -3,7 +3,7 @@
 
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/backend.hpp"
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
@@ -26,11 +26,11 @@ struct RowKernel {
 };
 
 /// The kernel for rows of length `depth`.
-RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
-                         std::uint64_t depth);
+RowKernel rows_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
+                   std::uint64_t depth);
 
 /// Arguments source, target (scaled: source, scale, shift, target); words rows, depth and (layer
 /// norms) epsilon (two words). Local size 256.
-KernelText row_kernel(const RowKernel& kernel);
+ComputeKernel row_kernel(const RowKernel& kernel);
 
 }  // namespace topograd::ops::detail

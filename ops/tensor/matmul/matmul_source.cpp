@@ -1,7 +1,7 @@
 // The shaders of matrix products: tiles in shared memory with register tiles of four by four
 // numbers; and one number of C per invocation, for products so thin that tiles would be mostly
 // empty.
-#include "matmul_text.hpp"
+#include "matmul_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
 #include "matmul_operand.hpp"
@@ -19,7 +19,7 @@ class MatmulWriter {
  public:
   explicit MatmulWriter(const MatmulKernel& kernel) : kernel_(kernel) {}
 
-  KernelText write() {
+  ComputeKernel write() {
     KernelParts parts;
     parts.name = kernel_.name();
     parts.arguments = {{"a", std::string(stored()), Access::read},
@@ -202,7 +202,7 @@ constexpr std::string_view kThin = R"(
   }
 )";
 
-KernelText thin_kernel(const MatmulKernel& kernel) {
+ComputeKernel thin_kernel(const MatmulKernel& kernel) {
   const bool half = kernel.storage == MatmulStorage::f16;
   const std::string scalar = kernel.storage == MatmulStorage::f64 ? "double" : "float";
   const std::string stored = half ? "uint" : scalar;
@@ -231,7 +231,7 @@ std::string MatmulKernel::name() const {
               b_transposed ? "t_" : "n_", thin ? std::string("thin") : std::to_string(tile()));
 }
 
-KernelText matmul_kernel(const MatmulKernel& kernel) {
+ComputeKernel matmul_kernel(const MatmulKernel& kernel) {
   return kernel.thin ? thin_kernel(kernel) : MatmulWriter(kernel).write();
 }
 

@@ -1,5 +1,5 @@
 // Source of segmented reductions.
-#include "segments_text.hpp"
+#include "segments_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
 
@@ -12,14 +12,14 @@ using codegen::text;
 constexpr std::uint64_t kMiddle = 1024;
 /// Source that reduces states of `count` numbers v, given by the expression `state`, by a workgroup
 /// into shared_states[0].
-std::string fold_text(const Monoid& monoid, const char* state, std::uint32_t local) {
+std::string fold_source(const Monoid& monoid, const char* state, std::uint32_t local) {
   const std::string loop =
       monoid.ordered
           ? text("    uint each = (n + ", local - 1, "u) / ", local,
                  "u;\n    for (uint v = lid * each; v < min(n, (lid + 1u) * each); ++v) ")
           : text("    for (uint v = lid; v < n; v += ", local, "u) ");
   return "    State s = identity();\n" + loop + "s = combine(s, " + state + ");\n" +
-         tree_text(local);
+         tree_source(local);
 }
 
 /// Lanes take elements in turn, or neighbouring ones if order matters; four loads at once.
@@ -97,7 +97,7 @@ std::string further_function(const Monoid& monoid) {
 
 }  // namespace
 
-KernelText piece_text(const FoldForm& form, Type type, std::uint32_t local) {
+ComputeKernel piece_source(const FoldForm& form, Type type, std::uint32_t local) {
   const Monoid& monoid = form.monoid;
   KernelParts parts{.name = "segment_pieces",
                     .local_size = {local, 1, 1},
@@ -117,12 +117,12 @@ KernelText piece_text(const FoldForm& form, Type type, std::uint32_t local) {
            "  bool inside = first + ", SegmentKernel::kPiece,
            "u <= count && at(low) <= first && first + ", SegmentKernel::kPiece,
            "u <= at(low + 1u);\n  if (inside) {\n    uint n = ", SegmentKernel::kPiece, "u;\n",
-           fold_text(monoid, "item(first + v)", local), "    if (lid == 0u) {\n      ",
+           fold_source(monoid, "item(first + v)", local), "    if (lid == 0u) {\n      ",
            store_state(monoid, "piece", "shared_states[0]"), "\n    }\n  }\n");
   return make_kernel(parts);
 }
 
-KernelText segment_text(const FoldForm& form, const SegmentKernel& kernel) {
+ComputeKernel segment_source(const FoldForm& form, const SegmentKernel& kernel) {
   const Monoid& monoid = form.monoid;
   const std::uint32_t local = kernel.local;
   KernelParts parts{.name = "segmented_reduce",
@@ -159,7 +159,7 @@ KernelText segment_text(const FoldForm& form, const SegmentKernel& kernel) {
                   {"sort", sort},
                   {"subgroups", subgroups},
                   {"own", form.result_of("s")},
-                  {"fold", fold_text(monoid, "part(v, begin, from, to, head, pieces)", local)},
+                  {"fold", fold_source(monoid, "part(v, begin, from, to, head, pieces)", local)},
                   {"all", form.result_of("shared_states[0]")}});
   return make_kernel(parts);
 }

@@ -1,7 +1,7 @@
 // Internal: kernels that copy parts of tensors, in units of one or several elements.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 #include "../../backend/type.hpp"
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::uint32_t unit_bytes(Type type, std::initializer_list<std::uint64_t> element
 
 /// target[i / inner * row + i % inner] = source[i], i < count: all counts are of units.
 /// Arguments source, target; words count, inner, row.
-KernelText place_kernel(std::uint32_t unit);
+ComputeKernel place_kernel(std::uint32_t unit);
 
 /// Source that finds the entries selected by indices.
 ///
@@ -23,8 +23,8 @@ KernelText place_kernel(std::uint32_t unit);
 /// (part * entries + index) * inner of the source. Words count, inner, taken, entries.
 ///
 /// target[i] = source[entry], 0 for an index out of range. Arguments source, indices, target.
-KernelText take_kernel(std::uint32_t unit, bool wide_indices);
+ComputeKernel take_kernel(std::uint32_t unit, bool wide_indices);
 /// target[i] = entry, ~0 for an index out of range. Arguments indices, target.
-KernelText taken_places_kernel(bool wide_indices);
+ComputeKernel taken_places_kernel(bool wide_indices);
 
 }  // namespace topograd::ops::detail

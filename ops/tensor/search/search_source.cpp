@@ -1,7 +1,7 @@
 // Internal: kernels of cosine similarity and of the k largest.
-#include "search_text.hpp"
+#include "search_source.hpp"
 
-#include "../fused_text.hpp"
+#include "../fused_source.hpp"
 
 namespace topograd::ops::detail {
 namespace {
@@ -163,7 +163,7 @@ std::string filled(std::string_view pattern, codegen::Precision precision) {
 
 }  // namespace
 
-KernelText cosine_kernel(codegen::Precision precision, bool by_invocation) {
+ComputeKernel cosine_kernel(codegen::Precision precision, bool by_invocation) {
   const std::string type(codegen::scalar_type(precision));
   KernelParts parts{.name = by_invocation ? "cosine_similarity_short" : "cosine_similarity"};
   parts.arguments = {{"query", type, Access::read},
@@ -179,7 +179,7 @@ KernelText cosine_kernel(codegen::Precision precision, bool by_invocation) {
   return make_kernel(parts);
 }
 
-KernelText top_k_kernel(codegen::Precision precision) {
+ComputeKernel top_k_kernel(codegen::Precision precision) {
   const std::string type(codegen::scalar_type(precision));
   KernelParts parts{.name = "top_k"};
   parts.arguments = {{"source", type, Access::read},
@@ -193,7 +193,7 @@ KernelText top_k_kernel(codegen::Precision precision) {
   return make_kernel(parts);
 }
 
-KernelText put_back_kernel(codegen::Precision precision) {
+ComputeKernel put_back_kernel(codegen::Precision precision) {
   const std::string scalar(codegen::scalar_type(precision));
   return make_kernel({.name = "put_back_" + scalar,
                       .arguments = {{"numbers", scalar, Access::read},

@@ -1,5 +1,5 @@
 // Internal: kernels that copy parts of tensors.
-#include "parts_text.hpp"
+#include "parts_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
 
@@ -35,7 +35,7 @@ std::uint32_t unit_bytes(Type type, std::initializer_list<std::uint64_t> element
   return 1u << std::countr_zero(all);
 }
 
-KernelText place_kernel(std::uint32_t unit) {
+ComputeKernel place_kernel(std::uint32_t unit) {
   return make_kernel({.name = "place_" + std::to_string(unit),
                       .arguments = {{"source", unit_type(unit), Access::read},
                                     {"target", unit_type(unit), Access::write}},
@@ -45,7 +45,7 @@ KernelText place_kernel(std::uint32_t unit) {
                               "source(i);\n"});
 }
 
-KernelText take_kernel(std::uint32_t unit, bool wide) {
+ComputeKernel take_kernel(std::uint32_t unit, bool wide) {
   const std::string type = unit_type(unit);
   return make_kernel({.name = "take_" + std::to_string(unit) + (wide ? "_f64" : ""),
                       .arguments = {{"source", type, Access::read},
@@ -57,7 +57,7 @@ KernelText take_kernel(std::uint32_t unit, bool wide) {
                                                     "  target(i) = value;\n")});
 }
 
-KernelText taken_places_kernel(bool wide) {
+ComputeKernel taken_places_kernel(bool wide) {
   return make_kernel({.name = wide ? "taken_places_f64" : "taken_places",
                       .arguments = {{"indices", wide ? "double" : "float", Access::read},
                                     {"target", "uint", Access::write}},

@@ -1,5 +1,5 @@
 // Source of scans in one pass.
-#include "scan_ahead_text.hpp"
+#include "scan_ahead_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
 
@@ -163,7 +163,7 @@ class Writer {
  public:
   Writer(const FoldForm& form, const AheadKernel& kernel) : form_(form), kernel_(kernel) {}
 
-  KernelText write() {
+  ComputeKernel write() {
     const std::string vector(vector_name(kernel_.type));
     KernelParts parts{
         .name = text("scan_ahead_", name(kernel_.type)),
@@ -310,11 +310,11 @@ std::uint32_t state_words(const Monoid& monoid) {
   return words;
 }
 
-KernelText ahead_text(const FoldForm& form, const AheadKernel& kernel) {
+ComputeKernel ahead_source(const FoldForm& form, const AheadKernel& kernel) {
   return Writer(form, kernel).write();
 }
 
-KernelText rest_text(const FoldForm& form, const AheadKernel& kernel) {
+ComputeKernel rest_source(const FoldForm& form, const AheadKernel& kernel) {
   const std::string t(glsl_name(kernel.type));
   KernelParts parts{
       .name = "scan_rest",

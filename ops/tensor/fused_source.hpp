@@ -3,7 +3,7 @@
 
 #include "../../codegen/glsl/text.hpp"
 #include "../../ir/program.hpp"
-#include "../backend/kernel_text.hpp"
+#include "../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
@@ -60,7 +60,7 @@ enum class Reduction : std::uint8_t { sum, max, min, argmax, argmin };
 
 /// out_k[i] = output k of the expression at i, for i < count, its own word (which counts vectors if
 /// the kernel uses them).
-KernelText map_kernel(const FusedForm& form);
+ComputeKernel map_kernel(const FusedForm& form);
 
 /// Combines the expression's output over `depth` elements for each of `outputs` results; element i
 /// of the loop is number i % depth of result i / depth. Sums and extremes are divided into pieces
@@ -69,7 +69,7 @@ KernelText map_kernel(const FusedForm& form);
 /// With `by_workgroup`, a workgroup computes a piece (x: results, in a loop; y: pieces), otherwise
 /// an invocation does. Own words: outputs, depth, segment. NaN takes precedence over numbers; ties
 /// go to the first index.
-KernelText reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup);
+ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup);
 
 /// Source of "bool is_nan(T x)" that tests bits, which no compiler removes.
 std::string is_nan_glsl(codegen::Precision precision);

@@ -1,7 +1,7 @@
 // Internal: kernels of Fourier transforms.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
@@ -52,22 +52,22 @@ struct FftPass {
 /// k <= m/1024, m = span * radix.
 /// Source: Govindaraju et al., High performance discrete Fourier transforms on graphics processors,
 /// SC 2008.
-KernelText fft_pass_kernel(const FftPass& pass);
+ComputeKernel fft_pass_kernel(const FftPass& pass);
 
 /// Converts rows of transforms of h numbers to rows of h + 1 numbers of the transform of 2 h real
 /// numbers, which were read as pairs: X_k = E_k + e^(-πi k/h) O_k, where E and O are the transforms
 /// of the even and odd numbers. Arguments source, target, roots (as for passes, radix 8, m = 2 h);
 /// words: count (of pairs k, h - k), length (h).
 /// Source: Press et al., Numerical Recipes, 3rd ed., 12.3.2.
-KernelText unpack_kernel(bool wide);
+ComputeKernel unpack_kernel(bool wide);
 
 /// target[row][k] = source[row][k] * table[k] * factor for k < valid, else 0, k < length: the steps
 /// of Bluestein's algorithm. Words: count, length, source_length, valid, swap_in, swap_out, factor
 /// (two words).
-KernelText chirp_kernel(bool wide);
+ComputeKernel chirp_kernel(bool wide);
 
 /// The sum from the definition, for short lengths. Arguments source, target, roots (e^(-2πi
 /// k/length)); words: count, length, swapped, factor (two words).
-KernelText short_dft_kernel(bool wide);
+ComputeKernel short_dft_kernel(bool wide);
 
 }  // namespace topograd::ops::detail

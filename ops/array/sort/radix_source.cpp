@@ -1,6 +1,6 @@
 // Kernels of a radix sort's passes: counts by shares, and tiles that are sorted in shared memory
 // before they are moved, so that neighbours write to neighbouring places.
-#include "radix_text.hpp"
+#include "radix_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
 
@@ -185,7 +185,7 @@ std::uint32_t RadixKernel::shared_bytes() const {
   return 4 * (4 * 256 + std::max(256 * subgroups(), tile()) + subgroups());
 }
 
-KernelText radix_count_kernel(const RadixKernel& kernel) {
+ComputeKernel radix_count_kernel(const RadixKernel& kernel) {
   return make_kernel({.name = "radix_count",
                       .local_size = {kernel.local, 1, 1},
                       .arguments = {{"key", std::string(glsl_name(kernel.from)), Access::read},
@@ -198,7 +198,7 @@ KernelText radix_count_kernel(const RadixKernel& kernel) {
                                                       {"step", number(8 * kernel.local)}})});
 }
 
-KernelText radix_move_kernel(const RadixKernel& kernel) {
+ComputeKernel radix_move_kernel(const RadixKernel& kernel) {
   KernelParts parts{.name = kernel.values == RadixValues::none ? "radix_move" : "radix_move_values",
                     .local_size = {kernel.local, 1, 1},
                     .arguments = {{"key", std::string(glsl_name(kernel.from)), Access::read},
@@ -230,7 +230,7 @@ KernelText radix_move_kernel(const RadixKernel& kernel) {
   return make_kernel(parts);
 }
 
-KernelText radix_encode_kernel(bool high, std::uint32_t local) {
+ComputeKernel radix_encode_kernel(bool high, std::uint32_t local) {
   KernelParts parts{.name = "sort_encode", .local_size = {local, 1, 1}, .words = {"count"}};
   parts.arguments = {{"x", "uint", Access::read}, {"y", "uint", Access::write}};
   parts.body = substitute(

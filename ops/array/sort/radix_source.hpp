@@ -1,7 +1,7 @@
 // Internal: kernels of the passes of a radix sort.
 #pragma once
 
-#include "../../backend/kernel_text.hpp"
+#include "../../backend/compute_kernel.hpp"
 #include "../../backend/type.hpp"
 
 #include <cstdint>
@@ -34,14 +34,14 @@ struct RadixKernel {
 
 /// table[digit * groups + group] = number of keys of the group's share with that digit. Arguments:
 /// key, table; words: count, per_group, groups, shift.
-KernelText radix_count_kernel(const RadixKernel& kernel);
+ComputeKernel radix_count_kernel(const RadixKernel& kernel);
 
 /// Moves each key to its place: `table` (the exclusive scan of the counts) has the first place of
 /// each digit in the share. Stable. Arguments: key, table, [value], [out_key], [out_value]; words
 /// as above.
-KernelText radix_move_kernel(const RadixKernel& kernel);
+ComputeKernel radix_move_kernel(const RadixKernel& kernel);
 
 /// y(i) = the high or low word of the f64 element whose words are x(2i) and x(2i + 1). Word: count.
-KernelText radix_encode_kernel(bool high, std::uint32_t local);
+ComputeKernel radix_encode_kernel(bool high, std::uint32_t local);
 
 }  // namespace topograd::ops

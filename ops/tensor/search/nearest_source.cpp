@@ -1,7 +1,7 @@
 // Internal: the kernel of squared distances.
-#include "nearest_text.hpp"
+#include "nearest_source.hpp"
 
-#include "../fused_text.hpp"
+#include "../fused_source.hpp"
 
 #include <limits>
 #include <string>
@@ -61,7 +61,7 @@ constexpr std::string_view kByInvocation = R"(
 
 }  // namespace
 
-KernelText nearest_kernel(codegen::Precision precision, bool by_invocation) {
+ComputeKernel nearest_kernel(codegen::Precision precision, bool by_invocation) {
   const std::string type(codegen::scalar_type(precision));
   const auto filled = [&](std::string_view pattern) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -1,9 +1,8 @@
 // Internal: kernels of softmax and layer normalisation.
-#include "softmax_text.hpp"
+#include "softmax_source.hpp"
 
 #include "../../../codegen/glsl/shader.hpp"
-#include "../fused_text.hpp"
-#include "../kernel_store.hpp"
+#include "../fused_source.hpp"
 
 #include <bit>
 #include <limits>
@@ -18,7 +17,7 @@ class RowWriter {
  public:
   explicit RowWriter(const RowKernel& kernel) : kernel_(kernel) {}
 
-  KernelText write() {
+  ComputeKernel write() {
     KernelParts parts;
     static constexpr std::string_view kNames[] = {"softmax", "log_softmax", "layer_norm",
                                                   "scaled_layer_norm"};
@@ -138,9 +137,8 @@ class RowWriter {
   void body() {
     const std::string zero = codegen::literal(0, kernel_.precision);
     if (norm())
-      out_.line(scalar(),
-                " epsilon = ", number_text("epsilon", kernel_.precision == codegen::Precision::f64),
-                ";");
+      out_.line(scalar(), " epsilon = ",
+                number_source("epsilon", kernel_.precision == codegen::Precision::f64), ";");
     if (kernel_.by_workgroup) {
       out_.line("uint self = gl_LocalInvocationID.x;");
       out_.open("for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x)");
@@ -205,8 +203,8 @@ std::string RowKernel::key() const {
               subgroups, " ", kept, whole ? " whole" : "");
 }
 
-RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
-                         std::uint64_t depth) {
+RowKernel rows_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
+                   std::uint64_t depth) {
   RowKernel kernel{.op = op, .precision = precision, .by_workgroup = depth > 32};
   if (limits.subgroup_arithmetic && limits.subgroup_size >= 4)
     kernel.subgroups = 256 / limits.subgroup_size;
@@ -216,6 +214,6 @@ RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precisio
   return kernel;
 }
 
-KernelText row_kernel(const RowKernel& kernel) { return RowWriter(kernel).write(); }
+ComputeKernel row_kernel(const RowKernel& kernel) { return RowWriter(kernel).write(); }
 
 }  // namespace topograd::ops::detail
