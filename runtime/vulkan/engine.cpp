@@ -93,7 +93,7 @@ PlanRecord VulkanEngine::plan() const {
                     .precision = std::string(codegen::name(context_.options.precision)),
                     .workgroup_size = context_.workgroup_size,
                     .product = products_.name()};
-  sums_.describe(record);
+  sums_.choices().describe(record);
   for (const auto& job : context_.loaded) {
     if (!job->ready()) continue;
     try {

@@ -46,7 +46,7 @@ class VulkanEngine final : public Engine,
   Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
-  std::string accumulation() const override { return sums_.accumulation(); }
+  std::string accumulation() const override { return sums_.choices().accumulation(); }
   PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override {
     return make_row_runner(context_.options);

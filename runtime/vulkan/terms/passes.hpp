@@ -1,7 +1,6 @@
 // What the engine keeps of its passes over all terms: their order and choices.
 #pragma once
 
-#include "../../plan/record/plan_record.hpp"
 #include "../gather/gather_set.hpp"
 #include "../gather/riders.hpp"
 
@@ -21,13 +20,6 @@ struct GatherUse {
   std::size_t term = 0;
   GatherSet* set = nullptr;
   bool covers = false;
-};
-
-/// How the sums of a batch are made.
-struct Decision {
-  PlanChoice choice;
-  bool open = false;  // to be measured before the first evaluation
-  ir::Hash128 key;    // of what is remembered
 };
 
 /// Sets whose fused products make up that of the problem, and what rides in each.

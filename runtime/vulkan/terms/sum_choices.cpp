@@ -1,5 +1,5 @@
-// How the sums of each batch are made: by rule, plan record, memory or measurement.
-#include "term_sums.hpp"
+// Rules, memory and measurements of sums.
+#include "sum_choices.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../plan/accumulation_rule.hpp"
@@ -11,8 +11,6 @@
 
 namespace topograd::runtime::vulkan {
 namespace {
-
-constexpr int kWarmUps = 2, kSamples = 5;
 
 /// What a measurement gives: the times of the two.
 struct TimesOfTwo {
@@ -56,8 +54,18 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
 
 }  // namespace
 
-Decision& TermSums::decision(std::size_t k, Pass pass) {
-  const auto [it, fresh] = made_->decisions.try_emplace({k, pass});
+bool SumChoices::by_atomics() const {
+  switch (context_.rung.accumulation) {
+    case Accumulation::gather_recompute:
+    case Accumulation::gather_store: return false;
+    case Accumulation::atomic_float:
+    case Accumulation::atomic_cas: return true;
+  }
+  return false;
+}
+
+SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
+  const auto [it, fresh] = decisions_->try_emplace({k, pass});
   Decision& decision = it->second;
   if (!fresh) return decision;
   const DeviceTerm& term = *terms_[k];
@@ -100,7 +108,7 @@ Decision& TermSums::decision(std::size_t k, Pass pass) {
 }
 
 /// Of the kernels' code and the size class; the disk cache knows the device.
-ir::Hash128 TermSums::tuning_key(std::size_t k, Pass pass) {
+ir::Hash128 SumChoices::tuning_key(std::size_t k, Pass pass) {
   std::vector<std::uint64_t> words = {size_class(terms_[k]->instances())};
   for (auto& set : terms_[k]->gather_sets()) {
     const ir::Hash128 hash = set->source_hash(pass);
@@ -109,41 +117,26 @@ ir::Hash128 TermSums::tuning_key(std::size_t k, Pass pass) {
   return hash_bytes(std::as_bytes(std::span(words)), hash_text(kAccumulationPlans));
 }
 
-bool TermSums::stores_terms(std::size_t k, Pass pass) {
+bool SumChoices::stores_terms(std::size_t k, Pass pass) {
   return terms_[k]->terms_fit() &&
          decision(k, pass).choice.accumulation == Accumulation::gather_store;
 }
 
-bool TermSums::settle(std::size_t k, Pass pass) {
+bool SumChoices::settle(std::size_t k, Pass pass, const Time& time) {
   Decision& made = decision(k, pass);
   if (!std::exchange(made.open, false)) return false;
-  has_values(pass) ? measure_values(k, pass, made) : measure(k, pass, made);
+  const bool values = has_values(pass);
+  const double first = time(false);
+  if (values) made.choice.one_pass = false;
+  const TimesOfTwo times(first, time(true));
+  if (values) made.choice.one_pass = true;
+  if (!(times.first_us > 0) || !(times.second_us > 0)) return true;  // a clock too coarse for it
+  (values ? take_values : take)(made.choice, times, ChosenBy::measured);
+  remember_decision(values ? kOnePassPlans : kAccumulationPlans, made);
   return true;
 }
 
-bool TermSums::settle_values(std::size_t k, Pass pass) {
-  const bool sums = !by_atomics() && settle(k, Pass::gradient);
-  return (one_pass(k, pass) && settle(k, pass)) || sums;
-}
-
-void TermSums::measure(std::size_t k, Pass pass, Decision& made) {
-  const auto timed = [&](bool store) {
-    return time_choice([&](Needs& needs) { need_batch_sum(needs, k, pass, store); },
-                       [&](CommandList& list) {
-                         record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction),
-                                          store);
-                       });
-  };
-  const bool there = static_cast<bool>(scratch(k));
-  const double recompute = timed(false);
-  const TimesOfTwo times(recompute, timed(true));
-  if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
-  take(made.choice, times, ChosenBy::measured);
-  if (!there && made.choice.accumulation == Accumulation::gather_recompute) scratch(k) = Buffer();
-  remember_decision(kAccumulationPlans, made);
-}
-
-void TermSums::remember_decision(std::string_view kind, const Decision& made) {
+void SumChoices::remember_decision(std::string_view kind, const Decision& made) {
   PlanRecord plan{.device = context_.device->info().name,
                   .precision = std::string(codegen::name(context_.options.precision)),
                   .workgroup_size = context_.workgroup_size,
@@ -152,17 +145,7 @@ void TermSums::remember_decision(std::string_view kind, const Decision& made) {
   remember(context_.device->disk_cache(), kind, made.key, plan);
 }
 
-double TermSums::time_choice(const Declare& declare, const Recorder::Record& choice) {
-  const auto stamped = [&](CommandList& list) {
-    list.write_timestamp("begin");
-    choice(list);
-    list.write_timestamp("end");
-  };
-  Recorder::make(declare);
-  return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
-}
-
-bool TermSums::one_pass(std::size_t k, Pass pass) {
+bool SumChoices::one_pass(std::size_t k, Pass pass) {
   const bool gathers = !by_atomics() && !stores_terms(k, Pass::gradient);
   // Failed guards are counted with the cost.
   if (terms_[k]->has_guards() || (gathers && terms_[k]->value_set(pass) == nullptr)) return false;
@@ -170,16 +153,16 @@ bool TermSums::one_pass(std::size_t k, Pass pass) {
   return decision(k, pass).choice.one_pass;
 }
 
-bool TermSums::undecided(std::size_t k, Pass pass) const {
+bool SumChoices::undecided(std::size_t k, Pass pass) const {
   const auto open = [&](Pass one) {
-    const auto found = made_->decisions.find({k, one});
-    return found != made_->decisions.end() && found->second.open;
+    const auto found = decisions_->find({k, one});
+    return found != decisions_->end() && found->second.open;
   };
   return open(Pass::gradient) || open(pass);
 }
 
 /// One sweep wherever it can be, by rule.
-void TermSums::decide_values(std::size_t k, Pass pass, Decision& made) {
+void SumChoices::decide_values(std::size_t k, Pass pass, Decision& made) {
   PlanChoice& choice = made.choice;
   choice.one_pass = true;
   if (by_atomics() || context_.options.accumulation) return;
@@ -200,31 +183,8 @@ void TermSums::decide_values(std::size_t k, Pass pass, Decision& made) {
   if (remembered) take_values(choice, TimesOfTwo(*remembered), ChosenBy::remembered);
 }
 
-void TermSums::measure_values(std::size_t k, Pass pass, Decision& made) {
-  const bool stores = stores_terms(k, Pass::gradient);
-  const auto timed = [&](bool one) {
-    made.choice.one_pass = one;
-    return time_choice(
-        [&](Needs& needs) {
-          if (!one) need_apart(needs, k, pass);
-          need_batch_sum(needs, k, Pass::gradient, stores, false, pass);
-        },
-        [&](CommandList& list) {
-          ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
-          if (!one) record_apart(list, k, values, v_.x);
-          record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
-        });
-  };
-  const double once = timed(true);
-  const TimesOfTwo times(once, timed(false));
-  made.choice.one_pass = true;
-  if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
-  take_values(made.choice, times, ChosenBy::measured);
-  remember_decision(kOnePassPlans, made);
-}
-
-void TermSums::describe(PlanRecord& record) const {
-  for (const auto& [key, made] : made_->decisions) {
+void SumChoices::describe(PlanRecord& record) const {
+  for (const auto& [key, made] : *decisions_) {
     PlanChoice choice = made.choice;
     const bool store = choice.accumulation == Accumulation::gather_store;
     if (store || choice.accumulation == Accumulation::gather_recompute) {
@@ -239,16 +199,16 @@ void TermSums::describe(PlanRecord& record) const {
   }
 }
 
-std::string TermSums::accumulation() const {
+std::string SumChoices::accumulation() const {
   std::string text(codegen::name(context_.rung.accumulation));
   if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
   const auto stores = [&](const auto& made) {
     return !context_.options.accumulation &&
            made.second.choice.accumulation == Accumulation::gather_store;
   };
-  const auto count = std::ranges::count_if(made_->decisions, stores);
+  const auto count = std::ranges::count_if(*decisions_, stores);
   if (count > 0) {
-    text += count == static_cast<std::ptrdiff_t>(made_->decisions.size())
+    text += count == static_cast<std::ptrdiff_t>(decisions_->size())
                 ? ": gather_store in all of its batches"
                 : ", gather_store for some batches";
   }

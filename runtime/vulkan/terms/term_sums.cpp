@@ -9,6 +9,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
+constexpr int kWarmUps = 2, kSamples = 5;
+
 /// Bytes; pieces of a buffer begin at multiples of it, where buffers can be bound.
 constexpr std::uint64_t kZerosAligned = 2048;
 
@@ -25,16 +27,6 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
 
 }  // namespace
 
-bool TermSums::by_atomics() const {
-  switch (context_.rung.accumulation) {
-    case Accumulation::gather_recompute:
-    case Accumulation::gather_store: return false;
-    case Accumulation::atomic_float:
-    case Accumulation::atomic_cas: return true;
-  }
-  return false;
-}
-
 void TermSums::need_used(Needs& needs) {
   for (const Pass pass : used_) has_values(pass) ? need_values(needs, pass) : need(needs, pass);
 }
@@ -42,13 +34,13 @@ void TermSums::need_used(Needs& needs) {
 void TermSums::need(Needs& needs, Pass pass, bool predicated, std::optional<Pass> values) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    const bool open = decision(k, pass).open;
-    if (by_atomics()) {
-      const bool once = values && one_pass(k, *values);
+    const bool open = choices_.open(k, pass);
+    if (choices_.by_atomics()) {
+      const bool once = values && choices_.one_pass(k, *values);
       terms_[k]->need_scatter(needs, once ? *values : pass, predicated);
       continue;
     }
-    const bool stores = stores_terms(k, pass);
+    const bool stores = choices_.stores_terms(k, pass);
     if (open || stores) need_batch_sum(needs, k, pass, true, predicated, values);
     if (open || !stores) need_batch_sum(needs, k, pass, false, predicated, values);
   }
@@ -56,7 +48,7 @@ void TermSums::need(Needs& needs, Pass pass, bool predicated, std::optional<Pass
 
 void TermSums::need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated,
                               std::optional<Pass> values) {
-  const bool once = values && one_pass(k, *values);
+  const bool once = values && choices_.one_pass(k, *values);
   if (store) terms_[k]->need_store(needs, once ? *values : pass, predicated);
   for (auto& set : terms_[k]->gather_sets()) {
     const bool gives = once && !store && terms_[k]->value_set(*values) == set.get();
@@ -67,7 +59,7 @@ void TermSums::need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store
 void TermSums::need_values(Needs& needs, Pass pass) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    if (!one_pass(k, pass) || undecided(k, pass)) need_apart(needs, k, pass);
+    if (!choices_.one_pass(k, pass) || choices_.undecided(k, pass)) need_apart(needs, k, pass);
   }
   need(needs, Pass::gradient, false, pass);
   v_.ops->need<kernel::sum_partials>(needs);
@@ -80,7 +72,7 @@ void TermSums::need_apart(Needs& needs, std::size_t k, Pass pass) {
 }
 
 bool TermSums::may_store_diagonals(std::size_t k) const {
-  if (by_atomics() && !is_wide(terms_[k]->shape().groups)) return false;
+  if (choices_.by_atomics() && !is_wide(terms_[k]->shape().groups)) return false;
   return std::ranges::all_of(terms_[k]->gather_sets(), [&](const auto& set) {
     return sums_diagonals(*set, v_.array_blocks);
   });
@@ -90,8 +82,8 @@ void TermSums::need_blocks(Needs& needs) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::blocks)) continue;
     const bool may_store = may_store_diagonals(k);
-    const bool open = may_store && decision(k, Pass::diagonal).open;
-    const bool stores = may_store && stores_terms(k, Pass::diagonal);
+    const bool open = may_store && choices_.open(k, Pass::diagonal);
+    const bool stores = may_store && choices_.stores_terms(k, Pass::diagonal);
     if (open || stores) need_batch_sum(needs, k, Pass::diagonal, true);
     if (!open && stores) continue;
     for (auto& set : terms_[k]->gather_sets())
@@ -99,9 +91,51 @@ void TermSums::need_blocks(Needs& needs) {
   }
 }
 
+bool TermSums::settle(std::size_t k, Pass pass) {
+  const bool there = static_cast<bool>(scratch(k));
+  const bool measured = choices_.settle(k, pass, [&](bool store) {
+    return time_choice([&](Needs& needs) { need_batch_sum(needs, k, pass, store); },
+                       [&](CommandList& list) {
+                         record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction),
+                                          store);
+                       });
+  });
+  if (measured && !there && !choices_.stores_terms(k, pass)) scratch(k) = Buffer();
+  return measured;
+}
+
+bool TermSums::settle_values(std::size_t k, Pass pass) {
+  const bool sums = !choices_.by_atomics() && settle(k, Pass::gradient);
+  if (!choices_.one_pass(k, pass)) return sums;
+  const bool stores = choices_.stores_terms(k, Pass::gradient);
+  const auto time = [&](bool apart) {
+    return time_choice(
+        [&](Needs& needs) {
+          if (apart) need_apart(needs, k, pass);
+          need_batch_sum(needs, k, Pass::gradient, stores, false, pass);
+        },
+        [&](CommandList& list) {
+          ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
+          if (apart) record_apart(list, k, values, v_.x);
+          record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
+        });
+  };
+  return choices_.settle(k, pass, time) || sums;
+}
+
+double TermSums::time_choice(const Declare& declare, const Recorder::Record& choice) {
+  const auto stamped = [&](CommandList& list) {
+    list.write_timestamp("begin");
+    choice(list);
+    list.write_timestamp("end");
+  };
+  Recorder::make(declare);
+  return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
+}
+
 void TermSums::record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
                       ValuePass* values) {
-  if (!by_atomics()) return record_gather(list, pass, operands, out, values);
+  if (!choices_.by_atomics()) return record_gather(list, pass, operands, out, values);
   record_zeros(list, out, problem_.model().scalars);
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
@@ -159,7 +193,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
   std::vector<bool> stored(terms_.size(), false);
   bool any_stored = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, pass) || !stores_terms(k, pass)) continue;
+    if (!terms_.takes_part(k, pass) || !choices_.stores_terms(k, pass)) continue;
     record_terms(list, k, pass, operands, values);
     stored[k] = any_stored = true;
   }
@@ -199,7 +233,7 @@ void TermSums::record_blocks(CommandList& list, const Operands& operands) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::blocks) || !may_store_diagonals(k)) continue;
     settle(k, Pass::diagonal);
-    if (!stores_terms(k, Pass::diagonal)) continue;
+    if (!choices_.stores_terms(k, Pass::diagonal)) continue;
     record_terms(list, k, Pass::diagonal, operands);
     stored[k] = true;
   }
@@ -250,7 +284,7 @@ void TermSums::record_values(CommandList& list, Pass pass, const Buffer& x, cons
   if (terms_.have_guards()) terms_.record_no_failures(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    if (!one_pass(k, pass)) record_apart(list, k, values, x);
+    if (!choices_.one_pass(k, pass)) record_apart(list, k, values, x);
   }
   record(list, Pass::gradient, terms_.operands(x), out, &values);
   const std::uint32_t sums = values.sinks.next;
@@ -269,7 +303,7 @@ void TermSums::record_apart(CommandList& list, std::size_t k, ValuePass& values,
 }
 
 ValueSinks* TermSums::sinks_of(std::size_t k, ValuePass* values) {
-  if (values == nullptr || !one_pass(k, values->pass)) return nullptr;
+  if (values == nullptr || !choices_.one_pass(k, values->pass)) return nullptr;
   const bool rows = values->pass == Pass::values && terms_.takes_part(k, Pass::residual);
   values->sinks.rows = rows ? &rows_.result(Pass::residual, k) : nullptr;
   return &values->sinks;
@@ -281,8 +315,8 @@ const Buffer& TermSums::value_sums() {
 }
 
 Buffer& TermSums::scratch(std::size_t k) {
-  made_->stored.resize(terms_.size());
-  return made_->stored[k];
+  stored_->resize(terms_.size());
+  return (*stored_)[k];
 }
 
 }  // namespace topograd::runtime::vulkan

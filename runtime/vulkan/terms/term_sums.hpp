@@ -1,33 +1,31 @@
 // Sums over all terms of a model: gradients, products, diagonal blocks, and values beside them.
 #pragma once
 
-#include "../../plan/record/plan_record.hpp"
 #include "passes.hpp"
+#include "sum_choices.hpp"
 #include "term_rows.hpp"
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
 
-/// Sums by owner, or by atomics where the rung says so. Decides for each batch whether its terms
-/// are stored before they are summed, and whether values take a sweep of their own; what is worth
-/// it is measured when it is first recorded.
+/// Sums by owner, or by atomics. A choice between two ways is measured when it is first recorded.
 class TermSums : Part {
  public:
   /// What was decided for the kernels that serve, and made for it.
   struct Made {
-    std::map<std::pair<std::size_t, Pass>, Decision> decisions;
+    SumChoices::Decisions decisions;
     std::vector<Buffer> stored;  ///< by term, terms of gather_store
   };
 
   /// All of these outlive it.
-  TermSums(const Part& part, TermRows& rows) : Part(part), rows_(rows) {}
+  TermSums(const Part& part, TermRows& rows) : Part(part), rows_(rows), choices_(part) {}
+
+  const SumChoices& choices() const { return choices_; }
 
   // Kernels of the functions below; where either of two ways may yet be chosen, those of both.
   ///   predicated  operands have scalars
@@ -54,15 +52,12 @@ class TermSums : Part {
   /// Kernels of all that was asked for so far.
   void need_used(Needs& needs);
 
-  void swap(Made& made) { std::swap(*made_, made); }
-  /// Adds what was decided by batch.
-  void describe(PlanRecord& record) const;
-  /// As Plans::accumulation().
-  std::string accumulation() const;
+  void swap(Made& made) {
+    choices_.swap(made.decisions);
+    std::swap(*stored_, made.stored);
+  }
 
  private:
-  // term_sums.cpp
-  bool by_atomics() const;
   void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
                      ValuePass* values);
   void record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
@@ -81,26 +76,14 @@ class TermSums : Part {
   ValueSinks* sinks_of(std::size_t k, ValuePass* values);  ///< null: not by one pass
   const Buffer& value_sums();
 
-  // sum_choices.cpp
-  /// How the sums of a batch are made; by rule where nothing better is known yet.
-  Decision& decision(std::size_t k, Pass pass);
-  ir::Hash128 tuning_key(std::size_t k, Pass pass);
   /// Measures what is open. True if something was.
   bool settle(std::size_t k, Pass pass);
   bool settle_values(std::size_t k, Pass pass);
-  // By rule while the decision is open.
-  bool stores_terms(std::size_t k, Pass pass);
-  bool one_pass(std::size_t k, Pass pass);
-  /// Values in one pass or apart: not decided yet.
-  bool undecided(std::size_t k, Pass pass) const;
-  void measure(std::size_t k, Pass pass, Decision& made);
-  void remember_decision(std::string_view kind, const Decision& made);
   double time_choice(const Declare& declare, const Recorder::Record& choice);
-  void decide_values(std::size_t k, Pass pass, Decision& made);
-  void measure_values(std::size_t k, Pass pass, Decision& made);
 
   TermRows& rows_;
-  Derived<Made> made_{recorder_.structure};
+  SumChoices choices_;
+  Derived<std::vector<Buffer>> stored_{recorder_.structure};  // by term, terms of gather_store
   Derived<Buffer> value_sums_{recorder_.kernels};
   std::set<Pass> used_;
 };
