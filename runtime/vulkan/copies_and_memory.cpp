@@ -1,4 +1,4 @@
-// What an engine's times and sizes are measured against: copies on the device, bytes by use.
+// References for times and sizes: the rate of copies on the device, and bytes by use.
 #include "evaluation_kinds.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr int kCopyWarmUps = 2, kCopySamples = 9;
 
 double EvaluationKinds::copy_rate() {
   const double rate = time_copies();
-  context_.device->trim();  // what the copies needed is not to be taken for the engine's
+  context_.device->trim();  // memory of the copies must not count as the engine's
   return rate;
 }
 

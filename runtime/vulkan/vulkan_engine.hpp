@@ -108,7 +108,7 @@ class VulkanEngine final : public Engine,
   DeviceGradientSteps gradient_steps_{part_, sums_, points_, moves_,
                                       [this] { variants_.follow_fixed(); }};
   EvaluationKinds kinds_{part_, rows_, hessians_, sums_, products_, steps_};
-  DeviceSteps* narrow_ = nullptr;  // of the engine that make_narrow() made last
+  DeviceSteps* narrow_ = nullptr;  // steps of the engine that make_narrow() made last
 };
 
 }  // namespace topograd::runtime::vulkan

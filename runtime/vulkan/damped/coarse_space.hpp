@@ -63,7 +63,7 @@ class CoarseSpace : Part {
     Buffer panel;                                  // its rows
     Buffer in, out;                                // coarse unknowns
   } b_;
-  std::uint64_t version_ = 0, centres_ = 0;  // of the plan that the buffers are for
+  std::uint64_t version_ = 0, centres_ = 0;  // versions of the plan in the buffers
   Derived<std::vector<Recorded>> lists_{buffers_};
 };
 

@@ -100,7 +100,7 @@ void ConjugateGradients::record_iterations(CommandList& list, int count, Precond
                                          {.sums_count = groups, .sums_stride = groups}});
 }
 
-/// Where the solver stopped between an update that left its step and the next one.
+/// Applies the last step if the solver stopped before the update that would have applied it.
 void ConjugateGradients::record_pending_step(CommandList& list) {
   list.barrier();
   v_.ops->record(list, kernel::axpby{{.x = v_.next_direction, .y = v_.step},

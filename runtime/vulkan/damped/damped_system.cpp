@@ -121,7 +121,7 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
 }
 
 /// As many iterations as the last solve needed and a few more, then the trial point: most steps
-/// take one read-back. Where the solver is still running after that, it goes on.
+/// take one read-back. If the solver is still running after that, more iterations follow.
 int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists) {
   const SolveLists& solve = eliminates != nullptr ? *eliminates
                             : coarse().in_use()   ? *by_two_levels_

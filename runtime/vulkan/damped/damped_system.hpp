@@ -20,7 +20,7 @@ class DampedSystem final : public LinearSystem, Part {
   using Lists = std::vector<const Recorded*>;
   /// The step that a solution is for.
   struct Step {
-    std::function<std::vector<double>()> point;  ///< where it begins, in the device's order
+    std::function<std::vector<double>()> point;  ///< starting point, in the device's order
     /// Queues the trial point behind iterations, submits all and returns what comes back, state and
     /// iterations of the solver among it.
     std::function<const AcceptedPoints::Scalars&(Lists&)> run;
@@ -37,7 +37,7 @@ class DampedSystem final : public LinearSystem, Part {
   CoarseControl& coarse() { return coarse_.control(); }
   const CoarseControl& coarse() const { return coarse_.control(); }
 
-  /// Whether columns have the scaling of this solve; the next solution gives it else.
+  /// True if columns have the scaling of this solve; if not, the next solution sets it.
   bool& is_scaled() { return is_scaled_; }
   void need_scale(Needs& needs, const StepRequest& request);
   /// Kernels of record_solve().

@@ -29,7 +29,7 @@ class DeviceElimination final : public Elimination, Part {
   }
 
  private:
-  /// What it is, or why there is none.
+  /// Describes the plan, or says why there is none.
   std::string plan();
   SchurOperands operands() const;
 

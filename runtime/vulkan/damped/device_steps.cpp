@@ -35,7 +35,7 @@ void DeviceSteps::need(Needs& needs) {
   if (narrow_ != nullptr) need_conversions(needs);
 }
 
-/// Without what takes the place of a part of it.
+/// The elimination and the narrow system replace a part of it, and are not rehearsed.
 void DeviceSteps::rehearse(CommandList& list) {
   system_.record_scale(list, {});
   points_.record_linearize(list);

@@ -59,12 +59,12 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   void rehearse(CommandList& list);
   StepReport report_trial(const AcceptedPoints::Scalars& values) const;
 
-  // Of the system in lower precision.
+  // Functions for the system in lower precision.
   void prepare_narrow();
   /// Brings point, matrix and gradient there, where they are not.
   void queue_narrow(Lists& lists);
   void need_conversions(Needs& needs);
-  /// With kernels of these steps, whose numbers are narrow.
+  /// Records a conversion by kernels of these steps, whose numbers are narrow.
   template <class Kernel>
   void record_converted(CommandList& list, const Buffer& from, const Buffer& to);
   void record_narrow_point(CommandList& list);
@@ -79,7 +79,7 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   StepPoints points_;
   TakenSteps taken_;
   Derived<Preparation> preparation_{recorder_.structure};
-  double step_norm_ = 0;  // of the last step at its full length
+  double step_norm_ = 0;  // last step at its full length
 
   DeviceSteps* narrow_ = nullptr;
   bool narrow_follows_ = false;  // its matrix is that of the current point
@@ -87,7 +87,8 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
     Recorded point, gradient, step;  // the first two go there, the third comes back
   };
   Derived<NarrowLists> narrow_lists_{recorder_.columns};
-  Derived<Recorded> matrix_{recorder_.kernels};  // where these steps are another's narrow ones
+  // Used if these steps are the narrow ones of another engine.
+  Derived<Recorded> matrix_{recorder_.kernels};
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -33,7 +33,8 @@ void DeviceSteps::record_narrow_point(CommandList& list) {
   narrow_->record_converted<kernel::narrow>(list, v_.x, narrow_->v_.x);
 }
 
-/// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
+/// The scalars that the box holds come from here: in f32 a point may seem to be on a bound that it
+/// is not on.
 void DeviceSteps::record_narrow_gradient(CommandList& list) {
   narrow_->record_converted<kernel::narrow>(list, v_.gradient, narrow_->v_.gradient);
   if (moves_.shaped()) list.copy(v_.held, 0, narrow_->v_.held, 0, v_.held.size());

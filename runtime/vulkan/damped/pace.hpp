@@ -11,16 +11,16 @@ namespace topograd::runtime::vulkan {
 /// a desktop's watchdog ends a submission of some seconds, and its display stands still meanwhile.
 class Pace {
  public:
-  /// Of one submission, on the device.
+  /// Longest submission, in time on the device.
   static constexpr std::chrono::duration<double> kLongest = std::chrono::milliseconds(250);
 
   /// `lists` of them, at least one, and what was queued with them took so long.
   void measured(std::size_t lists, std::chrono::duration<double> took) {
     each_ = took / static_cast<double>(std::max<std::size_t>(lists, 1));
   }
-  /// At least 1.
+  /// Lists that fit one submission, at least 1.
   std::size_t lists() const {
-    constexpr double kMost = 1e6;  // of a device too fast to be measured, too
+    constexpr double kMost = 1e6;  // also for a device too fast to be measured
     const double fit = each_.count() > 0 ? kLongest / each_ : kMost;
     return static_cast<std::size_t>(std::clamp(fit, 1.0, kMost));
   }

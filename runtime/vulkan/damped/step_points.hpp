@@ -8,7 +8,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What is recorded for it, and what comes back.
+/// Records linearisations and trial points, and makes reports of them.
 class StepPoints : Part {
  public:
   using Scalars = AcceptedPoints::Scalars;
@@ -23,7 +23,7 @@ class StepPoints : Part {
   void record_linearization(CommandList& list);
   /// The last two alone, in the coordinates of steps.
   void record_matrix(CommandList& list);
-  // With reports for the host.
+  // These two also record reports for the host.
   void record_linearize(CommandList& list);
   /// trial = x + length δ, and the cost there.
   void record_trial(CommandList& list, codegen::Scalar length);

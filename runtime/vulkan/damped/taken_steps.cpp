@@ -1,4 +1,4 @@
-// What the device decides about a step, and what the host learns of it.
+// Decisions of the device about a step, and the host's report of them.
 #include "taken_steps.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace topograd::runtime::vulkan {
 using codegen::Scalar;
 using codegen::Verdict;
 
-/// Where a solve has not finished or a step is refused, gates stay closed, and point,
+/// If a solve has not finished or a step is refused, the conditional dispatches do nothing: point,
 /// linearisation and the vectors of the solve remain what they are.
 void TakenSteps::record(CommandList& list) {
   const auto opening = [&](Gate& gate, const auto& kernel, const Gate::Section& section) {
@@ -39,7 +39,7 @@ void TakenSteps::record(CommandList& list) {
   lists_->moving.record_section(list, moving);
 }
 
-/// To the trial point; where that is a sum, without its way back to the full step.
+/// Moves x to the trial point. If that is a sum, the step and its length suffice.
 void TakenSteps::record_move(CommandList& list) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   if (moves_.shaped()) {
@@ -53,7 +53,7 @@ void TakenSteps::record_move(CommandList& list) {
 
 void TakenSteps::need(Needs& needs) const {
   if (terms_.have_guards()) return;
-  // Sums behind gates are cleared by a kernel.
+  // Conditional sections clear sums by a kernel.
   v_.ops->need<kernel::choose_length, kernel::take_step, kernel::open_gate, kernel::copy,
                kernel::fill, kernel::axpby>(needs);
 }
@@ -82,12 +82,12 @@ void TakenSteps::rehearse(CommandList& list) {
 bool TakenSteps::prepare(const std::optional<StepRule>& rule) {
   accepted_.known().reset();
   if (!rule || terms_.have_guards())
-    return false;  // who counts what failed asks before anything is taken
+    return false;  // failed guards are counted before a step may be taken
   if (!lists_->take.list) {
     Recorder::make([&](Needs& needs) { need(needs); });
     lists_->take = recorder_.make_list("take_step", [&](CommandList& l) { record(l); });
     lists_->take.kernels =
-        points_.trial().kernels;  // those behind gates are counted where they run
+        points_.trial().kernels;  // conditional dispatches are counted when they run
     const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
     for (std::size_t k = 0; k < lists_->stage.size(); ++k) {
       lists_->stage[k] = recorder_.make_list("stage_point", [&](CommandList& l) {

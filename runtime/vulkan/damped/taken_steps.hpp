@@ -23,9 +23,9 @@ class TakenSteps : Part {
   void rehearse(CommandList& list);
   /// Before each step. False: it is left to the caller.
   bool prepare(const std::optional<StepRule>& rule);
-  /// Behind a solve, with a copy of x where that is due.
+  /// Queues the decision after a solve, with a copy of x if one is due.
   void queue(std::vector<const Recorded*>& lists);
-  /// What came of it, after its scalars were read.
+  /// Takes the verdict from the scalars, after they were read.
   void read();
   /// For the report of a step at its full length.
   void report(StepReport& report) const;

@@ -28,7 +28,7 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   class InFlight;
   /// Host memory of one evaluation, and who is to read it.
   struct Slot {
-    Landing result;             // of a vector, or of the scalars
+    Landing result;             // a vector, or the scalars
     std::vector<Landing> rows;  // by term
     InFlight* owner = nullptr;
   };

@@ -49,7 +49,7 @@ class KernelVariants : Part {
     bool take();
   };
 
-  /// Without fixed blocks.
+  /// Data made for kernels without fixed blocks.
   struct Made {
     TermSums::Made sums;
     NormalProducts::Made products;

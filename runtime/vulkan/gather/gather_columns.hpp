@@ -14,7 +14,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What a set needs to know of its batch.
+/// Data of a batch that a gather set needs.
 struct BatchView {
   TermShape shape;
   const ir::Batch* batch = nullptr;
@@ -36,8 +36,8 @@ std::vector<std::uint32_t> form_words(const std::vector<Form>& forms, std::uint3
   return words;
 }
 
-/// In the order of entries, in pieces that fit a storage buffer range. Sums of stored terms read
-/// none.
+/// Columns in the order of entries, in pieces that fit a storage buffer range. Sums of stored terms
+/// read none.
 class GatherColumns {
  public:
   /// Columns of consecutive entries.

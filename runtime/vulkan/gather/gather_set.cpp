@@ -36,7 +36,7 @@ GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
   role_entries_.resize(plan_.roles.size());
   for (std::size_t k = 0; k + 1 < plan_.starts.size(); ++k)
     role_entries_[k % plan_.roles.size()] += plan_.starts[k + 1] - plan_.starts[k];
-  // What stays on the host is what a change of data needs.
+  // Only what a change of data needs stays on the host.
   plan_.starts = {};
   plan_.owners = {};
   plan_.outputs = {};

@@ -32,7 +32,7 @@ class GatherSet {
   const BatchView& view() const { return view_; }
   std::uint32_t owner_width() const { return plan_.owner_width; }
 
-  /// Of the sources that evaluate `pass` and sum.
+  /// Hash of the sources that evaluate `pass` and sum.
   ir::Hash128 source_hash(Pass pass);
   /// Kernels and buffers of record(), or of record_stored().
   void need(Needs& needs, Pass pass, bool stored_terms, bool predicated = false);
@@ -68,9 +68,9 @@ class GatherSet {
     std::uint32_t items = 0;
     bool direct = true;  // writes to owners
     bool light = true;   // an item is for one invocation, not for a workgroup
-    std::uint32_t first_output = 0, last_output = 0;  // of items that write to owners
+    std::uint32_t first_output = 0, last_output = 0;  // owners of direct items
     Buffer starts, owners, outputs, placed_outputs, instances;
-    GatherColumns::Piece columns;             // of its entries
+    GatherColumns::Piece columns;             // columns of its entries
     std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
   };
   struct Kernels {
@@ -84,11 +84,11 @@ class GatherSet {
   void choose_workgroups();
   void place_outputs(const std::vector<std::uint32_t>& positions);
   void upload_instances();
-  /// Some items are for one invocation, or for a workgroup.
+  /// True if some items are for one invocation, or for a workgroup.
   bool has_light() const;
   bool has_heavy() const;
   codegen::KernelRequest request(Pass pass, bool stored_terms, bool heavy) const;
-  /// What runs, and in which form.
+  /// One run of a pass, and its form.
   struct Run {
     Pass pass;
     bool stored_terms, predicated;
@@ -103,7 +103,7 @@ class GatherSet {
   GatherPlan plan_;
   GatherColumns columns_;
   bool dense_ = false;            // work item w is owner w, in all parts
-  std::uint32_t heavy_size_ = 0;  // of workgroups that share an item
+  std::uint32_t heavy_size_ = 0;  // invocations that share a heavy item
   std::vector<std::uint64_t> role_entries_;
   std::vector<Part> parts_;
   PartialSums partial_sums_;

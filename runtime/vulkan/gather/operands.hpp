@@ -19,7 +19,7 @@ struct Operands {
   const Buffer* failures = nullptr;  ///< cost: a u32 that counts instances that fail a guard
 };
 
-/// Where the sums of an accumulating pass go.
+/// Target of the sums of an accumulating pass.
 struct SumTarget {
   const Buffer* out = nullptr;
   std::uint64_t first = 0;  ///< position of owner 0's first sum
@@ -28,26 +28,26 @@ struct SumTarget {
   const std::vector<std::uint32_t>* positions = nullptr;
 };
 
-/// Where a pass with values (has_values) puts what is not summed by owner.
+/// Targets of a pass with values (has_values) for results that are not summed by owner.
 struct ValueSinks {
   const Buffer* costs = nullptr;  ///< partial sums
-  std::uint32_t next = 0;         ///< of them; moved past those that are written
+  std::uint32_t next = 0;         ///< next partial sum; moved past written ones
   const Buffer* rows = nullptr;   ///< in the order of TermColumns
 };
 
 class Riders;
 
-/// What a product of conjugate gradients needs besides, where it is fused with its direction.
+/// Further operands of a product of conjugate gradients that is fused with its direction.
 struct FusedOperands {
   const Buffer* preconditioned = nullptr;
   const Buffer* damping = nullptr;
   const Buffer* next_direction = nullptr;
   const Buffer* decision = nullptr;
   const Buffer* partials = nullptr;  ///< sums of r·z and r·r
-  std::uint32_t sums_count = 0;      ///< of each
+  std::uint32_t sums_count = 0;      ///< partial sums of each
   const Buffer* curvature = nullptr;
-  std::uint32_t curvature_first = 0;  ///< where the set's sums of p·q begin
-  const Riders* riders = nullptr;     ///< of the set; always the same ones, null if there are none
+  std::uint32_t curvature_first = 0;  ///< position of the set's first sum of p·q
+  const Riders* riders = nullptr;  ///< terms fused into the set's kernel; always the same, or null
 };
 
 /// Binds operands by role; a kernel reads those that it needs.

@@ -18,7 +18,7 @@ class PartialSums {
  public:
   /// The kernel of a pass, and where partial sums lie; null if there are no levels.
   struct Pass {
-    std::uint32_t sums = 0;  ///< of an owner
+    std::uint32_t sums = 0;  ///< numbers per owner
     LoadedKernel combine;
     std::array<Buffer, 2> partials;  ///< take turns from level to level
   };
@@ -44,7 +44,7 @@ class PartialSums {
   void add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last);
 
   Context& context_;
-  std::uint32_t partials_ = 0;        // of a sum
+  std::uint32_t partials_ = 0;        // partial sums of one number
   std::uint32_t workgroup_size_ = 0;  // invocations that share an item
   std::vector<Level> levels_;
 };

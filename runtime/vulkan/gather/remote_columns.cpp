@@ -1,4 +1,4 @@
-// From numbers on the device to columns on the device.
+// Copies of numbers on the device to columns on the device.
 #include "remote_columns.hpp"
 
 #include "../../../codegen/spirv/shader_compiler.hpp"
@@ -72,7 +72,7 @@ bool RemoteColumns::add(const Context& context, const ir::Batch& batch, std::uin
       remote ? dynamic_cast<const DeviceNumbers*>(remote->numbers.get()) : nullptr;
   if (!numbers) return false;
   std::optional<DeviceNumbers::View> from = numbers->view(*context.device);
-  // What is larger than a binding goes through the host.
+  // Numbers that exceed a binding are copied through the host.
   if (!from || from->buffer->size() > context.max_range()) return false;
   if (from->wide && !context.device->features().float64) return false;
   pending_.push_back({column, count, first, *std::move(from)});

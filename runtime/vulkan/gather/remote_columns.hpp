@@ -17,17 +17,17 @@ namespace topograd::runtime::vulkan {
 class DeviceNumbers : public ir::RemoteNumbers {
  public:
   struct View {
-    std::shared_ptr<const void> keep;  ///< of what follows
+    std::shared_ptr<const void> keep;  ///< keeps the buffer
     const Buffer* buffer = nullptr;
     std::uint64_t first = 0;  ///< number
     bool wide = false;        ///< f64, otherwise f32
   };
-  /// Where they lie, if that is on this device; what writes them has been submitted.
+  /// Their place, if it is on this device; kernels that write them were submitted.
   virtual std::optional<View> view(const Device& device) const = 0;
 };
 
-/// Those among the columns of one buffer. Rows are written by a kernel that reads the numbers where
-/// they lie, from places that are uploaded once.
+/// Such columns of one buffer. A kernel writes the rows and reads the numbers in place, by
+/// positions that are uploaded once.
 class RemoteColumns {
  public:
   /// True if the column lies on this device; it is then what take() writes, the next time, to

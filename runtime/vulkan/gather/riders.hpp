@@ -23,7 +23,7 @@ class Riders {
   ///   sets  that can ride, all of one array; what they view outlives this
   Riders(Context& context, std::span<const GatherSet* const> sets, const Model& model);
 
-  /// What they add to a kernel's roles.
+  /// Roles that they add to a kernel.
   std::vector<codegen::GatherRole> roles(Pass pass) const;
   void bind(BindingTable& table) const;
   std::uint32_t stride() const { return static_cast<std::uint32_t>(entries_.size()); }

@@ -21,8 +21,8 @@ class DeviceMatrix {
  public:
   using Terms = std::span<const std::unique_ptr<DeviceTerm>>;
 
-  /// Whether matrix and lists fit the range of a storage buffer, and Jacobians are in one piece;
-  /// else why not.
+  /// Returns "" if matrix and lists fit the range of a storage buffer and Jacobians are in one
+  /// piece, else the reason why not.
   static std::string obstacle(const Context& context, const NormalPlan& plan, Terms terms);
   /// Bytes that a product reads of it.
   static std::uint64_t bytes(const Context& context, const NormalPlan& plan);
@@ -53,11 +53,11 @@ class DeviceMatrix {
   std::uint32_t groups() const;
 
  private:
-  struct Products {  // of one term
+  struct Products {  // products of one term
     std::size_t term = 0;
     std::vector<NormalPlan::Shape> shapes;
     Buffer places, starts, entries, slots;
-    std::uint32_t columns = 0, rows = 0, instances = 0;  // of the stored Jacobian
+    std::uint32_t columns = 0, rows = 0, instances = 0;  // sizes of the stored Jacobian
   };
 
   template <class Kernel>

@@ -92,7 +92,7 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
   partials_ = make_partials(context_, 2ull * block_groups());
   curvature_ = make_partials(context_, row_groups());
   decision_ = make_partials(context_, codegen::kScalarCount);
-  plan_.products.clear();  // what the device has now
+  plan_.products.clear();  // the device has these lists now
   plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
 }
 

@@ -30,8 +30,8 @@ class DeviceSchur {
  public:
   using Terms = std::span<const std::unique_ptr<DeviceTerm>>;
 
-  /// Whether matrices and lists fit the range of a storage buffer, and Jacobians are in one piece;
-  /// else why not.
+  /// Returns "" if matrices and lists fit the range of a storage buffer and Jacobians are in one
+  /// piece, else the reason why not.
   static std::string obstacle(const Context& context, const SchurPlan& plan, Terms terms);
 
   ///   plan                possible, and without an obstacle
@@ -54,11 +54,11 @@ class DeviceSchur {
   void record_finish(CommandList& list, const SchurOperands& with);
 
  private:
-  struct Products {  // of one term
+  struct Products {  // products of one term
     std::size_t term = 0;
     std::vector<SchurPlan::Group> groups;
     Buffer meetings, starts, entries, slots, jacobian;
-    std::uint32_t columns = 0;  // of the stored Jacobian
+    std::uint32_t columns = 0;  // columns of the stored Jacobian
   };
 
   void add_products(const SchurPlan::Products& products, const DeviceTerm& term);
@@ -79,12 +79,12 @@ class DeviceSchur {
   Terms terms_;
   std::uint32_t gradient_lanes_ = 1, product_lanes_ = 1;  // invocations that share a row
   std::vector<Products> products_;
-  Buffer diagonal_;  // of scalars in the packed blocks
+  Buffer diagonal_;  // places of scalars in the packed blocks
   Buffer eliminated_, eliminated_places_, back_starts_, back_entries_, coupling_words_;
   Buffer kept_scalars_, kept_places_, row_starts_, row_entries_, rows_, columns_;
   Buffer piece_starts_, piece_entries_, piece_outputs_, block_words_, block_starts_, block_pieces_;
   Buffer meetings_, couplings_, inverses_, pieces_, values_, packed_, packed_inverses_, none_;
-  Buffer free_;  // what is kept of the `fixed` of its kernels: nothing
+  Buffer free_;  // zeros: kernels of the reduced system have no fixed scalars
   Buffer gradient_, step_, residual_, product_, preconditioned_, directions_[2];
   Buffer partials_, curvature_, decision_;
 };

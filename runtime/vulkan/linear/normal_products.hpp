@@ -16,12 +16,12 @@ namespace topograd::runtime::vulkan {
 
 class NormalProducts : Part {
  public:
-  /// What was chosen for the kernels that serve, and made for it.
+  /// Choices for the kernels in use, and buffers made for them.
   struct Made {
     std::optional<bool> can_fuse;          ///< known once it was asked
     std::vector<FusedProduct> fused;       ///< if so
     std::vector<Buffer> jacobians;         ///< by term, where products are made from them
-    std::unique_ptr<DeviceMatrix> matrix;  ///< where they are made from JᵀJ itself
+    std::unique_ptr<DeviceMatrix> matrix;  ///< if products are made from JᵀJ itself
   };
 
   /// All of these outlive it.
@@ -36,12 +36,12 @@ class NormalProducts : Part {
   void need_matrix(Needs& needs);
   /// Kernels of record().
   void need(Needs& needs, bool predicated = false);
-  /// Of a linearisation what products and preconditioner are made from.
+  /// Records the data of a linearisation from which products and preconditioner are made.
   void record_matrix(CommandList& list);
   void record(CommandList& list, const Operands& operands, const Buffer& out);
   /// Null where products are not made from it.
   DeviceMatrix* matrix() const { return made_->matrix.get(); }
-  /// Where every owner is written by one work item of one dispatch, the product can bring the
+  /// True if every owner is written by one work item of one dispatch: the product can bring the
   /// direction up to date as it reads it.
   bool can_fuse();
   /// The dispatches of one that does.

@@ -5,7 +5,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Where diagonal blocks of an array lie, and as blocks of which width they are inverted.
+/// Place of the diagonal blocks of an array, and the width of the blocks that are inverted.
 struct BlockRange {
   std::uint32_t x_first = 0;       ///< first scalar of the array
   std::uint32_t blocks_first = 0;  ///< position of its first packed triangle

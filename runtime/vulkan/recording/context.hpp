@@ -1,4 +1,4 @@
-// What the parts of a Vulkan engine share: how kernels are launched, options and choices.
+// Context of all parts of a Vulkan engine: launching of kernels, options and choices.
 #pragma once
 
 #include "../../../codegen/kernels/projection.hpp"
@@ -22,16 +22,16 @@ enum class Code {
   general,  ///< right for any numbers
   make,     ///< while kernels are declared: those with shared numbers in their text, made where
             ///< they are not there
-  serve     ///< those that were made; general ones in the place of others
+  serve     ///< use kernels that were made, and general ones in place of missing ones
 };
 
 struct Context : LaunchContext {
   EngineOptions options;
   Rung rung;
-  /// Of cg_init and cg_update: every workgroup of the next product reads all of their partial sums,
-  /// so these are few and large.
+  /// For cg_init and cg_update: every workgroup of the next product reads all of their partial
+  /// sums, so these are few and large.
   std::uint32_t update_workgroup_size = 128;
-  /// Of kernels whose workgroups share work items of so many entries, on average.
+  /// Workgroup size of kernels that share work items of so many entries, on average.
   std::uint32_t item_workgroup_size(std::uint64_t entries) const;
   /// Columns that need not be stored are not. A device that waits for memory gains by it, the
   /// software device loses: there a load at a place that is not known to move with the invocation
@@ -41,8 +41,8 @@ struct Context : LaunchContext {
   std::uint64_t numbers_in_code_from = 0;
   Code code = Code::general;
   double plan_seconds = 0;
-  std::uint64_t term_dispatches = 0;  ///< of residual kernels, recorded so far
-  /// Those of cg_init and cg_update over `count` blocks.
+  std::uint64_t term_dispatches = 0;  ///< dispatches of residual kernels recorded so far
+  /// Workgroups of cg_init and cg_update over `count` blocks.
   std::uint32_t update_grid(std::uint64_t count) const;
 };
 
@@ -65,7 +65,7 @@ void set_numbers_in_code(std::optional<bool> wanted);
 LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request);
 
-/// By data slot of a term: the number that all its instances share, if it may be code.
+/// Numbers that all instances of a term share and that may be code, by data slot.
 using SharedNumbers = std::vector<std::optional<double>>;
 
 /// A kernel of a term, and the same one with the numbers in its text that its instances share.

@@ -5,7 +5,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What values are derived from: they are dropped when it changes. Outlives them.
+/// A source of derived values, which are dropped when it changes. Outlives them.
 class Source {
  public:
   Source() = default;

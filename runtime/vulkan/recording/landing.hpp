@@ -9,7 +9,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Where the results of recorded lists arrive on the host. Where the host cannot read device memory
+/// Host memory for results of recorded lists. If the host cannot read device memory
 /// fast, lists copy them to host memory themselves, so that an evaluation is one submission; large
 /// results go through the staging ring instead, in submissions of its own.
 class Landing {

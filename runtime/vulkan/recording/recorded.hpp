@@ -9,7 +9,7 @@ namespace topograd::runtime::vulkan {
 
 struct Recorded {
   CommandList list;
-  std::uint64_t kernels = 0;  ///< of residuals
+  std::uint64_t kernels = 0;  ///< dispatches of residual kernels
 };
 
 }  // namespace topograd::runtime::vulkan

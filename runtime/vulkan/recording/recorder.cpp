@@ -12,7 +12,7 @@ namespace {
 
 /// Devices that have idled for some seconds work at less than half of their rate for so long.
 constexpr double kWarmUpSeconds = 0.7;
-/// Between two runs that is no idling.
+/// A pause between two runs up to which a device does not count as idle.
 constexpr double kPause = 0.02;
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Preparation {
   Submission rehearsal;
 };
 
-/// One thread at a time.
+/// To be used by one thread at a time.
 class Recorder {
  public:
   using Record = std::function<void(CommandList&)>;
@@ -36,9 +36,9 @@ class Recorder {
   /// Context outlives this.
   explicit Recorder(Context& context) : context_(context) {}
 
-  // What lists are recorded from, and results derived from.
+  // Sources of recorded lists and of derived results.
   Source structure;           ///< terms and vectors: which there are, and how long they are
-  Source columns{structure};  ///< where columns of terms lie
+  Source columns{structure};  ///< buffers of the columns of terms
   Source kernels{columns};    ///< which kernels of terms serve
 
   /// Makes kernels: all of them begin before this thread takes those that no other has begun.
@@ -70,7 +70,7 @@ class Recorder {
 
   /// Dispatches of residual kernels that were submitted.
   std::uint64_t dispatches() const { return dispatches_; }
-  /// Some that the device decided to run.
+  /// Counts dispatches that the device decided to run.
   void count(std::uint64_t dispatches) { dispatches_ += dispatches; }
 
  private:

@@ -70,11 +70,11 @@ struct StepVectors {
   Buffer fixed;            ///< u32 by scalar
   Buffer
       held;  ///< u32 by scalar: takes no part in steps; made where others than fixed ones may not
-  Buffer partials, curvature, decision;  ///< of sums; curvature is made for a way to multiply
+  Buffer partials, curvature, decision;  ///< sums; curvature is sized by how products are made
 
   std::vector<BlockRange> array_blocks;           ///< by array
   std::vector<BlockRange> blocks;                 ///< the same in pieces that fit a range
-  std::vector<std::uint32_t> diagonal_positions;  ///< of each scalar in the packed blocks
+  std::vector<std::uint32_t> diagonal_positions;  ///< by scalar: its place in the packed blocks
   std::uint64_t packed_blocks = 0;
   std::uint32_t most_coarse = 0;  ///< places for partial sums of coarse unknowns
 

@@ -47,7 +47,7 @@ class VectorOps {
   void record_read(CommandList& list) { landing_.record(context_, list, scalars_); }
   /// Reads all scalars after `last`, whose list ended with record_read(): one read-back.
   const std::array<double, codegen::kScalarCount>& read(const Submission& last);
-  /// What the last read() gave.
+  /// Values of the last read().
   const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
 
   /// Declares the kernels of these rows in one variant.

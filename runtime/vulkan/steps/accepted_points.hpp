@@ -23,15 +23,15 @@ class AcceptedPoints final : public KnownPoint, Part {
     problem_.write(v_.x, x);
     known_->reset();
   }
-  /// What the device has told of a point that it moved to itself, until somebody takes it.
+  /// Report of a point that the device moved to itself, until it is taken.
   std::optional<PointReport>& known() { return *known_; }
 
   /// Makes lists and host memory, once.
   void prepare();
   /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
   const Recorded& accepting();
-  /// All scalars after the last submission, which ended with their read-back. What was queued
-  /// before has arrived then.
+  /// All scalars after the last submission, which ended with their read-back. Copies that were
+  /// queued before have arrived then.
   const Scalars& read_scalars();
 
   StagedPoints& staged() { return *staged_; }

@@ -14,7 +14,7 @@ namespace topograd::runtime::vulkan {
 /// Every record_ function leaves its results behind the caller's next barrier.
 class DeviceCharts {
  public:
-  /// Where the packed diagonal block of a block lies, by its first scalar.
+  /// Place of the packed diagonal block of a block, by its first scalar.
   using PackedStart = std::function<std::uint32_t(std::uint32_t first)>;
 
   ///   charts  in the device's order; outlive this, as do context and vectors

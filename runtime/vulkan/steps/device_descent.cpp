@@ -21,10 +21,10 @@ constexpr std::uint32_t kDotsOfLoop = 4;
 constexpr Scalar user(std::uint32_t place) {
   return static_cast<Scalar>(slot(Scalar::user) + place);
 }
-constexpr Scalar kLength = user(0);  ///< of the trial
-constexpr Scalar kSlope = user(1);   ///< of the direction
+constexpr Scalar kLength = user(0);  ///< step length of the trial
+constexpr Scalar kSlope = user(1);   ///< slope along the direction
 constexpr Scalar kDirectionSquared = user(2);
-constexpr Scalar kKeptLength = user(3);  ///< of the trial that was kept last
+constexpr Scalar kKeptLength = user(3);  ///< length of the trial that was kept last
 
 }  // namespace
 

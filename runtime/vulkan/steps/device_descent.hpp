@@ -13,7 +13,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Where no scalar that is free stays out of steps. For as long as the same kernels serve.
+/// Requires that all free scalars take part in steps. Lives as long as the same kernels are in use.
 class DeviceDescent final : public DescentSteps, Part {
  public:
   /// All of these outlive it.

@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Within bounds and on manifolds there are none.
+/// Problems with bounds or manifolds have none.
 class DeviceGradientSteps final : public GradientSteps, Part {
  public:
   ///   follow  changes to other kernels where these are there; called before the first step

@@ -22,7 +22,7 @@ class PointMoves : Part {
 
   bool bounded() const { return !problem_.model().lower.empty(); }
   bool charted() const { return problem_.model().charts != nullptr; }
-  /// Some scalars take no part in steps that are not constant.
+  /// True if some scalars that are not constant take no part in steps.
   bool shaped() const { return bounded() || charted(); }
   /// As LinearSystem::hold().
   void hold(std::span<const std::uint8_t> held);
@@ -48,7 +48,7 @@ class PointMoves : Part {
   void make_charts();
   /// gradient = 0 where fixed; result = x less the point that −g leads to, bounds apart.
   void record_gradient_moves(CommandList& list);
-  /// And what a point is held by.
+  /// The same with bounds: also finds the scalars that they hold.
   void record_bounded_norms(CommandList& list, const Buffer& gradient, const Buffer& fixed);
   /// Partial sums go to places from `first` on.
   void record_trial(CommandList& list, std::uint32_t first);
@@ -58,7 +58,7 @@ class PointMoves : Part {
   void record_into_box(CommandList& list, std::uint32_t first);
   void record_charted_move(CommandList& list, Scalar length);
 
-  Buffer lower_, upper_;  // where there are bounds
+  Buffer lower_, upper_;  // if there are bounds
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;     // a direction, on manifolds
   Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates

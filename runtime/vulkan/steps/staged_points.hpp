@@ -18,7 +18,7 @@ struct StagedPoints {
   int written = -1;                      ///< queued behind the last accept
   int arrived = -1;                      ///< known to be complete
   std::uint64_t accepted = 0;            ///< steps since the point was set
-  std::array<std::uint64_t, 2> steps{};  ///< of them, up to each copy
+  std::array<std::uint64_t, 2> steps{};  ///< accepted steps up to each copy
   Clock::time_point last;
 
   /// Points up to this size are staged at every accepted step, larger ones once in the interval.
@@ -41,7 +41,7 @@ struct StagedPoints {
     ++accepted;
     if (staged) steps[static_cast<std::size_t>(written)] = accepted;
   }
-  /// What was queued has come.
+  /// The queued copy has arrived.
   void arrive() { arrived = written; }
   /// Copies of points before the next one are not of its solve.
   void forget() {

@@ -22,7 +22,7 @@ struct ModelChange {
 
 class DeviceModel {
  public:
-  /// To be arranged before anything else. Context outlives this.
+  /// arrange() must follow before anything else. Context outlives this.
   DeviceModel(Context& context, const Model& source) : context_(context), source_(source) {}
 
   /// Finds the order of a model whose structure is new.
@@ -47,7 +47,7 @@ class DeviceModel {
   // Vectors of scalars, in the caller's order on the host.
   void write(const Buffer& buffer, std::span<const double> values) const;
   void read(const Buffer& buffer, std::span<double> values) const;
-  /// What arrived from `source` with the submission `after`.
+  /// Reads the copy of `source` that the submission `after` made.
   void read(const Landing& landing, const Submission& after, const Buffer& source,
             std::span<double> values) const;
   void undo(std::span<const double> ordered, std::span<double> values) const;
@@ -67,7 +67,7 @@ class DeviceModel {
   Context& context_;
   Model source_, model_;
   ModelOrder order_;
-  std::vector<std::unique_ptr<ir::Batch>> batches_;  // of model_, where its order is another
+  std::vector<std::unique_ptr<ir::Batch>> batches_;  // batches of model_, if its order differs
   struct Seen {
     std::uint64_t structure = 0, data = 0, own_data = 0;  // versions
     bool remote = false;  // some columns lie elsewhere than on the host

@@ -1,4 +1,4 @@
-// What all terms share: uniforms, costs, counts of failed guards.
+// Data of all terms together: uniforms, costs, counts of failed guards.
 #include "device_terms.hpp"
 
 #include <algorithm>

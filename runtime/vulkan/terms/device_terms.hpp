@@ -65,7 +65,7 @@ class DeviceTerms {
   const StepVectors& v_;
   All all_;
   Buffer uniforms_, cost_partials_;
-  Buffer failures_;  // where a term has guards
+  Buffer failures_;  // if a term has guards
   bool masked_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What every part of an engine stands on.
+// References that all parts of an engine share.
 #pragma once
 
 #include "../recording/recorder.hpp"

@@ -1,4 +1,4 @@
-// What the engine keeps of its passes over all terms: their order and choices.
+// Data of passes over all terms while they are recorded.
 #pragma once
 
 #include "../gather/gather_set.hpp"

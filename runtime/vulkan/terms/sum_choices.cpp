@@ -12,12 +12,12 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-/// What a measurement gives: the times of the two.
+/// Times of the two ways, as measured.
 struct TimesOfTwo {
   double first_us = 0, second_us = 0;
 
   TimesOfTwo(double first, double second) : first_us(first), second_us(second) {}
-  /// Of a choice that was measured before.
+  /// Times of a choice that was measured before.
   explicit TimesOfTwo(const PlanChoice& choice)
       : TimesOfTwo(choice.candidates.at(0).measured_us, choice.candidates.at(1).measured_us) {}
 };
@@ -107,7 +107,7 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
   return decision;
 }
 
-/// Of the kernels' code and the size class; the disk cache knows the device.
+/// Key of the kernels' code and the size class; the disk cache knows the device.
 ir::Hash128 SumChoices::tuning_key(std::size_t k, Pass pass) {
   std::vector<std::uint64_t> words = {size_class(terms_[k]->instances())};
   for (auto& set : terms_[k]->gather_sets()) {

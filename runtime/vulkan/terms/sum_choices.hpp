@@ -22,7 +22,7 @@ class SumChoices : Part {
   struct Decision {
     PlanChoice choice;
     bool open = false;  // to be measured before the first evaluation
-    ir::Hash128 key;    // of what is remembered
+    ir::Hash128 key;    // key of the remembered choice
   };
   using Decisions = std::map<std::pair<std::size_t, Pass>, Decision>;
   /// Microseconds of the first way (evaluated again, or values in one pass) or of the second.

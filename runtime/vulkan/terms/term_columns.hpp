@@ -9,8 +9,9 @@
 
 namespace topograd::runtime::vulkan {
 
-/// In chunks that fit a storage buffer range. Results that are stored by instance lie likewise:
-/// value k of instance i of a chunk at chunk.first * width + k * chunk.count + (i - chunk.first).
+/// Columns in chunks that fit a storage buffer range. Results that are stored by instance lie
+/// likewise: value k of instance i of a chunk at chunk.first * width + k * chunk.count + (i -
+/// chunk.first).
 class TermColumns {
  public:
   struct Chunk {
@@ -30,7 +31,7 @@ class TermColumns {
   const ColumnForms& forms() const { return forms_; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
   void bind(BindingTable& table, const Chunk& chunk) const;
-  /// Between stored values of an instance, where all are in one chunk.
+  /// Distance between stored values of an instance, if all instances are in one chunk.
   std::uint32_t stride() const { return chunks_.front().count; }
   /// Partial sums of the cost, at most.
   std::uint32_t cost_partials() const;

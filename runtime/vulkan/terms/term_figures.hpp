@@ -14,7 +14,7 @@ std::uint64_t pass_cost(const TermShape& shape, Pass pass);
 struct SumWork {
   std::uint64_t entries = 0;     ///< summed terms; of stored terms those of one evaluation
   std::uint64_t operations = 0;  ///< functions count as one
-  std::uint64_t bytes = 0;       ///< of columns, and of stored terms
+  std::uint64_t bytes = 0;       ///< bytes of columns, and of stored terms
 };
 SumWork sum_work(const Context& context, DeviceTerm& term, Pass pass, bool stored_terms);
 

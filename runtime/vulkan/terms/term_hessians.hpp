@@ -8,7 +8,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// At the point of the vectors.
+/// Evaluates at the point of the vectors.
 class TermHessians : Part {
  public:
   explicit TermHessians(const Part& part) : Part(part) {}

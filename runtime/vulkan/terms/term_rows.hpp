@@ -1,4 +1,4 @@
-// What passes give by instance: rows, Jacobians, terms of vjp, failed guards.
+// Results of passes by instance: rows, Jacobians, terms of vjp, failed guards.
 #pragma once
 
 #include "part.hpp"
@@ -11,14 +11,14 @@
 
 namespace topograd::runtime::vulkan {
 
-/// At the point of the vectors.
+/// Evaluates at the point of the vectors.
 class TermRows : Part {
  public:
   using Results = std::map<Pass, std::vector<Buffer>>;  ///< by term
 
   explicit TermRows(const Part& part) : Part(part) {}
 
-  /// Where a store pass over one term writes; made when first asked for.
+  /// Output buffer of a store pass over one term; made when first asked for.
   const Buffer& result(Pass pass, std::size_t term);
   bool has_results(Pass pass) const { return results_->contains(pass); }
   Results exchange_results(Results results) { return std::exchange(*results_, std::move(results)); }

@@ -14,8 +14,8 @@ constexpr int kWarmUps = 2, kSamples = 5;
 /// Bytes; pieces of a buffer begin at multiples of it, where buffers can be bound.
 constexpr std::uint64_t kZerosAligned = 2048;
 
-/// What a set sums of the diagonal blocks: these, or where its owners are parts of blocks, or these
-/// are too wide, their diagonals.
+/// A set sums diagonal blocks. If its owners are parts of blocks, or blocks are too wide, it sums
+/// only their diagonals.
 Pass blocks_pass(const GatherSet& set, const std::vector<BlockRange>& blocks) {
   const bool whole = set.array() != kScalars && blocks[set.array()].width == set.owner_width();
   return whole ? Pass::blocks : Pass::diagonal;
@@ -185,7 +185,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
   }
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
-  // What a mask leaves out is 0 from the start and stays so.
+  // Scalars that a mask leaves out are 0 from the start and stay so.
   if (static_cast<std::size_t>(covered) + terms_.held_arrays() < problem_.model().arrays.size()) {
     record_zeros(list, out, problem_.model().scalars);
     list.barrier();
@@ -292,7 +292,7 @@ void TermSums::record_values(CommandList& list, Pass pass, const Buffer& x, cons
   list.barrier();
 }
 
-/// What a term gives beside its gradient, by kernels of its own.
+/// Records the values of a term by kernels of their own, apart from its gradient.
 void TermSums::record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x) {
   Operands with = terms_.operands(x);
   with.failures = terms_.failures();

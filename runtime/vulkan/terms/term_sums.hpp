@@ -16,7 +16,7 @@ namespace topograd::runtime::vulkan {
 /// Sums by owner, or by atomics. A choice between two ways is measured when it is first recorded.
 class TermSums : Part {
  public:
-  /// What was decided for the kernels that serve, and made for it.
+  /// Decisions for the kernels in use, and buffers made for them.
   struct Made {
     SumChoices::Decisions decisions;
     std::vector<Buffer> stored;  ///< by term, terms of gather_store
@@ -62,7 +62,7 @@ class TermSums : Part {
                      ValuePass* values);
   void record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
                   const Operands& operands, const SumTarget& target, ValuePass* values);
-  /// A command; behind a gate, kernels.
+  /// Records a fill command, or kernels in a conditional section.
   void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
   void need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated = false,
                       std::optional<Pass> values = {});
