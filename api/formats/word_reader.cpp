@@ -48,6 +48,11 @@ std::string_view WordReader::word_of_line() {
   return take();
 }
 
+std::string_view WordReader::rest_of_line() const {
+  const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+  return text_.substr(at_, end - at_);
+}
+
 bool WordReader::next_line() {
   at_ = std::min(text_.find('\n', at_), text_.size());
   for (; at_ < text_.size(); ++at_) {
@@ -94,8 +99,8 @@ std::uint64_t WordReader::to_index(std::string_view word, std::string_view what,
   return value;
 }
 
-void WordReader::fail(const std::string& what) const {
-  throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(line_) + ": " + what);
+void WordReader::fail_at(std::size_t line, const std::string& what) const {
+  throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(line) + ": " + what);
 }
 
 void WordReader::fail(std::string_view expected, std::string_view got) const {

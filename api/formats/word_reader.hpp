@@ -21,6 +21,8 @@ class WordReader {
   std::string_view word();
   /// The next word of the line; empty at its end.
   std::string_view word_of_line();
+  /// The rest of the line, without its end; the next word is still its first one.
+  std::string_view rest_of_line() const;
   /// Goes on to the next line that has a word; false at the end of the text.
   bool next_line();
 
@@ -36,7 +38,8 @@ class WordReader {
   std::size_t line() const { return line_; }
   const std::string& name() const { return name_; }
   /// Throws Error{Parse} with file and line.
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const std::string& what) const { fail_at(line_, what); }
+  [[noreturn]] void fail_at(std::size_t line, const std::string& what) const;
 
  private:
   std::string_view take();

@@ -1,0 +1,55 @@
+// Pose graphs as problems.
+#pragma once
+
+#include "../../frontend/problem.hpp"
+#include "../../solver/options.hpp"
+#include "pose_graph_objective.hpp"
+
+#include <vector>
+
+namespace topograd {
+
+struct PoseGraphOptions {
+  PoseObjective objective = PoseObjective::chordal;
+  Loss loss = {};  ///< of each edge's rows
+};
+
+/// A graph and its least-squares problem; half of the objective is the cost, and the graph's
+/// anchors() are constant. Neither copied nor moved, because the problem refers to the poses.
+///
+///   PoseGraphProblem graph(with_start(read_g2o("sphere2500.g2o"), PoseStart::chordal));
+///   solve(graph.problem(), PoseGraphProblem::solver_options());
+///   write_text_file("solved.g2o", g2o_text(graph.graph()));
+class PoseGraphProblem {
+ public:
+  /// Throws Error{InvalidArgument} for a graph without edges.
+  explicit PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& options = {});
+  PoseGraphProblem(const PoseGraphProblem&) = delete;
+  PoseGraphProblem& operator=(const PoseGraphProblem&) = delete;
+
+  /// Takes further residuals on positions() and rotations().
+  Problem& problem() { return problem_; }
+  const Parameters& positions() const { return positions_; }  ///< blocks of 2 or 3
+  /// Blocks of an angle, or of a quaternion w, x, y, z.
+  const Parameters& rotations() const { return rotations_; }
+
+  /// The graph with the present poses.
+  PoseGraph graph() const;
+  PoseObjective objective() const { return options_.objective; }
+  PoseGraphErrors errors() const { return pose_graph_errors(graph(), objective()); }
+
+  /// Gauss–Newton: near a chordal start it takes three steps where damped ones take six to
+  /// nineteen, because long chains of poses are stiff.
+  static SolverOptions solver_options();
+
+ private:
+  void add_edges();
+
+  PoseGraph graph_;
+  PoseGraphOptions options_;
+  std::vector<double> position_values_, rotation_values_;
+  Problem problem_;
+  Parameters positions_, rotations_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,211 @@
+// Starts of pose graphs: chains along spanning trees, and the chordal relaxation.
+#include "pose_graph_start.hpp"
+
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
+#include "disjoint_sets.hpp"
+#include "pose_graph_weights.hpp"
+
+#include <Eigen/Geometry>
+#include <Eigen/SVD>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+constexpr std::int64_t kNoEdge = -1;
+
+/// For each pose the edge that leads to it from the pose before it in its tree; kNoEdge for roots.
+struct SpanningTree {
+  std::vector<std::int64_t> edge;
+  std::vector<std::uint32_t> order;  ///< roots before leaves
+};
+
+/// Edges between successive names come first, as robots drive. Roots are known poses where a tree
+/// has some.
+SpanningTree spanning_tree(const PoseGraph& graph, const std::vector<bool>& known) {
+  std::vector<std::vector<std::uint32_t>> around(graph.size());
+  std::vector<std::uint32_t> edges(graph.edges.size());
+  std::iota(edges.begin(), edges.end(), 0u);
+  const auto is_step = [&](std::uint32_t e) {
+    return std::abs(graph.ids[graph.edges[e].from] - graph.ids[graph.edges[e].to]) == 1;
+  };
+  std::ranges::stable_partition(edges, is_step);
+  DisjointSets sets(graph.size());
+  for (const std::uint32_t e : edges) {
+    if (!sets.join(graph.edges[e].from, graph.edges[e].to)) continue;
+    around[graph.edges[e].from].push_back(e);
+    around[graph.edges[e].to].push_back(e);
+  }
+  SpanningTree tree{std::vector<std::int64_t>(graph.size(), kNoEdge), {}};
+  std::vector<bool> seen(graph.size(), false);
+  std::vector<std::uint32_t> roots(graph.size());
+  std::iota(roots.begin(), roots.end(), 0u);
+  std::ranges::stable_partition(roots, [&](std::uint32_t k) { return known[k]; });
+  for (const std::uint32_t k : roots) {
+    if (seen[k]) continue;
+    seen[k] = true;
+    std::size_t next = tree.order.size();
+    for (tree.order.push_back(k); next < tree.order.size(); ++next) {
+      const std::uint32_t at = tree.order[next];
+      for (const std::uint32_t e : around[at]) {
+        const std::uint32_t other =
+            graph.edges[e].from == at ? graph.edges[e].to : graph.edges[e].from;
+        if (seen[other]) continue;
+        seen[other] = true;
+        tree.edge[other] = e;
+        tree.order.push_back(other);
+      }
+    }
+  }
+  return tree;
+}
+
+/// Moves poses that are not `known` to where the edges of the tree put them.
+void chain_poses(PoseGraph& graph, const std::vector<bool>& known) {
+  const SpanningTree tree = spanning_tree(graph, known);
+  for (const std::uint32_t k : tree.order) {
+    if (tree.edge[k] == kNoEdge || known[k]) continue;
+    const PoseGraph::Edge& edge = graph.edges[static_cast<std::size_t>(tree.edge[k])];
+    graph.poses[k] = edge.to == k ? graph.poses[edge.from] * edge.measured
+                                  : graph.poses[edge.to] * edge.measured.inverse();
+  }
+}
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, 3, 3>;
+
+Matrix rotation_matrix(const Pose& pose, int dimension) {
+  const auto& q = pose.rotation;
+  return Eigen::Quaterniond(q[0], q[1], q[2], q[3])
+      .toRotationMatrix()
+      .topLeftCorner(dimension, dimension);
+}
+
+/// The rotation that is closest to a matrix. Source: Kabsch, 1976.
+Eigen::Quaterniond closest_rotation(const Matrix& matrix) {
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  Eigen::MatrixXd u = svd.matrixU();
+  if ((u * svd.matrixV().transpose()).determinant() < 0) u.col(u.cols() - 1) *= -1;
+  Eigen::Matrix3d rotation = Eigen::Matrix3d::Identity();
+  rotation.topLeftCorner(matrix.rows(), matrix.cols()) = u * svd.matrixV().transpose();
+  return Eigen::Quaterniond(rotation);
+}
+
+/// A linear problem: the first undamped step is its solution.
+void solve_linear(Problem& problem) {
+  solve(problem, {.backend = Backend::cpu,
+                  .method = Method::gauss_newton,
+                  .linear_solver = LinearSolver::cholesky,
+                  .max_iterations = 2});
+}
+
+/// Rows of all matrices as blocks: row r of pose k is block r · poses + k.
+void relax_rotations(PoseGraph& graph) {
+  const int d = graph.dimension;
+  const auto width = static_cast<std::size_t>(d), poses = graph.size();
+  std::vector<double> rows(width * width * poses);
+  const auto row = [&](std::size_t r, std::size_t pose) {
+    return Eigen::Map<Eigen::VectorXd>(&rows[width * (r * poses + pose)], d);
+  };
+  for (std::size_t k = 0; k < poses; ++k)
+    for (std::size_t r = 0; r < width; ++r)
+      row(r, k) = rotation_matrix(graph.poses[k], d).row(static_cast<Eigen::Index>(r)).transpose();
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (std::uint32_t r = 0; r < width; ++r) {
+    const std::uint32_t first = r * static_cast<std::uint32_t>(poses);
+    for (const PoseGraph::Edge& edge : graph.edges) {
+      indices.insert(indices.end(), {first + edge.from, first + edge.to});
+      data.push_back(std::sqrt(chordal_weights(edge, d).rotation));
+      const Matrix measured = rotation_matrix(edge.measured, d);
+      for (Eigen::Index j = 0; j < d; ++j)
+        for (Eigen::Index i = 0; i < d; ++i) data.push_back(measured(i, j));
+    }
+  }
+  Problem problem;
+  const Parameters x = problem.add_parameters(rows, d, "rows of rotations");
+  const auto residual = [d, x](const Element& e) {
+    std::vector<Value> out;
+    for (int j = 0; j < d; ++j) {
+      Value moved = x(e.index(1), j);
+      for (int i = 0; i < d; ++i) moved = moved - e.data(1 + d * j + i) * x(e.index(0), i);
+      out.push_back(e.data(0) * moved);
+    }
+    return out;
+  };
+  problem.add_residuals(width * graph.edges.size(), residual, {.indices = indices, .data = data});
+  const std::vector<bool> anchors = graph.anchors();
+  for (std::size_t k = 0; k < width * poses; ++k)
+    if (anchors[k % poses]) problem.set_constant(x, k);
+  solve_linear(problem);
+  for (std::size_t k = 0; k < poses; ++k) {
+    if (anchors[k]) continue;
+    Matrix matrix(d, d);
+    for (std::size_t r = 0; r < width; ++r) matrix.row(static_cast<Eigen::Index>(r)) = row(r, k);
+    const Eigen::Quaterniond q = closest_rotation(matrix);
+    graph.poses[k].rotation = {q.w(), q.x(), q.y(), q.z()};
+  }
+}
+
+void solve_positions(PoseGraph& graph) {
+  const int d = graph.dimension;
+  const auto width = static_cast<std::size_t>(d);
+  std::vector<double> positions, data;
+  std::vector<std::uint32_t> indices;
+  for (const Pose& pose : graph.poses)
+    positions.insert(positions.end(), pose.position.begin(), pose.position.begin() + d);
+  for (const PoseGraph::Edge& edge : graph.edges) {
+    indices.insert(indices.end(), {edge.from, edge.to});
+    data.push_back(std::sqrt(chordal_weights(edge, d).translation));
+    const Pose step = Pose{{}, graph.poses[edge.from].rotation} * Pose{edge.measured.position};
+    data.insert(data.end(), step.position.begin(), step.position.begin() + d);
+  }
+  Problem problem;
+  const Parameters x = problem.add_parameters(positions, d, "positions");
+  const auto residual = [d, x](const Element& e) {
+    std::vector<Value> out;
+    for (int k = 0; k < d; ++k)
+      out.push_back(e.data(0) * (x(e.index(1), k) - x(e.index(0), k) - e.data(1 + k)));
+    return out;
+  };
+  problem.add_residuals(graph.edges.size(), residual, {.indices = indices, .data = data});
+  const std::vector<bool> anchors = graph.anchors();
+  for (std::size_t k = 0; k < graph.size(); ++k)
+    if (anchors[k]) problem.set_constant(x, k);
+  solve_linear(problem);
+  for (std::size_t k = 0; k < graph.size(); ++k)
+    for (std::size_t n = 0; n < width; ++n) graph.poses[k].position[n] = positions[width * k + n];
+}
+
+constexpr std::pair<std::string_view, PoseStart> kStarts[] = {
+    {"file", PoseStart::file}, {"odometry", PoseStart::odometry}, {"chordal", PoseStart::chordal}};
+
+}  // namespace
+
+PoseStart parse_pose_start(std::string_view text) {
+  for (const auto& [name, start] : kStarts)
+    if (name == text) return start;
+  throw Error(
+      ErrorCode::InvalidArgument,
+      "expected a start, one of file, odometry, chordal, got \"" + std::string(text) + "\"");
+}
+
+PoseGraph with_start(PoseGraph graph, PoseStart start) {
+  switch (start) {
+    case PoseStart::file: chain_poses(graph, graph.given); break;
+    case PoseStart::odometry: chain_poses(graph, graph.anchors()); break;
+    case PoseStart::chordal:
+      relax_rotations(graph);
+      solve_positions(graph);
+      break;
+  }
+  return graph;
+}
+
+}  // namespace topograd

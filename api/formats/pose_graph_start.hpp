@@ -1,0 +1,27 @@
+// Starts of pose graphs.
+#pragma once
+
+#include "pose_graph.hpp"
+
+#include <string_view>
+
+namespace topograd {
+
+/// Where a solve begins.
+///
+///   file      where the file puts the poses; others are chained from them
+///   odometry  poses chained along a spanning tree: edges between successive poses first
+///   chordal   the relaxation of the chordal objective: two linear least-squares problems, for
+///             matrices without the condition that they turn, and for positions. Source: Carlone et
+///             al., Initialization Techniques for 3D SLAM, ICRA 2015.
+enum class PoseStart { file, odometry, chordal };
+/// Throws Error{InvalidArgument} that lists the names.
+PoseStart parse_pose_start(std::string_view text);
+
+/// The graph with other poses; anchors() stay where the graph has them.
+///
+/// Throws what solve() throws, for weights that are not finite. Cost of `chordal`: two sparse
+/// factorisations on the CPU.
+PoseGraph with_start(PoseGraph graph, PoseStart start);
+
+}  // namespace topograd

@@ -1,0 +1,182 @@
+// g2o files: what is read, what is refused, and what is written.
+#include "../../../api/formats/g2o.hpp"
+#include "../../../ir/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+namespace {
+
+constexpr const char* kPlane =
+    "# a comment\n"
+    "VERTEX_SE2 7 1 2 0.5\n"
+    "VERTEX_SE2 3 0 0 0\n"
+    "FIX 3\n"
+    "\n"
+    "EDGE_SE2 7 3 1 -2 0.25 4 1 0 5 0 6 # another\n"
+    "EDGE_SE2 3 12 1 0 0 1 0 0 1 0 1\n";
+
+const std::string kIdentity = " 1 0 0 0 0 0 1 0 0 0 0 1 0 0 0 1 0 0 1 0 1";
+
+TEST(G2o, ReadsThePlane) {
+  const PoseGraph graph = parse_g2o(kPlane, "plane.g2o");
+  EXPECT_EQ(graph.dimension, 2);
+  EXPECT_EQ(graph.ids, (std::vector<std::int64_t>{7, 3, 12}));
+  EXPECT_EQ(graph.given, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(graph.fixed, (std::vector<bool>{false, true, false}));
+  EXPECT_FALSE(graph.has_start());
+  EXPECT_EQ(graph.poses[0].position, (std::array<double, 3>{1, 2, 0}));
+  EXPECT_NEAR(graph.poses[0].angle(), 0.5, 1e-15);
+  ASSERT_EQ(graph.edges.size(), 2u);
+  const PoseGraph::Edge& edge = graph.edges[0];
+  EXPECT_EQ(edge.line, 6u);
+  EXPECT_EQ(edge.from, 0u);
+  EXPECT_EQ(edge.to, 1u);
+  EXPECT_NEAR(edge.measured.angle(), 0.25, 1e-15);
+  const std::vector<double> rows = {4, 1, 0, 1, 5, 0, 0, 0, 6};
+  for (std::size_t k = 0; k < 9; ++k) EXPECT_EQ(edge.information[6 * (k / 3) + k % 3], rows[k]);
+}
+
+TEST(G2o, ReadsSpace) {
+  // The quaternion has its w last and twice the length of 1.
+  const PoseGraph graph =
+      parse_g2o("EDGE_SE3:QUAT 0 1 1 2 3 0 0 2 0" + kIdentity + "\r\n", "space.g2o");
+  EXPECT_EQ(graph.dimension, 3);
+  EXPECT_EQ(graph.edges[0].measured.position, (std::array<double, 3>{1, 2, 3}));
+  EXPECT_EQ(graph.edges[0].measured.rotation, (std::array<double, 4>{0, 0, 0, 1}));
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t j = 0; j < 6; ++j)
+      EXPECT_EQ(graph.edges[0].information[6 * i + j], i == j ? 1 : 0);
+}
+
+struct Bad {
+  std::string text;
+  const char* expected;
+  G2oOptions options = {};
+};
+
+TEST(G2o, ErrorsNameFileAndLine) {
+  const std::string edge = "EDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\n";
+  const Bad rows[] = {
+      {"", "f.g2o:1: expected edges, got none"},
+      {"VERTEX_SE2 0 0 0 0\n", "f.g2o:2: expected edges, got none"},
+      {edge + "VERTEX_XY 0 1 1\n",
+       "f.g2o:2: expected VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT or FIX, got "
+       "\"VERTEX_XY\""},
+      {edge + "VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\n",
+       "f.g2o:2: expected poses of 2 dimensions, got VERTEX_SE3:QUAT"},
+      {"VERTEX_SE2 0 0 0 0\nVERTEX_SE2 0 0 0 0\n" + edge, "f.g2o:2: pose 0 is given twice"},
+      {edge + "FIX 1\n", "f.g2o:1: expected a vertex for pose 1, which is fixed, got none"},
+      {"EDGE_SE2 5 5 1 0 0 1 0 0 1 0 1\n", "f.g2o:1: expected an edge between two poses, got one"},
+      {"EDGE_SE2 0 1 nan 0 0 1 0 0 1 0 1\n", "f.g2o:1: expected x as a finite number, got \"nan\""},
+      {"EDGE_SE2 0 1 1e400 0 0 1 0 0 1 0 1\n",
+       "f.g2o:1: expected x as a finite number, got \"1e400\""},
+      {"EDGE_SE2 -1 1 0 0 0 1 0 0 1 0 1\n",
+       "f.g2o:1: expected the number of a pose as a whole number, got \"-1\""},
+      {"EDGE_SE2 0 99999999999999999999 0 0 0 1 0 0 1 0 1\n",
+       "f.g2o:1: expected the number of a pose as a whole number, got \"99999999999999999999\""},
+      {edge + "EDGE_SE2 0 1 1 0 0 1 0 0 1 0\n" + edge,
+       "f.g2o:2: expected a number of an information matrix as a finite number, got the end of the "
+       "line"},
+      {"EDGE_SE2 0 1 1 0 0 1 0 0 1 0 1 7\n", "f.g2o:1: expected the end of the line, got \"7\""},
+      {"VERTEX_SE2 0 0 0\n" + edge,
+       "f.g2o:1: expected an angle as a finite number, got the end of the line"},
+      {edge + "EDGE_SE2 1 2 1 0 0 1 2 0 1 0 1\n",
+       "f.g2o:2: expected a positive definite information matrix"},
+      {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 0\n",
+       "f.g2o:2: expected a positive definite information matrix"},
+      {edge + "EDGE_SE2 1 2 1 0 0 1e308 1e308 1e308 1e308 1e308 1e308\n",
+       "f.g2o:2: expected a positive definite information matrix"},
+      {"EDGE_SE3:QUAT 0 1 0 0 0 0 0 0 0" + kIdentity + "\n",
+       "f.g2o:1: expected a quaternion of a length > 0"},
+      {edge + "\n" + edge,
+       "f.g2o:3: expected each edge once, got that of line 1",
+       {.strict = true}},
+      {edge + "EDGE_SE2 4 5 1 0 0 1 0 0 1 0 1\nEDGE_SE2 5 6 1 0 0 1 0 0 1 0 1\n",
+       "f.g2o:2: expected a graph in one piece, got pose 4, to which no edges lead from pose 0",
+       {.strict = true}},
+      {edge + "VERTEX_SE2 9 0 0 0\n",
+       "f.g2o:2: expected a graph in one piece, got pose 9",
+       {.strict = true}},
+  };
+  for (const Bad& row : rows) {
+    try {
+      parse_g2o(row.text, "f.g2o", row.options);
+      ADD_FAILURE() << row.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Parse);
+      EXPECT_EQ(std::string(error.what()).find(row.expected), 0u)
+          << error.what() << "\nexpected " << row.expected;
+    }
+  }
+}
+
+TEST(G2o, NotesWhatItPassesOver) {
+  const std::string edge = "EDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\n";
+  G2oNotes notes;
+  const PoseGraph graph = parse_g2o("PARAMS_SE2OFFSET 0 0 0 0\n" + edge + "X 1\nX 2\n" + edge,
+                                    "f.g2o", {.skip_unknown = true}, &notes);
+  EXPECT_EQ(graph.edges.size(), 2u);
+  ASSERT_EQ(notes.skipped.size(), 2u);
+  EXPECT_EQ(notes.skipped[0].tag, "PARAMS_SE2OFFSET");
+  EXPECT_EQ(notes.skipped[1].tag, "X");
+  EXPECT_EQ(notes.skipped[1].lines, 2u);
+  ASSERT_EQ(notes.duplicates.size(), 1u);
+  EXPECT_EQ(notes.duplicates[0].line, 5u);
+  EXPECT_EQ(notes.duplicates[0].first_line, 2u);
+  EXPECT_EQ(notes.duplicates[0].from, 0);
+  EXPECT_EQ(notes.duplicates[0].to, 1);
+}
+
+TEST(G2o, TextReadsBack) {
+  const std::string space =
+      "VERTEX_SE3:QUAT 4 0.1 0.2 0.30000000000000004 0 0 0 1\nFIX 4\n"
+      "VERTEX_SE3:QUAT 5 1 2 3 0 1 0 0\n"
+      "EDGE_SE3:QUAT 4 5 1 2 -3e-300 0 0 1 0" +
+      kIdentity + "\n";
+  EXPECT_EQ(g2o_text(parse_g2o(space, "space.g2o")), space);
+  const PoseGraph plane = parse_g2o(kPlane, "plane.g2o");
+  const PoseGraph again = parse_g2o(g2o_text(plane), "again.g2o");
+  EXPECT_EQ(again.ids, plane.ids);
+  EXPECT_EQ(again.fixed, plane.fixed);
+  for (std::size_t k = 0; k < plane.size(); ++k) {
+    EXPECT_EQ(again.poses[k].position, plane.poses[k].position);
+    EXPECT_NEAR(again.poses[k].angle(), plane.poses[k].angle(), 1e-15);
+  }
+  for (std::size_t k = 0; k < plane.edges.size(); ++k) {
+    EXPECT_EQ(again.edges[k].from, plane.edges[k].from);
+    EXPECT_EQ(again.edges[k].to, plane.edges[k].to);
+    EXPECT_EQ(again.edges[k].measured.position, plane.edges[k].measured.position);
+    EXPECT_EQ(again.edges[k].information, plane.edges[k].information);
+  }
+}
+
+TEST(PoseGraph, PiecesKeepAPose) {
+  // Two pieces of edges, of which the second has a fixed pose, and a pose alone.
+  const std::string unit = " 1 0 0 1 0 0 1 0 1\n";
+  const PoseGraph graph =
+      parse_g2o("EDGE_SE2 0 1" + unit + "EDGE_SE2 2 3" + unit +
+                    "VERTEX_SE2 3 1 0 0\nFIX 3\nVERTEX_SE2 8 1 0 0\n" + "EDGE_SE2 5 1" + unit,
+                "f.g2o");
+  EXPECT_EQ(graph.ids, (std::vector<std::int64_t>{0, 1, 2, 3, 8, 5}));
+  EXPECT_EQ(graph.pieces(), (std::vector<std::uint32_t>{0, 0, 1, 1, 2, 0}));
+  EXPECT_EQ(graph.anchors(), (std::vector<bool>{true, false, false, true, true, false}));
+}
+
+TEST(Pose, ProductTurnsThenMoves) {
+  const Pose quarter = {{1, 0, 0}, {std::sqrt(0.5), 0, 0, std::sqrt(0.5)}};
+  const Pose product = quarter * Pose{{2, 0, 5}};
+  EXPECT_NEAR(product.position[0], 1, 1e-15);
+  EXPECT_NEAR(product.position[1], 2, 1e-15);
+  EXPECT_NEAR(product.position[2], 5, 1e-15);
+  const Pose back = quarter.inverse() * product;
+  EXPECT_NEAR(back.position[0], 2, 1e-15);
+  EXPECT_NEAR(back.rotation[0], 1, 1e-15);
+}
+
+}  // namespace
+}  // namespace topograd::test

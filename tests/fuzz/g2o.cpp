@@ -1,0 +1,31 @@
+// g2o files: what is read can be evaluated and reads back to the same graph.
+#include "target.hpp"
+
+#include "../../api/formats/g2o.hpp"
+#include "../../api/formats/pose_graph_objective.hpp"
+
+#include <string>
+
+namespace topograd::fuzz {
+
+void g2o(std::string_view text) {
+  PoseGraph graph;
+  if (!reads([&] { graph = parse_g2o(std::string(text), "graph.g2o", {.skip_unknown = true}); },
+             {ErrorCode::Parse}))
+    return;
+  require(!graph.edges.empty(), "a graph without edges");
+  for (const PoseGraph::Edge& edge : graph.edges)
+    require(edge.from < graph.size() && edge.to < graph.size() && edge.from != edge.to,
+            "an edge between what is not there");
+  (void)graph.anchors();
+  (void)pose_graph_errors(graph, PoseObjective::chordal);
+  const PoseGraph again = parse_g2o(g2o_text(graph), "again.g2o");
+  require(again.ids.size() == graph.ids.size() && again.edges.size() == graph.edges.size(),
+          "a graph that does not read back");
+  for (std::size_t k = 0; k < graph.edges.size(); ++k)
+    require(again.edges[k].information == graph.edges[k].information &&
+                again.edges[k].measured.position == graph.edges[k].measured.position,
+            "an edge that does not read back");
+}
+
+}  // namespace topograd::fuzz
