@@ -132,9 +132,9 @@ const Arrows kSubfolders = {
     {"tools/command/bench/measure", {"tools/command/input"}},
     {"tools/command/bench/ops", {"tools/command/bench/measure"}},
     {"tools/command/check", {"tools/command/input"}},
-    {"tools/command/input", {"tools/command/arguments", "tools/problems"}},
+    {"tools/command/input", {"tools/command/arguments", "tools/draw", "tools/problems"}},
     {"tools/command/peers", {"tools/command/input"}},
-    {"tools/command/solve", {"tools/command/peers", "tools/draw"}},
+    {"tools/command/solve", {"tools/command/peers"}},
     {"tools/draw", {}},
     {"tools/problems", {}},
 };

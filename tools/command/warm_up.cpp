@@ -65,7 +65,7 @@ void run(const WarmUpArguments& arguments) {
     const std::string& name = names[k];
     ProblemArguments one = arguments.problem;
     one.name = name;
-    if (name == "bal" && k + 1 < names.size()) one.file = names[++k];
+    if ((name == "bal" || name == "pose-graph") && k + 1 < names.size()) one.file = names[++k];
     const std::unique_ptr<NamedProblem> named = make_problem(one);
     const WarmUp made = warm_up(named->problem(), options_of(arguments.solver, *named));
     compiled += made.shaders_compiled;
@@ -85,8 +85,9 @@ void add_warm_up(Command app) {
   Command command = app.subcommand(
       "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
   add_problem_options(command, arguments->problem, {.takes_file = false});
-  command.option("more", &arguments->more,
-                 "further problems, by the same options; bal is followed by its file");
+  command.option(
+      "more", &arguments->more,
+      "further problems, by the same options; bal and pose-graph are followed by their file");
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);

@@ -191,6 +191,11 @@ std::vector<Sheet> lay_out_frames(std::vector<Mesh> meshes,
   return sheets;
 }
 
+Vec3 on_sheet(double right, double up) {
+  const View view = three_quarter_view();
+  return right * view.right + up * view.up;
+}
+
 std::array<int, 3> to_srgb(const Vec3& linear) {
   std::array<int, 3> out{};
   for (int i = 0; i < 3; ++i) {

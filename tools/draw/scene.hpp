@@ -61,6 +61,10 @@ Sheet lay_out(std::vector<Mesh> meshes, const std::vector<std::string>& captions
 std::vector<Sheet> lay_out_frames(std::vector<Mesh> meshes,
                                   const std::vector<std::string>& captions, double size = 1);
 
+/// The point that is drawn `right` and `up` from the origin, without foreshortening: for figures in
+/// the plane.
+Vec3 on_sheet(double right, double up);
+
 /// Brightness on a screen for a linear light: the sRGB transfer function, 0 to 255.
 std::array<int, 3> to_srgb(const Vec3& linear);
 

@@ -9,6 +9,7 @@
 #include "../../problems/springs.hpp"
 #include "loss_argument.hpp"
 #include "mesh_file.hpp"
+#include "pose_graph_file.hpp"
 #include "shown_scene.hpp"
 
 #include "../../../api/formats/bal.hpp"
@@ -152,6 +153,7 @@ class FileProblem final : public NamedProblem {
   explicit FileProblem(const std::string& path) : file_(read_problem_file(path)) {}
   Problem& problem() override { return file_->problem; }
   const ProblemFile* file() const override { return file_.get(); }
+  SolverOptions options() const override { return file_->options; }
   std::span<const Curve> curves() const override { return file_->curves; }
 
  private:
@@ -282,8 +284,9 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
 }
 
 const std::vector<std::string>& problem_names() {
-  static const std::vector<std::string> names = {
-      "arap", "smooth", "developable", "multi", "springs", "bundle", "bal", "nist", "mgh"};
+  static const std::vector<std::string> names = {"arap",    "smooth", "developable", "multi",
+                                                 "springs", "bundle", "bal",         "pose-graph",
+                                                 "nist",    "mgh"};
   return names;
 }
 
@@ -308,7 +311,7 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
       .choices(problem_names());
   if (scope.takes_file) {
     app.option("file", &arguments.file, "the problem's file, plain or packed by gzip or bzip2")
-        .only_with({"bal"});
+        .only_with({"bal", "pose-graph"});
   }
   app.group("The problem");
   app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
@@ -344,11 +347,29 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
              "or points")
       .delimiter(',')
       .only_with({"bal"});
-  app.option("--loss", &arguments.loss, "robust loss of an observation, such as huber:1 (pixels)")
-      .only_with({"bal"});
+  app.option("--loss", &arguments.loss, "robust loss of an observation or edge, such as huber:1")
+      .only_with({"bal", "pose-graph"});
   app.flag("--normalize", arguments.normalize,
            "solve with the points moved around 0 and scaled; the answer is scaled back")
       .only_with({"bal"});
+  const std::vector<std::string> graphs = {"pose-graph"};
+  app.option("--objective", &arguments.objective,
+             "what is minimised: SE-Sync's sum, that of Ceres' examples, or eᵀ Ω e")
+      .choices({"chordal", "geodesic", "chi2"})
+      .only_with(graphs);
+  app.option("--start", &arguments.start, "where the solve begins")
+      .choices({"file", "odometry", "chordal"})
+      .only_with(graphs);
+  app.flag("--gnc", arguments.gnc, "first reject false loop closures by graduated non-convexity")
+      .only_with(graphs);
+  app.option("--gnc-threshold", &arguments.gnc_threshold,
+             "what an edge may add to the objective before --gnc rejects it")
+      .only_with(graphs);
+  app.flag("--strict", arguments.strict,
+           "refuse edges that the file has twice, and graphs in several pieces")
+      .only_with(graphs);
+  app.flag("--skip-unknown", arguments.skip_unknown, "pass over lines with unknown tags")
+      .only_with(graphs);
 }
 
 void add_data_option(Command app, ProblemArguments& arguments) {
@@ -380,6 +401,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
     return timed([&] { return std::make_unique<BalProblem>(arguments); });
   }
+  if (arguments.name == "pose-graph") return timed([&] { return make_pose_graph(arguments); });
   if (arguments.name == "mgh" && arguments.count) {
     const std::string name = only("mgh", large_mgh_rows(arguments));
     return timed([&] { return plain(problems::large_mgh(name, *arguments.count)); });

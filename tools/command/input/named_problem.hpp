@@ -9,6 +9,7 @@
 
 #include "../../../api/problem_file.hpp"
 #include "../../../frontend/problem.hpp"
+#include "../../../solver/options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -36,10 +37,13 @@ struct ProblemArguments {
   std::string set;                         ///< nist, mgh: one problem of the set, by name
   std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems of variable size
   problems::BundleOptions bundle;
-  std::string file;                ///< bal: the file
+  std::string file;                ///< bal, pose-graph: the file
   std::vector<std::string> fixed;  ///< bal: names of BundleAdjustmentOptions::fixed
-  std::string loss;                ///< bal: "huber:1"
+  std::string loss;                ///< bal, pose-graph: "huber:1"
   bool normalize = false;          ///< bal
+  std::string objective = "chordal", start = "chordal";    ///< pose-graph
+  bool gnc = false, strict = false, skip_unknown = false;  ///< pose-graph
+  std::optional<double> gnc_threshold;                     ///< pose-graph
 };
 /// Names of all problems except files.
 const std::vector<std::string>& problem_names();
@@ -57,6 +61,13 @@ void add_data_option(Command app, ProblemArguments& arguments);
 /// Adds --count and --seed, unless they mean something else.
 void add_generator_options(Command app, ProblemArguments& arguments);
 
+/// What a picture shows.
+struct Shown {
+  problems::TriangleMesh mesh;
+  std::vector<double> values;  ///< by vertex, for its colour; or empty
+  std::string caption;         ///< empty: the cost
+};
+
 /// A problem, its memory, and the mesh that it was made from.
 class NamedProblem {
  public:
@@ -70,8 +81,13 @@ class NamedProblem {
   virtual void write(const std::string& path) const;
   /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
   virtual std::vector<double> vertex_values() const { return {}; }
+  /// What the pictures of the start and of the present state show.
+  virtual Shown shown_before() const { return shown(); }
+  virtual Shown shown() const { return {mesh(), vertex_values(), {}}; }
   /// What the colours of its pictures show, for people.
   virtual std::string legend() const { return "Colour: how far a vertex has moved."; }
+  /// How the command solves it unless its options say otherwise.
+  virtual SolverOptions options() const { return {.max_iterations = 100}; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
   /// Curves that its residuals fit to data.

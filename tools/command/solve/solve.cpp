@@ -108,27 +108,27 @@ void solve_many(const SolveArguments& arguments) {
   finish(arguments, set.report.unconverged());
 }
 
-draw::Mesh mesh_to_draw(const NamedProblem& named) {
-  const problems::TriangleMesh mesh = named.mesh();
-  return draw::make_mesh(mesh.positions, mesh.triangles, named.vertex_values());
+draw::Mesh mesh_to_draw(const Shown& shown) {
+  return draw::make_mesh(shown.mesh.positions, shown.mesh.triangles, shown.values);
 }
 
 /// Before and after side by side as a PNG; empty for a problem without a mesh.
-std::string picture(draw::Mesh before, const NamedProblem& named, const Summary& summary) {
-  if (before.positions.empty()) return "";
-  std::vector<draw::Mesh> meshes;
-  meshes.push_back(std::move(before));
-  meshes.push_back(mesh_to_draw(named));
+std::string picture(const Shown& before, const NamedProblem& named, const Summary& summary) {
+  if (before.mesh.positions.empty()) return "";
+  std::vector<draw::Mesh> meshes = {mesh_to_draw(before), mesh_to_draw(named.shown())};
   const int steps = summary.num_iterations();
-  return png(draw::lay_out(std::move(meshes),
-                           {"before: cost " + short_number(summary.initial_cost, 6),
-                            "after " + std::to_string(steps) + (steps == 1 ? " step" : " steps") +
-                                ": cost " + short_number(summary.final_cost, 6)}));
+  return png(draw::lay_out(
+      std::move(meshes),
+      {before.caption.empty() ? "before: cost " + short_number(summary.initial_cost, 6)
+                              : before.caption,
+       "after " + std::to_string(steps) + (steps == 1 ? " step" : " steps") + ": cost " +
+           short_number(summary.final_cost, 6)}));
 }
 
-/// F.png for F.obj and F.ply.
+/// F.png for F.obj, F.ply and F.g2o.
 std::string picture_path(std::string out) {
-  if (out.ends_with(".obj") || out.ends_with(".ply")) out.resize(out.size() - 4);
+  for (const char* ending : {".obj", ".ply", ".g2o"})
+    if (out.ends_with(ending)) out.resize(out.size() - 4);
   return out + ".png";
 }
 
@@ -192,11 +192,11 @@ void solve_problem(const SolveArguments& arguments) {
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const SolverOptions options = options_of(arguments.solver, *named);
   if (!arguments.out.empty() && !named->can_write())
-    refuse(arguments, "--out expects a problem that has a mesh or a scene");
+    refuse(arguments, "--out expects a problem that has a mesh, a scene or a pose graph");
   if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
   check_peers(arguments.peers, arguments.problem);
-  draw::Mesh before;
-  if (arguments.wants_picture()) before = mesh_to_draw(*named);
+  Shown before;
+  if (arguments.wants_picture()) before = named->shown_before();
   const Summary summary = solve_shown(*named, options, arguments.silent());
   write_metrics(arguments.metrics);  // before the answer's own work is counted
   write_trace(arguments.trace, summary);
@@ -216,7 +216,7 @@ void solve_problem(const SolveArguments& arguments) {
     if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
   if (!arguments.solver.plan_out.empty())
     write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
-  const std::string png = picture(std::move(before), *named, summary);
+  const std::string png = picture(before, *named, summary);
   if (!arguments.out.empty()) {
     named->write(arguments.out);
     write_text(picture_path(arguments.out), png);
@@ -243,8 +243,8 @@ void add_solve(Command app) {
   command.group("Output");
   command.output(
       "--out", &arguments->out,
-      "file for the mesh (OBJ) or the scene (.ply, else BAL) at the end; a picture goes beside "
-      "it, as PNG");
+      "file for the mesh (OBJ), the scene (.ply, else BAL) or the pose graph (g2o) at the end; a "
+      "picture goes beside it, as PNG");
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command
       .option("--peer", &arguments->peers,

@@ -4,10 +4,7 @@
 namespace topograd::command {
 
 SolverOptions options_of(const SolverArguments& arguments, const NamedProblem& named) {
-  if (named.file() != nullptr) return to_options(arguments, named.file()->options);
-  SolverOptions options = to_options(arguments);
-  if (!arguments.max_iterations) options.max_iterations = 100;
-  return options;
+  return to_options(arguments, named.options());
 }
 
 }  // namespace topograd::command

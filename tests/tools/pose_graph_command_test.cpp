@@ -1,0 +1,174 @@
+// Pose graphs of g2o files by the command.
+#include "../api/formats/made_pose_graph.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
+
+#include "../../api/formats/g2o.hpp"
+#include "../../api/formats/pose_graph_objective.hpp"
+
+#include <gtest/gtest.h>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+class PoseGraphCommand : public testing::Test {
+ protected:
+  PoseGraphCommand() { write("graph.g2o", g2o_text(made_pose_graph(3, 5, 0.02))); }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+  }
+  CommandResult solve(const std::string& arguments) const {
+    return topograd("solve pose-graph " + arguments);
+  }
+  /// Runs on the CPU, and returns what the report says of the graph.
+  nlohmann::json solved(const std::string& arguments) const {
+    const CommandResult run =
+        solve(arguments + " --backend cpu --tolerance 1e-10 --json " + path("report.json"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.status == 0 ? read_json(path("report.json")) : nlohmann::json();
+  }
+
+  TemporaryDir folder_;
+};
+
+TEST_F(PoseGraphCommand, SolvesAndTellsErrors) {
+  const std::string text = read_file(path("graph.g2o"));
+  gzFile file = gzopen(path("graph.gz").c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  for (const char* name : {"graph.g2o", "graph.gz"}) {
+    const CommandResult run =
+        solve(path(name) + " --backend cpu --tolerance 1e-10 --json " + path("report.json") +
+              " --out " + path("end.g2o") + " --report " + path("page.html"));
+    ASSERT_EQ(run.status, 0) << run.err;
+    const nlohmann::json report = read_json(path("report.json"));
+    const nlohmann::json& graph = report["pose_graph"];
+    EXPECT_EQ(graph["dimension"], 3);
+    EXPECT_EQ(graph["poses"], 25);
+    EXPECT_EQ(graph["edges"], 40);
+    EXPECT_EQ(graph["objective"], "chordal");
+    EXPECT_EQ(graph["pieces"], nlohmann::json::parse(R"([{"poses": 25, "fixed": [0]}])"));
+    ASSERT_EQ(graph["worst"].size(), 10u);
+    EXPECT_GE(graph["worst"][0]["error"], graph["worst"][1]["error"]);
+    EXPECT_GT(graph["worst"][0]["line"], 25);  // after the vertices
+    EXPECT_NEAR(graph["value"].get<double>(), 2 * report["final_cost"].get<double>(), 1e-9);
+    const PoseGraph end = read_g2o(path("end.g2o"));
+    const PoseGraphErrors errors = pose_graph_errors(end, PoseObjective::chordal);
+    EXPECT_NEAR(errors.objective, graph["value"].get<double>(), 1e-9);
+    EXPECT_NEAR(errors.chi2, graph["chi2"].get<double>(), 1e-9);
+    EXPECT_NE(run.out.find("Pose graph in space, 25 poses, 40 edges"), std::string::npos);
+    EXPECT_NE(run.out.find("line " + graph["worst"][0]["line"].dump() + ", edge from "),
+              std::string::npos)
+        << run.out;
+    EXPECT_EQ(read_file(path("end.png")).substr(1, 3), "PNG");
+    EXPECT_NE(read_file(path("page.html")).find("the error of an edge"), std::string::npos);
+  }
+  // What it wrote is a minimum already.
+  const nlohmann::json again = solved(path("end.g2o") + " --start file --out " + path("end2.g2o"));
+  EXPECT_NEAR(again["pose_graph"]["value_before"].get<double>(),
+              again["pose_graph"]["value"].get<double>(), 1e-9);
+  EXPECT_LT(farthest(read_g2o(path("end.g2o")), read_g2o(path("end2.g2o"))), 1e-6);
+}
+
+TEST_F(PoseGraphCommand, StartsAndObjectives) {
+  PoseGraph lost = made_pose_graph(2, 5, 0.02);
+  std::string text = g2o_text(lost);
+  text.erase(0, text.find("EDGE"));  // without vertices
+  write("lost.g2o", text);
+  for (const std::string objective : {"chordal", "geodesic", "chi2"}) {
+    double least = 0;
+    for (const std::string start : {"chordal", "odometry", "file"}) {
+      const nlohmann::json report =
+          solved(path("lost.g2o") + " --objective " + objective + " --start " + start);
+      EXPECT_EQ(report["pose_graph"]["start"], start);
+      EXPECT_EQ(report["pose_graph"]["objective"], objective);
+      const double value = report["pose_graph"]["value"].get<double>();
+      if (least == 0) least = value;
+      EXPECT_NEAR(value, least, 1e-8 * least);
+    }
+  }
+  const nlohmann::json robust = solved(path("lost.g2o") + " --objective geodesic --loss huber:1");
+  EXPECT_LT(2 * robust["final_cost"].get<double>(), robust["pose_graph"]["value"].get<double>());
+}
+
+TEST_F(PoseGraphCommand, RejectsFalseClosures) {
+  const std::string clean = read_file(path("graph.g2o"));
+  const std::size_t lines = static_cast<std::size_t>(std::ranges::count(clean, '\n'));
+  write("false.g2o", clean +
+                         "EDGE_SE3:QUAT 0 24 0 1 0 0 0 0 1 900 0 0 0 0 0 900 0 0 0 0 900 0 0 0 "
+                         "900 0 0 900 0 900\n");
+  const nlohmann::json report =
+      solved(path("false.g2o") + " --gnc --out " + path("kept.g2o"))["pose_graph"];
+  const nlohmann::json& rejected = report["gnc"]["rejected"];
+  ASSERT_FALSE(rejected.empty());
+  EXPECT_LT(rejected.size(), 4u);
+  EXPECT_EQ(rejected.back(), nlohmann::json::parse(R"({"line": )" + std::to_string(lines + 1) +
+                                                   R"(, "from": 0, "to": 24})"));
+  EXPECT_EQ(report["edges"], 41 - rejected.size());
+  EXPECT_EQ(read_g2o(path("kept.g2o")).edges.size(), 41 - rejected.size());
+  const nlohmann::json all = solved(path("false.g2o") + " --gnc --gnc-threshold 1e9")["pose_graph"];
+  EXPECT_EQ(all["edges"], 41);
+}
+
+TEST_F(PoseGraphCommand, NotesWhatIsOddAndRefusesItIfStrict) {
+  const std::string unit = " 1 0 0 1 0 0 1 0 1\n", edge = "EDGE_SE2 0 1" + unit;
+  write("odd.g2o", edge + edge + "EDGE_SE2 7 8" + unit + "TAG 1\n");
+  const CommandResult run =
+      solve(path("odd.g2o") + " --backend cpu --skip-unknown --json " + path("report.json"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const char* line : {"piece 2 of 2: 2 poses, pose 7 stays",
+                           "line 2 repeats the edge of line 1, from 0 to 1: it counts twice",
+                           "skipped: 1 line of TAG"}) {
+    EXPECT_NE(run.out.find(line), std::string::npos) << line << run.out;
+  }
+  const nlohmann::json graph = read_json(path("report.json"))["pose_graph"];
+  EXPECT_EQ(graph["pieces"].size(), 2u);
+  EXPECT_EQ(graph["duplicates"][0]["first_line"], 1);
+  EXPECT_EQ(graph["skipped"][0]["tag"], "TAG");
+}
+
+struct Row {
+  std::string arguments;
+  const char* expected;
+};
+
+TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
+  const std::string unit = " 1 0 0 1 0 0 1 0 1\n", edge = "EDGE_SE2 0 1" + unit;
+  write("tag.g2o", edge + "EDGE 0 1\n");
+  write("twice.g2o", edge + edge);
+  write("pieces.g2o", edge + "EDGE_SE2 2 3" + unit);
+  write("nan.g2o", edge + "EDGE_SE2 1 2 0 nan 0 1 0 0 1 0 1\n");
+  const Row rows[] = {
+      {"", "pose-graph: expected a file"},
+      {path("none.g2o"), "none.g2o: cannot be read"},
+      {path("tag.g2o"), "tag.g2o:2: expected VERTEX_SE2, EDGE_SE2,"},
+      {path("nan.g2o"), "nan.g2o:2: expected y as a finite number, got \"nan\""},
+      {path("twice.g2o") + " --strict", "twice.g2o:2: expected each edge once, got that of line 1"},
+      {path("pieces.g2o") + " --strict", "pieces.g2o:2: expected a graph in one piece, got pose 2"},
+      {path("graph.g2o") + " --objective l1",
+       "expected an objective, one of chordal, geodesic, chi2, got \"l1\""},
+      {path("graph.g2o") + " --start here",
+       "expected a start, one of file, odometry, chordal, got \"here\""},
+      {path("graph.g2o") + " --loss huber", "--loss: expected trivial, huber:A"},
+      {path("graph.g2o") + " --gnc --gnc-threshold -1", "expected a threshold > 0"},
+      {path("graph.g2o") + " --fix k2", "expected --fix with bal"},
+  };
+  for (const Row& row : rows) {
+    const CommandResult run = solve(row.arguments + " --out " + path("out.g2o"));
+    EXPECT_EQ(run.status, 2) << row.arguments;
+    EXPECT_NE(run.err.find(row.expected), std::string::npos) << row.arguments << "\n" << run.err;
+    EXPECT_EQ(std::ranges::count(run.err, '\n'), 1) << run.err;
+    EXPECT_FALSE(std::filesystem::exists(path("out.g2o"))) << row.arguments;
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
