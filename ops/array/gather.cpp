@@ -259,7 +259,7 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
     });
   };
   const OpCall call{
-      .op = Op::Gather,
+      .op = Operation::Gather,
       .kernel = key_of("gather", static_cast<int>(x.type)),
       .size = index.size,
       .work = {.operations = 0,
@@ -287,7 +287,7 @@ ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},
                                  out[] = {target.storage};
   const OpCall call{
-      .op = Op::Scatter,
+      .op = Operation::Scatter,
       .kernel = key_of("scatter", static_cast<int>(x.type), static_cast<int>(combine)),
       .size = index.size,
       .work = {.operations = combine == Combine::add ? index.size : 0,

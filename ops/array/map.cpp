@@ -54,7 +54,7 @@ class MapCall {
     std::vector<std::shared_ptr<Storage>> in, out;
     for (const MapInput& input : inputs_) in.push_back(input.slice.storage);
     for (const Slice& output : outputs_) out.push_back(output.storage);
-    OpCall call{.op = Op::Map,
+    OpCall call{.op = Operation::Map,
                 .kernel = key_of("map", expression_.hash().high, expression_.hash().low,
                                  static_cast<int>(precision_)),
                 .size = count_,

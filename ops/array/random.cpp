@@ -152,7 +152,7 @@ struct RandomCall {
     }
     expect_type(call, "results", kind == RandomKind::words ? Type::u32 : Type::f32, output.type);
     const std::shared_ptr<Storage> out[] = {output.storage};
-    return ops::run({.op = Op::Random,
+    return ops::run({.op = Operation::Random,
                      .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
                      .size = output.size,
                      .work = {.operations = operations() * static_cast<double>(output.size),

@@ -2,7 +2,7 @@
 #include "layers.hpp"
 
 #include "../../ir/error.hpp"
-#include "../tensor/matmul/matmul.hpp"
+#include "../tensor/operations.hpp"
 #include "../tensor/state.hpp"
 
 #include <cmath>

@@ -1,8 +1,7 @@
 // Layers of networks, and their composition.
 #pragma once
 
-#include "../tensor/losses/losses.hpp"
-#include "../tensor/losses/softmax.hpp"
+#include "../tensor/operations.hpp"
 #include "../tensor/tensor.hpp"
 
 #include <cstdint>

@@ -469,7 +469,7 @@ const ExecutionStats& last_stats() { return last; }
 
 hybrid::Executor& executor() { return shared_executor(); }
 
-OpMeasurement measured(Op op) {
+OpMeasurement measured(Operation op) {
   routing();  // loads what was learned on a device
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
   OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};

@@ -3,7 +3,7 @@
 
 #include "../../runtime/hybrid/executor.hpp"
 #include "../../runtime/hybrid/routing/work.hpp"
-#include "op_table.hpp"
+#include "operation_table.hpp"
 #include "storage.hpp"
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct OpOptions {
 
 /// An operation with its data and its two implementations.
 struct OpCall {
-  Op op = Op::Map;
+  Operation op = Operation::Map;
   ir::Hash128 kernel;      ///< hash of the kernel: each kernel has its own history
   std::uint64_t size = 0;  ///< in the unit of the operation's row
   Work work;               ///< for guesses; differs between calls of one size
@@ -65,6 +65,6 @@ struct OpMeasurement {
   std::uint64_t measured = 0;  ///< kernels measured on both backends
   double factor = 0;           ///< CPU time over device time at the largest measured size; 0: none
 };
-OpMeasurement measured(Op op);
+OpMeasurement measured(Operation op);
 
 }  // namespace topograd::ops

@@ -28,7 +28,7 @@ class OnDevice {
 
 /// An operation, its size in the unit of its row, and statistics of its run.
 struct RanOperation {
-  Op op = Op::Map;
+  Operation op = Operation::Map;
   std::uint64_t size = 0;
   ExecutionStats stats;
   runtime::hybrid::Features features;  ///< per item, as used for guesses

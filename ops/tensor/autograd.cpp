@@ -2,7 +2,7 @@
 #include "autograd.hpp"
 
 #include "../../ir/error.hpp"
-#include "reduce.hpp"
+#include "operations.hpp"
 #include "state.hpp"
 
 #include <algorithm>

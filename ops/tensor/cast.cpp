@@ -83,18 +83,7 @@ Tensor cast(const Tensor& from, Type type) {
   const auto count = static_cast<std::uint64_t>(from.count());
   const Tensor out = make_tensor(own.shape, type, own.device);
   const View to = out.state()->data;
-  const std::vector<std::shared_ptr<Storage>> inputs = {data.storage}, outputs = {to.storage};
-  OpCall call{.op = Op::Map,
-              .kernel = {0x63617374, static_cast<std::uint64_t>(own.type) * 16 +
-                                         static_cast<std::uint64_t>(type)},
-              .size = count,
-              .work = {.operations = count,
-                       .bytes_read = count * size_of(own.type),
-                       .bytes_written = count * size_of(type)}};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { cast_on_cpu(data, own.type, to, type, count); };
-  call.on_device = [&](Backend& backend) {
+  const auto on_device = [&](Backend& backend) {
     const Argument arguments[] = {argument(backend, data, count, own.type, Access::read),
                                   argument(backend, to, count, type, Access::write)};
     const std::uint32_t words[] = {
@@ -108,7 +97,20 @@ Tensor cast(const Tensor& from, Type type) {
                         groups, std::min(backend.limits().groups, 1u << 16)))}});
   };
   const bool wide = own.type == Type::f64 || type == Type::f64;
-  if (count > 0) run_op(std::move(call), own.device, wide ? Type::f64 : Type::f32);
+  if (count > 0) {
+    run_op({.op = Operation::Map,
+            .kernel = key_of("cast", own.type, type),
+            .size = count,
+            .work = {.operations = count,
+                     .bytes_read = count * size_of(own.type),
+                     .bytes_written = count * size_of(type)},
+            .inputs = {data.storage},
+            .outputs = {to.storage},
+            .device = own.device,
+            .type = wide ? Type::f64 : Type::f32,
+            .on_cpu = [&] { cast_on_cpu(data, own.type, to, type, count); },
+            .on_device = on_device});
+  }
   record(out, {&from, 1}, [back = own.type](const Tensor& g) {
     return std::vector{g.to(back == Type::f16 ? Type::f32 : back)};
   });

@@ -11,12 +11,6 @@
 namespace topograd::ops::detail {
 namespace {
 
-ir::Hash128 hash_of(const std::string& key) {
-  ir::Hash128 hash;
-  ir::add_bytes(hash, key.data(), key.size());
-  return hash;
-}
-
 std::vector<std::shared_ptr<Storage>> storages(const FusedLoop& loop) {
   std::vector<std::shared_ptr<Storage>> out;
   for (const LoopInput& input : loop.inputs) out.push_back(input.view.storage);
@@ -245,16 +239,17 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   }
   std::string key = "map" + form.key();
   const MapSource map{std::move(form), std::move(key)};
-  const auto inputs = storages(loop), results = storages(outputs);
-  OpCall call{.op = Op::Map,
-              .kernel = hash_of(map.key),
-              .size = loop.count(),
-              .work = work_of(loop, outputs.size() * loop.count())};
-  call.inputs = inputs;
-  call.outputs = results;
-  call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
-  call.on_device = [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); };
-  run_op(std::move(call), loop.device, loop.type);
+  run_op({.op = Operation::Map,
+          .kernel = key_of(map.key),
+          .size = loop.count(),
+          .work = work_of(loop, outputs.size() * loop.count()),
+          .inputs = storages(loop),
+          .outputs = storages(outputs),
+          .device = loop.device,
+          .type = loop.type,
+          .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
+          .on_device =
+              [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); }});
 }
 
 namespace {
@@ -364,20 +359,23 @@ void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t output
   if (outputs == 0) return;
   const FusedForm form = form_of(loop);
   const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) + form.key();
-  const auto inputs = storages(loop), out = storages({&results, 1});
   Work work = work_of(loop, outputs);
   work.operations.value += static_cast<double>(loop.count());
   work.steps = runtime::hybrid::tree_steps(static_cast<double>(depth));
   work.pattern = runtime::hybrid::MemoryPattern::reduction;
-  OpCall call{
-      .op = Op::Reduce, .kernel = hash_of(key), .size = loop.count(), .work = std::move(work)};
-  call.inputs = inputs;
-  call.outputs = out;
-  call.on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); };
-  call.on_device = [&](Backend& backend) {
-    reduce_on_device(backend, loop, reduction, outputs, depth, results);
-  };
-  run_op(std::move(call), loop.device, loop.type);
+  run_op({.op = Operation::Reduce,
+          .kernel = key_of(key),
+          .size = loop.count(),
+          .work = std::move(work),
+          .inputs = storages(loop),
+          .outputs = storages({&results, 1}),
+          .device = loop.device,
+          .type = loop.type,
+          .on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); },
+          .on_device =
+              [&](Backend& backend) {
+                reduce_on_device(backend, loop, reduction, outputs, depth, results);
+              }});
 }
 
 }  // namespace topograd::ops::detail

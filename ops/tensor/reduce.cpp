@@ -1,5 +1,5 @@
 // Sums, means and extremes of tensors along axes.
-#include "reduce.hpp"
+#include "operations.hpp"
 
 #include "../../ir/error.hpp"
 #include "fused_run.hpp"

@@ -180,40 +180,4 @@ Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
 
-// The ops of ir/ops.def, element by element.
-Tensor abs(const Tensor& a);
-Tensor square(const Tensor& a);
-Tensor sqrt(const Tensor& a);
-Tensor rsqrt(const Tensor& a);
-Tensor exp(const Tensor& a);
-Tensor log(const Tensor& a);
-Tensor sin(const Tensor& a);
-Tensor cos(const Tensor& a);
-Tensor tanh(const Tensor& a);
-Tensor sigmoid(const Tensor& a);
-Tensor relu(const Tensor& a);
-Tensor gelu(const Tensor& a);  ///< x Φ(x)
-Tensor silu(const Tensor& a);
-Tensor softplus(const Tensor& a);
-Tensor leaky_relu(const Tensor& a, double slope);
-Tensor leaky_relu(const Tensor& a);  ///< slope 0.01
-Tensor elu(const Tensor& a, double scale);
-Tensor elu(const Tensor& a);  ///< scale 1
-Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor maximum(const Tensor& a, const Tensor& b);
-/// a^b; NaN for negative a unless b is an integer.
-Tensor pow(const Tensor& a, const Tensor& b);
-/// The same for a constant; small multiples of 1/2 become products, roots and reciprocals.
-Tensor pow(const Tensor& a, double exponent);
-/// max(low, min(a, high)). Throws Error{InvalidArgument} "clamp: expected low <= high, got 1 and
-/// 0".
-Tensor clamp(const Tensor& a, double low, double high);
-/// a where the condition is not 0, else b; derivatives go only to the selected operand.
-///
-///   where(less(x, 0.0), 0.0, sqrt(x))
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// 1 if the comparison holds, else 0.
-Tensor equal(const Tensor& a, const Tensor& b);
-Tensor less(const Tensor& a, const Tensor& b);
-
 }  // namespace topograd::ops

@@ -186,7 +186,7 @@ TEST_F(OpsBackend, RoutesByPlacementAndMeasures) {
   const std::vector<std::shared_ptr<Storage>> in = {make(Numbers(4096, 2))},
                                               out = {std::make_shared<Storage>(4 * 4096)};
   bool cpu = false;
-  const OpCall call{.op = Op::Map,
+  const OpCall call{.op = Operation::Map,
                     .kernel = scale().hash,
                     .size = 4096,
                     .work = {4096, 4 * 4096, 4 * 4096},

@@ -143,7 +143,7 @@ void measure(std::size_t queries, std::size_t targets, std::size_t depth, std::s
 
 struct Case {
   std::string name;
-  Op op;
+  Operation op;
   std::function<void()> run;    ///< the last operation of this kind counts
   std::function<void()> count;  ///< a textbook algorithm
   double steps = 1;             ///< dependent steps
@@ -154,7 +154,7 @@ struct Case {
 std::vector<Case> array_cases() {
   constexpr std::uint32_t n = 4096;
   return {
-      {"map", Op::Map,
+      {"map", Operation::Map,
        [] { map([](Value x, Value y) { return x * exp(-y) + x; }, numbers(n), numbers(n)); },
        [] {
          Memory x(n), y(n), z(n);
@@ -163,19 +163,19 @@ std::vector<Case> array_cases() {
            z.store(k, a * exp(-y.load(k)) + a);
          }
        }},
-      {"map with one number for all", Op::Map,
+      {"map with one number for all", Operation::Map,
        [] { map([](Value x, Value y) { return x * y; }, numbers(n), numbers(1)); },
        [] {
          Memory x(n), y(1), z(n);
          for (std::size_t k = 0; k < n; ++k) z.store(k, x.load(k) * y.load(0));
        }},
-      {"sum", Op::Reduce, [] { sum(numbers(n)); },
+      {"sum", Operation::Reduce, [] { sum(numbers(n)); },
        [] {
          Memory x(n), y(1);
          sum_rows(x, y);
        },
        13, MemoryPattern::reduction},
-      {"dot", Op::Reduce, [] { dot(numbers(n), numbers(n)); },
+      {"dot", Operation::Reduce, [] { dot(numbers(n), numbers(n)); },
        [] {
          Memory x(n), y(n), z(1);
          Counted sum = 0;
@@ -183,7 +183,7 @@ std::vector<Case> array_cases() {
          z.store(0, sum);
        },
        13, MemoryPattern::reduction},
-      {"map_reduce", Op::Reduce,
+      {"map_reduce", Operation::Reduce,
        [] {
          map_reduce(
              Reduction::sum, [](Value x) { return exp(x) * x; }, numbers(n));
@@ -198,14 +198,14 @@ std::vector<Case> array_cases() {
          z.store(0, sum);
        },
        13, MemoryPattern::reduction},
-      {"inclusive_scan", Op::Scan, [] { inclusive_scan(numbers(n)); },
+      {"inclusive_scan", Operation::Scan, [] { inclusive_scan(numbers(n)); },
        [] {
          Memory x(n), y(n);
          Counted sum = 0;
          for (std::size_t k = 0; k < n; ++k) y.store(k, sum = sum + x.load(k));
        },
        26},
-      {"sort", Op::Sort, [] { sort(numbers(n)); },
+      {"sort", Operation::Sort, [] { sort(numbers(n)); },
        [] {
          Memory x(n), y(n);
          std::vector<Counted> order;
@@ -215,7 +215,7 @@ std::vector<Case> array_cases() {
          tally->loads *= std::log2(n);  // each takes part in this many rounds
        },
        12, MemoryPattern::scatter, 1.5},
-      {"gather", Op::Gather, [] { gather(numbers(n), shuffled(n)); },
+      {"gather", Operation::Gather, [] { gather(numbers(n), shuffled(n)); },
        [] {
          Memory x(n), index(n), y(n);
          const Array<std::uint32_t> places = shuffled(n);
@@ -225,7 +225,7 @@ std::vector<Case> array_cases() {
          }
        },
        1, MemoryPattern::gather},
-      {"scatter", Op::Scatter,
+      {"scatter", Operation::Scatter,
        [] {
          Array<float> target = numbers(n);
          scatter(numbers(n), shuffled(n), target, Combine::add);
@@ -240,7 +240,7 @@ std::vector<Case> array_cases() {
          }
        },
        1, MemoryPattern::scatter},
-      {"compact", Op::Compact, [] { compact([](Value x) { return x - 0.5; }, numbers(n)); },
+      {"compact", Operation::Compact, [] { compact([](Value x) { return x - 0.5; }, numbers(n)); },
        [] {
          Memory x(n), keep(n), place(n), y(n);
          for (std::size_t k = 0; k < n; ++k) {
@@ -249,7 +249,7 @@ std::vector<Case> array_cases() {
          }
        },
        1, MemoryPattern::scatter},
-      {"histogram", Op::Histogram, [] { histogram(numbers(n), {.count = 16}); },
+      {"histogram", Operation::Histogram, [] { histogram(numbers(n), {.count = 16}); },
        [] {
          Memory x(n), bins(16);
          for (std::size_t k = 0; k < n; ++k) {
@@ -259,7 +259,7 @@ std::vector<Case> array_cases() {
          for (std::size_t k = 0; k < 16; ++k) bins.store(k, 0);
        },
        1, MemoryPattern::scatter},
-      {"segmented_reduce", Op::Segments,
+      {"segmented_reduce", Operation::Segments,
        [] {
          Array<std::uint32_t> starts(n / 16 + 1);
          for (std::uint32_t k = 0; k <= n / 16; ++k) starts.write()[k] = 16 * k;
@@ -272,7 +272,7 @@ std::vector<Case> array_cases() {
          sum_rows(x, y);
        },
        5, MemoryPattern::reduction},
-      {"random_uniform", Op::Random, [] { random_uniform<float>(n, 7); },
+      {"random_uniform", Operation::Random, [] { random_uniform<float>(n, 7); },
        [] {
          Memory y(n);
          for (std::size_t k = 0; k < n; ++k) {
@@ -292,7 +292,7 @@ std::vector<Case> tensor_cases() {
   const auto of = [](const Shape& shape) { return randn(shape, 3).evaluate(); };
   const bool graphs = NearestIndex(of({2, d})).is_approximate();
   return {
-      {"fused map", Op::Map,
+      {"fused map", Operation::Map,
        [=] {
          (of({m, n}) * of({n}) + of({m, n})).evaluate();
        },
@@ -301,7 +301,7 @@ std::vector<Case> tensor_cases() {
          for (std::size_t k = 0; k < m * n; ++k)
            out.store(k, a.load(k) * b.load(k % n) + c.load(k));
        }},
-      {"sum of rows", Op::Reduce,
+      {"sum of rows", Operation::Reduce,
        [=] {
          sum(of({m, 64}), {1}).evaluate();
        },
@@ -310,7 +310,7 @@ std::vector<Case> tensor_cases() {
          sum_rows(a, out);
        },
        7, MemoryPattern::reduction},
-      {"matmul", Op::Matmul,
+      {"matmul", Operation::Matmul,
        [=] {
          matmul(of({m, d}), of({d, n})).evaluate();
        },
@@ -325,7 +325,7 @@ std::vector<Case> tensor_cases() {
          }
        },
        6},
-      {"conv2d", Op::Filter,
+      {"conv2d", Operation::Filter,
        [=] {
          conv2d(of({2, 3, 9, 8}), of({4, 3, 3, 3})).evaluate();
        },
@@ -342,7 +342,7 @@ std::vector<Case> tensor_cases() {
          }
        },
        6},
-      {"fft", Op::Fft,
+      {"fft", Operation::Fft,
        [=] {
          fft(of({3, 64, 2})).evaluate();
        },
@@ -351,7 +351,7 @@ std::vector<Case> tensor_cases() {
          transform(z, 3, 64);
        },
        6},
-      {"cosine_similarity", Op::Reduce,
+      {"cosine_similarity", Operation::CosineSimilarity,
        [=] {
          cosine_similarity(of({5, 64}), of({m, 64})).evaluate();
        },
@@ -369,7 +369,7 @@ std::vector<Case> tensor_cases() {
          }
        },
        7, MemoryPattern::reduction},
-      {"top_k", Op::Sort,
+      {"top_k", Operation::TopK,
        [=] {
          top_k(of({m, 256}), 4);
        },
@@ -391,19 +391,19 @@ std::vector<Case> tensor_cases() {
          }
        },
        9, MemoryPattern::reduction, 1.3},
-      {"nearest of all", Op::Nearest,
+      {"nearest of all", Operation::Nearest,
        [=] {
          NearestIndex(of({40, d}), {.exact = true}).search(of({m, d}), 3);
        },
        [] { measure(m, 40, d, 0); }, 6, MemoryPattern::reduction},
-      {"nearest of a graph", Op::Nearest,
+      {"nearest of a graph", Operation::Nearest,
        [=] {
          NearestIndex(of({300, d})).search(of({m, d}), 3);
        },
        // Without a graph library all targets are compared.
        [=] { measure(m, 300, d, graphs ? 100 : 0); }, 6,
        graphs ? MemoryPattern::gather : MemoryPattern::reduction},
-      {"take", Op::Gather,
+      {"take", Operation::Gather,
        [=] {
          take(of({64, 8}), arange(32)).evaluate();
        },
@@ -415,7 +415,7 @@ std::vector<Case> tensor_cases() {
          }
        },
        1, MemoryPattern::gather},
-      {"softmax", Op::Map,
+      {"softmax", Operation::Softmax,
        [=] {
          softmax(of({m, 64})).evaluate();
        },
@@ -429,7 +429,7 @@ std::vector<Case> tensor_cases() {
          }
        },
        15, MemoryPattern::reduction},
-      {"layer_norm", Op::Map,
+      {"layer_norm", Operation::LayerNorm,
        [=] {
          layer_norm(of({m, 64})).evaluate();
        },
@@ -438,7 +438,7 @@ std::vector<Case> tensor_cases() {
          normalise(a, out, 64, nullptr, nullptr);
        },
        15, MemoryPattern::reduction},
-      {"layer_norm with a scale", Op::Map,
+      {"layer_norm with a scale", Operation::LayerNorm,
        [=] {
          layer_norm(of({m, 64}), of({64}), of({64})).evaluate();
        },
@@ -447,7 +447,7 @@ std::vector<Case> tensor_cases() {
          normalise(a, out, 64, &scale, &shift);
        },
        15, MemoryPattern::reduction},
-      {"concat", Op::Map,
+      {"concat", Operation::Map,
        [=] {
          concat({of({m, n}), of({d, n})});
        },
@@ -455,7 +455,7 @@ std::vector<Case> tensor_cases() {
          Memory a((m + d) * n), out((m + d) * n);
          copy(a, out);
        }},
-      {"conversion", Op::Map,
+      {"conversion", Operation::Map,
        [=] {
          of({m, n}).to(Type::f64).evaluate();
        },

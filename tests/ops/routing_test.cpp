@@ -56,7 +56,7 @@ struct Odd {
 
   ExecutionStats run(const OpOptions& options = {}) {
     const std::shared_ptr<Storage> in[] = {x.untyped().storage}, out[] = {y.untyped().storage};
-    OpCall call{.op = Op::Map,
+    OpCall call{.op = Operation::Map,
                 .kernel = kernel,
                 .size = kCount,
                 .work = {kCount, 4 * kCount, 4 * kCount},
@@ -77,7 +77,7 @@ TEST_F(OpsRouting, NeighboursAreRankedWhereTheExecutorDecides) {
   index.search(randn({100, 32}, 2), 10).indices.values();
   std::vector<const RanOperation*> ran;
   for (const RanOperation& one : record.all())
-    if (one.op == Op::Nearest) ran.push_back(&one);
+    if (one.op == Operation::Nearest) ran.push_back(&one);
   ASSERT_EQ(ran.size(), index.is_approximate() ? 2u : 1u);
   if (index.is_approximate()) {
     EXPECT_EQ(ran.front()->stats.device, "cpu");
@@ -86,7 +86,7 @@ TEST_F(OpsRouting, NeighboursAreRankedWhereTheExecutorDecides) {
   const Reason reason = ran.back()->stats.decision.reason;
   EXPECT_TRUE(reason != Reason::forced && reason != Reason::below_minimum)
       << runtime::hybrid::name(reason);
-  EXPECT_GT(measured(Op::Nearest).threshold, 0);
+  EXPECT_GT(measured(Operation::Nearest).threshold, 0);
 }
 
 TEST_F(OpsRouting, LargeOperationsReachTheDevice) {
@@ -159,7 +159,7 @@ TEST_F(OpsRouting, TheCpuTakesOverFromADeviceThatFails) {
 }
 
 TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
-  const OpMeasurement before = measured(Op::Scan);
+  const OpMeasurement before = measured(Operation::Scan);
   for (const Device& device : {Device::cpu(), Device::vulkan()}) {
     const Array<float> x = ramp().to(device);
     for (int k = 0; k < 4; ++k) {
@@ -167,7 +167,7 @@ TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
       device.synchronise();  // times are reported when the work has ended
     }
   }
-  const OpMeasurement after = measured(Op::Scan);
+  const OpMeasurement after = measured(Operation::Scan);
   EXPECT_EQ(after.measured, before.measured + 1);
   EXPECT_GT(after.factor, 0);
 }
@@ -248,7 +248,7 @@ TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
   Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device supports it
   for (int k = 0; k < 4; ++k) odd.run();
   const std::shared_ptr<Storage> in[] = {odd.x.untyped().storage};
-  OpCall call{.op = Op::Map,
+  OpCall call{.op = Operation::Map,
               .kernel = odd.kernel,
               .size = kCount,
               .work = {kCount, 4 * kCount, 0},

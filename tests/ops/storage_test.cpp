@@ -1,12 +1,17 @@
 // Storages and routing on the CPU alone.
+#include "../support/manual.hpp"
+
 #include <gtest/gtest.h>
 
 #include "../../ir/error.hpp"
 #include "../../ops/run/run.hpp"
 #include "../../ops/run/storage.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -53,7 +58,7 @@ TEST(Storage, GuardZonesSeeWhatIsWrittenBesideOnTheHost) {
 }
 
 TEST(Run, RefusesADeviceWithoutAnImplementation) {
-  const OpCall call{.op = Op::Sort, .size = 10, .work = {1, 8, 8}, .on_cpu = [] {}};
+  const OpCall call{.op = Operation::Sort, .size = 10, .work = {1, 8, 8}, .on_cpu = [] {}};
   ExecutionStats stats;
   EXPECT_EQ(run(call, {.stats = &stats}).device, "cpu");
   EXPECT_EQ(stats.decision.reason, runtime::hybrid::Reason::below_minimum);
@@ -61,17 +66,59 @@ TEST(Run, RefusesADeviceWithoutAnImplementation) {
   EXPECT_EQ(run(call, {.device = Device::cpu()}).decision.reason, runtime::hybrid::Reason::forced);
 }
 
-TEST(OpTable, HasNamesOnceAndTheGuesses) {
+TEST(OperationTable, HasNamesOnceAndTheGuesses) {
   std::set<std::string_view> names;
-  for (const OpRow& r : kOpTable) {
+  for (const OperationRow& r : kOperations) {
     EXPECT_TRUE(names.insert(r.name).second) << r.name;
-    EXPECT_EQ(&row(r.op), &r);
+    EXPECT_EQ(&row(r.operation), &r);
     EXPECT_GT(r.minimum, 0u) << r.name;
     EXPECT_GT(r.factor, 1) << r.name;
-    EXPECT_EQ(measured(r.op).threshold, static_cast<double>(r.minimum)) << r.name;
+    EXPECT_EQ(measured(r.operation).threshold, static_cast<double>(r.minimum)) << r.name;
   }
-  EXPECT_EQ(row(Op::Filter).minimum, 65'536u);
-  EXPECT_EQ(row(Op::Filter).factor, 100);
+  EXPECT_EQ(row(Operation::Filter).minimum, 65'536u);
+  EXPECT_EQ(row(Operation::Filter).factor, 100);
+}
+
+/// A row for each group of functions of tensors, with the operations that their statistics name.
+TEST(OperationTable, IsTheManuals) {
+  struct Group {
+    std::string_view description;
+    std::vector<std::string> functions, runs;
+
+    void add(const char* function, Operation operation = Operation::Map) {
+      const auto once = [](std::vector<std::string>& list, std::string_view word) {
+        if (std::ranges::find(list, word) == list.end()) list.emplace_back(word);
+      };
+      once(functions, function);
+      once(runs, name(operation));
+    }
+  };
+  struct Tensor {
+    const char* name;
+    Operation runs;
+    bool derivative = true;
+  };
+  std::vector<Group> groups;
+#define TG_GROUP(description) groups.push_back({description, {}, {}});
+#define TG_TENSOR(result, function, parameters, ...)      \
+  {                                                       \
+    constexpr Tensor row{.name = #function, __VA_ARGS__}; \
+    groups.back().add(row.name, row.runs);                \
+  }
+#define TG_ELEMENTWISE(name, ...) groups.back().add(#name);
+#define TG_EXPRESSION(name, ...) groups.back().add(#name);
+#include "../../ops/run/operations.def"
+  std::string table = "| operations | in statistics | description |\n|---|---|---|\n";
+  const auto joined = [](const std::vector<std::string>& words) {
+    std::string out;
+    for (const std::string& word : words) out += (out.empty() ? "`" : " ") + word;
+    return out + "`";
+  };
+  for (const Group& group : groups) {
+    table += "| " + joined(group.functions) + " | " + joined(group.runs) + " | " +
+             std::string(group.description) + " |\n";
+  }
+  topograd::test::expect_table("docs/tensors.md", "operations", table);
 }
 
 TEST(ComputeKernel, RefusesMoreThanThePushConstantsHold) {

@@ -84,7 +84,7 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
     });
   };
   const OpCall call{
-      .op = Op::Compact,
+      .op = Operation::Compact,
       .kernel = key_of("compact", static_cast<int>(x.type)),
       .size = x.size,
       .work = {.operations = x.size,

@@ -172,7 +172,7 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
     count_on_cpu<T, std::conditional_t<std::is_same_v<T, float>, float, double>>(x, bins, output);
   };
   const OpCall call{
-      .op = Op::Histogram,
+      .op = Operation::Histogram,
       .kernel = key_of("histogram", static_cast<int>(x.type), bins.count <= kMostShared),
       .size = x.size,
       // One difference, product, comparison and count per element.

@@ -141,7 +141,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
     throw Error(ErrorCode::Shape, call + ": expected at least one element, got none");
   const auto in = storages(inputs), out = storages({&output, 1});
   const ReductionItem item = plain_item(operand, type);
-  const OpCall op{.op = Op::Reduce,
+  const OpCall op{.op = Operation::Reduce,
                   .kernel = key_of("reduce", static_cast<int>(reduction), static_cast<int>(operand),
                                    static_cast<int>(type)),
                   .size = inputs[0].size,
@@ -187,7 +187,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
     operations += e->operations();
   }
   const OpCall op{
-      .op = Op::Reduce,
+      .op = Operation::Reduce,
       .kernel = key,
       .size = inputs[0].size,
       .work = work_of(inputs, output, operations),

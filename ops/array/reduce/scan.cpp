@@ -219,7 +219,7 @@ struct ScanCall {
 
   ExecutionStats run(OpCall call, const OpOptions& options) const {
     const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-    call.op = Op::Scan;
+    call.op = Operation::Scan;
     call.size = x.size;
     call.inputs = in;
     call.outputs = out;

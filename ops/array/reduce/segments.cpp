@@ -167,7 +167,7 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
     }
   };
   const OpCall call{
-      .op = Op::Segments,
+      .op = Operation::Segments,
       .kernel =
           key_of("segments", form.monoid.key.high, form.monoid.key.low, static_cast<int>(x.type)),
       .size = x.size,

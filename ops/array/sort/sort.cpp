@@ -97,7 +97,7 @@ OpCall call_for(const char* what, const Slice& x, const Slice& output,
                 std::span<const std::shared_ptr<Storage>> out) {
   // Number of comparisons per element.
   const double rounds = std::max(1.0, std::log2(static_cast<double>(x.size)));
-  return {.op = Op::Sort,
+  return {.op = Operation::Sort,
           .kernel = key_of(what, static_cast<int>(x.type)),
           .size = x.size,
           .work = {.operations = rounds * static_cast<double>(x.size),

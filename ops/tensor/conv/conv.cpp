@@ -1,8 +1,7 @@
 // Convolutions of images, filters, and pooling.
-#include "conv.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../reduce.hpp"
 #include "conv_run.hpp"
 
 #include <algorithm>

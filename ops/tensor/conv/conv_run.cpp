@@ -192,19 +192,16 @@ void convolve_on_cpu(const Convolution& c) {
 }
 
 void convolve(const Convolution& c, const std::optional<Device>& device) {
-  const std::vector<std::shared_ptr<Storage>> inputs = {c.in.storage, c.weights.storage};
-  const std::vector<std::shared_ptr<Storage>> outputs = {c.out.storage};
-  OpCall call{.op = Op::Filter,
-              .kernel = {0x636f6e76,
-                         static_cast<std::uint64_t>(c.channels * c.kernel[0] * c.kernel[1]) * 2 +
-                             (c.type == Type::f64 ? 1u : 0u)},
-              .size = static_cast<std::uint64_t>(c.count()),
-              .work = work_of(c)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { convolve_on_cpu(c); };
-  call.on_device = [&](Backend& backend) { convolve_on_device(backend, c); };
-  run_op(std::move(call), device, c.type);
+  run_op({.op = Operation::Filter,
+          .kernel = key_of("convolve", c.channels * c.kernel[0] * c.kernel[1], c.type),
+          .size = static_cast<std::uint64_t>(c.count()),
+          .work = work_of(c),
+          .inputs = {c.in.storage, c.weights.storage},
+          .outputs = {c.out.storage},
+          .device = device,
+          .type = c.type,
+          .on_cpu = [&] { convolve_on_cpu(c); },
+          .on_device = [&](Backend& backend) { convolve_on_device(backend, c); }});
 }
 
 }  // namespace topograd::ops::detail

@@ -1,8 +1,7 @@
 // Pooling: reductions over views of images as windows, which may overlap.
 #include "../../../ir/error.hpp"
-#include "../reduce.hpp"
+#include "../operations.hpp"
 #include "../state.hpp"
-#include "conv.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,8 @@
 // Discrete Fourier transforms of any length, in one and two dimensions.
-#include "fft.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../backend/kernel_store.hpp"
 #include "fft_run.hpp"
 
 #include <algorithm>
@@ -59,19 +60,18 @@ Work work_of(const FftRows& fft) {
 }
 
 /// Runs on the device of `like`, or where the executor decides.
-void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like, OnCpu on_cpu,
+void run_transform(const FftRows& fft, std::string_view kernel, const Tensor& like, OnCpu on_cpu,
                    OnDevice on_device) {
-  const std::shared_ptr<Storage> inputs[] = {fft.source.storage};
-  const std::shared_ptr<Storage> outputs[] = {fft.target.storage};
-  detail::run_op({.op = Op::Fft,
-                  .kernel = {kernel, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
+  detail::run_op({.op = Operation::Fft,
+                  .kernel = key_of(kernel, fft.length, fft.type),
                   .size = fft.rows * fft.length,
                   .work = work_of(fft),
-                  .inputs = inputs,
-                  .outputs = outputs,
+                  .inputs = {fft.source.storage},
+                  .outputs = {fft.target.storage},
+                  .device = like.placed(),
+                  .type = fft.type,
                   .on_cpu = [&] { on_cpu(fft); },
-                  .on_device = [&](Backend& backend) { on_device(backend, fft); }},
-                 like.placed(), fft.type);
+                  .on_device = [&](Backend& backend) { on_device(backend, fft); }});
 }
 
 /// Σ z_j e^(∓2πi jk/n), times `factor`.
@@ -87,7 +87,7 @@ Tensor transform(const char* call_name, const Tensor& z, bool inverse, double fa
                 .factor = factor};
     fft.length = static_cast<std::uint64_t>(z.size(-2));
     fft.rows = static_cast<std::uint64_t>(z.count()) / 2 / fft.length;
-    run_transform(fft, 0x666674, z, detail::fft_on_cpu, detail::fft_on_device);
+    run_transform(fft, "fft", z, detail::fft_on_cpu, detail::fft_on_device);
   }
   detail::record(out, {&z, 1}, [inverse, factor](const Tensor& g) {
     return std::vector{transform("fft", g, !inverse, factor)};
@@ -126,7 +126,7 @@ Tensor half_transform(const Tensor& x) {
                       .type = x.type(),
                       .rows = static_cast<std::uint64_t>(x.count() / (2 * half)),
                       .length = static_cast<std::uint64_t>(half)};
-    run_transform(fft, 0x72666674, x, detail::rfft_on_cpu, detail::rfft_on_device);
+    run_transform(fft, "rfft", x, detail::rfft_on_cpu, detail::rfft_on_device);
   }
   detail::record(out, {&x, 1}, [shape = x.shape(), half](const Tensor& g) {
     Shape full = g.shape();

@@ -1,11 +1,9 @@
 // Losses: means over all entries, fused with expressions of tensors that broadcast.
-#include "losses.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../reduce.hpp"
 #include "../state.hpp"
 #include "../traced.hpp"
-#include "softmax.hpp"
 
 #include <algorithm>
 #include <optional>

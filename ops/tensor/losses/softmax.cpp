@@ -1,11 +1,10 @@
 // Softmax and layer normalisation of rows.
-#include "softmax.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
-#include "../reduce.hpp"
 #include "../state.hpp"
 #include "softmax_source.hpp"
 
@@ -159,17 +158,18 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
     inputs.push_back(r.scale.storage);
     inputs.push_back(r.shift.storage);
   }
-  const std::vector<std::shared_ptr<Storage>> outputs = {r.target.storage};
-  OpCall call{
-      .op = Op::Map,
-      .kernel = {0x726f7773, static_cast<std::uint64_t>(op) * 2 + (r.type == Type::f64 ? 1u : 0u)},
-      .size = static_cast<std::uint64_t>(a.count()),
-      .work = work_of(r)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); };
-  call.on_device = [&](Backend& backend) { run_on_device(backend, r); };
-  detail::run_op(std::move(call), a.placed(), r.type);
+  const bool softmax = op == RowOp::softmax || op == RowOp::log_softmax;
+  detail::run_op(
+      {.op = softmax ? Operation::Softmax : Operation::LayerNorm,
+       .kernel = key_of("rows", op, r.type),
+       .size = static_cast<std::uint64_t>(a.count()),
+       .work = work_of(r),
+       .inputs = std::move(inputs),
+       .outputs = {r.target.storage},
+       .device = a.placed(),
+       .type = r.type,
+       .on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); },
+       .on_device = [&](Backend& backend) { run_on_device(backend, r); }});
   return out;
 }
 

@@ -1,5 +1,5 @@
 // Products of matrices: layouts of the operands, Eigen on the CPU, tiles on devices.
-#include "matmul.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
@@ -324,22 +324,19 @@ Work work_of(const Product& p) {
 }
 
 void run_product(const Product& p, const std::optional<Device>& device) {
-  const std::vector<std::shared_ptr<Storage>> inputs = {p.a.view.storage, p.b.view.storage};
-  const std::vector<std::shared_ptr<Storage>> outputs = {p.c.storage};
   const bool thin = std::min(p.rows, p.columns) <= 8;
-  const std::uint64_t kind = static_cast<std::uint64_t>(p.a.type) * 8 + (thin ? 4u : 0u) +
-                             (p.a.transposed ? 2u : 0u) + (p.b.transposed ? 1u : 0u);
-  OpCall call{.op = Op::Matmul,
-              .kernel = {0x6d61746d756c, kind},
-              .size = static_cast<std::uint64_t>(std::cbrt(products_of(p))),
-              .work = work_of(p)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] {
-    p.type == Type::f64 ? multiply_on_cpu<double>(p) : multiply_on_cpu<float>(p);
-  };
-  call.on_device = [&](Backend& backend) { multiply_on_device(backend, p); };
-  detail::run_op(std::move(call), device, p.type);
+  detail::run_op(
+      {.op = Operation::Matmul,
+       .kernel = key_of("matmul", p.a.type, thin, p.a.transposed, p.b.transposed),
+       .size = static_cast<std::uint64_t>(std::cbrt(products_of(p))),
+       .work = work_of(p),
+       .inputs = {p.a.view.storage, p.b.view.storage},
+       .outputs = {p.c.storage},
+       .device = device,
+       .type = p.type,
+       .on_cpu =
+           [&] { p.type == Type::f64 ? multiply_on_cpu<double>(p) : multiply_on_cpu<float>(p); },
+       .on_device = [&](Backend& backend) { multiply_on_device(backend, p); }});
 }
 
 /// The axes before the last two.

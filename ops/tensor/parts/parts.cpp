@@ -1,5 +1,5 @@
 // Concatenation and splitting of tensors.
-#include "parts.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../backend/kernel_store.hpp"
@@ -108,17 +108,17 @@ Shape joined_shape(const char* call, const std::vector<Tensor>& tensors, std::si
 void run_joining(const Joining& j, const std::optional<Device>& device) {
   std::vector<std::shared_ptr<Storage>> inputs;
   for (const Piece& piece : j.pieces) inputs.push_back(piece.source.storage);
-  const std::vector<std::shared_ptr<Storage>> outputs = {j.target.storage};
   const std::uint64_t count = j.rows * j.row, bytes = count * size_of(j.type);
-  OpCall call{.op = Op::Map,
-              .kernel = {0x6a6f696e, size_of(j.type)},
-              .size = count,
-              .work = {.operations = 0, .bytes_read = bytes, .bytes_written = bytes}};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { join_on_cpu(j); };
-  call.on_device = [&](Backend& backend) { join_on_device(backend, j); };
-  detail::run_op(std::move(call), device, j.type);
+  detail::run_op({.op = Operation::Map,
+                  .kernel = key_of("concat", size_of(j.type)),
+                  .size = count,
+                  .work = {.operations = 0, .bytes_read = bytes, .bytes_written = bytes},
+                  .inputs = std::move(inputs),
+                  .outputs = {j.target.storage},
+                  .device = device,
+                  .type = j.type,
+                  .on_cpu = [&] { join_on_cpu(j); },
+                  .on_device = [&](Backend& backend) { join_on_device(backend, j); }});
 }
 
 std::uint64_t product(std::span<const std::int64_t> sizes) {

@@ -3,8 +3,8 @@
 #include "../../../ir/text.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
+#include "../operations.hpp"
 #include "../state.hpp"
-#include "parts.hpp"
 #include "parts_source.hpp"
 
 #include <algorithm>
@@ -103,26 +103,26 @@ void places_on_device(Backend& backend, const Taking& t, const Slice& places) {
 /// The source of each number of the result; ~0 for none.
 Slice places_of(const Taking& t, const std::optional<Device>& device) {
   const Slice places = make_slice(Type::u32, t.count(), "places");
-  const std::vector<std::shared_ptr<Storage>> inputs = {t.indices.storage},
-                                              outputs = {places.storage};
-  OpCall call{.op = Op::Map,
-              .kernel = {0x74616b65, 1},
-              .size = t.count(),
-              .work = {.operations = t.count(),
-                       .bytes_read = t.taken * size_of(t.indices_type),
-                       .bytes_written = places.bytes(),
-                       .reads = static_cast<double>(t.count() * size_of(t.indices_type))}};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] {
+  const auto on_cpu = [&] {
     std::uint32_t* to = places.write<std::uint32_t>();
     for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> place) {
       for (std::uint64_t i = 0; i < t.inner; ++i)
         to[row + i] = place ? static_cast<std::uint32_t>(*place + i) : ~0u;
     });
   };
-  call.on_device = [&](Backend& backend) { places_on_device(backend, t, places); };
-  detail::run_op(std::move(call), device, t.indices_type == Type::f64 ? Type::f64 : Type::f32);
+  detail::run_op({.op = Operation::Map,
+                  .kernel = key_of("taken_places"),
+                  .size = t.count(),
+                  .work = {.operations = t.count(),
+                           .bytes_read = t.taken * size_of(t.indices_type),
+                           .bytes_written = places.bytes(),
+                           .reads = static_cast<double>(t.count() * size_of(t.indices_type))},
+                  .inputs = {t.indices.storage},
+                  .outputs = {places.storage},
+                  .device = device,
+                  .type = t.indices_type == Type::f64 ? Type::f64 : Type::f32,
+                  .on_cpu = on_cpu,
+                  .on_device = [&](Backend& backend) { places_on_device(backend, t, places); }});
   return places;
 }
 
@@ -163,23 +163,23 @@ void run_taking(const Taking& t, const detail::View& source, const Tensor& out) 
   const detail::View target = out.state()->data;
   const Type type = out.type();
   const bool wide = t.indices_type == Type::f64;
-  const std::vector<std::shared_ptr<Storage>> inputs = {source.storage, t.indices.storage},
-                                              outputs = {target.storage};
   const std::uint64_t rows = t.parts * std::min(t.taken, t.entries) * t.inner * size_of(type);
   const std::uint64_t written = t.count() * size_of(type);
-  OpCall call{.op = Op::Gather,
-              .kernel = {0x74616b65, size_of(type)},
-              .size = t.count(),
-              .work = {.operations = 0,
-                       .bytes_read = t.taken * size_of(t.indices_type) + rows,
-                       .bytes_written = written,
-                       .reads = static_cast<double>(t.taken * size_of(t.indices_type) + written),
-                       .pattern = runtime::hybrid::MemoryPattern::gather}};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { take_on_cpu(t, source, target, type); };
-  call.on_device = [&](Backend& backend) { take_on_device(backend, t, source, target, type); };
-  detail::run_op(std::move(call), out.placed(), wide ? Type::f64 : type);
+  detail::run_op(
+      {.op = Operation::Gather,
+       .kernel = key_of("take", size_of(type)),
+       .size = t.count(),
+       .work = {.operations = 0,
+                .bytes_read = t.taken * size_of(t.indices_type) + rows,
+                .bytes_written = written,
+                .reads = static_cast<double>(t.taken * size_of(t.indices_type) + written),
+                .pattern = runtime::hybrid::MemoryPattern::gather},
+       .inputs = {source.storage, t.indices.storage},
+       .outputs = {target.storage},
+       .device = out.placed(),
+       .type = wide ? Type::f64 : type,
+       .on_cpu = [&] { take_on_cpu(t, source, target, type); },
+       .on_device = [&](Backend& backend) { take_on_device(backend, t, source, target, type); }});
 }
 
 Tensor taken(const char* name, const Tensor& a, const Tensor& indices, std::int64_t axis,

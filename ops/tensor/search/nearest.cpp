@@ -6,13 +6,11 @@
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
-#include "../parts/parts.hpp"
-#include "../reduce.hpp"
+#include "../operations.hpp"
 #include "../state.hpp"
 #include "../with_options.hpp"
 #include "nearest_graph.hpp"
 #include "nearest_source.hpp"
-#include "search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -176,16 +174,17 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
                  static_cast<std::uint64_t>(targets.size(0))};
   std::vector<std::shared_ptr<Storage>> inputs = {s.queries.storage, s.targets.storage};
   if (s.listed) inputs.push_back(s.candidates.storage);
-  const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
-  OpCall call{.op = Op::Nearest,
-              .kernel = {0x6e656172, 2 * (type == Type::f64) + std::uint64_t{s.listed}},
-              .size = s.asked * s.rows * s.depth,
-              .work = work_of(s)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); };
-  call.on_device = [&](Backend& backend) { measure_on_device(backend, s); };
-  detail::run_op(std::move(call), device, type);
+  detail::run_op(
+      {.op = Operation::Nearest,
+       .kernel = key_of("nearest", type, s.listed),
+       .size = s.asked * s.rows * s.depth,
+       .work = work_of(s),
+       .inputs = std::move(inputs),
+       .outputs = {s.result.storage},
+       .device = device,
+       .type = type,
+       .on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); },
+       .on_device = [&](Backend& backend) { measure_on_device(backend, s); }});
   return out;
 }
 
@@ -235,8 +234,8 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
     });
   };
   const std::vector<std::shared_ptr<Storage>> outputs = {view.storage};
-  OpCall call{.op = Op::Nearest,
-              .kernel = {0x686e7377, depth},
+  OpCall call{.op = Operation::Nearest,
+              .kernel = key_of("nearest_graph", depth),
               .size = asked * most * depth,
               .work = work_of_graph(index, targets, asked, most)};
   call.outputs = outputs;

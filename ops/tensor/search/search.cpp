@@ -1,12 +1,10 @@
 // Cosine similarity and the k largest entries.
-#include "search.hpp"
+#include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
-#include "../matmul/matmul.hpp"
-#include "../reduce.hpp"
 #include "../state.hpp"
 #include "../traced.hpp"
 #include "search_source.hpp"
@@ -163,17 +161,17 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
                      static_cast<std::uint64_t>(queries),
                      static_cast<std::uint64_t>(rows),
                      static_cast<std::uint64_t>(targets.size(1))};
-  const std::vector<std::shared_ptr<Storage>> inputs = {s.query.storage, s.targets.storage};
-  const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
-  OpCall call{.op = Op::Reduce,
-              .kernel = {0x636f73, type == Type::f64 ? 1u : 0u},
-              .size = s.queries * s.rows * s.depth,
-              .work = work_of(s)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); };
-  call.on_device = [&](Backend& backend) { compare_on_device(backend, s); };
-  detail::run_op(std::move(call), device, type);
+  detail::run_op(
+      {.op = Operation::CosineSimilarity,
+       .kernel = key_of("cosine_similarity", type),
+       .size = s.queries * s.rows * s.depth,
+       .work = work_of(s),
+       .inputs = {s.query.storage, s.targets.storage},
+       .outputs = {s.result.storage},
+       .device = device,
+       .type = type,
+       .on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); },
+       .on_device = [&](Backend& backend) { compare_on_device(backend, s); }});
   return out;
 }
 
@@ -290,17 +288,6 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
   const auto count = static_cast<std::uint64_t>(from.count());
   const auto k = static_cast<std::uint64_t>(from.size(-1));
   const auto depth = static_cast<std::uint64_t>(shape.back());
-  const std::vector<std::shared_ptr<Storage>> inputs = {numbers.storage, at.storage};
-  const std::vector<std::shared_ptr<Storage>> outputs = {to.storage};
-  OpCall call{.op = Op::Scatter,
-              .kernel = {0x746f706c, type == Type::f64 ? 1u : 0u},
-              .size = count,
-              .work = {.operations = 0,
-                       .bytes_read = 2 * count * size_of(type),
-                       .bytes_written = static_cast<std::uint64_t>(out.count()) * size_of(type),
-                       .pattern = runtime::hybrid::MemoryPattern::scatter}};
-  call.inputs = inputs;
-  call.outputs = outputs;
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);
     const T *values = detail::host_read<T>(numbers), *where = detail::host_read<T>(at);
@@ -309,8 +296,7 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
     for (std::uint64_t i = 0; i < count; ++i)
       target[i / k * depth + static_cast<std::uint64_t>(where[i])] = values[i];
   };
-  call.on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); };
-  call.on_device = [&](Backend& backend) {
+  const auto on_device = [&](Backend& backend) {
     const ComputeKernel& kernel =
         kernel_for(type == Type::f64 ? "put back f64" : "put back f32",
                    [&] { return detail::put_back_kernel(precision_of(type)); });
@@ -328,7 +314,19 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
                     .words = words,
                     .groups = linear_groups(backend, kernel, count)});
   };
-  detail::run_op(std::move(call), from.placed(), type);
+  detail::run_op({.op = Operation::Scatter,
+                  .kernel = key_of("top_k_put_back", type),
+                  .size = count,
+                  .work = {.operations = 0,
+                           .bytes_read = 2 * count * size_of(type),
+                           .bytes_written = static_cast<std::uint64_t>(out.count()) * size_of(type),
+                           .pattern = runtime::hybrid::MemoryPattern::scatter},
+                  .inputs = {numbers.storage, at.storage},
+                  .outputs = {to.storage},
+                  .device = from.placed(),
+                  .type = type,
+                  .on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); },
+                  .on_device = on_device});
   return out;
 }
 
@@ -366,17 +364,17 @@ TopK top_k(const Tensor& a, std::int64_t k) {
                     static_cast<std::uint64_t>(depth),
                     static_cast<std::uint64_t>(k)};
   if (s.rows == 0) return out;
-  const std::vector<std::shared_ptr<Storage>> inputs = {s.source.storage};
-  const std::vector<std::shared_ptr<Storage>> outputs = {s.values.storage, s.indices.storage};
-  OpCall call{.op = Op::Sort,
-              .kernel = {0x746f706b, s.type == Type::f64 ? 1u : 0u},
-              .size = s.rows * s.depth,
-              .work = work_of(s)};
-  call.inputs = inputs;
-  call.outputs = outputs;
-  call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };
-  call.on_device = [&](Backend& backend) { select_on_device(backend, s); };
-  detail::run_op(std::move(call), a.placed(), s.type);
+  detail::run_op(
+      {.op = Operation::TopK,
+       .kernel = key_of("top_k", s.type),
+       .size = s.rows * s.depth,
+       .work = work_of(s),
+       .inputs = {s.source.storage},
+       .outputs = {s.values.storage, s.indices.storage},
+       .device = a.placed(),
+       .type = s.type,
+       .on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); },
+       .on_device = [&](Backend& backend) { select_on_device(backend, s); }});
   derive(out);
   return out;
 }

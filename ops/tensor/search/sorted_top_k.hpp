@@ -1,7 +1,7 @@
 // Internal: the k largest by sorting.
 #pragma once
 
-#include "search.hpp"
+#include "../operations.hpp"
 
 namespace topograd::ops::detail {
 

@@ -2,7 +2,7 @@
 #include "tensor_checks.hpp"
 
 #include "../../../ops/nn/optimizer.hpp"
-#include "../../../ops/tensor/reduce.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <gtest/gtest.h>
 

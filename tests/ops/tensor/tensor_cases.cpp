@@ -4,11 +4,7 @@
 #include "tensor_checks.hpp"
 
 #include "../../../ops/tensor/arrays.hpp"
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/losses/softmax.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/reduce.hpp"
-#include "../../../ops/tensor/search/search.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 #include <numbers>

@@ -36,13 +36,12 @@ void check_nan(const Device& device);
 void check_random(const Device& device);
 /// Every operation with options: the forced device, and statistics.
 void check_options(const Device& device);
-/// Operation, or operation and variant.
-std::vector<std::string> options_case_names();
 
 // Operations from a table, at odd sizes and on views.
 void check_rows_and_losses_of_views(const Device& device);
 void check_axes_of_views(const Device& device);
 void check_products_of_views(const Device& device);
+void check_parts_of_views(const Device& device);
 void check_transforms_of_views(const Device& device);
 /// Their derivatives.
 void check_activations_of_views(const Device& device);

@@ -2,12 +2,7 @@
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
-#include "../../../ops/tensor/conv/conv.hpp"
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/losses/softmax.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/reduce.hpp"
-#include "../../../ops/tensor/search/search.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <limits>
 

@@ -1,17 +1,11 @@
 // Derivatives of every tensor operation: against central differences in f64, and of a device
 // against the CPU.
+#include "operation_cases.hpp"
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
 #include "../../../ops/tensor/autograd.hpp"
-#include "../../../ops/tensor/conv/conv.hpp"
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/losses/losses.hpp"
-#include "../../../ops/tensor/losses/softmax.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/parts/parts.hpp"
-#include "../../../ops/tensor/reduce.hpp"
-#include "../../../ops/tensor/search/search.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 
@@ -68,7 +62,8 @@ Case unary(const char* name, Tensor (*f)(const Tensor&)) {
   return {name, {{7}}, [f](const auto& x) { return f(x[0]); }};
 }
 
-const std::vector<Case>& cases() {
+/// Expressions, and operations whose derivatives depend on their arguments.
+const std::vector<Case>& own_cases() {
   using X = const std::vector<Tensor>&;
   static const std::vector<Case> all = {
       unary("abs", abs),
@@ -177,20 +172,11 @@ const std::vector<Case>& cases() {
          return square(sum(x[0], {0, 2}));
        }},
       {"mean", {{3, 4}}, [](X x) { return square(mean(x[0], {-1}, true)) * x[0]; }},
-      {"variance", {{3, 4}}, [](X x) { return variance(x[0], {1}); }},
-      {"max", {{3, 4}}, [](X x) { return max(x[0], {1}); }},
-      {"min", {{3, 4}}, [](X x) { return min(x[0], {0}, true); }},
-      {"matmul", {{3, 4}, {4, 2}}, [](X x) { return matmul(x[0], x[1]); }},
       {"matmul batched", {{2, 3, 4}, {4, 2}}, [](X x) { return matmul(x[0], x[1]); }},
       {"matmul transposed",
        {{2, 4, 3}, {2, 5, 4}},
        [](X x) { return matmul(x[0].transpose(), x[1].transpose()); }},
-      {"softmax", {{3, 5}}, [](X x) { return softmax(x[0]); }},
-      {"softmax of columns", {{3, 5}}, [](X x) { return softmax(x[0], 0); }},
-      {"log_softmax", {{3, 5}}, [](X x) { return log_softmax(x[0]); }},
-      {"layer_norm", {{3, 5}, {5}, {5}}, [](X x) { return layer_norm(x[0], x[1], x[2]); }},
       {"layer_norm plain", {{3, 5}}, [](X x) { return layer_norm(x[0]); }},
-      {"conv2d", {{2, 2, 4, 5}, {3, 2, 2, 3}}, [](X x) { return conv2d(x[0], x[1]); }},
       {"conv2d strided",
        {{2, 2, 5, 6}, {2, 2, 3, 2}},
        [](X x) { return conv2d(x[0], x[1], {.stride = 2, .padding = 2}); }},
@@ -199,7 +185,6 @@ const std::vector<Case>& cases() {
        [](X x) { return conv2d(x[0], x[1], {.stride = 3, .padding = 1, .dilation = 2}); }},
       {"max_pool2d", {{2, 5, 4}}, [](X x) { return max_pool2d(x[0], 2); }},
       {"avg_pool2d", {{2, 5, 4}}, [](X x) { return avg_pool2d(x[0], 2); }},
-      {"cosine_similarity", {{2, 4}, {3, 4}}, [](X x) { return cosine_similarity(x[0], x[1]); }},
       {"cosine_similarity of one",
        {{4}, {3, 4}},
        [](X x) { return cosine_similarity(x[0], x[1]); }},
@@ -221,21 +206,8 @@ const std::vector<Case>& cases() {
          return filter2d(x[0], std::vector<double>{1, 2, 4, 3, 6, 12, 2, 4, 8, 1, 2, 4, 5, 10, 20},
                          5, 3);
        }},
-      {"top_k", {{3, 6}}, [](X x) { return top_k(x[0], 2).values; }},
-      {"fft2", {{3, 2, 2}}, [](X x) { return fft2(x[0]); }},
-      {"ifft", {{2, 3, 2}}, [](X x) { return ifft(x[0]); }},
-      {"rfft2", {{3, 4}}, [](X x) { return rfft2(x[0]); }},
-      {"irfft2", {{3, 3, 2}}, [](X x) { return irfft2(x[0], 4); }},
       {"to", {{3}}, [](X x) { return square(x[0]).to(Type::f64); }},
       {"transpose", {{2, 3}}, [](X x) { return exp(x[0].transpose()); }},
-      {"fft", {{2, 5, 2}}, [](X x) { return fft(x[0]); }},
-      {"ifft2", {{3, 4, 2}}, [](X x) { return ifft2(x[0]); }},
-      {"rfft", {{2, 6}}, [](X x) { return rfft(x[0]); }},
-      {"irfft", {{2, 3, 2}}, [](X x) { return irfft(x[0], 5); }},
-      {"mse_loss", {{3, 5}, {5}}, [](X x) { return mse_loss(x[0], x[1]); }},
-      {"mae_loss", {{3, 5}, {3, 5}}, [](X x) { return mae_loss(x[0], x[1]); }},
-      {"huber_loss", {{3, 5}, {3, 5}}, [](X x) { return huber_loss(x[0], x[1], 0.7); }},
-      {"tukey_loss", {{3, 5}, {3, 5}}, [](X x) { return tukey_loss(x[0], x[1], 1.5); }},
       {"binary_cross_entropy",
        {{3, 5}},
        [](X x) {
@@ -253,6 +225,19 @@ const std::vector<Case>& cases() {
        }},
   };
   return all;
+}
+
+/// These, and one of each operation with a derivative.
+std::vector<Case> cases() {
+  std::vector<Case> out = own_cases();
+  for (const OperationCase& one : operation_cases()) {
+    constexpr std::int64_t kSize = 4;
+    const FunctionRow* row = one.row();
+    if (one.least > kSize || row == nullptr || !row->derivative) continue;
+    out.push_back({one.name, one.shapes(kSize),
+                   [run = one.run](const std::vector<Tensor>& x) { return run(x, {}); }});
+  }
+  return out;
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // Derivatives of tensor operations: each has a check; recording.
-#include "../../support/paths.hpp"
+#include "operation_cases.hpp"
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
 #include "../../../ops/tensor/autograd.hpp"
-#include "../../../ops/tensor/reduce.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
-#include <filesystem>
-#include <regex>
 #include <set>
 
 namespace topograd::ops::test {
@@ -16,52 +14,26 @@ namespace {
 
 TEST(TensorGradient, AgreesWithDifferences) { check_gradients_against_differences(); }
 
-// Functions without a derivative, or that make tensors from numbers.
-const std::set<std::string> kWithout = {"argmax", "argmin", "equal",  "less",  "tensor", "full",
-                                        "zeros",  "ones",   "arange", "randn", "rand"};
-
-/// Headers of operations that run when they are called.
-const std::vector<const char*> kEager = {"conv/conv",     "fft/fft",       "losses/losses",
-                                         "matmul/matmul", "parts/parts",   "reduce",
-                                         "search/search", "losses/softmax"};
-
-/// Names of functions that the tensor headers declare to return tensors.
-std::set<std::string> declared_operations(const std::vector<const char*>& headers) {
-  std::set<std::string> out;
-  const std::regex declaration(R"(\n(?:inline )?(?:Tensor|TopK) (\w+)\()");
-  const std::filesystem::path folder = topograd::test::source_dir() / "ops/tensor";
-  for (const char* header : headers) {
-    const std::string text = topograd::test::read_file(folder / (std::string(header) + ".hpp"));
-    for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it)
-      out.insert((*it)[1]);
-  }
-  out.erase("operator");
-  return out;
-}
-
 TEST(TensorGradient, EveryOperationIsChecked) {
-  std::set<std::string> checked;
-  for (const std::string& name : gradient_case_names())
-    checked.insert(name.substr(0, name.find(' ')));
-  std::vector<const char*> headers = kEager;
-  headers.push_back("tensor");
-  const std::set<std::string> declared = declared_operations(headers);
-  EXPECT_GE(declared.size(), 50u);
-  for (const std::string& name : declared) {
-    EXPECT_TRUE(checked.contains(name) != kWithout.contains(name))
-        << name << ": expected either a case of derivatives or to be among those without";
+  std::set<std::string_view> cases, gradients;
+  for (const OperationCase& one : operation_cases())
+    if (const FunctionRow* row = one.row()) cases.insert(row->name);
+  for (const FunctionRow& row : kFunctions)
+    EXPECT_TRUE(cases.contains(row.name)) << row.name << ": expected a case in operation_cases()";
+  const std::vector<std::string> names = gradient_case_names();
+  for (const std::string& name : names)
+    gradients.insert(std::string_view(name).substr(0, name.find(' ')));
+  for (const FunctionRow& row : kFunctions)
+    EXPECT_EQ(gradients.contains(row.name), row.derivative) << row.name;
+  constexpr std::string_view kExpressions[] = {
+#define TG_ELEMENTWISE(name, ...) #name,
+#define TG_EXPRESSION(name, ...) #name,
+#include "../../../ops/run/operations.def"
+  };
+  for (const std::string_view name : kExpressions) {
+    const bool constant = name == "equal" || name == "less";
+    EXPECT_EQ(gradients.contains(name), !constant) << name << ": expected a case of derivatives";
   }
-}
-
-TEST(TensorOptions, EveryOperationTakesThem) {
-  std::set<std::string> checked;
-  for (const std::string& name : options_case_names())
-    checked.insert(name.substr(0, name.find(' ')));
-  const std::set<std::string> declared = declared_operations(kEager);
-  EXPECT_GE(declared.size(), 30u);
-  for (const std::string& name : declared)
-    EXPECT_TRUE(checked.contains(name))
-        << name << ": expected an overload with options, and a case";
 }
 
 TEST(TensorGradient, AddsUpUntilZeroed) {

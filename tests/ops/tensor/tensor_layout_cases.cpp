@@ -1,15 +1,10 @@
 // Every tensor operation at odd sizes, on offset and transposed views, against plain loops, on one
 // device.
+#include "operation_cases.hpp"
 #include "tensor_cases.hpp"
-#include "tensor_layout_rows.hpp"
 #include "tensor_references.hpp"
 
-#include "../../../ops/tensor/conv/conv.hpp"
-#include "../../../ops/tensor/losses/losses.hpp"
-#include "../../../ops/tensor/losses/softmax.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/reduce.hpp"
-#include "../../../ops/tensor/search/search.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <algorithm>
 
@@ -18,18 +13,18 @@ namespace {
 
 std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
 
-const std::vector<LayoutRow>& rows_and_losses() {
+const std::vector<OperationCase>& rows_and_losses() {
   const auto rows = [](std::int64_t n) { return std::vector<Shape>{{n > 1000 ? 1 : 3, n}}; };
   const auto columns = [](std::int64_t n) { return std::vector<Shape>{{n, 3}}; };
   const auto pair = [](std::int64_t n) { return std::vector<Shape>{{1, n}, {1, n}}; };
-  static const std::vector<LayoutRow> all = {
-      {"softmax", rows, [](const Tensors& x) { return softmax(x[0]); },
+  static const std::vector<OperationCase> all = {
+      {"softmax", rows, [](const Tensors& x, O o) { return softmax(x[0], -1, o); },
        [](const Inputs& x, std::int64_t n) { return reference::softmax(x[0], n, 1); }, 3e-6, 1e-13,
        0, 1'000'003, true},
-      {"softmax of columns", columns, [](const Tensors& x) { return softmax(x[0], 0); },
+      {"softmax of columns", columns, [](const Tensors& x, O o) { return softmax(x[0], 0, o); },
        [](const Inputs& x, std::int64_t n) { return reference::softmax(x[0], n, 3); }, 3e-6, 1e-13,
        1, 257},
-      {"log_softmax", rows, [](const Tensors& x) { return log_softmax(x[0]); },
+      {"log_softmax", rows, [](const Tensors& x, O o) { return log_softmax(x[0], -1, o); },
        [](const Inputs& x, std::int64_t n) {
          Numbers out = reference::softmax(x[0], n, 1);
          for (double& v : out) v = std::log(v);
@@ -40,25 +35,27 @@ const std::vector<LayoutRow>& rows_and_losses() {
        [](std::int64_t n) {
          return std::vector<Shape>{{n > 1000 ? 1 : 3, n}, {1, n}, {1, n}};
        },
-       [](const Tensors& x) { return layer_norm(x[0], x[1].reshape({-1}), x[2].reshape({-1})); },
+       [](const Tensors& x, O o) {
+         return layer_norm(x[0], x[1].reshape({-1}), x[2].reshape({-1}), 1e-5, o);
+       },
        [](const Inputs& x, std::int64_t n) { return reference::layer_norm(x[0], x[1], x[2], n); },
        2e-5, 1e-12},
-      {"mse_loss", pair, [](const Tensors& x) { return mse_loss(x[0], x[1]); },
+      {"mse_loss", pair, [](const Tensors& x, O o) { return mse_loss(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t) {
          return reference::mean(x, [](double u, double v) { return (u - v) * (u - v); });
        }},
-      {"mae_loss", pair, [](const Tensors& x) { return mae_loss(x[0], x[1]); },
+      {"mae_loss", pair, [](const Tensors& x, O o) { return mae_loss(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t) {
          return reference::mean(x, [](double u, double v) { return std::abs(u - v); });
        }},
-      {"huber_loss", pair, [](const Tensors& x) { return huber_loss(x[0], x[1], 0.7); },
+      {"huber_loss", pair, [](const Tensors& x, O o) { return huber_loss(x[0], x[1], 0.7, o); },
        [](const Inputs& x, std::int64_t) {
          return reference::mean(x, [](double u, double v) {
            const double e = std::abs(u - v);
            return e <= 0.7 ? e * e / 2 : 0.7 * (e - 0.35);
          });
        }},
-      {"tukey_loss", pair, [](const Tensors& x) { return tukey_loss(x[0], x[1], 1.5); },
+      {"tukey_loss", pair, [](const Tensors& x, O o) { return tukey_loss(x[0], x[1], 1.5, o); },
        [](const Inputs& x, std::int64_t) {
          return reference::mean(x, [](double u, double v) {
            const double t = (u - v) / 1.5, inside = std::max(0.0, 1 - t * t);
@@ -66,7 +63,7 @@ const std::vector<LayoutRow>& rows_and_losses() {
          });
        }},
       {"binary_cross_entropy", pair,
-       [](const Tensors& x) { return binary_cross_entropy(x[0], x[1]); },
+       [](const Tensors& x, O o) { return binary_cross_entropy(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t) {
          return reference::mean(x, [](double u, double v) {
            return std::max(u, 0.0) - u * v + std::log1p(std::exp(-std::abs(u)));
@@ -76,7 +73,7 @@ const std::vector<LayoutRow>& rows_and_losses() {
        [](std::int64_t n) {
          return std::vector<Shape>{{n, 5}, {n, 5}};
        },
-       [](const Tensors& x) { return cross_entropy(x[0], x[1]); },
+       [](const Tensors& x, O o) { return cross_entropy(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) {
          const Numbers shares = reference::softmax(x[0], 5, 1);
          double sum = 0;
@@ -88,11 +85,11 @@ const std::vector<LayoutRow>& rows_and_losses() {
   return all;
 }
 
-const std::vector<LayoutRow>& axes() {
-  static const std::vector<LayoutRow> all = [] {
+const std::vector<OperationCase>& axes() {
+  static const std::vector<OperationCase> all = [] {
     struct Along {
       const char* name;
-      Tensor (*run)(const Tensor&, const Axes&, bool);
+      Tensor (*run)(const Tensor&, const Axes&, bool, O);
       reference::Fold fold;
       double bound;  ///< of f32
     };
@@ -101,7 +98,7 @@ const std::vector<LayoutRow>& axes() {
                            {"variance", variance, reference::Fold::variance, 1e-5},
                            {"max", max, reference::Fold::max, 0},
                            {"min", min, reference::Fold::min, 0}};
-    std::vector<LayoutRow> out;
+    std::vector<OperationCase> out;
     for (const Along& a : folds) {
       const bool exact = a.bound == 0;
       for (const int axis : {0, 1, 2}) {
@@ -111,7 +108,7 @@ const std::vector<LayoutRow>& axes() {
           return s;
         };
         out.push_back({a.name, [shape](std::int64_t n) { return std::vector<Shape>{shape(n)}; },
-                       [a, axis](const Tensors& x) { return a.run(x[0], {axis}, false); },
+                       [a, axis](const Tensors& x, O o) { return a.run(x[0], {axis}, false, o); },
                        [a, axis, shape](const Inputs& x, std::int64_t n) {
                          return reference::fold(x[0], shape(n), at(axis), a.fold);
                        },
@@ -119,18 +116,21 @@ const std::vector<LayoutRow>& axes() {
                        1'000'003, a.fold == reference::Fold::sum});
       }
     }
-    for (const bool largest : {true, false}) {
-      out.push_back({largest ? "argmax" : "argmin",
-                     [](std::int64_t n) {
-                       return std::vector<Shape>{{n > 1000 ? 1 : 3, n}};
-                     },
-                     [largest](const Tensors& x) { return largest ? argmax(x[0]) : argmin(x[0]); },
-                     [largest](const Inputs& x, std::int64_t n) {
-                       return reference::fold(
-                           x[0], {n > 1000 ? 1 : 3, n}, 1,
-                           largest ? reference::Fold::argmax : reference::Fold::argmin);
-                     },
-                     0, 0});
+    for (const int axis : {0, 1}) {
+      for (const bool largest : {true, false}) {
+        const auto shape = [](std::int64_t n) { return Shape{n > 1000 ? 1 : 3, n}; };
+        out.push_back({largest ? "argmax" : "argmin",
+                       [shape](std::int64_t n) { return std::vector<Shape>{shape(n)}; },
+                       [largest, axis](const Tensors& x, O o) {
+                         return largest ? argmax(x[0], axis, o) : argmin(x[0], axis, o);
+                       },
+                       [largest, axis, shape](const Inputs& x, std::int64_t n) {
+                         return reference::fold(
+                             x[0], shape(n), at(axis),
+                             largest ? reference::Fold::argmax : reference::Fold::argmin);
+                       },
+                       0, 0});
+      }
     }
     return out;
   }();
@@ -140,13 +140,13 @@ const std::vector<LayoutRow>& axes() {
 /// Fewer rows, because the software device is slow.
 std::int64_t fewer(std::int64_t n) { return n > 1000 ? n / 33 : n; }
 
-const std::vector<LayoutRow>& products() {
-  static const std::vector<LayoutRow> all = {
+const std::vector<OperationCase>& products() {
+  static const std::vector<OperationCase> all = {
       {"matmul of many rows",
        [](std::int64_t n) {
          return std::vector<Shape>{{fewer(n), 3}, {3, 2}};
        },
-       [](const Tensors& x) { return matmul(x[0], x[1]); },
+       [](const Tensors& x, O o) { return matmul(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) {
          return reference::matmul(x[0], x[1], fewer(n), 3, 2);
        },
@@ -155,7 +155,7 @@ const std::vector<LayoutRow>& products() {
        [](std::int64_t n) {
          return std::vector<Shape>{{5, n}, {n, 33}};
        },
-       [](const Tensors& x) { return matmul(x[0], x[1]); },
+       [](const Tensors& x, O o) { return matmul(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) { return reference::matmul(x[0], x[1], 5, n, 33); },
        2e-5, 1e-13, 0, 257, true},
       // The largest number that loops of the software device reach.
@@ -163,14 +163,14 @@ const std::vector<LayoutRow>& products() {
        [](std::int64_t n) {
          return std::vector<Shape>{{2, n / 17}, {n / 17, 3}};
        },
-       [](const Tensors& x) { return matmul(x[0], x[1]); },
+       [](const Tensors& x, O o) { return matmul(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) { return reference::matmul(x[0], x[1], 2, n / 17, 3); },
        1e-4, 1e-12, 1000},
       {"matmul of many columns",
        [](std::int64_t n) {
          return std::vector<Shape>{{33, 5}, {5, fewer(n)}};
        },
-       [](const Tensors& x) { return matmul(x[0], x[1]); },
+       [](const Tensors& x, O o) { return matmul(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) {
          return reference::matmul(x[0], x[1], 33, 5, fewer(n));
        },
@@ -179,61 +179,122 @@ const std::vector<LayoutRow>& products() {
        [](std::int64_t n) {
          return std::vector<Shape>{{2, n}, {5, n}};
        },
-       [](const Tensors& x) { return cosine_similarity(x[0], x[1]); },
+       [](const Tensors& x, O o) { return cosine_similarity(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t n) { return reference::cosines(x[0], x[1], n); }, 2e-5,
        1e-13},
       {"cosine_similarity of many",
        [](std::int64_t n) {
          return std::vector<Shape>{{2, 7}, {fewer(n), 7}};
        },
-       [](const Tensors& x) { return cosine_similarity(x[0], x[1]); },
+       [](const Tensors& x, O o) { return cosine_similarity(x[0], x[1], o); },
        [](const Inputs& x, std::int64_t) { return reference::cosines(x[0], x[1], 7); }, 2e-6, 1e-13,
        1, 1'000'003, true},
       {"top_k",
        [](std::int64_t n) {
          return std::vector<Shape>{{2, n}};
        },
-       [](const Tensors& x) { return top_k(x[0], std::min<std::int64_t>(x[0].size(1), 4)).values; },
+       [](const Tensors& x, O o) {
+         return top_k(x[0], std::min<std::int64_t>(x[0].size(1), 4), o).values;
+       },
        [](const Inputs& x, std::int64_t n) { return reference::largest(x[0], n, 4); }, 0, 0, 1,
        1'000'003, true},
       {"conv2d",
        [](std::int64_t n) {
          return std::vector<Shape>{{1, 2, n > 1000 ? n / 10 : n, 5}, {3, 2, 3, 2}};
        },
-       [](const Tensors& x) { return conv2d(x[0], x[1], {.padding = 1}); },
+       [](const Tensors& x, O o) { return conv2d(x[0], x[1], {.padding = 1}, o); },
        [](const Inputs& x, std::int64_t) { return reference::conv2d(x[0], x[1]); }, 5e-6, 1e-13, 1,
        1'000'003, true},
       {"filter2d",
        [](std::int64_t n) {
          return std::vector<Shape>{{n > 1000 ? n / 5 : n, 5}};
        },
-       [](const Tensors& x) { return filter2d(x[0], reference::kFilter, 3, 3); },
+       [](const Tensors& x, O o) { return filter2d(x[0], reference::kFilter, 3, 3, nullptr, o); },
        [](const Inputs& x, std::int64_t) { return reference::filter2d(x[0]); }, 5e-6, 1e-13, 1,
        1'000'003, true},
       {"max_pool2d",
        [](std::int64_t n) {
          return std::vector<Shape>{{n > 1000 ? n / 9 : n, 9}};
        },
-       [](const Tensors& x) { return max_pool2d(x[0], 3, {.stride = 2, .padding = 1}); },
+       [](const Tensors& x, O o) { return max_pool2d(x[0], 3, {.stride = 2, .padding = 1}, o); },
        [](const Inputs& x, std::int64_t) { return reference::pool(x[0], true); }, 0, 0, 1,
        1'000'003, true},
       {"avg_pool2d",
        [](std::int64_t n) {
          return std::vector<Shape>{{n > 1000 ? n / 9 : n, 9}};
        },
-       [](const Tensors& x) { return avg_pool2d(x[0], 3, {.stride = 2, .padding = 1}); },
+       [](const Tensors& x, O o) { return avg_pool2d(x[0], 3, {.stride = 2, .padding = 1}, o); },
        [](const Inputs& x, std::int64_t) { return reference::pool(x[0], false); }},
+  };
+  return all;
+}
+
+const std::vector<OperationCase>& parts() {
+  const auto table = [](std::int64_t n) { return std::vector<Shape>{{n, 3}, {2, 4}}; };
+  /// Rows of x by index; rows that do not exist are 0.
+  const auto rows = [](const Inputs& x, std::int64_t n) {
+    Numbers out;
+    for (const double index : x[1])
+      for (std::size_t k = 0; k < 3; ++k)
+        out.push_back(index >= 0 && index < static_cast<double>(n)
+                          ? x[0][3 * static_cast<std::size_t>(index) + k]
+                          : 0);
+    return out;
+  };
+  static const std::vector<OperationCase> all = {
+      {"concat",
+       [](std::int64_t n) {
+         return std::vector<Shape>{{n, 5}, {3, 5}};
+       },
+       [](const Tensors& x, O o) {
+         return concat({x[0], x[1]}, 0, o);
+       },
+       [](const Inputs& x, std::int64_t) {
+         Numbers out = x[0];
+         out.insert(out.end(), x[1].begin(), x[1].end());
+         return out;
+       },
+       0, 0, 1, 1'000'003, true},
+      {"stack",
+       [](std::int64_t n) {
+         return std::vector<Shape>{{1, n}, {1, n}};
+       },
+       [](const Tensors& x, O o) {
+         return stack({x[0], x[1]}, -1, o);
+       },
+       [](const Inputs& x, std::int64_t n) {
+         Numbers out;
+         for (std::size_t k = 0; k < at(n); ++k) out.insert(out.end(), {x[0][k], x[1][k]});
+         return out;
+       },
+       0, 0, 1, 1'000'003, true},
+      {"take", table,
+       [](const Tensors& x, O o) { return take(x[0], x[1], 0, IndexCheck::none, o); }, rows, 0, 0,
+       1, 257, true},
+      {"embedding", table,
+       [](const Tensors& x, O o) { return embedding(x[0], x[1], IndexCheck::none, o); }, rows, 0, 0,
+       1, 257},
   };
   return all;
 }
 
 }  // namespace
 
-void check_rows_and_losses_of_views(const Device& device) {
-  check_layout_rows(rows_and_losses(), device);
+std::vector<OperationCase> operation_cases() {
+  std::vector<OperationCase> out;
+  for (const auto& cases : {rows_and_losses(), axes(), products(), parts(), transforms()})
+    out.insert(out.end(), cases.begin(), cases.end());
+  return out;
 }
-void check_axes_of_views(const Device& device) { check_layout_rows(axes(), device); }
-void check_products_of_views(const Device& device) { check_layout_rows(products(), device, true); }
+
+void check_rows_and_losses_of_views(const Device& device) {
+  check_operation_cases(rows_and_losses(), device);
+}
+void check_axes_of_views(const Device& device) { check_operation_cases(axes(), device); }
+void check_parts_of_views(const Device& device) { check_operation_cases(parts(), device, true); }
+void check_products_of_views(const Device& device) {
+  check_operation_cases(products(), device, true);
+}
 
 void check_many_numbers(const Device& device) {
   // The largest number of inputs of a kernel, with as many tensors, in every type.

@@ -23,6 +23,7 @@ class TensorLayout : public testing::Test {
 TEST_F(TensorLayout, RowsAndLosses) { check_rows_and_losses_of_views(Device::cpu()); }
 TEST_F(TensorLayout, Axes) { check_axes_of_views(Device::cpu()); }
 TEST_F(TensorLayout, Products) { check_products_of_views(Device::cpu()); }
+TEST_F(TensorLayout, Parts) { check_parts_of_views(Device::cpu()); }
 TEST_F(TensorLayout, Transforms) { check_transforms_of_views(Device::cpu()); }
 TEST_F(TensorLayout, Activations) { check_activations_of_views(Device::cpu()); }
 TEST_F(TensorLayout, ManyNumbers) { check_many_numbers(Device::cpu()); }

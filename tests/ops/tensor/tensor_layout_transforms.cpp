@@ -1,11 +1,10 @@
 // Transforms of odd lengths and activations with their derivatives, on views, against plain loops,
 // on one device.
+#include "operation_cases.hpp"
 #include "tensor_cases.hpp"
-#include "tensor_layout_rows.hpp"
 #include "tensor_references.hpp"
 
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/reduce.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -18,54 +17,58 @@ const std::vector<std::int64_t> kLengths = {1, 2, 31, 32, 33, 255, 256, 257, 100
 
 using Shapes = std::vector<Shape>;
 
-const std::vector<LayoutRow>& transforms() {
+}  // namespace
+
+const std::vector<OperationCase>& transforms() {
   const auto pairs = [](std::int64_t n) { return Shapes{{2, n, 2}}; };
   const auto planes = [](std::int64_t n) { return Shapes{{3, n, 2}}; };
   const auto tall = [](std::int64_t n) { return Shapes{{n, 3, 2}}; };
-  static const std::vector<LayoutRow> all = {
-      {"fft", pairs, [](const Tensors& x) { return fft(x[0]); },
+  static const std::vector<OperationCase> all = {
+      {"fft", pairs, [](const Tensors& x, O o) { return fft(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft(x[0], n, -1); }, 5e-6},
-      {"ifft", pairs, [](const Tensors& x) { return ifft(x[0]); },
+      {"ifft", pairs, [](const Tensors& x, O o) { return ifft(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft(x[0], n, 1); }, 5e-6},
       {"rfft",
        [](std::int64_t n) {
          return Shapes{{2, n}};
        },
-       [](const Tensors& x) { return rfft(x[0]); },
+       [](const Tensors& x, O o) { return rfft(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::rdft(x[0], n); }, 5e-6},
       {"irfft",
        [](std::int64_t n) {
          return Shapes{{2, n / 2 + 1, 2}, {1, n}};
        },
-       [](const Tensors& x) { return irfft(x[0], x[1].size(-1)); },
+       [](const Tensors& x, O o) { return irfft(x[0], x[1].size(-1), o); },
        [](const Inputs& x, std::int64_t n) { return reference::irdft(x[0], n); }, 5e-6},
-      {"fft2 of rows", planes, [](const Tensors& x) { return fft2(x[0]); },
+      {"fft2 of rows", planes, [](const Tensors& x, O o) { return fft2(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft2(x[0], 3, n, -1); }, 5e-6},
-      {"fft2 of columns", tall, [](const Tensors& x) { return fft2(x[0]); },
+      {"fft2 of columns", tall, [](const Tensors& x, O o) { return fft2(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft2(x[0], n, 3, -1); }, 5e-6},
-      {"ifft2 of rows", planes, [](const Tensors& x) { return ifft2(x[0]); },
+      {"ifft2 of rows", planes, [](const Tensors& x, O o) { return ifft2(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft2(x[0], 3, n, 1); }, 5e-6},
-      {"ifft2 of columns", tall, [](const Tensors& x) { return ifft2(x[0]); },
+      {"ifft2 of columns", tall, [](const Tensors& x, O o) { return ifft2(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::dft2(x[0], n, 3, 1); }, 5e-6},
       {"rfft2",
        [](std::int64_t n) {
          return Shapes{{3, n}};
        },
-       [](const Tensors& x) { return rfft2(x[0]); },
+       [](const Tensors& x, O o) { return rfft2(x[0], o); },
        [](const Inputs& x, std::int64_t n) { return reference::rdft2(x[0], 3, n); }, 5e-6},
       {"irfft2",
        [](std::int64_t n) {
          return Shapes{{3, n / 2 + 1, 2}, {1, n}};
        },
-       [](const Tensors& x) { return irfft2(x[0], x[1].size(-1)); },
+       [](const Tensors& x, O o) { return irfft2(x[0], x[1].size(-1), o); },
        [](const Inputs& x, std::int64_t n) { return reference::irdft2(x[0], 3, n); }, 5e-6},
   };
   return all;
 }
 
+namespace {
+
 double normal_below(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double standard_logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Activation {
   const char* name;
@@ -83,23 +86,24 @@ constexpr Activation kActivations[] = {
      [](double x) { return x > 0 ? 1 : std::exp(x); }},
     {"gelu", gelu, [](double x) { return x * normal_below(x); },
      [](double x) { return normal_below(x) + x * normal_density(x); }},
-    {"sigmoid", sigmoid, logistic, [](double x) { return logistic(x) * logistic(-x); }},
+    {"sigmoid", sigmoid, standard_logistic,
+     [](double x) { return standard_logistic(x) * standard_logistic(-x); }},
     {"tanh", tanh, [](double x) { return std::tanh(x); },
      [](double x) { return 1 / (std::cosh(x) * std::cosh(x)); }},
-    {"silu", silu, [](double x) { return x * logistic(x); },
-     [](double x) { return logistic(x) * (1 + x * logistic(-x)); }},
-    {"softplus", softplus, [](double x) { return std::log1p(std::exp(x)); }, logistic},
+    {"silu", silu, [](double x) { return x * standard_logistic(x); },
+     [](double x) { return standard_logistic(x) * (1 + x * standard_logistic(-x)); }},
+    {"softplus", softplus, [](double x) { return std::log1p(std::exp(x)); }, standard_logistic},
 };
 
 /// Each activation, and its derivative times another tensor.
-std::vector<LayoutRow> activations() {
-  std::vector<LayoutRow> out;
+std::vector<OperationCase> activations() {
+  std::vector<OperationCase> out;
   for (const Activation& a : kActivations) {
     const auto shape = [](std::int64_t n) { return Shapes{{n > 1000 ? 1 : 3, n}}; };
     const auto two = [](std::int64_t n) {
       return Shapes{{n > 1000 ? 1 : 3, n}, {n > 1000 ? 1 : 3, n}};
     };
-    out.push_back({a.name, shape, [a](const Tensors& x) { return a.run(x[0]); },
+    out.push_back({a.name, shape, [a](const Tensors& x, O) { return a.run(x[0]); },
                    [a](const Inputs& x, std::int64_t) {
                      Numbers y;
                      for (const double v : x[0]) y.push_back(a.want(v));
@@ -107,7 +111,7 @@ std::vector<LayoutRow> activations() {
                    },
                    3e-6, 1e-13, 0, 1'000'003, true});
     out.push_back({a.name, two,
-                   [a](const Tensors& x) {
+                   [a](const Tensors& x, O) {
                      Tensor v = x[0].detach();
                      v.requires_grad();
                      a.run(v).backward(x[1]);
@@ -127,10 +131,10 @@ std::vector<LayoutRow> activations() {
 }  // namespace
 
 void check_transforms_of_views(const Device& device) {
-  check_layout_rows(transforms(), device, false, kLengths);
+  check_operation_cases(transforms(), device, false, kLengths);
 }
 void check_activations_of_views(const Device& device) {
-  check_layout_rows(activations(), device, true);
+  check_operation_cases(activations(), device, true);
 }
 
 }  // namespace topograd::ops::test

@@ -13,6 +13,7 @@ class TensorLayoutVulkan : public GuardedVulkanTest {};
 TEST_F(TensorLayoutVulkan, RowsAndLosses) { run_masked(check_rows_and_losses_of_views); }
 TEST_F(TensorLayoutVulkan, Axes) { run_masked(check_axes_of_views); }
 TEST_F(TensorLayoutVulkan, Products) { run_masked(check_products_of_views); }
+TEST_F(TensorLayoutVulkan, Parts) { run_masked(check_parts_of_views); }
 TEST_F(TensorLayoutVulkan, Transforms) { run_masked(check_transforms_of_views); }
 TEST_F(TensorLayoutVulkan, Activations) { run_masked(check_activations_of_views); }
 TEST_F(TensorLayoutVulkan, ManyNumbers) { run_masked(check_many_numbers); }

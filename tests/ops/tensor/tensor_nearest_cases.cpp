@@ -3,8 +3,8 @@
 #include "tensor_checks.hpp"
 
 #include "../../../ops/run/scope.hpp"
+#include "../../../ops/tensor/operations.hpp"
 #include "../../../ops/tensor/search/nearest.hpp"
-#include "../../../ops/tensor/search/search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -124,7 +124,7 @@ void check_nearest_runs(const Device& device) {
   index.search(queries, 5).indices.values();
   std::vector<std::string> devices;
   for (const RanOperation& ran : record.all())
-    if (ran.op == Op::Nearest) devices.push_back(ran.stats.device);
+    if (ran.op == Operation::Nearest) devices.push_back(ran.stats.device);
   // The graph on the CPU, the distances on the targets' device.
   const std::vector<std::string> want = index.is_approximate()
                                             ? std::vector<std::string>{"cpu", device.name()}

@@ -3,8 +3,7 @@
 #include "tensor_checks.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../../ops/tensor/parts/parts.hpp"
-#include "../../../ops/tensor/reduce.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 #include <limits>

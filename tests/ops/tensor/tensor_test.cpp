@@ -7,13 +7,7 @@
 #include "../../../ops/nn/optimizer.hpp"
 #include "../../../ops/run/scope.hpp"
 #include "../../../ops/tensor/arrays.hpp"
-#include "../../../ops/tensor/conv/conv.hpp"
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/losses/losses.hpp"
-#include "../../../ops/tensor/losses/softmax.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/reduce.hpp"
-#include "../../../ops/tensor/search/search.hpp"
+#include "../../../ops/tensor/operations.hpp"
 #include "../../../ops/tensor/state.hpp"
 
 #include <vector>
@@ -151,8 +145,8 @@ TEST(Tensor, OperationsOfAScopeAreRecorded) {
     const RecordOperations record;
     sum(relu(matmul(a, b)) * 2.0).item();
     ASSERT_EQ(record.all().size(), 2u) << "the product, and all that follows in one";
-    EXPECT_EQ(record.all()[0].op, Op::Matmul);
-    EXPECT_EQ(record.all()[1].op, Op::Reduce);
+    EXPECT_EQ(record.all()[0].op, Operation::Matmul);
+    EXPECT_EQ(record.all()[1].op, Operation::Reduce);
     EXPECT_EQ(record.all()[1].size, 33u * 65);
     for (const RanOperation& ran : record.all()) {
       EXPECT_EQ(ran.stats.device, "cpu");
@@ -162,7 +156,7 @@ TEST(Tensor, OperationsOfAScopeAreRecorded) {
   EXPECT_TRUE(outer.all().empty());
   fft(sample({8, 2})).evaluate();
   ASSERT_EQ(outer.all().size(), 1u);
-  EXPECT_EQ(outer.all()[0].op, Op::Fft);
+  EXPECT_EQ(outer.all()[0].op, Operation::Fft);
 }
 
 }  // namespace

@@ -7,9 +7,7 @@
 #include "../../../ops/nn/layers.hpp"
 #include "../../../ops/nn/optimizer.hpp"
 #include "../../../ops/tensor/autograd.hpp"
-#include "../../../ops/tensor/losses/losses.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
-#include "../../../ops/tensor/reduce.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -3,10 +3,8 @@
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
-#include "../../../ops/tensor/fft/fft.hpp"
-#include "../../../ops/tensor/losses/losses.hpp"
-#include "../../../ops/tensor/matmul/matmul.hpp"
 #include "../../../ops/tensor/matmul/matmul_source.hpp"
+#include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
 #include <complex>

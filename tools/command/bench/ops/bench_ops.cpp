@@ -255,8 +255,8 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
 
 ordered_json describe_operations() {
   ordered_json out = ordered_json::array();
-  for (const ops::OpRow& row : ops::kOpTable) {
-    const ops::OpMeasurement known = ops::measured(row.op);
+  for (const ops::OperationRow& row : ops::kOperations) {
+    const ops::OpMeasurement known = ops::measured(row.operation);
     ordered_json one{{"op", row.name},
                      {"unit", row.unit},
                      {"first_minimum", row.minimum},

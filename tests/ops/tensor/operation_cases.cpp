@@ -1,5 +1,5 @@
-// Checks of table rows of tensor operations.
-#include "tensor_layout_rows.hpp"
+// Checks of cases of tensor operations.
+#include "operation_cases.hpp"
 
 #include "../../../ops/run/storage.hpp"
 
@@ -37,36 +37,43 @@ namespace {
 
 constexpr const char* kLayouts[] = {"offset", "turned", "stepped"};
 
-void check_row(const LayoutRow& row, const Device& device, Type type, Layout layout,
-               std::int64_t n) {
-  const std::vector<Shape> shapes = row.shapes(n);
+void check_case(const OperationCase& one, const Device& device, Type type, Layout layout,
+                std::int64_t n) {
+  const std::vector<Shape> shapes = one.shapes(n);
   Tensors x;
   Inputs numbers;
   for (std::size_t k = 0; k < shapes.size(); ++k) {
     x.push_back(laid_out(shapes[k], static_cast<int>(k) + 1, type, layout, device));
     numbers.push_back(x.back().to_cpu().values());
   }
-  const Tensor got = row.run(x);
-  expect_close(got, row.want(numbers, n), type == Type::f64 ? row.f64 : row.f32,
-               row.name + (" of " + std::string(name(type))) + " " + to_text(shapes[0]) + ", " +
+  const Tensor got = one.run(x, {});
+  expect_close(got, one.want(numbers, n), type == Type::f64 ? one.f64 : one.f32,
+               one.name + (" of " + std::string(name(type))) + " " + to_text(shapes[0]) + ", " +
                    kLayouts[static_cast<int>(layout)]);
 }
 
 }  // namespace
 
-void check_layout_rows(const std::vector<LayoutRow>& rows, const Device& device, bool large_f32,
-                       const std::vector<std::int64_t>& sizes) {
-  for (const LayoutRow& row : rows) {
+const FunctionRow* OperationCase::row() const {
+  const std::string_view all = name, own = all.substr(0, all.find(' '));
+  const auto found = std::ranges::find(kFunctions, own, &FunctionRow::name);
+  EXPECT_NE(found, std::end(kFunctions)) << name;
+  return found == std::end(kFunctions) ? nullptr : found;
+}
+
+void check_operation_cases(const std::vector<OperationCase>& cases, const Device& device,
+                           bool large_f32, const std::vector<std::int64_t>& sizes) {
+  for (const OperationCase& one : cases) {
     for (const Type type : {Type::f32, Type::f64, Type::f16}) {
-      if (type == Type::f16 && !row.half) continue;
+      if (type == Type::f16 && !one.half) continue;
       for (const std::int64_t n : sizes) {
-        if (n < row.least || n > row.most) continue;
+        if (n < one.least || n > one.most) continue;
         if (n > 1100 && large_f32 && type != Type::f32) continue;
-        check_row(row, device, type, Layout::offset, n);
+        check_case(one, device, type, Layout::offset, n);
       }
       for (const Layout layout : {Layout::turned, Layout::stepped})
-        check_row(row, device, type, layout, 33);
-      EXPECT_EQ(check_guard_zones(), std::vector<std::string>{}) << row.name;
+        check_case(one, device, type, layout, 33);
+      EXPECT_EQ(check_guard_zones(), std::vector<std::string>{}) << one.name;
     }
   }
 }

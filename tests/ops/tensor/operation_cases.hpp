@@ -1,9 +1,11 @@
-// Table rows of tensor operations at odd sizes and on views, and their checks.
+// Cases of tensor operations: each is checked at odd sizes and on views, with options, and for its
+// derivatives.
 #pragma once
 
 #include "tensor_checks.hpp"
 
 #include "../../../ops/backend/device.hpp"
+#include "../../../ops/run/run.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -28,22 +30,42 @@ enum class Layout {
 /// A tensor of numbers with this layout.
 Tensor laid_out(const Shape& shape, int seed, Type type, Layout layout, const Device& device);
 
-struct LayoutRow {
-  const char* name;
+/// A row of operations.def with options.
+struct FunctionRow {
+  std::string_view name;
+  Operation runs = Operation::Map;
+  bool derivative = true;
+};
+inline constexpr FunctionRow kFunctions[] = {
+#define TG_TENSOR(result, function, parameters, ...) FunctionRow{.name = #function, __VA_ARGS__},
+#include "../../../ops/run/operations.def"
+};
+
+using O = const OpOptions&;
+
+struct OperationCase {
+  const char* name;  ///< of its row in operations.def; the name of a variant may follow
   std::function<std::vector<Shape>(std::int64_t n)> shapes;
-  std::function<Tensor(const Tensors&)> run;
+  std::function<Tensor(const Tensors&, O options)> run;
   std::function<Numbers(const Inputs&, std::int64_t n)> want;
   double f32 = 2e-6, f64 = 1e-13;  ///< times |want| and the root mean square of all
   std::int64_t least = 1, most = 1'000'003;
   bool half = false;  ///< f16, too
+
+  /// Its row; fails the test and returns null if there is none.
+  const FunctionRow* row() const;
 };
 
-/// Checks every row at every size with an offset, and at 33 with the other layouts.
+/// Cases of all functions that take options.
+std::vector<OperationCase> operation_cases();
+const std::vector<OperationCase>& transforms();
+
+/// Checks every case at every size with an offset, and at 33 with the other layouts.
 ///
 ///   large_f32  sizes beyond 1,100 in f32 only, if these are slow
-void check_layout_rows(const std::vector<LayoutRow>& rows, const Device& device,
-                       bool large_f32 = false,
-                       const std::vector<std::int64_t>& sizes = kLayoutSizes);
+void check_operation_cases(const std::vector<OperationCase>& cases, const Device& device,
+                           bool large_f32 = false,
+                           const std::vector<std::int64_t>& sizes = kLayoutSizes);
 
 /// |got - want| <= bound * (|want| + root mean square of want).
 void expect_close(const Tensor& got, const Numbers& want, double bound, const std::string& what);
