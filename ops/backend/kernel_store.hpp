@@ -1,9 +1,12 @@
 // Internal: the store of generated kernels, by the hash of their parameters.
 #pragma once
 
+#include "../../codegen/glsl/text.hpp"
 #include "compute_kernel.hpp"
 
 #include <functional>
+#include <initializer_list>
+#include <span>
 
 namespace topograd::ops {
 
@@ -20,5 +23,22 @@ ir::Hash128 key_of(std::string_view kind, const Parts&... parts) {
   (key.add(static_cast<std::uint64_t>(parts)), ...);
   return key;
 }
+
+/// The kernels of compute_kernels.def.
+enum class KernelFile : std::uint8_t {
+#define TG_COMPUTE_KERNEL(name, ...) name,
+#include "compute_kernels.def"
+};
+
+/// The kernel of a .glsl file for elements of a type, with further words in braces replaced.
+const ComputeKernel& kernel_for(KernelFile file, Type type,
+                                std::initializer_list<codegen::Replacement> replacements = {},
+                                std::uint32_t local = 256);
+
+/// The name and text of a .glsl file.
+struct EmbeddedFile {
+  std::string_view name, text;
+};
+std::span<const EmbeddedFile> embedded_files();
 
 }  // namespace topograd::ops

@@ -96,7 +96,7 @@ class Writer {
     out.lines(shader_.body().text());
     out.line("return ", written_.outputs[0], ";");
     out.close();
-    out.line(is_nan_glsl(form_.precision));
+    out.line(is_nan_glsl(form_.precision == Precision::f64 ? Type::f64 : Type::f32));
     combine(out);
     if (by_workgroup) out.line("shared ", scalar(), " bests[256];");
     if (by_workgroup && arg()) out.line("shared uint places[256];");
@@ -303,8 +303,8 @@ ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_
   return Writer(form).reduce(reduction, by_workgroup);
 }
 
-std::string is_nan_glsl(codegen::Precision precision) {
-  if (precision == Precision::f32)
+std::string is_nan_glsl(Type type) {
+  if (type == Type::f32)
     return "bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }";
   return "bool is_nan(double x) {\n"
          "  uvec2 bits = unpackDouble2x32(x);\n"

@@ -72,6 +72,6 @@ ComputeKernel map_kernel(const FusedForm& form);
 ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup);
 
 /// Source of "bool is_nan(T x)" that tests bits, which no compiler removes.
-std::string is_nan_glsl(codegen::Precision precision);
+std::string is_nan_glsl(Type type);
 
 }  // namespace topograd::ops::detail

@@ -1,5 +1,4 @@
 // Compaction: a scan of the flags gives the positions of the kept elements.
-#include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../blocks.hpp"
 #include "../by_index.hpp"
@@ -11,28 +10,12 @@
 namespace topograd::ops {
 namespace {
 
-using codegen::text;
-
-ComputeKernel compact_source(Type type, std::uint32_t local) {
-  const std::string t(glsl_name(type));
-  return make_kernel({.name = text("compact_", name(type)),
-                      .local_size = {local, 1, 1},
-                      .arguments = {{"x", t, Access::read},
-                                    {"flag", "uint", Access::read},
-                                    {"place", "uint", Access::read},
-                                    {"y", t, Access::write}},
-                      .words = {"count"},
-                      .body = "  uint i = linear_item();\n"
-                              "  if (i < count && flag(i) != 0u) y(place(i) - 1u) = x(i);\n"});
-}
-
 /// `place` is the inclusive scan of the flags.
 void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, const Slice& place,
                        const Slice& output) {
   check_reached("compact", backend, output);
   const std::uint32_t local = index_workgroup(backend);
-  const ComputeKernel& kernel = kernel_for(key_of("compact", static_cast<int>(x.type), local),
-                                           [&] { return compact_source(x.type, local); });
+  const ComputeKernel& kernel = kernel_for(KernelFile::compact, x.type, {}, local);
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < x.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, x.size - begin);

@@ -129,8 +129,9 @@ void radix_sort(Backend& backend, const RadixSort& sort) { Passes(backend, sort)
 
 void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high) {
   const std::uint32_t local = std::min(256u, backend.limits().local_size);
-  const ComputeKernel& kernel = kernel_for(key_of("sort_encode", high, local),
-                                           [&] { return radix_encode_kernel(high, local); });
+  const ComputeKernel& kernel = kernel_for(
+      KernelFile::sort_encode, Type::u32,
+      {{"word", high ? "high" : "low"}, {"positive", high ? "high | 0x80000000u" : "low"}}, local);
   Argument from = x.reads(backend);
   from.element = 4;
   const Argument arguments[] = {std::move(from), keys.writes(backend)};

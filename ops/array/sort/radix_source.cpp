@@ -230,20 +230,4 @@ ComputeKernel radix_move_kernel(const RadixKernel& kernel) {
   return make_kernel(parts);
 }
 
-ComputeKernel radix_encode_kernel(bool high, std::uint32_t local) {
-  KernelParts parts{.name = "sort_encode", .local_size = {local, 1, 1}, .words = {"count"}};
-  parts.arguments = {{"x", "uint", Access::read}, {"y", "uint", Access::write}};
-  parts.body = substitute(
-      R"(  uint i = linear_item();
-  if (i >= count) return;
-  uint low = x(2u * i), high = x(2u * i + 1u);
-  uint magnitude = high & 0x7fffffffu;
-  bool is_nan = magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && low != 0u);
-  bool negative = (high >> 31) != 0u;
-  y(i) = is_nan ? 0xffffffffu : negative ? ~{word} : {positive};
-)",
-      {{"word", high ? "high" : "low"}, {"positive", high ? "high | 0x80000000u" : "low"}});
-  return make_kernel(parts);
-}
-
 }  // namespace topograd::ops

@@ -41,7 +41,4 @@ ComputeKernel radix_count_kernel(const RadixKernel& kernel);
 /// as above.
 ComputeKernel radix_move_kernel(const RadixKernel& kernel);
 
-/// y(i) = the high or low word of the f64 element whose words are x(2i) and x(2i + 1). Word: count.
-ComputeKernel radix_encode_kernel(bool high, std::uint32_t local);
-
 }  // namespace topograd::ops

@@ -1,7 +1,6 @@
 // Internal: a convolution for images, their derivatives and those of weights.
 #include "conv_run.hpp"
 
-#include "../../../codegen/glsl/text.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
@@ -88,59 +87,8 @@ void convolve_typed(const Convolution& c) {
   });
 }
 
-constexpr std::string_view kBody = R"(
-  uint stride_of_items = gl_NumWorkGroups.x * 256u;
-  for (uint item = gl_GlobalInvocationID.x; item < count; item += stride_of_items) {
-    uint x = item % out_width, rest = item / out_width;
-    uint y = rest % out_height;
-    rest /= out_height;
-    uint o = rest % outputs, n = rest / outputs;
-    {T} sum = {T}(0.0);
-    for (uint i = 0u; i < kernel_rows; ++i) {
-      int row = place(y, i, int(padding_y), int(height));
-      for (uint j = 0u; j < kernel_columns; ++j) {
-        int column = place(x, j, int(padding_x), int(width));
-        if (row < 0 || column < 0) continue;
-        uint tap = i * kernel_columns + j;
-        if (flipped != 0u) tap = kernel_rows * kernel_columns - 1u - tap;
-        uint from = n * image_step + uint(row) * width + uint(column);
-        uint weight = o * output_step + tap;
-        for (uint c = 0u; c < channels; ++c)
-          sum = fma(image(from + c * channel_step), weights(weight + c * weight_step), sum);
-      }
-    }
-    result(item) = sum;
-  }
-)";
-
-constexpr std::string_view kPlace = R"(
-// Where a term reads along one axis; -1: nowhere.
-int place(uint y, uint i, int padding, int size) {
-  int t = int(y * stride + i * dilation) - padding;
-  if (clamped != 0u) return clamp(t, 0, size - 1);
-  if (t < 0 || t % int(spacing) != 0 || t / int(spacing) >= size) return -1;
-  return t / int(spacing);
-}
-)";
-
-ComputeKernel make_convolution(Type type) {
-  const std::string scalar(glsl_name(type));
-  KernelParts parts{.name = "convolve_" + std::string(name(type))};
-  parts.arguments = {{"image", scalar, Access::read},
-                     {"weights", scalar, Access::read},
-                     {"result", scalar, Access::write}};
-  parts.words = {"count",       "channels",       "outputs",      "height",      "width",
-                 "kernel_rows", "kernel_columns", "out_height",   "out_width",   "padding_y",
-                 "padding_x",   "stride",         "dilation",     "spacing",     "flipped",
-                 "clamped",     "image_step",     "channel_step", "output_step", "weight_step"};
-  parts.functions = kPlace;
-  parts.body = codegen::substitute(kBody, {{"T", scalar}});
-  return make_kernel(parts);
-}
-
 void convolve_on_device(Backend& backend, const Convolution& c) {
-  const ComputeKernel& kernel =
-      kernel_for("convolve " + std::string(name(c.type)), [&] { return make_convolution(c.type); });
+  const ComputeKernel& kernel = kernel_for(KernelFile::convolve, c.type);
   const auto count = static_cast<std::uint64_t>(c.count());
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t groups = std::min((count + 255) / 256, most);

@@ -148,17 +148,17 @@ std::string odd_butterfly(std::uint32_t p, bool wide) {
   return out + "}\n";
 }
 
-}  // namespace
-
+/// The source for f32 or f64, from its second byte on.
 std::string fft_filled(std::string_view pattern, bool wide) {
   return substitute(pattern.substr(1),
                     {{"V", wide ? "dvec2" : "vec2"},
                      {"S", wide ? "double" : "float"},
-                     {"F", number_source("factor", wide)},
                      {"root", wide ? "0.70710678118654752440lf" : "0.70710678118654752440"},
                      {"cosine", wide ? "0.92387953251128675613lf" : "0.92387953251128675613"},
                      {"sine", wide ? "0.38268343236508977173lf" : "0.38268343236508977173"}});
 }
+
+}  // namespace
 
 std::string butterflies(std::span<const std::uint32_t> sizes, bool wide) {
   const auto has = [&](std::uint32_t size) {
@@ -172,7 +172,5 @@ std::string butterflies(std::span<const std::uint32_t> sizes, bool wide) {
   }
   return out;
 }
-
-std::string complex_functions(bool wide) { return fft_filled(kComplex, wide); }
 
 }  // namespace topograd::ops::detail

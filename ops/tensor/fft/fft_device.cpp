@@ -254,7 +254,7 @@ void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const V
                std::uint64_t valid, bool swap_in, bool swap_out, double factor) {
   const bool wide = from.type == Type::f64;
   const ComputeKernel& kernel =
-      kernel_for(wide ? "chirp f64" : "chirp f32", [&] { return chirp_kernel(wide); });
+      kernel_for(KernelFile::fft_chirp, from.type, {{"F", number_source("factor", wide)}});
   const std::uint64_t count = to.rows * to.length;
   const Argument arguments[] = {
       complex_argument(backend, from.source, from.rows * from.length, from.type, Access::read),
@@ -306,7 +306,7 @@ void bluestein(Backend& backend, const FftRows& fft) {
 void short_dft(Backend& backend, const FftRows& fft) {
   const bool wide = fft.type == Type::f64;
   const ComputeKernel& kernel =
-      kernel_for(wide ? "dft f64" : "dft f32", [&] { return short_dft_kernel(wide); });
+      kernel_for(KernelFile::fft_short, fft.type, {{"F", number_source("factor", wide)}});
   const std::uint64_t count = fft.rows * fft.length;
   const Argument arguments[] = {
       complex_argument(backend, fft.source, count, fft.type, Access::read),
@@ -324,7 +324,6 @@ void short_dft(Backend& backend, const FftRows& fft) {
 }  // namespace
 
 void rfft_on_device(Backend& backend, const FftRows& fft) {
-  const bool wide = fft.type == Type::f64;
   if (smooth(fft.length) && fft.length >= 8) {
     std::vector<FftPass> passes = plan_of(backend.limits(), fft);
     if (passes.size() == 1) {
@@ -335,8 +334,7 @@ void rfft_on_device(Backend& backend, const FftRows& fft) {
   FftRows whole = fft;
   whole.target = scratch(fft);
   fft_on_device(backend, whole);
-  const ComputeKernel& kernel =
-      kernel_for(wide ? "unpack f64" : "unpack f32", [&] { return unpack_kernel(wide); });
+  const ComputeKernel& kernel = kernel_for(KernelFile::fft_unpack, fft.type);
   constexpr std::uint64_t kRadix = 8;
   const std::uint64_t numbers = fft.rows * fft.length, count = fft.rows * (fft.length / 2 + 1);
   const Argument arguments[] = {

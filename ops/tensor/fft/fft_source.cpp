@@ -15,8 +15,6 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
-
 class PassWriter {
  public:
   explicit PassWriter(const FftPass& pass)
@@ -363,79 +361,6 @@ std::string FftPass::key() const {
               length, " ", span, " ", widest);
 }
 
-ComputeKernel unpack_kernel(bool wide) {
-  KernelParts parts{.name = wide ? "fft_unpack_f64" : "fft_unpack"};
-  parts.arguments = {{"source", vector(wide), Access::read},
-                     {"target", vector(wide), Access::write},
-                     {"roots", vector(wide), Access::read}};
-  parts.words = {"count", "row_length"};
-  parts.functions = complex_functions(wide);
-  parts.body = fft_filled(R"(
-  uint stride = gl_NumWorkGroups.x * 256u, pairs = row_length / 2u + 1u;
-  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
-    uint row = i / pairs, k = i % pairs, from = row * row_length;
-    {V} z = source(from + k), other = source(from + (k == 0u ? 0u : row_length - k));
-    {V} w = times(roots(8u + (k & 1023u)), roots(1032u + (k >> 10u)));
-    {V} even = {S}(0.5) * {V}(z.x + other.x, z.y - other.y);
-    {V} odd = times(w, {S}(0.5) * {V}(z.y + other.y, other.x - z.x));
-    target(from + row + k) = even + odd;
-    target(from + row + row_length - k) = {V}(even.x - odd.x, odd.y - even.y);
-  }
-)",
-                          wide);
-  return make_kernel(parts);
-}
-
 ComputeKernel fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }
-
-ComputeKernel chirp_kernel(bool wide) {
-  KernelParts parts{.name = wide ? "fft_chirp_f64" : "fft_chirp"};
-  parts.arguments = {{"source", vector(wide), Access::read},
-                     {"chirp", vector(wide), Access::read},
-                     {"target", vector(wide), Access::write}};
-  parts.words = {"count",   "row_length", "source_length", "valid",
-                 "swap_in", "swap_out",   "factor_low",    "factor_high"};
-  parts.functions = complex_functions(wide);
-  parts.body = fft_filled(R"(
-  uint stride = gl_NumWorkGroups.x * 256u;
-  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
-    uint row = i / row_length, k = i % row_length;
-    {V} z = {V}(0.0);
-    if (k < valid) {
-      z = source(row * source_length + k);
-      if (swap_in != 0u) z = z.yx;
-      z = times(z, chirp(k)) * {F};
-    }
-    target(i) = swap_out != 0u ? z.yx : z;
-  }
-)",
-                          wide);
-  return make_kernel(parts);
-}
-
-ComputeKernel short_dft_kernel(bool wide) {
-  KernelParts parts{.name = wide ? "fft_short_f64" : "fft_short"};
-  parts.arguments = {{"source", vector(wide), Access::read},
-                     {"target", vector(wide), Access::write},
-                     {"roots", vector(wide), Access::read}};
-  parts.words = {"count", "row_length", "swapped", "factor_low", "factor_high"};
-  parts.functions = complex_functions(wide);
-  parts.body = fft_filled(R"(
-  uint stride = gl_NumWorkGroups.x * 256u;
-  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
-    uint k = i % row_length, row = i - k;
-    {V} sum = {V}(0.0);
-    for (uint j = 0u; j < row_length; ++j) {
-      {V} z = source(row + j);
-      if (swapped != 0u) z = z.yx;
-      sum += times(z, roots(j * k % row_length));
-    }
-    sum *= {F};
-    target(i) = swapped != 0u ? sum.yx : sum;
-  }
-)",
-                          wide);
-  return make_kernel(parts);
-}
 
 }  // namespace topograd::ops::detail

@@ -54,20 +54,4 @@ struct FftPass {
 /// SC 2008.
 ComputeKernel fft_pass_kernel(const FftPass& pass);
 
-/// Converts rows of transforms of h numbers to rows of h + 1 numbers of the transform of 2 h real
-/// numbers, which were read as pairs: X_k = E_k + e^(-πi k/h) O_k, where E and O are the transforms
-/// of the even and odd numbers. Arguments source, target, roots (as for passes, radix 8, m = 2 h);
-/// words: count (of pairs k, h - k), length (h).
-/// Source: Press et al., Numerical Recipes, 3rd ed., 12.3.2.
-ComputeKernel unpack_kernel(bool wide);
-
-/// target[row][k] = source[row][k] * table[k] * factor for k < valid, else 0, k < length: the steps
-/// of Bluestein's algorithm. Words: count, length, source_length, valid, swap_in, swap_out, factor
-/// (two words).
-ComputeKernel chirp_kernel(bool wide);
-
-/// The sum from the definition, for short lengths. Arguments source, target, roots (e^(-2πi
-/// k/length)); words: count, length, swapped, factor (two words).
-ComputeKernel short_dft_kernel(bool wide);
-
 }  // namespace topograd::ops::detail

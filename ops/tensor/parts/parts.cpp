@@ -5,7 +5,7 @@
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
 #include "../state.hpp"
-#include "parts_source.hpp"
+#include "units.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -52,7 +52,7 @@ void join_on_device(Backend& backend, const Joining& j) {
   for (const Piece& piece : j.pieces) {
     const std::uint32_t unit = unit_of(j, piece);
     const ComputeKernel& kernel =
-        kernel_for("place " + std::to_string(unit), [&] { return detail::place_kernel(unit); });
+        kernel_for(KernelFile::place, j.type, {{"U", detail::unit_type(unit)}});
     const std::uint64_t count = j.rows * piece.inner;
     detail::View target = j.target;
     target.offset = static_cast<std::int64_t>(piece.begin);

@@ -5,7 +5,7 @@
 #include "../autograd.hpp"
 #include "../operations.hpp"
 #include "../state.hpp"
-#include "parts_source.hpp"
+#include "units.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,11 +79,10 @@ void launch_taking(Backend& backend, const Taking& t, const ComputeKernel& kerne
 
 void take_on_device(Backend& backend, const Taking& t, const detail::View& source,
                     const detail::View& target, Type type) {
-  const bool wide = t.indices_type == Type::f64;
   const std::uint32_t unit =
       detail::unit_bytes(type, {t.inner, static_cast<std::uint64_t>(source.offset)});
-  const ComputeKernel& kernel = kernel_for("take " + std::to_string(unit) + (wide ? " f64" : ""),
-                                           [&] { return detail::take_kernel(unit, wide); });
+  const ComputeKernel& kernel =
+      kernel_for(KernelFile::take, t.indices_type, {{"U", detail::unit_type(unit)}});
   Argument arguments[] = {
       detail::argument(backend, source, t.parts * t.entries * t.inner, type, Access::read),
       index_argument(backend, t),
@@ -93,9 +92,7 @@ void take_on_device(Backend& backend, const Taking& t, const detail::View& sourc
 }
 
 void places_on_device(Backend& backend, const Taking& t, const Slice& places) {
-  const bool wide = t.indices_type == Type::f64;
-  const ComputeKernel& kernel =
-      kernel_for(wide ? "taken f64" : "taken", [&] { return detail::taken_places_kernel(wide); });
+  const ComputeKernel& kernel = kernel_for(KernelFile::taken_places, t.indices_type);
   const Argument arguments[] = {index_argument(backend, t), places.writes(backend)};
   launch_taking(backend, t, kernel, arguments, 1);
 }

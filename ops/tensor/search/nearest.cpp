@@ -6,11 +6,11 @@
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
+#include "../fused_source.hpp"
 #include "../operations.hpp"
 #include "../state.hpp"
 #include "../with_options.hpp"
 #include "nearest_graph.hpp"
-#include "nearest_source.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -116,12 +116,12 @@ void measure_on_cpu(const Search& s) {
 }
 
 void measure_on_device(Backend& backend, const Search& s) {
-  const Precision precision = s.type == Type::f64 ? Precision::f64 : Precision::f32;
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
-  const ComputeKernel& kernel =
-      kernel_for(std::string("nearest ") + (s.type == Type::f64 ? "f64" : "f32") +
-                     (by_invocation ? " short" : ""),
-                 [&] { return detail::nearest_kernel(precision, by_invocation); });
+  const ComputeKernel& kernel = kernel_for(
+      by_invocation ? KernelFile::nearest_short : KernelFile::nearest, s.type,
+      {{"is_nan", detail::is_nan_glsl(s.type)},
+       {"infinity", codegen::literal(std::numeric_limits<double>::infinity(),
+                                     s.type == Type::f64 ? Precision::f64 : Precision::f32)}});
   const std::uint64_t in_group = by_invocation ? 256 : 8;
   const std::uint64_t turns = by_invocation ? s.depth : s.depth / 32 + 10;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);

@@ -5,9 +5,9 @@
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
+#include "../fused_source.hpp"
 #include "../state.hpp"
 #include "../traced.hpp"
-#include "search_source.hpp"
 #include "sorted_top_k.hpp"
 
 #include <algorithm>
@@ -20,10 +20,8 @@
 namespace topograd::ops {
 namespace {
 
-using codegen::Precision;
 using detail::View;
 
-Precision precision_of(Type type) { return type == Type::f64 ? Precision::f64 : Precision::f32; }
 std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 
 struct Similarity {
@@ -85,14 +83,15 @@ Work work_of(const Similarity& s) {
 }
 
 void compare_on_device(Backend& backend, const Similarity& s) {
-  const Precision precision = precision_of(s.type);
   // One invocation handles a row of at most a subgroup's size. On software devices, where barriers
   // are expensive and adjacent reads are no advantage, it handles longer rows, too.
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
-  const ComputeKernel& kernel =
-      kernel_for(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
-                     (by_invocation ? " short" : ""),
-                 [&] { return detail::cosine_kernel(precision, by_invocation); });
+  const bool wide = s.type == Type::f64;
+  const ComputeKernel& kernel = kernel_for(
+      by_invocation ? KernelFile::cosine_similarity_short : KernelFile::cosine_similarity, s.type,
+      {{"large", wide ? "8.452712498170644e+270LF" : "1.2676506002282294e+30"},
+       {"small", wide ? "1.1830521861667747e-271LF" : "7.888609052210118e-31"},
+       {"down", wide ? "1.90109156629516e-211LF" : "8.271806125530277e-25"}});
   const std::uint64_t rows = by_invocation ? 256 : 8,
                       turns = by_invocation ? s.depth : s.depth / 32;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
@@ -238,9 +237,8 @@ bool is_sorted_rather(const Tensor& a, std::int64_t k) {
 
 /// Searches pieces of long rows first, then combines their results.
 void select_on_device(Backend& backend, const Selection& s) {
-  const Precision precision = precision_of(s.type);
-  const ComputeKernel& kernel = kernel_for(s.type == Type::f64 ? "top_k f64" : "top_k f32",
-                                           [&] { return detail::top_k_kernel(precision); });
+  const ComputeKernel& kernel =
+      kernel_for(KernelFile::top_k, s.type, {{"is_nan", detail::is_nan_glsl(s.type)}});
   View source = s.source, places = s.source;
   std::uint64_t depth = s.depth;
   for (bool carried = false;; carried = true) {
@@ -297,9 +295,7 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
       target[i / k * depth + static_cast<std::uint64_t>(where[i])] = values[i];
   };
   const auto on_device = [&](Backend& backend) {
-    const ComputeKernel& kernel =
-        kernel_for(type == Type::f64 ? "put back f64" : "put back f32",
-                   [&] { return detail::put_back_kernel(precision_of(type)); });
+    const ComputeKernel& kernel = kernel_for(KernelFile::top_k_put_back, type);
     const Argument target =
         detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write);
     backend.fill(target.memory, target.offset, target.bytes, 0);
