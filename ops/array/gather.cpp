@@ -96,7 +96,7 @@ void gather_on_device(Backend& backend, const Slice& x, const Slice& index, cons
   check_reached("gather", backend, x);
   const std::uint32_t local = index_workgroup(backend);
   const std::uint32_t per = per_invocation(backend, kGathered);
-  const ComputeKernel& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local, per),
+  const ComputeKernel& kernel = kernel_for(key_of("gather", x.type, local, per),
                                            [&] { return gather_source(x.type, local, per); });
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
@@ -185,9 +185,9 @@ void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const 
   }
   const std::uint32_t local = index_workgroup(backend);
   const std::uint32_t per = per_invocation(backend, kScattered);
-  const ComputeKernel& kernel = kernel_for(
-      key_of("scatter", static_cast<int>(x.type), static_cast<int>(*accumulation), local, per),
-      [&] { return scatter_source(x.type, *accumulation, local, per); });
+  const ComputeKernel& kernel =
+      kernel_for(key_of("scatter", x.type, *accumulation, local, per),
+                 [&] { return scatter_source(x.type, *accumulation, local, per); });
   const std::uint64_t chunk = index_chunk(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, index.size - begin);
@@ -248,7 +248,6 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
   expect_apart("gather", "results", output, x);
   expect_apart("gather", "results", output, index);
   check_indices("gather", index, x.size, check);
-  const std::shared_ptr<Storage> in[] = {x.storage, index.storage}, out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);
     const T* from = x.read<T>();
@@ -260,15 +259,15 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
   };
   const OpCall call{
       .op = Operation::Gather,
-      .kernel = key_of("gather", static_cast<int>(x.type)),
+      .kernel = key_of("gather", x.type),
       .size = index.size,
       .work = {.operations = 0,
                .bytes_read = index.bytes() + std::min(x.bytes(), output.bytes()),
                .bytes_written = output.bytes(),
                .reads = static_cast<double>(index.bytes() + output.bytes()),
                .pattern = runtime::hybrid::MemoryPattern::gather},
-      .inputs = in,
-      .outputs = out,
+      .inputs = {x.storage, index.storage},
+      .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
       .on_device = [&](Backend& backend) { gather_on_device(backend, x, index, output); },
       .needs_float64 = x.type == Type::f64};
@@ -284,19 +283,17 @@ ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
   expect_apart("scatter", "a target", target, index);
   check_indices("scatter", index, target.size, check);
   // The target is an input, too, because elements without an index keep their values.
-  const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},
-                                 out[] = {target.storage};
   const OpCall call{
       .op = Operation::Scatter,
-      .kernel = key_of("scatter", static_cast<int>(x.type), static_cast<int>(combine)),
+      .kernel = key_of("scatter", x.type, combine),
       .size = index.size,
       .work = {.operations = combine == Combine::add ? index.size : 0,
                .bytes_read = index.bytes() + x.bytes() +
                              (combine == Combine::add ? std::min(x.bytes(), target.bytes()) : 0),
                .bytes_written = std::min(x.bytes(), target.bytes()),
                .pattern = runtime::hybrid::MemoryPattern::scatter},
-      .inputs = in,
-      .outputs = out,
+      .inputs = {x.storage, index.storage, target.storage},
+      .outputs = {target.storage},
       .on_cpu =
           [&] {
             with_type(x.type, [&](auto element) {

@@ -54,14 +54,14 @@ class MapCall {
     std::vector<std::shared_ptr<Storage>> in, out;
     for (const MapInput& input : inputs_) in.push_back(input.slice.storage);
     for (const Slice& output : outputs_) out.push_back(output.storage);
-    OpCall call{.op = Operation::Map,
-                .kernel = key_of("map", expression_.hash().high, expression_.hash().low,
-                                 static_cast<int>(precision_)),
-                .size = count_,
-                .work = work(),
-                .inputs = in,
-                .outputs = out,
-                .on_cpu = [this] { run_on_cpu(); }};
+    OpCall call{
+        .op = Operation::Map,
+        .kernel = key_of("map", expression_.hash().high, expression_.hash().low, precision_),
+        .size = count_,
+        .work = work(),
+        .inputs = std::move(in),
+        .outputs = std::move(out),
+        .on_cpu = [this] { run_on_cpu(); }};
     const std::uint32_t arguments = static_cast<std::uint32_t>(types_.size());
     if (arguments > 14 || 1 + strided_words_ > most_words(arguments)) {
       call.device_refusal = "takes at most 14 arrays, and fewer with strides";
@@ -216,7 +216,7 @@ class MapCall {
   const ComputeKernel& text_for(const FittedExpression& fitted, std::uint32_t per,
                                 std::uint32_t local) const {
     ir::Hash128 key = key_of("map", fitted.hash.high, fitted.hash.low, fitted.numbers, per, local,
-                             shape_.sizes.size(), static_cast<int>(precision_));
+                             shape_.sizes.size(), precision_);
     for (const Type type : types_) key.add(static_cast<std::uint64_t>(type));
     for (const Step step : steps_) key.add(static_cast<std::uint64_t>(step));
     return kernel_for(key, [&] { return make_source(fitted, per, local); });

@@ -151,14 +151,13 @@ struct RandomCall {
                       std::to_string(first));
     }
     expect_type(call, "results", kind == RandomKind::words ? Type::u32 : Type::f32, output.type);
-    const std::shared_ptr<Storage> out[] = {output.storage};
     return ops::run({.op = Operation::Random,
                      .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
                      .size = output.size,
                      .work = {.operations = operations() * static_cast<double>(output.size),
                               .bytes_read = 0,
                               .bytes_written = output.bytes()},
-                     .outputs = out,
+                     .outputs = {output.storage},
                      .on_cpu = [&] { on_cpu(); },
                      .on_device = [&](Backend& backend) { on_device(backend); }},
                     options);

@@ -34,8 +34,7 @@ struct OpCall {
   ir::Hash128 kernel;      ///< hash of the kernel: each kernel has its own history
   std::uint64_t size = 0;  ///< in the unit of the operation's row
   Work work;               ///< for guesses; differs between calls of one size
-  std::span<const std::shared_ptr<Storage>> inputs = {};
-  std::span<const std::shared_ptr<Storage>> outputs = {};
+  std::vector<std::shared_ptr<Storage>> inputs = {}, outputs = {};
   std::function<void()> on_cpu = {};
   /// Queues the operation. Empty: devices do not support it.
   std::function<void(Backend&)> on_device = {};

@@ -106,10 +106,10 @@ Tensor cast(const Tensor& from, Type type) {
                      .bytes_written = count * size_of(type)},
             .inputs = {data.storage},
             .outputs = {to.storage},
-            .device = own.device,
-            .type = wide ? Type::f64 : Type::f32,
             .on_cpu = [&] { cast_on_cpu(data, own.type, to, type, count); },
-            .on_device = on_device});
+            .on_device = on_device,
+            .needs_float64 = wide},
+           own.device);
   }
   record(out, {&from, 1}, [back = own.type](const Tensor& g) {
     return std::vector{g.to(back == Type::f16 ? Type::f32 : back)};

@@ -239,17 +239,17 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   }
   std::string key = "map" + form.key();
   const MapSource map{std::move(form), std::move(key)};
-  run_op({.op = Operation::Map,
-          .kernel = key_of(map.key),
-          .size = loop.count(),
-          .work = work_of(loop, outputs.size() * loop.count()),
-          .inputs = storages(loop),
-          .outputs = storages(outputs),
-          .device = loop.device,
-          .type = loop.type,
-          .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
-          .on_device =
-              [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); }});
+  run_op(
+      {.op = Operation::Map,
+       .kernel = key_of(map.key),
+       .size = loop.count(),
+       .work = work_of(loop, outputs.size() * loop.count()),
+       .inputs = storages(loop),
+       .outputs = storages(outputs),
+       .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
+       .on_device = [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); },
+       .needs_float64 = loop.type == Type::f64},
+      loop.device);
 }
 
 namespace {
@@ -369,13 +369,13 @@ void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t output
           .work = std::move(work),
           .inputs = storages(loop),
           .outputs = storages({&results, 1}),
-          .device = loop.device,
-          .type = loop.type,
           .on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); },
           .on_device =
               [&](Backend& backend) {
                 reduce_on_device(backend, loop, reduction, outputs, depth, results);
-              }});
+              },
+          .needs_float64 = loop.type == Type::f64},
+         loop.device);
 }
 
 }  // namespace topograd::ops::detail

@@ -175,17 +175,8 @@ std::optional<Device> runs_on(const std::optional<Device>& placed) {
   return scope_device() ? scope_device() : placed;
 }
 
-void run_op(TensorCall call) {
-  run({.op = call.op,
-       .kernel = call.kernel,
-       .size = call.size,
-       .work = std::move(call.work),
-       .inputs = call.inputs,
-       .outputs = call.outputs,
-       .on_cpu = std::move(call.on_cpu),
-       .on_device = std::move(call.on_device),
-       .needs_float64 = call.type == Type::f64},
-      {.device = runs_on(call.device)});
+void run_op(const OpCall& call, const std::optional<Device>& device) {
+  run(call, {.device = runs_on(device)});
 }
 
 }  // namespace topograd::ops::detail

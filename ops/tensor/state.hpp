@@ -138,19 +138,8 @@ std::uint64_t extent(const Shape& shape, const Strides& strides);
 
 /// The device for an operation on placed tensors: OnDevice takes precedence.
 std::optional<Device> runs_on(const std::optional<Device>& placed);
-/// A run of an operation on tensors.
-struct TensorCall {
-  Operation op = Operation::Map;
-  ir::Hash128 kernel;      ///< key_of() its name and what distinguishes its kernels
-  std::uint64_t size = 0;  ///< in the unit of the operation's row
-  Work work;
-  std::vector<std::shared_ptr<Storage>> inputs, outputs;
-  std::optional<Device> device;  ///< where the tensors were placed
-  Type type = Type::f32;         ///< f64 needs a device with float64
-  std::function<void()> on_cpu;
-  std::function<void(Backend&)> on_device;
-};
-void run_op(TensorCall call);
+/// Runs an operation on tensors that were placed on `device`.
+void run_op(const OpCall& call, const std::optional<Device>& device);
 
 /// The numbers of a storage on the host, for reading and for writing.
 template <class T>

@@ -55,13 +55,12 @@ struct Odd {
   int cpu_runs = 0;
 
   ExecutionStats run(const OpOptions& options = {}) {
-    const std::shared_ptr<Storage> in[] = {x.untyped().storage}, out[] = {y.untyped().storage};
     OpCall call{.op = Operation::Map,
                 .kernel = kernel,
                 .size = kCount,
                 .work = {kCount, 4 * kCount, 4 * kCount},
-                .inputs = in,
-                .outputs = out};
+                .inputs = {x.untyped().storage},
+                .outputs = {y.untyped().storage}};
     call.on_cpu = [this] {
       ++cpu_runs;
       std::ranges::copy(x.read(), y.write().begin());
@@ -247,12 +246,11 @@ TEST_F(OpsRouting, OneSpanIsTimedAtATime) {
 TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
   Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device supports it
   for (int k = 0; k < 4; ++k) odd.run();
-  const std::shared_ptr<Storage> in[] = {odd.x.untyped().storage};
   OpCall call{.op = Operation::Map,
               .kernel = odd.kernel,
               .size = kCount,
               .work = {kCount, 4 * kCount, 0},
-              .inputs = in};
+              .inputs = {odd.x.untyped().storage}};
   call.on_cpu = [] { throw std::bad_alloc(); };
   EXPECT_THROW(ops::run(call, {}), std::bad_alloc);
   EXPECT_EQ(executor().scheduler().targets()[runtime::hybrid::kCpu].queued_us, 0);

@@ -52,8 +52,6 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
   gather_into(last, zero_index, number, IndexCheck::none, options);
   const Slice output = make_slice(x.type, *number.read<std::uint32_t>(), "compact");
   if (output.size == 0) return output;
-  const std::shared_ptr<Storage> in[] = {x.storage, flags.storage, place.storage},
-                                 out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);
     const T* from = x.read<T>();
@@ -68,14 +66,14 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
   };
   const OpCall call{
       .op = Operation::Compact,
-      .kernel = key_of("compact", static_cast<int>(x.type)),
+      .kernel = key_of("compact", x.type),
       .size = x.size,
       .work = {.operations = x.size,
                .bytes_read = x.bytes() + flags.bytes() + place.bytes(),
                .bytes_written = output.bytes(),
                .pattern = runtime::hybrid::MemoryPattern::scatter},
-      .inputs = in,
-      .outputs = out,
+      .inputs = {x.storage, flags.storage, place.storage},
+      .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
       .on_device = [&](Backend& backend) { compact_on_device(backend, x, flags, place, output); },
       .needs_float64 = x.type == Type::f64};

@@ -133,9 +133,9 @@ void count_on_device(Backend& backend, const Slice& x, const Bins& bins, const S
   const Precision precision = precision_for({&x.type, 1});
   const Shares shares = share_out(backend, x.size, size_of(x.type), 8, 2);
   const std::uint32_t shared = bins.count <= kMostShared ? std::bit_ceil(bins.count) : 0;
-  const ComputeKernel& kernel =
-      kernel_for(key_of("histogram", static_cast<int>(x.type), shares.local, shared),
-                 [&] { return count_source(x.type, precision, shares.local, shared); });
+  const ComputeKernel& kernel = kernel_for(key_of("histogram", x.type, shares.local, shared), [&] {
+    return count_source(x.type, precision, shares.local, shared);
+  });
   for (std::uint64_t begin = 0; begin < x.size; begin += shares.chunk) {
     const std::uint64_t items = std::min(shares.chunk, x.size - begin);
     const std::uint64_t groups = (items + shares.per_group - 1) / shares.per_group;
@@ -166,22 +166,21 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
   }
   expect_size("histogram", bins.count, output.size);
   expect_type("histogram", "results", Type::u32, output.type);
-  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);
     count_on_cpu<T, std::conditional_t<std::is_same_v<T, float>, float, double>>(x, bins, output);
   };
   const OpCall call{
       .op = Operation::Histogram,
-      .kernel = key_of("histogram", static_cast<int>(x.type), bins.count <= kMostShared),
+      .kernel = key_of("histogram", x.type, bins.count <= kMostShared),
       .size = x.size,
       // One difference, product, comparison and count per element.
       .work = {.operations = 4 * x.size,
                .bytes_read = x.bytes(),
                .bytes_written = output.bytes(),
                .pattern = runtime::hybrid::MemoryPattern::scatter},
-      .inputs = in,
-      .outputs = out,
+      .inputs = {x.storage},
+      .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
       .on_device = [&](Backend& backend) { count_on_device(backend, x, bins, output); },
       .needs_float64 = x.type != Type::f32};

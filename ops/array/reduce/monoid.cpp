@@ -121,7 +121,7 @@ std::string number_functions(Type type) {
 }
 
 Monoid monoid_of(Reduction reduction, Type type) {
-  Monoid out{.key = key_of("monoid", static_cast<int>(reduction), static_cast<int>(type)),
+  Monoid out{.key = key_of("monoid", reduction, type),
              .members = {type},
              .from_element = "State(v)",
              .result = "s.m0"};
@@ -211,7 +211,7 @@ FoldForm form_of(const Expression& fold, double identity, Type type, std::uint32
   const codegen::Precision precision = precision_for({&type, 1});
   const FittedExpression fitted = fit(fold, precision, room - 2);
   FoldForm out{.monoid = monoid_of(fitted, identity, precision, nullptr),
-               .item = {.key = key_of("loaded", static_cast<int>(type)),
+               .item = {.key = key_of("loaded", type),
                         .functions = {},
                         .statements = text("  ", codegen::scalar_type(precision),
                                            " v = ", load_source(type, precision, "x0(i)"), ";\n")},

@@ -43,7 +43,7 @@ ReductionItem plain_item(Operand operand, Type type) {
   std::string value = "x0(i)";
   if (operand == Operand::product) value = "x0(i) * x1(i)";
   if (operand == Operand::square) value = "x0(i) * x0(i)";
-  return {.key = key_of("operand", static_cast<int>(operand)),
+  return {.key = key_of("operand", operand),
           .functions = {},
           .statements = text("  precise ", glsl_name(type), " v = ", value, ";\n")};
 }
@@ -87,7 +87,7 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
       what.fold ? monoid_of(*fold, what.identity, precision, element ? &element->program : nullptr)
                 : monoid_of(what.reduction, type);
   if (what.fold) order_by(*what.fold, monoid);
-  ReductionItem item{.key = key_of("item", static_cast<int>(precision))};
+  ReductionItem item{.key = key_of("item", precision)};
   const std::string t(codegen::scalar_type(precision));
   if (element) {
     item.key.add(element->hash.high);
@@ -139,15 +139,13 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
   expect_type(call.c_str(), "a result", finds_place(reduction) ? Type::u32 : type, output.type);
   if (inputs[0].size == 0 && orders(reduction))
     throw Error(ErrorCode::Shape, call + ": expected at least one element, got none");
-  const auto in = storages(inputs), out = storages({&output, 1});
   const ReductionItem item = plain_item(operand, type);
   const OpCall op{.op = Operation::Reduce,
-                  .kernel = key_of("reduce", static_cast<int>(reduction), static_cast<int>(operand),
-                                   static_cast<int>(type)),
+                  .kernel = key_of("reduce", reduction, operand, type),
                   .size = inputs[0].size,
                   .work = work_of(inputs, output, operand == Operand::product ? 2 : 1),
-                  .inputs = in,
-                  .outputs = out,
+                  .inputs = storages(inputs),
+                  .outputs = {output.storage},
                   .on_cpu =
                       [&] {
                         with_type(type, [&](auto element) {
@@ -177,8 +175,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
   std::vector<Type> types = {output.type};
   for (const Slice& input : inputs) types.push_back(input.type);
   const Precision precision = precision_for(types);
-  const auto in = storages(inputs), out = storages({&output, 1});
-  ir::Hash128 key = key_of("map_reduce", static_cast<int>(what.reduction));
+  ir::Hash128 key = key_of("map_reduce", what.reduction);
   double operations = what.fold == nullptr ? 1 : 0;
   for (const Expression* e : {what.element, what.fold}) {
     if (e == nullptr) continue;
@@ -191,8 +188,8 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
       .kernel = key,
       .size = inputs[0].size,
       .work = work_of(inputs, output, operations),
-      .inputs = in,
-      .outputs = out,
+      .inputs = storages(inputs),
+      .outputs = {output.storage},
       .on_cpu =
           [&] {
             if (precision == Precision::f64) {

@@ -136,8 +136,8 @@ void reduce_on_device(Backend& backend, const Monoid& monoid, const ReductionIte
   for (const Slice& input : inputs) widest = std::max(widest, size_of(input.type));
   const Shares shares = share_out(backend, inputs[0].size, widest, kLoads, 2);
   const std::vector<Slice> partial = reduce_shares(backend, monoid, item, inputs, shares);
-  ir::Hash128 key = key_of("reduce_last", monoid.key.high, monoid.key.low, shares.local,
-                           static_cast<int>(output.type));
+  ir::Hash128 key =
+      key_of("reduce_last", monoid.key.high, monoid.key.low, shares.local, output.type);
   ir::add_bytes(key, finish.data(), finish.size());
   const std::string conversions = finish.find("to_") != finish.npos
                                       ? conversion_functions(codegen::Precision::f64)

@@ -152,9 +152,9 @@ void scan_on_device(Backend& backend, const FoldForm& form, const Slice& x, cons
   const std::uint32_t per = backend.limits().occupied_by_few ? 4 : 8;
   const Shares shares = share_out(backend, x.size, size_of(x.type), per, 8);
   const std::vector<Slice> partial = reduce_shares(backend, monoid, form.item, {&x, 1}, shares);
-  const ComputeKernel& kernel = kernel_for(
-      key_of("scan", monoid.key.high, monoid.key.low, static_cast<int>(x.type), shares.local, per),
-      [&] { return scan_source(form, x.type, shares.local, per); });
+  const ComputeKernel& kernel =
+      kernel_for(key_of("scan", monoid.key.high, monoid.key.low, x.type, shares.local, per),
+                 [&] { return scan_source(form, x.type, shares.local, per); });
   for (std::uint64_t begin = 0; begin < x.size; begin += shares.chunk) {
     const std::uint64_t items = std::min(shares.chunk, x.size - begin);
     const std::uint64_t groups = (items + shares.per_group - 1) / shares.per_group;
@@ -218,11 +218,10 @@ struct ScanCall {
   }
 
   ExecutionStats run(OpCall call, const OpOptions& options) const {
-    const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
     call.op = Operation::Scan;
     call.size = x.size;
-    call.inputs = in;
-    call.outputs = out;
+    call.inputs = {x.storage};
+    call.outputs = {output.storage};
     call.on_device = [this](Backend& backend) {
       scan_on_device(backend, form, x, output, exclusive);
     };
@@ -251,7 +250,7 @@ ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& outpu
     });
   };
   return ScanCall{x, output, exclusive, form_of(reduction, x.type)}.run(
-      {.kernel = key_of("scan", static_cast<int>(reduction), static_cast<int>(x.type)),
+      {.kernel = key_of("scan", reduction, x.type),
        .work = ScanCall::work(x, output, 1),
        .on_cpu = on_cpu,
        .needs_float64 = x.type == Type::f64},
@@ -271,7 +270,7 @@ ExecutionStats fold_scan_into(const Expression& fold, double identity, const Sli
     }
   };
   return ScanCall{x, output, exclusive, form_of(fold, identity, x.type, most_words(3) - 4)}.run(
-      {.kernel = key_of("fold_scan", fold.hash().high, fold.hash().low, static_cast<int>(x.type)),
+      {.kernel = key_of("fold_scan", fold.hash().high, fold.hash().low, x.type),
        .work = ScanCall::work(x, output, fold.operations()),
        .on_cpu = on_cpu,
        .needs_float64 = wide},

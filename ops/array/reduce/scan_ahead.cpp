@@ -33,8 +33,7 @@ void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Sl
   const std::uint32_t lanes = backend.limits().subgroup_size;
   const AheadKernel kernel{x.type, std::min(256u, lanes * std::min(lanes, 8u)), lanes};
   const auto key = [&](const char* what) {
-    return key_of(what, monoid.key.high, monoid.key.low, static_cast<int>(x.type), kernel.local,
-                  kernel.subgroup);
+    return key_of(what, monoid.key.high, monoid.key.low, x.type, kernel.local, kernel.subgroup);
   };
   const std::uint64_t vectors = x.size / kernel.width(), rest = x.size % kernel.width();
   const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };

@@ -33,8 +33,7 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);
   const bool subgroups = backend.limits().subgroup_shuffle && backend.limits().subgroup_size >= 4;
   const ir::Hash128 key =
-      key_of("segments", monoid.key.high, monoid.key.low, static_cast<int>(x.type),
-             static_cast<int>(output.type), local, subgroups);
+      key_of("segments", monoid.key.high, monoid.key.low, x.type, output.type, local, subgroups);
   const std::uint64_t pieces = x.size / SegmentKernel::kPiece;
   std::vector<Argument> arguments = {x.reads(backend), starts.reads(backend)};
   std::vector<Slice> partial;
@@ -154,7 +153,6 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
   const FoldForm form = what.fold != nullptr
                             ? form_of(*what.fold, what.identity, x.type, most_words(4) - 3)
                             : form_of(what.reduction, x.type);
-  const std::shared_ptr<Storage> in[] = {x.storage, starts.storage}, out[] = {output.storage};
   const auto on_cpu = [&] {
     if (what.fold == nullptr) {
       with_type(x.type, [&](auto element) {
@@ -168,8 +166,7 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
   };
   const OpCall call{
       .op = Operation::Segments,
-      .kernel =
-          key_of("segments", form.monoid.key.high, form.monoid.key.low, static_cast<int>(x.type)),
+      .kernel = key_of("segments", form.monoid.key.high, form.monoid.key.low, x.type),
       .size = x.size,
       .work = {.operations = (what.fold != nullptr ? what.fold->operations() : 1) *
                              static_cast<double>(x.size),
@@ -179,8 +176,8 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
                    static_cast<double>(x.size) /
                    static_cast<double>(std::max<std::uint64_t>(output.size, 1))),
                .pattern = runtime::hybrid::MemoryPattern::reduction},
-      .inputs = in,
-      .outputs = out,
+      .inputs = {x.storage, starts.storage},
+      .outputs = {output.storage},
       .on_cpu = on_cpu,
       .on_device = [&](Backend& backend) { reduce_segments(backend, form, x, starts, output); },
       .needs_float64 = wide};

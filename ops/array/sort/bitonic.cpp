@@ -120,9 +120,8 @@ void bitonic_sort(Backend& backend, const Slice& x, const Slice& output, bool pl
   if (x.size == 0) return;
   const std::uint32_t local =
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);
-  const ComputeKernel& kernel =
-      kernel_for(key_of("bitonic", static_cast<int>(x.type), places, local),
-                 [&] { return sort_source(x.type, places, local); });
+  const ComputeKernel& kernel = kernel_for(key_of("bitonic", x.type, places, local),
+                                           [&] { return sort_source(x.type, places, local); });
   const Argument arguments[] = {in_words(x.reads(backend)), in_words(output.writes(backend))};
   const auto count = static_cast<std::uint32_t>(x.size);
   const std::uint32_t words[] = {count, std::bit_ceil(count)};

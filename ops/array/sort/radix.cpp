@@ -43,8 +43,7 @@ Layout layout_for(const Backend& backend, std::uint64_t count) {
 }
 
 ir::Hash128 key_of_kernel(std::string_view what, const RadixKernel& k) {
-  return key_of(what, k.local, k.per, k.subgroup, k.shuffle, static_cast<int>(k.from),
-                static_cast<int>(k.to), k.keys_out, static_cast<int>(k.values));
+  return key_of(what, k.local, k.per, k.subgroup, k.shuffle, k.from, k.to, k.keys_out, k.values);
 }
 
 /// The passes of one sort, with the slices that each reads and writes.
@@ -92,7 +91,7 @@ class Passes {
     RadixKernel kernel = layout_.kernel;
     kernel.from = keys.type;
     const Argument counted[] = {keys.reads(backend_), table_.writes(backend_)};
-    launch(kernel_for(key_of("radix_count", kernel.local, static_cast<int>(kernel.from)),
+    launch(kernel_for(key_of("radix_count", kernel.local, kernel.from),
                       [&] { return radix_count_kernel(kernel); }),
            counted, shift);
     scan_on(backend_, table_, starts_);

@@ -92,13 +92,11 @@ void argsort_on_device(Backend& backend, const Slice& x, const Slice& output) {
   radix_sort(backend, {.keys = x, .to_values = output});
 }
 
-OpCall call_for(const char* what, const Slice& x, const Slice& output,
-                std::span<const std::shared_ptr<Storage>> in,
-                std::span<const std::shared_ptr<Storage>> out) {
+OpCall call_for(const char* what, const Slice& x, const Slice& output) {
   // Number of comparisons per element.
   const double rounds = std::max(1.0, std::log2(static_cast<double>(x.size)));
   return {.op = Operation::Sort,
-          .kernel = key_of(what, static_cast<int>(x.type)),
+          .kernel = key_of(what, x.type),
           .size = x.size,
           .work = {.operations = rounds * static_cast<double>(x.size),
                    .bytes_read = x.bytes(),
@@ -106,8 +104,8 @@ OpCall call_for(const char* what, const Slice& x, const Slice& output,
                    .reads = rounds * static_cast<double>(x.bytes()),
                    .steps = rounds,
                    .pattern = runtime::hybrid::MemoryPattern::scatter},
-          .inputs = in,
-          .outputs = out};
+          .inputs = {x.storage},
+          .outputs = {output.storage}};
 }
 
 }  // namespace
@@ -115,8 +113,7 @@ OpCall call_for(const char* what, const Slice& x, const Slice& output,
 ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& options) {
   expect_size("sort", x.size, output.size);
   expect_type("sort", "results", x.type, output.type);
-  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-  OpCall call = call_for("sort", x, output, in, out);
+  OpCall call = call_for("sort", x, output);
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { sort_on_cpu<decltype(element)>(x, output); });
   };
@@ -139,8 +136,7 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
 ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions& options) {
   expect_size("argsort", x.size, output.size);
   expect_type("argsort", "results", Type::u32, output.type);
-  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-  OpCall call = call_for("argsort", x, output, in, out);
+  OpCall call = call_for("argsort", x, output);
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { argsort_on_cpu<decltype(element)>(x, output); });
   };

@@ -146,10 +146,10 @@ void convolve(const Convolution& c, const std::optional<Device>& device) {
           .work = work_of(c),
           .inputs = {c.in.storage, c.weights.storage},
           .outputs = {c.out.storage},
-          .device = device,
-          .type = c.type,
           .on_cpu = [&] { convolve_on_cpu(c); },
-          .on_device = [&](Backend& backend) { convolve_on_device(backend, c); }});
+          .on_device = [&](Backend& backend) { convolve_on_device(backend, c); },
+          .needs_float64 = c.type == Type::f64},
+         device);
 }
 
 }  // namespace topograd::ops::detail

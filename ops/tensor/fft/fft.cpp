@@ -68,10 +68,10 @@ void run_transform(const FftRows& fft, std::string_view kernel, const Tensor& li
                   .work = work_of(fft),
                   .inputs = {fft.source.storage},
                   .outputs = {fft.target.storage},
-                  .device = like.placed(),
-                  .type = fft.type,
                   .on_cpu = [&] { on_cpu(fft); },
-                  .on_device = [&](Backend& backend) { on_device(backend, fft); }});
+                  .on_device = [&](Backend& backend) { on_device(backend, fft); },
+                  .needs_float64 = fft.type == Type::f64},
+                 like.placed());
 }
 
 /// Σ z_j e^(∓2πi jk/n), times `factor`.

@@ -166,10 +166,10 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
        .work = work_of(r),
        .inputs = std::move(inputs),
        .outputs = {r.target.storage},
-       .device = a.placed(),
-       .type = r.type,
        .on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); },
-       .on_device = [&](Backend& backend) { run_on_device(backend, r); }});
+       .on_device = [&](Backend& backend) { run_on_device(backend, r); },
+       .needs_float64 = r.type == Type::f64},
+      a.placed());
   return out;
 }
 

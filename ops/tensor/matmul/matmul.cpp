@@ -332,11 +332,11 @@ void run_product(const Product& p, const std::optional<Device>& device) {
        .work = work_of(p),
        .inputs = {p.a.view.storage, p.b.view.storage},
        .outputs = {p.c.storage},
-       .device = device,
-       .type = p.type,
        .on_cpu =
            [&] { p.type == Type::f64 ? multiply_on_cpu<double>(p) : multiply_on_cpu<float>(p); },
-       .on_device = [&](Backend& backend) { multiply_on_device(backend, p); }});
+       .on_device = [&](Backend& backend) { multiply_on_device(backend, p); },
+       .needs_float64 = p.type == Type::f64},
+      device);
 }
 
 /// The axes before the last two.

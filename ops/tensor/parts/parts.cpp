@@ -115,10 +115,10 @@ void run_joining(const Joining& j, const std::optional<Device>& device) {
                   .work = {.operations = 0, .bytes_read = bytes, .bytes_written = bytes},
                   .inputs = std::move(inputs),
                   .outputs = {j.target.storage},
-                  .device = device,
-                  .type = j.type,
                   .on_cpu = [&] { join_on_cpu(j); },
-                  .on_device = [&](Backend& backend) { join_on_device(backend, j); }});
+                  .on_device = [&](Backend& backend) { join_on_device(backend, j); },
+                  .needs_float64 = j.type == Type::f64},
+                 device);
 }
 
 std::uint64_t product(std::span<const std::int64_t> sizes) {

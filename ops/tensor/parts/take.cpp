@@ -116,10 +116,10 @@ Slice places_of(const Taking& t, const std::optional<Device>& device) {
                            .reads = static_cast<double>(t.count() * size_of(t.indices_type))},
                   .inputs = {t.indices.storage},
                   .outputs = {places.storage},
-                  .device = device,
-                  .type = t.indices_type == Type::f64 ? Type::f64 : Type::f32,
                   .on_cpu = on_cpu,
-                  .on_device = [&](Backend& backend) { places_on_device(backend, t, places); }});
+                  .on_device = [&](Backend& backend) { places_on_device(backend, t, places); },
+                  .needs_float64 = t.indices_type == Type::f64},
+                 device);
   return places;
 }
 
@@ -173,10 +173,10 @@ void run_taking(const Taking& t, const detail::View& source, const Tensor& out) 
                 .pattern = runtime::hybrid::MemoryPattern::gather},
        .inputs = {source.storage, t.indices.storage},
        .outputs = {target.storage},
-       .device = out.placed(),
-       .type = wide ? Type::f64 : type,
        .on_cpu = [&] { take_on_cpu(t, source, target, type); },
-       .on_device = [&](Backend& backend) { take_on_device(backend, t, source, target, type); }});
+       .on_device = [&](Backend& backend) { take_on_device(backend, t, source, target, type); },
+       .needs_float64 = wide || type == Type::f64},
+      out.placed());
 }
 
 Tensor taken(const char* name, const Tensor& a, const Tensor& indices, std::int64_t axis,

@@ -181,10 +181,10 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
        .work = work_of(s),
        .inputs = std::move(inputs),
        .outputs = {s.result.storage},
-       .device = device,
-       .type = type,
        .on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { measure_on_device(backend, s); }});
+       .on_device = [&](Backend& backend) { measure_on_device(backend, s); },
+       .needs_float64 = type == Type::f64},
+      device);
   return out;
 }
 
@@ -233,12 +233,11 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
       std::copy(found.begin(), found.end(), places + query * most);
     });
   };
-  const std::vector<std::shared_ptr<Storage>> outputs = {view.storage};
   OpCall call{.op = Operation::Nearest,
               .kernel = key_of("nearest_graph", depth),
               .size = asked * most * depth,
               .work = work_of_graph(index, targets, asked, most)};
-  call.outputs = outputs;
+  call.outputs = {view.storage};
   call.on_cpu = [&] {
     type == Type::f64 ? fill(detail::host_write<double>(view))
                       : fill(detail::host_write<float>(view));

@@ -167,10 +167,10 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
        .work = work_of(s),
        .inputs = {s.query.storage, s.targets.storage},
        .outputs = {s.result.storage},
-       .device = device,
-       .type = type,
        .on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { compare_on_device(backend, s); }});
+       .on_device = [&](Backend& backend) { compare_on_device(backend, s); },
+       .needs_float64 = type == Type::f64},
+      device);
   return out;
 }
 
@@ -319,10 +319,10 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
                            .pattern = runtime::hybrid::MemoryPattern::scatter},
                   .inputs = {numbers.storage, at.storage},
                   .outputs = {to.storage},
-                  .device = from.placed(),
-                  .type = type,
                   .on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); },
-                  .on_device = on_device});
+                  .on_device = on_device,
+                  .needs_float64 = type == Type::f64},
+                 from.placed());
   return out;
 }
 
@@ -367,10 +367,10 @@ TopK top_k(const Tensor& a, std::int64_t k) {
        .work = work_of(s),
        .inputs = {s.source.storage},
        .outputs = {s.values.storage, s.indices.storage},
-       .device = a.placed(),
-       .type = s.type,
        .on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { select_on_device(backend, s); }});
+       .on_device = [&](Backend& backend) { select_on_device(backend, s); },
+       .needs_float64 = s.type == Type::f64},
+      a.placed());
   derive(out);
   return out;
 }
