@@ -10,14 +10,14 @@ namespace topograd::ops {
 namespace {
 
 /// The device from which the numbers are taken; null: the host.
-std::shared_ptr<Backend> device_of(const Storage& storage) {
+std::shared_ptr<OpBackend> device_of(const Storage& storage) {
   const std::optional<Device> placed = storage.placed();
   if (placed && storage.resident_on(placed->backend())) return placed->shared_backend();
   return storage.holder();
 }
 
 /// A private copy, which nobody writes.
-std::shared_ptr<const ir::RemoteNumbers> copy_there(Backend& backend, const Slice& values) {
+std::shared_ptr<const ir::RemoteNumbers> copy_there(OpBackend& backend, const Slice& values) {
   const std::shared_ptr<Memory> from = values.storage->read_on(backend);
   const std::shared_ptr<Memory> to = backend.allocate(values.bytes(), "problem_data");
   backend.copy(from, values.byte_offset(), to, 0, values.bytes());
@@ -33,7 +33,7 @@ std::vector<double> on_host(const Slice& values) {
 }  // namespace
 
 void detail::set_problem_data(Problem& problem, const Data& data, const Slice& values) {
-  const std::shared_ptr<Backend> device = device_of(*values.storage);
+  const std::shared_ptr<OpBackend> device = device_of(*values.storage);
   if (device && !device->is_cpu()) {
     problem.set(data, copy_there(*device, values));
   } else {

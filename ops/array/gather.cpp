@@ -33,7 +33,7 @@ void check_indices(const char* call, const Slice& index, std::uint64_t size, Ind
 
 /// Elements per invocation. Their loads are issued together, so that they wait for memory once; no
 /// branch may precede a load (an invalid index loads from a valid place instead).
-std::uint32_t per_invocation(const Backend& backend, std::uint32_t most) {
+std::uint32_t per_invocation(const OpBackend& backend, std::uint32_t most) {
   return backend.limits().occupied_by_few ? 1 : most;
 }
 constexpr std::uint32_t kGathered = 8, kScattered = 4;
@@ -92,7 +92,7 @@ ComputeKernel gather_source(Type type, std::uint32_t local, std::uint32_t per) {
                            codegen::substitute(kGatherOne, {{"t", t}}))});
 }
 
-void gather_on_device(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
+void gather_on_device(OpBackend& backend, const Slice& x, const Slice& index, const Slice& output) {
   check_reached("gather", backend, x);
   const std::uint32_t local = index_workgroup(backend);
   const std::uint32_t per = per_invocation(backend, kGathered);
@@ -173,7 +173,7 @@ ComputeKernel scatter_source(Type type, Accumulation accumulation, std::uint32_t
   return make_kernel(parts);
 }
 
-void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const Slice& index,
+void scatter_on_device(OpBackend& backend, Combine combine, const Slice& x, const Slice& index,
                        const Slice& target) {
   check_reached("scatter", backend, target);
   const std::optional<Accumulation> accumulation =
@@ -219,7 +219,7 @@ void scatter_on_cpu(Combine combine, const Slice& x, const Slice& index, const S
 
 }  // namespace
 
-void check_reached(const char* call, const Backend& backend, const Slice& slice) {
+void check_reached(const char* call, const OpBackend& backend, const Slice& slice) {
   if (slice.bytes() <= backend.limits().binding_bytes) return;
   throw Error(ErrorCode::OutOfDeviceMemory,
               std::string(call) + ": " + std::to_string(slice.bytes()) +
@@ -228,15 +228,15 @@ void check_reached(const char* call, const Backend& backend, const Slice& slice)
                   backend.facts().name + "\" binds at once");
 }
 
-std::uint32_t index_workgroup(const Backend& backend) {
+std::uint32_t index_workgroup(const OpBackend& backend) {
   return std::min(256u, backend.limits().local_size);
 }
 
-std::uint64_t index_chunk(const Backend& backend, std::size_t widest) {
+std::uint64_t index_chunk(const OpBackend& backend, std::size_t widest) {
   return std::min<std::uint64_t>(backend.limits().binding_bytes / widest, 1u << 30) / 1024 * 1024;
 }
 
-void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
+void gather_on(OpBackend& backend, const Slice& x, const Slice& index, const Slice& output) {
   gather_on_device(backend, x, index, output);
 }
 
@@ -269,7 +269,7 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
       .inputs = {x.storage, index.storage},
       .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
-      .on_device = [&](Backend& backend) { gather_on_device(backend, x, index, output); },
+      .on_device = [&](OpBackend& backend) { gather_on_device(backend, x, index, output); },
       .needs_float64 = x.type == Type::f64};
   return run(call, options);
 }
@@ -300,7 +300,8 @@ ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
               scatter_on_cpu<decltype(element)>(combine, x, index, target);
             });
           },
-      .on_device = [&](Backend& backend) { scatter_on_device(backend, combine, x, index, target); },
+      .on_device =
+          [&](OpBackend& backend) { scatter_on_device(backend, combine, x, index, target); },
       .needs_float64 = x.type == Type::f64};
   return run(call, options);
 }

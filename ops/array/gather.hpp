@@ -18,7 +18,7 @@ enum class IndexCheck : std::uint8_t {
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options);
 /// The same without a check on a device, for operations that consist of several kernels.
-void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice& output);
+void gather_on(OpBackend& backend, const Slice& x, const Slice& index, const Slice& output);
 template <class T>
 Array<T> gather(const Array<T>& x, const Array<std::uint32_t>& index,
                 IndexCheck check = IndexCheck::none, const OpOptions& options = {}) {

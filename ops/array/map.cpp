@@ -66,7 +66,7 @@ class MapCall {
     if (arguments > 14 || 1 + strided_words_ > most_words(arguments)) {
       call.device_refusal = "takes at most 14 arrays, and fewer with strides";
     } else {
-      call.on_device = [this](Backend& backend) { run_on_device(backend); };
+      call.on_device = [this](OpBackend& backend) { run_on_device(backend); };
     }
     call.needs_float64 = precision_ == Precision::f64;
     return ops::run(call, options);
@@ -158,7 +158,7 @@ class MapCall {
     });
   }
 
-  std::uint64_t chunk_items(const Backend& backend) const {
+  std::uint64_t chunk_items(const OpBackend& backend) const {
     std::uint64_t most = ~std::uint32_t{0} - (1u << 20);
     for (std::size_t k = 0; k < types_.size(); ++k) {
       const bool dense = k >= steps_.size() || steps_[k] == Step::dense;
@@ -168,7 +168,7 @@ class MapCall {
     return std::min(most, groups * 64) / 1024 * 1024;
   }
 
-  void run_on_device(Backend& backend) const {
+  void run_on_device(OpBackend& backend) const {
     if (count_ == 0) return;
     const std::uint32_t per =
         backend.limits().occupied_by_few ? kPerSoftwareInvocation : kPerInvocation;
@@ -188,7 +188,7 @@ class MapCall {
       launch(backend, kernel, fitted, begin, std::min(chunk, count_ - begin), per);
   }
 
-  void launch(Backend& backend, const ComputeKernel& kernel, const FittedExpression& fitted,
+  void launch(OpBackend& backend, const ComputeKernel& kernel, const FittedExpression& fitted,
               std::uint64_t begin, std::uint64_t count, std::uint32_t per) const {
     std::vector<Argument> arguments;
     for (std::size_t k = 0; k < inputs_.size(); ++k) {

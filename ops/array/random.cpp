@@ -55,7 +55,7 @@ struct RandomCall {
     return kWord;
   }
 
-  void on_device(Backend& backend) const {
+  void on_device(OpBackend& backend) const {
     const std::uint64_t chunk =
         std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
     for (std::uint64_t begin = 0; begin < output.size; begin += chunk) {
@@ -68,7 +68,7 @@ struct RandomCall {
     }
   }
 
-  void launch(Backend& backend, std::uint64_t begin, std::uint64_t end, bool quads) const {
+  void launch(OpBackend& backend, std::uint64_t begin, std::uint64_t end, bool quads) const {
     const std::uint32_t local = std::min(256u, backend.limits().local_size);
     const ComputeKernel& kernel =
         kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
@@ -159,7 +159,7 @@ struct RandomCall {
                               .bytes_written = output.bytes()},
                      .outputs = {output.storage},
                      .on_cpu = [&] { on_cpu(); },
-                     .on_device = [&](Backend& backend) { on_device(backend); }},
+                     .on_device = [&](OpBackend& backend) { on_device(backend); }},
                     options);
   }
 };

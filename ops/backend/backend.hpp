@@ -26,7 +26,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
-  /// Address for the host's access without a copy, after Backend::wait(); else null.
+  /// Address for the host's access without a copy, after OpBackend::wait(); else null.
   virtual std::byte* host() const = 0;
 
  private:
@@ -41,13 +41,13 @@ class Memory {
 struct Argument {
   std::shared_ptr<Memory> memory;
   std::uint64_t offset = 0;   ///< bytes, a multiple of `element`
-  std::uint64_t bytes = 0;    ///< at most Backend::limits().binding_bytes
+  std::uint64_t bytes = 0;    ///< at most OpBackend::limits().binding_bytes
   std::uint32_t element = 4;  ///< bytes per element of the shader's array: 4 or 8
   Access access = Access::read;
 };
 
 /// Workgroups of a launch.
-struct Groups {
+struct LaunchGroups {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
@@ -56,7 +56,7 @@ struct Launch {
   const ComputeKernel* kernel = nullptr;  ///< must outlive the call
   std::span<const Argument> arguments;    ///< in the order of ComputeKernel::arguments
   std::span<const std::uint32_t> words;   ///< in the order of ComputeKernel::words
-  Groups groups;                          ///< each below limits().groups
+  LaunchGroups groups;                    ///< each below limits().groups
 };
 
 /// Limits for the kernels of a backend.
@@ -96,9 +96,9 @@ struct BackendCounters {
 /// estimate of some milliseconds, far below the 250 ms that desktop watchdogs allow), or by
 /// flush(). Recorded calls behave as if they ran one after the other; barriers are recorded only
 /// where a launch needs data that another wrote. Queued work keeps its resources alive.
-class Backend : public std::enable_shared_from_this<Backend> {
+class OpBackend : public std::enable_shared_from_this<OpBackend> {
  public:
-  virtual ~Backend() = default;
+  virtual ~OpBackend() = default;
 
   virtual const DeviceFacts& facts() const = 0;
   virtual bool is_cpu() const { return false; }
@@ -167,11 +167,12 @@ class Backend : public std::enable_shared_from_this<Backend> {
 };
 
 /// The backend of the CPU.
-const std::shared_ptr<Backend>& cpu_backend();
+const std::shared_ptr<OpBackend>& cpu_backend();
 
 /// Workgroups of the kernel's size for a number of invocations, in x and y; the kernel finds its
 /// position by linear_item() and compares it with its count. Throws Error{Unsupported} if there are
 /// too many.
-Groups linear_groups(const Backend& backend, const ComputeKernel& kernel, std::uint64_t items);
+LaunchGroups linear_groups(const OpBackend& backend, const ComputeKernel& kernel,
+                           std::uint64_t items);
 
 }  // namespace topograd::ops

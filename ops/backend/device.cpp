@@ -67,7 +67,8 @@ BackendCounters BackendCounters::operator-(const BackendCounters& earlier) const
   return out;
 }
 
-Groups linear_groups(const Backend& backend, const ComputeKernel& kernel, std::uint64_t items) {
+LaunchGroups linear_groups(const OpBackend& backend, const ComputeKernel& kernel,
+                           std::uint64_t items) {
   const std::uint64_t size = kernel.local_size[0];
   const std::uint64_t groups = std::max<std::uint64_t>(1, (items + size - 1) / size);
   const std::uint64_t most = backend.limits().groups;

@@ -9,7 +9,7 @@
 
 namespace topograd::ops {
 
-class Backend;
+class OpBackend;
 
 /// Properties of a device.
 struct DeviceFacts {
@@ -25,7 +25,7 @@ class Device {
  public:
   /// The CPU.
   Device();
-  explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit Device(std::shared_ptr<OpBackend> backend) : backend_(std::move(backend)) {}
 
   static Device cpu() { return Device(); }
   /// A Vulkan device, opened on the first call and kept until the process ends.
@@ -47,13 +47,13 @@ class Device {
   /// Throws Error{Timeout} without progress, Error{DeviceLost}.
   void synchronise() const;
 
-  Backend& backend() const { return *backend_; }
-  const std::shared_ptr<Backend>& shared_backend() const { return backend_; }
+  OpBackend& backend() const { return *backend_; }
+  const std::shared_ptr<OpBackend>& shared_backend() const { return backend_; }
 
   friend bool operator==(const Device& a, const Device& b) { return a.backend_ == b.backend_; }
 
  private:
-  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<OpBackend> backend_;
 };
 
 /// The CPU, then every Vulkan device that can be opened; does not open any.

@@ -121,7 +121,7 @@ class HostRead {
  public:
   HostRead();
   /// Records that the contents had to come from a device.
-  void moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const;
+  void moved(const Maker* maker, const OpBackend& from, std::uint64_t bytes) const;
   /// Records the read if the program reads; returns false for an operation on the CPU.
   static bool wanted(Maker& maker, std::uint64_t bytes);
 

@@ -76,7 +76,7 @@ class CallersMemory final : public Memory {
   std::byte* data_;
 };
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public OpBackend {
  public:
   CpuBackend() {
     facts_ = {.name = "cpu",
@@ -159,9 +159,9 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-const std::shared_ptr<Backend>& cpu_backend() {
+const std::shared_ptr<OpBackend>& cpu_backend() {
   // Never destroyed: arrays of any lifetime refer to it.
-  static const auto& backend = *new std::shared_ptr<Backend>(std::make_shared<CpuBackend>());
+  static const auto& backend = *new std::shared_ptr<OpBackend>(std::make_shared<CpuBackend>());
   return backend;
 }
 

@@ -52,7 +52,7 @@ struct Routing {
   }
 
   /// kCpu for the CPU, and for backends unknown to the executor.
-  std::size_t target_of(const Backend& backend) const {
+  std::size_t target_of(const OpBackend& backend) const {
     for (std::size_t k = 1; k < devices.size(); ++k)
       if (devices[k] != nullptr && devices[k]->facts.name == backend.facts().name) return k;
     return hybrid::kCpu;
@@ -65,7 +65,7 @@ const Routing& routing() {
 }
 
 Whereabouts whereabouts(const Storage& storage) {
-  const Backend* const there = storage.on_device();
+  const OpBackend* const there = storage.on_device();
   return {.on_host = storage.on_host(),
           .device = there == nullptr ? hybrid::kCpu : routing().target_of(*there)};
 }
@@ -345,7 +345,7 @@ class Runner {
   }
 
   void run_on_device(const Device& device, const Decision& decision) {
-    Backend& backend = device.backend();
+    OpBackend& backend = device.backend();
     const bool timed = decided_ || options_.stats != nullptr || teaches(decision.target);
     const BackendCounters before = backend.counters();
     const auto start = std::chrono::steady_clock::now();
@@ -392,7 +392,7 @@ class Runner {
   }
 
   /// Reports the run to the executor, timed runs once the device's time is known.
-  void settle(Backend& backend, const Decision& decision, bool clocked, bool cold) {
+  void settle(OpBackend& backend, const Decision& decision, bool clocked, bool cold) {
     hybrid::Outcome outcome;
     outcome.times = {.upload = stats_.times.upload, .submit = stats_.times.submit};
     outcome.bytes_up = stats_.bytes_up;
@@ -443,7 +443,7 @@ bool HostRead::wanted(Maker& maker, std::uint64_t bytes) {
 }
 
 /// The time of a read, minus that of the kernels it waited for, is the cost of the transfer.
-void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const {
+void HostRead::moved(const Maker* maker, const OpBackend& from, std::uint64_t bytes) const {
   const std::size_t target = routing().target_of(from);
   if (target == hybrid::kCpu) return;
   const bool untimed = std::exchange(queued_untimed, false) || UnrecordedRuns::any();

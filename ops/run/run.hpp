@@ -37,7 +37,7 @@ struct OpCall {
   std::vector<std::shared_ptr<Storage>> inputs = {}, outputs = {};
   std::function<void()> on_cpu = {};
   /// Queues the operation. Empty: devices do not support it.
-  std::function<void(Backend&)> on_device = {};
+  std::function<void(OpBackend&)> on_device = {};
   /// The reason why devices cannot run it, for messages: "expects float64".
   std::string_view device_refusal = {};
   bool needs_float64 = false;  ///< true if devices need float64

@@ -35,11 +35,11 @@ void check_count(Type type, std::uint64_t size) {
 
 }  // namespace
 
-Argument Slice::reads(Backend& backend, std::uint64_t begin, std::uint64_t count) const {
+Argument Slice::reads(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const {
   return make(*this, storage->read_on(backend), begin, count);
 }
 
-Argument Slice::writes(Backend& backend, std::uint64_t begin, std::uint64_t count,
+Argument Slice::writes(OpBackend& backend, std::uint64_t begin, std::uint64_t count,
                        bool keep) const {
   const bool all = whole() && begin == 0 && count == size;
   Argument out = make(*this, storage->write_on(backend, keep || !all), begin, count);
@@ -47,7 +47,7 @@ Argument Slice::writes(Backend& backend, std::uint64_t begin, std::uint64_t coun
   return out;
 }
 
-Argument Slice::updates(Backend& backend, std::uint64_t begin, std::uint64_t count) const {
+Argument Slice::updates(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const {
   Argument out = make(*this, storage->write_on(backend, true), begin, count);
   out.access = Access::read_write;
   return out;

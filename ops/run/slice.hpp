@@ -32,15 +32,15 @@ struct Slice {
   }
 
   /// Elements [begin, begin + count) as kernel arguments. `keep`: the kernel writes only some.
-  Argument reads(Backend& backend, std::uint64_t begin, std::uint64_t count) const;
-  Argument writes(Backend& backend, std::uint64_t begin, std::uint64_t count,
+  Argument reads(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const;
+  Argument writes(OpBackend& backend, std::uint64_t begin, std::uint64_t count,
                   bool keep = false) const;
-  Argument updates(Backend& backend, std::uint64_t begin, std::uint64_t count) const;
-  Argument reads(Backend& backend) const { return reads(backend, 0, size); }
-  Argument writes(Backend& backend, bool keep = false) const {
+  Argument updates(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const;
+  Argument reads(OpBackend& backend) const { return reads(backend, 0, size); }
+  Argument writes(OpBackend& backend, bool keep = false) const {
     return writes(backend, 0, size, keep);
   }
-  Argument updates(Backend& backend) const { return updates(backend, 0, size); }
+  Argument updates(OpBackend& backend) const { return updates(backend, 0, size); }
 };
 
 /// A new, uninitialised storage of `size` elements. Throws Error{InvalidArgument} for a converted

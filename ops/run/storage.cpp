@@ -22,13 +22,13 @@ std::uint64_t Storage::version() const {
   return version_;
 }
 
-Storage::Copy* Storage::find(const Backend& backend) {
+Storage::Copy* Storage::find(const OpBackend& backend) {
   const auto it = std::ranges::find_if(
       copies_, [&](const Copy& copy) { return copy.backend.get() == &backend && !copy.fetched; });
   return it == copies_.end() ? nullptr : &*it;
 }
 
-Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
+Storage::Copy& Storage::make(const std::shared_ptr<OpBackend>& backend) {
   if (Copy* there = find(*backend)) return *there;
   if (!callers_.empty() && !backend->is_cpu()) {
     if (auto imported = backend->import(callers_, name_)) {
@@ -95,7 +95,7 @@ const std::byte* Storage::read_host() {
   const std::lock_guard lock(mutex_);
   const HostRead read;
   const Copy* const valid = valid_copy();
-  const std::shared_ptr<Backend> from = valid ? valid->backend : nullptr;
+  const std::shared_ptr<OpBackend> from = valid ? valid->backend : nullptr;
   Copy& copy = host_copy();
   bring(copy);
   copy.backend->wait(copy.memory);
@@ -111,7 +111,7 @@ void Storage::begin_read() {
   if (found == nullptr || found->memory->host() != nullptr) return;
   std::shared_ptr<Memory> fetched = found->backend->fetch(found->memory, name_);
   if (!fetched) return;
-  const std::shared_ptr<Backend> backend = found->backend;
+  const std::shared_ptr<OpBackend> backend = found->backend;
   std::erase_if(copies_, [](const Copy& copy) { return copy.fetched; });
   copies_.push_back({backend, std::move(fetched), version_, true});
 }
@@ -125,14 +125,14 @@ std::byte* Storage::write_host(bool keep) {
   return copy.memory->host();
 }
 
-std::shared_ptr<Memory> Storage::read_on(Backend& backend) {
+std::shared_ptr<Memory> Storage::read_on(OpBackend& backend) {
   const std::lock_guard lock(mutex_);
   Copy& copy = make(backend.shared_from_this());
   bring(copy);
   return copy.memory;
 }
 
-std::shared_ptr<Memory> Storage::write_on(Backend& backend, bool keep) {
+std::shared_ptr<Memory> Storage::write_on(OpBackend& backend, bool keep) {
   const std::lock_guard lock(mutex_);
   Copy& copy = make(backend.shared_from_this());
   if (keep) bring(copy);
@@ -140,7 +140,7 @@ std::shared_ptr<Memory> Storage::write_on(Backend& backend, bool keep) {
   return copy.memory;
 }
 
-bool Storage::resident_on(const Backend& backend) const {
+bool Storage::resident_on(const OpBackend& backend) const {
   const std::lock_guard lock(mutex_);
   if (version_ == 0) return true;
   return std::ranges::any_of(copies_, [&](const Copy& copy) {
@@ -148,18 +148,18 @@ bool Storage::resident_on(const Backend& backend) const {
   });
 }
 
-const Backend* Storage::written_on() const {
+const OpBackend* Storage::written_on() const {
   const std::lock_guard lock(mutex_);
   return written_on_;
 }
 
-std::shared_ptr<Backend> Storage::holder() const {
+std::shared_ptr<OpBackend> Storage::holder() const {
   const std::lock_guard lock(mutex_);
   const Copy* const found = valid_copy();
   return found ? found->backend : nullptr;
 }
 
-const Backend* Storage::on_device() const {
+const OpBackend* Storage::on_device() const {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(copies_, [&](const Copy& copy) {
     return version_ > 0 && copy.version == version_ && !copy.backend->is_cpu() && !copy.fetched;

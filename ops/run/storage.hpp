@@ -27,7 +27,7 @@ class Storage {
   /// Uninitialised; allocates nothing before the first use.
   explicit Storage(std::uint64_t bytes, std::string name = "array");
   /// Wraps the caller's memory and its contents; it must outlive the storage and queued work.
-  /// Devices work on it without a copy if Backend::import() succeeds.
+  /// Devices work on it without a copy if OpBackend::import() succeeds.
   explicit Storage(std::span<std::byte> memory, std::string name = "caller's memory");
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -49,18 +49,18 @@ class Storage {
 
   /// Memory of the backend with the contents, for kernels queued next; uploads them if needed.
   /// Throws Error{OutOfDeviceMemory}.
-  std::shared_ptr<Memory> read_on(Backend& backend);
+  std::shared_ptr<Memory> read_on(OpBackend& backend);
   /// The same for writing; see write_host().
-  std::shared_ptr<Memory> write_on(Backend& backend, bool keep);
+  std::shared_ptr<Memory> write_on(OpBackend& backend, bool keep);
 
   /// True if the backend has a valid copy (of contents never written: always).
-  bool resident_on(const Backend& backend) const;
+  bool resident_on(const OpBackend& backend) const;
   /// The backend whose copy was written last; null if none was.
-  const Backend* written_on() const;
+  const OpBackend* written_on() const;
   /// The backend with a valid copy, preferably the CPU's; null before the first write.
-  std::shared_ptr<Backend> holder() const;
+  std::shared_ptr<OpBackend> holder() const;
   /// A device with a valid copy; null if there is none.
-  const Backend* on_device() const;
+  const OpBackend* on_device() const;
   /// True if the host has the contents, or can read them without waiting for a device.
   bool on_host() const;
 
@@ -76,13 +76,13 @@ class Storage {
 
  private:
   struct Copy {
-    std::shared_ptr<Backend> backend;
+    std::shared_ptr<OpBackend> backend;
     std::shared_ptr<Memory> memory;
     std::uint64_t version = 0;
     bool fetched = false;  ///< copied by begin_read()
   };
-  Copy* find(const Backend& backend);
-  Copy& make(const std::shared_ptr<Backend>& backend);
+  Copy* find(const OpBackend& backend);
+  Copy& make(const std::shared_ptr<OpBackend>& backend);
   const Copy* valid_copy() const;
   Copy* valid_copy() { return const_cast<Copy*>(std::as_const(*this).valid_copy()); }
   Copy& host_copy();
@@ -94,7 +94,7 @@ class Storage {
   mutable std::mutex mutex_;
   std::vector<Copy> copies_;
   std::uint64_t version_ = 0;  ///< 0: never written
-  const Backend* written_on_ = nullptr;
+  const OpBackend* written_on_ = nullptr;
   std::optional<Device> placed_;
   std::shared_ptr<Maker> maker_;  // maker of this version
   bool read_ = false;             // the host has read this version

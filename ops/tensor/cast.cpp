@@ -83,7 +83,7 @@ Tensor cast(const Tensor& from, Type type) {
   const auto count = static_cast<std::uint64_t>(from.count());
   const Tensor out = make_tensor(own.shape, type, own.device);
   const View to = out.state()->data;
-  const auto on_device = [&](Backend& backend) {
+  const auto on_device = [&](OpBackend& backend) {
     const Argument arguments[] = {argument(backend, data, count, own.type, Access::read),
                                   argument(backend, to, count, type, Access::write)};
     const std::uint32_t words[] = {

@@ -53,7 +53,7 @@ class Composer {
     return expression(*state.pending, state.shape);
   }
 
-  ir::Id expression(const Pending& pending, const Shape& shape) {
+  ir::Id expression(const PendingExpression& pending, const Shape& shape) {
     std::vector<std::uint32_t> slots;
     for (const PendingInput& input : pending.inputs) {
       PendingInput moved = input;
@@ -92,7 +92,7 @@ class Composer {
   }
   std::size_t number_count() const { return numbers_.size(); }
 
-  Pending finish(std::span<const ir::Id> outputs) const {
+  PendingExpression finish(std::span<const ir::Id> outputs) const {
     return {graph_.extract(outputs, {.parameters = static_cast<std::uint32_t>(inputs_.size()),
                                      .uniforms = static_cast<std::uint32_t>(numbers_.size())}),
             inputs_, numbers_};
@@ -146,7 +146,7 @@ Tensor input_tensor(const PendingInput& input, const Shape& shape,
 
 void record_expression(const Tensor& out) {
   const TensorState& own = *out.state();
-  const std::shared_ptr<const Pending> pending = own.pending;
+  const std::shared_ptr<const PendingExpression> pending = own.pending;
   std::vector<std::shared_ptr<GradNode>> nodes;
   for (const PendingInput& input : pending->inputs) nodes.push_back(input.node);
   const bool any = std::ranges::any_of(nodes, [](const auto& node) { return node != nullptr; });
@@ -154,7 +154,7 @@ void record_expression(const Tensor& out) {
   auto node = std::make_shared<GradNode>(own.shape, own.type);
   node->inputs = std::move(nodes);
   // A copy without history, so that histories do not refer to each other.
-  auto plain = std::make_shared<Pending>(*pending);
+  auto plain = std::make_shared<PendingExpression>(*pending);
   std::vector<bool> wanted;
   for (PendingInput& input : plain->inputs) {
     wanted.push_back(input.node != nullptr);
@@ -186,10 +186,10 @@ Shape common_shape(const char* call, std::span<const Tensor> operands) {
 }
 
 /// Removes inputs and numbers that the program does not read.
-void drop_unused(Pending& pending) {
+void drop_unused(PendingExpression& pending) {
   std::vector<std::uint32_t> inputs(pending.inputs.size(), ir::kNone);
   std::vector<std::uint32_t> numbers(pending.numbers.size(), ir::kNone);
-  Pending out;
+  PendingExpression out;
   ir::Graph graph;
   std::vector<ir::Id> map;
   for (const ir::Node& node : pending.program.nodes) {
@@ -246,9 +246,9 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
                                               std::to_string(composer.number_count()) +
                                               "; make those that never change literal(c)");
     }
-    Pending pending = composer.finish(outputs);
+    PendingExpression pending = composer.finish(outputs);
     drop_unused(pending);
-    state->pending = std::make_shared<const Pending>(std::move(pending));
+    state->pending = std::make_shared<const PendingExpression>(std::move(pending));
     break;
   }
   const Tensor out(std::move(state));
@@ -262,7 +262,7 @@ std::vector<Tensor> compute_together(const char* call, const ir::Program& progra
   const Shape shape = common_shape(call, operands);
   const Type type = common_type(call, operands);
   const std::optional<Device> device = common_device(call, operands);
-  Pending pending{program, {}, {numbers.begin(), numbers.end()}};
+  PendingExpression pending{program, {}, {numbers.begin(), numbers.end()}};
   for (const Tensor& operand : operands) {
     View view = data_of(operand);
     view.strides = broadcast_strides(call, operand.shape(), view.strides, shape);
@@ -297,7 +297,7 @@ void evaluate_together(std::span<const Tensor> tensors) {
     for (const Tensor& tensor : open) evaluate_together({&tensor, 1});
     return;
   }
-  const Pending pending = composer.finish(ids);
+  const PendingExpression pending = composer.finish(ids);
   const FusedLoop loop = make_loop(first.shape, first.type, pending, first.device, 1);
   std::vector<View> outputs;
   for (std::size_t k = 0; k < open.size(); ++k)

@@ -168,17 +168,17 @@ void map_typed(const FusedLoop& loop, std::span<const View> outputs, const Strid
 /// Sums in double; extremes as kernels define them.
 template <class T>
 struct Accumulator {
-  Reduction reduction;
+  FusedReduction reduction;
   double sum = 0;
   T best = 0;
   std::uint64_t place = ~std::uint64_t{0};
 
   void add(T value, std::uint64_t at) {
-    if (reduction == Reduction::sum) {
+    if (reduction == FusedReduction::sum) {
       sum += static_cast<double>(value);
       return;
     }
-    const bool least = reduction == Reduction::min || reduction == Reduction::argmin;
+    const bool least = reduction == FusedReduction::min || reduction == FusedReduction::argmin;
     const bool none = place == ~std::uint64_t{0};
     const bool better = least ? value < best : value > best;
     if (none || (!std::isnan(best) && (std::isnan(value) || better))) {
@@ -188,24 +188,24 @@ struct Accumulator {
   }
   void add(const Accumulator& later) {
     sum += later.sum;
-    if (reduction != Reduction::sum && later.place != ~std::uint64_t{0})
+    if (reduction != FusedReduction::sum && later.place != ~std::uint64_t{0})
       add(later.best, later.place);
   }
   T result() const {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
     switch (reduction) {
-      case Reduction::sum: return static_cast<T>(sum);
-      case Reduction::argmax:
-      case Reduction::argmin: return static_cast<T>(place);
-      case Reduction::max: return place == ~std::uint64_t{0} ? -kInfinity : best;
-      case Reduction::min: return place == ~std::uint64_t{0} ? kInfinity : best;
+      case FusedReduction::sum: return static_cast<T>(sum);
+      case FusedReduction::argmax:
+      case FusedReduction::argmin: return static_cast<T>(place);
+      case FusedReduction::max: return place == ~std::uint64_t{0} ? -kInfinity : best;
+      case FusedReduction::min: return place == ~std::uint64_t{0} ? kInfinity : best;
     }
     return T{};
   }
 };
 
 template <class T>
-void reduce_typed(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+void reduce_typed(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                   std::uint64_t depth, const View& results) {
   const TileKernel<T>& kernel = tile_kernel<T>(*loop.program);
   T* const to = host_write<T>(results);
@@ -254,7 +254,7 @@ void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Stri
                          : map_typed<float>(loop, outputs, strides);
 }
 
-void reduce_on_cpu(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+void reduce_on_cpu(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                    std::uint64_t depth, const View& results) {
   loop.type == Type::f64 ? reduce_typed<double>(loop, reduction, outputs, depth, results)
                          : reduce_typed<float>(loop, reduction, outputs, depth, results);

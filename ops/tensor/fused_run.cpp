@@ -97,7 +97,7 @@ std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop
   return words;
 }
 
-std::vector<Argument> arguments_of(Backend& backend, const FusedLoop& loop) {
+std::vector<Argument> arguments_of(OpBackend& backend, const FusedLoop& loop) {
   std::vector<Argument> out;
   for (const LoopInput& input : loop.inputs)
     out.push_back(argument(backend, input.view, extent(loop.shape, input.view.strides), input.type,
@@ -105,7 +105,7 @@ std::vector<Argument> arguments_of(Backend& backend, const FusedLoop& loop) {
   return out;
 }
 
-FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
+FusedLoop make_loop(const Shape& shape, Type type, const PendingExpression& pending,
                     std::optional<Device> device, std::uint32_t own_words) {
   std::vector<Strides> strides;
   for (const PendingInput& input : pending.inputs) strides.push_back(input.view.strides);
@@ -139,7 +139,8 @@ namespace {
 
 /// Elements of a loop that a device binds at once, a multiple of vectors; all elements if the loop
 /// cannot be divided.
-std::uint64_t bound_at_once(const Backend& backend, const FusedForm& form, const FusedLoop& loop) {
+std::uint64_t bound_at_once(const OpBackend& backend, const FusedForm& form,
+                            const FusedLoop& loop) {
   const std::uint64_t most = backend.limits().binding_bytes / size_of(loop.type) / 4 * 4;
   const bool whole =
       form.strided() || most == 0 || std::ranges::any_of(form.inputs, &FusedInput::half);
@@ -169,7 +170,7 @@ struct MapSource {
   std::string key;
 };
 
-void launch_map(Backend& backend, const MapSource& map, const FusedLoop& loop,
+void launch_map(OpBackend& backend, const MapSource& map, const FusedLoop& loop,
                 std::span<const View> outputs, const Strides* strides, bool keep) {
   FusedForm form = map.form;
   form.together = together_for(form, loop, outputs[0]);
@@ -194,7 +195,7 @@ void launch_map(Backend& backend, const MapSource& map, const FusedLoop& loop,
                   .groups = {groups}});
 }
 
-void map_on_device(Backend& backend, const MapSource& map, const FusedLoop& loop,
+void map_on_device(OpBackend& backend, const MapSource& map, const FusedLoop& loop,
                    std::span<const View> outputs, const Strides* strides) {
   const std::uint64_t most = bound_at_once(backend, map.form, loop);
   if (loop.count() <= most)
@@ -239,17 +240,17 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   }
   std::string key = "map" + form.key();
   const MapSource map{std::move(form), std::move(key)};
-  run_op(
-      {.op = Operation::Map,
-       .kernel = key_of(map.key),
-       .size = loop.count(),
-       .work = work_of(loop, outputs.size() * loop.count()),
-       .inputs = storages(loop),
-       .outputs = storages(outputs),
-       .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
-       .on_device = [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); },
-       .needs_float64 = loop.type == Type::f64},
-      loop.device);
+  run_op({.op = Operation::Map,
+          .kernel = key_of(map.key),
+          .size = loop.count(),
+          .work = work_of(loop, outputs.size() * loop.count()),
+          .inputs = storages(loop),
+          .outputs = storages(outputs),
+          .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
+          .on_device =
+              [&](OpBackend& backend) { map_on_device(backend, map, loop, outputs, strides); },
+          .needs_float64 = loop.type == Type::f64},
+         loop.device);
 }
 
 namespace {
@@ -260,7 +261,7 @@ struct Cut {
   bool by_workgroup;
 };
 
-Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::uint64_t depth,
+Cut cut(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs, std::uint64_t depth,
         const LaunchLimits& limits) {
   // If neighbouring results read neighbouring elements, neighbouring invocations compute them.
   const bool columns = std::ranges::any_of(loop.inputs, [](const LoopInput& input) {
@@ -268,7 +269,7 @@ Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::
   });
   if (depth == 0) return {1, 1, false};
   Cut out{depth, 1, depth > 32 && !(columns && outputs >= 32)};
-  if (reduction == Reduction::argmax || reduction == Reduction::argmin) return out;
+  if (reduction == FusedReduction::argmax || reduction == FusedReduction::argmin) return out;
   const std::uint64_t unit = out.by_workgroup ? 256 : 1;
   const std::uint64_t wanted = limits.occupied_by_few ? 64 : 4096;  // workgroups on the device
   const std::uint64_t groups = out.by_workgroup ? outputs : (outputs + 255) / 256;
@@ -281,7 +282,7 @@ Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::
   return out;
 }
 
-void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
+void launch_reduce(OpBackend& backend, const FusedLoop& loop, FusedReduction reduction,
                    std::uint64_t outputs, std::uint64_t depth, const View& results) {
   const Cut c = cut(loop, reduction, outputs, depth, backend.limits());
   const FusedForm form = form_of(loop);
@@ -322,12 +323,12 @@ void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
 }
 
 /// Reduces parts that can be bound: some results, or (unless it is an index) some elements.
-void reduce_on_device(Backend& backend, const FusedLoop& loop, Reduction reduction,
+void reduce_on_device(OpBackend& backend, const FusedLoop& loop, FusedReduction reduction,
                       std::uint64_t outputs, std::uint64_t depth, const View& results) {
   if (loop.count() * size_of(loop.type) <= backend.limits().binding_bytes)
     return launch_reduce(backend, loop, reduction, outputs, depth, results);
   const std::uint64_t most = bound_at_once(backend, form_of(loop), loop);
-  const bool places = reduction == Reduction::argmax || reduction == Reduction::argmin;
+  const bool places = reduction == FusedReduction::argmax || reduction == FusedReduction::argmin;
   const std::uint64_t step = depth <= most ? most / std::max<std::uint64_t>(depth, 1) : 0;
   if (loop.count() <= most || (step == 0 && (outputs > 1 || places)))
     return launch_reduce(backend, loop, reduction, outputs, depth, results);
@@ -354,7 +355,7 @@ void reduce_on_device(Backend& backend, const FusedLoop& loop, Reduction reducti
 
 }  // namespace
 
-void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                 std::uint64_t depth, const View& results) {
   if (outputs == 0) return;
   const FusedForm form = form_of(loop);
@@ -371,7 +372,7 @@ void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t output
           .outputs = storages({&results, 1}),
           .on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); },
           .on_device =
-              [&](Backend& backend) {
+              [&](OpBackend& backend) {
                 reduce_on_device(backend, loop, reduction, outputs, depth, results);
               },
           .needs_float64 = loop.type == Type::f64},

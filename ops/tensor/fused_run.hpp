@@ -28,7 +28,7 @@ struct FusedLoop {
 };
 
 /// The loop of an expression over `shape`, axes joined. Copies inputs that it cannot traverse.
-FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
+FusedLoop make_loop(const Shape& shape, Type type, const PendingExpression& pending,
                     std::optional<Device> device, std::uint32_t own_words);
 
 /// outputs[k] = output k of the program at each element; contiguous storage of `type`. `strides`
@@ -37,12 +37,12 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs,
              const Strides* strides = nullptr);
 
 /// results[o] = the program's output combined over elements o * depth ... of the loop.
-void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                 std::uint64_t depth, const View& results);
 
 /// Implementations on the CPU.
 void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides);
-void reduce_on_cpu(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+void reduce_on_cpu(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                    std::uint64_t depth, const View& results);
 
 /// Fills in the arguments and words of a kernel.
@@ -50,6 +50,6 @@ FusedForm form_of(const FusedLoop& loop, const Strides* output = nullptr);
 std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop,
                                     std::initializer_list<std::uint64_t> own,
                                     const Strides* output = nullptr);
-std::vector<Argument> arguments_of(Backend& backend, const FusedLoop& loop);
+std::vector<Argument> arguments_of(OpBackend& backend, const FusedLoop& loop);
 
 }  // namespace topograd::ops::detail

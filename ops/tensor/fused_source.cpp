@@ -82,7 +82,7 @@ class Writer {
     return make_kernel(parts_);
   }
 
-  ComputeKernel reduce(Reduction reduction, bool by_workgroup) {
+  ComputeKernel reduce(FusedReduction reduction, bool by_workgroup) {
     reduction_ = reduction;
     output(0);
     words({"outputs", "depth", "segment"});
@@ -110,7 +110,9 @@ class Writer {
   unsigned operations() const {
     return static_cast<unsigned>(ir::operation_count(prepared_.program));
   }
-  bool arg() const { return reduction_ == Reduction::argmax || reduction_ == Reduction::argmin; }
+  bool arg() const {
+    return reduction_ == FusedReduction::argmax || reduction_ == FusedReduction::argmin;
+  }
 
   void output(unsigned k) {
     const std::string type(form_.together == Together::vectors ? "vec4" : scalar());
@@ -207,11 +209,11 @@ class Writer {
 
   /// Writes combine(best, value), or combine(best, place, value, at) for indices.
   void combine(Lines& out) const {
-    const bool least = reduction_ == Reduction::min || reduction_ == Reduction::argmin;
+    const bool least = reduction_ == FusedReduction::min || reduction_ == FusedReduction::argmin;
     const std::string_view better = least ? "<" : ">";
     if (!arg()) {
       out.open("void combine(inout ", scalar(), " best, ", scalar(), " value)");
-      if (reduction_ == Reduction::sum) {
+      if (reduction_ == FusedReduction::sum) {
         out.line("best += value;");
       } else {
         out.line("if (is_nan(value) || value ", better, " best) best = value;");
@@ -234,8 +236,8 @@ class Writer {
 
   std::string identity() const {
     const double infinity = std::numeric_limits<double>::infinity();
-    if (reduction_ == Reduction::max) return codegen::literal(-infinity, form_.precision);
-    if (reduction_ == Reduction::min) return codegen::literal(infinity, form_.precision);
+    if (reduction_ == FusedReduction::max) return codegen::literal(-infinity, form_.precision);
+    if (reduction_ == FusedReduction::min) return codegen::literal(infinity, form_.precision);
     return codegen::literal(0, form_.precision);
   }
 
@@ -288,7 +290,7 @@ class Writer {
   }
 
   const FusedForm& form_;
-  Reduction reduction_ = Reduction::sum;
+  FusedReduction reduction_ = FusedReduction::sum;
   codegen::Prepared prepared_;
   codegen::Shader shader_;
   codegen::Written written_;
@@ -299,7 +301,7 @@ class Writer {
 
 ComputeKernel map_kernel(const FusedForm& form) { return Writer(form).map(); }
 
-ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup) {
+ComputeKernel reduce_kernel(const FusedForm& form, FusedReduction reduction, bool by_workgroup) {
   return Writer(form).reduce(reduction, by_workgroup);
 }
 

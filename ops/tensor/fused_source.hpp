@@ -56,7 +56,7 @@ struct FusedForm {
 };
 
 /// The operation that combines the values of a reduction.
-enum class Reduction : std::uint8_t { sum, max, min, argmax, argmin };
+enum class FusedReduction : std::uint8_t { sum, max, min, argmax, argmin };
 
 /// out_k[i] = output k of the expression at i, for i < count, its own word (which counts vectors if
 /// the kernel uses them).
@@ -69,7 +69,7 @@ ComputeKernel map_kernel(const FusedForm& form);
 /// With `by_workgroup`, a workgroup computes a piece (x: results, in a loop; y: pieces), otherwise
 /// an invocation does. Own words: outputs, depth, segment. NaN takes precedence over numbers; ties
 /// go to the first index.
-ComputeKernel reduce_kernel(const FusedForm& form, Reduction reduction, bool by_workgroup);
+ComputeKernel reduce_kernel(const FusedForm& form, FusedReduction reduction, bool by_workgroup);
 
 /// Source of "bool is_nan(T x)" that tests bits, which no compiler removes.
 std::string is_nan_glsl(Type type);

@@ -45,25 +45,25 @@ std::vector<T> kept_first(const std::vector<T>& from, const std::vector<bool>& r
   return out;
 }
 
-Tensor reduce(const char* call, const Tensor& a, detail::Reduction reduction, const Axes& axes,
+Tensor reduce(const char* call, const Tensor& a, detail::FusedReduction reduction, const Axes& axes,
               bool keep) {
   const detail::TensorState& own = state_of(call, a);
   const std::vector<bool> reduced = reduced_axes(call, own.shape, axes);
   std::int64_t depth = 1;
   for (std::size_t k = 0; k < own.shape.size(); ++k)
     if (reduced[k]) depth *= own.shape[k];
-  if (depth == 0 && reduction != detail::Reduction::sum) {
+  if (depth == 0 && reduction != detail::FusedReduction::sum) {
     throw Error(ErrorCode::InvalidArgument,
                 std::string(call) + ": expected at least one entry, got " + to_text(own.shape));
   }
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
-  if (reduction == detail::Reduction::argmax || reduction == detail::Reduction::argmin)
+  if (reduction == detail::FusedReduction::argmax || reduction == detail::FusedReduction::argmin)
     detail::check_places(call, type, depth);
   const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
   if (depth == 0) return full(out.shape(), 0, type).evaluate();
   // An expression that was not computed is fused, and its result is not stored.
-  detail::Pending pending;
+  detail::PendingExpression pending;
   if (own.data.storage) {
     pending.program = detail::identity_program();
     pending.inputs.push_back({own.data, own.type, own.shape, nullptr});
@@ -80,8 +80,8 @@ Tensor reduce(const char* call, const Tensor& a, detail::Reduction reduction, co
 }
 
 /// The derivative of an extreme: distributed to the equal entries.
-Tensor extreme(const char* call, const Tensor& a, detail::Reduction reduction, const Axes& axes,
-               bool keep) {
+Tensor extreme(const char* call, const Tensor& a, detail::FusedReduction reduction,
+               const Axes& axes, bool keep) {
   const Tensor kept = reduce(call, a, reduction, axes, true);
   const std::vector<bool> reduced = reduced_axes(call, a.shape(), axes);
   const Tensor out = detail::make_view(
@@ -98,7 +98,7 @@ Tensor extreme(const char* call, const Tensor& a, detail::Reduction reduction, c
 }  // namespace
 
 Tensor sum(const Tensor& a, const Axes& axes, bool keep) {
-  const Tensor out = reduce("sum", a, detail::Reduction::sum, axes, keep);
+  const Tensor out = reduce("sum", a, detail::FusedReduction::sum, axes, keep);
   const Shape kept = without(a.shape(), reduced_axes("sum", a.shape(), axes), true);
   detail::record(out, {&a, 1}, [shape = a.shape(), kept](const Tensor& g) {
     return std::vector{g.reshape(kept).broadcast_to(shape)};
@@ -123,10 +123,10 @@ Tensor mean(const Tensor& a, const Axes& axes, bool keep) {
 }
 
 Tensor max(const Tensor& a, const Axes& axes, bool keep) {
-  return extreme("max", a, detail::Reduction::max, axes, keep);
+  return extreme("max", a, detail::FusedReduction::max, axes, keep);
 }
 Tensor min(const Tensor& a, const Axes& axes, bool keep) {
-  return extreme("min", a, detail::Reduction::min, axes, keep);
+  return extreme("min", a, detail::FusedReduction::min, axes, keep);
 }
 
 Tensor variance(const Tensor& a, const Axes& axes, bool keep) {
@@ -134,10 +134,10 @@ Tensor variance(const Tensor& a, const Axes& axes, bool keep) {
 }
 
 Tensor argmax(const Tensor& a, std::int64_t axis) {
-  return reduce("argmax", a, detail::Reduction::argmax, {axis}, false);
+  return reduce("argmax", a, detail::FusedReduction::argmax, {axis}, false);
 }
 Tensor argmin(const Tensor& a, std::int64_t axis) {
-  return reduce("argmin", a, detail::Reduction::argmin, {axis}, false);
+  return reduce("argmin", a, detail::FusedReduction::argmin, {axis}, false);
 }
 
 }  // namespace topograd::ops

@@ -44,7 +44,7 @@ View contiguous_data(const Tensor& tensor) {
   const View& data = data_of(tensor);
   const TensorState& state = *tensor.state();
   if (is_contiguous(state.shape, data.strides)) return data;
-  const Pending copy{identity_program(), {{data, state.type, state.shape, nullptr}}, {}};
+  const PendingExpression copy{identity_program(), {{data, state.type, state.shape, nullptr}}, {}};
   const Type type = state.type == Type::f16 ? Type::f32 : state.type;
   const FusedLoop loop = make_loop(state.shape, type, copy, state.device, 1);
   View out = new_data(state.shape, type);
@@ -139,8 +139,8 @@ std::uint64_t extent(const Shape& shape, const Strides& strides) {
   return last + 1;
 }
 
-Argument argument(Backend& backend, const View& view, std::uint64_t count, Type type, Access access,
-                  bool keep) {
+Argument argument(OpBackend& backend, const View& view, std::uint64_t count, Type type,
+                  Access access, bool keep) {
   const bool half = type == Type::f16;
   const std::uint64_t size = size_of(type);
   std::uint64_t begin = static_cast<std::uint64_t>(view.offset) * size;

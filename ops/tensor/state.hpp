@@ -47,7 +47,7 @@ struct PendingInput {
 };
 
 /// An expression over elements that has not been computed.
-struct Pending {
+struct PendingExpression {
   ir::Program program;
   std::vector<PendingInput> inputs;
   std::vector<double> numbers;  ///< by uniform slot
@@ -59,7 +59,7 @@ struct TensorState {
   std::optional<Device> device;
   bool number = false;  ///< true if made from a C++ number: takes the type of other operands
   View data;            ///< without storage while pending
-  std::shared_ptr<const Pending> pending;
+  std::shared_ptr<const PendingExpression> pending;
   std::shared_ptr<GradNode> node;
 };
 
@@ -131,8 +131,8 @@ Tensor place_slice(const Tensor& tensor, const Shape& shape, std::size_t axis, s
 /// A range of a storage as a kernel's argument: `count` elements from the view's offset on.
 ///
 /// Throws Error{Unsupported} if they are more than the backend binds at once.
-Argument argument(Backend& backend, const View& view, std::uint64_t count, Type type, Access access,
-                  bool keep = false);
+Argument argument(OpBackend& backend, const View& view, std::uint64_t count, Type type,
+                  Access access, bool keep = false);
 /// Number of elements from a view's first to its last.
 std::uint64_t extent(const Shape& shape, const Strides& strides);
 

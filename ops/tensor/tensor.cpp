@@ -41,13 +41,14 @@ Tensor from_numbers(const char* call, std::span<const T> numbers, Shape shape, T
 }
 
 /// An expression without tensors.
-std::shared_ptr<const detail::Pending> pending_number(double number) {
+std::shared_ptr<const detail::PendingExpression> pending_number(double number) {
   static const ir::Program& kNumber = *new ir::Program([] {
     ir::Graph graph;
     const ir::Id id = graph.leaf(ir::Op::Uniform, 0);
     return graph.extract({&id, 1}, {.uniforms = 1});
   }());
-  return std::make_shared<detail::Pending>(detail::Pending{kNumber, {}, {number}});
+  return std::make_shared<detail::PendingExpression>(
+      detail::PendingExpression{kNumber, {}, {number}});
 }
 
 /// True if it is a constant that was not computed.

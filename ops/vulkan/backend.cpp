@@ -56,7 +56,7 @@ class Turn {
   std::lock_guard<std::mutex> lock_;
 };
 
-class VulkanBackend final : public Backend {
+class VulkanBackend final : public OpBackend {
  public:
   explicit VulkanBackend(const std::shared_ptr<vk::Device>& opened)
       : device_(std::make_shared<vk::Device>(opened->core())),
@@ -269,7 +269,7 @@ Device open_vulkan(const vk::DeviceOptions& options) {
   return Device(backends.back());
 }
 
-std::shared_ptr<vk::Device> vulkan_device(const Backend& backend) {
+std::shared_ptr<vk::Device> vulkan_device(const OpBackend& backend) {
   const auto* vulkan = dynamic_cast<const VulkanBackend*>(&backend);
   return vulkan ? vulkan->device() : nullptr;
 }

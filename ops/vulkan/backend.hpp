@@ -21,6 +21,6 @@ std::vector<runtime::vulkan::DeviceInfo> vulkan_devices();
 DeviceFacts facts_of(const runtime::vulkan::DeviceInfo& info);
 
 /// The runtime's device of a backend; null for other backends.
-std::shared_ptr<runtime::vulkan::Device> vulkan_device(const Backend& backend);
+std::shared_ptr<runtime::vulkan::Device> vulkan_device(const OpBackend& backend);
 
 }  // namespace topograd::ops

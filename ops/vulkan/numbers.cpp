@@ -17,7 +17,7 @@ namespace vk = runtime::vulkan;
 
 class VulkanNumbers final : public vk::DeviceNumbers {
  public:
-  VulkanNumbers(std::shared_ptr<Backend> backend, std::shared_ptr<Memory> memory, Type type,
+  VulkanNumbers(std::shared_ptr<OpBackend> backend, std::shared_ptr<Memory> memory, Type type,
                 std::uint64_t count)
       : backend_(std::move(backend)), memory_(std::move(memory)), type_(type), count_(count) {}
 
@@ -40,7 +40,7 @@ class VulkanNumbers final : public vk::DeviceNumbers {
     return {numbers.begin(), numbers.end()};
   }
 
-  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<OpBackend> backend_;
   const std::shared_ptr<Memory> memory_;
   const Type type_;
   const std::uint64_t count_;
@@ -48,7 +48,7 @@ class VulkanNumbers final : public vk::DeviceNumbers {
 
 }  // namespace
 
-std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<Backend> backend,
+std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<OpBackend> backend,
                                                     std::shared_ptr<Memory> memory, Type type,
                                                     std::uint64_t count) {
   return std::make_shared<VulkanNumbers>(std::move(backend), std::move(memory), type, count);

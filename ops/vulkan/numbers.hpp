@@ -8,8 +8,8 @@
 
 namespace topograd::ops {
 
-/// Backend::numbers() of a Vulkan device.
-std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<Backend> backend,
+/// OpBackend::numbers() of a Vulkan device.
+std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<OpBackend> backend,
                                                     std::shared_ptr<Memory> memory, Type type,
                                                     std::uint64_t count);
 

@@ -58,7 +58,7 @@ class OpsBackend : public test::VulkanTest {
                       .words = words,
                       .groups = linear_groups(*backend_, scale(), count)});
   }
-  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<OpBackend> backend_;
 };
 
 TEST_F(OpsBackend, RunsMisalignedSlicesAndLeavesTheirNeighbours) {
@@ -193,7 +193,7 @@ TEST_F(OpsBackend, RoutesByPlacementAndMeasures) {
                     .inputs = in,
                     .outputs = out,
                     .on_cpu = [&] { cpu = true; },
-                    .on_device = [&](Backend&) { launch(*in[0], 0, *out[0], 0, 4096, 2); }};
+                    .on_device = [&](OpBackend&) { launch(*in[0], 0, *out[0], 0, 4096, 2); }};
   ExecutionStats stats;
   run(call, {.device = Device::vulkan(), .stats = &stats});
   EXPECT_FALSE(cpu);

@@ -51,7 +51,7 @@ class OpsRouting : public test::VulkanTest {
 struct Odd {
   Array<float> x, y = Array<float>(kCount);
   ir::Hash128 kernel;
-  std::function<void(Backend&)> on_device;
+  std::function<void(OpBackend&)> on_device;
   int cpu_runs = 0;
 
   ExecutionStats run(const OpOptions& options = {}) {
@@ -135,7 +135,7 @@ TEST_F(OpsRouting, WhatIsThereAlreadyIsNotUploaded) {
 
 TEST_F(OpsRouting, TheCpuTakesOverFromADeviceThatFails) {
   Odd odd{.x = ramp(), .kernel = {0x6f6464, 1}};
-  odd.on_device = [](Backend&) { throw Error(ErrorCode::ShaderCompile, "odd: no such shader"); };
+  odd.on_device = [](OpBackend&) { throw Error(ErrorCode::ShaderCompile, "odd: no such shader"); };
   const ExecutionStats first = odd.run();
   EXPECT_EQ(first.device, "cpu");
   EXPECT_EQ(first.fallback, "odd: no such shader");
@@ -152,7 +152,7 @@ TEST_F(OpsRouting, TheCpuTakesOverFromADeviceThatFails) {
   EXPECT_EQ(odd.cpu_runs, 2);
 
   odd.kernel = {0x6f6464, 2};
-  odd.on_device = [](Backend&) { throw Error(ErrorCode::Shape, "odd: a mistake of the caller"); };
+  odd.on_device = [](OpBackend&) { throw Error(ErrorCode::Shape, "odd: a mistake of the caller"); };
   EXPECT_THROW(odd.run(), Error) << "the CPU would fail, too";
   EXPECT_EQ(odd.cpu_runs, 2);
 }
@@ -173,7 +173,7 @@ TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
 
 TEST_F(OpsRouting, RunsUnlikeLaterOnesTeachNothing) {
   Odd odd{.x = ramp(), .kernel = {0x0dd, 71}};
-  odd.on_device = [](Backend&) {};
+  odd.on_device = [](OpBackend&) {};
   const auto recorded = [&] {
     const OpOptions cpu{.device = Device::cpu()};
     for (int k = 0; k < 8; ++k) odd.run(cpu);
@@ -229,7 +229,7 @@ TEST_F(OpsRouting, AScopeNamesTheDevice) {
 }
 
 TEST_F(OpsRouting, OneSpanIsTimedAtATime) {
-  const std::shared_ptr<Backend> backend = Device::vulkan().shared_backend();
+  const std::shared_ptr<OpBackend> backend = Device::vulkan().shared_backend();
   ASSERT_TRUE(backend->begin_timing());
   EXPECT_FALSE(backend->begin_timing());
   const Array<float> x = ramp().to(Device::vulkan());

@@ -32,7 +32,7 @@ struct DeviceCosts {
 };
 
 /// Keeps the host busy for the time of recording, submitting and waiting.
-class ScriptedDevice final : public ops::Backend {
+class ScriptedDevice final : public ops::OpBackend {
  public:
   explicit ScriptedDevice(DeviceCosts costs, std::string name = "scripted")
       : costs_(costs), facts_{.name = std::move(name), .kind = "discrete"} {

@@ -11,7 +11,7 @@ namespace topograd::ops {
 namespace {
 
 /// `place` is the inclusive scan of the flags.
-void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, const Slice& place,
+void compact_on_device(OpBackend& backend, const Slice& x, const Slice& flags, const Slice& place,
                        const Slice& output) {
   check_reached("compact", backend, output);
   const std::uint32_t local = index_workgroup(backend);
@@ -75,7 +75,7 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
       .inputs = {x.storage, flags.storage, place.storage},
       .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
-      .on_device = [&](Backend& backend) { compact_on_device(backend, x, flags, place, output); },
+      .on_device = [&](OpBackend& backend) { compact_on_device(backend, x, flags, place, output); },
       .needs_float64 = x.type == Type::f64};
   run(call, options);
   return output;

@@ -126,7 +126,7 @@ void add_words(const Bins& bins, std::vector<std::uint32_t>& words) {
   }
 }
 
-void count_on_device(Backend& backend, const Slice& x, const Bins& bins, const Slice& output) {
+void count_on_device(OpBackend& backend, const Slice& x, const Bins& bins, const Slice& output) {
   const Argument zeroed = output.writes(backend);
   backend.fill(zeroed.memory, zeroed.offset, zeroed.bytes, 0);
   if (x.size == 0) return;
@@ -182,7 +182,7 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
       .inputs = {x.storage},
       .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
-      .on_device = [&](Backend& backend) { count_on_device(backend, x, bins, output); },
+      .on_device = [&](OpBackend& backend) { count_on_device(backend, x, bins, output); },
       .needs_float64 = x.type != Type::f32};
   return run(call, options);
 }

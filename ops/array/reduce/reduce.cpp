@@ -18,9 +18,9 @@ using codegen::text;
 template <class T>
 void reduce_on_cpu(Reduction reduction, Operand operand, std::span<const Slice> inputs,
                    const Slice& output, bool root) {
-  const Operands<T> from{inputs[0].read<T>(),
-                         operand == Operand::product ? inputs[1].read<T>() : inputs[0].read<T>(),
-                         operand};
+  const ReductionInputs<T> from{
+      inputs[0].read<T>(), operand == Operand::product ? inputs[1].read<T>() : inputs[0].read<T>(),
+      operand};
   const std::size_t count = inputs[0].size;
   if (orders(reduction)) {
     const bool smallest = reduction == Reduction::min || reduction == Reduction::argmin;
@@ -76,8 +76,8 @@ void map_reduce_on_cpu(const MapReduction& what, std::span<const Slice> inputs,
 }
 
 /// Adds the source of each item; `element` is declared by the caller or here.
-void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<const Slice> inputs,
-                          const Slice& output, Precision precision) {
+void map_reduce_on_device(OpBackend& backend, const MapReduction& what,
+                          std::span<const Slice> inputs, const Slice& output, Precision precision) {
   const Type type = precision == Precision::f64 ? Type::f64 : Type::f32;
   const std::uint32_t room = most_words(static_cast<std::uint32_t>(inputs.size()) + 2) - 5;
   std::optional<FittedExpression> element, fold;
@@ -154,7 +154,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
                         });
                       },
                   .on_device =
-                      [&](Backend& backend) {
+                      [&](OpBackend& backend) {
                         reduce_on_device(backend, monoid_of(reduction, type), item, inputs, output,
                                          root ? "sqrt({0})" : "{0}");
                       },
@@ -183,24 +183,25 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
     key.add(e->hash().low);
     operations += e->operations();
   }
-  const OpCall op{
-      .op = Operation::Reduce,
-      .kernel = key,
-      .size = inputs[0].size,
-      .work = work_of(inputs, output, operations),
-      .inputs = storages(inputs),
-      .outputs = {output.storage},
-      .on_cpu =
-          [&] {
-            if (precision == Precision::f64) {
-              map_reduce_on_cpu<double>(what, inputs, output);
-            } else {
-              map_reduce_on_cpu<float>(what, inputs, output);
-            }
-          },
-      .on_device =
-          [&](Backend& backend) { map_reduce_on_device(backend, what, inputs, output, precision); },
-      .needs_float64 = precision == Precision::f64};
+  const OpCall op{.op = Operation::Reduce,
+                  .kernel = key,
+                  .size = inputs[0].size,
+                  .work = work_of(inputs, output, operations),
+                  .inputs = storages(inputs),
+                  .outputs = {output.storage},
+                  .on_cpu =
+                      [&] {
+                        if (precision == Precision::f64) {
+                          map_reduce_on_cpu<double>(what, inputs, output);
+                        } else {
+                          map_reduce_on_cpu<float>(what, inputs, output);
+                        }
+                      },
+                  .on_device =
+                      [&](OpBackend& backend) {
+                        map_reduce_on_device(backend, what, inputs, output, precision);
+                      },
+                  .needs_float64 = precision == Precision::f64};
   return run(op, options);
 }
 

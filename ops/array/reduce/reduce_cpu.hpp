@@ -61,7 +61,7 @@ Compensated<T> add(const Compensated<T>& a, const Compensated<T>& b) {
 
 /// Element i of the reduced numbers.
 template <class T>
-struct Operands {
+struct ReductionInputs {
   const T* x;
   const T* y;  // null except for a product
   Operand operand;
@@ -84,7 +84,7 @@ struct Operands {
 constexpr std::size_t kSumBlock = 1024;
 
 template <class T>
-T reduce_numbers(Reduction reduction, const Operands<T>& from, std::size_t count) {
+T reduce_numbers(Reduction reduction, const ReductionInputs<T>& from, std::size_t count) {
   using W = Wrapping<T>;
   if (reduction == Reduction::compensated_sum) {
     const auto body = [&](std::size_t first, std::size_t n) {
@@ -128,7 +128,7 @@ bool any_beats(T best, bool smallest, const T* x, std::size_t n) {
 }
 
 template <class T>
-Best<T> find_best(bool smallest, const Operands<T>& from, std::size_t count) {
+Best<T> find_best(bool smallest, const ReductionInputs<T>& from, std::size_t count) {
   const Best<T> worst{limit<T>(smallest), ~std::uint32_t{0}};
   const auto combine = [&](const Best<T>& a, const Best<T>& b) { return better(a, b, smallest); };
   const auto body = [&](std::size_t first, std::size_t n) {

@@ -14,7 +14,7 @@ using codegen::text;
 // Enough workgroups to fill a large device several times; software devices run few threads.
 constexpr std::uint64_t kGroups = 1056, kSoftwareGroups = 16;
 
-std::uint32_t local_size(const Backend& backend) {
+std::uint32_t local_size(const OpBackend& backend) {
   const std::uint32_t wanted = backend.limits().occupied_by_few ? 64 : 256;
   return std::min(wanted, backend.limits().local_size);
 }
@@ -82,7 +82,7 @@ ComputeKernel last_source(const Monoid& monoid, Type type, const std::string& fi
 
 }  // namespace
 
-Shares share_out(const Backend& backend, std::uint64_t count, std::size_t widest,
+Shares share_out(const OpBackend& backend, std::uint64_t count, std::size_t widest,
                  std::uint32_t tile, std::uint32_t steps) {
   Shares out{.local = local_size(backend)};
   out.chunk = std::min<std::uint64_t>(backend.limits().binding_bytes / widest, 1u << 30);
@@ -97,8 +97,9 @@ Shares share_out(const Backend& backend, std::uint64_t count, std::size_t widest
   return out;
 }
 
-std::vector<Slice> reduce_shares(Backend& backend, const Monoid& monoid, const ReductionItem& item,
-                                 std::span<const Slice> inputs, const Shares& shares) {
+std::vector<Slice> reduce_shares(OpBackend& backend, const Monoid& monoid,
+                                 const ReductionItem& item, std::span<const Slice> inputs,
+                                 const Shares& shares) {
   ir::Hash128 key = key_of("reduce_first", monoid.key.high, monoid.key.low, item.key.high,
                            item.key.low, shares.local);
   for (const Slice& input : inputs) key.add(static_cast<std::uint64_t>(input.type));
@@ -129,7 +130,7 @@ std::vector<Slice> reduce_shares(Backend& backend, const Monoid& monoid, const R
   return partial;
 }
 
-void reduce_on_device(Backend& backend, const Monoid& monoid, const ReductionItem& item,
+void reduce_on_device(OpBackend& backend, const Monoid& monoid, const ReductionItem& item,
                       std::span<const Slice> inputs, const Slice& output,
                       const std::string& finish) {
   std::size_t widest = 4;

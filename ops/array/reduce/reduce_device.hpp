@@ -14,7 +14,7 @@ namespace topograd::ops {
 /// workgroup reduces their results.
 ///
 ///   finish  source of the resulting element, for the number {0}
-void reduce_on_device(Backend& backend, const Monoid& monoid, const ReductionItem& item,
+void reduce_on_device(OpBackend& backend, const Monoid& monoid, const ReductionItem& item,
                       std::span<const Slice> inputs, const Slice& output,
                       const std::string& finish);
 
@@ -27,10 +27,11 @@ struct Shares {
 };
 /// Divides `count` elements into shares, multiples of `tile` local sizes, so that no invocation
 /// needs more than `steps` loop iterations for its elements.
-Shares share_out(const Backend& backend, std::uint64_t count, std::size_t widest,
+Shares share_out(const OpBackend& backend, std::uint64_t count, std::size_t widest,
                  std::uint32_t tile, std::uint32_t steps);
 /// Reduces each share to a state; returns one slice per member.
-std::vector<Slice> reduce_shares(Backend& backend, const Monoid& monoid, const ReductionItem& item,
-                                 std::span<const Slice> inputs, const Shares& shares);
+std::vector<Slice> reduce_shares(OpBackend& backend, const Monoid& monoid,
+                                 const ReductionItem& item, std::span<const Slice> inputs,
+                                 const Shares& shares);
 
 }  // namespace topograd::ops

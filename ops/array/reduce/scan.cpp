@@ -144,7 +144,7 @@ ComputeKernel scan_source(const FoldForm& form, Type type, std::uint32_t local, 
   return make_kernel(parts);
 }
 
-void scan_on_device(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,
+void scan_on_device(OpBackend& backend, const FoldForm& form, const Slice& x, const Slice& output,
                     bool exclusive) {
   if (x.size == 0) return;
   if (scans_ahead(backend, form, x, output)) return scan_ahead(backend, form, x, output, exclusive);
@@ -222,7 +222,7 @@ struct ScanCall {
     call.size = x.size;
     call.inputs = {x.storage};
     call.outputs = {output.storage};
-    call.on_device = [this](Backend& backend) {
+    call.on_device = [this](OpBackend& backend) {
       scan_on_device(backend, form, x, output, exclusive);
     };
     return ops::run(call, options);
@@ -231,7 +231,7 @@ struct ScanCall {
 
 }  // namespace
 
-void scan_on(Backend& backend, const Slice& x, const Slice& output) {
+void scan_on(OpBackend& backend, const Slice& x, const Slice& output) {
   scan_on_device(backend, form_of(Reduction::sum, x.type), x, output, true);
 }
 

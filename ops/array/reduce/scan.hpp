@@ -61,7 +61,7 @@ Array<T> exclusive_scan(const F& f, double identity, const Array<T>& x,
 }
 
 /// Queues an exclusive sum on a device, for operations that consist of several kernels.
-void scan_on(Backend& backend, const Slice& x, const Slice& output);
+void scan_on(OpBackend& backend, const Slice& x, const Slice& output);
 
 /// The elements of x with a non-zero flag, in order. Waits for their number.
 ///

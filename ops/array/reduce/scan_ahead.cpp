@@ -17,7 +17,7 @@ constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
 
 }  // namespace
 
-bool scans_ahead(const Backend& backend, const FoldForm& form, const Slice& x,
+bool scans_ahead(const OpBackend& backend, const FoldForm& form, const Slice& x,
                  const Slice& output) {
   const LaunchLimits& limits = backend.limits();
   const std::uint64_t all = x.size * state_words(form.monoid);
@@ -27,7 +27,7 @@ bool scans_ahead(const Backend& backend, const FoldForm& form, const Slice& x,
          x.byte_offset() % 16 == 0 && output.byte_offset() % 16 == 0;
 }
 
-void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,
+void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const Slice& output,
                 bool exclusive) {
   const Monoid& monoid = form.monoid;
   const std::uint32_t lanes = backend.limits().subgroup_size;
@@ -49,7 +49,7 @@ void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Sl
     return argument;
   };
   const auto launch = [&](const ComputeKernel& text, std::span<const Argument> arguments,
-                          std::vector<std::uint32_t> words, const Groups& groups) {
+                          std::vector<std::uint32_t> words, const LaunchGroups& groups) {
     words.insert(words.end(), monoid.words.begin(), monoid.words.end());
     backend.launch({.kernel = &text, .arguments = arguments, .words = words, .groups = groups});
   };

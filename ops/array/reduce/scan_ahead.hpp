@@ -8,7 +8,8 @@ namespace topograd::ops {
 
 /// True if such a scan is possible and worthwhile: arrays must begin at vectors of 16 bytes and be
 /// bound at once.
-bool scans_ahead(const Backend& backend, const FoldForm& form, const Slice& x, const Slice& output);
+bool scans_ahead(const OpBackend& backend, const FoldForm& form, const Slice& x,
+                 const Slice& output);
 
 /// Queues the scan. Workgroups take numbers in the order in which they begin. Workgroup t reduces
 /// tile t of x, which it reads from memory, and scans tile t - `kAhead`, which is then in the
@@ -17,7 +18,7 @@ bool scans_ahead(const Backend& backend, const FoldForm& form, const Slice& x, c
 /// many tiles as a subgroup has lanes).
 ///
 ///   x  at least one vector of 16 bytes
-void scan_ahead(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,
+void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const Slice& output,
                 bool exclusive);
 
 }  // namespace topograd::ops

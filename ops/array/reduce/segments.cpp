@@ -15,7 +15,7 @@ using codegen::text;
 // Number of workgroups that keeps a large device busy.
 constexpr std::uint64_t kSegmentGroups = 2048;
 
-void check_binding(const Backend& backend, const Slice& slice) {
+void check_binding(const OpBackend& backend, const Slice& slice) {
   if (slice.bytes() <= backend.limits().binding_bytes) return;
   throw Error(
       ErrorCode::OutOfDeviceMemory,
@@ -23,7 +23,7 @@ void check_binding(const Backend& backend, const Slice& slice) {
            backend.limits().binding_bytes, " that \"", backend.facts().name, "\" binds at once"));
 }
 
-void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, const Slice& starts,
+void reduce_segments(OpBackend& backend, const FoldForm& form, const Slice& x, const Slice& starts,
                      const Slice& output) {
   if (output.size == 0) return;
   check_binding(backend, x);
@@ -96,7 +96,7 @@ void reduce_on_cpu(Reduction reduction, const Slice& x, const Slice& starts, con
   T* const numbers = finds_place(reduction) ? nullptr : output.write<T>();
   std::uint32_t* const places = finds_place(reduction) ? output.write<std::uint32_t>() : nullptr;
   for_segments(x, starts, output.size, [&](std::size_t s, std::size_t begin, std::size_t n) {
-    const Operands<T> operands{from + begin, from + begin, Operand::element};
+    const ReductionInputs<T> operands{from + begin, from + begin, Operand::element};
     if (!orders(reduction)) {
       numbers[s] = reduce_numbers(reduction, operands, n);
       return;
@@ -179,7 +179,7 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
       .inputs = {x.storage, starts.storage},
       .outputs = {output.storage},
       .on_cpu = on_cpu,
-      .on_device = [&](Backend& backend) { reduce_segments(backend, form, x, starts, output); },
+      .on_device = [&](OpBackend& backend) { reduce_segments(backend, form, x, starts, output); },
       .needs_float64 = wide};
   return run(call, options);
 }

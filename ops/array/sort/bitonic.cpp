@@ -116,7 +116,7 @@ Argument in_words(Argument argument) {
 
 bool fits_bitonic(const Slice& x) { return x.size <= (x.type == Type::f64 ? kMostWide : kMost); }
 
-void bitonic_sort(Backend& backend, const Slice& x, const Slice& output, bool places) {
+void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool places) {
   if (x.size == 0) return;
   const std::uint32_t local =
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);

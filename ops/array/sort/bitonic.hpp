@@ -10,6 +10,6 @@ bool fits_bitonic(const Slice& x);
 
 /// Writes the sorted elements or, to u32, their indices in that order: stable, NaN last, as
 /// sort_into(). Queues one launch. Source: Batcher, Sorting networks and their applications (1968).
-void bitonic_sort(Backend& backend, const Slice& x, const Slice& output, bool places);
+void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool places);
 
 }  // namespace topograd::ops

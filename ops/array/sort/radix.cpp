@@ -20,7 +20,7 @@ struct Layout {
   std::uint32_t per_group = 0, groups = 0;
 };
 
-Layout layout_for(const Backend& backend, std::uint64_t count) {
+Layout layout_for(const OpBackend& backend, std::uint64_t count) {
   const LaunchLimits& limits = backend.limits();
   Layout out;
   RadixKernel& kernel = out.kernel;
@@ -49,7 +49,7 @@ ir::Hash128 key_of_kernel(std::string_view what, const RadixKernel& k) {
 /// The passes of one sort, with the slices that each reads and writes.
 class Passes {
  public:
-  Passes(Backend& backend, const RadixSort& sort)
+  Passes(OpBackend& backend, const RadixSort& sort)
       : backend_(backend),
         sort_(sort),
         layout_(layout_for(backend, sort.keys.size)),
@@ -107,7 +107,7 @@ class Passes {
         moved, shift);
   }
 
-  Backend& backend_;
+  OpBackend& backend_;
   const RadixSort& sort_;
   const Layout layout_;
   const Slice table_, starts_;
@@ -117,16 +117,16 @@ class Passes {
 
 }  // namespace
 
-std::string radix_refusal(const Backend& backend, std::uint64_t count) {
+std::string radix_refusal(const OpBackend& backend, std::uint64_t count) {
   const LaunchLimits& limits = backend.limits();
   if (limits.subgroup_size < 4 || !limits.subgroup_arithmetic) return "expects subgroups";
   if (8 * count > limits.binding_bytes) return "cannot bind so many elements at once";
   return {};
 }
 
-void radix_sort(Backend& backend, const RadixSort& sort) { Passes(backend, sort).run(); }
+void radix_sort(OpBackend& backend, const RadixSort& sort) { Passes(backend, sort).run(); }
 
-void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high) {
+void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool high) {
   const std::uint32_t local = std::min(256u, backend.limits().local_size);
   const ComputeKernel& kernel = kernel_for(
       KernelFile::sort_encode, Type::u32,

@@ -9,7 +9,7 @@
 namespace topograd::ops {
 
 /// The reason why the device cannot sort that many elements; empty if it can.
-std::string radix_refusal(const Backend& backend, std::uint64_t count);
+std::string radix_refusal(const OpBackend& backend, std::uint64_t count);
 
 /// Inputs and outputs of a sort.
 struct RadixSort {
@@ -19,9 +19,9 @@ struct RadixSort {
   std::optional<Slice> to_values;  ///< u32
 };
 /// Queues a stable sort with NaN last. Outputs must not overlap inputs.
-void radix_sort(Backend& backend, const RadixSort& sort);
+void radix_sort(OpBackend& backend, const RadixSort& sort);
 
 /// The high or low words of f64 elements, in the integer order of elements with equal other words.
-void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high);
+void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool high);
 
 }  // namespace topograd::ops

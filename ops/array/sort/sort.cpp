@@ -69,7 +69,7 @@ void argsort_on_cpu(const Slice& x, const Slice& output) {
   });
 }
 
-void check_device(const Backend& backend, const char* call, const Slice& x) {
+void check_device(const OpBackend& backend, const char* call, const Slice& x) {
   const std::string why = radix_refusal(backend, x.size);
   if (why.empty()) return;
   throw Error(ErrorCode::Unsupported, std::string(call) + " of " + std::to_string(x.size) +
@@ -77,7 +77,7 @@ void check_device(const Backend& backend, const char* call, const Slice& x) {
 }
 
 /// Indices of sorted f64 elements: sorts by the low words, then stably by the high words.
-void argsort_wide(Backend& backend, const Slice& x, const Slice& output) {
+void argsort_wide(OpBackend& backend, const Slice& x, const Slice& output) {
   const Slice low = make_slice(Type::u32, x.size, "keys"), high = make_slice(Type::u32, x.size);
   const Slice order = make_slice(Type::u32, x.size, "places");
   encode_words(backend, x, low, false);
@@ -87,7 +87,7 @@ void argsort_wide(Backend& backend, const Slice& x, const Slice& output) {
   radix_sort(backend, {.keys = low, .values = order, .to_values = output});
 }
 
-void argsort_on_device(Backend& backend, const Slice& x, const Slice& output) {
+void argsort_on_device(OpBackend& backend, const Slice& x, const Slice& output) {
   if (x.type == Type::f64) return argsort_wide(backend, x, output);
   radix_sort(backend, {.keys = x, .to_values = output});
 }
@@ -117,7 +117,7 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { sort_on_cpu<decltype(element)>(x, output); });
   };
-  call.on_device = [&](Backend& backend) {
+  call.on_device = [&](OpBackend& backend) {
     if (fits_bitonic(x)) return bitonic_sort(backend, x, output, false);
     check_device(backend, "sort", x);
     if (x.size == 0) return;
@@ -140,7 +140,7 @@ ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { argsort_on_cpu<decltype(element)>(x, output); });
   };
-  call.on_device = [&](Backend& backend) {
+  call.on_device = [&](OpBackend& backend) {
     if (fits_bitonic(x)) return bitonic_sort(backend, x, output, true);
     check_device(backend, "argsort", x);
     if (x.size > 0) argsort_on_device(backend, x, output);

@@ -87,7 +87,7 @@ void convolve_typed(const Convolution& c) {
   });
 }
 
-void convolve_on_device(Backend& backend, const Convolution& c) {
+void convolve_on_device(OpBackend& backend, const Convolution& c) {
   const ComputeKernel& kernel = kernel_for(KernelFile::convolve, c.type);
   const auto count = static_cast<std::uint64_t>(c.count());
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
@@ -147,7 +147,7 @@ void convolve(const Convolution& c, const std::optional<Device>& device) {
           .inputs = {c.in.storage, c.weights.storage},
           .outputs = {c.out.storage},
           .on_cpu = [&] { convolve_on_cpu(c); },
-          .on_device = [&](Backend& backend) { convolve_on_device(backend, c); },
+          .on_device = [&](OpBackend& backend) { convolve_on_device(backend, c); },
           .needs_float64 = c.type == Type::f64},
          device);
 }

@@ -45,7 +45,7 @@ View pairs_of(const Tensor& tensor) {
 }
 
 using OnCpu = void (*)(const FftRows&);
-using OnDevice = void (*)(Backend&, const FftRows&);
+using OnDevice = void (*)(OpBackend&, const FftRows&);
 
 /// Work of butterflies of complex numbers: ten operations per pair, in log2(n) rounds.
 Work work_of(const FftRows& fft) {
@@ -69,7 +69,7 @@ void run_transform(const FftRows& fft, std::string_view kernel, const Tensor& li
                   .inputs = {fft.source.storage},
                   .outputs = {fft.target.storage},
                   .on_cpu = [&] { on_cpu(fft); },
-                  .on_device = [&](Backend& backend) { on_device(backend, fft); },
+                  .on_device = [&](OpBackend& backend) { on_device(backend, fft); },
                   .needs_float64 = fft.type == Type::f64},
                  like.placed());
 }

@@ -94,7 +94,7 @@ View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
   return tables.emplace(key, stored(numbers, type)).first->second;
 }
 
-Argument complex_argument(Backend& backend, const View& view, std::uint64_t count, Type type,
+Argument complex_argument(OpBackend& backend, const View& view, std::uint64_t count, Type type,
                           Access access) {
   Argument out = argument(backend, view, 2 * count, type, access);
   out.element *= 2;
@@ -105,7 +105,7 @@ template <class T>
 std::uint32_t word(T value) {
   return static_cast<std::uint32_t>(value);
 }
-Groups item_groups(const Backend& backend, std::uint64_t count) {
+LaunchGroups item_groups(const OpBackend& backend, std::uint64_t count) {
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   return {word(std::min((count + 255) / 256, most))};
 }
@@ -198,13 +198,13 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
 }
 
 /// Roots of m as read by fft_pass_kernel().
-Argument pass_roots(Backend& backend, std::uint64_t m, std::uint64_t radix, Type type) {
+Argument pass_roots(OpBackend& backend, std::uint64_t m, std::uint64_t radix, Type type) {
   return complex_argument(backend, table(Table::pass, m, radix, type),
                           radix + kFineRoots + m / kFineRoots + 1, type, Access::read);
 }
 
-void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to, FftPass pass,
-              std::uint64_t span, double factor) {
+void run_pass(OpBackend& backend, const FftRows& fft, const View& from, const View& to,
+              FftPass pass, std::uint64_t span, double factor) {
   const bool wide = fft.type == Type::f64;
   const std::uint64_t radix = pass.radix;
   pass.near_load = radix < fft.length;
@@ -237,7 +237,7 @@ View scratch(const FftRows& fft) {
   return {std::make_shared<Storage>(2 * fft.rows * fft.length * size_of(fft.type), "fft"), 0, {}};
 }
 
-void by_passes(Backend& backend, const FftRows& fft) {
+void by_passes(OpBackend& backend, const FftRows& fft) {
   const std::vector<FftPass> passes = plan_of(backend.limits(), fft);
   View from = fft.source;
   std::uint64_t span = 1;
@@ -250,7 +250,7 @@ void by_passes(Backend& backend, const FftRows& fft) {
   }
 }
 
-void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const View& chirp,
+void run_chirp(OpBackend& backend, const FftRows& from, const FftRows& to, const View& chirp,
                std::uint64_t valid, bool swap_in, bool swap_out, double factor) {
   const bool wide = from.type == Type::f64;
   const ComputeKernel& kernel =
@@ -271,7 +271,7 @@ void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const V
 
 /// A convolution with a chirp, by transforms of the next sufficient power of two.
 /// Source: Bluestein, A linear filtering approach to the computation of the DFT, 1970.
-void bluestein(Backend& backend, const FftRows& fft) {
+void bluestein(OpBackend& backend, const FftRows& fft) {
   const std::uint64_t length = std::bit_ceil(2 * fft.length - 1);
   FftRows padded{.type = fft.type, .rows = fft.rows, .length = length};
   if (padded.rows * length > (std::uint64_t{1} << 31)) {
@@ -303,7 +303,7 @@ void bluestein(Backend& backend, const FftRows& fft) {
   run_chirp(backend, convolved, fft, chirp, fft.length, false, fft.inverse, fft.factor);
 }
 
-void short_dft(Backend& backend, const FftRows& fft) {
+void short_dft(OpBackend& backend, const FftRows& fft) {
   const bool wide = fft.type == Type::f64;
   const ComputeKernel& kernel =
       kernel_for(KernelFile::fft_short, fft.type, {{"F", number_source("factor", wide)}});
@@ -323,7 +323,7 @@ void short_dft(Backend& backend, const FftRows& fft) {
 
 }  // namespace
 
-void rfft_on_device(Backend& backend, const FftRows& fft) {
+void rfft_on_device(OpBackend& backend, const FftRows& fft) {
   if (smooth(fft.length) && fft.length >= 8) {
     std::vector<FftPass> passes = plan_of(backend.limits(), fft);
     if (passes.size() == 1) {
@@ -348,7 +348,7 @@ void rfft_on_device(Backend& backend, const FftRows& fft) {
                   .groups = item_groups(backend, count)});
 }
 
-void fft_on_device(Backend& backend, const FftRows& fft) {
+void fft_on_device(OpBackend& backend, const FftRows& fft) {
   if (smooth(fft.length) && fft.length >= 8) return by_passes(backend, fft);
   if (fft.length <= kShort) return short_dft(backend, fft);
   bluestein(backend, fft);

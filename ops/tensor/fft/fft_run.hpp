@@ -19,11 +19,11 @@ struct FftRows {
 };
 
 void fft_on_cpu(const FftRows& fft);
-void fft_on_device(Backend& backend, const FftRows& fft);
+void fft_on_device(OpBackend& backend, const FftRows& fft);
 
 /// Transforms rows of 2 `length` real numbers to length + 1 complex ones, forward and unscaled.
 void rfft_on_cpu(const FftRows& fft);
-void rfft_on_device(Backend& backend, const FftRows& fft);
+void rfft_on_device(OpBackend& backend, const FftRows& fft);
 
 /// The forward transform in double, by FFTW.
 std::vector<std::complex<double>> fft_of(std::vector<std::complex<double>> numbers);

@@ -79,7 +79,7 @@ void run_on_cpu(const Rows& r) {
   });
 }
 
-void run_on_device(Backend& backend, const Rows& r) {
+void run_on_device(OpBackend& backend, const Rows& r) {
   const bool wide = r.type == Type::f64;
   const RowKernel kernel = detail::rows_for(
       backend.limits(), r.op, wide ? codegen::Precision::f64 : codegen::Precision::f32, r.depth);
@@ -167,7 +167,7 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
        .inputs = std::move(inputs),
        .outputs = {r.target.storage},
        .on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); },
-       .on_device = [&](Backend& backend) { run_on_device(backend, r); },
+       .on_device = [&](OpBackend& backend) { run_on_device(backend, r); },
        .needs_float64 = r.type == Type::f64},
       a.placed());
   return out;

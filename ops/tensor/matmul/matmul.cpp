@@ -24,7 +24,7 @@ using detail::state_of;
 using detail::View;
 
 /// An operand in memory: lines of consecutive elements, `step` apart.
-struct Operand {
+struct ProductOperand {
   View view;
   Type type = Type::f32;
   bool transposed = false;  ///< lines are columns
@@ -39,7 +39,7 @@ struct Operand {
 
 struct Product {
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
-  Operand a, b;
+  ProductOperand a, b;
   View c;
   Type type = Type::f32;  ///< type of C
 };
@@ -49,12 +49,12 @@ struct Product {
                                     to_text(a.shape()) + " and " + to_text(b.shape()));
 }
 
-bool begins_within_word(const Operand& operand) {
+bool begins_within_word(const ProductOperand& operand) {
   return operand.type == Type::f16 && operand.view.offset % 2 != 0;
 }
 
 /// Finds the layout of a matrix with contiguous lines; returns false if it has none.
-bool find_lines(const Shape& shape, Operand& operand) {
+bool find_lines(const Shape& shape, ProductOperand& operand) {
   const Strides& strides = operand.view.strides;
   const std::size_t n = shape.size();
   const std::int64_t rows = shape[n - 2], columns = shape[n - 1];
@@ -74,10 +74,10 @@ bool find_lines(const Shape& shape, Operand& operand) {
 }
 
 /// An operand with uniformly spaced batches; copied if they are not.
-Operand operand_of(const Tensor& tensor, const Shape& batch) {
+ProductOperand operand_of(const Tensor& tensor, const Shape& batch) {
   Shape full = batch;
   full.insert(full.end(), tensor.shape().end() - 2, tensor.shape().end());
-  Operand out{detail::data_of(tensor), tensor.type()};
+  ProductOperand out{detail::data_of(tensor), tensor.type()};
   out.view.strides = broadcast_strides("matmul", tensor.shape(), out.view.strides, full);
   const Strides outer(out.view.strides.begin(), out.view.strides.end() - 2);
   const LoopNest nest = loop_nest(batch, {&outer, 1});
@@ -189,7 +189,8 @@ MatmulKernel tiles_for(const Product& p, const LaunchLimits& limits) {
 
 /// True if an operand can be read in vectors of eight numbers: its lines begin at multiples of
 /// eight and, if they do not follow the depth, have such lengths.
-bool in_eights(const Operand& o, bool deep_lines, std::int64_t length, std::int64_t batches) {
+bool in_eights(const ProductOperand& o, bool deep_lines, std::int64_t length,
+               std::int64_t batches) {
   return o.view.offset % 8 == 0 && o.step % 8 == 0 && (batches == 1 || o.batch % 8 == 0) &&
          (deep_lines || length % 8 == 0);
 }
@@ -239,7 +240,7 @@ Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& d
   return {.text = text(), .rows = kernel.tile(), .columns = kernel.tile()};
 }
 
-Argument operand_argument(Backend& backend, const Operand& o, const View& view,
+Argument operand_argument(OpBackend& backend, const ProductOperand& o, const View& view,
                           std::uint64_t extent, std::int64_t vector) {
   Argument out = detail::argument(backend, view, extent, o.type, Access::read);
   if (vector > 1) out.element = 16;
@@ -250,14 +251,14 @@ thread_local std::int64_t forced_groups = 0;
 
 /// The maximum number of workgroups along an axis, rounded to an even number, so that matrices and
 /// bands of f16 begin and end at words.
-std::int64_t most_groups(const Backend& backend) {
+std::int64_t most_groups(const OpBackend& backend) {
   return (forced_groups > 0 ? forced_groups : backend.limits().groups) / 2 * 2;
 }
 
 /// Launches all rows at once.
 ///
 ///   keep  C has been written in part
-void launch(Backend& backend, const Plan& plan, const Product& p, bool keep) {
+void launch(OpBackend& backend, const Plan& plan, const Product& p, bool keep) {
   const std::int64_t most = most_groups(backend);
   for (std::int64_t first = 0; first < p.batches; first += most) {
     const std::int64_t batches = std::min(most, p.batches - first);
@@ -278,15 +279,15 @@ void launch(Backend& backend, const Plan& plan, const Product& p, bool keep) {
     const auto tiles = [&](std::int64_t size, std::int64_t tile) {
       return word((size + tile - 1) / tile);
     };
-    const Groups groups =
+    const LaunchGroups groups =
         plan.groups > 0
-            ? Groups{static_cast<std::uint32_t>(plan.groups), 1, word(batches)}
-            : Groups{tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)};
+            ? LaunchGroups{static_cast<std::uint32_t>(plan.groups), 1, word(batches)}
+            : LaunchGroups{tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)};
     backend.launch({.kernel = plan.text, .arguments = arguments, .words = words, .groups = groups});
   }
 }
 
-void multiply_on_device(Backend& backend, const Product& p) {
+void multiply_on_device(OpBackend& backend, const Product& p) {
   const Plan plan = plan_for(p, backend.limits(), backend.facts().name);
   const std::int64_t most = most_groups(backend) * plan.rows;
   if (plan.groups > 0 || p.rows <= most) return launch(backend, plan, p, false);
@@ -310,7 +311,7 @@ double products_of(const Product& p) {
 }
 
 Work work_of(const Product& p) {
-  const auto bytes = [&](const Operand& operand, std::int64_t rows, std::int64_t columns) {
+  const auto bytes = [&](const ProductOperand& operand, std::int64_t rows, std::int64_t columns) {
     const std::int64_t matrices = operand.batch == 0 ? 1 : p.batches;
     return static_cast<double>(matrices * rows * columns) *
            static_cast<double>(size_of(operand.type));
@@ -334,7 +335,7 @@ void run_product(const Product& p, const std::optional<Device>& device) {
        .outputs = {p.c.storage},
        .on_cpu =
            [&] { p.type == Type::f64 ? multiply_on_cpu<double>(p) : multiply_on_cpu<float>(p); },
-       .on_device = [&](Backend& backend) { multiply_on_device(backend, p); },
+       .on_device = [&](OpBackend& backend) { multiply_on_device(backend, p); },
        .needs_float64 = p.type == Type::f64},
       device);
 }

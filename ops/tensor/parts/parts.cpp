@@ -48,7 +48,7 @@ std::uint32_t unit_of(const Joining& j, const Piece& piece) {
       j.type, {j.row, piece.begin, piece.inner, static_cast<std::uint64_t>(piece.source.offset)});
 }
 
-void join_on_device(Backend& backend, const Joining& j) {
+void join_on_device(OpBackend& backend, const Joining& j) {
   for (const Piece& piece : j.pieces) {
     const std::uint32_t unit = unit_of(j, piece);
     const ComputeKernel& kernel =
@@ -116,7 +116,7 @@ void run_joining(const Joining& j, const std::optional<Device>& device) {
                   .inputs = std::move(inputs),
                   .outputs = {j.target.storage},
                   .on_cpu = [&] { join_on_cpu(j); },
-                  .on_device = [&](Backend& backend) { join_on_device(backend, j); },
+                  .on_device = [&](OpBackend& backend) { join_on_device(backend, j); },
                   .needs_float64 = j.type == Type::f64},
                  device);
 }

@@ -61,12 +61,12 @@ void take_on_cpu(const Taking& t, const detail::View& source, const detail::View
   });
 }
 
-Argument index_argument(Backend& backend, const Taking& t) {
+Argument index_argument(OpBackend& backend, const Taking& t) {
   return detail::argument(backend, t.indices, t.taken, t.indices_type, Access::read);
 }
 
 /// Launches a kernel whose items are units of `per` elements.
-void launch_taking(Backend& backend, const Taking& t, const ComputeKernel& kernel,
+void launch_taking(OpBackend& backend, const Taking& t, const ComputeKernel& kernel,
                    std::span<const Argument> arguments, std::uint64_t per) {
   const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint64_t items = t.count() / per;
@@ -77,7 +77,7 @@ void launch_taking(Backend& backend, const Taking& t, const ComputeKernel& kerne
                   .groups = linear_groups(backend, kernel, items)});
 }
 
-void take_on_device(Backend& backend, const Taking& t, const detail::View& source,
+void take_on_device(OpBackend& backend, const Taking& t, const detail::View& source,
                     const detail::View& target, Type type) {
   const std::uint32_t unit =
       detail::unit_bytes(type, {t.inner, static_cast<std::uint64_t>(source.offset)});
@@ -91,7 +91,7 @@ void take_on_device(Backend& backend, const Taking& t, const detail::View& sourc
   launch_taking(backend, t, kernel, arguments, unit / size_of(type));
 }
 
-void places_on_device(Backend& backend, const Taking& t, const Slice& places) {
+void places_on_device(OpBackend& backend, const Taking& t, const Slice& places) {
   const ComputeKernel& kernel = kernel_for(KernelFile::taken_places, t.indices_type);
   const Argument arguments[] = {index_argument(backend, t), places.writes(backend)};
   launch_taking(backend, t, kernel, arguments, 1);
@@ -117,7 +117,7 @@ Slice places_of(const Taking& t, const std::optional<Device>& device) {
                   .inputs = {t.indices.storage},
                   .outputs = {places.storage},
                   .on_cpu = on_cpu,
-                  .on_device = [&](Backend& backend) { places_on_device(backend, t, places); },
+                  .on_device = [&](OpBackend& backend) { places_on_device(backend, t, places); },
                   .needs_float64 = t.indices_type == Type::f64},
                  device);
   return places;
@@ -174,7 +174,7 @@ void run_taking(const Taking& t, const detail::View& source, const Tensor& out) 
        .inputs = {source.storage, t.indices.storage},
        .outputs = {target.storage},
        .on_cpu = [&] { take_on_cpu(t, source, target, type); },
-       .on_device = [&](Backend& backend) { take_on_device(backend, t, source, target, type); },
+       .on_device = [&](OpBackend& backend) { take_on_device(backend, t, source, target, type); },
        .needs_float64 = wide || type == Type::f64},
       out.placed());
 }

@@ -115,7 +115,7 @@ void measure_on_cpu(const Search& s) {
   });
 }
 
-void measure_on_device(Backend& backend, const Search& s) {
+void measure_on_device(OpBackend& backend, const Search& s) {
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
   const ComputeKernel& kernel = kernel_for(
       by_invocation ? KernelFile::nearest_short : KernelFile::nearest, s.type,
@@ -182,7 +182,7 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
        .inputs = std::move(inputs),
        .outputs = {s.result.storage},
        .on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { measure_on_device(backend, s); },
+       .on_device = [&](OpBackend& backend) { measure_on_device(backend, s); },
        .needs_float64 = type == Type::f64},
       device);
   return out;

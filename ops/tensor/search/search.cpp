@@ -82,7 +82,7 @@ Work work_of(const Similarity& s) {
           .pattern = runtime::hybrid::MemoryPattern::reduction};
 }
 
-void compare_on_device(Backend& backend, const Similarity& s) {
+void compare_on_device(OpBackend& backend, const Similarity& s) {
   // One invocation handles a row of at most a subgroup's size. On software devices, where barriers
   // are expensive and adjacent reads are no advantage, it handles longer rows, too.
   const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
@@ -168,7 +168,7 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
        .inputs = {s.query.storage, s.targets.storage},
        .outputs = {s.result.storage},
        .on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { compare_on_device(backend, s); },
+       .on_device = [&](OpBackend& backend) { compare_on_device(backend, s); },
        .needs_float64 = type == Type::f64},
       device);
   return out;
@@ -236,7 +236,7 @@ bool is_sorted_rather(const Tensor& a, std::int64_t k) {
 }
 
 /// Searches pieces of long rows first, then combines their results.
-void select_on_device(Backend& backend, const Selection& s) {
+void select_on_device(OpBackend& backend, const Selection& s) {
   const ComputeKernel& kernel =
       kernel_for(KernelFile::top_k, s.type, {{"is_nan", detail::is_nan_glsl(s.type)}});
   View source = s.source, places = s.source;
@@ -294,7 +294,7 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
     for (std::uint64_t i = 0; i < count; ++i)
       target[i / k * depth + static_cast<std::uint64_t>(where[i])] = values[i];
   };
-  const auto on_device = [&](Backend& backend) {
+  const auto on_device = [&](OpBackend& backend) {
     const ComputeKernel& kernel = kernel_for(KernelFile::top_k_put_back, type);
     const Argument target =
         detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write);
@@ -368,7 +368,7 @@ TopK top_k(const Tensor& a, std::int64_t k) {
        .inputs = {s.source.storage},
        .outputs = {s.values.storage, s.indices.storage},
        .on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); },
-       .on_device = [&](Backend& backend) { select_on_device(backend, s); },
+       .on_device = [&](OpBackend& backend) { select_on_device(backend, s); },
        .needs_float64 = s.type == Type::f64},
       a.placed());
   derive(out);

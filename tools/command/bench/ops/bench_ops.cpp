@@ -40,7 +40,7 @@ constexpr std::uint64_t kArithmeticElements = 1 << 22, kArithmeticElementsOfSoft
 /// an engine that is slower than the memory. In bytes per ns.
 double copy_rate(const Device& device, const OpInputs& in, int samples) {
   const ops::Array<float> to(in.count());
-  ops::Backend& backend = device.backend();
+  ops::OpBackend& backend = device.backend();
   const ops::Argument source = in.x.untyped().reads(backend);
   const ops::Argument target = to.untyped().writes(backend);
   const double by_command = time_on(device, samples, [&] {
@@ -124,7 +124,7 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
 }
 
 /// Fills the device up to its previous peak, so that the next operation determines a new peak.
-std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::Backend& backend) {
+std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::OpBackend& backend) {
   constexpr std::uint64_t kPiece = 64 << 20, kLeast = 64 << 10;
   std::vector<std::shared_ptr<ops::Memory>> pieces;
   for (;;) {

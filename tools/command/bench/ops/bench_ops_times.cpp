@@ -15,7 +15,7 @@ constexpr double kEnoughMicroseconds = 5'000'000, kEnoughOfSoftware = 1'000'000;
 }  // namespace
 
 Times time_on(const ops::Device& device, int samples, const std::function<void()>& work) {
-  ops::Backend& backend = device.backend();
+  ops::OpBackend& backend = device.backend();
   std::vector<double> clock, wall;
   // Devices that were idle while the CPU was timed need time to reach their clock rates.
   const bool software = device.facts().kind == "software";
