@@ -1,27 +1,12 @@
-// Recording the Schur complement: elimination, conjugate gradients on what remains, and back.
+// Recording of eliminations, and of the way back.
 #include "device_schur.hpp"
 
 #include "jacobian_columns.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
-
-namespace {
-
-/// Entries of a row that an invocation adds up, about.
-constexpr std::uint64_t kEntriesOfLane = 8;
-
-/// As many invocations for a row as its length asks for; on a software device they run in turn.
-std::uint32_t lanes(const Context& context, std::uint64_t entries, std::uint64_t rows) {
-  if (context.device->info().software() || rows == 0) return 1;
-  const std::uint64_t wanted = std::bit_ceil(entries / rows / kEntriesOfLane + 1);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, context.workgroup_size));
-}
-
-}  // namespace
 
 std::string DeviceSchur::obstacle(const Context& context, const SchurPlan& plan, Terms terms) {
   for (const SchurPlan::Products& products : plan.products) {
@@ -38,10 +23,12 @@ std::string DeviceSchur::obstacle(const Context& context, const SchurPlan& plan,
 
 DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, Terms terms,
                          std::span<const std::uint32_t> diagonal_positions)
-    : context_(context), vectors_(vectors), plan_(std::move(plan)), terms_(terms) {
-  const std::uint32_t n = plan_.unknowns();
-  gradient_lanes_ = lanes(context, plan_.row_entries.size() / 3, plan_.kept.size());
-  product_lanes_ = lanes(context, plan_.values, n);
+    : context_(context),
+      vectors_(vectors),
+      plan_(std::move(plan)),
+      terms_(terms),
+      reduced_(context, vectors, plan_) {
+  gradient_lanes_ = lanes_of_rows(context, plan_.row_entries.size() / 3, plan_.kept.size());
   const auto words = [&](const std::vector<std::uint32_t>& list) {
     return make_buffer(context, list, "schur_words");
   };
@@ -52,46 +39,21 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
   std::vector<std::uint32_t> places;
   for (const std::uint32_t first : plan_.eliminated)
     places.insert(places.end(), {first, diagonal_positions[first]});
-  eliminated_places_ = words(std::exchange(places, {}));
-  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    for (std::uint32_t b = 0; b < range.count; ++b)
-      places.insert(places.end(), {range.position + b * range.width,
-                                   range.inverse + b * range.width * (range.width + 1) / 2});
-  }
-  kept_places_ = words(places);
+  eliminated_places_ = words(places);
   eliminated_ = words(plan_.eliminated);
-  back_starts_ = words(plan_.back_starts);
-  back_entries_ = words(plan_.back_entries);
   coupling_words_ = words(plan_.coupling_words);
   kept_scalars_ = words(plan_.kept_scalar);
-  row_starts_ = words(plan_.row_starts);
-  row_entries_ = words(plan_.row_entries);
-  rows_ = words(plan_.rows);
-  columns_ = words(plan_.columns);
-  piece_starts_ = words(plan_.piece_starts);
-  piece_entries_ = words(plan_.piece_entries);
-  piece_outputs_ = words(plan_.piece_outputs);
-  block_words_ = words(plan_.block_words);
-  block_starts_ = words(plan_.block_starts);
-  block_pieces_ = words(plan_.block_pieces);
+  back_lists_ = {words(plan_.back_starts), words(plan_.back_entries), {}};
+  row_lists_ = {words(plan_.row_starts), words(plan_.row_entries), {}};
+  piece_lists_ = {words(plan_.piece_starts), words(plan_.piece_entries),
+                  words(plan_.piece_outputs)};
+  block_lists_ = {words(plan_.block_starts), words(plan_.block_pieces), words(plan_.block_words)};
   for (const SchurPlan::Products& products : plan_.products)
     add_products(products, *terms[products.term]);
   meetings_ = numbers(plan_.meeting_values);
   couplings_ = numbers(plan_.meeting_values);
   inverses_ = numbers(plan_.inverses);
   pieces_ = numbers(plan_.piece_values);
-  values_ = numbers(plan_.values);
-  packed_ = numbers(plan_.packed);
-  packed_inverses_ = numbers(plan_.packed);
-  none_ = make_buffer(context, std::vector<double>(n), "schur_numbers");
-  free_ = words(std::vector<std::uint32_t>(n));
-  for (Buffer* vector : {&gradient_, &step_, &residual_, &product_, &preconditioned_,
-                         &directions_[0], &directions_[1]}) {
-    *vector = numbers(n);
-  }
-  partials_ = make_partials(context_, 2ull * block_groups());
-  curvature_ = make_partials(context_, row_groups());
-  decision_ = make_partials(context_, codegen::kScalarCount);
   plan_.products.clear();  // the device has these lists now
   plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
 }
@@ -112,17 +74,6 @@ void DeviceSchur::add_products(const SchurPlan::Products& products, const Device
                        .columns = columns.count});
 }
 
-std::uint32_t DeviceSchur::block_groups() const {
-  std::uint32_t groups = 0;
-  for (const SchurPlan::Blocks& range : plan_.kept_widths)
-    groups += context_.update_grid(range.count);
-  return groups;
-}
-
-std::uint32_t DeviceSchur::row_groups() const {
-  return context_.product_grid(std::uint64_t{plan_.unknowns()} * product_lanes_);
-}
-
 template <class Kernel>
 void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group) {
   kernel.push.count = group.count * group.rows * group.columns;
@@ -135,18 +86,14 @@ void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan
 void DeviceSchur::need(Needs& needs) const {
   for (const Products& products : products_)
     terms_[products.term]->need_store(needs, Pass::stored_jacobian);
-  vectors_.need<kernel::schur_damping, kernel::schur_meetings, kernel::schur_coupling,
-                kernel::schur_pieces, kernel::schur_blocks, kernel::schur_scatter,
-                kernel::schur_back, kernel::cg_start, kernel::cg_finish>(needs);
+  vectors_
+      .need<kernel::schur_damping, kernel::schur_meetings, kernel::schur_coupling,
+            kernel::schur_pieces, kernel::schur_blocks, kernel::schur_scatter, kernel::schur_back>(
+          needs);
   vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
-  vectors_.need<kernel::schur_product>(needs, {.width = product_lanes_});
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths)
     vectors_.need<kernel::schur_invert>(needs, {.width = range.width});
-  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    const bool decides = &range == &plan_.kept_widths.front();
-    vectors_.need<kernel::schur_invert, kernel::cg_init>(needs, {.width = range.width});
-    vectors_.need<kernel::cg_update>(needs, {.width = range.width, .decides = decides});
-  }
+  reduced_.need(needs);
 }
 
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
@@ -212,9 +159,9 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
                  kernel::schur_pieces{{.couplings = couplings_,
                                        .meetings = meetings_,
                                        .pieces = pieces_,
-                                       .starts = piece_starts_,
-                                       .entries = piece_entries_,
-                                       .outputs = piece_outputs_},
+                                       .starts = piece_lists_.starts,
+                                       .entries = piece_lists_.entries,
+                                       .outputs = piece_lists_.outputs},
                                       {.inner = group.inner}},
                  group);
   }
@@ -222,10 +169,10 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
       list,
       kernel::schur_gradient{{.couplings = couplings_,
                               .gradient = *with.gradient,
-                              .reduced_gradient = gradient_,
-                              .starts = row_starts_,
-                              .entries = row_entries_,
-                              .row_words = rows_,
+                              .reduced_gradient = reduced_.input().gradient,
+                              .starts = row_lists_.starts,
+                              .entries = row_lists_.entries,
+                              .row_words = reduced_.rows(),
                               .kept_scalars = kept_scalars_},
                              {.count = plan_.unknowns()}},
       {.width = gradient_lanes_,
@@ -237,32 +184,16 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
                                        .meetings = meetings_,
                                        .blocks = *with.blocks,
                                        .damping = *with.damping,
-                                       .complement = values_,
-                                       .packed_blocks = packed_,
-                                       .starts = block_starts_,
-                                       .entries = block_pieces_,
-                                       .outputs = block_words_,
+                                       .complement = reduced_.input().complement,
+                                       .packed_blocks = reduced_.input().packed_blocks,
+                                       .starts = block_lists_.starts,
+                                       .entries = block_lists_.entries,
+                                       .outputs = block_lists_.outputs,
                                        .diagonals = diagonal_,
                                        .fixed_scalars = *with.fixed},
                                       {}},
                  group);
   }
-}
-
-template <class Kernel>
-std::uint32_t DeviceSchur::record_by_blocks(CommandList& list, Kernel kernel) {
-  constexpr bool kInverts = Kernel::kOp == codegen::VectorOp::schur_invert;
-  constexpr bool kUpdates = Kernel::kOp == codegen::VectorOp::cg_update;
-  std::uint32_t groups = 0;
-  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    kernel.push.count = range.count;
-    kernel.push.first = kInverts ? range.first : range.position;
-    kernel.push.inverse_first = range.inverse;
-    if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
-    groups +=
-        vectors_.record(list, kernel, {.width = range.width, .decides = !kUpdates || groups == 0});
-  }
-  return groups;
 }
 
 void DeviceSchur::record_start(CommandList& list, const Operands& at, const SchurOperands& with) {
@@ -277,65 +208,7 @@ void DeviceSchur::record_start(CommandList& list, const Operands& at, const Schu
   record_meetings(list, at, with);
   record_elimination(list, with);
   record_complement(list, with);
-  list.barrier();
-  record_by_blocks(list, kernel::schur_invert{{.blocks = packed_,
-                                               .damping = none_,
-                                               .inverse_blocks = packed_inverses_,
-                                               .places = kept_places_,
-                                               .fixed_scalars = free_},
-                                              {}});
-  list.barrier();
-  const std::uint32_t groups = block_groups();
-  record_by_blocks(list, kernel::cg_init{{.gradient = gradient_,
-                                          .inverse_blocks = packed_inverses_,
-                                          .delta = step_,
-                                          .residual = residual_,
-                                          .direction = directions_[0],
-                                          .preconditioned = preconditioned_,
-                                          .fixed_scalars = free_,
-                                          .partials = partials_},
-                                         {.out_stride = groups}});
-  list.barrier();
-  vectors_.record(list, kernel::cg_start{{.partials = partials_},
-                                         {.sums_count = groups, .sums_stride = groups}});
-}
-
-void DeviceSchur::record_iterations(CommandList& list, int count) {
-  const std::uint32_t groups = block_groups();
-  for (int k = 0; k < count; ++k) {
-    const Buffer& next_direction = directions_[1 - k % 2];
-    list.barrier();
-    const std::uint32_t sums = vectors_.record(
-        list,
-        kernel::schur_product{
-            {.complement = values_,
-             .preconditioned = preconditioned_,
-             .direction = directions_[k % 2],
-             .next_direction = next_direction,
-             .product = product_,
-             .row_words = rows_,
-             .column_numbers = columns_,
-             .partials = partials_,
-             .curvature = curvature_,
-             .decision = decision_},
-            {.count = plan_.unknowns(), .sums_count = groups, .sums_stride = groups}},
-        {.width = product_lanes_, .groups = row_groups()});
-    list.barrier();
-    record_by_blocks(list, kernel::cg_update{{.product = product_,
-                                              .residual = residual_,
-                                              .direction = next_direction,
-                                              .delta = step_,
-                                              .inverse_blocks = packed_inverses_,
-                                              .preconditioned = preconditioned_,
-                                              .fixed_scalars = free_,
-                                              .partials = partials_,
-                                              .curvature = curvature_,
-                                              .decision = decision_},
-                                             {.out_stride = groups, .sums_count = sums}});
-  }
-  list.barrier();
-  vectors_.record(list, kernel::cg_finish{{.partials = partials_},
-                                          {.sums_count = groups, .sums_stride = groups}});
+  reduced_.record_start(list);
 }
 
 void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {
@@ -344,20 +217,20 @@ void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {
   list.fill(*with.step, 0, bytes, 0);
   list.fill(*with.residual, 0, bytes, 0);
   list.barrier();
-  vectors_.record(list, kernel::schur_scatter{{.kept_step = step_,
-                                               .kept_residual = residual_,
+  vectors_.record(list, kernel::schur_scatter{{.kept_step = reduced_.step(),
+                                               .kept_residual = reduced_.residual(),
                                                .delta = *with.step,
                                                .residual = *with.residual,
                                                .kept_scalars = kept_scalars_},
                                               {.count = plan_.unknowns()}});
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths) {
-    vectors_.record(list, kernel::schur_back{{.kept_step = step_,
+    vectors_.record(list, kernel::schur_back{{.kept_step = reduced_.step(),
                                               .couplings = couplings_,
                                               .inverse_blocks = inverses_,
                                               .gradient = *with.gradient,
                                               .delta = *with.step,
-                                              .starts = back_starts_,
-                                              .entries = back_entries_,
+                                              .starts = back_lists_.starts,
+                                              .entries = back_lists_.entries,
                                               .eliminated_scalars = eliminated_},
                                              {.count = range.count * range.width,
                                               .first = range.first,

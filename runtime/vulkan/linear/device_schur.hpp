@@ -4,6 +4,7 @@
 #include "../../linear/schur_plan.hpp"
 #include "../recording/vector_ops.hpp"
 #include "../terms/device_term.hpp"
+#include "reduced_system.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -49,7 +50,7 @@ class DeviceSchur {
   /// the scalars say, and begins to solve.
   void record_start(CommandList& list, const Operands& at, const SchurOperands& with);
   /// An even number of iterations.
-  void record_iterations(CommandList& list, int count);
+  void record_iterations(CommandList& list, int count) { reduced_.record_iterations(list, count); }
   /// Step and residual of all scalars.
   void record_finish(CommandList& list, const SchurOperands& with);
 
@@ -61,32 +62,28 @@ class DeviceSchur {
     std::uint32_t columns = 0;  // columns of the stored Jacobian
   };
 
+  struct Lists {  // of u32, by output
+    Buffer starts, entries, outputs;
+  };
+
   void add_products(const SchurPlan::Products& products, const DeviceTerm& term);
   void record_meetings(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_elimination(CommandList& list, const SchurOperands& with);
   void record_complement(CommandList& list, const SchurOperands& with);
   template <class Kernel>
   void record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group);
-  /// As VectorOps::record() for each width of kept blocks; returns the workgroups.
-  template <class Kernel>
-  std::uint32_t record_by_blocks(CommandList& list, Kernel kernel);
-  std::uint32_t block_groups() const;
-  std::uint32_t row_groups() const;
 
   Context& context_;
   VectorOps& vectors_;
   SchurPlan plan_;
   Terms terms_;
-  std::uint32_t gradient_lanes_ = 1, product_lanes_ = 1;  // invocations that share a row
+  ReducedSystem reduced_;
+  std::uint32_t gradient_lanes_ = 1;  // invocations that share a row of the reduced gradient
   std::vector<Products> products_;
   Buffer diagonal_;  // places of scalars in the packed blocks
-  Buffer eliminated_, eliminated_places_, back_starts_, back_entries_, coupling_words_;
-  Buffer kept_scalars_, kept_places_, row_starts_, row_entries_, rows_, columns_;
-  Buffer piece_starts_, piece_entries_, piece_outputs_, block_words_, block_starts_, block_pieces_;
-  Buffer meetings_, couplings_, inverses_, pieces_, values_, packed_, packed_inverses_, none_;
-  Buffer free_;  // zeros: kernels of the reduced system have no fixed scalars
-  Buffer gradient_, step_, residual_, product_, preconditioned_, directions_[2];
-  Buffer partials_, curvature_, decision_;
+  Buffer eliminated_, eliminated_places_, coupling_words_, kept_scalars_;
+  Lists back_lists_, row_lists_, piece_lists_, block_lists_;
+  Buffer meetings_, couplings_, inverses_, pieces_;
 };
 
 }  // namespace topograd::runtime::vulkan
