@@ -35,8 +35,30 @@ enum class Form {
 std::string_view name(Form form);
 
 /// Accumulation strategies (docs/architecture.md). The gather strategies need no device features.
-enum class Accumulation { gather_store, gather_recompute, atomic_float, atomic_cas };
-std::string_view name(Accumulation accumulation);
+enum class Accumulation {
+#define TG_ACCUMULATION(row, ...) row,
+#include "accumulations.def"
+};
+
+/// Features that a strategy may need of a device, as bits.
+inline constexpr std::uint32_t kNeedsFloat32Atomics = 1, kNeedsFloat64Atomics = 2,
+                               kNeedsInt64Atomics = 4, kNeedsSubgroupArithmetic = 8;
+
+/// A row of the table of strategies.
+struct AccumulationRow {
+  Accumulation strategy;
+  std::string_view name;
+  bool atomic = false;  ///< kernels are of Form::scatter; else gather and sum_terms
+  std::uint32_t f32_needs = 0, f64_needs = 0;  ///< bits of features, by precision of the sums
+};
+inline constexpr AccumulationRow kAccumulations[] = {
+#define TG_ACCUMULATION(row, ...) {.strategy = Accumulation::row, .name = #row, __VA_ARGS__},
+#include "accumulations.def"
+};
+constexpr const AccumulationRow& row_of(Accumulation accumulation) {
+  return kAccumulations[static_cast<std::size_t>(accumulation)];
+}
+constexpr std::string_view name(Accumulation accumulation) { return row_of(accumulation).name; }
 /// Throws an Error{InvalidArgument} that lists the names.
 Accumulation parse_accumulation(std::string_view text);
 

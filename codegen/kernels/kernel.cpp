@@ -14,10 +14,6 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::array<Accumulation, 4> kLadder = {
-    Accumulation::gather_store, Accumulation::gather_recompute, Accumulation::atomic_float,
-    Accumulation::atomic_cas};
-
 constexpr std::array<PushMember, 13> kPushMembers = {{
     {"count", "end of the rows of this dispatch"},
     {"first", "row of invocation 0"},
@@ -188,21 +184,11 @@ std::string_view name(Form form) {
   return "";
 }
 
-std::string_view name(Accumulation accumulation) {
-  switch (accumulation) {
-    case Accumulation::gather_store: return "gather_store";
-    case Accumulation::gather_recompute: return "gather_recompute";
-    case Accumulation::atomic_float: return "atomic_float";
-    case Accumulation::atomic_cas: return "atomic_cas";
-  }
-  return "";
-}
-
 Accumulation parse_accumulation(std::string_view wanted) {
   std::string names;
-  for (const Accumulation rung : kLadder) {
-    if (name(rung) == wanted) return rung;
-    names += text(names.empty() ? "" : ", ", name(rung));
+  for (const AccumulationRow& row : kAccumulations) {
+    if (row.name == wanted) return row.strategy;
+    names += text(names.empty() ? "" : ", ", row.name);
   }
   throw Error(ErrorCode::InvalidArgument,
               text("accumulation: expected one of ", names, ", got \"", wanted, "\""));

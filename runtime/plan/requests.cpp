@@ -58,9 +58,7 @@ bool accumulates(Pass pass) {
   return false;
 }
 
-bool is_atomic(Accumulation strategy) {
-  return strategy == Accumulation::atomic_cas || strategy == Accumulation::atomic_float;
-}
+bool is_atomic(Accumulation strategy) { return codegen::row_of(strategy).atomic; }
 
 /// The requests of a wide residual: only the diagonals of its blocks, which every strategy stores.
 std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accumulation strategy) {

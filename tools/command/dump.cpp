@@ -133,8 +133,11 @@ void add_dump(Command app) {
   command.group("What is printed");
   command.option("--kernel", &arguments->kernel,
                  "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
-  command.option("--accumulate", &arguments->accumulate,
-                 "gather_store, gather_recompute, atomic_float or atomic_cas");
+  command.option("--accumulate", &arguments->accumulate, "how gradients are summed")
+      .choices({
+#define TG_ACCUMULATION(row, ...) #row,
+#include "../../codegen/accumulations.def"
+      });
   command.option("--precision", &arguments->precision, "of the kernels").choices({"f32", "f64"});
   command.option("--emit", &arguments->emit, "language")
       .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"});

@@ -17,7 +17,6 @@ namespace topograd::command {
 namespace {
 
 namespace vk = runtime::vulkan;
-using codegen::Accumulation;
 using codegen::Precision;
 using nlohmann::ordered_json;
 
@@ -37,11 +36,10 @@ ordered_json describe_ladder(const vk::Features& features) {
   ordered_json ladder;
   for (const Precision precision : {Precision::f32, Precision::f64}) {
     ordered_json rungs;
-    for (const Accumulation wanted : {Accumulation::gather_recompute, Accumulation::gather_store,
-                                      Accumulation::atomic_float, Accumulation::atomic_cas}) {
-      const vk::Rung rung = vk::resolve_rung(wanted, precision, features);
+    for (const codegen::AccumulationRow& row : codegen::kAccumulations) {
+      const vk::Rung rung = vk::resolve_rung(row.strategy, precision, features);
       const bool there = precision == Precision::f32 || features.float64;
-      rungs[std::string(name(wanted))] =
+      rungs[std::string(row.name)] =
           !there             ? std::string("no float64")
           : rung.why.empty() ? std::string("yes")
                              : rung.why + ": " + std::string(name(rung.accumulation)) + " instead";

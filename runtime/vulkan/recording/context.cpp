@@ -60,7 +60,7 @@ Context make_context(const std::shared_ptr<Device>& opened, const EngineOptions&
   // Atomics are never chosen for a batch alone: a record that has them has them everywhere.
   if (!wanted && options.plan && !options.plan->empty()) {
     const Accumulation given = options.plan->batches.front().accumulation;
-    if (given == Accumulation::atomic_float || given == Accumulation::atomic_cas) wanted = given;
+    if (codegen::row_of(given).atomic) wanted = given;
   }
   context.rung = resolve_rung(wanted, options.precision, info.features);
   context.flexible_columns = flexible_columns().value_or(!info.software());

@@ -6,21 +6,30 @@ namespace topograd::runtime::vulkan {
 using codegen::Accumulation;
 using codegen::Precision;
 
+namespace {
+
+constexpr struct {
+  std::uint32_t need;
+  bool Features::*there;
+  const char* missing;
+} kNeeds[] = {
+    {codegen::kNeedsFloat32Atomics, &Features::atomic_float32_add, "no float32 atomics"},
+    {codegen::kNeedsFloat64Atomics, &Features::atomic_float64_add, "no float64 atomics"},
+    {codegen::kNeedsInt64Atomics, &Features::int64_atomics, "no 64-bit integer atomics"},
+    {codegen::kNeedsSubgroupArithmetic, &Features::subgroup_arithmetic, "no subgroup arithmetic"}};
+
+}  // namespace
+
 Rung resolve_rung(std::optional<Accumulation> wanted, Precision precision,
                   const Features& features) {
   const Accumulation rung = wanted.value_or(Accumulation::gather_recompute);
-  const bool wide = precision == Precision::f64;
-  switch (rung) {
-    case Accumulation::gather_store:
-    case Accumulation::gather_recompute: return {rung, ""};
-    case Accumulation::atomic_float:
-      if (wide ? features.atomic_float64_add : features.atomic_float32_add) return {rung, ""};
-      return {Accumulation::gather_recompute, wide ? "no float64 atomics" : "no float32 atomics"};
-    case Accumulation::atomic_cas:
-      if (!wide || features.int64_atomics) return {rung, ""};
-      return {Accumulation::gather_recompute, "no 64-bit integer atomics"};
+  const codegen::AccumulationRow& row = codegen::row_of(rung);
+  const std::uint32_t needs = precision == Precision::f64 ? row.f64_needs : row.f32_needs;
+  for (const auto& need : kNeeds) {
+    if ((needs & need.need) != 0 && !(features.*need.there))
+      return {Accumulation::gather_recompute, need.missing};
   }
-  return {};
+  return {rung, ""};
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -9,14 +9,8 @@
 
 namespace topograd::runtime::vulkan {
 
-/// A rung and why it is used.
-///
-/// | rung             | f32 needs              | f64 needs              | else            |
-/// |------------------|------------------------|------------------------|-----------------|
-/// | gather_recompute | nothing                | float64                |                 |
-/// | gather_store     | terms in one range     | float64, likewise      | gather_recompute |
-/// | atomic_float     | float32 atomics        | float64 atomics        | gather_recompute |
-/// | atomic_cas       | nothing                | 64-bit integer atomics | gather_recompute |
+/// A rung and why it is used. Where the device lacks what the row of a strategy needs
+/// (codegen/accumulations.def), gather_recompute takes its place.
 struct Rung {
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   std::string why;  ///< "" as asked for, else what was missing

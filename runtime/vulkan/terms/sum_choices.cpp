@@ -55,13 +55,7 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
 }  // namespace
 
 bool SumChoices::by_atomics() const {
-  switch (context_.rung.accumulation) {
-    case Accumulation::gather_recompute:
-    case Accumulation::gather_store: return false;
-    case Accumulation::atomic_float:
-    case Accumulation::atomic_cas: return true;
-  }
-  return false;
+  return codegen::row_of(context_.rung.accumulation).atomic;
 }
 
 SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {

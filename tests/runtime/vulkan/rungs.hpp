@@ -6,7 +6,8 @@
 namespace topograd::test {
 
 inline constexpr codegen::Accumulation kRungs[] = {
-    codegen::Accumulation::gather_recompute, codegen::Accumulation::gather_store,
-    codegen::Accumulation::atomic_float, codegen::Accumulation::atomic_cas};
+#define TG_ACCUMULATION(row, ...) codegen::Accumulation::row,
+#include "../../../codegen/accumulations.def"
+};
 
 }  // namespace topograd::test

@@ -36,7 +36,10 @@ void add_place_options(Command app, SolverArguments& a) {
   app.option("--device", &a.device, "index or name of a Vulkan device");
   app.option("--accumulate", &a.accumulate,
              "how gradients are summed on a device; if not given, by the faster gather")
-      .choices({"gather_store", "gather_recompute", "atomic_float", "atomic_cas"});
+      .choices({
+#define TG_ACCUMULATION(row, ...) #row,
+#include "../../../codegen/accumulations.def"
+      });
   app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
            "make every choice from rules, without measuring, for the same bits in every run");
