@@ -48,9 +48,8 @@ constexpr std::array kLinearSolvers = {
 };
 constexpr std::array kPreconditioners = {
     Name<Preconditioner>{"automatic", Preconditioner::automatic},
-#define TG_PRECONDITIONER(name) Name<Preconditioner>{#name, Preconditioner::name},
+#define TG_PRECONDITIONER(row, ...) Name<Preconditioner>{#row, Preconditioner::row},
 #include "../runtime/linear/preconditioners.def"
-#undef TG_PRECONDITIONER
 };
 constexpr std::array kNormalMatrices = {
     Name<NormalMatrix>{"automatic", NormalMatrix::automatic},

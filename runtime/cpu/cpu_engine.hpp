@@ -78,7 +78,9 @@ class CpuEngine final : public Engine,
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   PreconditionerUse preconditioner() const override { return preconditioner_->use(); }
-  NormalMatrixUse normal_matrix() const override { return {.why = "from a stored Jacobian"}; }
+  NormalMatrixUse normal_matrix() const override {
+    return {.why = {MatrixReason::stored_jacobian}};
+  }
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;

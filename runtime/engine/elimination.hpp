@@ -5,14 +5,13 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace topograd::runtime {
 
 /// Result of a request for elimination.
 struct EliminationUse {
   bool possible = false;
-  std::string note;  ///< for the report: the remaining unknowns, or the reason for refusal
+  Why<MatrixReason> why;  ///< eliminated, or the obstacle
 };
 
 /// An ability (abilities.hpp).

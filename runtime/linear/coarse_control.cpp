@@ -1,8 +1,6 @@
 // Decides when a coarse space is made.
 #include "coarse_control.hpp"
 
-#include <utility>
-
 namespace topograd::runtime {
 namespace {
 
@@ -16,7 +14,7 @@ void CoarseControl::begin_solve() {
   fresh_ = true;
   builds_ = 0;
   products_ = iterations_ = 0;
-  failure_.clear();
+  failure_.reset();
 }
 
 void CoarseControl::model_changed() {
@@ -73,34 +71,36 @@ void CoarseControl::built() {
   ++builds_;
   iterations_ = 0;
   products_ += plan_.products();
-  failure_.clear();
+  failure_.reset();
 }
 
-void CoarseControl::failed(std::string why) {
+void CoarseControl::failed(PreconditionerReason why) {
   in_use_ = fresh_ = false;
   iterations_ = 0;
   products_ += plan_.products();
-  failure_ = std::move(why);
+  failure_ = why;
 }
 
 PreconditionerUse CoarseControl::use() const {
+  using Reason = PreconditionerReason;
   PreconditionerUse out{.builds = builds_, .products = products_};
-  const std::string asked = asked_ == Preconditioner::automatic ? "" : "asked for";
+  const bool automatic = asked_ == Preconditioner::automatic;
   if (in_use_) {
     out.kind = Preconditioner::two_level;
-    out.why = (asked.empty() ? "" : asked + "; ") + plan_.why + ", made " +
-              std::to_string(builds_) + (builds_ == 1 ? " time" : " times") + " by " +
-              std::to_string(plan_.products()) + " products each";
-  } else if (!failure_.empty()) {
-    out.why = failure_;
+    out.asked_for = !automatic;
+    out.why = plan_.why;
+    out.why.numbers[4] = builds_;
+    out.why.numbers[5] = plan_.products();
+  } else if (failure_) {
+    out.why = {*failure_};
   } else if (planned_ && !known()) {
-    out.why = "no coarse space: " + plan_.why;
+    out.why = plan_.why;
   } else if (planned_) {
-    out.why = "fewer iterations than the " + std::to_string(cost()) +
-              " products that a coarse space takes" +
-              (cost() > plan_.products() ? ", its inverse counted as such" : "");
+    const bool inverse_counts = cost() > plan_.products();
+    out.why =
+        because(inverse_counts ? Reason::cheaper_than_inverse : Reason::cheaper_iterations, cost());
   } else {
-    out.why = asked.empty() ? "few iterations" : asked;
+    out.why = {automatic ? Reason::few_iterations : Reason::asked_for};
   }
   return out;
 }

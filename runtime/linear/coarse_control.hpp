@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace topograd::runtime {
@@ -44,7 +44,7 @@ class CoarseControl {
   void settle();
   void built();
   /// Reports that it could not be made: block-Jacobi is used until it is due again.
-  void failed(std::string why);
+  void failed(PreconditionerReason why);
   void solved(int iterations) { iterations_ += static_cast<std::uint64_t>(iterations); }
 
   bool in_use() const { return in_use_; }
@@ -63,7 +63,7 @@ class CoarseControl {
   std::uint64_t slow_inverse_;
   CoarsePlan plan_;
   std::future<CoarsePlan> planning_;
-  std::string failure_;
+  std::optional<PreconditionerReason> failure_;
   std::uint64_t plans_ = 0, centres_ = 0, iterations_ = 0, products_ = 0;
   int builds_ = 0;
   bool planned_ = false, centred_ = false, in_use_ = false, fresh_ = true;

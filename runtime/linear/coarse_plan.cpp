@@ -61,14 +61,14 @@ class CoarsePlanner {
       return fits ? kMostCoarse / plan_.functions : 0;
     });
     if (aggregates_.count < 2) {
-      plan_.why = plan_.functions > kMostFunctions ? "blocks are too wide"
-                                                   : "too few residuals connect blocks";
+      plan_.why = {plan_.functions > kMostFunctions ? PreconditionerReason::wide_blocks
+                                                    : PreconditionerReason::few_connections};
       return;
     }
     plan_.aggregates = aggregates_.count;
     find_colours();
     if (plan_.products() > kMostProbes) {
-      plan_.why = "residuals connect too many aggregates";
+      plan_.why = {PreconditionerReason::many_connections};
       plan_.aggregates = 0;
       return;
     }
@@ -244,9 +244,8 @@ class CoarsePlanner {
       least = std::min(least, size);
       most = std::max(most, size);
     }
-    plan_.why = std::to_string(plan_.aggregates) + " aggregates of " + std::to_string(least) +
-                " to " + std::to_string(most) + " unknowns, " + std::to_string(plan_.functions) +
-                " vectors on each";
+    plan_.why =
+        because(PreconditionerReason::coarse_space, plan_.aggregates, least, most, plan_.functions);
   }
 
   const Model& model_;
@@ -264,8 +263,7 @@ class CoarsePlanner {
 CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x) {
   CoarsePlan plan;
   if (!model.lower.empty() || model.charts) {
-    plan.why =
-        model.charts ? "blocks move on manifolds" : "bounds hold other unknowns in each step";
+    plan.why = {model.charts ? PreconditionerReason::manifolds : PreconditionerReason::bounds};
     return plan;
   }
   CoarsePlanner(model, x, plan).run();

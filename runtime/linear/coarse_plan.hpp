@@ -3,10 +3,10 @@
 
 #include "../model/model.hpp"
 #include "../order/aggregates.hpp"
+#include "preconditioner.hpp"
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime {
@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kMostProbes = 600;
 /// entries + e; vector f of aggregate g is coarse unknown g * functions + f.
 struct CoarsePlan {
   std::uint32_t functions = 0, aggregates = 0;
-  std::string why;  ///< for the report; if aggregates is 0, the reason
+  Why<PreconditionerReason> why;  ///< coarse_space, or why aggregates is 0
 
   std::vector<std::uint8_t> arrays_follow;  ///< by array of the model: 1 if its scalars follow
   std::vector<std::uint32_t> starts;        ///< aggregates + 1: first entry of each

@@ -1,8 +1,10 @@
 // The matrix of the normal equations, JᵀJ: matrix-free or assembled.
 #pragma once
 
+#include "why.hpp"
+
 #include <cstdint>
-#include <string>
+#include <optional>
 
 namespace topograd::runtime {
 
@@ -13,12 +15,41 @@ namespace topograd::runtime {
 /// the bytes that a product from it reads.
 enum class NormalMatrix { automatic, matrix_free, assembled };
 
+enum class MatrixReason {
+#define TG_MATRIX_REASON(reason, sentence) reason,
+#include "matrix_reasons.def"
+};
+
 /// The method that an engine used.
 struct NormalMatrixUse {
   bool assembled = false;
   std::uint64_t blocks = 0;  ///< nonzero blocks of both triangles
   std::uint64_t bytes = 0;   ///< their numbers and positions
-  std::string why;           ///< one line
+  Why<MatrixReason> why;
 };
+
+/// What a device knows of products with JᵀJ.
+struct ProductFacts {
+  bool strategy_asked_for = false;  ///< an accumulation strategy is: products are evaluated by it
+  bool jacobian_fits = true;        ///< the range of a storage buffer
+  std::uint64_t operations = 0;     ///< of a product, for the residual that takes most
+  std::uint64_t stored_bytes = 0;   ///< that a product from a stored Jacobian reads
+  /// The matrix by blocks; expensive: decide_product() asks for it.
+  struct Blocks {
+    Why<MatrixReason> obstacle;  ///< MatrixReason::none: possible
+    std::uint64_t blocks = 0, bytes = 0;
+  };
+  std::optional<Blocks> blocks;
+};
+
+struct ProductChoice {
+  enum class Source { evaluation, stored_jacobian, blocks };
+  bool asks_for_blocks = false;  ///< ProductFacts::blocks has to be known first
+  Source source = Source::evaluation;
+  Why<MatrixReason> why;  ///< for or against blocks
+};
+
+/// Decides how products with JᵀJ are made on a device, from facts alone.
+ProductChoice decide_product(NormalMatrix asked, const ProductFacts& facts);
 
 }  // namespace topograd::runtime

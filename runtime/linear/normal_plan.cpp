@@ -91,7 +91,7 @@ class NormalPlanner {
 void NormalPlanner::check_widths() {
   for (const ParameterArray& array : model_.arrays) {
     if (array.width > codegen::kMaxBlockWidth)
-      plan_.why = "a block has " + std::to_string(array.width) + " unknowns";
+      plan_.why = because(MatrixReason::wide_block, array.width);
   }
 }
 
@@ -99,10 +99,9 @@ void NormalPlanner::read_blocks(std::size_t t) {
   const ir::Batch& batch = *model_.terms[t].batch;
   const std::vector<SlotGroup>& groups = groups_[t];
   if (batch.size() == 0 || groups.empty()) return;
-  if (model_.terms[t].energy) return void(plan_.why = "energies have no JᵀJ");
-  if (groups.size() > kMostGroups) return void(plan_.why = "a residual has too many blocks");
-  if (groups.front().array == kScalars)
-    return void(plan_.why = "residuals take coordinates of their blocks in unlike order");
+  if (model_.terms[t].energy) return void(plan_.why = {MatrixReason::energies});
+  if (groups.size() > kMostGroups) return void(plan_.why = {MatrixReason::many_blocks});
+  if (groups.front().array == kScalars) return void(plan_.why = {MatrixReason::unlike_order});
   Part part{
       .term = static_cast<std::uint32_t>(t), .groups = groups.size(), .instances = batch.size()};
   part.blocks.resize(part.groups * part.instances);
@@ -121,7 +120,7 @@ void NormalPlanner::read_blocks(std::size_t t) {
       }
     }
   });
-  if (twice) plan_.why = "a residual has a block twice";
+  if (twice) plan_.why = {MatrixReason::block_twice};
   parts_.push_back(std::move(part));
 }
 
@@ -134,7 +133,7 @@ void NormalPlanner::sort_pairs() {
     pairs += std::uint64_t{part.instances} * part.groups * (part.groups - 1);
   }
   if (pairs > 2 * kMostNormalProducts)
-    return void(plan_.why = "it takes " + std::to_string(pairs / 2) + " products of blocks");
+    return void(plan_.why = because(MatrixReason::many_products, pairs / 2));
   const auto blocks = static_cast<std::uint32_t>(array_.size());
   row_.assign(std::size_t{blocks} + 1, 0);
   if (pairs == 0) return;
@@ -199,9 +198,9 @@ void NormalPlanner::place_rows() {
   });
   plan_.blocks = count;
   if (longest > kLongestRow)
-    return void(plan_.why = "a row has " + std::to_string(longest) + " numbers");
+    return void(plan_.why = because(MatrixReason::long_row, longest.load()));
   if (most > kMostOfBlock)
-    return void(plan_.why = std::to_string(most) + " residuals share two blocks");
+    return void(plan_.why = because(MatrixReason::many_residuals, most.load()));
   std::uint64_t columns = 0;
   for (std::uint32_t block = 0; block < blocks; ++block) {
     std::uint32_t* const row = &plan_.rows[std::size_t{block} * NormalPlan::kRowWords];
@@ -209,7 +208,7 @@ void NormalPlanner::place_rows() {
     row[1] = static_cast<std::uint32_t>(columns);
     plan_.values += std::uint64_t{row[2]} * width(block);
     columns += row[2];
-    if (plan_.values > ~0u) return void(plan_.why = "it takes too much memory");
+    if (plan_.values > ~0u) return void(plan_.why = {MatrixReason::memory});
   }
   plan_.columns.resize(columns);
   ir::parallel_for(0u, blocks, [&](std::uint32_t block) {

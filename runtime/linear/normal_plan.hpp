@@ -4,10 +4,10 @@
 #include "../../ir/batch/pages.hpp"
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
+#include "normal_matrix.hpp"
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime {
@@ -16,8 +16,8 @@ namespace topograd::runtime {
 /// dense rows of one length. All sums run in the order of the lists here, so that results have the
 /// same bits in every run.
 struct NormalPlan {
-  std::string why;  ///< if it is not possible: the reason for the report
-  bool possible() const { return why.empty(); }
+  Why<MatrixReason> why;  ///< if it is not possible
+  bool possible() const { return why.reason == MatrixReason::none; }
 
   struct Shape {  ///< blocks of one shape, neighbours in their list
     std::uint32_t rows = 0, columns = 0;

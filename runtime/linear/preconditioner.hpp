@@ -1,8 +1,10 @@
-// Preconditioners of conjugate gradients by name.
+// Preconditioners of conjugate gradients by name, and the reasons for their use.
 #pragma once
 
+#include "why.hpp"
+
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 namespace topograd::runtime {
 
@@ -10,17 +12,45 @@ namespace topograd::runtime {
 /// the iterations have cost as much as making two_level would, then two_level.
 enum class Preconditioner {
   automatic,
-#define TG_PRECONDITIONER(name) name,
+#define TG_PRECONDITIONER(row, ...) row,
 #include "preconditioners.def"
-#undef TG_PRECONDITIONER
 };
 
-/// The preconditioner that an engine used.
+/// A row of the table.
+struct PreconditionerRow {
+  Preconditioner kind;
+  std::string_view name;
+  std::string_view meaning;  ///< for the manual: M⁻¹, where D has A's diagonal blocks
+  bool on_cpu = true, on_device = true;  ///< the engines that have it
+};
+inline constexpr PreconditionerRow kPreconditioners[] = {
+#define TG_PRECONDITIONER(row, ...) {.kind = Preconditioner::row, .name = #row, __VA_ARGS__},
+#include "preconditioners.def"
+};
+
+enum class PreconditionerReason {
+#define TG_PRECONDITIONER_REASON(reason, sentence) reason,
+#include "preconditioners.def"
+};
+
+/// The preconditioner of an engine's steps.
 struct PreconditionerUse {
   Preconditioner kind = Preconditioner::block_jacobi;  ///< the last one in use
-  std::string why;                                     ///< one line
-  int builds = 0;                                      ///< of coarse matrices in this solve
-  std::uint64_t products = 0;                          ///< products with JᵀJ for these builds
+  bool asked_for = false;                              ///< options name the one in use
+  Why<PreconditionerReason> why;
+  int builds = 0;              ///< of coarse matrices in this solve
+  std::uint64_t products = 0;  ///< products with JᵀJ for these builds
 };
+
+/// Decides which preconditioner an engine is asked for: `asked`, or block_jacobi where the engine
+/// lacks it.
+constexpr PreconditionerUse decide_preconditioner(Preconditioner asked, bool on_device) {
+  for (const PreconditionerRow& row : kPreconditioners) {
+    if (row.kind == asked && !(on_device ? row.on_device : row.on_cpu))
+      return {.why = {on_device ? PreconditionerReason::not_on_device
+                                : PreconditionerReason::not_on_cpu}};
+  }
+  return {.kind = asked, .asked_for = asked != Preconditioner::automatic};
+}
 
 }  // namespace topograd::runtime

@@ -155,12 +155,13 @@ void SchurPlanner::number_blocks() {
         continue;
       }
       if (array.width > codegen::kMaxBlockWidth)
-        plan_.why = "a block has " + std::to_string(array.width) + " unknowns";
+        plan_.why = because(MatrixReason::wide_block, array.width);
     }
   }
   list_of(kept, true);
   list_of(eliminated, false);
-  if (plan_.eliminated.empty() || plan_.kept.empty()) plan_.why = "there is nothing to eliminate";
+  if (plan_.eliminated.empty() || plan_.kept.empty())
+    plan_.why = {MatrixReason::nothing_to_eliminate};
 }
 
 void SchurPlanner::find_meetings(std::size_t t) {
@@ -169,7 +170,7 @@ void SchurPlanner::find_meetings(std::size_t t) {
   std::vector<std::vector<std::uint32_t>> blocks(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].array == kScalars) {
-      plan_.why = "residuals take coordinates of their blocks in unlike order";
+      plan_.why = {MatrixReason::unlike_order};
       return;
     }
     blocks[g].resize(batch.size());
@@ -187,9 +188,9 @@ void SchurPlanner::find_meetings(std::size_t t) {
 void SchurPlanner::meet(std::size_t t, std::uint32_t instance, std::uint32_t g, std::uint32_t h,
                         std::uint32_t a, std::uint32_t b) {
   if (kind_[a] == Kind::none || kind_[b] == Kind::none) return;
-  if (a == b) plan_.why = "a residual has a block twice";
+  if (a == b) plan_.why = {MatrixReason::block_twice};
   if (kind_[a] == Kind::eliminated && kind_[b] == Kind::eliminated)
-    plan_.why = "two eliminated blocks meet";
+    plan_.why = {MatrixReason::eliminated_meet};
   const bool swap =
       kind_[a] == Kind::eliminated || (kind_[b] == Kind::kept && number_[b] < number_[a]);
   if (swap) {
@@ -266,7 +267,7 @@ void SchurPlanner::list_couplings() {
     plan_.back_starts[e + 1] += plan_.back_starts[e];
   }
   if (plan_.total_products > kMostSchurProducts || plan_.meeting_values > SchurPlan::kNone)
-    plan_.why = "it takes " + std::to_string(plan_.total_products) + " products of blocks";
+    plan_.why = because(MatrixReason::many_products, plan_.total_products);
   for (const auto& [shape, list] : shapes) {
     const auto& [rows, columns, inner] = shape;
     plan_.couplings.push_back(
@@ -356,7 +357,7 @@ void SchurPlanner::list_pieces() {
     }
   }
   plan_.piece_starts.push_back(narrow(plan_.piece_entries.size() / 2));
-  if (plan_.piece_values > SchurPlan::kNone) plan_.why = "its pieces take too much memory";
+  if (plan_.piece_values > SchurPlan::kNone) plan_.why = {MatrixReason::memory_of_pieces};
 }
 
 void SchurPlanner::list_blocks() {
@@ -365,7 +366,7 @@ void SchurPlanner::list_blocks() {
     base[k] = plan_.values;
     plan_.values += std::uint64_t{width_kept_[k]} * length_[k];
   }
-  if (plan_.values > SchurPlan::kNone) plan_.why = "the complement takes too much memory";
+  if (plan_.values > SchurPlan::kNone) plan_.why = {MatrixReason::memory_of_complement};
   for (const auto& [shape, list] : blocks_) {
     const auto& [rows, columns, inner] = shape;
     plan_.blocks.push_back(

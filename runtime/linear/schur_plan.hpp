@@ -3,10 +3,10 @@
 
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
+#include "normal_matrix.hpp"
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime {
@@ -21,8 +21,8 @@ inline constexpr std::uint64_t kMostSchurProducts = 1u << 26;
 /// eliminated block (E) or to a later kept block (B). All sums run in the order of the vectors
 /// here, so that results have the same bits in every run.
 struct SchurPlan {
-  std::string why;  ///< if it is not possible: the reason for the report
-  bool possible() const { return why.empty(); }
+  Why<MatrixReason> why;  ///< if it is not possible
+  bool possible() const { return why.reason == MatrixReason::none; }
 
   struct Blocks {  ///< of one width, neighbours in their list
     std::uint32_t width = 1, first = 0, count = 0;

@@ -1,24 +1,12 @@
 // Rules of the decision, from facts alone.
 #include "decide.hpp"
 
-#include <cstdio>
-#include <string_view>
+#include "report.hpp"
 
 namespace topograd {
 namespace {
 
 namespace hybrid = runtime::hybrid;
-
-std::string rounded(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", number);
-  return text;
-}
-
-std::string lack_of_float64(const BackendChoice& choice) {
-  return "device \"" + choice.device + "\" has no float64, which precision " +
-         std::string(name(choice.precision)) + " needs";
-}
 
 /// The first rule that applies; `next` says what it has to know.
 BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& options,
@@ -84,6 +72,8 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
   // The interpreter could not serve first where the device is to move on manifolds.
   out.cpu_first = automatic && !options.deterministic && !problem.at_once &&
                   !device_moves_blocks(problem, options);
+  plan.preconditioner =
+      runtime::decide_preconditioner(options.preconditioner, out.backend == Backend::vulkan);
 }
 
 /// A residual whose unknowns all meet in JᵀJ, where a factor of that part alone takes more than
@@ -242,66 +232,13 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
   linear.by_engine = false;
 }
 
-std::string scheduler_text(const BackendChoice& choice) {
-  const hybrid::Decision& measured = choice.measurements;
-  const std::string device = "\"" + choice.device + "\"";
-  char numbers[120];
-  switch (measured.reason) {
-    case hybrid::Reason::slower:
-      std::snprintf(numbers, sizeof numbers, "speed-up %.2f measured, %.2f needed",
-                    measured.speed_up, measured.needed);
-      return device + " is slower here (" + numbers + ")";
-    case hybrid::Reason::breaker_open:
-    case hybrid::Reason::success_rate:
-      return device + " failed before and is left alone for a while";
-    case hybrid::Reason::memory_limit:
-      return "more memory than " + device + " has, or memory_limit allows";
-    case hybrid::Reason::out_of_memory:
-      return device + " ran out of memory before with a problem of this size";
-    case hybrid::Reason::explored: return "to know how long it takes there, beside " + device;
-    default: return device + " was not chosen (" + std::string(name(measured.reason)) + ")";
-  }
-}
-
-std::string eliminated_text(const LinearChoice& choice) {
-  return std::to_string(choice.system.elimination->blocks) + " blocks eliminated, " +
-         std::to_string(choice.system.elimination->kept) + " unknowns remain" +
-         (choice.iterates ? ": conjugate gradients on products with their complement" : "");
-}
-
-std::string asked_text(const LinearChoice& choice, bool on_device) {
-  const SystemFacts& system = choice.system;
-  if (choice.kind == LinearSolver::pcg) return "asked for";
-  const bool by_blocks = choice.kind == LinearSolver::schur;
-  std::string out = "asked for";
-  if (by_blocks && system.hinted) out += " in the order given";
-  if (choice.by_engine) return out + "; on the device, " + system.on_device->note;
-  if (on_device) out += "; Jacobian and gradient are read back at each accepted point";
-  if (by_blocks) out += "; " + eliminated_text(choice);
-  if (system.on_device) out += " (not on the device: " + system.on_device->note + ")";
-  return out;
-}
-
-std::string newton_text(const LinearChoice& choice) {
-  const std::string solver = choice.kind == LinearSolver::pcg
-                                 ? "on products with the Hessian"
-                                 : "of projected Hessians, on the host";
-  const std::string size = std::to_string(choice.system.unknowns) + " unknowns";
-  switch (choice.reason) {
-    case LinearReason::asked_for:
-    case LinearReason::few_unknowns: return solver;
-    case LinearReason::mesh:
-      return size + ", a mesh up to " + std::to_string(choice.system.elimination->reach) +
-             " terms wide: " + solver;
-    default: return size + ": " + solver;
-  }
-}
-
 }  // namespace
 
 Plan decide(const ProblemFacts& problem, const SolverOptions& options,
             const MachineFacts& machine) {
-  Plan plan;
+  Plan plan{.precision = {.point = options.precision, .system = options.precision}};
+  if (options.precision == Precision::mixed)
+    plan.precision = {.point = Precision::f64, .system = Precision::f32};
   decide_backend(plan, problem, options, machine);
   if (plan.next != Fact::none) return plan;
   if (problem.system) {
@@ -320,80 +257,6 @@ LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays) {
 bool iterates_on_schur(const SolverOptions& options) {
   return options.linear_solver == LinearSolver::schur &&
          options.preconditioner == Preconditioner::block_jacobi;
-}
-
-std::string backend_text(const BackendChoice& choice) {
-  const std::string size = std::to_string(choice.instances) + " instances";
-  const std::string threshold = " the threshold of " + std::to_string(choice.threshold);
-  switch (choice.reason) {
-    case BackendReason::asked_for: return "asked for";
-    case BackendReason::no_kernels: return "cpu: every residual runs on the host";
-    case BackendReason::below_threshold: return "cpu: " + size + " are below" + threshold;
-    case BackendReason::no_device: return "cpu: " + choice.problem;
-    case BackendReason::software_device:
-      return "cpu: the only Vulkan device is software (" + choice.device + ") and was not named";
-    case BackendReason::no_float64: return "cpu: " + lack_of_float64(choice);
-    case BackendReason::scheduler: return "cpu: " + scheduler_text(choice);
-    case BackendReason::reaches_threshold: return "vulkan: " + size + " reach" + threshold;
-    case BackendReason::device_failed: return "cpu: the device failed: " + choice.problem;
-  }
-  return {};
-}
-
-std::string linear_text(const Plan& plan) {
-  const LinearChoice& choice = plan.linear;
-  const SystemFacts& system = choice.system;
-  const bool on_device = plan.backend.backend != Backend::cpu;
-  if (choice.of_hessian) return newton_text(choice);
-  const std::string size = std::to_string(system.unknowns) + " unknowns";
-  const bool costs = system.factor && system.factor->known;
-  const std::string cost = costs ? size + ": a factor has " + rounded(system.factor->entries) +
-                                       " entries and takes " + rounded(system.factor->operations) +
-                                       " operations"
-                                 : size;
-  const std::string data = "the data are on the device";
-  switch (choice.reason) {
-    case LinearReason::nothing_to_solve: return "nothing to solve";
-    case LinearReason::steps_on_host: return "steps on the host: " + text(choice.needs);
-    case LinearReason::from_gradients: return "steps come from gradients";
-    case LinearReason::asked_for: return asked_text(choice, on_device);
-    case LinearReason::preconditioner: return "its preconditioner is asked for";
-    case LinearReason::few_unknowns:
-    case LinearReason::many_unknowns:
-    case LinearReason::no_mesh:
-    case LinearReason::factor_unknown: return size;
-    case LinearReason::small_jacobian:
-      return size + ": fewer than iterations are worth; the Jacobian is read back";
-    case LinearReason::wide_residual:
-      return size + ": a residual reads " + rounded(static_cast<double>(system.widest)) +
-             ", whose part of a factor takes " + rounded(system.widest_operations()) +
-             " operations";
-    case LinearReason::data_on_device: return data;
-    case LinearReason::elimination:
-      return on_device ? data + "; " + system.on_device->note
-                       : size + ": " + eliminated_text(choice);
-    case LinearReason::no_elimination: return data + "; no elimination: " + system.on_device->note;
-    case LinearReason::mesh:
-      return (on_device ? data : cost) + "; a mesh, up to " +
-             std::to_string(system.elimination->reach) +
-             " residuals wide: solved as exactly as the gradient falls";
-    case LinearReason::factor_cheap: return cost;
-    case LinearReason::factor_dear: return cost + ", too many";
-  }
-  return {};
-}
-
-std::string text(const HostNeeds& needs) {
-  std::string out;
-  const auto add = [&](bool there, std::string_view what) {
-    if (there) out += (out.empty() ? "" : ", ") + std::string(what);
-  };
-  add(needs.bounds, "bounds");
-  add(needs.manifolds, "manifolds");
-  add(needs.host_residuals, "residuals on the host");
-  add(needs.dogleg, "dogleg");
-  add(needs.dense, "dense");
-  return out;
 }
 
 }  // namespace topograd

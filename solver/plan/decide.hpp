@@ -183,10 +183,20 @@ struct LinearChoice {
   SystemFacts system;
 };
 
+/// Floating-point numbers of a solve.
+struct PrecisionChoice {
+  Precision point = Precision::f64;   ///< of unknowns, residuals, cost and gradient
+  Precision system = Precision::f64;  ///< of the linear system of steps
+
+  bool mixed() const { return point != system; }
+};
+
 /// Where and how a problem is solved.
 struct Plan {
   Fact next = Fact::none;  ///< what has to be known before more is decided
   BackendChoice backend;   ///< decided unless `next` is the device or the scheduler
+  PrecisionChoice precision;
+  runtime::PreconditionerUse preconditioner;  ///< that engines of the backend are asked for
   StepPlace steps = StepPlace::engine;
   LinearChoice linear;
 };
@@ -217,12 +227,5 @@ Plan decide(const ProblemFacts& problem, const SolverOptions& options, const Mac
 LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays);
 /// Whether schur is asked for by conjugate gradients, on the CPU, too: by their preconditioner.
 bool iterates_on_schur(const SolverOptions& options);
-
-/// One line for the report: why it runs there.
-std::string backend_text(const BackendChoice& choice);
-/// Likewise, why steps are solved for like this.
-std::string linear_text(const Plan& plan);
-/// "bounds, manifolds"; empty for none.
-std::string text(const HostNeeds& needs);
 
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include "../../runtime/cpu/engine.hpp"
 #include "../../runtime/engine/narrow_solve.hpp"
 #include "../host/host_engine.hpp"
+#include "../plan/report.hpp"
 #include "device_engine.hpp"
 #include "mixed_engine.hpp"
 
@@ -12,9 +13,9 @@
 namespace topograd {
 namespace {
 
-runtime::EngineOptions engine_options(const SolverOptions& options) {
+runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& plan) {
   runtime::EngineOptions out;
-  out.precision = options.precision;
+  out.precision = plan.precision.point;
   out.threads = options.threads;
   out.accumulation = options.accumulation;
   out.max_instances_per_dispatch = options.max_instances_per_dispatch.value_or(0);
@@ -27,20 +28,20 @@ runtime::EngineOptions engine_options(const SolverOptions& options) {
   out.validation = options.validation;
   out.deterministic = options.deterministic;
   out.plan = options.plan;
-  out.preconditioner = options.preconditioner;
+  out.preconditioner = plan.preconditioner.kind;
   out.normal_matrix = options.normal_matrix;
   return out;
 }
 
-/// Two engines where the solve is mixed.
+/// Two engines where the linear system has another precision.
 template <class Make>
 std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
-                                             const SolverOptions& options, const Make& make) {
-  runtime::EngineOptions wide = engine_options(options);
-  if (options.precision != Precision::mixed) return make(model.model, wide);
-  wide.precision = Precision::f64;
+                                             const SolverOptions& options, const Plan& plan,
+                                             const Make& make) {
+  const runtime::EngineOptions wide = engine_options(options, plan);
+  if (!plan.precision.mixed()) return make(model.model, wide);
   runtime::EngineOptions narrow = wide;
-  narrow.precision = Precision::f32;
+  narrow.precision = plan.precision.system;
   std::unique_ptr<runtime::Engine> engine = make(model.model, wide);
   runtime::NarrowSolve* const joint = engine->abilities().narrow_solve;
   return std::make_unique<MixedEngine>(
@@ -51,9 +52,13 @@ std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
 /// The interpreter serves while the device's kernels are made. `model`, `options` and the session's
 /// route outlive its engine.
 void serve_first(Session& session, const ProblemModel& model, const SolverOptions& options) {
+  Plan plan = session.plan;
+  plan.preconditioner = runtime::decide_preconditioner(options.preconditioner, false);
   auto tiered = std::make_unique<TieredEngine>(
       std::move(session.engine),
-      [&model, &options] { return make_engine(model, options, runtime::cpu::make_cpu_engine); },
+      [&model, &options, plan] {
+        return make_engine(model, options, plan, runtime::cpu::make_cpu_engine);
+      },
       [&route = *session.route](const Error& error) {
         if (!is_device_failure(error.code())) return false;
         route.failed(error);
@@ -106,8 +111,8 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
     const BackendChoice& choice = session.plan.backend;
     const bool on_device = choice.backend != Backend::cpu;
     if (on_device && automatic) require_self_check(options);
-    session.engine =
-        make_engine(model, options, on_device ? make_device_engine : runtime::cpu::make_cpu_engine);
+    session.engine = make_engine(model, options, session.plan,
+                                 on_device ? make_device_engine : runtime::cpu::make_cpu_engine);
     if (choice.cpu_first) serve_first(session, model, options);
   } catch (const Error& error) {
     if (!automatic || !is_device_failure(error.code())) throw;
@@ -123,7 +128,7 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
   session.problem.system.reset();
   session.machine.failure = failure.what();
   session.plan = decide(session.problem, options, session.machine);
-  session.engine = make_engine(model, options, runtime::cpu::make_cpu_engine);
+  session.engine = make_engine(model, options, session.plan, runtime::cpu::make_cpu_engine);
   session.route = std::move(failed.route);
   return session;
 }

@@ -13,7 +13,7 @@
 #include "../linear/system_search.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
-#include "../plan/decide.hpp"
+#include "../plan/report.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
 #include "kernels_ahead.hpp"
@@ -326,10 +326,10 @@ struct Solver::Impl {
     const runtime::DampedSteps& steps = *session_.engine->abilities().steps;
     const runtime::PreconditionerUse use = steps.preconditioner();
     summary_.preconditioner = use.kind;
-    summary_.preconditioner_note = use.why;
+    summary_.preconditioner_note = preconditioner_text(session_.plan, use);
     const runtime::NormalMatrixUse matrix = steps.normal_matrix();
     summary_.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
-    summary_.normal_matrix_note = matrix.why;
+    summary_.normal_matrix_note = text(matrix.why);
   }
 
   /// Decides how steps are made on a new engine, and makes what solves for them.

@@ -100,11 +100,12 @@ std::string replaced(const std::string& text, const char* pattern, const char* w
 /// An enum's body in which included tables are replaced by their rows.
 std::string with_rows(const std::string& body, const std::string& path,
                       const std::vector<SourceFile>& sources) {
-  static const std::regex include(R"_(^ *#include "([^"]+)"$)_"), row(R"(^TG_\w+\((\w+))");
-  std::string out;
+  static const std::regex include(R"_(^ *#include "([^"]+)"$)_"), define(R"(^#define (TG_\w+)\()");
+  std::string out, macro;
   for (const std::string_view view : lines_of(body)) {
     const std::string line(view);
     std::smatch found;
+    if (std::regex_search(line, found, define)) macro = found[1];
     if (!std::regex_match(line, found, include)) {
       if (line.find('#') == line.npos) out += line + "\n";
       continue;
@@ -113,6 +114,7 @@ std::string with_rows(const std::string& body, const std::string& path,
         (std::filesystem::path(path).parent_path() / found[1].str()).lexically_normal();
     const auto file = std::ranges::find(sources, table.generic_string(), &SourceFile::path);
     if (file == sources.end()) continue;
+    const std::regex row("^" + macro + R"(\((\w+))");
     for (const std::string_view entry : lines_of(file->text)) {
       const std::string text(entry);
       if (std::regex_search(text, found, row)) out += found[1].str() + ",\n";

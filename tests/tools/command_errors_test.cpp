@@ -105,9 +105,9 @@ const Row kRows[] = {
      "topograd: dump: --emit essl expects a build with Vulkan (TOPOGRAD_VULKAN=ON)\n"},
 #endif
     {"a folder", nullptr, "solve arap --mesh /", "topograd: /: cannot be read\n"},
-    {"unknown preconditioner", nullptr, "solve springs --width 4 --preconditioner ilu",
-     "topograd: unknown preconditioner \"ilu\"; expected one of automatic, block_jacobi, "
-     "two_level\n"},
+    {"unknown normal matrix", nullptr, "solve springs --width 4 --normal-matrix dense",
+     "topograd: unknown normal matrix \"dense\"; expected one of automatic, matrix_free, "
+     "assembled\n"},
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",

@@ -21,7 +21,9 @@ class BlockJacobi final : public StepPreconditioner<T> {
   void apply(std::size_t k, const T* r, T* z) const override;
 
   void build(Pool& pool, const StepSystem<T>& system) override;
-  PreconditionerUse use() const override { return {.why = "asked for"}; }
+  PreconditionerUse use() const override {
+    return {.asked_for = true, .why = {PreconditionerReason::asked_for}};
+  }
   std::vector<MemoryUse> memory() const override;
 
  private:

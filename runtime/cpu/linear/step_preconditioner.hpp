@@ -44,7 +44,8 @@ class StepPreconditioner : public HostPreconditioner<T> {
   virtual std::vector<MemoryUse> memory() const = 0;
 };
 
-/// Makes the preconditioner.
+/// Makes the preconditioner: make_NAME<T>(asked) of its row in preconditioners.def. Throws
+/// Error{Unsupported} if it exists on devices alone.
 template <class T>
 std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked);
 

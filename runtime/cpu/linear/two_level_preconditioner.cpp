@@ -67,7 +67,7 @@ void TwoLevelPreconditioner<T>::build(Pool& pool, const StepSystem<T>& system) {
   if (coarse_.build(pool, control_.plan(), {system.x, model_.scalars, system.matrix, blocks_})) {
     control_.built();
   } else {
-    control_.failed("block_jacobi: the coarse matrix is not positive definite");
+    control_.failed(PreconditionerReason::indefinite);
   }
 }
 

@@ -213,7 +213,7 @@ void CoarseSpace::record_correction(CommandList& list, bool predicated) {
 bool CoarseSpace::prepare(const std::function<std::vector<double>()>& x) {
   if (!control_.due(problem_.model(), x)) return false;
   if (!fits()) {
-    control_.failed("a coarse space does not fit the range of a storage buffer");
+    control_.failed(PreconditionerReason::out_of_range);
     return false;
   }
   if (version_ != control_.plan_version()) make_buffers();

@@ -10,14 +10,14 @@ EliminationUse DeviceElimination::eliminate(std::span<const std::uint8_t> scalar
   *solve_ = {};
   eliminated_.assign(scalars.begin(), scalars.end());
   if (scalars.empty()) return {};
-  std::string why = plan();
+  const Why<MatrixReason> why = plan();
   if (!solve_->schur) eliminated_.clear();
-  return {.possible = solve_->schur != nullptr, .note = std::move(why)};
+  return {.possible = solve_->schur != nullptr, .why = why};
 }
 
-std::string DeviceElimination::plan() {
-  if (eliminated_.size() != problem_.model().scalars) return "the unknowns are others";
-  if (moves_.shaped()) return "bounds and manifolds go without";
+Why<MatrixReason> DeviceElimination::plan() {
+  if (eliminated_.size() != problem_.model().scalars) return {MatrixReason::other_unknowns};
+  if (moves_.shaped()) return {MatrixReason::bounds_or_manifolds};
   std::vector<std::uint8_t> ordered = eliminated_;
   if (!problem_.order().identity()) {
     for (std::size_t k = 0; k < ordered.size(); ++k)
@@ -27,13 +27,13 @@ std::string DeviceElimination::plan() {
   SchurPlan plan = plan_schur(problem_.model(), ordered, terms_.slot_groups());
   if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_.all());
   if (!plan.possible()) return plan.why;
-  std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
-                     std::to_string(plan.unknowns()) + " unknowns remain";
+  const Why<MatrixReason> why =
+      because(MatrixReason::eliminated, plan.eliminated.size(), plan.unknowns());
   solve_->schur = std::make_unique<DeviceSchur>(context_, *v_.ops, std::move(plan), terms_.all(),
                                                 v_.diagonal_positions);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return text;
+  return why;
 }
 
 SchurOperands DeviceElimination::operands() const {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -30,7 +29,7 @@ class DeviceElimination final : public Elimination, Part {
 
  private:
   /// Describes the plan, or says why there is none.
-  std::string plan();
+  Why<MatrixReason> plan();
   SchurOperands operands() const;
 
   const PointMoves& moves_;

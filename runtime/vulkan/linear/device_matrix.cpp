@@ -18,16 +18,17 @@ std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan
   return plan.values * context.element_bytes() + 4 * (plan.columns.size() + plan.rows.size());
 }
 
-std::string DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan, Terms terms) {
+Why<MatrixReason> DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan,
+                                         Terms terms) {
   std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
   for (const NormalPlan::Products& products : plan.products) {
     if (!jacobian_fits(context, *terms[products.term]))
-      return "a Jacobian does not fit the range of a storage buffer";
+      return {MatrixReason::jacobian_out_of_range};
     words = std::max<std::uint64_t>({words, products.places.size(), products.entries.size()});
   }
   if (plan.values * context.element_bytes() > context.max_range() ||
       words * 4 > context.max_range())
-    return "it does not fit the range of a storage buffer";
+    return {MatrixReason::out_of_range};
   return {};
 }
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -21,9 +20,9 @@ class DeviceMatrix {
  public:
   using Terms = std::span<const std::unique_ptr<DeviceTerm>>;
 
-  /// Returns "" if matrix and lists fit the range of a storage buffer and Jacobians are in one
-  /// piece, else the reason why not.
-  static std::string obstacle(const Context& context, const NormalPlan& plan, Terms terms);
+  /// Returns MatrixReason::none if matrix and lists fit the range of a storage buffer and Jacobians
+  /// are in one piece, else the reason why not.
+  static Why<MatrixReason> obstacle(const Context& context, const NormalPlan& plan, Terms terms);
   /// Bytes that a product reads of it.
   static std::uint64_t bytes(const Context& context, const NormalPlan& plan);
 

@@ -8,16 +8,17 @@
 
 namespace topograd::runtime::vulkan {
 
-std::string DeviceSchur::obstacle(const Context& context, const SchurPlan& plan, Terms terms) {
+Why<MatrixReason> DeviceSchur::obstacle(const Context& context, const SchurPlan& plan,
+                                        Terms terms) {
   for (const SchurPlan::Products& products : plan.products) {
     if (!jacobian_fits(context, *terms[products.term]))
-      return "a Jacobian does not fit the range of a storage buffer";
+      return {MatrixReason::jacobian_out_of_range};
   }
   const std::uint64_t numbers = std::max({plan.meeting_values, plan.piece_values, plan.values});
   const std::uint64_t words = std::max({plan.piece_entries.size(), plan.back_entries.size(),
                                         plan.block_words.size(), plan.columns.size()});
   if (numbers * context.element_bytes() > context.max_range() || words * 4 > context.max_range())
-    return "it does not fit the range of a storage buffer";
+    return {MatrixReason::out_of_range};
   return {};
 }
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -31,9 +30,9 @@ class DeviceSchur {
  public:
   using Terms = std::span<const std::unique_ptr<DeviceTerm>>;
 
-  /// Returns "" if matrices and lists fit the range of a storage buffer and Jacobians are in one
-  /// piece, else the reason why not.
-  static std::string obstacle(const Context& context, const SchurPlan& plan, Terms terms);
+  /// Returns MatrixReason::none if matrices and lists fit the range of a storage buffer and
+  /// Jacobians are in one piece, else the reason why not.
+  static Why<MatrixReason> obstacle(const Context& context, const SchurPlan& plan, Terms terms);
 
   ///   plan                possible, and without an obstacle
   ///   diagonal_positions  of each scalar in the packed diagonal blocks

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,64 +14,46 @@ namespace topograd::runtime::vulkan {
 
 using codegen::Fusion;
 
-namespace {
-
-/// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
-/// on.
-constexpr std::uint64_t kRecomputeLimit = 200;
-
-/// A product with JᵀJ by its blocks takes less than one from stored Jacobians where it reads so
-/// many times less: planning it and summing it at every step have their price.
-constexpr std::uint64_t kTimesSmaller = 2;
-
-}  // namespace
-
 void NormalProducts::choose() {
+  using From = ProductChoice::Source;
   made_->jacobians.clear();
   made_->matrix.reset();
-  *use_ = {.why = "not asked for"};
-  std::uint64_t operations = 0, stored_bytes = 0;
-  bool fits = true;
+  ProductFacts facts{.strategy_asked_for = context_.options.accumulation.has_value()};
   for (auto& term : terms_) {
     if (!term || !term->takes_part(Pass::jtjp)) continue;
-    operations = std::max(operations, pass_cost(term->shape(), Pass::jtjp));
-    fits = fits && term->terms_fit();
-    stored_bytes += context_.element_bytes() *
-                    (term->stored_size(Pass::stored_jacobian) + 2 * term->stored_size(Pass::jtjp));
+    facts.operations = std::max(facts.operations, pass_cost(term->shape(), Pass::jtjp));
+    facts.jacobian_fits = facts.jacobian_fits && term->terms_fit();
+    facts.stored_bytes += context_.element_bytes() * (term->stored_size(Pass::stored_jacobian) +
+                                                      2 * term->stored_size(Pass::jtjp));
   }
   const NormalMatrix asked = context_.options.normal_matrix;
-  const bool stores = !context_.options.accumulation && fits && operations > kRecomputeLimit;
-  if (asked == NormalMatrix::automatic && !stores)
-    use_->why = "evaluating a product takes less than reading it would";
-  if (asked == NormalMatrix::assembled || (asked == NormalMatrix::automatic && stores)) {
-    made_->matrix =
-        make_matrix(asked == NormalMatrix::assembled ? std::numeric_limits<std::uint64_t>::max()
-                                                     : stored_bytes / kTimesSmaller);
-  }
-  if (made_->matrix || stores) make_jacobians(!made_->matrix);
-}
-
-std::unique_ptr<DeviceMatrix> NormalProducts::make_matrix(std::uint64_t most_bytes) {
   const auto start = std::chrono::steady_clock::now();
   NormalPlan plan;
-  if (problem_.model().charts != nullptr) {
-    plan.why = "blocks on manifolds go without";
-  } else {
-    plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
+  ProductChoice choice = decide_product(asked, facts);
+  if (choice.asks_for_blocks) {
+    plan = plan_blocks();
+    facts.blocks = {
+        .obstacle = plan.why, .blocks = plan.blocks, .bytes = DeviceMatrix::bytes(context_, plan)};
+    choice = decide_product(asked, facts);
   }
+  *use_ = {.why = choice.why};
+  if (choice.source == From::blocks) {
+    made_->matrix =
+        std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_.all(), v_.blocks);
+    *use_ = made_->matrix->use();
+    use_->why = choice.why;
+    context_.plan_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (choice.source != From::evaluation) make_jacobians(!made_->matrix);
+}
+
+/// The plan of JᵀJ; its `why` names what stands against it here.
+NormalPlan NormalProducts::plan_blocks() const {
+  if (problem_.model().charts != nullptr) return {.why = {MatrixReason::manifolds}};
+  NormalPlan plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
   if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_.all());
-  const std::uint64_t bytes = DeviceMatrix::bytes(context_, plan);
-  if (plan.possible() && bytes > most_bytes)
-    plan.why = "its blocks take " + std::to_string(bytes) + " bytes, which pays up to " +
-               std::to_string(most_bytes);
-  *use_ = {.why = plan.why};
-  if (!plan.possible()) return nullptr;
-  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_.all(), v_.blocks);
-  *use_ = matrix->use();
-  use_->why = std::to_string(use_->blocks) + " blocks, " + std::to_string(use_->bytes) + " bytes";
-  context_.plan_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return matrix;
+  return plan;
 }
 
 void NormalProducts::make_jacobians(bool products) {

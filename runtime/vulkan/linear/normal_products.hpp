@@ -57,8 +57,7 @@ class NormalProducts : Part {
 
  private:
   bool stores_jacobian() const { return !made_->jacobians.empty(); }
-  /// Null: use_ says why not.
-  std::unique_ptr<DeviceMatrix> make_matrix(std::uint64_t most_bytes);
+  NormalPlan plan_blocks() const;
   void make_jacobians(bool products);
   void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
   void record_jacobians(CommandList& list);

@@ -22,6 +22,7 @@ using runtime::CoarsePlan;
 using runtime::kNoAggregate;
 using runtime::plan_coarse_space;
 using runtime::Preconditioner;
+using Reason = runtime::PreconditionerReason;
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
@@ -48,7 +49,7 @@ Matrix dense_vectors(const CoarsePlan& plan, std::span<const double> vectors, Ei
 TEST(CoarsePlan, CoversAMeshWithConnectedAggregatesOfBoundedNumber) {
   const OwnedModel m = sheet_model(24);
   const CoarsePlan plan = plan_coarse_space(m.model, m.x);
-  ASSERT_GT(plan.aggregates, 8u) << plan.why;
+  ASSERT_GT(plan.aggregates, 8u);
   EXPECT_LE(plan.unknowns(), runtime::kMostCoarse);
   EXPECT_EQ(plan.functions, 6u);  // the rotations follow
   EXPECT_EQ(plan.entries(), m.x.size());
@@ -82,7 +83,7 @@ TEST(CoarsePlan, AggregatesOfAColourHaveNoNeighbourInCommon) {
 
 TEST(CoarsePlan, SaysWhyThereIsNone) {
   const OwnedModel none = springs_model(8, 4);
-  EXPECT_EQ(plan_coarse_space(none.model, none.x).why, "too few residuals connect blocks");
+  EXPECT_EQ(plan_coarse_space(none.model, none.x).why, runtime::because(Reason::few_connections));
   OwnedModel bounded = sheet_model(12);
   bounded.model.lower.assign(bounded.x.size(), -1e9);
   bounded.model.upper.assign(bounded.x.size(), 1e9);
@@ -98,7 +99,7 @@ TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
     if (ahead) control.expect(m.model, 2000);
     control.settle();
     control.solved(2000);
-    ASSERT_TRUE(control.due(m.model, here)) << control.use().why;
+    ASSERT_TRUE(control.due(m.model, here));
     EXPECT_EQ(control.plan().scalars, expected.scalars);
     EXPECT_EQ(control.plan().sources, expected.sources);
     EXPECT_EQ(control.plan().from, expected.from);
@@ -125,9 +126,7 @@ TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
   runtime::CoarseControl control(Preconditioner::automatic, n * n * n / 50);
   control.solved(static_cast<int>(cost) - 1);
   EXPECT_FALSE(control.due(m.model, here));
-  EXPECT_EQ(control.use().why,
-            "fewer iterations than the " + std::to_string(cost) +
-                " products that a coarse space takes, its inverse counted as such");
+  EXPECT_EQ(control.use().why, runtime::because(Reason::cheaper_than_inverse, cost));
   control.solved(1);
   EXPECT_TRUE(control.due(m.model, here));
   // An explicit choice gets it at once, and again as often as otherwise.
@@ -249,28 +248,28 @@ TEST(TwoLevel, TakesAThirdOfTheIterationsToTheSameStep) {
   for (const auto precision : {codegen::Precision::f64, codegen::Precision::f32}) {
     const Outcome blocks = one_step(m, Preconditioner::block_jacobi, precision);
     const Outcome two = one_step(m, Preconditioner::two_level, precision);
-    EXPECT_EQ(two.use.kind, Preconditioner::two_level) << two.use.why;
+    EXPECT_EQ(two.use.kind, Preconditioner::two_level);
     EXPECT_EQ(two.use.builds, 1);
     EXPECT_EQ(blocks.use.kind, Preconditioner::block_jacobi);
     EXPECT_LE(3 * two.iterations, blocks.iterations) << two.iterations;
   }
 }
 
-TEST(TwoLevel, FindsTheStepThatBlockJacobiFinds) {
-  const OwnedModel m = pulled_sheet_model(16);
+TEST(Preconditioners, AllFindTheSameStepForAnyNumberOfThreads) {
+  const OwnedModel m = pulled_sheet_model(32);
   const runtime::StepRequest exact{
       .lambda = 1e-4, .linear_tolerance = 1e-12, .max_linear_iterations = 5000};
   const auto f64 = codegen::Precision::f64;
   const Outcome blocks = one_step(m, Preconditioner::block_jacobi, f64, 1, exact);
-  const Outcome two = one_step(m, Preconditioner::two_level, f64, 1, exact);
-  EXPECT_LE(relative_difference(two.step, blocks.step), 1e-8);
-}
-
-TEST(TwoLevel, IsTheSameForAnyNumberOfThreads) {
-  const OwnedModel m = pulled_sheet_model(32);
-  const Outcome one = one_step(m, Preconditioner::two_level, codegen::Precision::f64, 1);
-  const Outcome all = one_step(m, Preconditioner::two_level, codegen::Precision::f64, 0);
-  EXPECT_EQ(one.step, all.step);
+  for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
+    if (!row.on_cpu) continue;
+    SCOPED_TRACE(row.name);
+    const Outcome one = one_step(m, row.kind, f64, 1, exact);
+    EXPECT_EQ(one.use.kind, row.kind);
+    EXPECT_LE(one.iterations, blocks.iterations);
+    EXPECT_LE(relative_difference(one.step, blocks.step), 1e-8);
+    EXPECT_EQ(one.step, one_step(m, row.kind, f64, 0, exact).step);
+  }
 }
 
 TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
@@ -288,7 +287,7 @@ TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
       EXPECT_EQ(use.kind, Preconditioner::block_jacobi);
       before = static_cast<std::uint64_t>(report.linear_iterations);
     } else {
-      EXPECT_EQ(use.kind, Preconditioner::two_level) << use.why;
+      EXPECT_EQ(use.kind, Preconditioner::two_level);
       EXPECT_LE(use.products, before + static_cast<std::uint64_t>(report.linear_iterations));
       EXPECT_LT(static_cast<std::uint64_t>(report.linear_iterations), before);
     }

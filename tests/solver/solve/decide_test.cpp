@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
-#include "../../../solver/plan/decide.hpp"
+#include "../../../solver/plan/report.hpp"
 
 namespace topograd {
 namespace {
@@ -242,7 +242,10 @@ constexpr EliminationFacts kMesh = {
 constexpr EliminationFacts kNarrow = {.blocks = 900, .eliminated = 900, .kept = 2100, .reach = 9};
 
 TEST(Decide, LinearSolver) {
-  const runtime::EliminationUse can = {true, "300 unknowns remain"}, cannot = {false, "too wide"};
+  const runtime::EliminationUse can = {true, runtime::because(runtime::MatrixReason::eliminated,
+                                                              500, 300)},
+                                cannot = {false,
+                                          runtime::because(runtime::MatrixReason::wide_block, 40)};
   const FactorFacts cheap = {true, 1e5, 1e6}, dear = {true, 1e9, 1e12}, secret = {};
   const SystemFacts points = {.unknowns = 2500,
                               .rows = 9000,
@@ -320,11 +323,11 @@ TEST(Decide, LinearSolver) {
       {"schur by a hint", cpu, any, none, hinted, search, schur, false, constant,
        "asked for in the order given; 500 blocks eliminated, 300 unknowns remain"},
       {"schur on a device", vulkan, schur, none, hinted, search_ask, schur, true, constant,
-       "asked for in the order given; on the device, 300 unknowns remain"},
+       "asked for in the order given; on the device, 500 blocks eliminated, 300 unknowns remain"},
       {"schur that a device cannot", vulkan, schur, none, refused, search_ask, schur, false,
        constant,
        "asked for; Jacobian and gradient are read back at each accepted point; 500 blocks "
-       "eliminated, 300 unknowns remain (not on the device: too wide)"},
+       "eliminated, 300 unknowns remain (not on the device: a block has 40 unknowns)"},
       {"few on a device", vulkan, any, none, few, nothing, cholesky, false, constant,
        "30 unknowns: fewer than iterations are worth; the Jacobian is read back"},
       {"few on the CPU", cpu, any, none, few, nothing, cholesky, false, constant, "30 unknowns"},
@@ -338,9 +341,9 @@ TEST(Decide, LinearSolver) {
       {"more kept than eliminated", vulkan, any, none, narrow, search, pcg, true, constant,
        "the data are on the device"},
       {"eliminated on a device", vulkan, any, none, points, search_ask, schur, true, constant,
-       "the data are on the device; 300 unknowns remain"},
+       "the data are on the device; 500 blocks eliminated, 300 unknowns remain"},
       {"not eliminated on a device", vulkan, any, none, refused, search_ask, pcg, true, constant,
-       "the data are on the device; no elimination: too wide"},
+       "the data are on the device; no elimination: a block has 40 unknowns"},
       {"wide residual", vulkan, any, none, wide, nothing, pcg, true, constant,
        "3000 unknowns: a residual reads 3e+03, whose part of a factor takes 9e+09 operations"},
       {"many on the CPU", cpu, any, none, many, nothing, pcg, true, constant, "1000001 unknowns"},
@@ -410,6 +413,139 @@ TEST(Decide, MethodsThatTakeEnergies) {
     EXPECT_EQ(plan.steps, StepPlace::engine);
     EXPECT_EQ(name(plan.linear.kind), name(row.kind));
     EXPECT_EQ(linear_text(plan), row.why);
+  }
+}
+
+TEST(Decide, Precision) {
+  const struct {
+    Precision asked, point, system;
+  } rows[] = {{Precision::f32, Precision::f32, Precision::f32},
+              {Precision::f64, Precision::f64, Precision::f64},
+              {Precision::mixed, Precision::f64, Precision::f32}};
+  for (const auto& row : rows) {
+    const Plan plan = decide({}, {.backend = cpu, .precision = row.asked}, {});
+    EXPECT_EQ(plan.precision.point, row.point);
+    EXPECT_EQ(plan.precision.system, row.system);
+  }
+}
+
+/// The one that is asked for, wherever it exists, else block_jacobi with the reason.
+TEST(Decide, Preconditioner) {
+  for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
+    for (const Backend backend : {cpu, vulkan}) {
+      SCOPED_TRACE(row.name);
+      const bool exists = backend == cpu ? row.on_cpu : row.on_device;
+      Plan plan;
+      settle(plan, {}, {.backend = backend, .preconditioner = row.kind}, {false, kGpu, kFaster});
+      EXPECT_EQ(plan.preconditioner.kind, exists ? row.kind : Preconditioner::block_jacobi);
+      const std::string why = preconditioner_text(
+          plan, {.asked_for = true, .why = {runtime::PreconditionerReason::asked_for}});
+      EXPECT_EQ(why, exists ? "asked for"
+                     : backend == cpu
+                         ? "the preconditioner that is asked for exists on devices alone"
+                         : "the preconditioner that is asked for exists on the CPU alone");
+    }
+  }
+}
+
+TEST(Report, PreconditionerTexts) {
+  using Reason = runtime::PreconditionerReason;
+  const struct {
+    runtime::PreconditionerUse use;
+    const char* text;
+  } rows[] = {
+      {{}, ""},
+      {{.asked_for = true, .why = {Reason::asked_for}}, "asked for"},
+      {{.why = {Reason::few_iterations}}, "few iterations"},
+      {{.why = runtime::because(Reason::cheaper_iterations, 84)},
+       "fewer iterations than the 84 products that a coarse space takes"},
+      {{.why = runtime::because(Reason::coarse_space, 115, 84, 234, 6, 13, 84)},
+       "115 aggregates of 84 to 234 unknowns, 6 vectors on each, made 13 times by 84 products "
+       "each"},
+      {{.asked_for = true, .why = runtime::because(Reason::coarse_space, 2, 3, 4, 1, 1, 5)},
+       "asked for; 2 aggregates of 3 to 4 unknowns, 1 vectors on each, made 1 time by 5 products "
+       "each"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(preconditioner_text({}, row.use), row.text);
+}
+
+TEST(Decide, ProductWithTheNormalMatrix) {
+  using Source = runtime::ProductChoice::Source;
+  using Blocks = runtime::ProductFacts::Blocks;
+  const NormalMatrix any_matrix = NormalMatrix::automatic, free = NormalMatrix::matrix_free,
+                     assembled = NormalMatrix::assembled;
+  const Source evaluates = Source::evaluation, stores = Source::stored_jacobian,
+               blocks = Source::blocks;
+  const Blocks small = {.blocks = 7, .bytes = 500}, large = {.blocks = 9, .bytes = 501};
+  const Blocks impossible = {.obstacle = runtime::because(runtime::MatrixReason::long_row, 20000)};
+  const struct {
+    const char* name;
+    NormalMatrix asked;
+    runtime::ProductFacts facts;
+    bool asks;
+    Source source;
+    const char* why;
+  } rows[] = {
+      {"cheap",
+       any_matrix,
+       {.operations = 200, .stored_bytes = 1000},
+       false,
+       evaluates,
+       "evaluating a product takes less than reading it would"},
+      {"dear",
+       any_matrix,
+       {.operations = 201, .stored_bytes = 1000, .blocks = small},
+       true,
+       blocks,
+       "7 blocks, 500 bytes"},
+      {"large",
+       any_matrix,
+       {.operations = 201, .stored_bytes = 1000, .blocks = large},
+       true,
+       stores,
+       "its blocks take 501 bytes, which pays up to 500"},
+      {"impossible",
+       any_matrix,
+       {.operations = 201, .stored_bytes = 1000, .blocks = impossible},
+       true,
+       stores,
+       "a row has 20000 numbers"},
+      {"a strategy",
+       any_matrix,
+       {.strategy_asked_for = true, .operations = 201},
+       false,
+       evaluates,
+       "evaluating a product takes less than reading it would"},
+      {"out of range",
+       any_matrix,
+       {.jacobian_fits = false, .operations = 201},
+       false,
+       evaluates,
+       "evaluating a product takes less than reading it would"},
+      {"matrix-free", free, {.operations = 201}, false, stores, "not asked for"},
+      {"matrix-free, cheap", free, {.operations = 1}, false, evaluates, "not asked for"},
+      {"assembled",
+       assembled,
+       {.operations = 1, .blocks = large},
+       true,
+       blocks,
+       "9 blocks, 501 bytes"},
+      {"assembled, impossible",
+       assembled,
+       {.operations = 1, .blocks = impossible},
+       true,
+       evaluates,
+       "a row has 20000 numbers"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    runtime::ProductFacts unknown = row.facts;
+    unknown.blocks.reset();
+    EXPECT_EQ(runtime::decide_product(row.asked, unknown).asks_for_blocks, row.asks);
+    const runtime::ProductChoice choice = runtime::decide_product(row.asked, row.facts);
+    EXPECT_FALSE(choice.asks_for_blocks);
+    EXPECT_EQ(choice.source, row.source);
+    EXPECT_EQ(text(choice.why), row.why);
   }
 }
 

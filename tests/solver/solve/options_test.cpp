@@ -3,6 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../solver/options.hpp"
+#include "../../support/manual.hpp"
 
 #include <functional>
 #include <limits>
@@ -50,6 +51,23 @@ TEST(Options, UnknownNamesListTheKnown) {
             "unknown backend \"cuda\"; expected one of automatic, cpu, vulkan, auto, gpu");
   EXPECT_EQ(message_of([] { parse_precision("f16"); }),
             "unknown precision \"f16\"; expected one of f32, f64");
+}
+
+TEST(Options, PreconditionersAreTheTable) {
+  std::string names = "automatic";
+  std::string table =
+      "| value | preconditioner |\n|---|---|\n"
+      "| `automatic` (default) | block-Jacobi until its iterations have cost as many products as "
+      "the coarse matrix takes, then two-level |\n";
+  for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
+    EXPECT_EQ(parse_preconditioner(row.name), row.kind);
+    EXPECT_EQ(name(row.kind), row.name);
+    names += ", " + std::string(row.name);
+    table += "| `" + std::string(row.name) + "` | " + std::string(row.meaning) + " |\n";
+  }
+  EXPECT_EQ(message_of([] { parse_preconditioner("ilu"); }),
+            "unknown preconditioner \"ilu\"; expected one of " + names);
+  test::expect_table("docs/methods.md", "preconditioners", table);
 }
 
 TEST(Options, RangesAreChecked) {

@@ -58,9 +58,8 @@ void add_solve_options(Command app, SolverArguments& a) {
   app.option("--preconditioner", &a.preconditioner, "preconditioner of pcg")
       .choices({
           "automatic",
-#define TG_PRECONDITIONER(name) #name,
+#define TG_PRECONDITIONER(row, ...) #row,
 #include "../../../runtime/linear/preconditioners.def"
-#undef TG_PRECONDITIONER
       })
       .shown_default("automatic");
   app.option("--normal-matrix", &a.normal_matrix, "how pcg multiplies by JᵀJ on a device")
