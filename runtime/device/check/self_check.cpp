@@ -11,6 +11,7 @@
 
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
@@ -105,13 +106,22 @@ SelfCheck run_on(const std::shared_ptr<Device>& device) {
 const std::vector<Composition>& self_check_compositions() {
   // Every function that shaders call, inside or outside another one; the first are those that a
   // driver is known to compile wrongly.
-  static const auto& all = *new std::vector<Composition>{
-      {Op::Tan, Op::Atan},       {Op::Sin, Op::Erf},    {Op::Cos, Op::Sinh},
-      {Op::Asin, Op::Atan},      {Op::Gelu, Op::Erf},   {Op::Softplus, Op::Sinh},
-      {Op::Sigmoid, Op::Atan2},  {Op::Tanh, Op::Asinh}, {Op::Cosh, Op::Acosh},
-      {Op::Cbrt, Op::Atanh},     {Op::Exp, Op::Log},    {Op::Expm1, Op::Log1p},
-      {Op::Exp2, Op::Log2},      {Op::Log10, Op::Pow},  {Op::Acos, Op::Mod},
-      {Op::NormalCdf, Op::Hypot}};
+  static const auto& all = *new std::vector<Composition>([] {
+    std::vector<Composition> out = {
+        {Op::Tan, Op::Atan},       {Op::Sin, Op::Erf},    {Op::Cos, Op::Sinh},
+        {Op::Asin, Op::Atan},      {Op::Gelu, Op::Erf},   {Op::Softplus, Op::Sinh},
+        {Op::Sigmoid, Op::Atan2},  {Op::Tanh, Op::Asinh}, {Op::Cosh, Op::Acosh},
+        {Op::Cbrt, Op::Atanh},     {Op::Exp, Op::Log},    {Op::Expm1, Op::Log1p},
+        {Op::Exp2, Op::Log2},      {Op::Log10, Op::Pow},  {Op::Acos, Op::Mod},
+        {Op::NormalCdf, Op::Hypot}};
+    std::set<Op> seen = {Op::Sqrt, Op::Rsqrt};  // exact ones, and a division
+    for (const Composition& composition : out) seen.insert(composition.begin(), composition.end());
+    for (const ir::OpInfo& op : ir::kOps) {
+      const bool rounds = !op.function.empty() && op.ulp_f32 != 0;
+      if (rounds && seen.insert(op.op).second) out.push_back({op.op, Op::Atan});
+    }
+    return out;
+  }());
   return all;
 }
 
