@@ -124,7 +124,7 @@ struct GatherRole {
   std::vector<std::uint32_t> targets;      ///< position in the block's `out_width` sums, by output
   ColumnLayout layout;                     ///< columns of an entry; own slots are not read
   /// Fused kernels only, after all other roles: a role of another batch in which few blocks have
-  /// entries. Its columns are the rider buffers.
+  /// entries. Its columns are the fused buffers.
   bool rides = false;
   /// Its program also computes KernelRequest::values after the summed outputs; one role at most.
   bool gives_values = false;
@@ -232,10 +232,10 @@ enum class BufferRole {
   curvature,       ///< partial sums of p·q
   // roles of another batch in a fused kernel:
   /// u32, two per 32 blocks: a bit for each that has entries; how many have some before these
-  rider_owners,
-  rider_starts,         ///< u32, as `starts`, counted over the blocks that have entries
-  rider_index_columns,  ///< u32, column c of entry e at c * rider_stride + e
-  rider_data_columns,   ///< numbers, in the same layout
+  fused_owners,
+  fused_starts,         ///< u32, as `starts`, counted over the blocks that have entries
+  fused_index_columns,  ///< u32, column c of entry e at c * fused_stride + e
+  fused_data_columns,   ///< numbers, in the same layout
   // steps within a box:
   lower_bounds,  ///< by scalar of x
   upper_bounds,
@@ -275,7 +275,7 @@ struct PushConstants {
   std::uint32_t zero_bits = 0;  ///< always 0
   // fused kernels: partial sums of r·z and r·r, and the start of those of p·q
   std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0, curvature_first = 0;
-  std::uint32_t rider_stride = 0;  ///< of rider columns
+  std::uint32_t fused_stride = 0;  ///< of fused columns
 
   // kernels with additional values; these words are shared with fused kernels
   std::uint32_t& costs_first() { return sums_first; }  ///< place of workgroup 0's part

@@ -218,7 +218,7 @@ class Problem {
   /// them use them in place; they are copied to the host when they are read there. Whether
   /// residuals read them is determined once per change of the structure. Throws
   /// Error{InvalidArgument} for null.
-  void set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values);
+  void set(const Data& data, std::shared_ptr<const ir::ResidentData> values);
   void set(const Uniform& uniform, double value);
   double value(const Uniform& uniform) const;
 

@@ -17,7 +17,7 @@ std::shared_ptr<OpBackend> device_of(const Storage& storage) {
 }
 
 /// A private copy, which nobody writes.
-std::shared_ptr<const ir::RemoteNumbers> copy_there(OpBackend& backend, const Slice& values) {
+std::shared_ptr<const ir::ResidentData> copy_there(OpBackend& backend, const Slice& values) {
   const std::shared_ptr<Memory> from = values.storage->read_on(backend);
   const std::shared_ptr<Memory> to = backend.allocate(values.bytes(), "problem_data");
   backend.copy(from, values.byte_offset(), to, 0, values.bytes());

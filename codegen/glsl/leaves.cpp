@@ -271,7 +271,7 @@ bool usable(const std::string& name) {
     return false;
   for (const std::string_view prefix :
        {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_",
-        "rider_", "all_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {
+        "fused_", "all_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });

@@ -56,10 +56,10 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::next_direction: return "next_direction";
     case BufferRole::decision: return "decision";
     case BufferRole::curvature: return "curvature";
-    case BufferRole::rider_owners: return "rider_owners";
-    case BufferRole::rider_starts: return "rider_starts";
-    case BufferRole::rider_index_columns: return "rider_index_columns";
-    case BufferRole::rider_data_columns: return "rider_data_columns";
+    case BufferRole::fused_owners: return "fused_owners";
+    case BufferRole::fused_starts: return "fused_starts";
+    case BufferRole::fused_index_columns: return "fused_index_columns";
+    case BufferRole::fused_data_columns: return "fused_data_columns";
     case BufferRole::lower_bounds: return "lower_bounds";
     case BufferRole::upper_bounds: return "upper_bounds";
     case BufferRole::held: return "held_scalars";

@@ -27,7 +27,7 @@ constexpr std::array<PushMember, 13> kPushMembers = {{
     {"sums_count", "how many there are"},
     {"sums_stride", "between kinds of them"},
     {"curvature_first", "position of workgroup 0's sum"},
-    {"rider_stride", "between columns of riders"},
+    {"fused_stride", "between columns of fused terms"},
 }};
 constexpr std::size_t kUnfusedMembers = 8;
 constexpr std::array<PushMember, 2> kValueMembers = {{

@@ -2,7 +2,7 @@
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
 #include "../glsl/values.hpp"
-#include "../vector/conjugate_text.hpp"
+#include "../vector/conjugate_source.hpp"
 #include "kernel_forms.hpp"
 
 #include <algorithm>
@@ -129,9 +129,9 @@ void open_entries(const KernelRequest& request, std::size_t role, Shader& shader
   const bool rides = request.roles[role].rides;
   const std::size_t hosts = count_hosts(request);
   const auto starts =
-      shader.use(rides ? BufferRole::rider_starts : BufferRole::starts, Element::u32);
+      shader.use(rides ? BufferRole::fused_starts : BufferRole::starts, Element::u32);
   const std::string base =
-      rides ? times("rider_item", request.roles.size() - hosts) : times("w", hosts);
+      rides ? times("fused_item", request.roles.size() - hosts) : times("w", hosts);
   const auto position = [&](std::size_t r) {
     return offset_from(base, static_cast<std::uint32_t>(rides ? r - hosts : r));
   };
@@ -262,9 +262,9 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
                   .fused = fused(request),
                   .counter = "own"};
   if (role.rides) {
-    place.index_columns = BufferRole::rider_index_columns;
-    place.data_columns = BufferRole::rider_data_columns;
-    place.stride = "rider_stride";
+    place.index_columns = BufferRole::fused_index_columns;
+    place.data_columns = BufferRole::fused_data_columns;
+    place.stride = "fused_stride";
   }
   for (std::size_t k = 0; k < role.slots.size(); ++k) {
     place.own.push_back(
@@ -301,21 +301,21 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
 }
 
 // Finds out whether the block has entries in the fused roles of another batch, and their start.
-void open_riders(const KernelRequest& request, Shader& shader) {
-  const auto owners = shader.use(BufferRole::rider_owners, Element::u32);
+void open_fused_terms(const KernelRequest& request, Shader& shader) {
+  const auto owners = shader.use(BufferRole::fused_owners, Element::u32);
   Lines& body = shader.body();
   body.line();
-  body.line("uint rider_owner = ", owner(request, BufferRole::owners, shader), ";");
-  body.line("uint rider_bits = ", owners, "[2u * (rider_owner >> 5u)];");
-  body.line("uint rider_bit = 1u << (rider_owner & 31u);");
-  body.open("if ((rider_bits & rider_bit) != 0u)");
-  body.line("uint rider_before = ", owners, "[2u * (rider_owner >> 5u) + 1u];");
-  body.line("uint rider_item = rider_before + uint(bitCount(rider_bits & (rider_bit - 1u)));");
+  body.line("uint fused_owner = ", owner(request, BufferRole::owners, shader), ";");
+  body.line("uint fused_bits = ", owners, "[2u * (fused_owner >> 5u)];");
+  body.line("uint fused_bit = 1u << (fused_owner & 31u);");
+  body.open("if ((fused_bits & fused_bit) != 0u)");
+  body.line("uint fused_before = ", owners, "[2u * (fused_owner >> 5u) + 1u];");
+  body.line("uint fused_item = fused_before + uint(bitCount(fused_bits & (fused_bit - 1u)));");
 }
 
 // A fused kernel runs few workgroups; each of them sums the partial sums that it needs itself.
 void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
-  ConjugateText(shader, request.scalars, request.workgroup_size, request.use_subgroups)
+  ConjugateSource(shader, request.scalars, request.workgroup_size, request.use_subgroups)
       .open_direction(request.fusion == Fusion::decides);
   sums.begin(shader, "pq");
   shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
@@ -355,7 +355,7 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
   BodyFacts facts;
   const std::size_t hosts = count_hosts(request);
   for (std::size_t r = 0; r < request.roles.size(); ++r) {
-    if (r == hosts) open_riders(request, shader);
+    if (r == hosts) open_fused_terms(request, shader);
     write_role(request, r, prepared[r], shader, facts);
   }
   if (hosts < request.roles.size()) shader.body().close();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../glsl/reduction.hpp"
-#include "conjugate_text.hpp"
+#include "conjugate_source.hpp"
 #include "table.hpp"
 
 #include <cstdint>
@@ -73,7 +73,7 @@ class VectorSource {
   const KernelRow& row_;
   Shader& shader_;
   Summation sums_;
-  ConjugateText conjugate_;
+  ConjugateSource conjugate_;
 };
 
 }  // namespace topograd::codegen

@@ -10,8 +10,8 @@ namespace {
 
 /// The entries of a column's rows, relative to an array of `size` numbers that begins at entry
 /// `first`; null if a row's number does not come from this array.
-ir::RemoteColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
-                                   std::size_t size) {
+ir::ResidentColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
+                                     std::size_t size) {
   const std::size_t rows = group.batch.size(), columns = group.batch.data_columns();
   if (rows == 0 || group.sources.empty()) return nullptr;
   auto places = std::make_shared<std::vector<std::uint32_t>>(rows);
@@ -30,7 +30,7 @@ void DataArrays::append(std::span<const double> values) {
 }
 
 void DataArrays::forget(std::uint32_t first) {
-  std::erase_if(away_, [first](const Remote& remote) { return remote.first == first; });
+  std::erase_if(away_, [first](const Resident& resident) { return resident.first == first; });
   all_here_ = away_.empty();
 }
 
@@ -39,7 +39,7 @@ void DataArrays::set(std::uint32_t first, std::span<const double> values) {
   forget(first);
 }
 
-void DataArrays::set(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values) {
+void DataArrays::set(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values) {
   forget(first);
   away_.push_back({first, std::move(values)});
   all_here_ = false;
@@ -59,8 +59,8 @@ void ProblemState::set_data(std::uint32_t first, std::span<const double> values)
   for (Group& group : groups) {
     const std::uint32_t columns = group.batch.data_columns();
     for (std::uint32_t c = 0; c < columns; ++c) {
-      const ir::RemoteColumn* const remote = group.batch.remote(c);
-      if (remote && group.sources[c] - first < values.size()) group.batch.forget_remote(c);
+      const ir::ResidentColumn* const resident = group.batch.resident(c);
+      if (resident && group.sources[c] - first < values.size()) group.batch.forget_resident(c);
     }
     for (std::size_t k = 0; k < group.sources.size(); ++k) {
       const std::uint32_t entry = group.sources[k] - first;
@@ -72,7 +72,7 @@ void ProblemState::set_data(std::uint32_t first, std::span<const double> values)
 }
 
 /// A column whose rows all come from this array reads the numbers in place; others get copies.
-void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values) {
+void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values) {
   const std::size_t size = values->size();
   for (Group& group : groups) {
     const std::uint32_t columns = group.batch.data_columns();
@@ -84,10 +84,11 @@ void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::Remot
         return false;
       }();
       if (!reads) continue;
-      const ir::RemoteColumn* const before = group.batch.remote(c);
-      ir::RemoteColumn::Places places = before ? before->places : places_of(group, c, first, size);
+      const ir::ResidentColumn* const before = group.batch.resident(c);
+      ir::ResidentColumn::Places places =
+          before ? before->places : places_of(group, c, first, size);
       if (!places) return set_data(first, std::span<const double>(values->read()));
-      group.batch.set_remote(c, {values, std::move(places)});
+      group.batch.set_resident(c, {values, std::move(places)});
     }
   }
   data.set(first, std::move(values));

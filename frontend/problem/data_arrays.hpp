@@ -1,7 +1,7 @@
 // The numbers of a problem's data arrays, one array after the other.
 #pragma once
 
-#include "../../ir/batch/remote_numbers.hpp"
+#include "../../ir/batch/resident_data.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -26,18 +26,18 @@ class DataArrays {
   void append(std::span<const double> values);
   /// Replaces the numbers of the array whose first entry is `first`.
   void set(std::uint32_t first, std::span<const double> values);
-  void set(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
+  void set(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values);
 
  private:
-  struct Remote {
+  struct Resident {
     std::uint32_t first = 0;
-    std::shared_ptr<const ir::RemoteNumbers> numbers;
+    std::shared_ptr<const ir::ResidentData> numbers;
   };
   void bring() const;
   void forget(std::uint32_t first);
 
   mutable std::vector<double> numbers_;
-  mutable std::vector<Remote> away_;  // arrays whose numbers are not in numbers_
+  mutable std::vector<Resident> away_;  // arrays whose numbers are not in numbers_
   mutable std::atomic<bool> all_here_ = true;
   mutable std::mutex mutex_;  // for threads in bring()
 };

@@ -71,7 +71,7 @@ void Problem::set(const Data& data, std::span<const double> values) {
   whole(state_).set_data(data.offset_, values);
 }
 
-void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
+void Problem::set(const Data& data, std::shared_ptr<const ir::ResidentData> values) {
   detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, detail::of_array(data.id()), values->size());

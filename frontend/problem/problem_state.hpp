@@ -209,7 +209,7 @@ struct ProblemState {
   /// Replaces the numbers of the data array with first entry `first`, in `data` and in all
   /// instances that read it.
   void set_data(std::uint32_t first, std::span<const double> values);
-  void set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
+  void set_data(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values);
 
   /// Begins to maintain the table from ids to blocks.
   void index_blocks(bool energy);

@@ -32,8 +32,8 @@ void copy_column(F block_of, std::size_t first, std::span<T> out) {
 }  // namespace
 
 /// Device-resident columns: their location, and a flag for those that were copied to the host.
-struct Batch::Remote {
-  std::vector<RemoteColumn> columns;
+struct Batch::Resident {
+  std::vector<ResidentColumn> columns;
   std::vector<bool> here;
   std::uint64_t changes = 0;  // changes of columns that were already device-resident
   std::atomic<bool> all_here = false;
@@ -130,7 +130,7 @@ std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {
 }
 
 double Batch::data(std::size_t row, std::uint32_t column) const {
-  if (remote(column)) bring();
+  if (resident(column)) bring();
   const Block& block = blocks_[row / kBlockRows];
   return block.data[column * block.stride + row % kBlockRows];
 }
@@ -146,7 +146,7 @@ void Batch::set_index(std::size_t row, std::uint32_t column, std::uint32_t value
 }
 
 void Batch::set_data(std::size_t row, std::uint32_t column, double value) {
-  if (remote(column)) bring_back();
+  if (resident(column)) bring_back();
   Block& block = blocks_[row / kBlockRows];
   block.data[column * block.stride + row % kBlockRows] = value;
   ++data_version_;
@@ -178,62 +178,62 @@ void Batch::copy_index_column(std::uint32_t column, std::size_t first,
 }
 
 void Batch::copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const {
-  if (remote(column)) bring();
+  if (resident(column)) bring();
   copy_column([&](std::size_t k) { return blocks_[k].data + column * blocks_[k].stride; }, first,
               out);
 }
 
-void Batch::set_remote(std::uint32_t column, RemoteColumn from) {
-  if (!remote_) {
-    remote_ = std::make_unique<Remote>();
-    remote_->columns.resize(data_);
-    remote_->here.assign(data_, true);
+void Batch::set_resident(std::uint32_t column, ResidentColumn from) {
+  if (!resident_) {
+    resident_ = std::make_unique<Resident>();
+    resident_->columns.resize(data_);
+    resident_->here.assign(data_, true);
   }
-  if (remote(column)) ++remote_->changes;
-  remote_->columns[column] = std::move(from);
-  remote_->here[column] = false;
-  remote_->all_here = false;
+  if (resident(column)) ++resident_->changes;
+  resident_->columns[column] = std::move(from);
+  resident_->here[column] = false;
+  resident_->all_here = false;
   ++data_version_;
 }
 
-const RemoteColumn* Batch::remote(std::uint32_t column) const {
-  return remote_ && remote_->columns[column].numbers ? &remote_->columns[column] : nullptr;
+const ResidentColumn* Batch::resident(std::uint32_t column) const {
+  return resident_ && resident_->columns[column].numbers ? &resident_->columns[column] : nullptr;
 }
 
 std::uint64_t Batch::own_data_version() const {
-  return data_version_ - (remote_ ? remote_->changes : 0);
+  return data_version_ - (resident_ ? resident_->changes : 0);
 }
 
-void Batch::forget_remote(std::uint32_t column) {
-  if (!remote(column)) return;
-  remote_->columns[column] = {};
-  remote_->here[column] = true;
+void Batch::forget_resident(std::uint32_t column) {
+  if (!resident(column)) return;
+  resident_->columns[column] = {};
+  resident_->here[column] = true;
   ++data_version_;
-  const auto lies_here = [](const RemoteColumn& c) { return c.numbers == nullptr; };
-  if (std::ranges::all_of(remote_->columns, lies_here)) remote_ = nullptr;
+  const auto lies_here = [](const ResidentColumn& c) { return c.numbers == nullptr; };
+  if (std::ranges::all_of(resident_->columns, lies_here)) resident_ = nullptr;
 }
 
 /// Copies device-resident columns to the host. The blocks count as unchanged, so this is const.
 void Batch::bring() const {
-  if (remote_->all_here.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(remote_->mutex);
+  if (resident_->all_here.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(resident_->mutex);
   for (std::uint32_t c = 0; c < data_; ++c) {
-    if (remote_->here[c]) continue;
-    const RemoteColumn& from = remote_->columns[c];
+    if (resident_->here[c]) continue;
+    const ResidentColumn& from = resident_->columns[c];
     const std::vector<double> numbers = from.numbers->read();
     for (std::size_t row = 0; row < size_; ++row) {
       const Block& block = blocks_[row / kBlockRows];
       block.data[c * block.stride + row % kBlockRows] = numbers[(*from.places)[row]];
     }
-    remote_->here[c] = true;
+    resident_->here[c] = true;
   }
-  remote_->all_here.store(true, std::memory_order_release);
+  resident_->all_here.store(true, std::memory_order_release);
 }
 
 void Batch::bring_back() {
-  if (!remote_) return;
+  if (!resident_) return;
   bring();
-  remote_ = nullptr;
+  resident_ = nullptr;
 }
 
 std::size_t Batch::bytes() const {
@@ -241,7 +241,7 @@ std::size_t Batch::bytes() const {
   for (const Block& block : blocks_) held += block.owned ? bytes_of(block.stride) : 0;
   for (const Pages& pages : pages_) held += pages.size();
   for (std::uint32_t c = 0; c < data_; ++c)
-    held += remote(c) ? remote(c)->places->capacity() * sizeof(std::uint32_t) : 0;
+    held += resident(c) ? resident(c)->places->capacity() * sizeof(std::uint32_t) : 0;
   return held;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pages.hpp"
-#include "remote_numbers.hpp"
+#include "resident_data.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -71,12 +71,12 @@ class Batch {
   /// of one of these rows, copies them to the host and ends the residency.
   ///
   ///   from.places  size() of them, each below from.numbers->size()
-  void set_remote(std::uint32_t column, RemoteColumn from);
+  void set_resident(std::uint32_t column, ResidentColumn from);
   /// Location of a device-resident column; null if the column is on the host alone.
-  const RemoteColumn* remote(std::uint32_t column) const;
-  bool has_remote() const { return remote_ != nullptr; }
+  const ResidentColumn* resident(std::uint32_t column) const;
+  bool has_resident() const { return resident_ != nullptr; }
   /// Ends the residency of the column without a copy: its rows are what the host memory holds.
-  void forget_remote(std::uint32_t column);
+  void forget_resident(std::uint32_t column);
 
   /// Version of the structure (rows, indices) or of the data, raised with every change. Users
   /// compare it with the version they have read.
@@ -97,7 +97,7 @@ class Batch {
     std::uint32_t* index = nullptr;      // column-major
     std::unique_ptr<std::byte[]> owned;  // null if the block is in pages_
   };
-  struct Remote;
+  struct Resident;
   void bring() const;
   void bring_back();
   std::size_t bytes_of(std::size_t stride) const;
@@ -110,8 +110,8 @@ class Batch {
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   std::vector<Block> blocks_;
   std::vector<Pages> pages_;
-  std::size_t used_ = 0;            // bytes in use in the last page
-  std::unique_ptr<Remote> remote_;  // null: all columns are on the host alone
+  std::size_t used_ = 0;                // bytes in use in the last page
+  std::unique_ptr<Resident> resident_;  // null: all columns are on the host alone
 };
 
 }  // namespace topograd::ir

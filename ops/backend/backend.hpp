@@ -1,7 +1,7 @@
 // The interface that every kind of device offers to storages and operations.
 #pragma once
 
-#include "../../ir/batch/remote_numbers.hpp"
+#include "../../ir/batch/resident_data.hpp"
 #include "compute_kernel.hpp"
 #include "device.hpp"
 #include "type.hpp"
@@ -160,8 +160,8 @@ class OpBackend : public std::enable_shared_from_this<OpBackend> {
 
   /// The first `count` numbers, f32 or f64, of memory that is not written any more, as data of
   /// problems solved on this device. Null on the CPU.
-  virtual std::shared_ptr<const ir::RemoteNumbers> numbers(const std::shared_ptr<Memory>&, Type,
-                                                           std::uint64_t /*count*/) {
+  virtual std::shared_ptr<const ir::ResidentData> numbers(const std::shared_ptr<Memory>&, Type,
+                                                          std::uint64_t /*count*/) {
     return nullptr;
   }
 };

@@ -125,8 +125,8 @@ class VulkanBackend final : public OpBackend {
     const Turn turn(mutex_);
     if (bytes > 0) recorder_.fill(to, offset, bytes, word);
   }
-  std::shared_ptr<const ir::RemoteNumbers> numbers(const std::shared_ptr<Memory>& memory, Type type,
-                                                   std::uint64_t count) override {
+  std::shared_ptr<const ir::ResidentData> numbers(const std::shared_ptr<Memory>& memory, Type type,
+                                                  std::uint64_t count) override {
     return numbers_of(shared_from_this(), memory, type, count);
   }
   void wait(const std::shared_ptr<Memory>& memory) override {

@@ -1,7 +1,7 @@
 // Memory that solvers on the same device read.
 #include "numbers.hpp"
 
-#include "../../runtime/vulkan/gather/remote_columns.hpp"
+#include "../../runtime/vulkan/gather/resident_columns.hpp"
 #include "backend.hpp"
 #include "recorder.hpp"
 
@@ -48,9 +48,9 @@ class VulkanNumbers final : public vk::DeviceNumbers {
 
 }  // namespace
 
-std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<OpBackend> backend,
-                                                    std::shared_ptr<Memory> memory, Type type,
-                                                    std::uint64_t count) {
+std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> backend,
+                                                   std::shared_ptr<Memory> memory, Type type,
+                                                   std::uint64_t count) {
   return std::make_shared<VulkanNumbers>(std::move(backend), std::move(memory), type, count);
 }
 

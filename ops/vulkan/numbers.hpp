@@ -9,8 +9,8 @@
 namespace topograd::ops {
 
 /// OpBackend::numbers() of a Vulkan device.
-std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<OpBackend> backend,
-                                                    std::shared_ptr<Memory> memory, Type type,
-                                                    std::uint64_t count);
+std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> backend,
+                                                   std::shared_ptr<Memory> memory, Type type,
+                                                   std::uint64_t count);
 
 }  // namespace topograd::ops

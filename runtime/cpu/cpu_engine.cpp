@@ -12,8 +12,8 @@ namespace topograd::runtime::cpu {
 
 template <class T>
 CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
-    : other_rung_forced_(options.accumulation.value_or(Accumulation::gather_store) !=
-                         Accumulation::gather_store),
+    : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
+                            Accumulation::gather_store),
       pool_(options.threads),
       preconditioner_(make_preconditioner<T>(options.preconditioner)) {
   if (model.scalars == 0) {
@@ -32,7 +32,7 @@ std::string CpuEngine<T>::device() const {
 template <class T>
 std::string CpuEngine<T>::accumulation() const {
   std::string text(codegen::name(Accumulation::gather_store));
-  if (other_rung_forced_) text += " (the interpreter has no other rung)";
+  if (other_strategy_asked_) text += " (the interpreter has no other strategy)";
   return text;
 }
 

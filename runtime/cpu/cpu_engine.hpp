@@ -144,7 +144,7 @@ class CpuEngine final : public Engine,
   std::function<void()> work_of(KernelKind kind);
 
   BlockLayout layout_;
-  bool other_rung_forced_ = false;
+  bool other_strategy_asked_ = false;
   std::uint64_t scalars_ = 0, rows_ = 0;
   std::vector<ParameterArray> arrays_;
   std::vector<std::uint8_t> constant_;

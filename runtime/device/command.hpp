@@ -75,14 +75,14 @@ class CommandList {
                          std::span<const std::byte> push, const Buffer& counts,
                          std::uint64_t offset);
 
-  /// Starts conditional dispatches, with a barrier. Dispatches up to close_gate() read their
+  /// Starts conditional dispatches, with a barrier. Dispatches up to close_conditional() read their
   /// workgroups from `counts` when they run, three uint32 each in order; 0 skips a dispatch. Only
   /// dispatches and barriers may be recorded in between. Without `counts` nothing is recorded, but
   /// the workgroups are noted.
-  void open_gate(const Buffer* counts);
+  void open_conditional(const Buffer* counts);
   /// Ends them and returns the workgroups with which they were recorded.
-  std::vector<Groups> close_gate();
-  bool gated() const;
+  std::vector<Groups> close_conditional();
+  bool in_conditional() const;
 
   /// Orders all earlier dispatches, copies and fills, and their memory, before all later ones.
   void barrier();

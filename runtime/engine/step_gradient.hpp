@@ -9,8 +9,8 @@ namespace topograd::runtime {
 class StepGradient {
  public:
   virtual ~StepGradient() = default;
-  /// Copies Jᵀr of the last linearize() in the coordinates of steps (Chart); 0 at scalars that take
-  /// no part in them.
+  /// Copies Jᵀr of the last linearize() in the coordinates of steps (ManifoldBlocks); 0 at scalars
+  /// that take no part in them.
   virtual void step_gradient(std::span<double> g) = 0;
 };
 

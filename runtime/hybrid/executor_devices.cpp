@@ -33,7 +33,7 @@ Executor::~Executor() {
 
 void Executor::save_learned() noexcept {
   try {
-    if (scheduler_.lessons() > 0) save_state();
+    if (scheduler_.outcomes_learned() > 0) save_state();
   } catch (...) {
     // Ignored: the next run can do without it.
   }

@@ -30,7 +30,7 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   if (!at_once && iterations_ < kLeastIterations) return false;
   if (!planned_) {
     // A model with bounds or manifolds has none, and its point need not be read.
-    const bool possible = model.lower.empty() && !model.charts;
+    const bool possible = model.lower.empty() && !model.manifolds;
     centred_ = !planning_.valid();
     plan_ = centred_ ? plan_coarse_space(model, possible ? x() : std::vector<double>())
                      : planning_.get();

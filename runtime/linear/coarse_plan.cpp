@@ -125,7 +125,7 @@ class CoarsePlanner {
     }
   }
 
-  bool held(std::uint64_t scalar) const {
+  bool is_fixed(std::uint64_t scalar) const {
     return !model_.constant.empty() && model_.constant[scalar] != 0;
   }
 
@@ -140,7 +140,7 @@ class CoarsePlanner {
         if (home == kNoAggregate) continue;
         for (std::uint32_t c = 0; c < array.width; ++c) {
           const std::uint64_t scalar = array.offset + b * array.width + c;
-          if (!held(scalar)) f(static_cast<std::uint32_t>(scalar), a, c, home);
+          if (!is_fixed(scalar)) f(static_cast<std::uint32_t>(scalar), a, c, home);
         }
       }
     }
@@ -262,8 +262,8 @@ class CoarsePlanner {
 
 CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x) {
   CoarsePlan plan;
-  if (!model.lower.empty() || model.charts) {
-    plan.why = {model.charts ? PreconditionerReason::manifolds : PreconditionerReason::bounds};
+  if (!model.lower.empty() || model.manifolds) {
+    plan.why = {model.manifolds ? PreconditionerReason::manifolds : PreconditionerReason::bounds};
     return plan;
   }
   CoarsePlanner(model, x, plan).run();

@@ -41,7 +41,8 @@ struct Model {
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constant;  ///< by scalar: 1 = fixed; empty = none
   std::vector<double> lower, upper;    ///< by scalar: the box of damped steps; both empty = none
-  std::shared_ptr<const struct Charts> charts;  ///< blocks on manifolds (charts.hpp); null: none
+  /// Blocks on manifolds (manifold_blocks.hpp); null: none.
+  std::shared_ptr<const struct Manifolds> manifolds;
   std::uint64_t revision = 0;  ///< raised when terms or instances change during a solve
 };
 

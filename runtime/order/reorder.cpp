@@ -1,10 +1,10 @@
-// Models in another order: rows of batches, flags, bounds and charts.
+// Models in another order: rows of batches, flags, bounds and manifolds.
 #include "order.hpp"
 
 #include "../../ir/batch/pages.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../model/block_numbers.hpp"
-#include "../model/charts.hpp"
+#include "../model/manifold_blocks.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -58,7 +58,7 @@ class Picker {
     each_source([&](std::size_t first, std::size_t count) {
       std::vector<double> numbers(count);
       for (std::uint32_t c = 0; c < columns; ++c) {
-        if (source_.remote(c)) continue;
+        if (source_.resident(c)) continue;
         source_.copy_data_column(c, first, numbers);
         for (std::size_t i = 0; i < count; ++i)
           packed[(first + i) * width + c] = std::bit_cast<std::uint64_t>(numbers[i]);
@@ -97,18 +97,18 @@ class Picker {
 };
 
 /// Reorders a device-resident column: its numbers stay, and its rows get new places.
-bool pick_remote(const ir::Batch& source, std::uint32_t column, std::span<const std::uint32_t> rows,
+bool pick_resident(const ir::Batch& source, std::uint32_t column, std::span<const std::uint32_t> rows,
                  ir::Batch& ordered) {
-  const ir::RemoteColumn* const from = source.remote(column);
+  const ir::ResidentColumn* const from = source.resident(column);
   if (!from) return false;
-  const ir::RemoteColumn* const before = ordered.remote(column);
+  const ir::ResidentColumn* const before = ordered.resident(column);
   if (before && before->places_there == from->places) {
-    ordered.set_remote(column, {from->numbers, before->places, from->places});
+    ordered.set_resident(column, {from->numbers, before->places, from->places});
     return true;
   }
   auto places = std::make_shared<std::vector<std::uint32_t>>(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) (*places)[i] = (*from->places)[rows[i]];
-  ordered.set_remote(column, {from->numbers, std::move(places), from->places});
+  ordered.set_resident(column, {from->numbers, std::move(places), from->places});
   return true;
 }
 
@@ -122,7 +122,7 @@ std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, const TouchedBlock
   for (std::uint32_t c = source.parameter_columns(); c < source.index_columns(); ++c)
     picker.pick_index(c);
   picker.pick_numbers();
-  for (std::uint32_t c = 0; c < source.data_columns(); ++c) pick_remote(source, c, rows, *batch);
+  for (std::uint32_t c = 0; c < source.data_columns(); ++c) pick_resident(source, c, rows, *batch);
   return batch;
 }
 
@@ -161,13 +161,13 @@ OrderedModel reorder(const Model& model, ModelOrder& order) {
   }
   if (!model.lower.empty()) order.apply(model.lower, out.model.lower);
   if (!model.upper.empty()) order.apply(model.upper, out.model.upper);
-  if (model.charts) {
-    auto charts = std::make_shared<Charts>(*model.charts);
-    for (Chart& chart : charts->all) {
-      for (std::uint32_t& first : chart.blocks) first = order.position[first];
-      std::ranges::sort(chart.blocks);
+  if (model.manifolds) {
+    auto manifolds = std::make_shared<Manifolds>(*model.manifolds);
+    for (ManifoldBlocks& manifold_blocks : manifolds->all) {
+      for (std::uint32_t& first : manifold_blocks.blocks) first = order.position[first];
+      std::ranges::sort(manifold_blocks.blocks);
     }
-    out.model.charts = std::move(charts);
+    out.model.manifolds = std::move(manifolds);
   }
   return out;
 }
@@ -175,8 +175,8 @@ OrderedModel reorder(const Model& model, ModelOrder& order) {
 void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered,
                   bool own) {
   for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
-    if (pick_remote(source, k, rows, ordered) || !own) continue;
-    ordered.forget_remote(k);
+    if (pick_resident(source, k, rows, ordered) || !own) continue;
+    ordered.forget_resident(k);
     for (std::size_t i = 0; i < rows.size(); ++i) ordered.set_data(i, k, source.data(rows[i], k));
   }
 }

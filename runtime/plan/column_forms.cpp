@@ -73,7 +73,7 @@ std::vector<bool> flexible_index(const ColumnLayout& layout) {
 
 std::optional<double> shared_number(const ir::Batch& batch, std::uint32_t column) {
   // A device-resident column may change to anything.
-  if (batch.size() == 0 || batch.remote(column)) return std::nullopt;
+  if (batch.size() == 0 || batch.resident(column)) return std::nullopt;
   const double value = batch.data(0, column);
   const auto bits = std::bit_cast<std::uint64_t>(value);
   const bool same = all_blocks(batch, [&](std::size_t first) {

@@ -141,7 +141,7 @@ class Inverter {
 /// number of owners, with or without entries.
 std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t owners,
                         std::span<const std::uint8_t> constant) {
-  const auto held = [&](std::uint64_t owner) {
+  const auto fixed = [&](std::uint64_t owner) {
     const auto scalars =
         constant.subspan(plan.x_first + owner * plan.owner_width, plan.owner_width);
     return std::ranges::all_of(scalars, [](std::uint8_t c) { return c != 0; });
@@ -149,7 +149,7 @@ std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t ow
   const std::size_t roles = plan.roles.size();
   Sorted kept;
   for (std::size_t k = 0; k < sorted.owners.size(); ++k) {
-    if (held(sorted.owners[k])) continue;
+    if (fixed(sorted.owners[k])) continue;
     const std::uint32_t first = sorted.starts[k * roles];
     const auto shift = static_cast<std::uint32_t>(kept.instances.size()) - first;
     kept.owners.push_back(sorted.owners[k]);
@@ -161,7 +161,7 @@ std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t ow
   kept.starts.push_back(static_cast<std::uint32_t>(kept.instances.size()));
   sorted = std::move(kept);
   std::uint64_t moving = 0;
-  for (std::uint64_t owner = 0; owner < owners; ++owner) moving += held(owner) ? 0 : 1;
+  for (std::uint64_t owner = 0; owner < owners; ++owner) moving += fixed(owner) ? 0 : 1;
   return moving;
 }
 

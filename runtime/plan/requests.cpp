@@ -77,7 +77,7 @@ codegen::BesideValues values_of(const TermShape& shape, Pass pass) {
 
 ir::Program shape_program(const TermShape& shape, Pass pass, std::span<const std::uint32_t> slots) {
   const ir::Program& f = shape.topology->program;
-  if (pass != Pass::jtjp || shape.held.empty())
+  if (pass != Pass::jtjp || shape.fixed.empty())
     return pass_program(pass, f, slots, shape.energy, shape.loss);
   const std::vector<std::uint32_t> moving = slots_of(shape, pass);
   return shape.loss == nullptr ? autodiff::jtjp(f, slots, moving)
@@ -88,8 +88,8 @@ std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass) {
   std::vector<std::uint32_t> slots = autodiff::all_slots(shape.topology->program);
   const bool summed = (accumulates(pass) && pass != Pass::vjp) || pass == Pass::stored_jacobian;
   if (summed) {
-    std::erase_if(slots,
-                  [&](std::uint32_t slot) { return std::ranges::binary_search(shape.held, slot); });
+    std::erase_if(
+        slots, [&](std::uint32_t slot) { return std::ranges::binary_search(shape.fixed, slot); });
   }
   return slots;
 }
@@ -140,10 +140,10 @@ KernelRequest cost_request(const TermShape& shape) {
   return request;
 }
 
-KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation rung) {
+KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation strategy) {
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::scatter;
-  request.accumulation = rung;
+  request.accumulation = strategy;
   request.values = values_of(shape, pass);
   request.targets = slots_of(shape, pass);
   return request;
@@ -227,18 +227,18 @@ KernelRequest combine_request(std::uint32_t out_width) {
 }
 
 std::vector<KernelRequest> requests(const Term& term, std::span<const ParameterArray> arrays,
-                                    Pass pass, Accumulation rung) {
-  return requests(shape_of(term, arrays), arrays, pass, rung);
+                                    Pass pass, Accumulation strategy) {
+  return requests(shape_of(term, arrays), arrays, pass, strategy);
 }
 
 std::vector<KernelRequest> requests(const TermShape& shape, std::span<const ParameterArray> arrays,
-                                    Pass pass, Accumulation rung) {
+                                    Pass pass, Accumulation strategy) {
   if (pass == Pass::cost) return {cost_request(shape)};
   if (!accumulates(pass)) return {store_request(shape, pass)};
-  if (is_wide(shape.groups)) return wide_requests(shape, pass, rung);
+  if (is_wide(shape.groups)) return wide_requests(shape, pass, strategy);
   const bool blocks = pass == Pass::blocks || pass == Pass::diagonal;
-  if (!blocks && is_atomic(rung)) return {scatter_request(shape, pass, rung)};
-  const bool store = !blocks && rung == Accumulation::gather_store;
+  if (!blocks && is_atomic(strategy)) return {scatter_request(shape, pass, strategy)};
+  const bool store = !blocks && strategy == Accumulation::gather_store;
   std::vector<KernelRequest> made;
   if (store) made.push_back(store_request(shape, pass));
   std::vector<bool> done(shape.groups.size(), false);

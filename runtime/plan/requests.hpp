@@ -19,7 +19,7 @@ struct TermShape {
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
   FlexibleColumns flexible;
-  std::vector<std::uint32_t> held;    ///< slots whose scalars are fixed everywhere, ascending
+  std::vector<std::uint32_t> fixed;   ///< slots whose scalars are fixed everywhere, ascending
   bool energy = false;                ///< Term::energy
   const ir::Program* loss = nullptr;  ///< Term::loss
 };
@@ -45,7 +45,7 @@ codegen::KernelRequest store_request(const TermShape& shape, Pass pass);
 codegen::KernelRequest cost_request(const TermShape& shape);
 /// Atomic sums by slot; the strategy is atomic_float or atomic_cas.
 codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
-                                       codegen::Accumulation rung);
+                                       codegen::Accumulation strategy);
 /// Sums by owner; each role evaluates its terms again.
 ///
 ///   roles        groups of the shape in the owners' array (GatherPlan::roles)
@@ -71,9 +71,9 @@ codegen::KernelRequest combine_request(std::uint32_t out_width);
 /// The kernels that compute `pass` over a batch with one accumulation strategy, in execution order.
 std::vector<codegen::KernelRequest> requests(const Term& term,
                                              std::span<const ParameterArray> arrays, Pass pass,
-                                             codegen::Accumulation rung);
+                                             codegen::Accumulation strategy);
 std::vector<codegen::KernelRequest> requests(const TermShape& shape,
                                              std::span<const ParameterArray> arrays, Pass pass,
-                                             codegen::Accumulation rung);
+                                             codegen::Accumulation strategy);
 
 }  // namespace topograd::runtime

@@ -139,19 +139,19 @@ void VulkanEngine::evaluate(const Values& wanted) {
   const bool rows = !wanted.residuals.empty();
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   sums_.use(pass);
-  std::vector<Landing>& landings = rows_.landings(Pass::residual);
+  std::vector<Readback>& readbacks = rows_.readbacks(Pass::residual);
   recorder_.evaluate(
       std::string(name(pass)), [&](Needs& needs) { sums_.need_values(needs, pass); },
       [&](CommandList& list) {
         sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
-        result_landing_->record(context_, list, v_.result);
+        result_readback_->record(context_, list, v_.result);
         v_.ops->record_read(list);
-        if (rows) rows_.record_landings(list, Pass::residual, landings, false);
+        if (rows) rows_.record_readbacks(list, Pass::residual, readbacks, false);
       });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
-  problem_.read(*result_landing_, recorder_.last(), v_.result, wanted.gradient);
-  if (rows) rows_.copy(Pass::residual, landings, recorder_.last(), wanted.residuals);
+  problem_.read(*result_readback_, recorder_.last(), v_.result, wanted.gradient);
+  if (rows) rows_.copy(Pass::residual, readbacks, recorder_.last(), wanted.residuals);
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
@@ -179,9 +179,9 @@ void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
       std::string(name(pass)), [&](Needs& needs) { sums_.need(needs, pass); },
       [&](CommandList& list) {
         sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
-        result_landing_->record(context_, list, v_.result);
+        result_readback_->record(context_, list, v_.result);
       });
-  problem_.read(*result_landing_, recorder_.last(), v_.result, out);
+  problem_.read(*result_readback_, recorder_.last(), v_.result, out);
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {

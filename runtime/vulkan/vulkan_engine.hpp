@@ -97,7 +97,7 @@ class VulkanEngine final : public Engine,
   TermHessians hessians_{part_};
   TermSums sums_{part_, rows_};
   NormalProducts products_{part_, sums_};
-  Derived<Landing> result_landing_{recorder_.kernels};
+  Derived<Readback> result_readback_{recorder_.kernels};
 
   // Steps.
   PointMoves moves_{part_};

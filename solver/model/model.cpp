@@ -4,7 +4,7 @@
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
-#include "charts.hpp"
+#include "manifold_blocks.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -112,8 +112,8 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());
   out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
   take_bounds(problem, out.model);
-  out.model.charts = make_charts(problem);
-  if (!box_spares_charts(out.model)) out.model.charts = nullptr;  // off the manifolds
+  out.model.manifolds = make_manifolds(problem);
+  if (!bounds_spare_manifolds(out.model)) out.model.manifolds = nullptr;  // off the manifolds
   return out;
 }
 

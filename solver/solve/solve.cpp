@@ -243,7 +243,7 @@ struct Solver::Impl {
     HostNeeds needs{.bounds = has_bounds(problem_),
                     .manifolds = problem_.has_manifolds(),
                     .host_residuals = !problem_.host_blocks().empty()};
-    facts_ = {.needs = needs, .device_manifolds = model_.model.charts != nullptr};
+    facts_ = {.needs = needs, .device_manifolds = model_.model.manifolds != nullptr};
     if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);

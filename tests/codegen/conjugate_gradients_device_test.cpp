@@ -59,7 +59,7 @@ struct Options {
   int max_iterations = 200;
   bool fused = false;
   bool preconditioned = true;
-  bool riders = false;  ///< fused: some of the springs are fused terms of another batch
+  bool fused_terms = false;  ///< fused: some of the springs are fused terms of another batch
 };
 
 struct Outcome {
@@ -73,7 +73,7 @@ class ConjugateGradients : public KernelDeviceTest {
  protected:
   static constexpr std::uint32_t kGroups = 3;
 
-  static std::uint32_t first_rider(const SpringSet& set) { return set.count - set.count / 10; }
+  static std::uint32_t first_fused_term(const SpringSet& set) { return set.count - set.count / 10; }
 
   /// D of the damping λ D.
   static VectorXd diagonal(const Normal& normal) {
@@ -81,8 +81,8 @@ class ConjugateGradients : public KernelDeviceTest {
   }
 
   void fill(KernelRunner& runner, const SpringSet& set, const Normal& normal, const Options& o) {
-    if (o.riders) {
-      set.set_entries_and_riders(runner, o.vectors, first_rider(set));
+    if (o.fused_terms) {
+      set.set_entries_and_fused_terms(runner, o.vectors, first_fused_term(set));
     } else {
       set.set_entries(runner, o.vectors);
     }
@@ -151,13 +151,13 @@ class ConjugateGradients : public KernelDeviceTest {
     codegen::KernelRequest product = springs_jtjp_gather(o.vectors);
     product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
     product.scalars = o.scalars;
-    if (o.riders) {
+    if (o.fused_terms) {
       for (const codegen::GatherRole& role : std::vector(product.roles)) {
         product.roles.push_back(role);
         product.roles.back().rides = true;
       }
     }
-    const std::uint32_t hosts = o.riders ? first_rider(set) : set.count;
+    const std::uint32_t hosts = o.fused_terms ? first_fused_term(set) : set.count;
     run(VectorOp::precondition, set.vertices, kGroups);
     run(VectorOp::cg_init, set.vertices, kGroups);
     run(VectorOp::cg_start, kGroups, 1);
@@ -170,7 +170,7 @@ class ConjugateGradients : public KernelDeviceTest {
                   .overwrite = 1,
                   .sums_count = kGroups,
                   .sums_stride = kGroups,
-                  .rider_stride = 2 * (set.count - hosts)},
+                  .fused_stride = 2 * (set.count - hosts)},
                  o.fused ? kGroups : groups_of(set.vertices, 128));
       if (o.fused) {
         runner.swap(BufferRole::direction, BufferRole::next_direction);
@@ -206,8 +206,8 @@ class ConjugateGradients : public KernelDeviceTest {
     std::vector<Options> out;
     for (int k = 0; k < 16; ++k) {
       const bool masked = (k & 1) != 0, fused = (k & 2) != 0, preconditioned = (k & 4) == 0;
-      const bool riders = (k & 8) != 0;
-      if (riders && !fused) continue;
+      const bool fused_terms = (k & 8) != 0;
+      if (fused_terms && !fused) continue;
       const auto add = [&](Precision vectors, Precision scalars, double tolerance) {
         out.push_back({.vectors = vectors,
                        .scalars = scalars,
@@ -215,7 +215,7 @@ class ConjugateGradients : public KernelDeviceTest {
                        .tolerance = tolerance,
                        .fused = fused,
                        .preconditioned = preconditioned,
-                       .riders = riders});
+                       .fused_terms = fused_terms});
       };
       add(Precision::f32, Precision::f32, 1e-5);
       if (!device_->features().float64) continue;
@@ -247,7 +247,7 @@ TEST_F(ConjugateGradients, AgreeWithADenseSolve) {
     EXPECT_GT(got.iterations, 3);
     EXPECT_LT((got.step - want).norm(), close * want.norm())
         << "masked " << o.masked << ", fused " << o.fused << ", preconditioned " << o.preconditioned
-        << ", riders " << o.riders;
+        << ", fused_terms " << o.fused_terms;
     const double decrease = -normal.gradient.dot(want) - 0.5 * want.dot(normal.hessian * want);
     EXPECT_NEAR(got.model_decrease / decrease, 1, close);
     EXPECT_NEAR(got.step_squared / want.squaredNorm(), 1, close);

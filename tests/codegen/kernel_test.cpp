@@ -57,9 +57,9 @@ std::vector<Golden> goldens() {
   KernelRequest values_workgroups = springs_values_gather(Precision::f32);
   values_workgroups.workgroup_items = true;
   values_workgroups.wide_sums = true;
-  KernelRequest riders = fused;
-  riders.roles.push_back(riders.roles[0]);
-  riders.roles.back().rides = true;
+  KernelRequest fused_terms = fused;
+  fused_terms.roles.push_back(fused_terms.roles[0]);
+  fused_terms.roles.back().rides = true;
   return {
       {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},
@@ -92,7 +92,7 @@ std::vector<Golden> goldens() {
        generate(
            {.op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32})},
       {"springs_jtjp_fused_f32", generate(fused)},
-      {"springs_jtjp_riders_f32", generate(riders)},
+      {"springs_jtjp_fused_terms_f32", generate(fused_terms)},
       {"vector_precondition_f64_w3", generate({.op = VectorOp::precondition, .width = 3})},
   };
 }

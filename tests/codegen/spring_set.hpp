@@ -95,23 +95,23 @@ struct SpringSet {
   }
 
   /// The same, but springs from `first` on are fused terms of another batch.
-  void set_entries_and_riders(KernelRunner& runner, codegen::Precision precision,
-                              std::uint32_t first) const {
+  void set_entries_and_fused_terms(KernelRunner& runner, codegen::Precision precision,
+                                   std::uint32_t first) const {
     set_entries(runner, precision);
-    const Entries hosts = entries(0, first, false), riders = entries(first, count, true);
+    const Entries hosts = entries(0, first, false), fused_terms = entries(first, count, true);
     runner.set(codegen::BufferRole::index_columns, hosts.others);
     runner.set(codegen::BufferRole::data_columns, precision, hosts.rests);
     runner.set(codegen::BufferRole::starts, hosts.starts);
-    runner.set(codegen::BufferRole::rider_index_columns, riders.others);
-    runner.set(codegen::BufferRole::rider_data_columns, precision, riders.rests);
-    runner.set(codegen::BufferRole::rider_starts, riders.starts);
+    runner.set(codegen::BufferRole::fused_index_columns, fused_terms.others);
+    runner.set(codegen::BufferRole::fused_data_columns, precision, fused_terms.rests);
+    runner.set(codegen::BufferRole::fused_starts, fused_terms.starts);
     std::vector<std::uint32_t> words((vertices + 31) / 32 * 2, 0);
-    for (std::uint32_t k = 0; k < riders.owners.size(); ++k) {
-      const std::uint32_t owner = riders.owners[k];
+    for (std::uint32_t k = 0; k < fused_terms.owners.size(); ++k) {
+      const std::uint32_t owner = fused_terms.owners[k];
       words[owner / 32 * 2] += 1u << owner % 32;
       for (std::size_t w = owner / 32 * 2 + 3; w < words.size(); w += 2) ++words[w];
     }
-    runner.set(codegen::BufferRole::rider_owners, words);
+    runner.set(codegen::BufferRole::fused_owners, words);
   }
 
  private:

@@ -98,7 +98,7 @@ TEST_F(VectorKernels, StepsAreJudgedAsOnTheHost) {
   }
 }
 
-TEST_F(VectorKernels, GatesOpenAboveZero) {
+TEST_F(VectorKernels, ConditionalSectionsOpenAboveZero) {
   const std::vector<std::uint32_t> all = {7, 1, 1, 5, 2, 1};
   for (const double opens : {1.0, 0.0, -1.0, 1e-3, kNan}) {
     KernelRunner runner(device_);
@@ -107,7 +107,7 @@ TEST_F(VectorKernels, GatesOpenAboveZero) {
     runner.set(BufferRole::starts, all);
     runner.set(BufferRole::outputs, std::vector<std::uint32_t>(all.size(), 99));
     runner.run_vector(
-        {.op = VectorOp::open_gate, .vectors = Precision::f32, .scalars = Precision::f32},
+        {.op = VectorOp::open_conditional, .vectors = Precision::f32, .scalars = Precision::f32},
         {.count = 6, .a = place}, 1);
     EXPECT_EQ(runner.words(BufferRole::outputs),
               opens > 0 ? all : std::vector<std::uint32_t>(all.size(), 0))

@@ -101,18 +101,19 @@ TEST_F(CommandVulkan, ArapAgreesWithTheCpuByDefault) {
   }
 }
 
-TEST_F(CommandVulkan, SpringsOnEveryRung) {
+TEST_F(CommandVulkan, SpringsOnEveryStrategy) {
   TG_NEEDS(float64);
   for (const char* precision : {"f64", "f32"}) {
-    for (const char* rung : {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
+    for (const char* strategy :
+         {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
       const CommandResult result = topograd(
           std::string("bench springs --width 30 --backend vulkan --precision ") + precision +
-          " --accumulate " + rung + " --samples 2 --only gradient,jtjp --no-peers --json -");
+          " --accumulate " + strategy + " --samples 2 --only gradient,jtjp --no-peers --json -");
       ASSERT_EQ(result.status, 0) << result.err;
       const nlohmann::json report = nlohmann::json::parse(result.out);
       const bool wide = std::string(precision) == "f64";
       EXPECT_NEAR(report["initial_cost"].get<double>(), 27.0082445932, (wide ? 1e-9 : 1e-5) * 27);
-      EXPECT_LE(report["gradient_relative_error"], wide ? 1e-10 : 1e-5) << precision << rung;
+      EXPECT_LE(report["gradient_relative_error"], wide ? 1e-10 : 1e-5) << precision << strategy;
       EXPECT_GT(report["gradient_us"], 0);
       EXPECT_GE(report["gradient_wall_us"], report["gradient_us"]);
     }
@@ -123,16 +124,17 @@ TEST_F(CommandVulkan, GradientsHoldWithOtherVectorWidths) {
   TG_NEEDS(float64);
   for (const char* width : {"128", "512"}) {
     for (const char* precision : {"f64", "f32"}) {
-      for (const char* rung : {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
+      for (const char* strategy :
+           {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
         const CommandResult result = topograd(
             std::string("bench springs --width 12 --backend vulkan --samples 1 --only gradient "
                         "--no-peers --json - --precision ") +
-                precision + " --accumulate " + rung,
+                precision + " --accumulate " + strategy,
             std::string("LP_NATIVE_VECTOR_WIDTH=") + width);
         ASSERT_EQ(result.status, 0) << result.err;
         EXPECT_LE(nlohmann::json::parse(result.out)["gradient_relative_error"],
                   std::string(precision) == "f64" ? 1e-10 : 1e-5)
-            << width << precision << rung;
+            << width << precision << strategy;
       }
     }
   }

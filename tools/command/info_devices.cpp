@@ -7,7 +7,7 @@
 #include "../../runtime/device/device.hpp"
 #include "../../runtime/device/driver/validation.hpp"
 #include "../../runtime/plan/record/remembered_plans.hpp"
-#include "../../runtime/vulkan/recording/ladder.hpp"
+#include "../../runtime/vulkan/recording/accumulation_choice.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -32,21 +32,23 @@ void main() {
 }
 )";
 
-ordered_json describe_ladder(const vk::Features& features) {
-  ordered_json ladder;
+ordered_json describe_strategies(const vk::Features& features) {
+  ordered_json by_precision;
   for (const Precision precision : {Precision::f32, Precision::f64}) {
-    ordered_json rungs;
+    ordered_json strategies;
     for (const codegen::AccumulationRow& row : codegen::kAccumulations) {
-      const vk::Rung rung = vk::resolve_rung(row.strategy, precision, features);
+      const vk::AccumulationChoice strategy =
+          vk::choose_accumulation(row.strategy, precision, features);
       const bool there = precision == Precision::f32 || features.float64;
-      rungs[std::string(row.name)] =
-          !there             ? std::string("no float64")
-          : rung.why.empty() ? std::string("yes")
-                             : rung.why + ": " + std::string(name(rung.accumulation)) + " instead";
+      strategies[std::string(row.name)] =
+          !there ? std::string("no float64")
+          : strategy.why.empty()
+              ? std::string("yes")
+              : strategy.why + ": " + std::string(name(strategy.accumulation)) + " instead";
     }
-    ladder[std::string(name(precision))] = std::move(rungs);
+    by_precision[std::string(name(precision))] = std::move(strategies);
   }
-  return ladder;
+  return by_precision;
 }
 
 ordered_json describe_features(const vk::Features& f) {
@@ -80,7 +82,7 @@ ordered_json describe_device(const vk::DeviceInfo& info) {
                     {"max_workgroups_x", info.limits.max_workgroups_x},
                     {"shared_memory_bytes", info.limits.shared_memory_bytes},
                     {"subgroup_size", info.limits.subgroup_size}};
-  json["accumulation"] = describe_ladder(info.features);
+  json["accumulation"] = describe_strategies(info.features);
   return json;
 }
 

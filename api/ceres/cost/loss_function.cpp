@@ -9,20 +9,20 @@ void KnownLoss::Evaluate(double sq_norm, double out[3]) const {
   for (std::size_t k = 0; k < rho.size(); ++k) out[k] = rho[k];
 }
 
-void HeldLoss::Let(const LossFunction* loss, Ownership ownership) {
+void OwnedLoss::Let(const LossFunction* loss, Ownership ownership) {
   if (ownership_ == TAKE_OWNERSHIP && loss_ != loss) delete loss_;
   loss_ = loss;
   ownership_ = ownership;
 }
 
-void HeldLoss::Evaluate(double s, double out[3]) const {
+void OwnedLoss::Evaluate(double s, double out[3]) const {
   if (loss_ != nullptr) return loss_->Evaluate(s, out);
   out[0] = s;
   out[1] = 1;
   out[2] = 0;
 }
 
-std::optional<topograd::Loss> HeldLoss::Lowered() const {
+std::optional<topograd::Loss> OwnedLoss::Lowered() const {
   return loss_ == nullptr ? topograd::Loss::trivial() : loss_->Lowered();
 }
 

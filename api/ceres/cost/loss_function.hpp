@@ -37,12 +37,12 @@ class KnownLoss : public LossFunction {
 };
 
 /// A loss that its holder may own; nullptr is the plain square.
-class HeldLoss {
+class OwnedLoss {
  public:
-  HeldLoss(const LossFunction* loss, Ownership ownership) : loss_(loss), ownership_(ownership) {}
-  HeldLoss(const HeldLoss&) = delete;
-  HeldLoss& operator=(const HeldLoss&) = delete;
-  ~HeldLoss() { Let(nullptr, TAKE_OWNERSHIP); }
+  OwnedLoss(const LossFunction* loss, Ownership ownership) : loss_(loss), ownership_(ownership) {}
+  OwnedLoss(const OwnedLoss&) = delete;
+  OwnedLoss& operator=(const OwnedLoss&) = delete;
+  ~OwnedLoss() { Let(nullptr, TAKE_OWNERSHIP); }
   void Let(const LossFunction* loss, Ownership ownership);
   void Evaluate(double s, double out[3]) const;
   std::optional<topograd::Loss> Lowered() const;
@@ -96,7 +96,7 @@ class ComposedLoss final : public LossFunction {
   std::optional<topograd::Loss> Lowered() const override;
 
  private:
-  internal::HeldLoss f_, g_;
+  internal::OwnedLoss f_, g_;
 };
 
 /// a rho(s); a rho of nullptr is the plain square. Solve() rejects a negative a.
@@ -108,7 +108,7 @@ class ScaledLoss final : public LossFunction {
   std::optional<topograd::Loss> Lowered() const override;
 
  private:
-  internal::HeldLoss rho_;
+  internal::OwnedLoss rho_;
   double a_;
 };
 
@@ -121,7 +121,7 @@ class LossFunctionWrapper final : public LossFunction {
   void Reset(LossFunction* rho, Ownership ownership) { rho_.Let(rho, ownership); }
 
  private:
-  internal::HeldLoss rho_;
+  internal::OwnedLoss rho_;
 };
 
 }  // namespace ceres

@@ -28,7 +28,7 @@ class LocalParameterization {
 
   // Additions to Ceres' interface, as in Manifold.
   virtual topograd::Manifold Lowered() const;
-  virtual std::optional<std::uint32_t> HeldCoordinates() const { return std::nullopt; }
+  virtual std::optional<std::uint32_t> FixedCoordinates() const { return std::nullopt; }
 };
 
 namespace internal {
@@ -57,7 +57,7 @@ class ParameterizationManifold final : public Manifold {
   bool Minus(const double*, const double*, double*) const override { return false; }
   bool MinusJacobian(const double*, double*) const override { return false; }
   topograd::Manifold Lowered() const override { return of_->Lowered(); }
-  std::optional<std::uint32_t> HeldCoordinates() const override { return of_->HeldCoordinates(); }
+  std::optional<std::uint32_t> FixedCoordinates() const override { return of_->FixedCoordinates(); }
 
   const LocalParameterization* parameterization() const { return of_; }
 
@@ -85,8 +85,8 @@ class KnownParameterization : public LocalParameterization {
   topograd::Manifold Lowered() const override {
     return IsToday() ? today_.Lowered() : LocalParameterization::Lowered();
   }
-  std::optional<std::uint32_t> HeldCoordinates() const override {
-    return IsToday() ? today_.HeldCoordinates() : std::nullopt;
+  std::optional<std::uint32_t> FixedCoordinates() const override {
+    return IsToday() ? today_.FixedCoordinates() : std::nullopt;
   }
 
  protected:

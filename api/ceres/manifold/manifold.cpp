@@ -102,7 +102,7 @@ topograd::Manifold Manifold::Lowered() const {
   return topograd::Manifold(std::make_shared<Opaque>(*this));
 }
 
-std::optional<std::uint32_t> SubsetManifold::HeldCoordinates() const {
+std::optional<std::uint32_t> SubsetManifold::FixedCoordinates() const {
   std::uint32_t held = 0;
   for (const int k : constant_) {
     if (k >= 32) return std::nullopt;

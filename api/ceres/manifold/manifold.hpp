@@ -35,7 +35,7 @@ class Manifold {
   /// The same manifold for a topograd::Problem; by default opaque code that refers to *this.
   virtual topograd::Manifold Lowered() const;
   /// The fixed coordinates, if the manifold does nothing else: bit k stands for coordinate k.
-  virtual std::optional<std::uint32_t> HeldCoordinates() const { return std::nullopt; }
+  virtual std::optional<std::uint32_t> FixedCoordinates() const { return std::nullopt; }
 };
 
 namespace internal {
@@ -84,7 +84,7 @@ class EuclideanManifold final : public internal::KnownManifold {
   explicit EuclideanManifold(int size)
       : KnownManifold(topograd::Manifold::euclidean(
             internal::CheckedManifoldSize("EuclideanManifold", Size, size))) {}
-  std::optional<std::uint32_t> HeldCoordinates() const override { return 0u; }
+  std::optional<std::uint32_t> FixedCoordinates() const override { return 0u; }
 };
 
 /// R^size with some fixed coordinates.
@@ -94,7 +94,7 @@ class SubsetManifold final : public internal::KnownManifold {
   SubsetManifold(int size, const std::vector<int>& constant_parameters)
       : KnownManifold(topograd::Manifold::subset(size, constant_parameters)),
         constant_(constant_parameters) {}
-  std::optional<std::uint32_t> HeldCoordinates() const override;
+  std::optional<std::uint32_t> FixedCoordinates() const override;
 
  private:
   std::vector<int> constant_;

@@ -146,7 +146,7 @@ void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
     if (block.upper[i] < kUnbounded)
       problem_.set_upper_bound(array.handle, k, static_cast<int>(i), block.upper[i]);
   if (block.manifold == nullptr) return;
-  if (const auto fixed = block.manifold->HeldCoordinates()) {
+  if (const auto fixed = block.manifold->FixedCoordinates()) {
     if (*fixed != 0) problem_.set_constant(array.handle, k, *fixed);
     return;
   }

@@ -30,7 +30,7 @@ using runtime::hybrid::Reason;
 
 // Runs of each piece on each backend that train the executor before it decides; the first compiles,
 // the second is the first sample.
-constexpr int kLessons = 5;
+constexpr int kRuns = 5;
 
 /// Reads its results on the host; returns a number that tells if they are right.
 using Piece = std::function<double()>;
@@ -256,7 +256,7 @@ class OperationsCheck {
       if (Interrupts::came()) return;
       if (!m.teaches) continue;
       const Sides measured = m.sides;
-      for (int k = 0; k < kLessons; ++k) run_both(m);
+      for (int k = 0; k < kRuns; ++k) run_both(m);
       m.sides = measured;  // repeated runs find caches warm
     }
   }

@@ -13,7 +13,7 @@ void main() {
     if (abs(length - SUM(1)) < scalars[LEAST_CHANGE]) length = SUM(1);
   }
   bool opens = length != SUM(1);
-  #include open_gate_if
+  #include open_conditional_if
   if (gl_LocalInvocationIndex != 0u) return;
   scalars[LENGTH] = length;
   scalars[IS_RESCALED] = opens ? SUM(1) : SUM(0);

@@ -16,7 +16,7 @@ void main() {
   bool finite = !(is_nan(trial) || is_inf(trial)) && !(is_nan(decrease) || is_inf(decrease));
   bool accepted = finite && decrease > SUM(0) && gain > scalars[MIN_GAIN];
   bool opens = decided && accepted;
-  #include open_gate_if
+  #include open_conditional_if
   barrier();  // all have read
   if (gl_LocalInvocationIndex != 0u) return;
   scalars[TRIAL_COST] = trial;

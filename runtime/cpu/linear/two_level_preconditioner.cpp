@@ -52,7 +52,8 @@ void TwoLevelPreconditioner<T>::follow(const Model& model) {
   const bool same = model.scalars == model_.scalars && versions == pattern_versions_ &&
                     std::ranges::equal(model.terms, model_.terms, {}, batch, batch) &&
                     model.constant == model_.constant &&
-                    model.lower.empty() == model_.lower.empty() && model.charts == model_.charts;
+                    model.lower.empty() == model_.lower.empty() &&
+                    model.manifolds == model_.manifolds;
   model_ = model;
   pattern_versions_ = std::move(versions);
   if (!same) control_.model_changed();

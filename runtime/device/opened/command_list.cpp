@@ -185,11 +185,12 @@ void CommandList::dispatch(const Kernel& kernel, std::span<const Binding> bindin
                            std::span<const std::byte> push, Groups groups) {
   ListState& list = recording(state_, "dispatch");
   if (kernel) check_groups(list, kernel.state(), groups);
-  if (list.gated) {
-    const std::uint64_t offset = list.gate_groups.size() * sizeof(vk::DispatchIndirectCommand);
-    list.gate_groups.push_back(groups);
-    if (list.gate_counts != nullptr)
-      dispatch_indirect(kernel, bindings, push, *list.gate_counts, offset);
+  if (list.in_conditional) {
+    const std::uint64_t offset =
+        list.conditional_groups.size() * sizeof(vk::DispatchIndirectCommand);
+    list.conditional_groups.push_back(groups);
+    if (list.conditional_counts != nullptr)
+      dispatch_indirect(kernel, bindings, push, *list.conditional_counts, offset);
     return;
   }
   bind(list, kernel, bindings, push);
@@ -208,39 +209,39 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
                      std::to_string(offset));
   }
   bind(list, kernel, bindings, push);
-  if (!list.gated) record_indirect_barrier(list.commands);
+  if (!list.in_conditional) record_indirect_barrier(list.commands);
   list.commands.dispatchIndirect(*buffer.slot.buffer, offset);
   ++list.dispatches;
 }
 
-void CommandList::open_gate(const Buffer* counts) {
-  ListState& list = recording(state_, "open_gate");
-  if (list.gated) refuse(list, "open_gate before close_gate of another one");
+void CommandList::open_conditional(const Buffer* counts) {
+  ListState& list = recording(state_, "open_conditional");
+  if (list.in_conditional) refuse(list, "open_conditional before close_conditional of another one");
   if (counts != nullptr) record_indirect_barrier(list.commands);
-  list.gated = true;
-  list.gate_counts = counts;
-  list.gate_groups.clear();
+  list.in_conditional = true;
+  list.conditional_counts = counts;
+  list.conditional_groups.clear();
 }
 
-std::vector<Groups> CommandList::close_gate() {
-  ListState& list = recording(state_, "close_gate");
-  if (!list.gated) refuse(list, "close_gate without open_gate");
-  list.gated = false;
-  return std::move(list.gate_groups);
+std::vector<Groups> CommandList::close_conditional() {
+  ListState& list = recording(state_, "close_conditional");
+  if (!list.in_conditional) refuse(list, "close_conditional without open_conditional");
+  list.in_conditional = false;
+  return std::move(list.conditional_groups);
 }
 
-bool CommandList::gated() const { return state_ && state_->gated; }
+bool CommandList::in_conditional() const { return state_ && state_->in_conditional; }
 
 void CommandList::barrier() {
   ListState& list = recording(state_, "barrier");
-  if (list.gated && list.gate_counts == nullptr) return;
+  if (list.in_conditional && list.conditional_counts == nullptr) return;
   record_barrier(list.commands);
 }
 
 void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const Buffer& target,
                        std::uint64_t target_offset, std::uint64_t size) {
   ListState& list = recording(state_, "copy");
-  if (list.gated) refuse(list, "copy: expected a dispatch behind a gate");
+  if (list.in_conditional) refuse(list, "copy: expected a dispatch in a conditional section");
   const BufferState& from = use(list, "copy", &source);
   const BufferState& to = use(list, "copy", &target);
   check_range("copy", from, source_offset, size);
@@ -265,7 +266,7 @@ void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const 
 void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
                        std::uint32_t value) {
   ListState& list = recording(state_, "fill");
-  if (list.gated) refuse(list, "fill: expected a dispatch behind a gate");
+  if (list.in_conditional) refuse(list, "fill: expected a dispatch in a conditional section");
   const BufferState& buffer = use(list, "fill", &target);
   check_range("fill", buffer, offset, size);
   if (offset % 4 != 0 || size % 4 != 0) {

@@ -99,9 +99,10 @@ struct ListState {
   const KernelState* bound_kernel = nullptr;
   vk::DescriptorSet bound_set;
   int open_labels = 0;
-  bool gated = false;
-  const Buffer* gate_counts = nullptr;  ///< in conditional dispatches; null: only note workgroups
-  std::vector<Groups> gate_groups;      ///< of the conditional dispatches
+  bool in_conditional = false;
+  /// In conditional dispatches; null: only note workgroups.
+  const Buffer* conditional_counts = nullptr;
+  std::vector<Groups> conditional_groups;  ///< of the conditional dispatches
   bool ended = false;
   std::uint64_t dispatches = 0;
   std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before (KernelState)

@@ -183,7 +183,7 @@ bool Staging::read_directly(const Download& piece) {
 void Staging::download_staged(std::span<const Download> pieces, LiveTransfers& account) {
   const std::lock_guard lock(down_mutex_);
   if (!down_.memory) down_.memory = ring_memory(core_, MemoryKind::Readback);
-  for (auto& landings : landings_) landings.clear();
+  for (auto& readbacks : readbacks_) readbacks.clear();
   std::shared_ptr<Batch> batch;
   for (const Download& piece : pieces) {
     const auto& state = piece.buffer->state();
@@ -197,7 +197,7 @@ void Staging::download_staged(std::span<const Download> pieces, LiveTransfers& a
       const std::uint64_t size = std::min<std::uint64_t>(down_.room(), piece.bytes.size() - done);
       record_copy(*batch, *state, *down_.memory, {piece.offset + done, down_.offset(), size});
       remember(*batch, state);
-      landings_[down_.segment].push_back({down_.offset(), piece.bytes.subspan(done, size)});
+      readbacks_[down_.segment].push_back({down_.offset(), piece.bytes.subspan(done, size)});
       down_.used = std::min(down_.used + aligned(size), Ring::kSegmentBytes);
       done += size;
     }
@@ -220,13 +220,13 @@ void Staging::finish_segment(std::shared_ptr<Batch>& batch, LiveTransfers& accou
 }
 
 void Staging::land(std::size_t segment) {
-  if (landings_[segment].empty()) return;
+  if (readbacks_[segment].empty()) return;
   core_.queue.wait(down_.busy_until[segment]);
-  for (const Landing& landing : landings_[segment]) {
-    std::memcpy(landing.target.data(), down_.memory->mapped + landing.offset,
-                landing.target.size());
+  for (const Readback& readback : readbacks_[segment]) {
+    std::memcpy(readback.target.data(), down_.memory->mapped + readback.offset,
+                readback.target.size());
   }
-  landings_[segment].clear();
+  readbacks_[segment].clear();
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -53,7 +53,7 @@ class Staging {
 
  private:
   /// A copied piece on its way to the caller's memory (readback).
-  struct Landing {
+  struct Readback {
     std::uint64_t offset = 0;  ///< in the readback ring
     std::span<std::byte> target;
   };
@@ -78,7 +78,7 @@ class Staging {
   std::vector<std::shared_ptr<Batch>> idle_;
   std::mutex down_mutex_;  // guards the download side; taken before mutex_
   Ring down_;
-  std::array<std::vector<Landing>, Ring::kSegments> landings_;
+  std::array<std::vector<Readback>, Ring::kSegments> readbacks_;
 };
 
 }  // namespace topograd::runtime::vulkan

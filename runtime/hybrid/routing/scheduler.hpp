@@ -111,7 +111,7 @@ class Scheduler {
   ///   first  TaskShape::first_threshold
   double threshold(std::string_view operation, std::uint64_t first = 0) const;
   /// Number of recorded outcomes that changed learned data.
-  std::uint64_t lessons() const;
+  std::uint64_t outcomes_learned() const;
 
   std::vector<TargetState> targets() const;
   Knowledge knowledge() const;
@@ -199,7 +199,7 @@ class Scheduler {
   mutable std::unordered_map<Hash128, Kernel> kernels_;
   std::map<std::string, double, std::less<>> thresholds_;
   std::unordered_map<Hash128, Side> together_;  // last side of tasks placed as one
-  std::uint64_t tick_ = 0, lessons_ = 0;
+  std::uint64_t tick_ = 0, outcomes_learned_ = 0;
   std::uint64_t since_exploring_ = 0;
   double total_us_ = 0, explored_us_ = 0;
 };

@@ -136,7 +136,7 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   if (!outcome.success || outcome.cold) return;
   Target& t = targets_[target];
   const Terms& times = outcome.times;
-  ++lessons_;
+  ++outcomes_learned_;
   learn_kernel(task, target, times.kernel + (task.queued ? times.submit : 0), outcome.settled);
   Transfers& transfers = task.queued ? t.operations : t.tasks;
   if (outcome.bytes_up > 0 && times.upload > 0)
@@ -202,9 +202,9 @@ std::uint64_t Scheduler::samples(const TaskShape& task, std::size_t target) cons
   return kernel->targets[target].samples(size_class(task.size));
 }
 
-std::uint64_t Scheduler::lessons() const {
+std::uint64_t Scheduler::outcomes_learned() const {
   const std::lock_guard lock(mutex_);
-  return lessons_;
+  return outcomes_learned_;
 }
 
 double Scheduler::threshold(std::string_view operation, std::uint64_t first) const {

@@ -36,9 +36,9 @@ ChosenBy parse_chosen_by(std::string_view text) {
 
 std::string PlanChoice::text() const {
   const bool sweeps = std::ranges::any_of(candidates, &PlanCandidate::one_pass);
-  const auto way = [&](Accumulation rung, bool once) {
+  const auto way = [&](Accumulation strategy, bool once) {
     return sweeps ? std::string(once ? "one sweep" : "sweeps of their own")
-                  : std::string(codegen::name(rung));
+                  : std::string(codegen::name(strategy));
   };
   std::string out = name + ", " + pass + ": " + way(accumulation, one_pass) + " (" +
                     std::string(runtime::name(by));

@@ -24,7 +24,7 @@ void ConjugateGradients::need(Needs& needs, Preconditioning by) {
   if (by == Preconditioning::two_level) coarse_.need(needs);
   if (products_.can_fuse()) {
     for (const FusedProduct& product : products_.fused())
-      product.use.set->need_fused(needs, product.fusion, product.riders.get());
+      product.use.set->need_fused(needs, product.fusion, product.fused_terms.get());
   } else {
     v_.ops->need<kernel::cg_direction>(needs);
     if (products_.matrix() == nullptr) {
@@ -154,9 +154,9 @@ std::uint32_t ConjugateGradients::record_fused_product(CommandList& list,
                       .sums_count = sums,
                       .curvature = &v_.curvature};
   Hazards hazards(list);
-  for (const auto& [use, fusion, riders] : products_.fused()) {
+  for (const auto& [use, fusion, fused_terms] : products_.fused()) {
     hazards.write(use.set->array());
-    fused.riders = riders.get();
+    fused.fused_terms = fused_terms.get();
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,
         {.out = &v_.product, .first = use.set->x_first(), .overwrite = use.covers});

@@ -141,8 +141,8 @@ int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& st
     lists.clear();
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
-    pace_.measured(static_cast<std::size_t>(done - before) / kIterationsOfList,
-                   std::chrono::steady_clock::now() - begin);
+    submission_size_.measured(static_cast<std::size_t>(done - before) / kIterationsOfList,
+                              std::chrono::steady_clock::now() - begin);
     before = done;
     if (state != SolverState::running || queued >= most) {
       expected_iterations_ = std::max(done, 1);
@@ -157,9 +157,9 @@ int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& st
 void DampedSystem::queue_iterations(const Recorded& iterations, int want, int& queued,
                                     Lists& lists) {
   // No display hangs on the software device.
-  const bool paced = !context_.device->info().software();
+  const bool limited = !context_.device->info().software();
   for (std::size_t together = 0; queued < want; queued += kIterationsOfList) {
-    if (paced && together == pace_.lists()) {
+    if (limited && together == submission_size_.lists()) {
       recorder_.submit(lists);
       lists.clear();
       together = 0;

@@ -5,7 +5,7 @@
 #include "../steps/accepted_points.hpp"
 #include "conjugate_gradients.hpp"
 #include "device_elimination.hpp"
-#include "pace.hpp"
+#include "submission_size.hpp"
 
 #include <functional>
 #include <span>
@@ -65,7 +65,7 @@ class DampedSystem final : public LinearSystem, Part {
   Derived<SolveLists> by_blocks_{recorder_.kernels}, by_two_levels_{coarse_.buffers()};
   bool is_scaled_ = false;
   int expected_iterations_ = 16;
-  Pace pace_;
+  SubmissionSize submission_size_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -13,15 +13,18 @@ using codegen::Verdict;
 /// If a solve has not finished or a step is refused, the conditional dispatches do nothing: point,
 /// linearisation and the vectors of the solve remain what they are.
 void TakenSteps::record(CommandList& list) {
-  const auto opening = [&](Gate& gate, const auto& kernel, const Gate::Section& section) {
-    gate.record_opening(context_, *v_.ops, list, kernel, section);
+  const auto opening = [&](ConditionalSection& conditional, const auto& kernel,
+                           const ConditionalSection::Section& section) {
+    conditional.record_opening(context_, *v_.ops, list, kernel, section);
   };
-  const Gate::Section rescaling = [&](CommandList& l) {
+  const ConditionalSection::Section rescaling = [&](CommandList& l) {
     moves_.record(l, Scalar::length);
     terms_.record_cost(l, v_.trial, Scalar::rescaled_cost);
   };
-  const Gate::Section returning = [&](CommandList& l) { moves_.record(l, Scalar::one); };
-  const Gate::Section moving = [&](CommandList& l) {
+  const ConditionalSection::Section returning = [&](CommandList& l) {
+    moves_.record(l, Scalar::one);
+  };
+  const ConditionalSection::Section moving = [&](CommandList& l) {
     record_move(l);
     l.barrier();
     points_.record_linearization(l);
@@ -32,8 +35,9 @@ void TakenSteps::record(CommandList& list) {
   opening(lists_->rescaling, kernel::choose_length{}, rescaling);
   lists_->rescaling.record_section(list, rescaling);
   opening(lists_->moving, kernel::take_step{}, moving);
-  if (moves_.charted()) {
-    opening(lists_->returning, kernel::open_gate{{}, {.condition = Scalar::goes_back}}, returning);
+  if (moves_.on_manifolds()) {
+    opening(lists_->returning, kernel::open_conditional{{}, {.condition = Scalar::goes_back}},
+            returning);
     lists_->returning.record_section(list, returning);
   }
   lists_->moving.record_section(list, moving);
@@ -54,14 +58,14 @@ void TakenSteps::record_move(CommandList& list) {
 void TakenSteps::need(Needs& needs) const {
   if (terms_.have_guards()) return;
   // Conditional sections clear sums by a kernel.
-  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::open_gate, kernel::copy,
+  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::open_conditional, kernel::copy,
                kernel::fill, kernel::axpby>(needs);
 }
 
 void TakenSteps::rehearse(CommandList& list) {
   if (terms_.have_guards()) return;
   // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
-  const Gate::Section section = [&](CommandList& l) {
+  const ConditionalSection::Section section = [&](CommandList& l) {
     v_.ops->record(l, kernel::copy{{.source = v_.x, .result = v_.trial}, {.count = 1}});
     l.barrier();
     v_.ops->record(l, kernel::fill{{.result = v_.trial}, {.count = 1, .value = Scalar::zero}});
@@ -70,13 +74,13 @@ void TakenSteps::rehearse(CommandList& list) {
     l.barrier();
   };
   const auto open = [&](const auto& kernel) {
-    Gate gate;
-    gate.record_opening(context_, *v_.ops, list, kernel, section);
-    gate.record_section(list, section);
+    ConditionalSection conditional;
+    conditional.record_opening(context_, *v_.ops, list, kernel, section);
+    conditional.record_section(list, section);
   };
   open(kernel::choose_length{});
   open(kernel::take_step{});
-  open(kernel::open_gate{{}, {.condition = Scalar::zero}});
+  open(kernel::open_conditional{{}, {.condition = Scalar::zero}});
 }
 
 bool TakenSteps::prepare(const std::optional<StepRule>& rule) {

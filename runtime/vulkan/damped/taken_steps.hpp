@@ -2,7 +2,7 @@
 // submission of the solve.
 #pragma once
 
-#include "../recording/gate.hpp"
+#include "../recording/conditional_section.hpp"
 #include "step_points.hpp"
 
 #include <array>
@@ -38,7 +38,7 @@ class TakenSteps : Part {
   AcceptedPoints& accepted_;
   StepPoints& points_;
   struct Lists {
-    Gate rescaling, returning, moving;  // returning: on manifolds
+    ConditionalSection rescaling, returning, moving;  // returning: on manifolds
     Recorded take, read;
     std::array<Recorded, 2> stage;  // copies the point to host memory
   };

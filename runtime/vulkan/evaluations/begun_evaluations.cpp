@@ -58,7 +58,7 @@ void BegunEvaluations::record(CommandList& list, KernelKind kind, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
     rows_.record(list, pass, with);
-    rows_.record_landings(list, pass, slot.rows, true);
+    rows_.record_readbacks(list, pass, slot.rows, true);
   };
   const auto sum = [&](Pass pass) {
     sums_.use(pass);

@@ -28,8 +28,8 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   class InFlight;
   /// Host memory of one evaluation, and who is to read it.
   struct Slot {
-    Landing result;             // a vector, or the scalars
-    std::vector<Landing> rows;  // by term
+    Readback result;             // a vector, or the scalars
+    std::vector<Readback> rows;  // by term
     InFlight* owner = nullptr;
   };
   /// One evaluation of a kind runs while the results of the one before are still to be read.

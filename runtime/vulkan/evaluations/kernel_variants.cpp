@@ -3,7 +3,7 @@
 #include "kernel_variants.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../plan/held.hpp"
+#include "../../plan/fixed_slots.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -59,11 +59,11 @@ bool KernelVariants::find_fixed() {
   std::uint64_t entries = 0, left_out = 0;
   for (auto& term : terms_) {
     if (!term) continue;
-    Held held = find_held(term->batch(), term->shape().groups, problem_.model().arrays,
-                          problem_.model().constant);
-    entries += held.entries;
-    left_out += held.left_out;
-    term->set_mask(std::move(held.slots), problem_.model().constant);
+    FixedSlots fixed = find_fixed_slots(term->batch(), term->shape().groups,
+                                        problem_.model().arrays, problem_.model().constant);
+    entries += fixed.entries;
+    left_out += fixed.left_out;
+    term->set_mask(std::move(fixed.slots), problem_.model().constant);
   }
   return left_out >= kLeastLeftOut && left_out * kShareLeftOut >= entries;
 }

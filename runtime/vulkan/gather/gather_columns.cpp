@@ -153,8 +153,8 @@ void GatherColumns::upload_data_as(Piece& piece, bool own) const {
       shared.push_back(static_cast<T>(forms[c].value));
       continue;
     }
-    const bool there = piece.remote.add(context_, *view_.batch, stored.data[c], at, piece.count);
-    if (!there && (own || view_.batch->remote(stored.data[c]))) {
+    const bool there = piece.resident.add(context_, *view_.batch, stored.data[c], at, piece.count);
+    if (!there && (own || view_.batch->resident(stored.data[c]))) {
       const std::vector<T> source = data_column<T>(*view_.batch, stored.data[c]);
       const auto column = std::span(picked).subspan(at, piece.count);
       pick<T>(source, instances(piece), column);
@@ -171,8 +171,8 @@ void GatherColumns::upload_data_as(Piece& piece, bool own) const {
     context_.device->upload<T>(piece.data, std::span<const T>(picked).subspan(first, count),
                                first * sizeof(T));
   };
-  if (own) piece.remote.each_other(picked.size(), write);
-  piece.remote.take(context_, *view_.batch, piece.data, instances(piece));
+  if (own) piece.resident.each_other(picked.size(), write);
+  piece.resident.take(context_, *view_.batch, piece.data, instances(piece));
 }
 
 }  // namespace topograd::runtime::vulkan

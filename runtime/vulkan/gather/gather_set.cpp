@@ -2,7 +2,7 @@
 #include "gather_set.hpp"
 
 #include "../../../ir/error.hpp"
-#include "riders.hpp"
+#include "fused_terms.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -242,14 +242,14 @@ bool GatherSet::can_fuse() const {
   return parts_.size() == 1 && parts_[0].light && parts_[0].items <= context_.max_invocations();
 }
 
-void GatherSet::need_fused(Needs& needs, codegen::Fusion fusion, const Riders* riders) {
+void GatherSet::need_fused(Needs& needs, codegen::Fusion fusion, const FusedTerms* fused_terms) {
   needs.add(declare_kernel(context_, fused_kernels_[fusion], *view_.numbers, [&] {
     codegen::KernelRequest request =
         gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
     request.name += "_fused";
     request.fusion = fusion;
-    if (riders != nullptr) {
-      for (codegen::GatherRole& role : riders->roles(Pass::jtjp)) {
+    if (fused_terms != nullptr) {
+      for (codegen::GatherRole& role : fused_terms->roles(Pass::jtjp)) {
         request.roles.push_back(std::move(role));
       }
     }
@@ -275,7 +275,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   table.set(BufferRole::partials, *fused.partials);
   table.set(BufferRole::decision, *fused.decision);
   table.set(BufferRole::curvature, *fused.curvature);
-  if (fused.riders != nullptr) fused.riders->bind(table);
+  if (fused.fused_terms != nullptr) fused.fused_terms->bind(table);
   const codegen::PushConstants push{
       .count = part.items,
       .stride = part.columns.count,
@@ -285,7 +285,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
       .sums_count = fused.sums_count,
       .sums_stride = fused.sums_count,
       .curvature_first = fused.curvature_first,
-      .rider_stride = fused.riders == nullptr ? 0 : fused.riders->stride()};
+      .fused_stride = fused.fused_terms == nullptr ? 0 : fused.fused_terms->stride()};
   const std::uint32_t groups = context_.product_grid(part.items);
   dispatch(context_, list, kernel, table, push, groups);
   return groups;

@@ -47,7 +47,7 @@ class GatherSet {
   /// True if one dispatch evaluates the whole set, and each owner has one work item.
   bool can_fuse() const;
   /// Kernels of record_fused().
-  void need_fused(Needs& needs, codegen::Fusion fusion, const Riders* riders);
+  void need_fused(Needs& needs, codegen::Fusion fusion, const FusedTerms* fused_terms);
   /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
   std::uint32_t record_fused(CommandList& list, codegen::Fusion fusion, const Operands& operands,
                              const FusedOperands& fused, SumTarget target);

@@ -35,7 +35,7 @@ struct ValueSinks {
   const Buffer* rows = nullptr;   ///< in the order of TermColumns
 };
 
-class Riders;
+class FusedTerms;
 
 /// Further operands of a product of conjugate gradients that is fused with its direction.
 struct FusedOperands {
@@ -47,7 +47,8 @@ struct FusedOperands {
   std::uint32_t sums_count = 0;      ///< partial sums of each
   const Buffer* curvature = nullptr;
   std::uint32_t curvature_first = 0;  ///< position of the set's first sum of p·q
-  const Riders* riders = nullptr;  ///< terms fused into the set's kernel; always the same, or null
+  /// Terms fused into the set's kernel; always the same, or null.
+  const FusedTerms* fused_terms = nullptr;
 };
 
 /// Binds operands by role; a kernel reads those that it needs.

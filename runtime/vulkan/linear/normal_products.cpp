@@ -50,7 +50,7 @@ void NormalProducts::choose() {
 
 /// The plan of JᵀJ; its `why` names what stands against it here.
 NormalPlan NormalProducts::plan_blocks() const {
-  if (problem_.model().charts != nullptr) return {.why = {MatrixReason::manifolds}};
+  if (problem_.model().manifolds != nullptr) return {.why = {MatrixReason::manifolds}};
   NormalPlan plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
   if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_.all());
   return plan;
@@ -137,8 +137,8 @@ void NormalProducts::make_curvature() {
 
 bool NormalProducts::can_fuse() {
   if (made_->can_fuse) return *made_->can_fuse;
-  bool possible = problem_.model().charts == nullptr && !made_->matrix &&
-                  context_.rung.accumulation == Accumulation::gather_recompute &&
+  bool possible = problem_.model().manifolds == nullptr && !made_->matrix &&
+                  context_.accumulation.accumulation == Accumulation::gather_recompute &&
                   !stores_jacobian() && context_.options.max_instances_per_dispatch == 0;
   std::size_t covered = 0;
   for (const GatherUse& use :
@@ -147,7 +147,7 @@ bool NormalProducts::can_fuse() {
     covered += use.covers ? 1 : 0;
   }
   made_->can_fuse =
-      possible && covered > 0 && covered + terms_.held_arrays() == problem_.model().arrays.size();
+      possible && covered > 0 && covered + terms_.fixed_arrays() == problem_.model().arrays.size();
   if (*made_->can_fuse) made_->fused = find_fused();
   return *made_->can_fuse;
 }
@@ -158,8 +158,8 @@ std::vector<FusedProduct> NormalProducts::find_fused() {
   std::map<std::uint32_t, std::size_t> roles;
   for (const GatherUse& use : sums_.gather_order(Pass::jtjp)) {
     const std::uint32_t array = use.set->array();
-    const bool rides = !use.covers && Riders::can_ride(*use.set, problem_.model()) &&
-                       roles[array] + use.set->roles() <= Riders::kMostRoles;
+    const bool rides = !use.covers && FusedTerms::can_fuse(*use.set, problem_.model()) &&
+                       roles[array] + use.set->roles() <= FusedTerms::kMostRoles;
     if (rides) {
       roles[array] += use.set->roles();
       riding[array].push_back(use.set);
@@ -171,7 +171,7 @@ std::vector<FusedProduct> NormalProducts::find_fused() {
   for (FusedProduct& product : order) {
     const auto found = riding.find(product.use.set->array());
     if (!product.use.covers || found == riding.end()) continue;
-    product.riders = std::make_unique<Riders>(context_, found->second, problem_.model());
+    product.fused_terms = std::make_unique<FusedTerms>(context_, found->second, problem_.model());
   }
   return order;
 }
@@ -182,7 +182,7 @@ std::string NormalProducts::name() const {
 
 void NormalProducts::refresh_data(Made& made) {
   for (const FusedProduct& product : made.fused) {
-    if (product.riders) product.riders->refresh_data();
+    if (product.fused_terms) product.fused_terms->refresh_data();
   }
 }
 

@@ -62,7 +62,7 @@ Context make_context(const std::shared_ptr<Device>& opened, const EngineOptions&
     const Accumulation given = options.plan->batches.front().accumulation;
     if (codegen::row_of(given).atomic) wanted = given;
   }
-  context.rung = resolve_rung(wanted, options.precision, info.features);
+  context.accumulation = choose_accumulation(wanted, options.precision, info.features);
   context.flexible_columns = flexible_columns().value_or(!info.software());
   context.numbers_in_code_from = least_in_code(info.software());
   context.update_workgroup_size = fitting_workgroup(info.limits, info.software() ? 128 : 512);

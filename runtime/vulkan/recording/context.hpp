@@ -5,7 +5,7 @@
 #include "../../../codegen/vector/kernels.hpp"
 #include "../../device/kernels/launch.hpp"
 #include "../../engine/engine.hpp"
-#include "ladder.hpp"
+#include "accumulation_choice.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -27,7 +27,7 @@ enum class Code {
 
 struct Context : LaunchContext {
   EngineOptions options;
-  Rung rung;
+  AccumulationChoice accumulation;
   /// For cg_init and cg_update: every workgroup of the next product reads all of their partial
   /// sums, so these are few and large.
   std::uint32_t update_workgroup_size = 128;
@@ -46,7 +46,8 @@ struct Context : LaunchContext {
   std::uint32_t update_grid(std::uint64_t count) const;
 };
 
-/// Opens the device that the options name and chooses the rung and the size of workgroups there.
+/// Opens the device that the options name and chooses the strategy and the size of workgroups
+/// there.
 ///
 /// Throws Error{NoLoader, NoDriver, NoDevice} if there is none, Error{Unsupported} if the device
 /// lacks float64 for f64.

@@ -19,7 +19,7 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t coa
     : most_coarse(coarse_unknowns), context_(&context) {
   const bool masked = std::any_of(model.constant.begin(), model.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
-  const bool shaped = !model.lower.empty() || model.charts != nullptr;
+  const bool shaped = !model.lower.empty() || model.manifolds != nullptr;
   ops = std::make_unique<VectorOps>(context, masked || shaped);
   lay_out_blocks(model);
   const std::uint64_t n = model.scalars;

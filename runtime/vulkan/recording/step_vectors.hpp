@@ -68,8 +68,8 @@ struct StepVectors {
   Buffer step, residual, product, preconditioned, scale, damping;
   Buffer packed, inverse;  ///< diagonal blocks, see below
   Buffer fixed;            ///< u32 by scalar
-  Buffer
-      held;  ///< u32 by scalar: takes no part in steps; made where others than fixed ones may not
+  /// u32 by scalar: takes no part in steps; made where others than fixed ones may not.
+  Buffer held;
   Buffer partials, curvature, decision;  ///< sums; curvature is sized by how products are made
 
   std::vector<BlockRange> array_blocks;           ///< by array

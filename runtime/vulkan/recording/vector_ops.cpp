@@ -41,7 +41,7 @@ void VectorOps::write(std::span<const std::pair<Scalar, double>> values) {
 
 const std::array<double, codegen::kScalarCount>& VectorOps::read(const Submission& last) {
   const bool wide = context_.scalar_precision() == Precision::f64;
-  landing_.read(context_, last, scalars_, wide, values_);
+  readback_.read(context_, last, scalars_, wide, values_);
   return values_;
 }
 

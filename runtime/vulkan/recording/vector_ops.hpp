@@ -4,8 +4,8 @@
 #include "../../../codegen/vector/kernels.hpp"
 #include "context.hpp"
 #include "kernels.hpp"
-#include "landing.hpp"
 #include "needs.hpp"
+#include "readback.hpp"
 
 #include <array>
 #include <bit>
@@ -44,7 +44,7 @@ class VectorOps {
   /// Writes scalars before the next submission; those that follow each other in one piece.
   void write(std::span<const std::pair<Scalar, double>> values);
   /// Records that the host will read all scalars after this list.
-  void record_read(CommandList& list) { landing_.record(context_, list, scalars_); }
+  void record_read(CommandList& list) { readback_.record(context_, list, scalars_); }
   /// Reads all scalars after `last`, whose list ended with record_read(): one read-back.
   const std::array<double, codegen::kScalarCount>& read(const Submission& last);
   /// Values of the last read().
@@ -85,7 +85,7 @@ class VectorOps {
   Context& context_;
   bool masked_;
   Buffer scalars_;
-  Landing landing_;
+  Readback readback_;
   std::array<double, codegen::kScalarCount> values_{};
   /// Op, width, predicated, unpreconditioned, decides, step_time.
   using Key = std::tuple<Op, std::uint32_t, bool, bool, bool, codegen::StepTime>;

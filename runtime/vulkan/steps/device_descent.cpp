@@ -100,7 +100,7 @@ void DeviceDescent::make_buffers(std::size_t pairs) {
   partials_ = make_partials(context_, std::uint64_t{3} * products() * spread_);
   products_ = make_partials(context_, 3 * products());
   numbers_.assign(3 * products(), 0.0);
-  landing_ = {};
+  readback_ = {};
 }
 
 void DeviceDescent::make_lists() {
@@ -173,7 +173,7 @@ void DeviceDescent::record_look(CommandList& list) {
   list.barrier();
   v_.ops->sum_into(list, products_, partials_, spread_, 3 * products());
   list.barrier();
-  landing_.record(context_, list, products_);
+  readback_.record(context_, list, products_);
 }
 
 void DeviceDescent::record_dots(CommandList& list, const Buffer& rows, std::uint32_t first,
@@ -226,7 +226,7 @@ DescentReport DeviceDescent::norms() {
 DescentReport DeviceDescent::report() {
   DescentReport out = norms();
   const bool wide = context_.scalar_precision() == Precision::f64;
-  landing_.read(context_, recorder_.last(), products_, wide, numbers_);
+  readback_.read(context_, recorder_.last(), products_, wide, numbers_);
   const auto row = [&](std::size_t k) {
     return std::span<const double>(numbers_).subspan(k * products(), products());
   };

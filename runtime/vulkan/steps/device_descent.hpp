@@ -66,7 +66,7 @@ class DeviceDescent final : public DescentSteps, Part {
   std::uint32_t spread_ = 0;  // workgroups that share the products of one vector
   std::vector<Page> pages_;   // s₀, y₀, s₁, y₁, ...
   Buffer change_, factors_, partials_, products_;
-  Landing landing_;
+  Readback readback_;
   Recorded begin_, direction_, look_, keep_gradient_;
   std::vector<Recorded> keep_pair_;
   std::vector<const Recorded*> pending_;

@@ -8,10 +8,10 @@
 
 namespace topograd::runtime::vulkan {
 void PointMoves::build() {
-  charts_ = nullptr;
-  for (Buffer* buffer : {&lower_, &upper_, &ambient_, &chart_held_}) *buffer = Buffer();
+  manifolds_ = nullptr;
+  for (Buffer* buffer : {&lower_, &upper_, &ambient_, &off_tangent_}) *buffer = Buffer();
   if (bounded()) make_bounds();
-  if (charted()) make_charts();
+  if (on_manifolds()) make_manifolds();
 }
 
 void PointMoves::make_bounds() {
@@ -22,16 +22,17 @@ void PointMoves::make_bounds() {
   write_bounds();
 }
 
-void PointMoves::make_charts() {
+void PointMoves::make_manifolds() {
   std::vector<std::uint32_t> held(problem_.model().constant.begin(),
                                   problem_.model().constant.end());
   held.resize(problem_.model().scalars, 0);
-  for (const Chart& chart : problem_.model().charts->all) {
-    for (const std::uint32_t first : chart.blocks) {
-      for (std::uint32_t k = chart.tangent; k < chart.width; ++k) held[first + k] = 1;
+  for (const ManifoldBlocks& manifold_blocks : problem_.model().manifolds->all) {
+    for (const std::uint32_t first : manifold_blocks.blocks) {
+      for (std::uint32_t k = manifold_blocks.tangent; k < manifold_blocks.width; ++k)
+        held[first + k] = 1;
     }
   }
-  chart_held_ = make_buffer(context_, held, "chart_held");
+  off_tangent_ = make_buffer(context_, held, "off_tangent");
   v_.held = make_buffer(context_, held, "held");
   ambient_ = make_numbers(context_, problem_.model().scalars, "ambient_direction");
   const auto packed_start = [this](std::uint32_t first) {
@@ -40,8 +41,8 @@ void PointMoves::make_charts() {
     const std::uint32_t packed = range.width * (range.width + 1) / 2;
     return range.blocks_first + (first - range.x_first) / range.width * packed;
   };
-  charts_ = std::make_unique<DeviceCharts>(context_, *v_.ops, *problem_.model().charts,
-                                           packed_start, v_.packed_blocks);
+  manifolds_ = std::make_unique<DeviceManifolds>(context_, *v_.ops, *problem_.model().manifolds,
+                                                 packed_start, v_.packed_blocks);
 }
 
 /// In f32 they are rounded to the nearest, as x is, so that x is on its bound where it was.
@@ -66,34 +67,35 @@ void PointMoves::need(Needs& needs) {
   } else {
     v_.ops->need<kernel::point_norms, kernel::trial_point, kernel::combine>(needs);
   }
-  if (!charted()) return;
+  if (!on_manifolds()) return;
   v_.ops->need<kernel::mask, kernel::copy, kernel::combine, kernel::dot>(needs);
-  charts_->need(needs);
+  manifolds_->need(needs);
 }
 
 void PointMoves::record_norms(CommandList& list) {
-  if (charted()) {
+  if (on_manifolds()) {
     record_gradient_moves(list);
     list.barrier();
   }
-  const Buffer& gradient = charted() ? v_.result : v_.gradient;
+  const Buffer& gradient = on_manifolds() ? v_.result : v_.gradient;
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   if (bounded()) {
     record_bounded_norms(list, gradient, v_.fixed);
   } else {
-    v_.ops->record(list, kernel::point_norms{{.gradient = gradient,
-                                              .point = v_.x,
-                                              .fixed_scalars = charted() ? v_.fixed : v_.not_free(),
-                                              .partials = v_.partials},
-                                             {.count = n, .out_stride = groups}});
+    v_.ops->record(list,
+                   kernel::point_norms{{.gradient = gradient,
+                                        .point = v_.x,
+                                        .fixed_scalars = on_manifolds() ? v_.fixed : v_.not_free(),
+                                        .partials = v_.partials},
+                                       {.count = n, .out_stride = groups}});
   }
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::gradient_squared, 2);
   v_.ops->sum(list, v_.partials, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
-  if (!bounded() || !charted()) return;
+  if (!bounded() || !on_manifolds()) return;
   list.barrier();  // these sums are nobody's
-  record_bounded_norms(list, v_.gradient, chart_held_);
+  record_bounded_norms(list, v_.gradient, off_tangent_);
 }
 
 void PointMoves::record_bounded_norms(CommandList& list, const Buffer& gradient,
@@ -125,7 +127,7 @@ void PointMoves::record_scaled_norms(CommandList& list) {
 
 void PointMoves::record(CommandList& list, Scalar length) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  if (charted()) return record_charted_move(list, length);
+  if (on_manifolds()) return record_move_on_manifolds(list, length);
   if (!bounded() && length != Scalar::one) {
     v_.ops->record(list,
                    kernel::combine{{.x = v_.x, .y = v_.step, .result = v_.trial},
@@ -177,11 +179,11 @@ void PointMoves::record_bounded_trial(CommandList& list, const Buffer& point, st
 }
 
 void PointMoves::record_tangents(CommandList& list) {
-  if (!charted()) return;
-  charts_->record_bases(list, v_.x);
+  if (!on_manifolds()) return;
+  manifolds_->record_bases(list, v_.x);
   list.barrier();
-  charts_->record_contract(list, v_.gradient);
-  charts_->record_contract_packed(list, v_.packed);
+  manifolds_->record_contract(list, v_.gradient);
+  manifolds_->record_contract_packed(list, v_.packed);
   list.barrier();
 }
 
@@ -195,15 +197,15 @@ void PointMoves::record_gradient_moves(CommandList& list) {
       list, kernel::combine{{.x = v_.gradient, .y = v_.gradient, .result = v_.product},
                             {.count = n, .x_factor = Scalar::minus_one, .y_factor = Scalar::zero}});
   list.barrier();
-  charts_->record_plus(list, v_.x, v_.product, v_.result, Scalar::minus_one, Scalar::one);
+  manifolds_->record_plus(list, v_.x, v_.product, v_.result, Scalar::minus_one, Scalar::one);
 }
 
 const Buffer& PointMoves::record_expanded(CommandList& list, const Buffer& direction) {
-  if (!charted()) return direction;
+  if (!on_manifolds()) return direction;
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   v_.ops->record(list, kernel::copy{{.source = direction, .result = ambient_}, {.count = n}});
   list.barrier();
-  charts_->record_expand(list, direction, ambient_);
+  manifolds_->record_expand(list, direction, ambient_);
   list.barrier();
   return ambient_;
 }
@@ -219,7 +221,7 @@ void PointMoves::record_into_box(CommandList& list, std::uint32_t first) {
   v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, 3);
 }
 
-void PointMoves::record_charted_move(CommandList& list, Scalar length) {
+void PointMoves::record_move_on_manifolds(CommandList& list, Scalar length) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first = 2 * v_.block_groups();  // conjugate gradients may go on from theirs
@@ -237,7 +239,7 @@ void PointMoves::record_charted_move(CommandList& list, Scalar length) {
     combine(v_.step, v_.step, v_.product, length, Scalar::zero);
     combine(v_.x, v_.product, v_.trial, Scalar::one, Scalar::one);
   }
-  charts_->record_plus(list, v_.x, whole ? v_.step : v_.product, v_.trial);
+  manifolds_->record_plus(list, v_.x, whole ? v_.step : v_.product, v_.trial);
   if (bounded()) record_into_box(list, first);
   list.barrier();
   combine(v_.trial, v_.x, v_.result, Scalar::one, Scalar::minus_one);
@@ -253,8 +255,8 @@ void PointMoves::record_charted_move(CommandList& list, Scalar length) {
 }
 
 void PointMoves::record_contracted(CommandList& list, const Buffer& vector) {
-  if (!charted()) return;
-  charts_->record_contract(list, vector);
+  if (!on_manifolds()) return;
+  manifolds_->record_contract(list, vector);
   list.barrier();
 }
 

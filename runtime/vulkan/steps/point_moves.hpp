@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../terms/part.hpp"
-#include "device_charts.hpp"
+#include "device_manifolds.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -21,9 +21,9 @@ class PointMoves : Part {
   void write_bounds();
 
   bool bounded() const { return !problem_.model().lower.empty(); }
-  bool charted() const { return problem_.model().charts != nullptr; }
+  bool on_manifolds() const { return problem_.model().manifolds != nullptr; }
   /// True if some scalars that are not constant take no part in steps.
-  bool shaped() const { return bounded() || charted(); }
+  bool shaped() const { return bounded() || on_manifolds(); }
   /// As LinearSystem::hold().
   void hold(std::span<const std::uint8_t> held);
 
@@ -45,7 +45,7 @@ class PointMoves : Part {
   using Scalar = codegen::Scalar;
 
   void make_bounds();
-  void make_charts();
+  void make_manifolds();
   /// gradient = 0 where fixed; result = x less the point that −g leads to, bounds apart.
   void record_gradient_moves(CommandList& list);
   /// The same with bounds: also finds the scalars that they hold.
@@ -56,12 +56,12 @@ class PointMoves : Part {
                             Scalar length);
   /// trial = its projection on the box, with the model's decrease and the slope.
   void record_into_box(CommandList& list, std::uint32_t first);
-  void record_charted_move(CommandList& list, Scalar length);
+  void record_move_on_manifolds(CommandList& list, Scalar length);
 
   Buffer lower_, upper_;  // if there are bounds
-  std::unique_ptr<DeviceCharts> charts_;
-  Buffer ambient_;     // a direction, on manifolds
-  Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
+  std::unique_ptr<DeviceManifolds> manifolds_;
+  Buffer ambient_;      // a direction, on manifolds
+  Buffer off_tangent_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -9,7 +9,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-bool same_charts(const Charts* a, const Charts* b) {
+bool same_manifolds(const Manifolds* a, const Manifolds* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
@@ -31,7 +31,7 @@ void DeviceModel::arrange() {
   seen_.clear();
   for (const Term& term : source_.terms)
     seen_.push_back({term.batch->structure_version(), term.batch->data_version(),
-                     term.batch->own_data_version(), term.batch->has_remote()});
+                     term.batch->own_data_version(), term.batch->has_resident()});
 }
 
 ModelChange DeviceModel::follow(const Model& next) {
@@ -41,13 +41,14 @@ ModelChange DeviceModel::follow(const Model& next) {
                      next.uniforms.size() != source_.uniforms.size();
   for (std::size_t k = 0; !change.structure && k < next.terms.size(); ++k) {
     const ir::Batch& batch = *next.terms[k].batch;
-    change.structure =
-        &batch != source_.terms[k].batch || next.terms[k].loss != source_.terms[k].loss ||
-        batch.structure_version() != seen_[k].structure || batch.has_remote() != seen_[k].remote;
+    change.structure = &batch != source_.terms[k].batch ||
+                       next.terms[k].loss != source_.terms[k].loss ||
+                       batch.structure_version() != seen_[k].structure ||
+                       batch.has_resident() != seen_[k].resident;
   }
   change.structure = change.structure || next.constant != source_.constant ||
                      next.lower.empty() != source_.lower.empty() ||
-                     !same_charts(next.charts.get(), source_.charts.get());
+                     !same_manifolds(next.manifolds.get(), source_.manifolds.get());
   change.uniforms = next.uniforms != source_.uniforms;
   source_ = next;
   if (change.structure) return change;
@@ -103,11 +104,11 @@ void DeviceModel::read(const Buffer& buffer, std::span<double> values) const {
   order_.undo(numbers, values);
 }
 
-void DeviceModel::read(const Landing& landing, const Submission& after, const Buffer& source,
+void DeviceModel::read(const Readback& readback, const Submission& after, const Buffer& source,
                        std::span<double> values) const {
-  if (order_.identity()) return landing.read(context_, after, source, context_.wide(), values);
+  if (order_.identity()) return readback.read(context_, after, source, context_.wide(), values);
   std::vector<double> numbers(values.size());
-  landing.read(context_, after, source, context_.wide(), numbers);
+  readback.read(context_, after, source, context_.wide(), numbers);
   order_.undo(numbers, values);
 }
 

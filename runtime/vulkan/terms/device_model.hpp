@@ -1,10 +1,10 @@
 // A model in the order of its device, and numbers between that order and the caller's.
 #pragma once
 
-#include "../../model/charts.hpp"
+#include "../../model/manifold_blocks.hpp"
 #include "../../model/model.hpp"
 #include "../../order/order.hpp"
-#include "../recording/landing.hpp"
+#include "../recording/readback.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -48,7 +48,7 @@ class DeviceModel {
   void write(const Buffer& buffer, std::span<const double> values) const;
   void read(const Buffer& buffer, std::span<double> values) const;
   /// Reads the copy of `source` that the submission `after` made.
-  void read(const Landing& landing, const Submission& after, const Buffer& source,
+  void read(const Readback& readback, const Submission& after, const Buffer& source,
             std::span<double> values) const;
   void undo(std::span<const double> ordered, std::span<double> values) const;
   /// The same for points: what f32 has rounded out of the box comes back.
@@ -70,7 +70,7 @@ class DeviceModel {
   std::vector<std::unique_ptr<ir::Batch>> batches_;  // batches of model_, if its order differs
   struct Seen {
     std::uint64_t structure = 0, data = 0, own_data = 0;  // versions
-    bool remote = false;  // some columns lie elsewhere than on the host
+    bool resident = false;  // some columns lie elsewhere than on the host
   };
   std::vector<Seen> seen_;  // by term
 };

@@ -81,9 +81,10 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
   if (is_wide(shape().groups) && !terms_fit()) refuse_terms(context, *this);
 }
 
-void DeviceTerm::set_mask(std::vector<std::uint32_t> held, std::span<const std::uint8_t> constant) {
+void DeviceTerm::set_mask(std::vector<std::uint32_t> fixed,
+                          std::span<const std::uint8_t> constant) {
   without_fixed_.view = general_.view;
-  without_fixed_.view.shape.held = std::move(held);
+  without_fixed_.view.shape.fixed = std::move(fixed);
   without_fixed_.constant = constant;
 }
 
@@ -127,7 +128,8 @@ void DeviceTerm::need_store(Needs& needs, Pass pass, bool predicated) {
 
 void DeviceTerm::need_scatter(Needs& needs, Pass pass, bool predicated) {
   needs.add(declare_kernel(context_, serving().scatter[{pass, predicated}], numbers_.found(), [&] {
-    codegen::KernelRequest made = scatter_request(shape(), pass, context_.rung.accumulation);
+    codegen::KernelRequest made =
+        scatter_request(shape(), pass, context_.accumulation.accumulation);
     made.predicated = predicated;
     return made;
   }));

@@ -74,9 +74,9 @@ class DeviceTerm {
   // stay beside it until they are let go of.
   /// From now on `masked` kernels and sets can serve.
   ///
-  ///   held      see TermShape::held
+  ///   fixed      see TermShape::fixed
   ///   constant  by scalar, outlives this
-  void set_mask(std::vector<std::uint32_t> held, std::span<const std::uint8_t> constant);
+  void set_mask(std::vector<std::uint32_t> fixed, std::span<const std::uint8_t> constant);
   void use_mask(bool masked) { masked_ = masked; }
   void let_general_go() { general_.sets.reset(); }
 

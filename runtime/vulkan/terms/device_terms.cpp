@@ -90,7 +90,7 @@ void DeviceTerms::use_mask(bool masked) {
   }
 }
 
-std::size_t DeviceTerms::held_arrays() const {
+std::size_t DeviceTerms::fixed_arrays() const {
   if (!masked_) return 0;
   const Model& model = problem_.model();
   return static_cast<std::size_t>(

@@ -57,7 +57,7 @@ class DeviceTerms {
   void use_mask(bool masked);
   bool masked() const { return masked_; }
   /// Arrays all of whose scalars are constant, under a mask.
-  std::size_t held_arrays() const;
+  std::size_t fixed_arrays() const;
 
  private:
   Context& context_;

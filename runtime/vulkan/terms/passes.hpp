@@ -1,8 +1,8 @@
 // Data of passes over all terms while they are recorded.
 #pragma once
 
+#include "../gather/fused_terms.hpp"
 #include "../gather/gather_set.hpp"
-#include "../gather/riders.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +26,7 @@ struct GatherUse {
 struct FusedProduct {
   GatherUse use;
   codegen::Fusion fusion{};
-  std::unique_ptr<Riders> riders;
+  std::unique_ptr<FusedTerms> fused_terms;
 };
 
 }  // namespace topograd::runtime::vulkan

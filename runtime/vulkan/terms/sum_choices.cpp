@@ -55,7 +55,7 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
 }  // namespace
 
 bool SumChoices::by_atomics() const {
-  return codegen::row_of(context_.rung.accumulation).atomic;
+  return codegen::row_of(context_.accumulation.accumulation).atomic;
 }
 
 SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
@@ -68,12 +68,12 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
   choice.name = term.shape().name;
   choice.pass = name(pass);
   choice.instances = term.instances();
-  const Accumulation rung = context_.rung.accumulation;
+  const Accumulation strategy = context_.accumulation.accumulation;
   const bool atomic = by_atomics();
   const bool wide = is_wide(term.shape().groups);
   if (context_.options.accumulation || atomic || wide) {
     const bool stored = wide && (!atomic || pass == Pass::diagonal);
-    choice.accumulation = stored ? Accumulation::gather_store : rung;
+    choice.accumulation = stored ? Accumulation::gather_store : strategy;
     if (!stored) choice.by = context_.options.accumulation ? ChosenBy::forced : ChosenBy::given;
     if (has_values(pass)) decide_values(k, pass, decision);
     return decision;
@@ -194,8 +194,8 @@ void SumChoices::describe(PlanRecord& record) const {
 }
 
 std::string SumChoices::accumulation() const {
-  std::string text(codegen::name(context_.rung.accumulation));
-  if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
+  std::string text(codegen::name(context_.accumulation.accumulation));
+  if (!context_.accumulation.why.empty()) text += " (" + context_.accumulation.why + ")";
   const auto stores = [&](const auto& made) {
     return !context_.options.accumulation &&
            made.second.choice.accumulation == Accumulation::gather_store;

@@ -68,8 +68,8 @@ void TermColumns::upload_data(Chunk& chunk, bool own) {
   std::vector<double> data(forms_.stored_data() * std::size_t{chunk.count}), shared;
   for (std::size_t c = 0, at = 0; c < forms_.data.size(); ++c) {
     if (forms_.data[c].stored) {
-      const bool there = chunk.remote.add(context_, batch_, stored.data[c], at, chunk.count);
-      if (!there && (own || batch_.remote(stored.data[c]))) {
+      const bool there = chunk.resident.add(context_, batch_, stored.data[c], at, chunk.count);
+      if (!there && (own || batch_.resident(stored.data[c]))) {
         const auto column = std::span(data).subspan(at, chunk.count);
         batch_.copy_data_column(stored.data[c], chunk.first, column);
         if (!own) write_numbers(context_, chunk.data, column, at);
@@ -87,8 +87,8 @@ void TermColumns::upload_data(Chunk& chunk, bool own) {
   const auto write = [&](std::uint64_t first, std::uint64_t count) {
     write_numbers(context_, chunk.data, std::span(data).subspan(first, count), first);
   };
-  if (own) chunk.remote.each_other(data.size(), write);
-  chunk.remote.take(context_, batch_, chunk.data, {}, chunk.first);
+  if (own) chunk.resident.each_other(data.size(), write);
+  chunk.resident.take(context_, batch_, chunk.data, {}, chunk.first);
 }
 
 void TermColumns::bind(BindingTable& table, const Chunk& chunk) const {

@@ -18,7 +18,7 @@ class TermColumns {
     std::uint32_t first = 0, count = 0;
     Buffer index, data;
     FormWords words;
-    RemoteColumns remote;
+    ResidentColumns resident;
   };
 
   ///   row_numbers  that a pass stores for one instance, at most

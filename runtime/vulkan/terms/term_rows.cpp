@@ -27,42 +27,42 @@ const Buffer& TermRows::result(Pass pass, std::size_t term) {
   return rows;
 }
 
-void TermRows::record_landings(CommandList& list, Pass pass, std::vector<Landing>& landings,
-                               bool own) {
-  landings.resize(terms_.size());
+void TermRows::record_readbacks(CommandList& list, Pass pass, std::vector<Readback>& readbacks,
+                                bool own) {
+  readbacks.resize(terms_.size());
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) landings[k].record(context_, list, result(pass, k), own);
+    if (terms_.takes_part(k, pass)) readbacks[k].record(context_, list, result(pass, k), own);
   }
 }
 
-void TermRows::copy(Pass pass, const std::vector<Landing>& landings, const Submission& after,
+void TermRows::copy(Pass pass, const std::vector<Readback>& readbacks, const Submission& after,
                     std::span<double> out) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
     std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
-    landings[k].read(context_, after, result(pass, k), context_.wide(), stored);
+    readbacks[k].read(context_, after, result(pass, k), context_.wide(), stored);
     terms_[k]->columns().from_device_order(stored, values, terms_[k]->outputs());
     each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
   }
 }
 
 void TermRows::read(Pass pass, const Operands& operands, std::span<double> out) {
-  std::vector<Landing>& landings = (*landings_)[pass];
+  std::vector<Readback>& readbacks = (*readbacks_)[pass];
   recorder_.evaluate(
       std::string(name(pass)), [&](Needs& needs) { need(needs, pass); },
       [&](CommandList& list) {
         record(list, pass, operands);
-        record_landings(list, pass, landings, false);
+        record_readbacks(list, pass, readbacks, false);
       });
-  copy(pass, landings, recorder_.last(), out);
+  copy(pass, readbacks, recorder_.last(), out);
 }
 
 void TermRows::jacobian(std::size_t term, std::span<double> values) {
   DeviceTerm* at = terms_.at(term).get();
   if (at == nullptr) return;
-  std::vector<Landing>& landings = (*landings_)[Pass::jacobian];
-  landings.resize(terms_.size());
+  std::vector<Readback>& readbacks = (*readbacks_)[Pass::jacobian];
+  readbacks.resize(terms_.size());
   const Buffer& rows = result(Pass::jacobian, term);
   recorder_.evaluate(
       "jacobian_" + std::to_string(term),
@@ -70,10 +70,10 @@ void TermRows::jacobian(std::size_t term, std::span<double> values) {
       [&](CommandList& list) {
         at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
         list.barrier();
-        landings[term].record(context_, list, rows);
+        readbacks[term].record(context_, list, rows);
       });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
-  landings[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
+  readbacks[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
   if (problem_.order().identity()) {
     at->columns().from_device_order(stored, values, static_cast<std::uint32_t>(entries));
@@ -107,19 +107,19 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
   }
-  std::vector<Landing>& landings = (*landings_)[Pass::vjp];
+  std::vector<Readback>& readbacks = (*readbacks_)[Pass::vjp];
   recorder_.evaluate(
       "vjp", [&](Needs& needs) { need(needs, Pass::vjp); },
       [&](CommandList& list) {
         record_vjp(list);
-        record_landings(list, Pass::vjp, landings, false);
+        record_readbacks(list, Pass::vjp, readbacks, false);
       });
   std::vector<double> sums(out.size(), 0.0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::vjp)) continue;
     const DeviceTerm& term = *terms_[k];
     std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
-    landings[k].read(context_, recorder_.last(), result(Pass::vjp, k), context_.wide(), stored);
+    readbacks[k].read(context_, recorder_.last(), result(Pass::vjp, k), context_.wide(), stored);
     term.columns().from_device_order(stored, values, term.slots());
     for (std::size_t i = 0; i < term.instances(); ++i) {
       for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {

@@ -22,18 +22,18 @@ class TermRows : Part {
   const Buffer& result(Pass pass, std::size_t term);
   bool has_results(Pass pass) const { return results_->contains(pass); }
   Results exchange_results(Results results) { return std::exchange(*results_, std::move(results)); }
-  /// Landings of all terms for a pass.
-  std::vector<Landing>& landings(Pass pass) { return (*landings_)[pass]; }
+  /// Readbacks of all terms for a pass.
+  std::vector<Readback>& readbacks(Pass pass) { return (*readbacks_)[pass]; }
 
   /// Kernels of record(), or of record_vjp().
   void need(Needs& needs, Pass pass) const;
   void record(CommandList& list, Pass pass, const Operands& operands);
   /// The seeds of each term, and the terms of its slots.
   void record_vjp(CommandList& list);
-  /// `own`: as Landing::record().
-  void record_landings(CommandList& list, Pass pass, std::vector<Landing>& landings, bool own);
+  /// `own`: as Readback::record().
+  void record_readbacks(CommandList& list, Pass pass, std::vector<Readback>& readbacks, bool own);
   /// Rows in the caller's order.
-  void copy(Pass pass, const std::vector<Landing>& landings, const Submission& after,
+  void copy(Pass pass, const std::vector<Readback>& readbacks, const Submission& after,
             std::span<double> out);
 
   // As the functions of Engine and Guards.
@@ -46,7 +46,7 @@ class TermRows : Part {
   Buffer& seeds(std::size_t term);
   void write_seeds(std::size_t term, std::span<const double> seeds);
 
-  Derived<std::map<Pass, std::vector<Landing>>> landings_{recorder_.kernels};
+  Derived<std::map<Pass, std::vector<Readback>>> readbacks_{recorder_.kernels};
   Derived<Results> results_{recorder_.structure};
   Derived<std::vector<Buffer>> seeds_{recorder_.structure};  // by term
 };

@@ -148,7 +148,7 @@ void TermSums::record(CommandList& list, Pass pass, const Operands& operands, co
 
 void TermSums::record_zeros(CommandList& list, const Buffer& out, std::uint64_t count) {
   const std::uint64_t bytes = context_.element_bytes();
-  if (!list.gated()) return list.fill(out, 0, count * bytes, 0);
+  if (!list.in_conditional()) return list.fill(out, 0, count * bytes, 0);
   const std::uint64_t most = std::max(context_.max_range() / kZerosAligned, std::uint64_t{1});
   const std::uint64_t piece = most * kZerosAligned / bytes;
   for (std::uint64_t first = 0; first < count; first += piece) {
@@ -186,7 +186,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // Scalars that a mask leaves out are 0 from the start and stay so.
-  if (static_cast<std::size_t>(covered) + terms_.held_arrays() < problem_.model().arrays.size()) {
+  if (static_cast<std::size_t>(covered) + terms_.fixed_arrays() < problem_.model().arrays.size()) {
     record_zeros(list, out, problem_.model().scalars);
     list.barrier();
   }

@@ -23,7 +23,7 @@ layout(push_constant) uniform PushConstants {
   uint sums_count;       // how many there are
   uint sums_stride;      // between kinds of them
   uint curvature_first;  // position of workgroup 0's sum
-  uint rider_stride;     // between columns of riders
+  uint fused_stride;     // between columns of fused terms
 };
 
 layout(std430, binding = 0) restrict readonly buffer XBuffer { float x[]; };

@@ -96,7 +96,7 @@ TEST_F(VulkanDispatch, TakesGroupCountsFromABuffer) {
   for (std::uint32_t i = 0; i < 256; ++i) EXPECT_EQ(values[i], i < 128 ? 1u : 0u) << i;
 }
 
-TEST_F(VulkanDispatch, GatesSayWhatRunsBehindThem) {
+TEST_F(VulkanDispatch, ConditionalSectionsSayWhatRunsBehindThem) {
   const Kernel negate = map_kernel(*device_, "int", "-a[i]");
   const Buffer buffer = filled(*device_, counting<std::int32_t>(256));
   const Buffer counts = filled<std::uint32_t>(*device_, {1, 1, 1, 0, 0, 0, 2, 1, 1});
@@ -112,18 +112,18 @@ TEST_F(VulkanDispatch, GatesSayWhatRunsBehindThem) {
     EXPECT_EQ(groups[1].x, 2u);
     EXPECT_EQ(groups[2].x, 1u);
   };
-  CommandList list = device_->command_list("gated");
-  list.open_gate(nullptr);
+  CommandList list = device_->command_list("in_conditional");
+  list.open_conditional(nullptr);
   section(list);
-  as_recorded(list.close_gate());
+  as_recorded(list.close_conditional());
   EXPECT_EQ(list.dispatches(), 0u);
-  list.open_gate(&counts);
-  EXPECT_TRUE(list.gated());
+  list.open_conditional(&counts);
+  EXPECT_TRUE(list.in_conditional());
   EXPECT_THROW(list.fill(buffer, 0, 4, 0), Error);
-  EXPECT_THROW(list.open_gate(&counts), Error);
+  EXPECT_THROW(list.open_conditional(&counts), Error);
   section(list);
-  as_recorded(list.close_gate());
-  EXPECT_THROW(list.close_gate(), Error);
+  as_recorded(list.close_conditional());
+  EXPECT_THROW(list.close_conditional(), Error);
   EXPECT_EQ(list.dispatches(), 3u);
   device_->submit(list).wait();
   // One workgroup of 64, none, two of them.

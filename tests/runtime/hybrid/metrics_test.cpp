@@ -254,7 +254,7 @@ TEST(Metrics, ObserverSeesWhatOthersRun) {
   EXPECT_EQ(s.tasks, 2u);
   EXPECT_EQ(s.failures, 1u);
   EXPECT_NEAR(s.seconds, 503e-6, 1e-12);
-  EXPECT_EQ(executor.scheduler().lessons(), 1u) << "what ran() is told teaches nothing";
+  EXPECT_EQ(executor.scheduler().outcomes_learned(), 1u) << "what ran() is told teaches nothing";
 }
 
 }  // namespace

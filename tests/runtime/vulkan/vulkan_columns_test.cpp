@@ -108,12 +108,12 @@ TEST_F(VulkanColumns, WhatIsSharedOrGrowsIsNotStored) {
 
 TEST_F(VulkanColumns, ANumberThatChangesIsRightAtOnce) {
   TG_NEEDS(float64);
-  for (const runtime::Accumulation rung :
+  for (const runtime::Accumulation strategy :
        {runtime::Accumulation::gather_recompute, runtime::Accumulation::gather_store,
         runtime::Accumulation::atomic_cas}) {
-    SCOPED_TRACE(codegen::name(rung));
+    SCOPED_TRACE(codegen::name(strategy));
     OwnedModel m = line_model(700);
-    const auto engine = open(m, {.accumulation = rung});
+    const auto engine = open(m, {.accumulation = strategy});
     check(*engine, m);
     const std::uint64_t compiled = engine->stats().shaders_compiled;
     {

@@ -4,7 +4,7 @@
 #include "../engines/engine_models.hpp"
 #include "../engines/second_order_checks.hpp"
 #include "../engines/step_checks.hpp"
-#include "rungs.hpp"
+#include "strategies.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/engine.hpp"
@@ -85,17 +85,17 @@ class VulkanEngineTest : public VulkanTest {
   }
 };
 
-TEST_F(VulkanEngineTest, GradientOnEveryRung) {
+TEST_F(VulkanEngineTest, GradientOnEveryStrategy) {
   for (const Precision precision : precisions()) {
     for (const Case& c : kCases) {
       OwnedModel m = c.make(c.size);
       if (precision == Precision::f32) round_to_float(m);
       const double bound = precision == Precision::f64 ? 1e-13 : 1e-5;
       const std::vector<double> want = reference_gradient(m);
-      for (const Accumulation rung : kRungs) {
+      for (const Accumulation strategy : kStrategies) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(name(precision)) + ", " +
-                     std::string(name(rung)));
-        const auto engine = open(m, {.precision = precision, .accumulation = rung});
+                     std::string(name(strategy)));
+        const auto engine = open(m, {.precision = precision, .accumulation = strategy});
         EXPECT_LE(relative_difference(gradient(*engine, m), want), bound)
             << engine->abilities().plans->accumulation();
       }
@@ -159,14 +159,14 @@ TEST_F(VulkanEngineTest, ChunksAndDispatchLimitsGiveTheSameGradient) {
   const OwnedModel m = springs_model(3000, 9000);
   const std::vector<double> want = reference_gradient(m);
   const std::uint64_t x_bytes = m.x.size() * sizeof(double);
-  for (Accumulation rung : kRungs) {
+  for (Accumulation strategy : kStrategies) {
     for (const Row& row : {Row{"small ranges", {.max_storage_buffer_range = x_bytes}},
                            Row{"small dispatches", {.max_instances_per_dispatch = 1000}},
                            Row{"dispatches below a workgroup", {.max_instances_per_dispatch = 50}},
                            Row{"small workgroups", {.max_workgroup_invocations = 32}}}) {
-      SCOPED_TRACE(std::string(row.name) + ", " + std::string(name(rung)));
+      SCOPED_TRACE(std::string(row.name) + ", " + std::string(name(strategy)));
       EngineOptions options = row.options;
-      options.accumulation = rung;
+      options.accumulation = strategy;
       const auto engine = open(m, options);
       EXPECT_LE(relative_difference(gradient(*engine, m), want), 1e-13);
       EXPECT_NEAR(engine->cost(), reference_cost(m), 1e-12 * reference_cost(m));
@@ -190,7 +190,7 @@ TEST_F(VulkanEngineTest, ADispatchHoldsNoMoreInstancesThanAllowed) {
 TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
   struct Row {
     const char* mask;
-    Accumulation rung;
+    Accumulation strategy;
     const char* used;
     Precision precision = Precision::f64;
   };
@@ -214,7 +214,7 @@ TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
         Row{"mapped_memory", kRecompute, "gather_recompute"}}) {
     SCOPED_TRACE(row.mask);
     const auto engine =
-        open(m, {.precision = row.precision, .accumulation = row.rung, .mask = row.mask});
+        open(m, {.precision = row.precision, .accumulation = row.strategy, .mask = row.mask});
     const bool wide = row.precision == Precision::f64;
     EXPECT_EQ(engine->abilities().plans->accumulation(), row.used);
     EXPECT_LE(relative_difference(gradient(*engine, m), want), wide ? 1e-13 : 1e-5);
@@ -428,9 +428,9 @@ TEST_F(VulkanEngineTest, SecondDerivativesOfResidualsAndEnergies) {
   for (const Precision precision : precisions()) {
     OwnedModel m = energy_model(700, 2000);
     if (precision == Precision::f32) round_to_float(m);
-    for (const Accumulation rung : kRungs) {
-      SCOPED_TRACE(std::string(name(precision)) + ", " + std::string(name(rung)));
-      const auto engine = open(m, {.precision = precision, .accumulation = rung});
+    for (const Accumulation strategy : kStrategies) {
+      SCOPED_TRACE(std::string(name(precision)) + ", " + std::string(name(strategy)));
+      const auto engine = open(m, {.precision = precision, .accumulation = strategy});
       check_second_order(*engine, m, precision == Precision::f64 ? 1e-12 : 2e-5);
     }
   }

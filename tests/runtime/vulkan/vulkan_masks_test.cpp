@@ -6,7 +6,7 @@
 #include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/evaluate.hpp"
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
-#include "../../../runtime/plan/held.hpp"
+#include "../../../runtime/plan/fixed_slots.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -129,9 +129,9 @@ class VulkanMasks : public VulkanTest {
 TEST(Held, WholePositionsAndBlocks) {
   OwnedModel m = views_model(kView);
   const auto find = [&] {
-    return find_held(*m.model.terms[0].batch,
-                     runtime::find_groups(*m.model.terms[0].batch, m.model.arrays), m.model.arrays,
-                     m.model.constant);
+    return find_fixed_slots(*m.model.terms[0].batch,
+                            runtime::find_groups(*m.model.terms[0].batch, m.model.arrays),
+                            m.model.arrays, m.model.constant);
   };
   hold(m, 0, 80);  // all cameras
   runtime::Held held = find();
@@ -223,17 +223,17 @@ TEST_F(VulkanMasks, WhatIsConstantEverywhereGetsNoDerivatives) {
       SCOPED_TRACE(std::to_string(text.size()) + (cameras ? " cameras" : " points"));
       OwnedModel m = views_model(text);
       hold(m, cameras ? 0 : 80, cameras ? 80 : m.model.scalars);
-      for (const auto rung :
+      for (const auto strategy :
            {codegen::Accumulation::gather_recompute, codegen::Accumulation::gather_store,
             codegen::Accumulation::atomic_cas}) {
-        SCOPED_TRACE(name(rung));
-        const auto engine = open(m, {.accumulation = rung, .deterministic = true});
+        SCOPED_TRACE(name(strategy));
+        const auto engine = open(m, {.accumulation = strategy, .deterministic = true});
         OwnedModel unfixed = views_model(text);
-        const auto general = open(unfixed, {.accumulation = rung, .deterministic = true});
+        const auto general = open(unfixed, {.accumulation = strategy, .deterministic = true});
         const std::vector<double> want = gradient(m, *general), curved = product(m, *general);
         EXPECT_LE(relative_difference(gradient(m, *engine), want), 1e-13);
         EXPECT_LE(relative_difference(product(m, *engine), curved), 1e-13);
-        if (rung == codegen::Accumulation::atomic_cas) continue;
+        if (strategy == codegen::Accumulation::atomic_cas) continue;
         for (const char* pass : {"gradient", "jtjp"}) {
           const PlanChoice masked = of(*engine, pass, "view"), whole = of(*general, pass, "view");
           EXPECT_EQ(whole.entries, 20000u);

@@ -72,14 +72,15 @@ class VulkanNumbers : public VulkanTest {
 
 TEST_F(VulkanNumbers, BecomeCodeAndKeepEveryBit) {
   TG_NEEDS(float64);
-  for (const auto rung : {runtime::Accumulation::gather_recompute,
-                          runtime::Accumulation::gather_store, runtime::Accumulation::atomic_cas}) {
-    SCOPED_TRACE(codegen::name(rung));
-    const bool sums_vary = rung == runtime::Accumulation::atomic_cas;
+  for (const auto strategy :
+       {runtime::Accumulation::gather_recompute, runtime::Accumulation::gather_store,
+        runtime::Accumulation::atomic_cas}) {
+    SCOPED_TRACE(codegen::name(strategy));
+    const bool sums_vary = strategy == runtime::Accumulation::atomic_cas;
     OwnedModel m = springs(0.7, 0.7);
-    const auto general = open(m, false, {.accumulation = rung});
+    const auto general = open(m, false, {.accumulation = strategy});
     const std::vector<double> want = results(m, *general);
-    const auto engine = open(m, true, {.accumulation = rung});
+    const auto engine = open(m, true, {.accumulation = strategy});
     const auto expect_same = [&](const std::vector<double>& expected) {
       const std::vector<double> got = results(m, *engine);
       if (sums_vary) {
@@ -108,7 +109,7 @@ TEST_F(VulkanNumbers, BecomeCodeAndKeepEveryBit) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(4000)) << "somebody compiled";
     runtime::vulkan::set_compile_delay(milliseconds(0));
     EXPECT_EQ(bytes(*engine), before);
-    const auto fresh = open(m, false, {.accumulation = rung});
+    const auto fresh = open(m, false, {.accumulation = strategy});
     expect_same(results(m, *fresh));
     EXPECT_NE(changed, want);
   }

@@ -52,7 +52,7 @@ TEST_F(VulkanTwoLevel, StepsAndIterationsAreTheInterpreters) {
   struct Row {
     const char* name;
     bool masked;
-    std::optional<codegen::Accumulation> rung;
+    std::optional<codegen::Accumulation> strategy;
   };
   const Row rows[] = {{"free", false, std::nullopt},
                       {"masked", true, std::nullopt},
@@ -64,8 +64,9 @@ TEST_F(VulkanTwoLevel, StepsAndIterationsAreTheInterpreters) {
       m.model.constant.assign(m.x.size(), 0);
       for (const std::size_t k : {3, 4, 5, 100, 700}) m.model.constant[k] = 1;
     }
-    const EngineOptions options{
-        .accumulation = row.rung, .validation = true, .preconditioner = Preconditioner::two_level};
+    const EngineOptions options{.accumulation = row.strategy,
+                                .validation = true,
+                                .preconditioner = Preconditioner::two_level};
     const Outcome cpu = solve(runtime::cpu::make_cpu_engine, m, options, kExact);
     const Outcome gpu = solve(runtime::vulkan::make_vulkan_engine, m, options, kExact);
     EXPECT_EQ(gpu.use.kind, Preconditioner::two_level);

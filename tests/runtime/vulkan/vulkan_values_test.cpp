@@ -3,7 +3,7 @@
 #include "../../support/environment.hpp"
 #include "../../support/validation.hpp"
 #include "../engines/value_checks.hpp"
-#include "rungs.hpp"
+#include "strategies.hpp"
 
 #include "../../../runtime/cpu/engine.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
@@ -54,10 +54,10 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
     for (const auto& c : std::span(cases).first(wide ? std::size(cases) : 1)) {
       OwnedModel m = c.make();
       if (!wide) round_to_float(m);
-      for (const Accumulation rung : kRungs) {
+      for (const Accumulation strategy : kStrategies) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(name(precision)) + ", " +
-                     std::string(name(rung)));
-        const auto engine = open(m, {.precision = precision, .accumulation = rung});
+                     std::string(name(strategy)));
+        const auto engine = open(m, {.precision = precision, .accumulation = strategy});
         check_values(*engine, m, wide ? 1e-12 : 2e-5, false);
       }
     }
@@ -67,22 +67,22 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
 TEST_F(VulkanValues, GathersGiveTheSameBits) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(1000, 3000);
-  for (const Accumulation rung : {Accumulation::gather_recompute, Accumulation::gather_store})
-    check_values(*open(m, {.accumulation = rung}), m, 1e-13, true);
+  for (const Accumulation strategy : {Accumulation::gather_recompute, Accumulation::gather_store})
+    check_values(*open(m, {.accumulation = strategy}), m, 1e-13, true);
 }
 
 TEST_F(VulkanValues, InPieces) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(3000, 9000);
-  for (const Accumulation rung : kRungs) {
+  for (const Accumulation strategy : kStrategies) {
     for (EngineOptions options :
          {EngineOptions{.max_storage_buffer_range = m.x.size() * sizeof(double)},
           EngineOptions{.max_instances_per_dispatch = 1000},
           EngineOptions{.max_instances_per_dispatch = 50},
           EngineOptions{.max_workgroup_invocations = 32}}) {
-      SCOPED_TRACE(testing::Message() << name(rung) << ", " << options.max_storage_buffer_range
+      SCOPED_TRACE(testing::Message() << name(strategy) << ", " << options.max_storage_buffer_range
                                       << ", " << options.max_instances_per_dispatch);
-      options.accumulation = rung;
+      options.accumulation = strategy;
       check_values(*open(m, options), m, 1e-12, false);
     }
   }

@@ -146,10 +146,10 @@ TEST_F(VulkanRouting, EvaluatorsTeachAndFollowWhatTheyTaught) {
 TEST_F(VulkanRouting, DeterministicEvaluatorsTeachNothing) {
   const auto springs = problems::springs(18);
   options_.deterministic = true;
-  const std::uint64_t before = hybrid_executor().scheduler().lessons();
+  const std::uint64_t before = hybrid_executor().scheduler().outcomes_learned();
   Evaluator e(springs->problem, options_);
   for (int k = 0; k < 8; ++k) e.gradient();
-  EXPECT_EQ(hybrid_executor().scheduler().lessons(), before);
+  EXPECT_EQ(hybrid_executor().scheduler().outcomes_learned(), before);
 }
 
 /// Change of the counters by one solve, on both sides.

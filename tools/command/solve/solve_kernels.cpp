@@ -29,9 +29,9 @@ std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summa
   }
   SourceOptions options{.precision = summary.precision};
   // The strategy's name comes first, then its reason.
-  const std::string rung =
+  const std::string strategy =
       summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,:"));
-  if (!rung.empty()) options.accumulation = codegen::parse_accumulation(rung);
+  if (!strategy.empty()) options.accumulation = codegen::parse_accumulation(strategy);
   std::vector<NamedSource> out;
   for (const std::string& pass : passes) {
     options.kernel = pass;

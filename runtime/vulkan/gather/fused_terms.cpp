@@ -1,6 +1,6 @@
 // Small terms that ride in another term's fused product, so that they need no dispatch of their
 // own.
-#include "riders.hpp"
+#include "fused_terms.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -16,12 +16,12 @@ constexpr std::uint64_t kOwnersOfEntry = 8;
 
 }  // namespace
 
-bool Riders::can_ride(const GatherSet& set, const Model& model) {
-  return set.array() != kScalars && set.can_fuse() && !set.view().batch->has_remote() &&
+bool FusedTerms::can_fuse(const GatherSet& set, const Model& model) {
+  return set.array() != kScalars && set.can_fuse() && !set.view().batch->has_resident() &&
          set.entries() * kOwnersOfEntry < model.arrays[set.array()].blocks;
 }
 
-Riders::Riders(Context& context, std::span<const GatherSet* const> sets, const Model& model)
+FusedTerms::FusedTerms(Context& context, std::span<const GatherSet* const> sets, const Model& model)
     : context_(context), owner_width_(sets[0]->owner_width()) {
   for (const GatherSet* set : sets) add(*set, model);
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
@@ -32,7 +32,7 @@ Riders::Riders(Context& context, std::span<const GatherSet* const> sets, const M
   refresh_data();
 }
 
-void Riders::add(const GatherSet& set, const Model& model) {
+void FusedTerms::add(const GatherSet& set, const Model& model) {
   // The general layout: a few columns more cost nothing here, and a kernel fits any instances.
   TermShape shape = set.view().shape;
   shape.layout = codegen::general_layout(shape.topology->program.leaves);
@@ -51,7 +51,7 @@ void Riders::add(const GatherSet& set, const Model& model) {
   }
 }
 
-void Riders::upload_owners(std::uint64_t owners) {
+void FusedTerms::upload_owners(std::uint64_t owners) {
   std::vector<std::uint32_t> words((owners + 31) / 32 * 2, 0), starts;
   std::uint32_t items = 0;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
@@ -69,11 +69,11 @@ void Riders::upload_owners(std::uint64_t owners) {
     words[k + 1] = before;
     before += static_cast<std::uint32_t>(std::popcount(words[k]));
   }
-  owners_ = make_buffer(context_, words, "rider_owners");
-  starts_ = make_buffer(context_, starts, "rider_starts");
+  owners_ = make_buffer(context_, words, "fused_owners");
+  starts_ = make_buffer(context_, starts, "fused_starts");
 }
 
-void Riders::upload_indices() {
+void FusedTerms::upload_indices() {
   std::vector<EntryColumns> columns;
   std::uint32_t most = 0;
   for (const Role& role : roles_) {
@@ -90,10 +90,10 @@ void Riders::upload_indices() {
       index[c * n + e] = roles_[entry.role].batch->index(entry.instance, stored[c]);
     }
   }
-  index_ = make_buffer(context_, index, "rider_index");
+  index_ = make_buffer(context_, index, "fused_index");
 }
 
-void Riders::refresh_data() {
+void FusedTerms::refresh_data() {
   std::uint32_t most = 0;
   for (const Role& role : roles_) most = std::max(most, role.shape.layout.data_columns);
   const std::size_t n = entries_.size();
@@ -104,11 +104,11 @@ void Riders::refresh_data() {
       data[c * n + e] = role.batch->data(entries_[e].instance, c);
     }
   }
-  if (!data_) data_ = make_numbers(context_, data.size(), "rider_data");
+  if (!data_) data_ = make_numbers(context_, data.size(), "fused_data");
   if (!data.empty()) write_numbers(context_, data_, data);
 }
 
-std::vector<codegen::GatherRole> Riders::roles(Pass pass) const {
+std::vector<codegen::GatherRole> FusedTerms::roles(Pass pass) const {
   std::vector<codegen::GatherRole> made;
   for (const Role& role : roles_) {
     made.push_back(gather_role(role.shape, pass, role.group, owner_width_));
@@ -117,11 +117,11 @@ std::vector<codegen::GatherRole> Riders::roles(Pass pass) const {
   return made;
 }
 
-void Riders::bind(BindingTable& table) const {
-  table.set(BufferRole::rider_owners, owners_);
-  table.set(BufferRole::rider_starts, starts_);
-  table.set(BufferRole::rider_index_columns, index_);
-  table.set(BufferRole::rider_data_columns, data_);
+void FusedTerms::bind(BindingTable& table) const {
+  table.set(BufferRole::fused_owners, owners_);
+  table.set(BufferRole::fused_starts, starts_);
+  table.set(BufferRole::fused_index_columns, index_);
+  table.set(BufferRole::fused_data_columns, data_);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -1,5 +1,5 @@
 // Copies of results in host memory.
-#include "landing.hpp"
+#include "readback.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -23,17 +23,17 @@ void widen(const std::byte* bytes, std::span<double> values) {
 
 }  // namespace
 
-void Landing::record(Context& context, CommandList& list, const Buffer& source, bool own) {
+void Readback::record(Context& context, CommandList& list, const Buffer& source, bool own) {
   const bool readable = source.mapped() != nullptr && source.cached();
   if (!own && (readable || source.size() > kLargestCopy)) return;
   if (!host_ || host_.size() < source.size()) {
-    host_ = context.device->buffer(source.size(), MemoryKind::Readback, "landing");
+    host_ = context.device->buffer(source.size(), MemoryKind::Readback, "readback");
   }
   list.copy(source, 0, host_, 0, source.size());
 }
 
-void Landing::read(Context& context, const Submission& last, const Buffer& source, bool wide,
-                   std::span<double> values) const {
+void Readback::read(Context& context, const Submission& last, const Buffer& source, bool wide,
+                    std::span<double> values) const {
   if (host_) {
     last.wait();
     return wide ? widen<double>(host_.mapped(), values) : widen<float>(host_.mapped(), values);

@@ -9,7 +9,7 @@ namespace topograd::runtime::vulkan {
 
 /// One section of one list. Its dispatches are indirect; where it stays closed they have no
 /// workgroups, and take a device some microseconds each.
-class Gate {
+class ConditionalSection {
  public:
   using Section = std::function<void(CommandList&)>;
 

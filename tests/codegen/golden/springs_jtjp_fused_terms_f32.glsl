@@ -24,7 +24,7 @@ layout(push_constant) uniform PushConstants {
   uint sums_count;       // how many there are
   uint sums_stride;      // between kinds of them
   uint curvature_first;  // position of workgroup 0's sum
-  uint rider_stride;     // between columns of riders
+  uint fused_stride;     // between columns of fused terms
 };
 
 layout(std430, binding = 0) restrict readonly buffer XBuffer { float x[]; };
@@ -41,9 +41,9 @@ layout(std430, binding = 10) restrict readonly buffer DampingBuffer { float damp
 layout(std430, binding = 11) restrict writeonly buffer NextDirectionBuffer { float next_direction[]; };
 layout(std430, binding = 12) restrict writeonly buffer DecisionBuffer { double decision[]; };
 layout(std430, binding = 13) restrict writeonly buffer CurvatureBuffer { double curvature[]; };
-layout(std430, binding = 14) restrict readonly buffer RiderOwnersBuffer { uint rider_owners[]; };
-layout(std430, binding = 15) restrict readonly buffer RiderStartsBuffer { uint rider_starts[]; };
-layout(std430, binding = 16) restrict readonly buffer RiderIndexColumnsBuffer { uint rider_index_columns[]; };
+layout(std430, binding = 14) restrict readonly buffer FusedOwnersBuffer { uint fused_owners[]; };
+layout(std430, binding = 15) restrict readonly buffer FusedStartsBuffer { uint fused_starts[]; };
+layout(std430, binding = 16) restrict readonly buffer FusedIndexColumnsBuffer { uint fused_index_columns[]; };
 
 // True for both infinities, decided on the bits.
 bool tg_is_inf_f64(double x) {
@@ -232,17 +232,17 @@ void main() {
       sum_2 += t31;
     }
 
-    uint rider_owner = owners[w];
-    uint rider_bits = rider_owners[2u * (rider_owner >> 5u)];
-    uint rider_bit = 1u << (rider_owner & 31u);
-    if ((rider_bits & rider_bit) != 0u) {
-      uint rider_before = rider_owners[2u * (rider_owner >> 5u) + 1u];
-      uint rider_item = rider_before + uint(bitCount(rider_bits & (rider_bit - 1u)));
+    uint fused_owner = owners[w];
+    uint fused_bits = fused_owners[2u * (fused_owner >> 5u)];
+    uint fused_bit = 1u << (fused_owner & 31u);
+    if ((fused_bits & fused_bit) != 0u) {
+      uint fused_before = fused_owners[2u * (fused_owner >> 5u) + 1u];
+      uint fused_item = fused_before + uint(bitCount(fused_bits & (fused_bit - 1u)));
 
       // Role 2: own_0, own_1, own_2 are x_a, y_a, z_a.
-      uint end_2 = rider_starts[rider_item + 1u];
-      for (uint e = rider_starts[rider_item]; e < end_2; ++e) {
-        uint c0 = rider_index_columns[e];
+      uint end_2 = fused_starts[fused_item + 1u];
+      for (uint e = fused_starts[fused_item]; e < end_2; ++e) {
+        uint c0 = fused_index_columns[e];
         float x_b = x[c0];
         float y_b = x[c0 + 1u];
         float z_b = x[c0 + 2u];

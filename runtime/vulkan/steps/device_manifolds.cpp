@@ -1,5 +1,5 @@
 // Blocks on manifolds on the device.
-#include "device_charts.hpp"
+#include "device_manifolds.hpp"
 
 #include "../../../ir/error.hpp"
 
@@ -12,8 +12,8 @@ namespace topograd::runtime::vulkan {
 using codegen::BufferRole;
 using codegen::Scalar;
 
-DeviceCharts::DeviceCharts(Context& context, VectorOps& vectors, const Charts& charts,
-                           const PackedStart& packed_start, std::uint64_t packed_size)
+DeviceManifolds::DeviceManifolds(Context& context, VectorOps& vectors, const Manifolds& manifolds,
+                                 const PackedStart& packed_start, std::uint64_t packed_size)
     : context_(context), vectors_(vectors) {
   const std::uint64_t bytes = packed_size * context.element_bytes();
   if (bytes > context.max_range()) {
@@ -23,42 +23,44 @@ DeviceCharts::DeviceCharts(Context& context, VectorOps& vectors, const Charts& c
                     std::to_string(context.max_range()) +
                     "; use a linear solver on the host (cholesky)");
   }
-  for (const Chart& chart : charts.all) {
-    const std::uint64_t square = std::uint64_t{chart.width} * chart.width;
+  for (const ManifoldBlocks& manifold_blocks : manifolds.all) {
+    const std::uint64_t square = std::uint64_t{manifold_blocks.width} * manifold_blocks.width;
     const std::uint64_t most =
         std::max<std::uint64_t>(std::min(context.max_range() / (square * context.element_bytes()),
-                                         context.max_range() / (4 * chart.width)),
+                                         context.max_range() / (4 * manifold_blocks.width)),
                                 1);
-    for (std::size_t first = 0; first < chart.blocks.size(); first += most) {
-      const auto count =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(most, chart.blocks.size() - first));
-      add(chart, first, count, packed_start);
+    for (std::size_t first = 0; first < manifold_blocks.blocks.size(); first += most) {
+      const auto count = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(most, manifold_blocks.blocks.size() - first));
+      add(manifold_blocks, first, count, packed_start);
     }
   }
 }
 
-void DeviceCharts::add(const Chart& chart, std::size_t first, std::uint32_t count,
-                       const PackedStart& packed_start) {
-  const auto blocks = std::span(chart.blocks).subspan(first, count);
-  std::vector<std::uint32_t> index(std::size_t{chart.width} * count), packed(count);
+void DeviceManifolds::add(const ManifoldBlocks& manifold_blocks, std::size_t first,
+                          std::uint32_t count, const PackedStart& packed_start) {
+  const auto blocks = std::span(manifold_blocks.blocks).subspan(first, count);
+  std::vector<std::uint32_t> index(std::size_t{manifold_blocks.width} * count), packed(count);
   for (std::uint32_t b = 0; b < count; ++b) {
     packed[b] = packed_start(blocks[b]);
-    for (std::uint32_t k = 0; k < chart.width; ++k)
+    for (std::uint32_t k = 0; k < manifold_blocks.width; ++k)
       index[std::size_t{k} * count + b] = blocks[b] + k;
   }
   Piece piece;
-  piece.chart = &chart;
+  piece.manifold_blocks = &manifold_blocks;
   piece.count = count;
-  piece.index = make_buffer(context_, index, "chart_index");
-  piece.firsts = make_buffer(context_, blocks, "chart_blocks");
-  piece.packed_starts = make_buffer(context_, packed, "chart_packed");
+  piece.index = make_buffer(context_, index, "manifold_index");
+  piece.firsts = make_buffer(context_, blocks, "manifold_blocks");
+  piece.packed_starts = make_buffer(context_, packed, "manifold_packed");
   piece.basis =
-      make_numbers(context_, std::uint64_t{chart.width} * chart.width * count, "chart_basis");
-  piece.moved = make_numbers(context_, std::uint64_t{chart.width} * count, "chart_moved");
+      make_numbers(context_, std::uint64_t{manifold_blocks.width} * manifold_blocks.width * count,
+                   "manifold_basis");
+  piece.moved =
+      make_numbers(context_, std::uint64_t{manifold_blocks.width} * count, "manifold_moved");
   pieces_.push_back(std::move(piece));
 }
 
-LoadedKernel DeviceCharts::load(const char* name, const ir::Program& program) {
+LoadedKernel DeviceManifolds::load(const char* name, const ir::Program& program) {
   codegen::KernelRequest request;
   request.name = name;
   request.program = program;
@@ -66,19 +68,20 @@ LoadedKernel DeviceCharts::load(const char* name, const ir::Program& program) {
   return load_kernel(context_, std::move(request));
 }
 
-void DeviceCharts::need(Needs& needs) {
+void DeviceManifolds::need(Needs& needs) {
   for (Piece& piece : pieces_) {
-    if (!piece.basis_kernel) piece.basis_kernel = load("manifold_basis", piece.chart->basis);
-    if (!piece.plus_kernel) piece.plus_kernel = load("manifold_plus", piece.chart->plus);
+    if (!piece.basis_kernel)
+      piece.basis_kernel = load("manifold_basis", piece.manifold_blocks->basis);
+    if (!piece.plus_kernel) piece.plus_kernel = load("manifold_plus", piece.manifold_blocks->plus);
     needs.add(piece.basis_kernel);
     needs.add(piece.plus_kernel);
     vectors_.need<kernel::contract, kernel::expand, kernel::contract_packed, kernel::scatter_rows>(
-        needs, {.width = piece.chart->width});
+        needs, {.width = piece.manifold_blocks->width});
   }
 }
 
-void DeviceCharts::run(CommandList& list, const Piece& piece, const LoadedKernel& kernel,
-                       const Buffer& x, const Buffer& delta, const Buffer& out) {
+void DeviceManifolds::run(CommandList& list, const Piece& piece, const LoadedKernel& kernel,
+                          const Buffer& x, const Buffer& delta, const Buffer& out) {
   BindingTable table;
   table.set(BufferRole::x, x);
   table.set(BufferRole::direction, delta);
@@ -88,42 +91,42 @@ void DeviceCharts::run(CommandList& list, const Piece& piece, const LoadedKernel
                piece.count);
 }
 
-void DeviceCharts::record_bases(CommandList& list, const Buffer& x) {
+void DeviceManifolds::record_bases(CommandList& list, const Buffer& x) {
   for (const Piece& piece : pieces_) run(list, piece, piece.basis_kernel, x, x, piece.basis);
 }
 
-void DeviceCharts::record_contract(CommandList& list, const Buffer& v) {
+void DeviceManifolds::record_contract(CommandList& list, const Buffer& v) {
   for (const Piece& piece : pieces_) {
     vectors_.record(list,
                     kernel::contract{{.result = v, .bases = piece.basis, .places = piece.firsts},
                                      {.count = piece.count}},
-                    {.width = piece.chart->width});
+                    {.width = piece.manifold_blocks->width});
   }
 }
 
-void DeviceCharts::record_expand(CommandList& list, const Buffer& from, const Buffer& to) {
+void DeviceManifolds::record_expand(CommandList& list, const Buffer& from, const Buffer& to) {
   for (const Piece& piece : pieces_) {
     vectors_.record(
         list,
         kernel::expand{
             {.tangents = from, .bases = piece.basis, .result = to, .places = piece.firsts},
             {.count = piece.count}},
-        {.width = piece.chart->width});
+        {.width = piece.manifold_blocks->width});
   }
 }
 
-void DeviceCharts::record_contract_packed(CommandList& list, const Buffer& packed) {
+void DeviceManifolds::record_contract_packed(CommandList& list, const Buffer& packed) {
   for (const Piece& piece : pieces_) {
     vectors_.record(list,
                     kernel::contract_packed{
                         {.blocks = packed, .bases = piece.basis, .places = piece.packed_starts},
                         {.count = piece.count}},
-                    {.width = piece.chart->width});
+                    {.width = piece.manifold_blocks->width});
   }
 }
 
-void DeviceCharts::record_plus(CommandList& list, const Buffer& x, const Buffer& delta,
-                               const Buffer& out, Scalar a, Scalar b) {
+void DeviceManifolds::record_plus(CommandList& list, const Buffer& x, const Buffer& delta,
+                                  const Buffer& out, Scalar a, Scalar b) {
   for (const Piece& piece : pieces_) run(list, piece, piece.plus_kernel, x, delta, piece.moved);
   list.barrier();
   for (const Piece& piece : pieces_) {
@@ -132,7 +135,7 @@ void DeviceCharts::record_plus(CommandList& list, const Buffer& x, const Buffer&
         kernel::scatter_rows{
             {.columns = piece.moved, .vector = x, .result = out, .places = piece.firsts},
             {.count = piece.count, .columns_factor = a, .vector_factor = b}},
-        {.width = piece.chart->width});
+        {.width = piece.manifold_blocks->width});
   }
 }
 

@@ -1,6 +1,6 @@
 // What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
 // Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
-#include "conjugate_text.hpp"
+#include "conjugate_source.hpp"
 
 #include <string>
 
@@ -43,7 +43,7 @@ void declare_broadcast(Shader& shader, Precision precision) {
                  substitute(kBroadcast.substr(1), {{"S", std::string(scalar_type(precision))}}));
 }
 
-void ConjugateText::lines(std::string_view pattern) {
+void ConjugateSource::lines(std::string_view pattern) {
   if (pattern.starts_with('\n')) pattern.remove_prefix(1);
   const auto state = [&](SolverState value) {
     return literal(static_cast<double>(value), scalars_);
@@ -58,7 +58,7 @@ void ConjugateText::lines(std::string_view pattern) {
                            {"is_inf", shader_.math_function("is_inf", scalars_)}}));
 }
 
-void ConjugateText::totals(std::initializer_list<std::string_view> names) {
+void ConjugateSource::totals(std::initializer_list<std::string_view> names) {
   const std::string_view type = scalar_type(scalars_);
   const auto array = shader_.use(BufferRole::partials, element_of(scalars_));
   for (const std::string_view name : names) sums_.begin(shader_, text(name, "_sum"));
@@ -77,7 +77,7 @@ void ConjugateText::totals(std::initializer_list<std::string_view> names) {
   }
 }
 
-void ConjugateText::decide() {
+void ConjugateSource::decide() {
   totals({"rz", "rr"});
   use_scalars(shader_, BufferRole::scalars, scalars_,
               {Scalar::in_energy, Scalar::iterations, Scalar::threshold, Scalar::max_iterations});
@@ -94,7 +94,7 @@ if (left <= scalars[THRESHOLD]) {
 )");
 }
 
-void ConjugateText::open_direction(bool decides) {
+void ConjugateSource::open_direction(bool decides) {
   use_scalars(shader_, BufferRole::scalars, scalars_,
               {Scalar::next_state, Scalar::iterations, Scalar::threshold, Scalar::max_iterations,
                Scalar::previous_rz});

@@ -1,5 +1,5 @@
 // Copies of numbers on the device to columns on the device.
-#include "remote_columns.hpp"
+#include "resident_columns.hpp"
 
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../cache/content_hash.hpp"
@@ -65,11 +65,11 @@ Kernel take_kernel(Device& device, bool from_wide, bool to_wide) {
 
 }  // namespace
 
-bool RemoteColumns::add(const Context& context, const ir::Batch& batch, std::uint32_t column,
-                        std::uint64_t first, std::uint32_t count) {
-  const ir::RemoteColumn* const remote = batch.remote(column);
+bool ResidentColumns::add(const Context& context, const ir::Batch& batch, std::uint32_t column,
+                          std::uint64_t first, std::uint32_t count) {
+  const ir::ResidentColumn* const resident = batch.resident(column);
   const auto* const numbers =
-      remote ? dynamic_cast<const DeviceNumbers*>(remote->numbers.get()) : nullptr;
+      resident ? dynamic_cast<const DeviceNumbers*>(resident->numbers.get()) : nullptr;
   if (!numbers) return false;
   std::optional<DeviceNumbers::View> from = numbers->view(*context.device);
   // Numbers that exceed a binding are copied through the host.
@@ -79,21 +79,22 @@ bool RemoteColumns::add(const Context& context, const ir::Batch& batch, std::uin
   return true;
 }
 
-const Buffer& RemoteColumns::places(Context& context, const ir::Batch& batch, const Column& column,
-                                    std::span<const std::uint32_t> rows, std::uint32_t first_row) {
+const Buffer& ResidentColumns::places(Context& context, const ir::Batch& batch,
+                                      const Column& column, std::span<const std::uint32_t> rows,
+                                      std::uint32_t first_row) {
   Places& kept = kept_[column.column];
-  const ir::RemoteColumn& remote = *batch.remote(column.column);
-  if (kept.of == remote.places && kept.buffer) return kept.buffer;
-  const std::vector<std::uint32_t>& all = *remote.places;
+  const ir::ResidentColumn& resident = *batch.resident(column.column);
+  if (kept.of == resident.places && kept.buffer) return kept.buffer;
+  const std::vector<std::uint32_t>& all = *resident.places;
   std::vector<std::uint32_t> picked(column.count);
   for (std::uint32_t i = 0; i < column.count; ++i)
     picked[i] = all[rows.empty() ? first_row + i : rows[i]];
-  kept = {remote.places, make_buffer(context, picked, "remote_places")};
+  kept = {resident.places, make_buffer(context, picked, "resident_places")};
   return kept.buffer;
 }
 
-void RemoteColumns::take(Context& context, const ir::Batch& batch, const Buffer& columns,
-                         std::span<const std::uint32_t> rows, std::uint32_t first_row) {
+void ResidentColumns::take(Context& context, const ir::Batch& batch, const Buffer& columns,
+                           std::span<const std::uint32_t> rows, std::uint32_t first_row) {
   if (pending_.empty()) return;
   CommandList list = context.device->command_list("take_columns");
   for (const Column& column : std::exchange(pending_, {})) {

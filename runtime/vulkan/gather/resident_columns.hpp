@@ -14,7 +14,7 @@
 namespace topograd::runtime::vulkan {
 
 /// Numbers in a buffer of a device.
-class DeviceNumbers : public ir::RemoteNumbers {
+class DeviceNumbers : public ir::ResidentData {
  public:
   struct View {
     std::shared_ptr<const void> keep;  ///< keeps the buffer
@@ -28,7 +28,7 @@ class DeviceNumbers : public ir::RemoteNumbers {
 
 /// Such columns of one buffer. A kernel writes the rows and reads the numbers in place, by
 /// positions that are uploaded once.
-class RemoteColumns {
+class ResidentColumns {
  public:
   /// True if the column lies on this device; it is then what take() writes, the next time, to
   /// `count` numbers of the buffer from `first` on, and not uploaded.
@@ -58,7 +58,7 @@ class RemoteColumns {
     DeviceNumbers::View from;
   };
   struct Places {
-    ir::RemoteColumn::Places of;
+    ir::ResidentColumn::Places of;
     Buffer buffer;
   };
   const Buffer& places(Context& context, const ir::Batch& batch, const Column& column,

@@ -9,7 +9,7 @@
 
 namespace topograd::runtime {
 
-struct Held {
+struct FixedSlots {
   std::vector<std::uint32_t> slots;  ///< slots whose scalars are fixed in all instances, ascending
   std::uint64_t entries = 0;         ///< instances x groups
   std::uint64_t left_out = 0;        ///< entries of blocks that are completely fixed
@@ -20,7 +20,8 @@ struct Held {
 ///
 ///   groups    of the batch (find_groups)
 ///   constant  by scalar; 1 = fixed
-Held find_held(const ir::Batch& batch, std::span<const SlotGroup> groups,
-               std::span<const ParameterArray> arrays, std::span<const std::uint8_t> constant);
+FixedSlots find_fixed_slots(const ir::Batch& batch, std::span<const SlotGroup> groups,
+                            std::span<const ParameterArray> arrays,
+                            std::span<const std::uint8_t> constant);
 
 }  // namespace topograd::runtime

@@ -13,7 +13,7 @@ namespace topograd::runtime {
 /// Vectors of damped steps keep a block's tangent coordinates in the first places of the block; the
 /// places after them are 0. So a step has as many numbers as x, and kernels need not know
 /// manifolds.
-struct Chart {
+struct ManifoldBlocks {
   std::uint32_t width = 0;    ///< numbers of a block
   std::uint32_t tangent = 0;  ///< coordinates of a step, 1 .. width
   /// x ⊞ δ: parameter k is x_k, tangent k < `tangent` is δ_k. Outputs: width.
@@ -23,12 +23,12 @@ struct Chart {
   ir::Program basis;
   std::vector<std::uint32_t> blocks;  ///< first scalars in x, ascending
 
-  friend bool operator==(const Chart&, const Chart&) = default;
+  friend bool operator==(const ManifoldBlocks&, const ManifoldBlocks&) = default;
 };
 
-struct Charts {
-  std::vector<Chart> all;
-  friend bool operator==(const Charts&, const Charts&) = default;
+struct Manifolds {
+  std::vector<ManifoldBlocks> all;
+  friend bool operator==(const Manifolds&, const Manifolds&) = default;
 };
 
 }  // namespace topograd::runtime

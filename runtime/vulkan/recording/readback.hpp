@@ -12,9 +12,9 @@ namespace topograd::runtime::vulkan {
 /// Host memory for results of recorded lists. If the host cannot read device memory
 /// fast, lists copy them to host memory themselves, so that an evaluation is one submission; large
 /// results go through the staging ring instead, in submissions of its own.
-class Landing {
+class Readback {
  public:
-  Landing() = default;
+  Readback() = default;
 
   /// Records the copy behind a barrier after what writes `source`, if there is to be one. `own`:
   /// also where the host could read `source`, so that it may be written again before the results

@@ -1,7 +1,7 @@
 // Blocks on manifolds on the device: bases of their tangents, and moves along them.
 #pragma once
 
-#include "../../model/charts.hpp"
+#include "../../model/manifold_blocks.hpp"
 #include "../recording/vector_ops.hpp"
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 namespace topograd::runtime::vulkan {
 
 /// Every record_ function leaves its results behind the caller's next barrier.
-class DeviceCharts {
+class DeviceManifolds {
  public:
   /// Place of the packed diagonal block of a block, by its first scalar.
   using PackedStart = std::function<std::uint32_t(std::uint32_t first)>;
 
-  ///   charts  in the device's order; outlive this, as do context and vectors
+  ///   manifolds  in the device's order; outlive this, as do context and vectors
   ///
   /// Throws Error{Unsupported} if packed diagonal blocks do not fit a storage buffer range.
-  DeviceCharts(Context& context, VectorOps& vectors, const Charts& charts,
-               const PackedStart& packed_start, std::uint64_t packed_size);
+  DeviceManifolds(Context& context, VectorOps& vectors, const Manifolds& manifolds,
+                  const PackedStart& packed_start, std::uint64_t packed_size);
 
   /// Kernels of all that it records.
   void need(Needs& needs);
@@ -40,14 +40,14 @@ class DeviceCharts {
                    codegen::Scalar b = codegen::Scalar::zero);
 
  private:
-  /// As many blocks of a chart as their bases fit a range.
+  /// As many blocks of one manifold as their bases fit a range.
   struct Piece {
-    const Chart* chart = nullptr;
+    const ManifoldBlocks* manifold_blocks = nullptr;
     std::uint32_t count = 0;
     LoadedKernel plus_kernel, basis_kernel;
     Buffer index, firsts, packed_starts, basis, moved;
   };
-  void add(const Chart& chart, std::size_t first, std::uint32_t count,
+  void add(const ManifoldBlocks& manifold_blocks, std::size_t first, std::uint32_t count,
            const PackedStart& packed_start);
   LoadedKernel load(const char* name, const ir::Program& program);
   void run(CommandList& list, const Piece& piece, const LoadedKernel& kernel, const Buffer& x,

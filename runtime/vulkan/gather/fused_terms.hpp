@@ -12,16 +12,16 @@ namespace topograd::runtime::vulkan {
 
 /// Entries of small terms by owner, for the owners of one array: columns, and a bit for each owner
 /// that has any.
-class Riders {
+class FusedTerms {
  public:
   /// Most roles that ride in one kernel.
   static constexpr std::size_t kMostRoles = 16;
 
   /// True if a set's entries are few beside the owners of its array, and none of them has many.
-  static bool can_ride(const GatherSet& set, const Model& model);
+  static bool can_fuse(const GatherSet& set, const Model& model);
 
   ///   sets  that can ride, all of one array; what they view outlives this
-  Riders(Context& context, std::span<const GatherSet* const> sets, const Model& model);
+  FusedTerms(Context& context, std::span<const GatherSet* const> sets, const Model& model);
 
   /// Roles that they add to a kernel.
   std::vector<codegen::GatherRole> roles(Pass pass) const;

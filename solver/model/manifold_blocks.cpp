@@ -1,5 +1,5 @@
 // A problem's manifolds as programs.
-#include "charts.hpp"
+#include "manifold_blocks.hpp"
 
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/vector/kernels.hpp"
@@ -21,7 +21,7 @@ namespace topograd {
 namespace {
 
 /// With more kinds of manifolds the host makes the steps: each kind has its own kernels.
-constexpr std::size_t kMostCharts = 32;
+constexpr std::size_t kMostManifolds = 32;
 
 /// The program with `delta(k)` in place of parameter n + k, and numbers in place of data.
 template <class Delta>
@@ -49,7 +49,7 @@ ir::Program replace(const ir::Program& program, std::span<const double> numbers,
   return ir::optimize(graph.extract(outputs, {.parameters = n}));
 }
 
-std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
+std::optional<runtime::ManifoldBlocks> trace_manifold_blocks(const Manifold& manifold) {
   const int n = manifold.ambient_size(), t = manifold.tangent_size();
   if (t == 0 || n > static_cast<int>(codegen::kMaxBlockWidth)) return std::nullopt;
   if (dynamic_cast<const ExpressedManifold*>(manifold.model().get()) == nullptr)
@@ -66,25 +66,27 @@ std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
   std::vector<std::uint32_t> slots(tangent);
   std::iota(slots.begin(), slots.end(), width);
   const ir::Program jacobian = autodiff::jacobian(traced.program, slots);
-  runtime::Chart chart{.width = width, .tangent = tangent, .plus = {}, .basis = {}, .blocks = {}};
-  chart.plus = replace(
+  runtime::ManifoldBlocks manifold_blocks{
+      .width = width, .tangent = tangent, .plus = {}, .basis = {}, .blocks = {}};
+  manifold_blocks.plus = replace(
       traced.program, traced.numbers, width, width,
       [](ir::Graph& graph, std::uint32_t k) { return graph.leaf(ir::Op::Tangent, k); }, tangent);
-  chart.basis = replace(
+  manifold_blocks.basis = replace(
       jacobian, traced.numbers, width, std::size_t{width} * width,
       [](ir::Graph& graph, std::uint32_t) { return graph.literal(0); }, tangent);
-  return chart;
+  return manifold_blocks;
 }
 
 /// Parts that all users of a manifold share are traced once per process.
-std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::string& key) {
+std::optional<runtime::ManifoldBlocks> make_manifold_blocks(const Manifold& manifold,
+                                                            const std::string& key) {
   static auto& mutex = *new std::mutex;
-  static auto& known = *new std::map<std::string, std::optional<runtime::Chart>>;
-  if (key.empty()) return trace_chart(manifold);
+  static auto& known = *new std::map<std::string, std::optional<runtime::ManifoldBlocks>>;
+  if (key.empty()) return trace_manifold_blocks(manifold);
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  return known.emplace(key, trace_chart(manifold)).first->second;
+  return known.emplace(key, trace_manifold_blocks(manifold)).first->second;
 }
 
 /// The manifold's key, or its address if it has none.
@@ -106,9 +108,9 @@ std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint3
 
 }  // namespace
 
-std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
+std::shared_ptr<const runtime::Manifolds> make_manifolds(const Problem& problem) {
   if (!problem.has_manifolds()) return nullptr;
-  auto charts = std::make_shared<runtime::Charts>();
+  auto manifolds = std::make_shared<runtime::Manifolds>();
   std::map<const ManifoldModel*, Identity> identities;
   std::map<std::pair<std::size_t, Identity>, std::size_t> known;  // by array
   for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
@@ -124,28 +126,30 @@ std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
       auto identity = identities.find(model);
       if (identity == identities.end())
         identity = identities.emplace(model, identity_of(model)).first;
-      const auto [at, fresh] = known.try_emplace({a, identity->second}, charts->all.size());
+      const auto [at, fresh] = known.try_emplace({a, identity->second}, manifolds->all.size());
       if (fresh) {
-        if (known.size() > kMostCharts) return nullptr;
-        std::optional<runtime::Chart> chart = make_chart(*manifold, identity->second.first);
-        if (!chart) return nullptr;
-        charts->all.push_back(std::move(*chart));
+        if (known.size() > kMostManifolds) return nullptr;
+        std::optional<runtime::ManifoldBlocks> manifold_blocks =
+            make_manifold_blocks(*manifold, identity->second.first);
+        if (!manifold_blocks) return nullptr;
+        manifolds->all.push_back(std::move(*manifold_blocks));
       }
-      charts->all[at->second].blocks.push_back(first);
+      manifolds->all[at->second].blocks.push_back(first);
     }
   }
-  return charts->all.empty() ? nullptr : charts;
+  return manifolds->all.empty() ? nullptr : manifolds;
 }
 
-bool box_spares_charts(const runtime::Model& model) {
-  if (!model.charts || model.lower.empty()) return true;
-  return std::ranges::all_of(model.charts->all, [&](const runtime::Chart& chart) {
-    return std::ranges::all_of(chart.blocks, [&](std::uint32_t first) {
-      for (std::uint32_t k = first; k < first + chart.width; ++k)
-        if (!std::isinf(model.lower[k]) || !std::isinf(model.upper[k])) return false;
-      return true;
-    });
-  });
+bool bounds_spare_manifolds(const runtime::Model& model) {
+  if (!model.manifolds || model.lower.empty()) return true;
+  return std::ranges::all_of(
+      model.manifolds->all, [&](const runtime::ManifoldBlocks& manifold_blocks) {
+        return std::ranges::all_of(manifold_blocks.blocks, [&](std::uint32_t first) {
+          for (std::uint32_t k = first; k < first + manifold_blocks.width; ++k)
+            if (!std::isinf(model.lower[k]) || !std::isinf(model.upper[k])) return false;
+          return true;
+        });
+      });
 }
 
 }  // namespace topograd

@@ -44,7 +44,7 @@ struct Blocks {
   std::vector<std::uint32_t> firsts;
 };
 
-class ChartKernels : public VectorKernels {
+class ManifoldKernels : public VectorKernels {
  protected:
   static constexpr std::uint32_t kCount = 150;
 
@@ -71,9 +71,11 @@ class ChartKernels : public VectorKernels {
   }
 };
 
-double chart_tolerance(Precision precision) { return precision == Precision::f32 ? 3e-5 : 1e-13; }
+double manifold_tolerance(Precision precision) {
+  return precision == Precision::f32 ? 3e-5 : 1e-13;
+}
 
-TEST_F(ChartKernels, VectorsInBothDirections) {
+TEST_F(ManifoldKernels, VectorsInBothDirections) {
   for (const auto& [vectors, scalars] : pairs()) {
     for (const std::uint32_t width : {1u, 3u, 4u, 16u}) {
       const Blocks on = blocks(width, vectors);
@@ -88,14 +90,14 @@ TEST_F(ChartKernels, VectorsInBothDirections) {
       const auto back =
           run(VectorOp::contract, on, vectors, scalars, BufferRole::result, on.vector);
       for (std::size_t k = 0; k < forth.size(); ++k) {
-        EXPECT_NEAR(forth[k], expanded[k], chart_tolerance(vectors)) << width << " " << k;
-        EXPECT_NEAR(back[k], contracted[k], chart_tolerance(vectors)) << width << " " << k;
+        EXPECT_NEAR(forth[k], expanded[k], manifold_tolerance(vectors)) << width << " " << k;
+        EXPECT_NEAR(back[k], contracted[k], manifold_tolerance(vectors)) << width << " " << k;
       }
     }
   }
 }
 
-TEST_F(ChartKernels, PackedBlocksOfTangents) {
+TEST_F(ManifoldKernels, PackedBlocksOfTangents) {
   for (const auto& [vectors, scalars] : pairs()) {
     for (const std::uint32_t width : {1u, 3u, 4u, 7u}) {
       const Blocks on = blocks(width, vectors);
@@ -112,14 +114,14 @@ TEST_F(ChartKernels, PackedBlocksOfTangents) {
         at = std::size_t{b} * packed;
         for (std::uint32_t i = 0; i < width; ++i)
           for (std::uint32_t j = i; j < width; ++j)
-            EXPECT_NEAR(got[at++], expected(i, j), 20 * chart_tolerance(vectors))
+            EXPECT_NEAR(got[at++], expected(i, j), 20 * manifold_tolerance(vectors))
                 << width << " " << b;
       }
     }
   }
 }
 
-TEST_F(ChartKernels, RowsGoBackToTheirBlocks) {
+TEST_F(ManifoldKernels, RowsGoBackToTheirBlocks) {
   constexpr std::uint32_t kWidth = 3;
   for (const auto& [vectors, scalars] : pairs()) {
     const Blocks on = blocks(kWidth, vectors);

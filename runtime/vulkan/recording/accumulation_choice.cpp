@@ -1,5 +1,5 @@
-// Choice of the accumulation rung.
-#include "ladder.hpp"
+// Choice of the accumulation strategy.
+#include "accumulation_choice.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -20,16 +20,16 @@ constexpr struct {
 
 }  // namespace
 
-Rung resolve_rung(std::optional<Accumulation> wanted, Precision precision,
-                  const Features& features) {
-  const Accumulation rung = wanted.value_or(Accumulation::gather_recompute);
-  const codegen::AccumulationRow& row = codegen::row_of(rung);
+AccumulationChoice choose_accumulation(std::optional<Accumulation> wanted, Precision precision,
+                                       const Features& features) {
+  const Accumulation strategy = wanted.value_or(Accumulation::gather_recompute);
+  const codegen::AccumulationRow& row = codegen::row_of(strategy);
   const std::uint32_t needs = precision == Precision::f64 ? row.f64_needs : row.f32_needs;
   for (const auto& need : kNeeds) {
     if ((needs & need.need) != 0 && !(features.*need.there))
       return {Accumulation::gather_recompute, need.missing};
   }
-  return {rung, ""};
+  return {strategy, ""};
 }
 
 }  // namespace topograd::runtime::vulkan

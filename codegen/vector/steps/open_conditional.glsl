@@ -1,4 +1,4 @@
 void main() {
   bool opens = scalars[condition] > SUM(0);
-  #include open_gate_if
+  #include open_conditional_if
 }

@@ -24,10 +24,10 @@ void declare_broadcast(Shader& shader, Precision precision);
 
 /// Writes the statements that every workgroup runs before its own work. Returns in them are the
 /// same for all invocations of a dispatch.
-class ConjugateText {
+class ConjugateSource {
  public:
-  ConjugateText(Shader& shader, Precision scalars, std::uint32_t workgroup_size,
-                bool use_subgroups = false)
+  ConjugateSource(Shader& shader, Precision scalars, std::uint32_t workgroup_size,
+                  bool use_subgroups = false)
       : shader_(shader),
         scalars_(scalars),
         sums_(scalars, workgroup_size, use_subgroups),

@@ -1,5 +1,5 @@
 // Search of a batch's index columns for fixed scalars and blocks.
-#include "held.hpp"
+#include "fixed_slots.hpp"
 
 #include "../../ir/machine/parallel.hpp"
 
@@ -24,24 +24,25 @@ std::uint64_t count_rows(const ir::Batch& batch, std::uint32_t column, Test test
 
 }  // namespace
 
-Held find_held(const ir::Batch& batch, std::span<const SlotGroup> groups,
-               std::span<const ParameterArray> arrays, std::span<const std::uint8_t> constant) {
-  Held held;
+FixedSlots find_fixed_slots(const ir::Batch& batch, std::span<const SlotGroup> groups,
+                            std::span<const ParameterArray> arrays,
+                            std::span<const std::uint8_t> constant) {
+  FixedSlots fixed;
   for (const SlotGroup& group : groups) {
     const std::uint32_t width = group.array == kScalars ? 1 : arrays[group.array].width;
     const std::uint32_t coordinate = group.coordinates[0];
-    held.entries += batch.size();
-    held.left_out += count_rows(batch, group.slots[0], [&](std::uint32_t index) {
+    fixed.entries += batch.size();
+    fixed.left_out += count_rows(batch, group.slots[0], [&](std::uint32_t index) {
       const auto block = constant.subspan(index - coordinate, width);
       return std::ranges::all_of(block, [](std::uint8_t c) { return c != 0; });
     });
     for (const std::uint32_t slot : group.slots) {
-      const auto fixed = [&](std::uint32_t index) { return constant[index] != 0; };
-      if (count_rows(batch, slot, fixed) == batch.size()) held.slots.push_back(slot);
+      const auto is_fixed = [&](std::uint32_t index) { return constant[index] != 0; };
+      if (count_rows(batch, slot, is_fixed) == batch.size()) fixed.slots.push_back(slot);
     }
   }
-  std::ranges::sort(held.slots);
-  return held;
+  std::ranges::sort(fixed.slots);
+  return fixed;
 }
 
 }  // namespace topograd::runtime

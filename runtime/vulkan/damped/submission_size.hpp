@@ -9,7 +9,7 @@ namespace topograd::runtime::vulkan {
 
 /// Lists of iterations that one submission may take, by how long those of the last solve took:
 /// a desktop's watchdog ends a submission of some seconds, and its display stands still meanwhile.
-class Pace {
+class SubmissionSize {
  public:
   /// Longest submission, in time on the device.
   static constexpr std::chrono::duration<double> kLongest = std::chrono::milliseconds(250);

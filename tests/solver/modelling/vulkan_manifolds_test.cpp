@@ -149,9 +149,9 @@ std::unique_ptr<OwnedProblem> mixture() {
   return out;
 }
 
-class VulkanCharts : public VulkanTest {};
+class VulkanManifolds : public VulkanTest {};
 
-TEST_F(VulkanCharts, StepsAreThoseOfTheHost) {
+TEST_F(VulkanManifolds, StepsAreThoseOfTheHost) {
   for (const Precision precision : precisions()) {
     SCOPED_TRACE(name(precision));
     const SolverOptions options{.backend = Backend::vulkan, .precision = precision};
@@ -166,7 +166,7 @@ TEST_F(VulkanCharts, StepsAreThoseOfTheHost) {
   }
 }
 
-TEST_F(VulkanCharts, PointsStayOnTheirManifolds) {
+TEST_F(VulkanManifolds, PointsStayOnTheirManifolds) {
   TG_NEEDS(float64);
   const auto poses = pose_graph();
   const Summary summary =
@@ -180,7 +180,7 @@ TEST_F(VulkanCharts, PointsStayOnTheirManifolds) {
   }
 }
 
-TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
+TEST_F(VulkanManifolds, NothingButScalarsCrossesTheBus) {
   TG_NEEDS(float64);
   const auto poses = pose_graph();
   const Summary summary =
@@ -207,7 +207,7 @@ std::unique_ptr<OwnedProblem> room() {
   return out;
 }
 
-TEST_F(VulkanCharts, MixedReachesTheMinimumOfF64) {
+TEST_F(VulkanManifolds, MixedReachesTheMinimumOfF64) {
   TG_NEEDS(float64);
   for (const auto make : {pose_graph, mixture, room}) {
     const auto wide = make(), mixed = make();
@@ -225,7 +225,7 @@ TEST_F(VulkanCharts, MixedReachesTheMinimumOfF64) {
   }
 }
 
-TEST_F(VulkanCharts, BoundsOfOtherBlocksGoWithThem) {
+TEST_F(VulkanManifolds, BoundsOfOtherBlocksGoWithThem) {
   for (const Precision precision : precisions()) {
     SCOPED_TRACE(name(precision));
     expect_same_walk(room, {.backend = Backend::vulkan, .precision = precision},
@@ -233,7 +233,7 @@ TEST_F(VulkanCharts, BoundsOfOtherBlocksGoWithThem) {
   }
 }
 
-TEST_F(VulkanCharts, WhatADeviceCannotDoIsForTheHost) {
+TEST_F(VulkanManifolds, WhatADeviceCannotDoIsForTheHost) {
   TG_NEEDS(float64);
   // A bound on a coordinate of a unit quaternion.
   const auto rotation = pose_graph();

@@ -5,7 +5,7 @@
 
 namespace topograd::test {
 
-inline constexpr codegen::Accumulation kRungs[] = {
+inline constexpr codegen::Accumulation kStrategies[] = {
 #define TG_ACCUMULATION(row, ...) codegen::Accumulation::row,
 #include "../../../codegen/accumulations.def"
 };

@@ -1,14 +1,14 @@
 // Amount of a solve in one submission.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/vulkan/damped/pace.hpp"
+#include "../../../runtime/vulkan/damped/submission_size.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {
 
 using std::chrono::duration;
 
-TEST(Pace, SubmissionsStayBelowAQuarterOfASecond) {
+TEST(SubmissionSize, SubmissionsStayBelowAQuarterOfASecond) {
   const struct {
     std::size_t lists;
     double seconds;
@@ -17,12 +17,12 @@ TEST(Pace, SubmissionsStayBelowAQuarterOfASecond) {
       {1, 0.25, 1},   {1, 3.0, 1},   {10, 0.25, 10},    {10, 0.5, 5},
       {40, 0.1, 100}, {0, 0.125, 2}, {3, 0, 1'000'000}, {1, 1e-12, 1'000'000},
   };
-  EXPECT_EQ(Pace().lists(), 8u);
+  EXPECT_EQ(SubmissionSize().lists(), 8u);
   for (const auto& row : rows) {
     SCOPED_TRACE(row.seconds);
-    Pace pace;
-    pace.measured(row.lists, duration<double>(row.seconds));
-    EXPECT_EQ(pace.lists(), row.expected);
+    SubmissionSize size;
+    size.measured(row.lists, duration<double>(row.seconds));
+    EXPECT_EQ(size.lists(), row.expected);
   }
 }
 
