@@ -17,7 +17,7 @@ struct Quantiles {
   double half, most;  ///< 50 % and 99 %
 };
 constexpr Quantiles kOf3 = {2.365974, 11.344867}, kOf6 = {5.348121, 16.811894};
-constexpr double kMargin = 4;         // of a threshold that follows the median
+constexpr double kMargin = 16;        // of a threshold that follows the median
 constexpr double kLeastScale = 1e-6;  // of the files' covariances: rounding is no noise
 constexpr double kTolerance = 1e-4;
 

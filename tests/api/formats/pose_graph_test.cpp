@@ -214,8 +214,8 @@ TEST(PoseGraphGnc, KeepsAllTrueEdges) {
   const GncResult strict = reject_false_edges(graph, PoseObjective::chordal, {.threshold = 1e-9});
   EXPECT_EQ(strict.rejected.size(), 23u);  // all but the odometry
   EXPECT_EQ(strict.threshold, 1e-9);
-  const GncResult lax = reject_false_edges(with_false_closures(graph, 9), PoseObjective::chordal,
-                                           {.threshold = 1e9});
+  const GncResult lax =
+      reject_false_edges(with_false_closures(graph, 9), PoseObjective::chordal, {.threshold = 1e9});
   EXPECT_TRUE(lax.rejected.empty());
   EXPECT_THROW(reject_false_edges(graph, PoseObjective::chordal, {.threshold = -1.0}), Error);
   EXPECT_THROW(reject_false_edges(graph, PoseObjective::chordal, {.growth = 1}), Error);
