@@ -49,8 +49,9 @@ const Row kRows[] = {
      "topograd: springs: expected --mesh with arap, smooth, developable, multi alone, got it with "
      "springs\n"},
     {"misspelt problem", nullptr, "solve sprigns",
-     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, nist, "
-     "mgh or a file that ends in .json, got \"sprigns\"; did you mean \"springs\"?\n"},
+     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
+     "pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did you mean "
+     "\"springs\"?\n"},
     {"misspelt option", nullptr, "solve springs --bakcend cpu",
      "topograd: topograd solve: expected an option of `topograd solve --help`, got \"--bakcend\"; "
      "did you mean \"--backend\"?\n"},
@@ -70,8 +71,8 @@ const Row kRows[] = {
      "topograd: dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, nist, "
-     "mgh or a file that ends in .json, got \"nothing\"\n"},
+     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
+     "pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
     {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
     {"no sets", nullptr, "solve nist --data MESH",
      "topograd: MESH: expected a file or a folder with files *.dat\n"},
@@ -114,7 +115,7 @@ const Row kRows[] = {
      "topograd: mgh --count: --peer ceres expects arap, bal without --fix and --loss, bundle, "
      "developable, mgh, multi, nist, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
-     "topograd: springs: --out expects a problem that has a mesh or a scene\n"},
+     "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",
      "topograd: MESH:1: expected a vertex number from 1 to 0, got 1\n"},
     {"width of one", nullptr, "solve springs --width 1 --backend cpu",

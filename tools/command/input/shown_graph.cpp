@@ -12,8 +12,8 @@ namespace {
 
 using draw::Vec3;
 
-constexpr double kThickness = 0.0022;  // of a bar, as a share of the graph's diagonal
-constexpr std::size_t kCornersOfBar = 6;    // of a bar: three at each end
+constexpr double kThickness = 0.0022;     // of a bar, as a share of the graph's diagonal
+constexpr std::size_t kCornersOfBar = 6;  // of a bar: three at each end
 
 Vec3 place(const Pose& pose, int dimension) {
   const auto& [x, y, z] = pose.position;
