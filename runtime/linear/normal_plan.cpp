@@ -264,30 +264,14 @@ void NormalPlanner::list_products() {
   for (const auto& [key, list] : lists) {
     if (plan_.products.empty() || plan_.products.back().term != key[0])
       plan_.products.push_back({.term = key[0]});
-    NormalPlan::Products& out = plan_.products.back();
-    const auto before = static_cast<std::uint32_t>(out.starts.size());
-    out.shapes.push_back({model_.arrays[key[1]].width, model_.arrays[key[2]].width, before,
-                          static_cast<std::uint32_t>(list.size())});
-    out.places.resize(4 * (before + list.size()));
-    auto entries = static_cast<std::uint32_t>(out.entries.size() / 2);
-    for (const Block& block : list) {
-      out.starts.push_back(entries);
-      entries += static_cast<std::uint32_t>(block.last - block.first);
-    }
-    out.entries.resize(2 * std::size_t{entries});
-    ir::parallel_for(std::size_t{0}, list.size(), [&](std::size_t k) {
-      const Block& block = list[k];
-      std::ranges::copy(places_of(block.row, sorted_[block.first].value),
-                        &out.places[4 * (before + k)]);
-      std::uint32_t* to = &out.entries[2 * std::size_t{out.starts[before + k]}];
-      for (std::size_t p = block.first; p < block.last; ++p) {
-        *to++ = sorted_[p].instance;
-        *to++ = sorted_[p].roles;
-      }
-    });
+    plan_.products.back().add(
+        model_.arrays[key[1]].width, model_.arrays[key[2]].width, list,
+        [&](const Block& block) { return places_of(block.row, sorted_[block.first].value); },
+        [&](const Block& block) {
+          return std::span(sorted_).subspan(block.first, block.last - block.first);
+        });
   }
-  for (NormalPlan::Products& out : plan_.products)
-    out.starts.push_back(static_cast<std::uint32_t>(out.entries.size() / 2));
+  for (BlockProducts& products : plan_.products) products.end();
 }
 
 }  // namespace

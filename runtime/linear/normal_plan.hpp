@@ -4,6 +4,7 @@
 #include "../../ir/batch/pages.hpp"
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
+#include "block_products.hpp"
 #include "normal_matrix.hpp"
 
 #include <cstdint>
@@ -19,20 +20,9 @@ struct NormalPlan {
   Why<MatrixReason> why;  ///< if it is not possible
   bool possible() const { return why.reason == MatrixReason::none; }
 
-  struct Shape {  ///< blocks of one shape, neighbours in their list
-    std::uint32_t rows = 0, columns = 0;
-    std::uint32_t first = 0, count = 0;
-  };
-  /// Contribution of one term to the blocks above the diagonal.
-  struct Products {
-    std::size_t term = 0;
-    std::vector<Shape> shapes;
-    std::vector<std::uint32_t> places;   ///< 4 words: its place and its rows' length, and those of
-                                         ///< its transpose
-    std::vector<std::uint32_t> starts;   ///< first entry of each block, and the end
-    std::vector<std::uint32_t> entries;  ///< 2 words: instance, groups of slots | << 16
-  };
-  std::vector<Products> products;
+  /// Of blocks above the diagonal. Outputs: 4 words, the block's place and its rows' length, and
+  /// those of its transpose.
+  std::vector<BlockProducts> products;
 
   static constexpr std::uint32_t kRowWords = 4;
   std::vector<std::uint32_t> rows;  ///< by block of x: its values, columns, length, and where in

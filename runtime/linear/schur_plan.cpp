@@ -5,6 +5,7 @@
 #include "../model/block_numbers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -219,31 +220,31 @@ void SchurPlanner::place_meetings() {
 
 /// Lists the contributions of each term, one shape of meetings after the other.
 void SchurPlanner::list_products() {
-  std::map<std::uint32_t, std::map<Shape, std::vector<std::pair<std::size_t, std::size_t>>>> terms;
+  struct Part {  // of a meeting, by one term
+    std::size_t meeting = 0, first = 0, last = 0;
+  };
+  std::map<std::uint32_t, std::map<Shape, std::vector<Part>>> terms;
   for (std::size_t m = 0; m < meetings_.size(); ++m) {
     const Shape shape(width_kept_[meetings_[m].row], columns_of(m), 0);
     for (std::size_t k = meetings_[m].first; k < meetings_[m].last; ++k) {
-      if (k == meetings_[m].first || met_[k].term != met_[k - 1].term)
-        terms[met_[k].term][shape].emplace_back(m, k);
+      std::vector<Part>& parts = terms[met_[k].term][shape];
+      if (k == meetings_[m].first || met_[k].term != met_[k - 1].term) parts.push_back({m, k, k});
+      ++parts.back().last;
     }
   }
+  const auto outputs_of = [&](const Part& part) {
+    const Meeting& meeting = meetings_[part.meeting];
+    const auto& firsts = part.meeting < couplings_ ? plan_.eliminated : plan_.kept;
+    return std::array{meeting.values, plan_.kept[meeting.row], firsts[meeting.column]};
+  };
+  const auto pairs_of = [&](const Part& part) {
+    return std::span(met_).subspan(part.first, part.last - part.first);
+  };
   for (const auto& [term, shapes] : terms) {
-    SchurPlan::Products out{.term = term};
-    for (const auto& [shape, list] : shapes) {
-      const auto& [rows, columns, inner] = shape;
-      out.groups.push_back({rows, columns, inner, narrow(out.starts.size()), narrow(list.size())});
-      for (auto [m, k] : list) {
-        const Meeting& meeting = meetings_[m];
-        const auto& firsts = m < couplings_ ? plan_.eliminated : plan_.kept;
-        out.meetings.insert(out.meetings.end(),
-                            {meeting.values, plan_.kept[meeting.row], firsts[meeting.column]});
-        out.starts.push_back(narrow(out.entries.size() / 2));
-        for (; k < meeting.last && met_[k].term == term; ++k)
-          out.entries.insert(out.entries.end(), {met_[k].instance, met_[k].roles});
-      }
-    }
-    out.starts.push_back(narrow(out.entries.size() / 2));
-    plan_.products.push_back(std::move(out));
+    BlockProducts& out = plan_.products.emplace_back(BlockProducts{.term = term});
+    for (const auto& [shape, parts] : shapes)
+      out.add(std::get<0>(shape), std::get<1>(shape), parts, outputs_of, pairs_of);
+    out.end();
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
+#include "block_products.hpp"
 #include "normal_matrix.hpp"
 
 #include <cstdint>
@@ -29,30 +30,19 @@ struct SchurPlan {
     std::uint32_t position = 0;  ///< kept: of the first one's first unknown
     std::uint32_t inverse = 0;   ///< of the first number in inverses, or in packed triangles
   };
-  struct Group {  ///< neighbours in their list whose matrices have one shape
-    std::uint32_t rows = 0, columns = 0, inner = 0;
-    std::uint32_t first = 0, count = 0;
-  };
-
   std::vector<Blocks> kept_widths, eliminated_widths;
   std::vector<std::uint32_t> kept;         ///< by kept block: its first scalar
   std::vector<std::uint32_t> kept_scalar;  ///< by kept position: its scalar
   std::vector<std::uint32_t> eliminated;   ///< by eliminated block: its first scalar
   std::uint32_t inverses = 0;              ///< numbers: packed triangles of the eliminated blocks
 
-  /// Contribution of one term to the meetings, by groups of shape of `meetings`.
-  struct Products {
-    std::size_t term = 0;
-    std::vector<Group> groups;            ///< of meetings listed here
-    std::vector<std::uint32_t> meetings;  ///< 3 words: position of values, first scalars
-    std::vector<std::uint32_t> starts;    ///< of a meeting's entries
-    std::vector<std::uint32_t> entries;   ///< 2 words: instance, groups of slots | << 16
-  };
-  std::vector<Products> products;  ///< of one term: every meeting is in its list
+  /// Of meetings, of which each has one term. Outputs: 3 words, the position of the values, and the
+  /// first scalars of row and column.
+  std::vector<BlockProducts> products;
   std::uint64_t meeting_values = 0;
 
   // E, meetings sorted by eliminated block; E C⁻¹ has the same positions.
-  std::vector<Group> couplings;               ///< by shape
+  std::vector<BlockShape> couplings;          ///< by shape
   std::vector<std::uint32_t> coupling_words;  ///< 2 words: position of values, number of the
                                               ///< block among those of its width
   std::vector<std::uint32_t> back_starts;     ///< by eliminated block: its meetings
@@ -61,13 +51,13 @@ struct SchurPlan {
   std::vector<std::uint32_t> row_entries;     ///< 3 words: values, first scalar, columns
 
   // S: sums of products in pieces, then its storage as full rows of different lengths.
-  std::vector<Group> pieces;  ///< by shape; inner: columns of the meetings
+  std::vector<BlockShape> pieces;  ///< by shape; inner: columns of the meetings
   std::vector<std::uint32_t> piece_starts, piece_entries;  ///< 2 words: value in E C⁻¹, value in E
   std::vector<std::uint32_t> piece_outputs;                ///< position of the piece's values
   std::uint64_t piece_values = 0;
   static constexpr std::uint32_t kNone = ~0u;
   static constexpr std::uint32_t kBlockWords = 7;
-  std::vector<Group> blocks;               ///< of S, upper triangle
+  std::vector<BlockShape> blocks;          ///< of S, upper triangle
   std::vector<std::uint32_t> block_words;  ///< value of a meeting or kNone; place and stride of the
                                            ///< block, then of its transpose; kept block (diagonal
                                            ///< ones) or kNone; its packed place

@@ -21,10 +21,10 @@ std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan
 Why<MatrixReason> DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan,
                                          Terms terms) {
   std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
-  for (const NormalPlan::Products& products : plan.products) {
+  for (const BlockProducts& products : plan.products) {
     if (!jacobian_fits(context, *terms[products.term]))
       return {MatrixReason::jacobian_out_of_range};
-    words = std::max<std::uint64_t>({words, products.places.size(), products.entries.size()});
+    words = std::max<std::uint64_t>({words, products.outputs.size(), products.entries.size()});
   }
   if (plan.values * context.element_bytes() > context.max_range() ||
       words * 4 > context.max_range())
@@ -53,19 +53,8 @@ DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
   rows_ = words(plan.rows);
   columns_ = words(plan.columns);
   values_ = make_numbers(context, plan.values, "matrix_values");
-  for (const NormalPlan::Products& products : plan.products) {
-    const DeviceTerm& term = *terms[products.term];
-    const JacobianColumns columns = jacobian_columns(term.shape());
-    products_.push_back({.term = products.term,
-                         .shapes = products.shapes,
-                         .places = words(products.places),
-                         .starts = words(products.starts),
-                         .entries = words(products.entries),
-                         .slots = words(columns.by_group),
-                         .columns = columns.count,
-                         .rows = term.outputs(),
-                         .instances = static_cast<std::uint32_t>(term.instances())});
-  }
+  for (const BlockProducts& products : plan.products)
+    products_.emplace_back(context, products, *terms[products.term], "matrix_words");
   use_ = {.assembled = true, .blocks = plan.blocks, .bytes = bytes(context, plan)};
 }
 
@@ -87,24 +76,11 @@ void DeviceMatrix::record_values(CommandList& list, VectorOps& vectors,
     list.fill(values_, 0, values_.size(), 0);
     list.barrier();
   }
-  for (const Products& products : products_) {
+  for (const DeviceProducts& products : products_) {
     if (several && &products != &products_.front()) list.barrier();
-    for (const NormalPlan::Shape& shape : products.shapes) {
-      vectors.record(list, kernel::matrix_blocks{{.jacobian = jacobians[products.term],
-                                                  .matrix = values_,
-                                                  .starts = products.starts,
-                                                  .entries = products.entries,
-                                                  .outputs = products.places,
-                                                  .column_numbers = products.slots},
-                                                 {.count = shape.count * shape.rows * shape.columns,
-                                                  .first = shape.first,
-                                                  .block_rows = shape.rows,
-                                                  .block_columns = shape.columns,
-                                                  .residuals = products.rows,
-                                                  .columns = products.columns,
-                                                  .instances = products.instances,
-                                                  .overwrite = several ? 0u : 1u}});
-    }
+    products.record(list, vectors,
+                    kernel::matrix_blocks{{.jacobian = jacobians[products.term], .matrix = values_},
+                                          {.overwrite = several ? 0u : 1u}});
   }
   if (several) list.barrier();
   for (std::size_t k = 0; k < ranges_.size(); ++k) {

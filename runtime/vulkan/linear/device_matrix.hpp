@@ -5,7 +5,7 @@
 #include "../../linear/normal_plan.hpp"
 #include "../recording/block_range.hpp"
 #include "../recording/vector_ops.hpp"
-#include "../terms/device_term.hpp"
+#include "device_products.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -52,13 +52,6 @@ class DeviceMatrix {
   std::uint32_t groups() const;
 
  private:
-  struct Products {  // products of one term
-    std::size_t term = 0;
-    std::vector<NormalPlan::Shape> shapes;
-    Buffer places, starts, entries, slots;
-    std::uint32_t columns = 0, rows = 0, instances = 0;  // sizes of the stored Jacobian
-  };
-
   template <class Kernel>
   std::uint32_t record_rows(CommandList& list, VectorOps& vectors, Kernel kernel);
   std::uint32_t groups_of(const BlockRange& range) const;
@@ -67,7 +60,7 @@ class DeviceMatrix {
   std::vector<BlockRange> ranges_;
   std::vector<std::uint32_t> first_rows_;  // by range: its first block
   std::uint32_t lanes_ = 1;                // invocations that share a row of blocks
-  std::vector<Products> products_;
+  std::vector<DeviceProducts> products_;
   Buffer rows_, columns_, values_;
   NormalMatrixUse use_;
 };

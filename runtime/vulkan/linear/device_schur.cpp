@@ -10,7 +10,7 @@ namespace topograd::runtime::vulkan {
 
 Why<MatrixReason> DeviceSchur::obstacle(const Context& context, const SchurPlan& plan,
                                         Terms terms) {
-  for (const SchurPlan::Products& products : plan.products) {
+  for (const BlockProducts& products : plan.products) {
     if (!jacobian_fits(context, *terms[products.term]))
       return {MatrixReason::jacobian_out_of_range};
   }
@@ -49,8 +49,12 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
   piece_lists_ = {words(plan_.piece_starts), words(plan_.piece_entries),
                   words(plan_.piece_outputs)};
   block_lists_ = {words(plan_.block_starts), words(plan_.block_pieces), words(plan_.block_words)};
-  for (const SchurPlan::Products& products : plan_.products)
-    add_products(products, *terms[products.term]);
+  for (const BlockProducts& products : plan_.products) {
+    const DeviceTerm& term = *terms[products.term];
+    products_.emplace_back(context, products, term, "schur_words");
+    jacobians_.push_back(
+        make_numbers(context, term.stored_size(Pass::stored_jacobian), "schur_jacobian"));
+  }
   meetings_ = numbers(plan_.meeting_values);
   couplings_ = numbers(plan_.meeting_values);
   inverses_ = numbers(plan_.inverses);
@@ -59,24 +63,8 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
   plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
 }
 
-void DeviceSchur::add_products(const SchurPlan::Products& products, const DeviceTerm& term) {
-  const JacobianColumns columns = jacobian_columns(term.shape());
-  const auto words = [&](const std::vector<std::uint32_t>& list) {
-    return make_buffer(context_, list, "schur_words");
-  };
-  products_.push_back({.term = products.term,
-                       .groups = products.groups,
-                       .meetings = words(products.meetings),
-                       .starts = words(products.starts),
-                       .entries = words(products.entries),
-                       .slots = words(columns.by_group),
-                       .jacobian = make_numbers(context_, term.stored_size(Pass::stored_jacobian),
-                                                "schur_jacobian"),
-                       .columns = columns.count});
-}
-
 template <class Kernel>
-void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group) {
+void DeviceSchur::record_group(CommandList& list, Kernel kernel, const BlockShape& group) {
   kernel.push.count = group.count * group.rows * group.columns;
   kernel.push.first = group.first;
   kernel.push.block_rows = group.rows;
@@ -85,7 +73,7 @@ void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan
 }
 
 void DeviceSchur::need(Needs& needs) const {
-  for (const Products& products : products_)
+  for (const DeviceProducts& products : products_)
     terms_[products.term]->need_store(needs, Pass::stored_jacobian);
   vectors_
       .need<kernel::schur_damping, kernel::schur_meetings, kernel::schur_coupling,
@@ -99,26 +87,17 @@ void DeviceSchur::need(Needs& needs) const {
 
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
                                   const SchurOperands& with) {
-  for (const Products& products : products_)
-    terms_[products.term]->record_store(list, Pass::stored_jacobian, at, products.jacobian);
+  for (std::size_t k = 0; k < products_.size(); ++k)
+    terms_[products_[k].term]->record_store(list, Pass::stored_jacobian, at, jacobians_[k]);
   const bool several = products_.size() > 1;
   if (several) list.fill(meetings_, 0, plan_.meeting_values * context_.element_bytes(), 0);
-  for (const Products& products : products_) {
+  for (std::size_t k = 0; k < products_.size(); ++k) {
     list.barrier();
-    const DeviceTerm& term = *terms_[products.term];
-    const kernel::schur_meetings meetings{
-        {.jacobian = products.jacobian,
-         .meetings = meetings_,
-         .starts = products.starts,
-         .entries = products.entries,
-         .outputs = products.meetings,
-         .column_numbers = products.slots,
-         .fixed_scalars = *with.fixed},
-        {.residuals = term.outputs(),
-         .columns = products.columns,
-         .instances = static_cast<std::uint32_t>(term.instances()),
-         .overwrite = several ? 0u : 1u}};
-    for (const SchurPlan::Group& group : products.groups) record_group(list, meetings, group);
+    products_[k].record(
+        list, vectors_,
+        kernel::schur_meetings{
+            {.jacobian = jacobians_[k], .meetings = meetings_, .fixed_scalars = *with.fixed},
+            {.overwrite = several ? 0u : 1u}});
   }
 }
 
@@ -138,7 +117,7 @@ void DeviceSchur::record_elimination(CommandList& list, const SchurOperands& wit
         {.width = range.width});
   }
   list.barrier();
-  for (const SchurPlan::Group& group : plan_.couplings) {
+  for (const BlockShape& group : plan_.couplings) {
     const auto range =
         std::ranges::find(plan_.eliminated_widths, group.columns, &SchurPlan::Blocks::width);
     record_group(
@@ -155,7 +134,7 @@ void DeviceSchur::record_elimination(CommandList& list, const SchurOperands& wit
 /// S and the right-hand side.
 void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with) {
   list.barrier();
-  for (const SchurPlan::Group& group : plan_.pieces) {
+  for (const BlockShape& group : plan_.pieces) {
     record_group(list,
                  kernel::schur_pieces{{.couplings = couplings_,
                                        .meetings = meetings_,
@@ -179,7 +158,7 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
       {.width = gradient_lanes_,
        .groups = context_.product_grid(std::uint64_t{plan_.unknowns()} * gradient_lanes_)});
   list.barrier();
-  for (const SchurPlan::Group& group : plan_.blocks) {
+  for (const BlockShape& group : plan_.blocks) {
     record_group(list,
                  kernel::schur_blocks{{.pieces = pieces_,
                                        .meetings = meetings_,

@@ -3,7 +3,7 @@
 
 #include "../../linear/schur_plan.hpp"
 #include "../recording/vector_ops.hpp"
-#include "../terms/device_term.hpp"
+#include "device_products.hpp"
 #include "reduced_system.hpp"
 
 #include <cstdint>
@@ -54,23 +54,15 @@ class DeviceSchur {
   void record_finish(CommandList& list, const SchurOperands& with);
 
  private:
-  struct Products {  // products of one term
-    std::size_t term = 0;
-    std::vector<SchurPlan::Group> groups;
-    Buffer meetings, starts, entries, slots, jacobian;
-    std::uint32_t columns = 0;  // columns of the stored Jacobian
-  };
-
   struct Lists {  // of u32, by output
     Buffer starts, entries, outputs;
   };
 
-  void add_products(const SchurPlan::Products& products, const DeviceTerm& term);
   void record_meetings(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_elimination(CommandList& list, const SchurOperands& with);
   void record_complement(CommandList& list, const SchurOperands& with);
   template <class Kernel>
-  void record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group);
+  void record_group(CommandList& list, Kernel kernel, const BlockShape& group);
 
   Context& context_;
   VectorOps& vectors_;
@@ -78,8 +70,9 @@ class DeviceSchur {
   Terms terms_;
   ReducedSystem reduced_;
   std::uint32_t gradient_lanes_ = 1;  // invocations that share a row of the reduced gradient
-  std::vector<Products> products_;
-  Buffer diagonal_;  // places of scalars in the packed blocks
+  std::vector<DeviceProducts> products_;
+  std::vector<Buffer> jacobians_;  // by products
+  Buffer diagonal_;                // places of scalars in the packed blocks
   Buffer eliminated_, eliminated_places_, coupling_words_, kept_scalars_;
   Lists back_lists_, row_lists_, piece_lists_, block_lists_;
   Buffer meetings_, couplings_, inverses_, pieces_;

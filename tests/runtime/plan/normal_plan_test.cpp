@@ -56,7 +56,7 @@ Dense assembled(const OwnedModel& m, const NormalPlan& plan, const Dense& expect
   const Dense jacobian = reference_jacobian(m);
   const auto groups = groups_of(m);
   std::vector<double> values(plan.values, std::nan(""));
-  for (const NormalPlan::Products& products : plan.products) {
+  for (const runtime::BlockProducts& products : plan.products) {
     const ir::Batch& batch = *m.model.terms[products.term].batch;
     const std::size_t rows = m.model.terms[products.term].topology->program.outputs.size();
     const auto scalar = [&](std::size_t instance, std::uint32_t group, std::uint32_t coordinate) {
@@ -64,9 +64,9 @@ Dense assembled(const OwnedModel& m, const NormalPlan& plan, const Dense& expect
       const std::uint32_t at = batch.index(instance, g.slots.front());
       return at - g.coordinates.front() + coordinate;
     };
-    for (const NormalPlan::Shape& shape : products.shapes) {
+    for (const runtime::BlockShape& shape : products.shapes) {
       for (std::uint32_t k = shape.first; k < shape.first + shape.count; ++k) {
-        const std::uint32_t* const place = &products.places[4 * std::size_t{k}];
+        const std::uint32_t* const place = &products.outputs[4 * std::size_t{k}];
         for (std::uint32_t a = 0; a < shape.rows; ++a) {
           for (std::uint32_t b = 0; b < shape.columns; ++b) {
             double sum = 0;
@@ -137,8 +137,8 @@ TEST(NormalPlan, BlocksAreThoseOfTheProduct) {
     expect_same(assembled(m, plan, expected), expected);
     // Off the diagonal no block came from `expected`.
     std::uint64_t counted = 0;
-    for (const NormalPlan::Products& products : plan.products) {
-      for (const NormalPlan::Shape& shape : products.shapes) counted += 2 * shape.count;
+    for (const runtime::BlockProducts& products : plan.products) {
+      for (const runtime::BlockShape& shape : products.shapes) counted += 2 * shape.count;
     }
     EXPECT_GE(counted + plan.rows.size() / NormalPlan::kRowWords, plan.blocks);
   }
