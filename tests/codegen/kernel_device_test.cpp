@@ -2,6 +2,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
+#include "../../runtime/vulkan/recording/ladder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +17,10 @@ namespace topograd::test {
 namespace {
 
 using codegen::Accumulation;
+using codegen::AccumulationRow;
 using codegen::BufferRole;
 using codegen::generate;
+using codegen::kAccumulations;
 using codegen::KernelRequest;
 using codegen::KernelSource;
 using codegen::Precision;
@@ -52,10 +55,8 @@ class KernelForms : public KernelDeviceTest {
   }
 
   bool can_scatter(Precision precision, Accumulation accumulation) const {
-    const auto& f = device_->features();
-    if (accumulation == Accumulation::atomic_cas)
-      return precision == Precision::f32 || f.int64_atomics;
-    return precision == Precision::f32 ? f.atomic_float32_add : f.atomic_float64_add;
+    return runtime::vulkan::resolve_rung(accumulation, precision, device_->features())
+               .accumulation == accumulation;
   }
 
   std::vector<double> gather(const SpringSet& set, Precision precision,
@@ -100,13 +101,13 @@ TEST_F(KernelForms, ScattersAddUp) {
   const ir::Program gradient =
       springs_gradient_scatter(Precision::f64, Accumulation::atomic_cas).program;
   for (const Precision precision : precisions()) {
-    for (const Accumulation accumulation : {Accumulation::atomic_cas, Accumulation::atomic_float}) {
-      if (!can_scatter(precision, accumulation)) continue;
+    for (const AccumulationRow& row : kAccumulations) {
+      if (!row.atomic || !can_scatter(precision, row.strategy)) continue;
       for (const std::uint32_t size : kSizes) {
         const SpringSet set(size, precision);
-        expect_close(scatter(set, precision, accumulation), set.sums(gradient),
+        expect_close(scatter(set, precision, row.strategy), set.sums(gradient),
                      tolerance(precision),
-                     std::string(name(accumulation)) + " " + std::string(name(precision)) + " " +
+                     std::string(row.name) + " " + std::string(name(precision)) + " " +
                          std::to_string(size));
       }
     }
