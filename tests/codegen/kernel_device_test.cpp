@@ -2,7 +2,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
-#include "../../runtime/vulkan/recording/ladder.hpp"
+#include "../../runtime/vulkan/recording/accumulation_choice.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ class KernelForms : public KernelDeviceTest {
   }
 
   bool can_scatter(Precision precision, Accumulation accumulation) const {
-    return runtime::vulkan::resolve_rung(accumulation, precision, device_->features())
+    return runtime::vulkan::choose_accumulation(accumulation, precision, device_->features())
                .accumulation == accumulation;
   }
 

@@ -126,7 +126,7 @@ class VulkanMasks : public VulkanTest {
   }
 };
 
-TEST(Held, WholePositionsAndBlocks) {
+TEST(FixedSlots, WholePositionsAndBlocks) {
   OwnedModel m = views_model(kView);
   const auto find = [&] {
     return find_fixed_slots(*m.model.terms[0].batch,
@@ -134,14 +134,14 @@ TEST(Held, WholePositionsAndBlocks) {
                             m.model.arrays, m.model.constant);
   };
   hold(m, 0, 80);  // all cameras
-  runtime::Held held = find();
-  EXPECT_EQ(held.slots, (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(held.entries, 20000u);
-  EXPECT_EQ(held.left_out, 10000u);
+  runtime::FixedSlots fixed = find();
+  EXPECT_EQ(fixed.slots, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(fixed.entries, 20000u);
+  EXPECT_EQ(fixed.left_out, 10000u);
   m.model.constant[5] = 0;  // one scalar of one camera
-  held = find();
-  EXPECT_EQ(held.slots, (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(held.left_out, 9750u);
+  fixed = find();
+  EXPECT_EQ(fixed.slots, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(fixed.left_out, 9750u);
 }
 
 TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
