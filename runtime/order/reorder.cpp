@@ -97,8 +97,8 @@ class Picker {
 };
 
 /// Reorders a device-resident column: its numbers stay, and its rows get new places.
-bool pick_resident(const ir::Batch& source, std::uint32_t column, std::span<const std::uint32_t> rows,
-                 ir::Batch& ordered) {
+bool pick_resident(const ir::Batch& source, std::uint32_t column,
+                   std::span<const std::uint32_t> rows, ir::Batch& ordered) {
   const ir::ResidentColumn* const from = source.resident(column);
   if (!from) return false;
   const ir::ResidentColumn* const before = ordered.resident(column);
