@@ -124,8 +124,8 @@ Shown GraphProblem::drawn(const PoseGraph& graph) const {
 Shown GraphProblem::shown_before() const {
   const PoseGraph graph = drawn_before();
   Shown shown = drawn(graph);
-  shown.caption = (graph.has_start() ? "the file: objective " : "odometry: objective ") +
-                  number(pose_graph_errors(graph, problem_.objective()).objective);
+  shown.caption = (graph.has_start() ? "the file: cost " : "odometry: cost ") +
+                  number(0.5 * pose_graph_errors(graph, problem_.objective()).objective);
   return shown;
 }
 
