@@ -1,4 +1,4 @@
-// What to do about a solve that ran into its limit of steps.
+// Advice for a solve that reached its limit of steps.
 #include "advice.hpp"
 
 #include "summary.hpp"

@@ -112,7 +112,7 @@ std::string plan_part(const Summary& s) {
   return out;
 }
 
-/// What the kernels that took longest took, in milliseconds.
+/// Times of the kernels that took longest to make, in milliseconds.
 std::string kernel_part(const Summary& s) {
   std::vector<runtime::KernelFigures> made = s.plan.kernels;
   std::erase_if(made, [](const runtime::KernelFigures& k) { return k.making_ms() <= 0; });

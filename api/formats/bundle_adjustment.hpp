@@ -11,8 +11,8 @@ namespace topograd {
 
 struct BundleAdjustmentOptions {
   Loss loss = {};  ///< of each observation's two rows, in pixels
-  /// What stays as it is: "rotation", "translation", "f", "k1", "k2" of all cameras, "cameras" or
-  /// "points". "f=X", "k1=X" and "k2=X" set the number of all cameras first.
+  /// Names of what stays as it is: "rotation", "translation", "f", "k1", "k2" of all cameras,
+  /// "cameras" or "points". "f=X", "k1=X" and "k2=X" set the number of all cameras first.
   std::vector<std::string> fixed = {};
   /// Solves in median_frame(). Costs are those of the scene's own frame, but for rounding.
   bool normalize = false;

@@ -32,9 +32,9 @@ struct BundleScene {
   std::size_t camera_count() const { return cameras.size() / kCameraSize; }
   std::size_t point_count() const { return points.size() / 3; }
 
-  /// Where a camera sees a point, in pixels; not finite for a point in its plane.
+  /// The image of a point in a camera, in pixels; not finite for a point in its plane.
   std::array<double, 2> project(std::size_t camera, std::size_t point) const;
-  /// Where a camera is: −R(a)ᵀ t.
+  /// Position of a camera: −R(a)ᵀ t.
   std::array<double, 3> center(std::size_t camera) const;
 };
 

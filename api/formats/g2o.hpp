@@ -15,7 +15,7 @@ struct G2oOptions {
   bool strict = false;        ///< refuse edges that are there twice, and graphs in several pieces
 };
 
-/// What read_g2o() found besides the graph.
+/// Findings of read_g2o() besides the graph.
 struct G2oNotes {
   struct Skipped {
     std::string tag;

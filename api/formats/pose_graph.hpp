@@ -17,7 +17,7 @@ struct Pose {
   static Pose planar(double x, double y, double angle);
   /// Angle of a planar pose in [−π, π], radians.
   double angle() const;
-  /// What `other`, seen from this pose, is in the frame of this one: first turned, then moved.
+  /// The pose that `other` is if it is given in the frame of this one: first turned, then moved.
   Pose operator*(const Pose& other) const;
   Pose inverse() const;
 };
@@ -41,7 +41,7 @@ struct PoseGraph {
   std::vector<Edge> edges;
 
   std::size_t size() const { return poses.size(); }
-  /// Whether the file said where all poses are.
+  /// True if the file has all poses.
   bool has_start() const;
   /// By pose, the number of its connected piece; pieces are numbered by their first pose.
   std::vector<std::uint32_t> pieces() const;

@@ -9,7 +9,7 @@
 namespace topograd {
 
 struct GncOptions {
-  /// What an edge may add to the objective before it counts as false. If empty: the 99 % quantile
+  /// The most that a true edge adds to the objective. If empty: the 99 % quantile
   /// of χ² with 3 or 6 degrees of freedom, or less where the median of the edges says that the
   /// file's covariances are too large by one factor.
   std::optional<double> threshold = {};

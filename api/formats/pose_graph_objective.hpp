@@ -1,4 +1,4 @@
-// What pose graphs minimise, and how well poses agree with measurements.
+// Objectives of pose graphs, and how well poses agree with measurements.
 #pragma once
 
 #include "pose_graph.hpp"

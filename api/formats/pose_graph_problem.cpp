@@ -38,7 +38,7 @@ std::vector<Value> spatial_error(const Element& e, const Parameters& t, const Pa
   const Quat from = e.quat(r, 0), measured = {e.data(3), e.data(4), e.data(5), e.data(6)};
   const Quat turn = measured * conjugate(conjugate(from) * e.quat(r, 1));
   const Vec3 moved = rotate(conjugate(from), e.vec3(t, 1) - e.vec3(t, 0)) - e.data_vec3(0);
-  // Of the two quaternions of a rotation that which turns by at most π: Ω may couple its vector
+  // A rotation has two quaternions; take the one that turns by at most π: Ω may couple its vector
   // with the position.
   const Value two = select(turn.w < 0.0, literal(-2), literal(2));
   return {moved.x, moved.y, moved.z, two * turn.x, two * turn.y, two * turn.z};

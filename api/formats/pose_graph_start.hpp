@@ -7,7 +7,7 @@
 
 namespace topograd {
 
-/// Where a solve begins.
+/// The start of a solve.
 ///
 ///   file      where the file puts the poses; others are chained from them
 ///   odometry  poses chained along a spanning tree: edges between successive poses first

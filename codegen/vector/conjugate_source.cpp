@@ -1,4 +1,4 @@
-// What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
+// The beginning of kernels of conjugate gradients: sums of partial sums, and their consequences.
 // Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
 #include "conjugate_source.hpp"
 

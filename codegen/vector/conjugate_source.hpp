@@ -1,4 +1,4 @@
-// What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
+// The beginning of kernels of conjugate gradients: sums of partial sums, and their consequences.
 #pragma once
 
 #include "../glsl/reduction.hpp"

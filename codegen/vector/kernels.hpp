@@ -28,7 +28,7 @@ enum class SolverState : std::uint32_t {
   limit,      ///< max_iterations are done
 };
 
-/// What a device makes of a trial point.
+/// The decision of a device about a trial point.
 enum class Verdict : std::int32_t {
   undecided = -1,  ///< the solver has not finished, or the cost falls too little
   refused,

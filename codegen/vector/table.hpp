@@ -10,7 +10,7 @@
 
 namespace topograd::codegen {
 
-/// What a buffer holds: numbers as wide as vectors, as wide as sums, or u32.
+/// Elements of a buffer: numbers as wide as vectors, as wide as sums, or u32.
 enum class Numbers { vectors, sums, words };
 
 struct BufferRow {

@@ -28,7 +28,7 @@ struct NormalMatrixUse {
   Why<MatrixReason> why;
 };
 
-/// What a device knows of products with JᵀJ.
+/// Facts that a device has about products with JᵀJ.
 struct ProductFacts {
   bool strategy_asked_for = false;  ///< an accumulation strategy is: products are evaluated by it
   bool jacobian_fits = true;        ///< the range of a storage buffer

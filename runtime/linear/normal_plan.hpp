@@ -20,8 +20,8 @@ struct NormalPlan {
   Why<MatrixReason> why;  ///< if it is not possible
   bool possible() const { return why.reason == MatrixReason::none; }
 
-  /// Of blocks above the diagonal. Outputs: 4 words, the block's place and its rows' length, and
-  /// those of its transpose.
+  /// Products of blocks above the diagonal. Outputs: 4 words, the block's place and its rows'
+  /// length, and those of its transpose.
   std::vector<BlockProducts> products;
 
   static constexpr std::uint32_t kRowWords = 4;

@@ -36,8 +36,8 @@ struct SchurPlan {
   std::vector<std::uint32_t> eliminated;   ///< by eliminated block: its first scalar
   std::uint32_t inverses = 0;              ///< numbers: packed triangles of the eliminated blocks
 
-  /// Of meetings, of which each has one term. Outputs: 3 words, the position of the values, and the
-  /// first scalars of row and column.
+  /// Products of meetings, of which each has one term. Outputs: 3 words, the position of the
+  /// values, and the first scalars of row and column.
   std::vector<BlockProducts> products;
   std::uint64_t meeting_values = 0;
 

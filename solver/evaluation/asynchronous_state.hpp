@@ -28,7 +28,7 @@ struct AsyncState {
   std::exception_ptr error;                 ///< instead of results
   std::unique_ptr<runtime::Pending> begun;  ///< by the engine
   std::future<void> running;                ///< on the pool
-  /// Of the Evaluator: masks results, or evaluates again where a device failed.
+  /// Set by the Evaluator: masks results, or evaluates again if a device failed.
   std::function<void(AsyncState&)> complete;
   std::shared_ptr<AsyncFigures> figures;
   Clock::time_point since;

@@ -32,7 +32,8 @@ struct Differences {
   VectorXd slope, off;
 };
 
-/// Of f along a direction, whose numbers are the largest steps; by Richardson's extrapolation.
+/// Derivative of f along a direction, whose numbers are the largest steps, by Richardson's
+/// extrapolation.
 Differences differences(const std::function<VectorXd(const VectorXd&)>& f, const VectorXd& x,
                         const VectorXd& direction) {
   VectorXd table[kSteps];

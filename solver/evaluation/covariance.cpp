@@ -137,7 +137,7 @@ struct Covariance::Impl {
     return out;
   }
 
-  /// Where a block's coordinates are: their columns, one after the other, and its part of P.
+  /// The columns of a block's coordinates, one after the other, and its part of P.
   struct Part {
     std::uint32_t first = 0, count = 0;
     DenseMatrix P;  // (width, count)

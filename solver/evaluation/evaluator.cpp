@@ -168,7 +168,7 @@ struct Evaluator::Impl {
     }
   }
 
-  /// What the engine served that will serve in the long run.
+  /// Reports the time of an evaluation to the route, if it ran on the planned backend.
   void teach(runtime::KernelKind kind, Clock::time_point begin) {
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     busy_seconds += 1e-6 * us;
@@ -319,7 +319,7 @@ struct Evaluator::Impl {
       if (const auto state = held.lock()) state->finish();
     }
   }
-  /// What it did is one task.
+  /// Reports the session to the route as one task.
   void end_session() {
     settle_begun();
     if (session.route && busy_seconds > 0)

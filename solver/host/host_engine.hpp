@@ -38,7 +38,7 @@ class HostEngine final : public runtime::Engine,
   runtime::EngineStats stats() const override { return inner_->stats(); }
   std::unique_ptr<runtime::RowRunner> row_runner() const override;
   bool prepare(runtime::KernelKind kind) override { return runtime::prepare(*inner_, kind); }
-  /// What the steps on the host evaluate.
+  /// Prepares the evaluations of steps on the host.
   bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
   void refresh(const runtime::Model& model) override;

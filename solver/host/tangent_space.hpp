@@ -50,7 +50,7 @@ class TangentSpace {
   void project(std::span<const double> basis, std::span<const double> gradient,
                std::span<double> out) const;
 
-  /// Whether a coordinate of a scalar lies on a bound that −g points out of; such coordinates stay.
+  /// True if a coordinate of a scalar lies on a bound that −g points out of; such coordinates stay.
   ///
   ///   gradient  in the coordinates
   bool is_active(std::uint32_t scalar, std::span<const double> x,

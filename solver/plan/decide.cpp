@@ -83,14 +83,14 @@ bool has_wide_residual(const SystemFacts& system) {
   return operations > kCheapPart && operations > kProductsOfStep * system.product_operations;
 }
 
-/// Of a factor, at a guess that takes no look at its pattern: the blocks as many steps from one end
-/// separate the rest, and a separator fills up.
+/// Guesses the operations of a factor without its pattern: the blocks at one distance from an end
+/// separate the rest, and a separator becomes dense.
 double least_operations(const EliminationFacts& mesh) {
   const double separator = static_cast<double>(mesh.kept) / static_cast<double>(mesh.reach);
   return 4 * separator * separator * separator;
 }
 
-/// Of the engine that solves for all unknowns.
+/// Rules of the linear solver where an engine solves for all unknowns.
 class LinearRules {
  public:
   LinearRules(Plan& plan, const SystemFacts& system, const SolverOptions& options)
@@ -116,7 +116,7 @@ class LinearRules {
     eliminate(LinearReason::asked_for);
   }
 
-  /// What Newton's method solves by: a factor of projected Hessians, or products.
+  /// Newton's method solves by a factor of projected Hessians, or by products.
   void decide_newton() {
     const LinearSolver asked = options_.linear_solver;
     plan_.linear.of_hessian = true;

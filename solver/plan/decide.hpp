@@ -20,9 +20,9 @@ inline constexpr std::uint64_t kLargestFactorised = 2000;
 /// on a stiff mesh, and still stop far from the solution.
 inline constexpr double kLargestFactor = 2.5e8;
 inline constexpr double kDearestFactor = 3e11;
-/// Of meshes, products with JᵀJ that take as many operations as the factor that is preferred to
-/// them: a step takes some twenty, at a few operations for each number read, where a factor runs in
-/// the caches.
+/// On meshes a factor is preferred up to the operations of this many products with JᵀJ: a step
+/// takes some twenty of them, at a few operations for each number read, and a factor runs in the
+/// caches.
 inline constexpr double kProductsOfStep = 60;
 /// Operations of a part of a factor that are not worth a thought.
 inline constexpr double kCheapPart = 1e8;
@@ -39,7 +39,7 @@ inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
 /// Unknowns from which on it does: fewer are few iterations either way.
 inline constexpr std::uint64_t kLeastEliminated = 1000;
 
-/// What is known of the device that the options choose, without opening it.
+/// Facts about the device that the options choose, without opening it.
 struct DeviceFacts {
   bool usable = false;
   std::string name;
@@ -57,7 +57,7 @@ struct MachineFacts {
   std::optional<std::string> failure;                  ///< of the device, in the middle of the work
 };
 
-/// What asks for steps on the host.
+/// Reasons for steps on the host.
 struct HostNeeds {
   bool bounds = false, manifolds = false, host_residuals = false;  ///< of the problem
   bool dogleg = false, dense = false;                              ///< of the options
@@ -71,7 +71,7 @@ struct HostNeeds {
   bool operator==(const HostNeeds&) const = default;
 };
 
-/// Of an Elimination (linear/elimination.hpp).
+/// Facts about an Elimination (linear/elimination.hpp).
 struct EliminationFacts {
   std::uint64_t blocks = 0;                ///< that are eliminated
   std::uint64_t eliminated = 0, kept = 0;  ///< unknowns
@@ -79,7 +79,7 @@ struct EliminationFacts {
   bool pays = false, remains_wide = false;
 };
 
-/// Of a sparse factor of JᵀJ.
+/// Facts about a sparse factor of JᵀJ.
 struct FactorFacts {
   bool known = false;  ///< the library tells the cost
   double entries = 0, operations = 0;
@@ -96,7 +96,7 @@ struct SystemFacts {
   std::optional<runtime::EliminationUse> on_device;  ///< the engine's answer to the elimination
   std::optional<FactorFacts> factor;
 
-  /// Of the part of a factor that is full because one residual reads all of its unknowns.
+  /// Operations of the dense part of a factor: one residual reads all of its unknowns.
   double widest_operations() const {
     const auto n = static_cast<double>(widest);
     return n * n * n / 3;
@@ -116,7 +116,7 @@ struct ProblemFacts {
   bool want_host() const { return nothing_free ? needs.host_residuals : needs.any(); }
 };
 
-/// What decide() has to know to go on.
+/// The fact that decide() needs to go on.
 enum class Fact {
   none,
   device,              ///< MachineFacts::device
@@ -191,7 +191,7 @@ struct PrecisionChoice {
   bool mixed() const { return point != system; }
 };
 
-/// Where and how a problem is solved.
+/// The decision where and how a problem is solved.
 struct Plan {
   Fact next = Fact::none;  ///< what has to be known before more is decided
   BackendChoice backend;   ///< decided unless `next` is the device or the scheduler
@@ -222,10 +222,10 @@ struct Plan {
 /// of one without.
 Plan decide(const ProblemFacts& problem, const SolverOptions& options, const MachineFacts& machine);
 
-/// What solves on the host: `automatic` is schur with a hint, and where elimination pays, else
-/// cholesky.
+/// The solver on the host: `automatic` is schur with a hint or if elimination pays, else cholesky.
 LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays);
-/// Whether schur is asked for by conjugate gradients, on the CPU, too: by their preconditioner.
+/// True if the options name schur and block_jacobi: conjugate gradients on the Schur complement, on
+/// the CPU, too.
 bool iterates_on_schur(const SolverOptions& options);
 
 }  // namespace topograd

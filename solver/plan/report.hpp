@@ -20,7 +20,7 @@ std::string text(const runtime::Why<runtime::PreconditionerReason>& why);
 std::string text(const runtime::Why<runtime::MatrixReason>& why);
 /// "bounds, manifolds"; empty for none.
 std::string text(const HostNeeds& needs);
-/// What a device lacks that cannot run in f64.
+/// The feature that a device lacks if it cannot run in f64.
 std::string lack_of_float64(const BackendChoice& choice);
 
 }  // namespace topograd

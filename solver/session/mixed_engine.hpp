@@ -69,7 +69,7 @@ class MixedEngine final : public runtime::Engine,
   }
 
   runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
-  /// Of the system in f32.
+  /// Time of a step of the system in f32.
   runtime::Timing time_step(int iterations, double damping, int samples) override;
   double copy_rate() override;
   std::vector<runtime::MemoryUse> memory() const override;
@@ -78,7 +78,7 @@ class MixedEngine final : public runtime::Engine,
   static runtime::DampedSteps& steps_of(runtime::Engine& engine) {
     return *engine.abilities().steps;
   }
-  /// Whether the two do without the host.
+  /// Lets the f64 engine solve by the f32 one without the host; true if it can.
   bool join();
   /// Brings the f32 engine to the point, if it is not there.
   void follow();

@@ -14,7 +14,7 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
-/// Of what an outer step does: topologies, precision, and how steps are made.
+/// Hash of everything that affects the cost of an outer step: topologies, precision, step type.
 ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
   std::vector<ir::Hash128> topologies;
   for (const runtime::Term& term : model.model.terms) topologies.push_back(term.topology->hash);
@@ -39,7 +39,7 @@ std::uint64_t family_of(const SolverOptions& options) {
   return hash.low;
 }
 
-/// What the residuals alone need: derivatives take more of the same.
+/// The work of the residuals alone: derivatives take more of the same.
 hybrid::Work work_of(const ProblemModel& model) {
   const std::uint64_t parameters = 8 * model.model.scalars;
   hybrid::Work work{.operations = 0,
@@ -59,7 +59,7 @@ hybrid::Work work_of(const ProblemModel& model) {
   return work;
 }
 
-/// What a device holds for a solve, as far as the model tells: stored columns, their inversion for
+/// Bytes on a device for a solve, as far as the model tells: stored columns, their inversion for
 /// gathering (an entry and a part of its owner each), residuals, and the vectors of conjugate
 /// gradients and of the line of points.
 std::uint64_t held_bytes(const ProblemModel& model, Precision precision) {
@@ -132,7 +132,7 @@ std::size_t Route::target_of(const DeviceFacts& facts) const {
   return executor_->target_of(facts.name, [&] { return make_device_backend(options_); });
 }
 
-/// What stands in metrics for a choice that the scheduler was not asked for.
+/// The decision that metrics show for a choice without the scheduler.
 hybrid::Decision Route::unasked(bool on_device) const {
   hybrid::Decision decision{.target = on_device ? device_ : hybrid::kCpu, .device = device_};
   if (options_.backend != Backend::automatic) {

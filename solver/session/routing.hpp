@@ -1,4 +1,4 @@
-// What Backend::automatic asks, and learns from: the executor of this process.
+// The executor of this process, which Backend::automatic asks and which learns from solves.
 #pragma once
 
 #include "../../runtime/engine/engine_stats.hpp"

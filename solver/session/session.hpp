@@ -23,7 +23,7 @@ struct Session {
   HostEngine* host = nullptr;           ///< `engine`, where that is one (on_host())
   std::unique_ptr<Route> route;         ///< what decided
 
-  /// What kernels run on in the long run.
+  /// The backend that kernels run on once all of them are there.
   runtime::Backend planned_backend() const {
     return plan.backend.backend == Backend::cpu ? runtime::Backend::cpu : runtime::Backend::vulkan;
   }

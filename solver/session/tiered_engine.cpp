@@ -13,7 +13,7 @@ using runtime::Engine;
 using runtime::EngineStats;
 using runtime::KernelKind;
 
-// Beside the kinds of evaluations.
+// Further kinds, next to those of evaluations.
 constexpr int kStep = -1, kRules = -2, kDescent = -3;
 
 }  // namespace
@@ -177,7 +177,7 @@ void TieredEngine::begin_solve() {
 
 runtime::PointReport TieredEngine::linearize() {
   bool device = ready(kStep, [](Engine& engine) { return runtime::prepare_step(engine); });
-  // What was asked for between linearisations is needed there, too.
+  // Evaluations that were asked for between linearisations are needed there, too.
   for (const int kind : std::set<int>(waiting_)) {
     if (kind < 0) continue;
     device &= ready(kind, [&](Engine& engine) {

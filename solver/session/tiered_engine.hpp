@@ -47,7 +47,7 @@ class TieredEngine final : public runtime::Engine,
 
   std::string accumulation() const override;
   runtime::PlanRecord plan() const override;
-  /// Of the device, as long as there is one.
+  /// Prepares the device, as long as there is one.
   bool prepare(runtime::KernelKind kind) override;
   bool prepare_step() override;
 
@@ -78,7 +78,7 @@ class TieredEngine final : public runtime::Engine,
   }
   runtime::NormalMatrixUse normal_matrix() const override { return steps_here().normal_matrix(); }
 
-  /// Of the device, once their kernels are there, whatever `wait` says.
+  /// Those of the device, once their kernels are there, whatever `wait` says.
   runtime::FirstOrderSteps* first_order_steps(bool wait) override;
   runtime::DescentSteps* descent_steps(bool wait) override;
 

@@ -39,8 +39,8 @@ void make_kernels(runtime::Engine& engine, const ProblemModel& model, const Solv
     }
   };
   wait();
-  // Where many unknowns are constant, or many instances share a number, other kernels replace
-  // these; one kind after the other begins when a point is set.
+  // If many unknowns are fixed, or many instances share a number, other kernels replace these; one
+  // kind after the other begins when a point is set.
   constexpr int kReplacements = 2;
   for (int k = 0; k < kReplacements; ++k) {
     engine.set_point(x);

@@ -47,7 +47,7 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
     step(engine, solver);
     check_bounds();
   }
-  // Where no step was tried from the last point, nothing has shown it.
+  // If no step was tried from the last point, its loss has not been checked.
   if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
                        summary_.termination == Termination::NO_CONVERGENCE))
     refuse_decreasing_loss(engine);

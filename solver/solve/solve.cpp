@@ -202,7 +202,7 @@ struct Solver::Impl {
     return answer;
   }
 
-  /// What was tried when an allocation failed, and what takes less.
+  /// The message of a failed allocation, with alternatives that need less.
   std::string out_of_memory() const {
     std::uint32_t widest = 0;
     for (const runtime::Term& term : model_.model.terms)
@@ -222,7 +222,7 @@ struct Solver::Impl {
                     "has returned");
   }
 
-  /// What a solve starts from.
+  /// Reads and checks the start of the solve.
   void prepare() {
     x_.resize(model_.model.scalars);
     problem_.read_x(x_);

@@ -61,7 +61,7 @@ void add_data_option(Command app, ProblemArguments& arguments);
 /// Adds --count and --seed, unless they mean something else.
 void add_generator_options(Command app, ProblemArguments& arguments);
 
-/// What a picture shows.
+/// The content of a picture.
 struct Shown {
   problems::TriangleMesh mesh;
   std::vector<double> values;  ///< by vertex, for its colour; or empty
@@ -75,16 +75,16 @@ class NamedProblem {
   virtual Problem& problem() = 0;
   /// The mesh with the present positions; empty if the problem has none.
   virtual problems::TriangleMesh mesh() const { return {}; }
-  /// Whether there is something that --out can write.
+  /// True if --out can write something.
   virtual bool can_write() const { return !mesh().positions.empty(); }
   /// Writes what --out asks for: the mesh. Throws Error{File}.
   virtual void write(const std::string& path) const;
   /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
   virtual std::vector<double> vertex_values() const { return {}; }
-  /// What the pictures of the start and of the present state show.
+  /// Pictures of the start and of the present state.
   virtual Shown shown_before() const { return shown(); }
   virtual Shown shown() const { return {mesh(), vertex_values(), {}}; }
-  /// What the colours of its pictures show, for people.
+  /// The meaning of the colours of its pictures, for people.
   virtual std::string legend() const { return "Colour: how far a vertex has moved."; }
   /// How the command solves it unless its options say otherwise.
   virtual SolverOptions options() const { return {.max_iterations = 100}; }

@@ -94,7 +94,7 @@ class GraphProblem final : public NamedProblem {
     std::vector<std::int64_t> fixed;
   };
   std::vector<Piece> pieces() const;
-  /// What the picture before the solve shows: where the file or its odometry puts the poses.
+  /// The graph of the picture before the solve: with poses of the file or of its odometry.
   PoseGraph drawn_before() const {
     return with_start(input_.graph,
                       input_.graph.has_start() ? PoseStart::file : PoseStart::odometry);

@@ -11,7 +11,7 @@
 
 namespace topograd::command {
 
-/// What is drawn of a scene: small octahedra for points, larger ones for cameras. It is chosen
+/// The drawing of a scene: small octahedra for points, larger ones for cameras. It is chosen
 /// once, so that pictures before and after a solve show the same things in the same window.
 class ShownScene {
  public:
