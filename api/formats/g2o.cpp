@@ -36,6 +36,14 @@ const Tag* find_tag(std::string_view name) {
   return nullptr;
 }
 
+/// "A, B or C".
+std::string tag_names() {
+  std::string names(kTags[0].name);
+  for (std::size_t k = 1; k < kTags.size(); ++k)
+    names.append(k + 1 < kTags.size() ? ", " : " or ").append(kTags[k].name);
+  return names;
+}
+
 class G2oReader {
  public:
   G2oReader(std::string_view text, const std::string& name, const G2oOptions& options)
@@ -72,8 +80,7 @@ class G2oReader {
   void skip(std::string_view word) {
     const std::string tag(word.substr(0, 40));
     if (!options_.skip_unknown) {
-      reader_.fail("expected VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT or FIX, got \"" +
-                   tag + "\"");
+      reader_.fail("expected " + tag_names() + ", got \"" + tag + "\"");
     }
     ++skipped_[tag];
   }

@@ -208,9 +208,9 @@ void NormalEquations::sum_groups(const F& add) {
       }
       for (std::uint32_t j = 0; j < group.width; ++j) {
         double* const entries = values_.data() + starts_[group.first + j];
-        for (std::uint32_t r = 0; r < j; ++r) panel.take(r, j);  // the other triangle
         for (std::uint32_t r = j; r < rows; ++r) entries[r - j] = panel.take(r, j);
       }
+      panel.clear_above(0);
     }
   });
 }

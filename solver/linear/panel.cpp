@@ -78,6 +78,11 @@ double Panel::take(std::size_t row, std::uint32_t column) {
   return std::exchange(at(row, column), 0.0);
 }
 
+void Panel::clear_above(std::size_t first) {
+  for (std::uint32_t j = 1; j < columns_; ++j)
+    for (std::uint32_t r = 0; r < j; ++r) at(first + r, j) = 0;
+}
+
 void Panel::set_right(const Strided& W, std::uint32_t depth, double sign) {
   depth_ = depth;
   right_.resize(std::size_t{depth} * stride_);

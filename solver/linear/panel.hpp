@@ -27,6 +27,9 @@ class Panel {
   double& at(std::size_t row, std::uint32_t column) { return values_[row * stride_ + column]; }
   /// Returns an entry and sets it to 0.
   double take(std::size_t row, std::uint32_t column);
+  /// Sets the entries above the diagonal to 0, whose first one is in row `first`: a symmetric
+  /// matrix takes the others.
+  void clear_above(std::size_t first);
 
   /// Sets W for add(), times `sign`: depth × columns.
   void set_right(const Strided& W, std::uint32_t depth, double sign);

@@ -135,8 +135,7 @@ void Schur::sum_panel(const double* values, std::uint32_t first, std::uint32_t l
   for (std::uint32_t c = first; c < last; ++c)
     for (SparseMatrix::InnerIterator it(complement_, c); it; ++it)
       it.valueRef() = panel.take(static_cast<std::size_t>(it.row()), c - first);
-  for (std::uint32_t c = first; c < last; ++c)
-    for (std::uint32_t r = first; r < c; ++r) panel.take(r, c - first);  // the other triangle
+  panel.clear_above(first);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_F(PoseGraphCommand, SolvesAndTellsErrors) {
     EXPECT_EQ(read_file(path("end.png")).substr(1, 3), "PNG");
     EXPECT_NE(read_file(path("page.html")).find("the error of an edge"), std::string::npos);
   }
-  // What it wrote is a minimum already.
+  // The written graph is a minimum already.
   const nlohmann::json again = solved(path("end.g2o") + " --start file --out " + path("end2.g2o"));
   EXPECT_NEAR(again["pose_graph"]["value_before"].get<double>(),
               again["pose_graph"]["value"].get<double>(), 1e-9);
