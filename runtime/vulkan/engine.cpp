@@ -19,13 +19,11 @@ VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
 void VulkanEngine::build() {
   begun_.finish();
   recorder_.structure.changed();
-  steps_.system().coarse().model_changed();
+  steps_.system().preconditioner().model_changed();
   problem_.arrange();
   terms_.build();
   v_ = {};
-  v_ = StepVectors(
-      context_, problem_.model(),
-      context_.options.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
+  v_ = StepVectors(context_, problem_.model(), steps_.system().preconditioner().most_sums());
   steps_.system().is_scaled() = false;
   moves_.build();
   variants_.build();

@@ -1,12 +1,13 @@
 // Vectors, matrix and inverse of a coarse space, and its part of the preconditioner.
-#include "coarse_space.hpp"
+#include "../../linear/coarse_control.hpp"
+#include "device_preconditioner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
-
 namespace {
 
 /// Pivots that are eliminated at a time, and panels of them in one recorded list.
@@ -27,7 +28,59 @@ void write_sums(const Context& context, const Buffer& buffer, std::span<const do
   }
 }
 
-}  // namespace
+/// A software device takes as long for an inverse of 1,000 rows as for 1,000 products of a model
+/// with 60,000 residuals and unknowns.
+std::uint64_t slow_inverse(const Context& context, const Model& model) {
+  return context.device->info().software() ? 16 * (model.rows + model.scalars) : 0;
+}
+
+/// Vectors, matrix and inverse of a coarse space, made at a point when CoarseControl says so:
+/// preconditioned += P (Pᵀ A P)⁻¹ Pᵀ residual.
+class CoarseSpace final : public DevicePreconditioner {
+ public:
+  CoarseSpace(const Part& part, NormalProducts& products, Preconditioner asked)
+      : DevicePreconditioner(part),
+        products_(products),
+        control_(asked, slow_inverse(context_, problem_.source())) {}
+
+  void begin_solve() override { control_.begin_solve(); }
+  void model_changed() override { control_.model_changed(); }
+  void prepare(const Point& x, Lists& lists) override;
+  bool in_use() const override { return control_.in_use(); }
+  void expect(int iterations) override { control_.expect(problem_.model(), iterations); }
+  void settle() override { control_.settle(); }
+  void solved(int iterations) override { control_.solved(iterations); }
+  std::uint32_t most_sums() const override { return kMostCoarse; }
+  PreconditionerUse use() const override { return control_.use(); }
+  void need(Needs& needs) override;
+  std::uint32_t sums() const override { return control_.plan().unknowns(); }
+  void record_correction(CommandList& list, bool predicated) override;
+
+ private:
+  bool fits() const;
+  void make_buffers();
+  void write_centres();
+  void need_space(Needs& needs);
+  void make_lists();
+  void record_product(CommandList& list, std::uint32_t first);
+  void record_vectors(CommandList& list);
+  void record_matrix(CommandList& list);
+  void record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count);
+
+  NormalProducts& products_;
+  CoarseControl control_;
+  struct Buffers {
+    Buffer vectors, answers, offsets;              // by vector and entry
+    Buffer from, scalars, homes, starts, follows;  // u32, see CoarsePlan
+    Buffer sources;                                // u32, likewise
+    Buffer weights;                                // spread, gather, and the probes
+    std::array<Buffer, 2> matrices;                // take turns from panel to panel of pivots
+    Buffer panel;                                  // its rows
+    Buffer in, out;                                // coarse unknowns
+  } b_;
+  std::uint64_t version_ = 0, centres_ = 0;  // versions of the plan in the buffers
+  Derived<std::vector<Recorded>> lists_{buffers_};
+};
 
 bool CoarseSpace::fits() const {
   const CoarsePlan& plan = control_.plan();
@@ -210,37 +263,39 @@ void CoarseSpace::record_correction(CommandList& list, bool predicated) {
                  {.width = plan.functions, .predicated = predicated});
 }
 
-bool CoarseSpace::prepare(const std::function<std::vector<double>()>& x) {
-  if (!control_.due(problem_.model(), x)) return false;
-  if (!fits()) {
-    control_.failed(PreconditionerReason::out_of_range);
-    return false;
-  }
+void CoarseSpace::prepare(const Point& x, Lists& lists) {
+  if (!control_.due(problem_.model(), x)) return;
+  if (!fits()) return control_.failed(PreconditionerReason::out_of_range);
   if (version_ != control_.plan_version()) make_buffers();
   if (centres_ != control_.centre_version()) write_centres();
-  return true;
+  make_lists();
+  for (const Recorded& list : *lists_) lists.push_back(&list);
+  control_.built();
 }
 
-void CoarseSpace::need(Needs& needs) {
-  const std::uint32_t width = control_.plan().functions;
+void CoarseSpace::need_space(Needs& needs) {
   v_.need_by_blocks<kernel::precondition>(needs);
   v_.ops->need<kernel::coarse_vectors, kernel::coarse_eliminate>(needs);
   v_.ops->need<kernel::coarse_panel>(needs, {.width = kPivotsOfPanel});
-  v_.ops->need<kernel::coarse_column>(needs, {.width = width});
+  const std::uint32_t width = control_.plan().functions;
+  v_.ops->need<kernel::coarse_column, kernel::coarse_expand>(needs, {.width = width});
   products_.need(needs);
-  if (control_.plan().answers) {
-    v_.need_by_blocks<kernel::apply_preconditioner>(needs);
-    v_.ops->need<kernel::coarse_answer>(needs, {.width = width});
-  }
+  if (!control_.plan().answers) return;
+  v_.need_by_blocks<kernel::apply_preconditioner>(needs);
+  v_.ops->need<kernel::coarse_answer>(needs, {.width = width});
+}
+
+void CoarseSpace::need(Needs& needs) {
   for (const bool predicated : {false, true}) {
     v_.ops->need<kernel::coarse_restrict, kernel::coarse_expand>(
-        needs, {.width = width, .predicated = predicated});
+        needs, {.width = control_.plan().functions, .predicated = predicated});
     v_.ops->need<kernel::coarse_multiply>(needs, {.predicated = predicated});
   }
 }
 
 void CoarseSpace::make_lists() {
   if (!lists_->empty()) return;
+  Recorder::make([&](Needs& needs) { need_space(needs); });
   lists_->push_back(
       recorder_.make_list("coarse_vectors", [&](CommandList& l) { record_vectors(l); }));
   lists_->push_back(
@@ -253,9 +308,12 @@ void CoarseSpace::make_lists() {
   }
 }
 
-void CoarseSpace::queue(std::vector<const Recorded*>& lists) {
-  for (const Recorded& list : *lists_) lists.push_back(&list);
-  control_.built();
+}  // namespace
+
+std::unique_ptr<DevicePreconditioner> make_device_two_level(const Part& part,
+                                                            NormalProducts& products,
+                                                            Preconditioner asked) {
+  return std::make_unique<CoarseSpace>(part, products, asked);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -18,21 +18,13 @@ double times_expected(double tolerance) {
   return std::max(std::log(1 / std::max(tolerance, 1e-300)), 0.1) / 10;
 }
 
-/// A software device takes as long for an inverse of 1,000 rows as for 1,000 products of a model
-/// with 60,000 residuals and unknowns.
-std::uint64_t slow_inverse(const Context& context, const Model& model) {
-  return context.device->info().software() ? 16 * (model.rows + model.scalars) : 0;
-}
-
 }  // namespace
 
 DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMoves& moves)
     : Part(part),
       moves_(moves),
-      coarse_(part, products,
-              CoarseControl(context_.options.preconditioner,
-                            slow_inverse(context_, problem_.source()))),
-      gradients_(part, products, moves, coarse_),
+      full_(part, products, moves),
+      preconditioner_(make_device_preconditioner(part, products, context_.options.preconditioner)),
       elimination_(part, moves) {}
 
 void DampedSystem::need_scale(Needs& needs, const StepRequest& request) {
@@ -51,39 +43,23 @@ void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
                                      .value = Scalar::one}});
 }
 
-void DampedSystem::record_solve(CommandList& list, int iterations, Preconditioning by) {
-  gradients_.record_start(list, by);
-  gradients_.record_iterations(list, iterations, by);
+SolveLists DampedSystem::make_lists(const char* start, const char* iterations,
+                                    Correction* correction) {
+  ConjugateGradients by(*v_.ops, full_, {.correction = correction});
+  return {.start = recorder_.make_list(start, [&](CommandList& l) { by.record_start(l); }),
+          .iterations = recorder_.make_list(
+              iterations, [&](CommandList& l) { by.record_iterations(l, kIterationsOfList); })};
 }
 
 void DampedSystem::prepare() {
-  if (by_blocks_->start.list) return;
-  const auto by = Preconditioning::blocks;
-  by_blocks_->start =
-      recorder_.make_list("solve_start", [&](CommandList& l) { gradients_.record_start(l, by); });
-  by_blocks_->iterations = recorder_.make_list("iterations", [&](CommandList& l) {
-    gradients_.record_iterations(l, kIterationsOfList, by);
-  });
+  if (!by_blocks_->start.list) *by_blocks_ = make_lists("solve_start", "iterations", nullptr);
 }
 
-void DampedSystem::prepare_coarse_lists() {
-  if (by_two_levels_->start.list) return;
-  const auto by = Preconditioning::two_level;
-  Recorder::make([&](Needs& needs) { need_solve(needs, by); });
-  coarse_.make_lists();
-  by_two_levels_->start = recorder_.make_list(
-      "coarse_solve_start", [&](CommandList& l) { gradients_.record_start(l, by); });
-  by_two_levels_->iterations = recorder_.make_list("coarse_iterations", [&](CommandList& l) {
-    gradients_.record_iterations(l, kIterationsOfList, by);
-  });
-}
-
-void DampedSystem::precondition(const Step& step, Lists& lists) {
-  if (coarse_.prepare(step.point)) {
-    prepare_coarse_lists();
-    coarse_.queue(lists);
-  }
-  if (coarse().in_use()) prepare_coarse_lists();
+void DampedSystem::prepare_corrected() {
+  if (corrected_->start.list) return;
+  ConjugateGradients by(*v_.ops, full_, {.correction = preconditioner_.get()});
+  Recorder::make([&](Needs& needs) { by.need(needs); });
+  *corrected_ = make_lists("coarse_solve_start", "coarse_iterations", preconditioner_.get());
 }
 
 int DampedSystem::solve(const StepRequest& request, const Step& step, Lists lists) {
@@ -97,8 +73,9 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
     is_scaled_ = true;
   }
   const SolveLists* const eliminates = elimination_.prepare();
-  if (eliminates == nullptr) precondition(step, lists);
-  const bool two_levels = eliminates == nullptr && coarse().in_use();
+  if (eliminates == nullptr) preconditioner_->prepare(step.point, lists);
+  const bool corrected = eliminates == nullptr && preconditioner_->in_use();
+  if (corrected) prepare_corrected();
   const std::pair<Scalar, double> scalars[] = {
       {Scalar::lambda, request.lambda},
       {Scalar::min_diagonal, request.min_diagonal},
@@ -106,7 +83,7 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
       {Scalar::tolerance, request.linear_tolerance},
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
       // A residual that a coarse space leaves is small in r·r before the step is any good.
-      {Scalar::in_energy, request.energy_norm || two_levels ? 1.0 : 0.0},
+      {Scalar::in_energy, request.energy_norm || corrected ? 1.0 : 0.0},
       {Scalar::eta, request.eta}};
   v_.ops->write(scalars);
   const double times = times_expected(request.linear_tolerance);
@@ -116,21 +93,21 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
   expected_iterations_ = scaled(times * expected_iterations_);
   const int iterations = iterate(request.max_linear_iterations, eliminates, step, std::move(lists));
   expected_iterations_ = scaled(expected_iterations_ / times);
-  if (eliminates == nullptr) coarse().solved(iterations);
+  if (eliminates == nullptr) preconditioner_->solved(iterations);
   return iterations;
 }
 
 /// As many iterations as the last solve needed and a few more, then the trial point: most steps
 /// take one read-back. If the solver is still running after that, more iterations follow.
 int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists) {
-  const SolveLists& solve = eliminates != nullptr ? *eliminates
-                            : coarse().in_use()   ? *by_two_levels_
-                                                  : *by_blocks_;
+  const SolveLists& solve = eliminates != nullptr       ? *eliminates
+                            : preconditioner_->in_use() ? *corrected_
+                                                        : *by_blocks_;
   lists.push_back(&solve.start);
   const struct Settles {
-    CoarseControl& control;
-    ~Settles() { control.settle(); }
-  } settles{coarse()};
+    DevicePreconditioner& preconditioner;
+    ~Settles() { preconditioner.settle(); }
+  } settles{*preconditioner_};
   int queued = 0, before = 0;
   int want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
@@ -149,7 +126,7 @@ int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& st
       return done;
     }
     want = std::min(most, 2 * queued);
-    if (eliminates == nullptr) coarse().expect(problem_.model(), done);
+    if (eliminates == nullptr) preconditioner_->expect(done);
   }
 }
 

@@ -3,11 +3,13 @@
 
 #include "../../engine/damped_steps.hpp"
 #include "../steps/accepted_points.hpp"
-#include "conjugate_gradients.hpp"
 #include "device_elimination.hpp"
+#include "device_preconditioner.hpp"
+#include "full_system.hpp"
 #include "submission_size.hpp"
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,35 +36,35 @@ class DampedSystem final : public LinearSystem, Part {
   void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
 
   DeviceElimination& elimination() { return elimination_; }
-  CoarseControl& coarse() { return coarse_.control(); }
-  const CoarseControl& coarse() const { return coarse_.control(); }
+  DevicePreconditioner& preconditioner() { return *preconditioner_; }
+  const DevicePreconditioner& preconditioner() const { return *preconditioner_; }
 
   /// True if columns have the scaling of this solve; if not, the next solution sets it.
   bool& is_scaled() { return is_scaled_; }
   void need_scale(Needs& needs, const StepRequest& request);
-  /// Kernels of record_solve().
-  void need_solve(Needs& needs, Preconditioning by) { gradients_.need(needs, by); }
   void record_scale(CommandList& list, const StepRequest& request);
-  /// Start and iterations. An even number of these.
-  void record_solve(CommandList& list, int iterations, Preconditioning by);
+  /// Conjugate gradients, preconditioned by diagonal blocks or not at all.
+  ConjugateGradients gradients(bool by_blocks = true) {
+    return {*v_.ops, full_, {.by_blocks = by_blocks}};
+  }
 
-  /// Makes lists, once: kernels of record_solve() are there.
+  /// Makes lists, once: kernels of gradients() are there.
   void prepare();
   /// Queues the solution behind `lists`. Returns the iterations.
   int solve(const StepRequest& request, const Step& step, Lists lists);
 
  private:
-  /// Brings the coarse space up to date, where there is one.
-  void precondition(const Step& step, Lists& lists);
-  void prepare_coarse_lists();
+  /// Records a solve; correction: null, or what is added to the inverses of the blocks.
+  SolveLists make_lists(const char* start, const char* iterations, Correction* correction);
+  void prepare_corrected();
   int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);
 
   PointMoves& moves_;
-  CoarseSpace coarse_;
-  ConjugateGradients gradients_;
+  FullSystem full_;
+  std::unique_ptr<DevicePreconditioner> preconditioner_;
   DeviceElimination elimination_;
-  Derived<SolveLists> by_blocks_{recorder_.kernels}, by_two_levels_{coarse_.buffers()};
+  Derived<SolveLists> by_blocks_{recorder_.kernels}, corrected_{preconditioner_->buffers()};
   bool is_scaled_ = false;
   int expected_iterations_ = 16;
   SubmissionSize submission_size_;

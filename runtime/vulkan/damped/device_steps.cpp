@@ -29,7 +29,7 @@ void DeviceSteps::begin() {
 void DeviceSteps::need(Needs& needs) {
   system_.need_scale(needs, {});
   points_.need(needs);
-  system_.need_solve(needs, Preconditioning::blocks);
+  system_.gradients().need(needs);
   taken_.need(needs);
   system_.elimination().need(needs);
   if (narrow_ != nullptr) need_conversions(needs);
@@ -40,7 +40,8 @@ void DeviceSteps::rehearse(CommandList& list) {
   system_.record_scale(list, {});
   points_.record_linearize(list);
   list.barrier();
-  system_.record_solve(list, 2, Preconditioning::blocks);
+  system_.gradients().record_start(list);
+  system_.gradients().record_iterations(list, 2);
   points_.record_trial(list, Scalar::one);
   points_.record_trial(list, Scalar::user);
   taken_.rehearse(list);
@@ -48,13 +49,14 @@ void DeviceSteps::rehearse(CommandList& list) {
 
 void DeviceSteps::need_plain(Needs& needs) {
   points_.need(needs);
-  system_.need_solve(needs, Preconditioning::none);
+  system_.gradients(false).need(needs);
 }
 
 void DeviceSteps::record_plain(CommandList& list, int iterations) {
   points_.record_linearize(list);
   list.barrier();
-  system_.record_solve(list, iterations, Preconditioning::none);
+  system_.gradients(false).record_start(list);
+  system_.gradients(false).record_iterations(list, iterations);
   points_.record_trial(list, Scalar::one);
 }
 
@@ -76,7 +78,7 @@ void DeviceSteps::prepare() {
 
 void DeviceSteps::begin_solve() {
   system_.is_scaled() = false;
-  system_.coarse().begin_solve();
+  system_.preconditioner().begin_solve();
 }
 
 PointReport DeviceSteps::linearize() {

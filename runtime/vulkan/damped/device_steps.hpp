@@ -26,7 +26,7 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   StepReport try_step(std::span<const double> delta) override;
   void trial_point(std::span<double> x) override { problem_.read_point(v_.trial, x); }
   void accept() override;
-  PreconditionerUse preconditioner() const override { return system_.coarse().use(); }
+  PreconditionerUse preconditioner() const override { return system_.preconditioner().use(); }
   NormalMatrixUse normal_matrix() const override { return products_.use(); }
   StepReport rescale_step(double length) override;
   void step_gradient(std::span<double> g) override { problem_.read(v_.gradient, g); }

@@ -72,7 +72,7 @@ void DeviceSchur::record_group(CommandList& list, Kernel kernel, const BlockShap
   vectors_.record(list, kernel);
 }
 
-void DeviceSchur::need(Needs& needs) const {
+void DeviceSchur::need(Needs& needs) {
   for (const DeviceProducts& products : products_)
     terms_[products.term]->need_store(needs, Pass::stored_jacobian);
   vectors_
@@ -82,7 +82,7 @@ void DeviceSchur::need(Needs& needs) const {
   vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths)
     vectors_.need<kernel::schur_invert>(needs, {.width = range.width});
-  reduced_.need(needs);
+  gradients().need(needs);
 }
 
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
@@ -188,7 +188,8 @@ void DeviceSchur::record_start(CommandList& list, const Operands& at, const Schu
   record_meetings(list, at, with);
   record_elimination(list, with);
   record_complement(list, with);
-  reduced_.record_start(list);
+  list.barrier();
+  gradients().record_start(list);
 }
 
 void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {

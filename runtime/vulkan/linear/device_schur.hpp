@@ -3,6 +3,7 @@
 
 #include "../../linear/schur_plan.hpp"
 #include "../recording/vector_ops.hpp"
+#include "conjugate_gradients.hpp"
 #include "device_products.hpp"
 #include "reduced_system.hpp"
 
@@ -44,12 +45,14 @@ class DeviceSchur {
   const SchurPlan& plan() const { return plan_; }
 
   /// Kernels of all that it records.
-  void need(Needs& needs) const;
+  void need(Needs& needs);
   /// Eliminates at the point where gradient and diagonal blocks were taken, with the damping that
   /// the scalars say, and begins to solve.
   void record_start(CommandList& list, const Operands& at, const SchurOperands& with);
   /// An even number of iterations.
-  void record_iterations(CommandList& list, int count) { reduced_.record_iterations(list, count); }
+  void record_iterations(CommandList& list, int count) {
+    gradients().record_iterations(list, count);
+  }
   /// Step and residual of all scalars.
   void record_finish(CommandList& list, const SchurOperands& with);
 
@@ -58,6 +61,7 @@ class DeviceSchur {
     Buffer starts, entries, outputs;
   };
 
+  ConjugateGradients gradients() { return {vectors_, reduced_, {}}; }
   void record_meetings(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_elimination(CommandList& list, const SchurOperands& with);
   void record_complement(CommandList& list, const SchurOperands& with);

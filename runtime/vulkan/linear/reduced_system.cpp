@@ -1,4 +1,4 @@
-// Start and iterations of conjugate gradients on a Schur complement.
+// Buffers of a Schur complement, and its products.
 #include "reduced_system.hpp"
 
 #include <algorithm>
@@ -41,108 +41,76 @@ ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPl
        {&step_, &residual_, &product_, &preconditioned_, &directions_[0], &directions_[1]}) {
     *vector = numbers(n);
   }
-  partials_ = make_partials(context, 2ull * block_groups());
+  for (const SchurPlan::Blocks& range : plan.kept_widths) {
+    blocks_.push_back({.count = range.count,
+                       .width = range.width,
+                       .first = range.position,
+                       .packed = input_.packed_blocks,
+                       .inverse = inverse_blocks_,
+                       .inverse_first = range.inverse});
+    block_groups_ += context.update_grid(range.count);
+  }
+  partials_ = make_partials(context, 2ull * block_groups_);
   curvature_ = make_partials(context, row_groups());
   decision_ = make_partials(context, codegen::kScalarCount);
-}
-
-std::uint32_t ReducedSystem::block_groups() const {
-  std::uint32_t groups = 0;
-  for (const SchurPlan::Blocks& range : plan_.kept_widths)
-    groups += context_.update_grid(range.count);
-  return groups;
 }
 
 std::uint32_t ReducedSystem::row_groups() const {
   return context_.product_grid(std::uint64_t{plan_.unknowns()} * lanes_);
 }
 
-void ReducedSystem::need(Needs& needs) const {
-  vectors_.need<kernel::cg_start, kernel::cg_finish>(needs);
+SystemVectors ReducedSystem::vectors() {
+  return {.gradient = input_.gradient,
+          .step = step_,
+          .residual = residual_,
+          .product = product_,
+          .preconditioned = preconditioned_,
+          .directions = {&directions_[0], &directions_[1]},
+          .fixed = none_fixed_,
+          .partials = partials_,
+          .curvature = curvature_,
+          .decision = decision_,
+          .blocks = blocks_,
+          .unknowns = plan_.unknowns(),
+          .block_groups = block_groups_};
+}
+
+void ReducedSystem::need(Needs& needs) {
   vectors_.need<kernel::schur_product>(needs, {.width = lanes_});
+  need_by_blocks<kernel::schur_invert>(needs, vectors_, blocks_);
+}
+
+void ReducedSystem::record_begin(CommandList& list) {
   for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    const bool decides = &range == &plan_.kept_widths.front();
-    vectors_.need<kernel::schur_invert, kernel::cg_init>(needs, {.width = range.width});
-    vectors_.need<kernel::cg_update>(needs, {.width = range.width, .decides = decides});
-  }
-}
-
-template <class Kernel>
-std::uint32_t ReducedSystem::record_by_blocks(CommandList& list, Kernel kernel) {
-  constexpr bool kInverts = Kernel::kOp == codegen::VectorOp::schur_invert;
-  constexpr bool kUpdates = Kernel::kOp == codegen::VectorOp::cg_update;
-  std::uint32_t groups = 0;
-  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    kernel.push.count = range.count;
-    kernel.push.first = kInverts ? range.first : range.position;
-    kernel.push.inverse_first = range.inverse;
-    if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
-    groups +=
-        vectors_.record(list, kernel, {.width = range.width, .decides = !kUpdates || groups == 0});
-  }
-  return groups;
-}
-
-void ReducedSystem::record_start(CommandList& list) {
-  list.barrier();
-  record_by_blocks(list, kernel::schur_invert{{.blocks = input_.packed_blocks,
-                                               .damping = no_damping_,
-                                               .inverse_blocks = inverse_blocks_,
-                                               .places = places_,
-                                               .fixed_scalars = none_fixed_},
-                                              {}});
-  list.barrier();
-  const std::uint32_t groups = block_groups();
-  record_by_blocks(list, kernel::cg_init{{.gradient = input_.gradient,
-                                          .inverse_blocks = inverse_blocks_,
-                                          .delta = step_,
-                                          .residual = residual_,
-                                          .direction = directions_[0],
-                                          .preconditioned = preconditioned_,
-                                          .fixed_scalars = none_fixed_,
-                                          .partials = partials_},
-                                         {.out_stride = groups}});
-  list.barrier();
-  vectors_.record(list, kernel::cg_start{{.partials = partials_},
-                                         {.sums_count = groups, .sums_stride = groups}});
-}
-
-void ReducedSystem::record_iterations(CommandList& list, int count) {
-  const std::uint32_t groups = block_groups();
-  for (int k = 0; k < count; ++k) {
-    const Buffer& next_direction = directions_[1 - k % 2];
-    list.barrier();
-    const std::uint32_t sums = vectors_.record(
+    vectors_.record(
         list,
-        kernel::schur_product{
-            {.complement = input_.complement,
-             .preconditioned = preconditioned_,
-             .direction = directions_[k % 2],
-             .next_direction = next_direction,
-             .product = product_,
-             .row_words = rows_,
-             .column_numbers = columns_,
-             .partials = partials_,
-             .curvature = curvature_,
-             .decision = decision_},
-            {.count = plan_.unknowns(), .sums_count = groups, .sums_stride = groups}},
-        {.width = lanes_, .groups = row_groups()});
-    list.barrier();
-    record_by_blocks(list, kernel::cg_update{{.product = product_,
-                                              .residual = residual_,
-                                              .direction = next_direction,
-                                              .delta = step_,
-                                              .inverse_blocks = inverse_blocks_,
-                                              .preconditioned = preconditioned_,
-                                              .fixed_scalars = none_fixed_,
-                                              .partials = partials_,
-                                              .curvature = curvature_,
-                                              .decision = decision_},
-                                             {.out_stride = groups, .sums_count = sums}});
+        kernel::schur_invert{
+            {.blocks = input_.packed_blocks,
+             .damping = no_damping_,
+             .inverse_blocks = inverse_blocks_,
+             .places = places_,
+             .fixed_scalars = none_fixed_},
+            {.count = range.count, .first = range.first, .inverse_first = range.inverse}},
+        {.width = range.width});
   }
-  list.barrier();
-  vectors_.record(list, kernel::cg_finish{{.partials = partials_},
-                                          {.sums_count = groups, .sums_stride = groups}});
+}
+
+std::uint32_t ReducedSystem::record_product(CommandList& list, const Direction& direction) {
+  return vectors_.record(
+      list,
+      kernel::schur_product{
+          {.complement = input_.complement,
+           .preconditioned = direction.preconditioned,
+           .direction = direction.before,
+           .next_direction = direction.now,
+           .product = product_,
+           .row_words = rows_,
+           .column_numbers = columns_,
+           .partials = partials_,
+           .curvature = curvature_,
+           .decision = decision_},
+          {.count = plan_.unknowns(), .sums_count = direction.sums, .sums_stride = direction.sums}},
+      {.width = lanes_, .groups = row_groups()});
 }
 
 }  // namespace topograd::runtime::vulkan

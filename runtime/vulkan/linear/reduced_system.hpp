@@ -1,10 +1,11 @@
-// Conjugate gradients on a Schur complement on the device.
+// A Schur complement on the device, as conjugate gradients see it.
 #pragma once
 
 #include "../../linear/schur_plan.hpp"
-#include "../recording/vector_ops.hpp"
+#include "device_system.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 
@@ -12,12 +13,10 @@ namespace topograd::runtime::vulkan {
 /// software device they run in turn.
 std::uint32_t lanes_of_rows(const Context& context, std::uint64_t entries, std::uint64_t rows);
 
-/// The system of the blocks that remain after an elimination, preconditioned by its diagonal
-/// blocks. Every record_ function begins with a barrier of its own, and leaves its results behind
-/// the caller's next one.
-class ReducedSystem {
+/// The system of the blocks that remain after an elimination.
+class ReducedSystem final : public DeviceSystem {
  public:
-  /// Written by the elimination before record_start().
+  /// Written by the elimination before record_begin().
   struct Input {
     Buffer complement, packed_blocks, gradient;
   };
@@ -30,18 +29,12 @@ class ReducedSystem {
   const Buffer& step() const { return step_; }
   const Buffer& residual() const { return residual_; }
 
-  /// Kernels of all that it records.
-  void need(Needs& needs) const;
-  /// Begins to solve.
-  void record_start(CommandList& list);
-  /// An even number of iterations.
-  void record_iterations(CommandList& list, int count);
+  SystemVectors vectors() override;
+  void need(Needs& needs) override;
+  void record_begin(CommandList& list) override;
+  std::uint32_t record_product(CommandList& list, const Direction& direction) override;
 
  private:
-  /// Records a kernel for each width of blocks; returns the workgroups.
-  template <class Kernel>
-  std::uint32_t record_by_blocks(CommandList& list, Kernel kernel);
-  std::uint32_t block_groups() const;
   std::uint32_t row_groups() const;
 
   Context& context_;
@@ -54,6 +47,8 @@ class ReducedSystem {
   Buffer no_damping_, none_fixed_;  // zeros
   Buffer step_, residual_, product_, preconditioned_, directions_[2];
   Buffer partials_, curvature_, decision_;
+  std::vector<DiagonalBlocks> blocks_;
+  std::uint32_t block_groups_ = 0;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -15,8 +15,8 @@ constexpr std::uint64_t kBlockAlignment = 256;
 
 }  // namespace
 
-StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t coarse_unknowns)
-    : most_coarse(coarse_unknowns), context_(&context) {
+StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t correction_sums)
+    : most_sums(correction_sums), context_(&context) {
   const bool masked = std::any_of(model.constant.begin(), model.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
   const bool shaped = !model.lower.empty() || model.manifolds != nullptr;
@@ -49,7 +49,7 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t coa
   if (shaped) words.resize(n, 0);
   fixed = make_buffer(context, words, "fixed");
   partials =
-      make_partials(context, 4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_coarse);
+      make_partials(context, 4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_sums);
   decision = make_partials(context, codegen::kScalarCount);
 }
 
@@ -77,6 +77,21 @@ void StepVectors::lay_out_blocks(const Model& model) {
     packed_blocks += count * numbers;
     packed_blocks = (packed_blocks + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
   }
+}
+
+std::vector<DiagonalBlocks> StepVectors::diagonal_blocks() const {
+  std::vector<DiagonalBlocks> out;
+  for (const BlockRange& range : blocks) {
+    const std::uint64_t first = range.blocks_first * context_->element_bytes();
+    const std::uint64_t size =
+        context_->element_bytes() * range.count * range.width * (range.width + 1) / 2;
+    out.push_back({.count = range.count,
+                   .width = range.width,
+                   .first = range.x_first,
+                   .packed = {packed, first, size},
+                   .inverse = {inverse, first, size}});
+  }
+  return out;
 }
 
 std::uint32_t StepVectors::block_groups() const {

@@ -3,7 +3,7 @@
 
 #include "../../model/model.hpp"
 #include "block_range.hpp"
-#include "vector_ops.hpp"
+#include "diagonal_blocks.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -14,11 +14,11 @@ namespace topograd::runtime::vulkan {
 /// Vectors have model.scalars numbers, in the order of the device.
 struct StepVectors {
   StepVectors() = default;
-  ///   most_coarse  coarse unknowns of a preconditioner at most
+  ///   most_sums  partial sums that a preconditioner adds to those of the blocks, at most
   ///
   /// The context outlives this. Throws Error{Unsupported} if a vector does not fit a storage buffer
   /// range.
-  StepVectors(Context& context, const Model& model, std::uint32_t most_coarse);
+  StepVectors(Context& context, const Model& model, std::uint32_t most_sums);
 
   /// Scalars that take no part in steps.
   const Buffer& not_free() const { return held ? held : fixed; }
@@ -28,39 +28,18 @@ struct StepVectors {
   }
   /// Workgroups of record_by_blocks().
   std::uint32_t block_groups() const;
+  /// The blocks, in pieces that fit a range; as long as the buffers live.
+  std::vector<DiagonalBlocks> diagonal_blocks() const;
   /// Kernels of record_by_blocks().
   template <class Kernel>
-  void need_by_blocks(Needs& needs, VectorOps::Variant variant = {}) const {
-    for (const BlockRange& range : blocks) {
-      if (range.count == 0) continue;
-      variant.width = range.width;
-      ops->need<Kernel>(needs, variant);
-      variant.decides = Kernel::kOp != codegen::VectorOp::cg_update;
-    }
+  void need_by_blocks(Needs& needs, const VectorVariant& variant = {}) const {
+    vulkan::need_by_blocks<Kernel>(needs, *ops, diagonal_blocks(), variant);
   }
-  /// One dispatch for each array, with its part of the blocks; returns the workgroups. cg_update:
-  /// the first one decides.
+  /// Records a kernel over all blocks; returns the workgroups.
   template <class Kernel>
-  std::uint32_t record_by_blocks(CommandList& list, Kernel kernel,
-                                 VectorOps::Variant variant = {}) const {
-    std::uint32_t groups = 0;
-    const std::uint64_t bytes = context_->element_bytes();
-    for (const BlockRange& range : blocks) {
-      if (range.count == 0) continue;
-      const std::uint64_t first = range.blocks_first * bytes;
-      const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
-      if constexpr (requires { kernel.buffers.blocks; })
-        kernel.buffers.blocks = {packed, first, size};
-      if constexpr (requires { kernel.buffers.inverse_blocks; })
-        kernel.buffers.inverse_blocks = {inverse, first, size};
-      variant.width = range.width;
-      variant.decides = Kernel::kOp != codegen::VectorOp::cg_update || groups == 0;
-      kernel.push.count = range.count;
-      kernel.push.first = range.x_first;
-      if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
-      groups += ops->record(list, kernel, variant);
-    }
-    return groups;
+  std::uint32_t record_by_blocks(CommandList& list, const Kernel& kernel,
+                                 const VectorVariant& variant = {}) const {
+    return vulkan::record_by_blocks(list, *ops, diagonal_blocks(), kernel, variant);
   }
 
   std::unique_ptr<VectorOps> ops;
@@ -76,7 +55,7 @@ struct StepVectors {
   std::vector<BlockRange> blocks;                 ///< the same in pieces that fit a range
   std::vector<std::uint32_t> diagonal_positions;  ///< by scalar: its place in the packed blocks
   std::uint64_t packed_blocks = 0;
-  std::uint32_t most_coarse = 0;  ///< places for partial sums of coarse unknowns
+  std::uint32_t most_sums = 0;  ///< places for partial sums of a preconditioner
 
  private:
   void lay_out_blocks(const Model& model);

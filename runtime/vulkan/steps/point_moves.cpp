@@ -137,7 +137,7 @@ void PointMoves::record(CommandList& list, Scalar length) {
   }
   const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first =
-      2 * (v_.block_groups() + v_.most_coarse);  // conjugate gradients may go on from theirs
+      2 * (v_.block_groups() + v_.most_sums);  // conjugate gradients may go on from theirs
   if (bounded()) {
     record_bounded_trial(list, v_.x, first, length);
   } else {
