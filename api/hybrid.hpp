@@ -6,8 +6,7 @@
 #include "../runtime/hybrid/batch.hpp"
 #include "../runtime/hybrid/executor.hpp"
 #include "../runtime/hybrid/metrics.hpp"
-#include "../solver/session/device_engine.hpp"
-#include "../solver/session/routing.hpp"
+#include "../solver/executor.hpp"
 
 namespace topograd {
 

@@ -9,6 +9,7 @@
 #include "../runtime/model/term_rows.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/model/model.hpp"
+#include "check/programs/runners.hpp"
 #include "pass_names.hpp"
 
 #include <algorithm>
@@ -137,6 +138,16 @@ NodeValues tables(const ir::Program& program, const Rows& row,
 }
 
 }  // namespace
+
+NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
+                       const check::Options& where) {
+  return node_values(problem, options, check::open_places(where));
+}
+
+NodeValues node_values(const ir::Program& residual, std::span<const double> at,
+                       const NodeValuesOptions& options, const check::Options& where) {
+  return node_values(residual, at, options, check::open_places(where));
+}
 
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        std::span<const check::Place> places) {

@@ -2,13 +2,17 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "check/programs/runners.hpp"
+#include "check/programs/options.hpp"
 
 #include <cstddef>
 #include <span>
 #include <string>
 
 namespace topograd {
+
+namespace check {
+struct Place;
+}
 
 struct NodeValuesOptions {
   std::string kernel = "residual";  ///< residual, cost, gradient, jacobian or hessian
@@ -28,10 +32,15 @@ struct NodeValues {
 /// backend, the first node that deviates from its op, applied to the backend's own operands, by
 /// more than the op table allows is marked and listed below.
 ///
-///   places  at least one, of one or more precisions (check::open_places())
+///   where  the backends and precisions, as in `topograd check`
 ///
 /// Reads the caller's present parameters. Throws Error{InvalidArgument} for an unknown kernel, or
-/// an instance that no topology has.
+/// an instance that no topology has, and what a forced device throws.
+NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
+                       const check::Options& where = {});
+/// The same on backends that are open.
+///
+///   places  at least one, of one or more precisions (check::open_places())
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        std::span<const check::Place> places);
 
@@ -40,6 +49,8 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
 ///   at  parameters, data, uniforms, in this order
 ///
 /// Throws Error{Shape} if the number of values is wrong.
+NodeValues node_values(const ir::Program& residual, std::span<const double> at,
+                       const NodeValuesOptions& options, const check::Options& where = {});
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                        const NodeValuesOptions& options, std::span<const check::Place> places);
 

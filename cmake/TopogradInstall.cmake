@@ -3,18 +3,12 @@ include(CMakePackageConfigHelpers)
 include(TopogradPkgConfig)
 
 get_property(_libraries GLOBAL PROPERTY TOPOGRAD_LIBRARIES)
-get_property(_folders GLOBAL PROPERTY TOPOGRAD_FOLDERS)
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/topograd)
 
-foreach(_folder ${_folders})
-  set(_without_vulkan)
-  if(NOT TOPOGRAD_VULKAN)
-    set(_without_vulkan PATTERN "vulkan" EXCLUDE REGEX "/runtime/device$" EXCLUDE
-        PATTERN "fault_child.hpp" EXCLUDE)
-  endif()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${_folder}
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd
-          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" ${_without_vulkan})
+get_property(_headers GLOBAL PROPERTY TOPOGRAD_PUBLIC_HEADERS)
+foreach(_header ${_headers})
+  cmake_path(GET _header PARENT_PATH _folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd/${_folder})
 endforeach()
 foreach(_header ${TOPOGRAD_FRONT_HEADERS})
   install(FILES ${TOPOGRAD_INCLUDE_ROOT}/topograd/${_header}

@@ -1,4 +1,5 @@
-# One library per folder: topograd_library(ir SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
+# One library per folder: topograd_library(ir PUBLIC_HEADERS a.hpp SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
+# Public headers are what programs include, and what these include; they alone are installed.
 include(GNUInstallDirs)
 
 # Headers are included as <topograd/FOLDER/FILE.hpp>: the build tree holds links that spell it so.
@@ -48,7 +49,7 @@ function(topograd_link_headers folder)
 endfunction()
 
 function(topograd_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(target topograd_${name})
   add_library(${target} ${TOPOGRAD_LIBRARY_TYPE} ${ARG_SOURCES})
   add_library(topograd::${name} ALIAS ${target})
@@ -61,5 +62,6 @@ function(topograd_library name)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   set_property(GLOBAL APPEND PROPERTY TOPOGRAD_LIBRARIES ${target})
-  set_property(GLOBAL APPEND PROPERTY TOPOGRAD_FOLDERS ${name})
+  list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${name}/)
+  set_property(GLOBAL APPEND PROPERTY TOPOGRAD_PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS})
 endfunction()

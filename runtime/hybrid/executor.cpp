@@ -3,6 +3,7 @@
 
 #include "../../ir/machine/foreign_call.hpp"
 #include "executor_arena.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backend.hpp"
-#include "state.hpp"
 #include "telemetry/telemetry.hpp"
 #include "telemetry/trace.hpp"
 
@@ -17,6 +16,8 @@
 #include <vector>
 
 namespace topograd::runtime::hybrid {
+
+class KnowledgeFile;
 
 enum class LogLevel { trace, info, warning };
 using Log = std::function<void(LogLevel, const std::string&)>;

@@ -275,6 +275,11 @@ class FirstOrder {
 }  // namespace
 
 void minimize_first_order(const Objective& objective, std::span<double> x,
+                          const SolverOptions& options, Summary& summary) {
+  minimize_first_order(objective, x, options, summary, {});
+}
+
+void minimize_first_order(const Objective& objective, std::span<double> x,
                           const SolverOptions& options, Summary& summary, const StepsAt& steps_at,
                           BestElsewhere* elsewhere) {
   HostWalk walk(objective, x, options, steps_at);

@@ -45,18 +45,9 @@ class LbfgsDirection final : public SearchDirection {
   std::deque<Pair> pairs_;  // oldest first
 };
 
-/// Minimises a function given by value and gradient, from x (descend()).
-///
-///   options  max_lbfgs_rank, line_search, tolerances and bounds, callback are read
-///   leaves   asked between steps, may be empty
-///
-/// Returns false if it left before the end.
-bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
-                    Summary& summary, const std::function<bool()>& leaves = {});
-
-/// The same on an engine that keeps the vectors, from its point, which is x. Steps are the same up
-/// to rounding: the recursion runs on dot products of the vectors (lbfgs_products.hpp). x ends at
-/// the best point; after an exception it is the best one that is still known.
+/// minimize_lbfgs() on an engine that keeps the vectors, from its point, which is x. Steps are the
+/// same up to rounding: the recursion runs on dot products of the vectors (lbfgs_products.hpp). x
+/// ends at the best point; after an exception it is the best one that is still known.
 void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
                     const SolverOptions& options, Summary& summary);
 

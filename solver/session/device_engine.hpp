@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
-#include "../../runtime/hybrid/executor.hpp"
 #include "../../runtime/rows/rows.hpp"
+#include "../executor.hpp"
 #include "../plan/decide.hpp"
 
 #include <cstddef>
@@ -22,11 +22,6 @@ void require_self_check(const SolverOptions& options);
 /// The device that the options choose, for tasks; opened when one comes. After probe_device() found
 /// it usable.
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options);
-
-/// Adds the devices of this machine to an executor: all of them, or the one that is named. Returns
-/// how many can be used; none in a build without Vulkan. Throws Error{InvalidArgument} for bad
-/// options.
-std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions& options = {});
 
 /// Throws what the backend throws, and Error{Unsupported} in a build without it.
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,

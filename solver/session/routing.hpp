@@ -1,8 +1,8 @@
-// The executor of this process, which Backend::automatic asks and which learns from solves.
+// The place of a solve or an Evaluator as the executor of this process decides it.
 #pragma once
 
 #include "../../runtime/engine/engine_stats.hpp"
-#include "../../runtime/hybrid/executor.hpp"
+#include "../executor.hpp"
 #include "../model/model.hpp"
 #include "../plan/decide.hpp"
 
@@ -11,12 +11,6 @@
 #include <string>
 
 namespace topograd {
-
-/// Made at the first call, with options from the environment; what it has learned is kept in the
-/// folder of the caches (HybridOptions::state). Any thread.
-///
-/// Throws Error{InvalidArgument} for variables that cannot be read.
-runtime::hybrid::Executor& hybrid_executor();
 
 /// True if the options or TOPOGRAD_DEVICE name a device.
 bool names_device(const SolverOptions& options);

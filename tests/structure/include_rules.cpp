@@ -397,6 +397,25 @@ std::vector<std::string> include_circles(const std::vector<SourceFile>& tree) {
   return found;
 }
 
+std::vector<std::string> public_violations(const std::vector<SourceFile>& tree,
+                                           const std::vector<std::string>& headers) {
+  const Paths paths(tree);
+  const Names allowed(headers.begin(), headers.end());
+  std::vector<std::string> found;
+  for (const std::string& header : headers)
+    if (!paths.files.contains(header)) found.push_back(header + ": there is no such public header");
+  for (const SourceFile& file : tree) {
+    if (!allowed.contains(file.path) && !is_user(file.path)) continue;
+    for_each_include(file, [&](const Include& include) {
+      if (is_user(file.path) && include.quoted) return;
+      const std::string target = target_of(file.path, include, paths.files);
+      if (target.empty() || allowed.contains(target)) return;
+      found.push_back(file.path + " includes " + target + ", which is not a public header");
+    });
+  }
+  return found;
+}
+
 std::vector<std::string> missing_folders(const std::vector<SourceFile>& tree) {
   const Names folders = Paths(tree).folders;
   Names missing;

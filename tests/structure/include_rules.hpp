@@ -22,6 +22,13 @@ std::vector<std::string> include_violations(const std::vector<SourceFile>& tree)
 /// different folders.
 std::vector<std::string> include_circles(const std::vector<SourceFile>& tree);
 
+/// Public headers that the tree does not have or that include others, and users that include
+/// others, a sentence each.
+///
+///   headers  paths of the public headers
+std::vector<std::string> public_violations(const std::vector<SourceFile>& tree,
+                                           const std::vector<std::string>& headers);
+
 /// Folders that the table of subfolders names and the tree does not have.
 std::vector<std::string> missing_folders(const std::vector<SourceFile>& tree);
 

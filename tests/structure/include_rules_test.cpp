@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <regex>
 
 #include "sources.hpp"
 
@@ -22,6 +24,48 @@ TEST(IncludeDirection, TreeHasNoCircles) {
 
 TEST(IncludeDirection, TableNamesFoldersOfTheTree) {
   for (const std::string& folder : missing_folders(cpp_sources())) ADD_FAILURE() << folder;
+}
+
+std::vector<std::string> public_headers() {
+  std::ifstream file(TOPOGRAD_PUBLIC_HEADERS);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) out.push_back(line);
+  return out;
+}
+
+TEST(PublicHeaders, IncludePublicHeadersAlone) {
+  const std::vector<std::string> headers = public_headers();
+  ASSERT_GT(headers.size(), 50u);
+  for (const std::string& violation : public_violations(cpp_sources(), headers))
+    ADD_FAILURE() << violation;
+}
+
+TEST(PublicHeaders, RowsOfGoodAndBadSnippets) {
+  const std::vector<SourceFile> tree = {{"ir/a.hpp", "#include \"b.hpp\"\n"},
+                                        {"ir/b.hpp", ""},
+                                        {"ir/c.cpp", "#include \"b.hpp\"\n"},
+                                        {"samples/s.cpp", "#include <topograd/ir/b.hpp>\n"}};
+  EXPECT_EQ(public_violations(tree, {"ir/a.hpp", "ir/b.hpp"}), std::vector<std::string>());
+  EXPECT_EQ(
+      public_violations(tree, {"ir/a.hpp", "ir/d.hpp"}),
+      (std::vector<std::string>{"ir/d.hpp: there is no such public header",
+                                "ir/a.hpp includes ir/b.hpp, which is not a public header",
+                                "samples/s.cpp includes ir/b.hpp, which is not a public header"}));
+}
+
+TEST(PublicHeaders, TheManualNamesNoOthers) {
+  const std::vector<std::string> headers = public_headers();
+  const std::regex name("<topograd/([a-z0-9_/]+[.]hpp)>");
+  std::size_t names = 0;
+  for (const auto& [path, text] : manual_pages()) {
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it, ++names) {
+      const std::string header = (*it)[1];
+      const bool front = header.find('/') == std::string::npos;
+      EXPECT_TRUE(std::ranges::count(headers, front ? "api/" + header : header))
+          << path << " names " << header;
+    }
+  }
+  EXPECT_GT(names, 20u);
 }
 
 struct Row {

@@ -36,10 +36,9 @@ NodeValues values(const DumpArguments& arguments, bool precision_given) {
   if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
   if (precision_given) places.precision = parse_precision(arguments.precision);
   const NodeValuesOptions options{.kernel = arguments.kernel, .instance = arguments.instance};
-  const std::vector<check::Place> opened = check::open_places(places);
   if (!arguments.expression.text.empty())
-    return node_values(parse_expression(arguments.expression), arguments.at, options, opened);
-  return node_values(make_problem(arguments.problem)->problem(), options, opened);
+    return node_values(parse_expression(arguments.expression), arguments.at, options, places);
+  return node_values(make_problem(arguments.problem)->problem(), options, places);
 }
 
 /// Requires either a problem or an expression.

@@ -4,7 +4,7 @@
 #include "../../../ir/checking/random.hpp"
 #include "../../../ir/program.hpp"
 #include "../../../runtime/rows/rows.hpp"
-#include "../../../solver/options.hpp"
+#include "options.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -14,16 +14,6 @@
 #include <vector>
 
 namespace topograd::check {
-
-/// Options of the self-tests.
-struct Options {
-  /// automatic: the interpreter, and a device if there is one.
-  Backend backend = Backend::automatic;
-  std::optional<Precision> precision;  ///< empty: f64 (if the device has it) and f32
-  std::string device;                  ///< Vulkan: index or name
-  std::uint64_t count = 0;  ///< random points per op, or programs; 0: the check's default
-  std::uint64_t seed = 1;
-};
 
 /// One backend in one precision.
 struct Place {
