@@ -163,11 +163,11 @@ constexpr bool gives_rows() {
 /// True if a map can call F; a compile error if it cannot.
 template <class F>
 constexpr bool takes_element() {
-  constexpr bool takes = std::invocable<F&, Element>;
-  static_assert(takes,
+  constexpr bool kTakes = std::invocable<F&, Element>;
+  static_assert(kTakes,
                 "expected a callable that takes a topograd::Element: [=](topograd::Element e) "
                 "{ return ...; }");
-  if constexpr (takes) {
+  if constexpr (kTakes) {
     return gives_rows<std::invoke_result_t<F&, Element>>();
   } else {
     return false;

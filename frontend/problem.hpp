@@ -151,8 +151,8 @@ class Problem {
  public:
   Problem();
   ~Problem();
-  Problem(Problem&&);
-  Problem& operator=(Problem&&);
+  Problem(Problem&&);  // NOLINT(performance-noexcept-move-constructor): throws while a solve runs
+  Problem& operator=(Problem&&);  // NOLINT(performance-noexcept-move-constructor)
 
   /// Adds values.size() / width blocks of `width` unknowns, which start from `values`.
   ///
@@ -447,13 +447,13 @@ class Problem {
     template <class F>
     static CallableOf of(F& f) {
       CallableOf out{const_cast<void*>(static_cast<const void*>(&f)),
-                     [](void* object, Arguments... arguments, std::vector<Value>& rows) {
-                       append_rows((*static_cast<F*>(object))(arguments...), rows);
+                     [](void* callable, Arguments... arguments, std::vector<Value>& rows) {
+                       append_rows((*static_cast<F*>(callable))(arguments...), rows);
                      },
                      nullptr};
       if constexpr (std::is_copy_constructible_v<std::decay_t<F>>) {
-        out.keep = [](void* object) -> Kept {
-          return [kept = std::decay_t<F>(*static_cast<F*>(object))](
+        out.keep = [](void* callable) -> Kept {
+          return [kept = std::decay_t<F>(*static_cast<F*>(callable))](
                      Arguments... arguments, std::vector<Value>& rows) mutable {
             append_rows(kept(arguments...), rows);
           };

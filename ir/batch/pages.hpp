@@ -13,7 +13,7 @@ namespace topograd::ir {
 /// Owner of memory from map_pages(): empty, or `size()` bytes.
 class Pages {
  public:
-  Pages() = default;
+  Pages() : memory_(nullptr, {0}) {}
   explicit Pages(std::size_t bytes) : memory_(platform::map_pages(bytes), {bytes}) {}
 
   std::byte* data() const { return static_cast<std::byte*>(memory_.get()); }
@@ -21,7 +21,7 @@ class Pages {
 
  private:
   struct Unmap {
-    std::size_t bytes = 0;
+    std::size_t bytes;
     void operator()(void* pages) const { platform::unmap_pages(pages, bytes); }
   };
   std::unique_ptr<void, Unmap> memory_;
