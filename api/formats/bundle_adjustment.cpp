@@ -55,6 +55,25 @@ std::array<Value, 2> reprojection(const std::array<Value, 9>& camera, const Vec3
   return {scale * u - seen.x, scale * v - seen.y};
 }
 
+void add_reprojections(Problem& problem, const Parameters& cameras, const Parameters& points,
+                       const BundleScene& scene, Loss loss) {
+  std::vector<std::uint32_t> indices;
+  std::vector<double> seen;
+  indices.reserve(2 * scene.observations.size());
+  seen.reserve(2 * scene.observations.size());
+  for (const BundleScene::Observation& o : scene.observations) {
+    indices.insert(indices.end(), {o.camera, o.point});
+    seen.insert(seen.end(), {o.seen[0], o.seen[1]});
+  }
+  const auto residual = [&cameras, &points](const Element& e) {
+    std::array<Value, 9> camera;
+    for (int k = 0; k < 9; ++k) camera[static_cast<std::size_t>(k)] = cameras(e.index(0), k);
+    return reprojection(camera, e.vec3(points, 1), e.data_vec2(0));
+  };
+  problem.add_residuals(scene.observations.size(), residual,
+                        {.indices = indices, .data = seen, .loss = loss, .label = "observation"});
+}
+
 BundleAdjustment::BundleAdjustment(BundleScene scene, const BundleAdjustmentOptions& options)
     : scene_(std::move(scene)) {
   check(scene_);
@@ -64,22 +83,7 @@ BundleAdjustment::BundleAdjustment(BundleScene scene, const BundleAdjustmentOpti
   }
   cameras_ = problem_.add_parameters(scene_.cameras, BundleScene::kCameraSize, "cameras");
   points_ = problem_.add_parameters(scene_.points, 3, "points");
-  std::vector<std::uint32_t> indices;
-  std::vector<double> seen;
-  indices.reserve(2 * scene_.observations.size());
-  seen.reserve(2 * scene_.observations.size());
-  for (const BundleScene::Observation& o : scene_.observations) {
-    indices.insert(indices.end(), {o.camera, o.point});
-    seen.insert(seen.end(), {o.seen[0], o.seen[1]});
-  }
-  const auto residual = [cameras = cameras_, points = points_](const Element& e) {
-    std::array<Value, 9> camera;
-    for (int k = 0; k < 9; ++k) camera[static_cast<std::size_t>(k)] = cameras(e.index(0), k);
-    return reprojection(camera, e.vec3(points, 1), e.data_vec2(0));
-  };
-  problem_.add_residuals(
-      scene_.observations.size(), residual,
-      {.indices = indices, .data = seen, .loss = options.loss, .label = "observation"});
+  add_reprojections(problem_, cameras_, points_, scene_, options.loss);
   for (const std::string& what : options.fixed) fix(what);
 }
 

@@ -64,4 +64,10 @@ class BundleAdjustment {
 std::array<Value, 2> reprojection(const std::array<Value, 9>& camera, const Vec3& point,
                                   const Vec2& seen);
 
+/// Adds the residuals of all observations of a scene, by one trace.
+///
+///   cameras, points  blocks of 9 and 3, as many as the scene has
+void add_reprojections(Problem& problem, const Parameters& cameras, const Parameters& points,
+                       const BundleScene& scene, Loss loss = {});
+
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include "../../api/formats/bundle_adjustment.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
+#include "../../ir/machine/parallel.hpp"
 
 #include <Eigen/Geometry>
 
@@ -95,21 +96,65 @@ std::array<double, 2> normal(Random& random) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// The cameras that see a point: (first + r step) mod cameras for r = 0, 1, ...
-struct Visibility {
-  std::uint32_t first = 0, step = 1;
-};
+using Observations = std::vector<BundleScene::Observation>;
 
-std::vector<Visibility> choose_views(const BundleOptions& o, Random& random) {
+/// Cameras all around see a point: (first + r step) mod cameras for r = 0, 1, ...
+Observations spread_views(const BundleOptions& o, Random& random) {
+  struct Visibility {
+    std::uint32_t first = 0, step = 1;
+  };
   const std::uint32_t views = (o.observations + o.points - 1) / o.points;
   const std::uint32_t steps = std::max(1u, o.cameras / views);
-  std::vector<Visibility> out(o.points);
-  for (Visibility& v : out) {
+  std::vector<Visibility> seen(o.points);
+  for (Visibility& v : seen) {
     v.first = static_cast<std::uint32_t>(random.next() % o.cameras);
     v.step = 1 + static_cast<std::uint32_t>(random.next() % steps);
   }
+  Observations out;
+  for (std::uint32_t k = 0; k < o.observations; ++k) {
+    const Visibility& v = seen[k % o.points];
+    const std::uint64_t camera = v.first + std::uint64_t{k / o.points} * v.step;
+    out.push_back({static_cast<std::uint32_t>(camera % o.cameras), k % o.points, {}});
+  }
   return out;
 }
+
+/// Numbers of cameras that see a point, as many in all as there are observations.
+std::vector<std::uint32_t> valences(const BundleOptions& o, Random& random) {
+  const double mean = static_cast<double>(o.observations) / o.points;
+  const std::uint32_t most = o.cameras / 8;
+  std::vector<std::uint32_t> out(o.points);
+  std::uint64_t sum = 0;
+  for (std::uint32_t& v : out) {
+    const double tail = 2 * std::pow(1 - random.unit(), -(mean - 2) / mean);
+    v = static_cast<std::uint32_t>(std::min<double>(most, tail));
+    sum += v;
+  }
+  for (std::size_t j = 0; sum != o.observations; j = (j + 1) % out.size()) {
+    if (sum < o.observations && out[j] < most) ++out[j], ++sum;
+    if (sum > o.observations && out[j] > 2) --out[j], --sum;
+  }
+  return out;
+}
+
+/// Neighbouring cameras see a point; few points are seen by many cameras.
+Observations neighbouring_views(const BundleOptions& o, Random& random) {
+  const std::vector<std::uint32_t> counts = valences(o, random);
+  Observations out;
+  out.reserve(o.observations);
+  for (std::uint32_t j = 0; j < o.points; ++j) {
+    const std::uint64_t first = random.next() % o.cameras;
+    const double width = std::max(4 * counts[j], o.cameras / 32) / static_cast<double>(counts[j]);
+    for (std::uint32_t r = 0; r < counts[j]; ++r) {
+      const auto ahead = static_cast<std::uint64_t>((r + random.unit()) * width);
+      out.push_back({static_cast<std::uint32_t>((first + ahead) % o.cameras), j, {}});
+    }
+  }
+  return out;
+}
+
+/// Cameras from which on a scene is like a collection of photographs.
+constexpr std::uint32_t kCollection = 1000;
 
 struct Rms {
   double sum = 0, largest = 0;
@@ -129,27 +174,25 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
   place_cameras(*out, o.cameras, random);
   for (std::size_t k = 0; k < 3 * std::size_t{o.points}; ++k)
     out->true_points.push_back(random.both());
-  const std::vector<Visibility> views = choose_views(o, random);
+  // The mean number of cameras must leave room below the largest one.
+  const bool collection = o.cameras >= kCollection && o.observations / o.points < o.cameras / 16;
+  out->observations = collection ? neighbouring_views(o, random) : spread_views(o, random);
   perturb(*out, random);
   const BundleScene truth = {out->true_cameras, out->true_points, {}};
+  ir::parallel_for(std::size_t{0}, out->observations.size(), [&](std::size_t k) {
+    BundleScene::Observation& seen = out->observations[k];
+    seen.seen = truth.project(seen.camera, seen.point);
+  });
+  if (o.noise > 0) {
+    for (BundleScene::Observation& seen : out->observations) {
+      const std::array<double, 2> n = normal(random);
+      for (std::size_t d = 0; d < 2; ++d) seen.seen[d] += o.noise * n[d];
+    }
+  }
   const Parameters cameras =
       out->problem.add_parameters(out->cameras, static_cast<int>(kCamera), "cameras");
   const Parameters points = out->problem.add_parameters(out->points, 3, "points");
-  for (std::uint32_t k = 0; k < o.observations; ++k) {
-    const std::uint32_t j = k % o.points, round = k / o.points;
-    const auto c = static_cast<std::size_t>(
-        (views[j].first + std::uint64_t{round} * views[j].step) % o.cameras);
-    std::array<double, 2> seen = truth.project(c, j);
-    if (o.noise > 0) {
-      const std::array<double, 2> n = normal(random);
-      for (std::size_t d = 0; d < 2; ++d) seen[d] += o.noise * n[d];
-    }
-    out->observations.push_back({static_cast<std::uint32_t>(c), j, seen});
-    std::array<Value, kCamera> camera;
-    for (std::size_t n = 0; n < kCamera; ++n) camera[n] = cameras(c, static_cast<int>(n));
-    out->problem.add_residual(reprojection(camera, points.vec3(j), {seen[0], seen[1]}),
-                              {.label = "observation"});
-  }
+  add_reprojections(out->problem, cameras, points, *out);
   return out;
 }
 
