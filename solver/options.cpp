@@ -195,6 +195,8 @@ void check_ranges(const SolverOptions& o) {
   check_at_least("threads", o.threads, 0);
   check(o.domain_epsilon > 0 && o.domain_epsilon < 1, "domain_epsilon", "in (0, 1)",
         o.domain_epsilon);
+  check(o.checkpoint.every_seconds >= 0, "checkpoint.every_seconds", ">= 0",
+        o.checkpoint.every_seconds);
   check_descent(o);
 }
 

@@ -156,6 +156,12 @@ struct DeviceRestrictions {
   std::uint32_t shared_memory_bytes = 0;        ///< bytes of shared memory of one workgroup
 };
 
+/// Checkpoints of a solve: files from which SolverOptions::resume continues it.
+struct CheckpointOptions {
+  std::string file;           ///< replaced as a whole by each checkpoint; empty: none is written
+  double every_seconds = 60;  ///< least time from one to the next; 0: after each accepted step
+};
+
 /// Names, meanings and defaults are Ceres' where there is no reason to differ.
 struct SolverOptions {
   Backend backend = Backend::automatic;                  ///< where kernels run
@@ -245,6 +251,12 @@ struct SolverOptions {
   /// interpreter's at every accepted point of least squares; kCrossCheckAll compares all of them,
   /// the gradient, and JᵀJ·p for one p.
   std::uint64_t cross_check = 0;
+
+  CheckpointOptions checkpoint;  ///< files that are written during the solve and at its end
+  /// Checkpoint of the same problem and options from which the solve continues; empty: it starts at
+  /// the parameters' values. With `deterministic` the result has the bits of a solve that was not
+  /// interrupted. Limits and tolerances may differ; the time limit is that of this solve alone.
+  std::string resume;
 
   IterationCallback callback;  ///< called after each iteration
   /// The caller's parameters hold the best accepted point before each callback, not only after the

@@ -92,6 +92,10 @@ std::string cost_part(const Summary& s) {
     out += row("  from a saddle or kink", static_cast<std::uint64_t>(s.num_escapes));
   }
   out += row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
+  if (s.resumed_step >= 0)
+    out += row("Resumed after step", static_cast<std::uint64_t>(s.resumed_step));
+  if (!s.checkpoint_note.empty()) out += "Checkpoints: " + s.checkpoint_note + "\n";
+  if (!s.checkpoint_warning.empty()) out += "  warning: " + s.checkpoint_warning + "\n";
   if (s.num_flips > 0) {
     out += row("Branches that flipped", s.num_flips) + row("  traced again", s.num_retraces);
   }

@@ -87,6 +87,11 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t num_flips = 0, num_retraces = 0;
   std::vector<IterationSummary> iterations;
 
+  int resumed_step = -1;           ///< the step after which a checkpoint continued; -1: none did
+  double resumed_seconds = 0;      ///< of the solves before it
+  std::string checkpoint_note;     ///< how many were written, and the last one; empty: none
+  std::string checkpoint_warning;  ///< why the last one could not be written; empty: it was
+
   std::string backend;     ///< for the kernels: "cpu" or "vulkan"
   bool on_device = false;  ///< not the CPU
   std::string device;      ///< its name

@@ -120,6 +120,9 @@ std::string to_json(const Summary& summary, int indent) {
                            {"differences", summary.cross_check.differences},
                            {"messages", summary.cross_check.messages}};
   }
+  if (summary.resumed_step >= 0) json["resumed_step"] = summary.resumed_step;
+  if (!summary.checkpoint_note.empty()) json["checkpoints"] = summary.checkpoint_note;
+  if (!summary.checkpoint_warning.empty()) json["checkpoint_warning"] = summary.checkpoint_warning;
   json["history"] = history(summary);
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

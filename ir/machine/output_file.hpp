@@ -13,4 +13,8 @@ namespace topograd::platform {
 /// contents are kept then.
 bool write_output_file(const std::string& path, std::span<const std::byte> bytes);
 
+/// Replaces a regular or new file as a whole; its bytes are on the disk when it returns. Links are
+/// followed. Returns the reason why that failed, or ""; the old contents are kept then.
+std::string write_durable_file(const std::string& path, std::span<const std::byte> bytes);
+
 }  // namespace topograd::platform

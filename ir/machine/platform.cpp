@@ -377,8 +377,9 @@ namespace {
 /// replace_file() with the permissions of the new file.
 ///
 ///   exactly  ignore the umask
+///   durable  on the disk before it replaces the file
 bool replace_with(const std::string& path, std::span<const std::byte> bytes, mode_t permissions,
-                  bool exactly) {
+                  bool exactly, bool durable = false) {
   static std::atomic<std::uint64_t> serial{0};
   const std::string temporary =
       path + "." + std::to_string(process_id()) + "." + std::to_string(serial++) + ".tmp";
@@ -391,9 +392,12 @@ bool replace_with(const std::string& path, std::span<const std::byte> bytes, mod
     if (exactly && ::fchmod(file.get(), permissions) != 0) {
       // Some file systems have no permissions.
     }
+    if (written && durable) written = ::fsync(file.get()) == 0;
   }
   if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  const int reason = errno;
   ::unlink(temporary.c_str());
+  errno = reason;
   return false;
 }
 
@@ -421,6 +425,23 @@ bool write_output_file(const std::string& path, std::span<const std::byte> bytes
     return file.ok() && write_all(file.get(), bytes);
   }
   return replace_with(target, bytes, there ? status.st_mode & kPermissions : kForAll, there);
+}
+
+std::string write_durable_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string target = followed(path);
+  struct stat status {};
+  const bool there = ::stat(target.c_str(), &status) == 0;
+  if (there && !S_ISREG(status.st_mode)) return "it is not a regular file";
+  constexpr mode_t kForAll = 0666, kPermissions = 07777;
+  if (!replace_with(target, bytes, there ? status.st_mode & kPermissions : kForAll, there, true))
+    return std::strerror(errno);
+  // The name, too. Not every file system can do it.
+  const std::string folder = std::filesystem::path(target).parent_path().string();
+  const File opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.ok() && ::fsync(opened.get()) != 0) {
+    // The file itself is there.
+  }
+  return {};
 }
 
 }  // namespace topograd::platform

@@ -56,6 +56,7 @@ class CpuEngine final : public Engine,
     scaled_ = false;
     preconditioner_->begin_solve();
   }
+  void transfer(ir::StateRecord& record) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
   double cost() override { return cost_at(x_); }

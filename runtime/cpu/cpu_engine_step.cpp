@@ -78,6 +78,13 @@ void CpuEngine<T>::set_damping(const StepRequest& request) {
 }
 
 template <class T>
+void CpuEngine<T>::transfer(ir::StateRecord& record) {
+  record.value("columns scaled", scaled_);
+  if (scaled_) record.list("column scaling", std::span<T>(scale_));
+  preconditioner_->transfer(record);
+}
+
+template <class T>
 PointReport CpuEngine<T>::linearize() {
   evaluate_jacobian();
   double square = 0;

@@ -9,6 +9,10 @@
 #include <optional>
 #include <span>
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd::runtime {
 
 /// Cost (½ Σ r² over all rows, plus the energies) and norms at a point. Fixed scalars have zero
@@ -85,6 +89,9 @@ class DampedSteps {
 
   /// Marks the next step as the first of another solve.
   virtual void begin_solve() {}
+  /// Saves or restores what later steps read of earlier ones: the scaling of columns, the
+  /// preconditioner. The point is the caller's; linearize() follows a restored state.
+  virtual void transfer(ir::StateRecord& /*record*/) {}
   /// Computes cost, gradient and diagonal blocks at the current point, and keeps them for steps.
   virtual PointReport linearize() = 0;
   /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with the chosen preconditioner and moves to

@@ -5,6 +5,10 @@
 #include <optional>
 #include <span>
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd::runtime {
 
 /// A step from the history of gradients.
@@ -46,6 +50,10 @@ class FirstOrderSteps {
   virtual void keep_trial(bool best) = 0;
   /// Sets the means to 0.
   virtual void forget_gradients() = 0;
+  /// Saves or restores the means and the best point, after begin_steps().
+  virtual void transfer(ir::StateRecord& record) = 0;
+  /// Copies the engine's point.
+  virtual void current_point(std::span<double> x) = 0;
   virtual void best_point(std::span<double> x) = 0;
   /// Copies a best point that reached the host, without asking the device; for use after it failed.
   /// Returns false and leaves x unchanged if there is none.
@@ -79,6 +87,8 @@ class DescentSteps {
   /// Makes the trial point the engine's point; stores its step and gradient change as pair `pair`,
   /// if any.
   virtual void keep_descent(std::optional<std::size_t> pair) = 0;
+  /// Saves or restores the pairs, after begin_descent().
+  virtual void transfer(ir::StateRecord& record) = 0;
   /// Copies the engine's point.
   virtual void descent_point(std::span<double> x) = 0;
   /// Copies a point that reached the host, like FirstOrderSteps::last_known_best().

@@ -29,10 +29,8 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   const bool at_once = asked_ == Preconditioner::two_level && fresh_;
   if (!at_once && iterations_ < kLeastIterations) return false;
   if (!planned_) {
-    // A model with bounds or manifolds has none, and its point need not be read.
-    const bool possible = model.lower.empty() && !model.manifolds;
     centred_ = !planning_.valid();
-    plan_ = centred_ ? plan_coarse_space(model, possible ? x() : std::vector<double>())
+    plan_ = centred_ ? plan_coarse_space(model, possible(model) ? x() : std::vector<double>())
                      : planning_.get();
     planned_ = true;
     ++plans_;
@@ -59,6 +57,32 @@ void CoarseControl::expect(const Model& model, int iterations) {
   planning_ = std::async(std::launch::async, [&model] {
     return plan_coarse_space(model, std::vector<double>(model.scalars));
   });
+}
+
+void CoarseControl::transfer(ir::StateRecord& record, const Model& model) {
+  record.value("coarse space planned", planned_);
+  if (record.restores() && planned_) {
+    // The centres are those of the record.
+    plan_ = plan_coarse_space(model, std::vector<double>(possible(model) ? model.scalars : 0));
+    ++plans_;
+    ++centres_;
+  }
+  record.value("coarse space centred", centred_);
+  record.value("coarse space in use", in_use_);
+  record.value("coarse space fresh", fresh_);
+  record.in_range("coarse spaces made", builds_, 0);
+  record.value("iterations since the coarse space", iterations_);
+  record.value("products for coarse spaces", products_);
+  bool failed = failure_.has_value();
+  PreconditionerReason failure = failure_.value_or(PreconditionerReason{});
+  record.value("coarse space failed", failed);
+  record.value("why the coarse space failed", failure, kLastPreconditionerReason);
+  failure_ = failed ? std::optional(failure) : std::nullopt;
+  if (in_use_ && !known()) record.refuse("coarse space in use", "is of a space that is not there");
+  if (!known()) return;
+  record.list("coarse offsets", std::span(plan_.offsets));
+  record.list("coarse spread", std::span(plan_.spread));
+  record.list("coarse gather", std::span(plan_.gather));
 }
 
 void CoarseControl::settle() {

@@ -1,6 +1,7 @@
 // Decision when to make the coarse space of a two-level preconditioner.
 #pragma once
 
+#include "../../ir/machine/state_record.hpp"
 #include "coarse_plan.hpp"
 #include "preconditioner.hpp"
 
@@ -45,6 +46,9 @@ class CoarseControl {
   void built();
   /// Reports that it could not be made: block-Jacobi is used until it is due again.
   void failed(PreconditionerReason why);
+  /// Saves or restores counts and decisions; a restored control has planned the coarse space again,
+  /// with its centres.
+  void transfer(ir::StateRecord& record, const Model& model);
   void solved(int iterations) { iterations_ += static_cast<std::uint64_t>(iterations); }
 
   bool in_use() const { return in_use_; }
@@ -55,6 +59,8 @@ class CoarseControl {
   PreconditionerUse use() const;
 
  private:
+  /// A model with bounds or manifolds has none, and its point need not be read.
+  static bool possible(const Model& model) { return model.lower.empty() && !model.manifolds; }
   bool known() const { return planned_ && plan_.aggregates > 0; }
   /// Cost of making it, in products with JᵀJ.
   std::uint64_t cost() const;

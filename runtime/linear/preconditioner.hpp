@@ -33,6 +33,11 @@ enum class PreconditionerReason {
 #include "preconditioners.def"
 };
 
+inline constexpr PreconditionerReason kLastPreconditionerReason{0
+#define TG_PRECONDITIONER_REASON(reason, sentence) +1
+#include "preconditioners.def"
+                                                                - 1};
+
 /// The preconditioner of an engine's steps.
 struct PreconditionerUse {
   Preconditioner kind = Preconditioner::block_jacobi;  ///< the last one in use

@@ -48,6 +48,11 @@ class Rule {
     std::fill(square_.begin(), square_.end(), 0.0);
     count_ = 0;
   }
+  void transfer(ir::StateRecord& record) {
+    record.list("mean of gradients", std::span(mean_));
+    record.list("mean of squared gradients", std::span(square_));
+    record.in_range("steps of the means", count_, 0, 1 << 30);
+  }
   const Doubles& mean() const { return mean_; }
   const Doubles& square() const { return square_; }
   /// Steps since the history was empty.
@@ -77,6 +82,9 @@ class Walk {
   /// Makes the trial point the point and, if `best`, the caller's x by end() at the latest.
   virtual void keep(bool best) = 0;
   virtual void forget() = 0;
+  /// Saves or restores the means and the best point, after begin().
+  virtual void transfer(ir::StateRecord& record) = 0;
+  virtual void point(std::span<double> x) = 0;
   virtual void end() {}
   /// Replaces end() after an exception.
   virtual void rescue() {}
@@ -122,6 +130,16 @@ class EngineWalk final : public Walk {
     engine_.forget_gradients();
     count_ = 0;
   }
+  void transfer(ir::StateRecord& record) override {
+    bool on_host = false;
+    record.value("vectors on the host", on_host);
+    if (on_host) record.refuse("vectors on the host", "is of steps on the host");
+    engine_.transfer(record);
+    record.in_range("steps of the means", count_, 0, 1 << 30);
+    record.value("improved", improved_);
+    if (record.restores()) engine_.best_point(best_);
+  }
+  void point(std::span<double> x) override { engine_.current_point(x); }
   void end() override {
     if (improved_) engine_.best_point(best_);
   }
@@ -179,6 +197,14 @@ class HostWalk final : public Walk {
     if (best) std::copy(x_.begin(), x_.end(), best_.begin());
   }
   void forget() override { rule_.forget(); }
+  void transfer(ir::StateRecord& record) override {
+    bool on_host = true;
+    record.value("vectors on the host", on_host);
+    if (!on_host) record.refuse("vectors on the host", "is of steps on a device");
+    rule_.transfer(record);
+    record.list("best point", best_);
+  }
+  void point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
   std::unique_ptr<Walk> next() override {
     runtime::FirstOrderSteps* const engine = steps_at_ ? steps_at_(x_) : nullptr;
     return engine ? std::make_unique<EngineWalk>(*engine, best_, options_, rule_) : nullptr;
@@ -195,9 +221,10 @@ class HostWalk final : public Walk {
 
 class FirstOrder {
  public:
-  FirstOrder(Walk& walk, const SolverOptions& options, Summary& summary)
+  FirstOrder(Walk& walk, const SolverOptions& options, Summary& summary, Checkpoints* checkpoints)
       : walk_(&walk),
         summary_(summary),
+        checkpoints_(checkpoints),
         control_(options, summary),
         rate_(options.first_order.learning_rate),
         least_rate_(kLeastRate * rate_) {}
@@ -209,10 +236,14 @@ class FirstOrder {
       const Looked start = begin();
       cost_ = best_cost_ = start.cost;
       gradient_ = start.gradient;
+      if (checkpoints_ != nullptr && checkpoints_->restores())
+        control_.resume(checkpoints_->restore([this](ir::StateRecord& r) { transfer(r); }));
       control_.start(cost_, gradient_);
+      save();
       while (!control_.finished()) {
         if (move()) begin();
         iterate();
+        save();
       }
       walk_->end();
     } catch (...) {
@@ -224,6 +255,18 @@ class FirstOrder {
   }
 
  private:
+  void transfer(ir::StateRecord& record) {
+    walk_->transfer(record);
+    record.value("learning rate", rate_);
+    record.value("best cost", best_cost_);
+  }
+  void save() {
+    if (checkpoints_ == nullptr) return;
+    checkpoints_->look(
+        control_.finished(), [this](ir::StateRecord& record) { transfer(record); },
+        [this](std::span<double> x) { walk_->point(x); });
+  }
+
   Looked begin() {
     const Stopwatch watch(summary_.times.evaluation_seconds);
     return walk_->begin();
@@ -266,6 +309,7 @@ class FirstOrder {
   Walk* walk_;
   std::unique_ptr<Walk> moved_;
   Summary& summary_;
+  Checkpoints* checkpoints_;
   DescentControl control_;
   double rate_, least_rate_;
   GradientNorms gradient_;
@@ -281,9 +325,9 @@ void minimize_first_order(const Objective& objective, std::span<double> x,
 
 void minimize_first_order(const Objective& objective, std::span<double> x,
                           const SolverOptions& options, Summary& summary, const StepsAt& steps_at,
-                          BestElsewhere* elsewhere) {
+                          BestElsewhere* elsewhere, Checkpoints* checkpoints) {
   HostWalk walk(objective, x, options, steps_at);
-  FirstOrder(walk, options, summary).run(elsewhere);
+  FirstOrder(walk, options, summary, checkpoints).run(elsewhere);
 }
 
 }  // namespace topograd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../runtime/engine/first_order.hpp"
+#include "../checkpoint/checkpoints.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "objective.hpp"
@@ -21,6 +22,6 @@ namespace topograd {
 void minimize_first_order(
     const Objective& objective, std::span<double> x, const SolverOptions& options, Summary& summary,
     const std::function<runtime::FirstOrderSteps*(std::span<const double> x)>& steps_at,
-    BestElsewhere* elsewhere = nullptr);
+    BestElsewhere* elsewhere = nullptr, Checkpoints* checkpoints = nullptr);
 
 }  // namespace topograd

@@ -49,6 +49,7 @@ class DescentControl {
   DescentControl(const SolverOptions& options, Summary& summary);
 
   bool finished() const { return control_.finished(); }
+  void resume(bool finished) { control_.resume(finished); }
   void finish(Termination termination, std::string message) {
     control_.finish(termination, std::move(message));
   }

@@ -71,6 +71,13 @@ class HostPath final : public DescentPath {
   }
 
   bool reset() override { return search_.reset(); }
+  void transfer(ir::StateRecord& record) override {
+    bool on_host = true;
+    record.value("vectors on the host", on_host);
+    if (!on_host) record.refuse("vectors on the host", "is of steps on a device");
+    search_.transfer(record, objective_.steps());
+  }
+  void point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
   int linear_iterations() const override { return search_.linear_iterations(); }
   bool leaves() override { return leaves_ && leaves_(); }
 
@@ -94,22 +101,42 @@ class HostPath final : public DescentPath {
 
 class Descent {
  public:
-  Descent(DescentPath& path, const SolverOptions& options, Summary& summary)
-      : path_(path), options_(options), summary_(summary), control_(options, summary) {}
+  Descent(DescentPath& path, const SolverOptions& options, Summary& summary,
+          Checkpoints* checkpoints)
+      : path_(path),
+        options_(options),
+        summary_(summary),
+        checkpoints_(checkpoints),
+        control_(options, summary) {}
 
   bool run() {
     const DescentPath::Place start = path_.begin();
     cost_ = start.cost;
     gradient_ = start.gradient;
+    if (checkpoints_ != nullptr && checkpoints_->restores())
+      control_.resume(checkpoints_->restore([this](ir::StateRecord& r) { transfer(r); }));
     control_.start(cost_, gradient_);
+    save();
     while (!control_.finished()) {
       if (path_.leaves()) return false;
       iterate();
+      save();
     }
     return true;
   }
 
  private:
+  void transfer(ir::StateRecord& record) {
+    path_.transfer(record);
+    record.value("line search failed before", failed_before_);
+  }
+  void save() {
+    if (checkpoints_ == nullptr) return;
+    checkpoints_->look(
+        control_.finished(), [this](ir::StateRecord& record) { transfer(record); },
+        [this](std::span<double> x) { path_.point(x); });
+  }
+
   LinePoint look(double length) {
     LinePoint point = path_.look(length);
     point.usable = std::isfinite(point.value) && std::isfinite(point.slope);
@@ -164,6 +191,7 @@ class Descent {
   DescentPath& path_;
   const SolverOptions& options_;
   Summary& summary_;
+  Checkpoints* checkpoints_;
   DescentControl control_;
   GradientNorms gradient_;
   double cost_ = 0, looked_at_ = 0;
@@ -172,14 +200,16 @@ class Descent {
 
 }  // namespace
 
-bool descend(DescentPath& path, const SolverOptions& options, Summary& summary) {
-  return Descent(path, options, summary).run();
+bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
+             Checkpoints* checkpoints) {
+  return Descent(path, options, summary, checkpoints).run();
 }
 
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
-             const SolverOptions& options, Summary& summary, const std::function<bool()>& leaves) {
+             const SolverOptions& options, Summary& summary, const std::function<bool()>& leaves,
+             Checkpoints* checkpoints) {
   HostPath path(objective, direction, x, summary.times, leaves);
-  return descend(path, options, summary);
+  return descend(path, options, summary, checkpoints);
 }
 
 }  // namespace topograd

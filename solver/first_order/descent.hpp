@@ -1,6 +1,7 @@
 // Descent along directions with a line search: the outer loop of L-BFGS and of Newton's method.
 #pragma once
 
+#include "../checkpoint/checkpoints.hpp"
 #include "../options.hpp"
 #include "../step_control/line_search.hpp"
 #include "../summary.hpp"
@@ -32,6 +33,8 @@ class SearchDirection {
                      std::span<const double> gradient_change) = 0;
   /// Forgets its history after a failure. Returns false if there is none.
   virtual bool reset() = 0;
+  /// Saves or restores the history of `size` coordinates.
+  virtual void transfer(ir::StateRecord& record, std::size_t size) = 0;
   /// Linear iterations of the last compute().
   virtual int linear_iterations() const { return 0; }
 };
@@ -62,6 +65,9 @@ class DescentPath {
   virtual Kept keep() = 0;
   /// Forgets the history of directions. Returns false if there is none.
   virtual bool reset() = 0;
+  /// Saves or restores the history of directions, after begin().
+  virtual void transfer(ir::StateRecord& record) = 0;
+  virtual void point(std::span<double> x) = 0;
   /// Linear iterations of the last aim().
   virtual int linear_iterations() const { return 0; }
   /// True if another path continues from here.
@@ -76,9 +82,12 @@ class DescentPath {
 /// minimisation has converged if the decrease predicted by the slope is below the function
 /// tolerance or the rounding of the initial cost, and has failed otherwise.
 ///
+///   checkpoints  null: none
+///
 /// Throws Error{NonFinite} if value or gradient are not finite at the start, and the errors of the
 /// path.
-bool descend(DescentPath& path, const SolverOptions& options, Summary& summary);
+bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
+             Checkpoints* checkpoints = nullptr);
 
 /// The same on the host: from x, which is always the best point, even after an exception. Points
 /// are projected on the objective's box, and gradients leave out coordinates that are pushed
@@ -87,6 +96,6 @@ bool descend(DescentPath& path, const SolverOptions& options, Summary& summary);
 ///   leaves  asked between steps, may be empty
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
              const SolverOptions& options, Summary& summary,
-             const std::function<bool()>& leaves = {});
+             const std::function<bool()>& leaves = {}, Checkpoints* checkpoints = nullptr);
 
 }  // namespace topograd

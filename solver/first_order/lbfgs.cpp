@@ -58,6 +58,14 @@ class EnginePath final : public DescentPath {
   }
 
   bool reset() override { return products_.reset(); }
+  void transfer(ir::StateRecord& record) override {
+    bool on_host = false;
+    record.value("vectors on the host", on_host);
+    if (on_host) record.refuse("vectors on the host", "is of steps on the host");
+    engine_.transfer(record);
+    products_.transfer(record);
+  }
+  void point(std::span<double> x) override { engine_.descent_point(x); }
 
  private:
   static GradientNorms gradient_of(const runtime::DescentReport& at) {
@@ -133,17 +141,37 @@ bool LbfgsDirection::reset() {
   return any;
 }
 
+void LbfgsDirection::transfer(ir::StateRecord& record, std::size_t size) {
+  std::uint64_t pairs = pairs_.size();
+  record.in_range("pairs", pairs, 0, static_cast<std::uint64_t>(rank_));
+  if (record.restores()) pairs_.assign(pairs, {});
+  for (Pair& pair : pairs_) {
+    for (std::vector<double>* vector : {&pair.s, &pair.y}) {
+      record.list("step or change of the gradient", *vector);
+      if (vector->size() != size) record.refuse("step or change", "has another length");
+    }
+    record.value("sy", pair.sy);
+    record.value("yy", pair.yy);
+  }
+}
+
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves) {
+  return minimize_lbfgs(objective, x, options, summary, leaves, nullptr);
+}
+
+bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
+                    Summary& summary, const std::function<bool()>& leaves,
+                    Checkpoints* checkpoints) {
   LbfgsDirection direction(options.max_lbfgs_rank);
-  return descend(objective, direction, x, options, summary, leaves);
+  return descend(objective, direction, x, options, summary, leaves, checkpoints);
 }
 
 void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
-                    const SolverOptions& options, Summary& summary) {
+                    const SolverOptions& options, Summary& summary, Checkpoints* checkpoints) {
   EnginePath path(engine, options.max_lbfgs_rank, summary.times);
   try {
-    descend(path, options, summary);
+    descend(path, options, summary, checkpoints);
   } catch (...) {
     try {
       engine.descent_point(x);  // a callback may have thrown

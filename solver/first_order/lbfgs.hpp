@@ -32,6 +32,7 @@ class LbfgsDirection final : public SearchDirection {
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
   bool reset() override;
+  void transfer(ir::StateRecord& record, std::size_t size) override;
 
  private:
   struct Pair {
@@ -45,10 +46,16 @@ class LbfgsDirection final : public SearchDirection {
   std::deque<Pair> pairs_;  // oldest first
 };
 
-/// minimize_lbfgs() on an engine that keeps the vectors, from its point, which is x. Steps are the
+/// minimize_lbfgs() with checkpoints; null: none.
+bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
+                    Summary& summary, const std::function<bool()>& leaves,
+                    Checkpoints* checkpoints);
+
+/// The same on an engine that keeps the vectors, from its point, which is x. Steps are the
 /// same up to rounding: the recursion runs on dot products of the vectors (lbfgs_products.hpp). x
 /// ends at the best point; after an exception it is the best one that is still known.
 void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
-                    const SolverOptions& options, Summary& summary);
+                    const SolverOptions& options, Summary& summary,
+                    Checkpoints* checkpoints = nullptr);
 
 }  // namespace topograd

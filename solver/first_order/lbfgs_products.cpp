@@ -1,9 +1,12 @@
 // L-BFGS from dot products of vectors on a device.
 #include "lbfgs_products.hpp"
 
+#include "../../ir/machine/state_record.hpp"
 #include "lbfgs.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 
 namespace topograd {
 namespace {
@@ -80,6 +83,19 @@ std::optional<std::size_t> LbfgsProducts::moved(double length,
   gradient_[y] = trial.with_gradient[change];
   order_.push_back(pair);
   return pair;
+}
+
+void LbfgsProducts::transfer(ir::StateRecord& record) {
+  std::vector<std::uint64_t> order(order_.begin(), order_.end());
+  record.list("order of the pairs", order);
+  // The places in use are 0 .. the number of pairs.
+  const std::set<std::uint64_t> places(order.begin(), order.end());
+  if (places.size() != order.size() || order.size() > rank_ ||
+      (!places.empty() && *places.rbegin() >= order.size()))
+    record.refuse("order of the pairs", "is none");
+  order_.assign(order.begin(), order.end());
+  record.list("products of the pairs", std::span(products_));
+  record.list("products with the gradient", std::span(gradient_));
 }
 
 bool LbfgsProducts::reset() {

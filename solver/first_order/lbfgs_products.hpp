@@ -9,6 +9,10 @@
 #include <span>
 #include <vector>
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd {
 
 /// The two-loop recursion on factors: every vector in it is a sum of the gradient g and the vectors
@@ -31,6 +35,7 @@ class LbfgsProducts {
   std::optional<std::size_t> moved(double length, const runtime::DescentReport& trial);
   /// Forgets the pairs. Returns false if there are none.
   bool reset();
+  void transfer(ir::StateRecord& record);
 
  private:
   std::size_t vectors() const { return 2 * rank_; }

@@ -21,14 +21,14 @@ namespace {
 
 void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
                      const Objective& objective, std::span<double> x, const SolverOptions& options,
-                     Summary& summary) {
+                     Summary& summary, Checkpoints* checkpoints) {
   if (options.linear_solver == LinearSolver::pcg) {
     TruncatedNewton direction(engine, model, options.max_linear_iterations);
-    descend(objective, direction, x, options, summary);
+    descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
   }
   ProjectedNewton direction(engine, model);
-  descend(objective, direction, x, options, summary);
+  descend(objective, direction, x, options, summary, {}, checkpoints);
 }
 
 /// The cost as a function of the coordinates of the problem's tangent spaces.
@@ -79,33 +79,33 @@ runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
 /// the host's history.
 void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
                std::span<double> x, const SolverOptions& options, Summary& summary,
-               BestElsewhere& elsewhere) {
+               BestElsewhere& elsewhere, Checkpoints* checkpoints) {
   runtime::DescentSteps* steps = nullptr;
   const auto ready = [&] {
     if (source) steps = source->descent_steps(true);
     return steps != nullptr;
   };
-  if (!ready() && minimize_lbfgs(objective, x, options, summary, ready)) return;
+  if (!ready() && minimize_lbfgs(objective, x, options, summary, ready, checkpoints)) return;
   engine.set_point(x);
   const BestElsewhere::Scope ahead(&elsewhere, [steps, x] { steps->descent_point(x); });
-  minimize_lbfgs(*steps, x, options, summary);
+  minimize_lbfgs(*steps, x, options, summary, checkpoints);
 }
 
 /// Runs Adam and its relatives the same way, but passes the means of gradients on.
 void run_rules(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
                std::span<double> x, const SolverOptions& options, Summary& summary,
-               BestElsewhere& elsewhere) {
+               BestElsewhere& elsewhere, Checkpoints* checkpoints) {
   const auto steps_at = [&](std::span<const double> at) {
     runtime::FirstOrderSteps* const steps = source ? source->first_order_steps(true) : nullptr;
     if (steps) engine.set_point(at);
     return steps;
   };
-  minimize_first_order(objective, x, options, summary, steps_at, &elsewhere);
+  minimize_first_order(objective, x, options, summary, steps_at, &elsewhere, checkpoints);
 }
 
 void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
                 const Inspector& inspector, std::span<double> x, const SolverOptions& options,
-                Summary& summary, BestElsewhere& elsewhere) {
+                Summary& summary, BestElsewhere& elsewhere, Checkpoints* checkpoints) {
   const runtime::Model& model = problem_model.model;
   const Problem& problem = *problem_model.problem;
   std::optional<ManifoldCost> on_manifolds;
@@ -122,15 +122,20 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
   runtime::GradientSteps* const steps = steps_of(engine, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
   switch (options.method) {
-    case Method::lbfgs: do { run_lbfgs(engine, steps, objective, x, options, summary, elsewhere);
+    case Method::lbfgs:
+      do {
+        run_lbfgs(engine, steps, objective, x, options, summary, elsewhere, checkpoints);
       } while (escapes && escape(objective, x, options, summary));
       return;
-    case Method::newton: do { minimize_newton(engine, model, objective, x, options, summary);
+    case Method::newton:
+      do {
+        minimize_newton(engine, model, objective, x, options, summary, checkpoints);
       } while (escapes && escape(objective, x, options, summary));
       return;
     case Method::adam:
     case Method::adamw:
-    case Method::sgd: return run_rules(engine, steps, objective, x, options, summary, elsewhere);
+    case Method::sgd:
+      return run_rules(engine, steps, objective, x, options, summary, elsewhere, checkpoints);
     default: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +
@@ -162,10 +167,11 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
 }
 
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
-                   const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere) {
+                   const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
+                   Checkpoints* checkpoints) {
   const Inspector inspector(options, model, summary);
   try {
-    run_method(engine, model, inspector, x, options, summary, elsewhere);
+    run_method(engine, model, inspector, x, options, summary, elsewhere, checkpoints);
   } catch (const Error& error) {
     // Adds the origin of the number, which the minimiser does not know.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;

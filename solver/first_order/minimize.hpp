@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
+#include "../checkpoint/checkpoints.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
@@ -22,7 +23,8 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model);
 /// Within bounds, lbfgs and newton use projection. Throws Error{NonFinite} that names the residual
 /// or energy if cost or gradient are not finite at the start, and the errors of the engine.
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
-                   const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere);
+                   const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
+                   Checkpoints* checkpoints = nullptr);
 
 /// Starts to make the kernels for minimize_cost() without evaluating anything. Returns true when
 /// those of its evaluations are ready; those of the engine's own steps are in progress.

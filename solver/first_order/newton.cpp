@@ -134,6 +134,10 @@ void ProjectedNewton::moved(double length, std::span<const double>, std::span<co
   if (length >= 0.9) impl_->shift = std::max(impl_->shift / 10, kLeastShift);
 }
 
+void ProjectedNewton::transfer(ir::StateRecord& record, std::size_t) {
+  record.in_range("shift", impl_->shift, kLeastShift);
+}
+
 bool ProjectedNewton::reset() {
   if (impl_->shift > 1) return false;
   impl_->shift = std::max(1e4 * impl_->shift, 1e-4);

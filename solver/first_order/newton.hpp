@@ -30,6 +30,7 @@ class ProjectedNewton final : public SearchDirection {
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
   bool reset() override;
+  void transfer(ir::StateRecord& record, std::size_t size) override;
 
  private:
   struct Impl;
@@ -53,6 +54,9 @@ class TruncatedNewton final : public SearchDirection {
     gradient_only_ = false;
   }
   bool reset() override { return !std::exchange(gradient_only_, true); }
+  void transfer(ir::StateRecord& record, std::size_t) override {
+    record.value("gradient only", gradient_only_);
+  }
   int linear_iterations() const override { return iterations_; }
 
  private:

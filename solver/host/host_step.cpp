@@ -1,6 +1,7 @@
 // Steps found on the host.
 #include "host_step.hpp"
 
+#include "../../ir/machine/state_record.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
@@ -63,8 +64,29 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   }
   system_.set(*jacobian_, free_scale_, gradient, residuals);
   gradient_ = free_scale_.cwiseProduct(gradient);
-  have_gauss_newton_ = false;
+  have_gauss_newton_ = std::exchange(keeps_gauss_newton_, false);
   add_scaled_norms(x, norms, point);
+}
+
+void HostStep::transfer(ir::StateRecord& record) {
+  const auto vector = [&](std::string_view name, Vector& v) {
+    if (record.restores()) v.resize(static_cast<Eigen::Index>(engine_.space().size()));
+    record.list(name, std::span(v.data(), static_cast<std::size_t>(v.size())));
+  };
+  bool scaled = scale_.size() > 0;
+  record.value("columns scaled", scaled);
+  if (scaled) {
+    vector("column scaling", scale_);
+    if (record.restores()) no_column_.resize(engine_.space().size());
+    record.list("columns of zeros", std::span(no_column_));
+  }
+  record.value("damping of the Gauss-Newton step", mu_);
+  record.value("has the Gauss-Newton step", have_gauss_newton_);
+  if (!have_gauss_newton_) return;
+  vector("scale of the radius", radius_scale_);
+  vector("steepest descent", steepest_);
+  vector("Gauss-Newton step", gauss_newton_);
+  keeps_gauss_newton_ = record.restores();
 }
 
 void HostStep::set_scale(std::span<const double> x, const Vector& norms) {

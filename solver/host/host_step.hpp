@@ -29,6 +29,7 @@ class HostStep final : public StepSolver {
 
   LinearSolver kind() const override { return system_.kind(); }
   void begin_solve() override { scale_.resize(0); }
+  void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
@@ -62,7 +63,7 @@ class HostStep final : public StepSolver {
   double cost_ = 0;
   // State of the dogleg, in coordinates scaled by √(clamped diagonal).
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;
-  bool have_gauss_newton_ = false;
+  bool have_gauss_newton_ = false, keeps_gauss_newton_ = false;  // restored, of the next point
   double mu_ = 1e-8;  // damping of the Gauss–Newton step, raised where the matrix is singular
 };
 

@@ -1,6 +1,7 @@
 // Steps by factorisation of the normal equations on the host.
 #include "cholesky.hpp"
 
+#include "../../ir/machine/state_record.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../plan/decide.hpp"
@@ -177,6 +178,18 @@ void CholeskyStep::begin_solve() {
   impl_->columns.clear();
   impl_->by_rows = false;
   impl_->steps = 0;
+}
+
+void CholeskyStep::transfer(ir::StateRecord& record) {
+  record.list("norms of the first columns", impl_->columns);
+  record.list("units of the columns", impl_->units);
+  for (const std::vector<double>* list : {&impl_->columns, &impl_->units}) {
+    if (!list->empty() && list->size() != impl_->normal.size())
+      record.refuse("norms of the first columns", "has another length");
+  }
+  record.value("solves by rows", impl_->by_rows);
+  record.in_range("steps of the factor", impl_->steps, 0, 1 << 30);
+  record.value("first step by rows", impl_->failed);
 }
 
 std::string CholeskyStep::note() const {

@@ -40,6 +40,7 @@ class CholeskyStep final : public StepSolver {
   LinearSolver kind() const override;
   std::string note() const override;
   void begin_solve() override;
+  void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   /// model_decrease is NaN if the matrix is not positive definite.
   runtime::StepReport try_step(runtime::Engine& engine,

@@ -1,6 +1,8 @@
 // Steps by a Schur complement that the engine forms and solves.
 #include "schur_step.hpp"
 
+#include "../../ir/machine/state_record.hpp"
+
 #include <utility>
 
 namespace topograd {
@@ -37,6 +39,19 @@ void SchurStep::begin_solve() {
   if (host_) host_->begin_solve();
 }
 
+void SchurStep::transfer(ir::StateRecord& record) {
+  bool on_host = host_ != nullptr;
+  record.value("factors on the host", on_host);
+  if (on_host) host().transfer(record);
+}
+
+CholeskyStep& SchurStep::host() {
+  if (!host_) {
+    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_, limits_);
+  }
+  return *host_;
+}
+
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (revision_ != model_.revision) {  // branches may have changed which blocks meet
     revision_ = model_.revision;
@@ -44,10 +59,7 @@ void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point)
     runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
   }
   if (engine.backend() != runtime::Backend::cpu) return;
-  if (!host_) {
-    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_, limits_);
-  }
-  host_->linearized(engine, point);
+  host().linearized(engine, point);
 }
 
 runtime::StepReport SchurStep::try_step(runtime::Engine& engine,

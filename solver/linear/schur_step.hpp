@@ -29,6 +29,7 @@ class SchurStep final : public StepSolver {
 
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
+  void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
@@ -40,6 +41,8 @@ class SchurStep final : public StepSolver {
   int threads_;
   std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
+  CholeskyStep& host();
+
   std::unique_ptr<CholeskyStep> host_;  // made on first use
 };
 

@@ -20,6 +20,9 @@ class StepSolver {
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
   /// Marks the start of another solve: data of the first point are forgotten.
   virtual void begin_solve() {}
+  /// Saves or restores what steps read of earlier points. A restored solver is given the point by
+  /// linearized() before its next step.
+  virtual void transfer(ir::StateRecord& /*record*/) {}
 
  protected:
   friend class LinearizedPoint;

@@ -87,6 +87,11 @@ void MixedEngine::begin_solve() {
   steps_of(*narrow_).begin_solve();
 }
 
+void MixedEngine::transfer(ir::StateRecord& record) {
+  steps_of(*wide_).transfer(record);
+  steps_of(*narrow_).transfer(record);
+}
+
 runtime::PointReport MixedEngine::linearize() {
   narrow_is_linear_ = false;
   return steps_of(*wide_).linearize();

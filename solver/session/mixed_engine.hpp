@@ -56,6 +56,7 @@ class MixedEngine final : public runtime::Engine,
   bool prepare_step() override;
 
   void begin_solve() override;
+  void transfer(ir::StateRecord& record) override;
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;

@@ -144,6 +144,7 @@ class FollowingEngine final : public runtime::Engine,
     return settle_trial(runtime::step_lengths(*inner_).rescale_step(length));
   }
   void begin_solve() override { steps_inside().begin_solve(); }
+  void transfer(ir::StateRecord& record) override { steps_inside().transfer(record); }
   void trial_point(std::span<double> x) override { steps_inside().trial_point(x); }
   runtime::PreconditionerUse preconditioner() const override {
     return steps_inside().preconditioner();

@@ -68,6 +68,7 @@ class TieredEngine final : public runtime::Engine,
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
   void begin_solve() override;
+  void transfer(ir::StateRecord& record) override { steps_here().transfer(record); }
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;

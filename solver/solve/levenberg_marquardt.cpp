@@ -25,10 +25,12 @@ bool finite(const runtime::PointReport& point) {
 
 }  // namespace
 
-Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary)
+Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary,
+                     Checkpoints* checkpoints)
     : options_(options),
       model_(model),
       summary_(summary),
+      checkpoints_(checkpoints),
       control_(options, summary),
       inspector_(options, model, summary),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
@@ -43,9 +45,11 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
                      options_.linear_tolerance);
   start(engine, solver);
   check_bounds();
+  save(engine, solver);
   while (!control_.finished()) {
     step(engine, solver);
     check_bounds();
+    save(engine, solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
   if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
@@ -60,17 +64,48 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
 
 void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
   inspector_.check_point(engine, "at the start");
+  const bool resumes = checkpoints_ != nullptr && checkpoints_->restores();
+  if (resumes) {
+    control_.resume(
+        checkpoints_->restore([&](ir::StateRecord& record) { transfer(record, engine, solver); }));
+  }
   linearize(engine, solver);
-  prepare_steps(engine);
+  if (resumes && control_.finished()) return;
+  if (!resumes) prepare_steps(engine);
   if (!finite(point_)) {
     throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
   }
+  if (resumes) return;
   summary_.final_cost = point_.cost;
   if (!summary_.iterations.empty()) return;  // a second engine takes over
   summary_.initial_cost = point_.cost;
   set_region();
   gain_.start(point_.cost);
   record({.cost = point_.cost});
+}
+
+void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver) {
+  region_.transfer(record);
+  forcing_.transfer(record);
+  gain_.transfer(record);
+  record.list("best point", best_);
+  if (!best_.empty() && best_.size() != model_.model.scalars)
+    record.refuse("best point", "has another length");
+  record.text("first nonfinite trial", first_nonfinite_);
+  record.value("undamped", undamped_);
+  record.value("first trial", first_trial_);
+  record.value("expected decrease", expected_);
+  record.value("nothing to gain", nothing_to_gain_);
+  record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
+  runtime::damped_steps(engine).transfer(record);
+  solver.transfer(record);
+}
+
+void Minimizer::save(runtime::Engine& engine, StepSolver& solver) {
+  if (checkpoints_ == nullptr) return;
+  checkpoints_->look(
+      control_.finished(), [&](ir::StateRecord& record) { transfer(record, engine, solver); },
+      [&](std::span<double> x) { engine.point(x); });
 }
 
 void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
+#include "../checkpoint/checkpoints.hpp"
 #include "../linear/step_solver.hpp"
 #include "../model/inspect.hpp"
 #include "../model/model.hpp"
@@ -27,8 +28,11 @@ namespace topograd {
 /// Source: Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
 class Minimizer {
  public:
-  /// `options` are resolved; all three outlive the Minimizer.
-  Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary);
+  /// `options` are resolved; all of these outlive the Minimizer.
+  ///
+  ///   checkpoints  null: none are written, and nothing is resumed
+  Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary,
+            Checkpoints* checkpoints = nullptr);
 
   /// Minimises from the engine's point until a rule ends it; fills in costs, history, steps,
   /// termination and message. The engine is left at the best accepted point.
@@ -48,6 +52,10 @@ class Minimizer {
   void take(runtime::Engine& engine, StepSolver& solver, Trial trial, IterationSummary& iteration);
   void rescale(Trial& trial);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
+  /// Saves or restores the state of this, the engine and the solver.
+  void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
+  /// Writes a checkpoint if one is due.
+  void save(runtime::Engine& engine, StepSolver& solver);
   /// Looks at the engine's point; what solves for steps follows it by prepare_steps().
   void linearize(runtime::Engine& engine, StepSolver& solver);
   void prepare_steps(runtime::Engine& engine);
@@ -74,6 +82,7 @@ class Minimizer {
   const SolverOptions& options_;
   const ProblemModel& model_;
   Summary& summary_;
+  Checkpoints* checkpoints_;
   SolveControl control_;
   Inspector inspector_;
   TrustRegion region_;

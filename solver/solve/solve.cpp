@@ -6,6 +6,7 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../ir/whole.hpp"
 #include "../advice.hpp"
+#include "../checkpoint/checkpoints.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
 #include "../interrupts.hpp"
@@ -95,6 +96,7 @@ struct Solver::Impl {
     versions_ = problem_.versions();  // branches may have brought topologies
     summary_.times.total_seconds = seconds_since(begin);
     if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds, summary_);
+    summary_.times.total_seconds += summary_.resumed_seconds;
     return std::move(summary_);
   }
 
@@ -235,7 +237,12 @@ struct Solver::Impl {
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
-    minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_);
+    checkpoints_ = options_.checkpoint.file.empty() && options_.resume.empty()
+                       ? nullptr
+                       : std::make_unique<Checkpoints>(options_, summary_);
+    // A state is of one place: no interpreter serves before the device.
+    facts_.at_once = checkpoints_ != nullptr;
+    minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_, checkpoints_.get());
   }
 
   /// Finds out whether there is what asks for steps on the host, and refuses what cannot be done.
@@ -314,11 +321,23 @@ struct Solver::Impl {
   }
 
   void run_method() {
+    if (checkpoints_) identify(*checkpoints_);
     if (takes_energies(options_.method)) {
-      minimize_cost(*session_.engine, model_, x_, options_, summary_, elsewhere_);
+      minimize_cost(*session_.engine, model_, x_, options_, summary_, elsewhere_,
+                    checkpoints_.get());
     } else {
       minimizer_->run(*session_.engine, *steps_);
     }
+  }
+
+  /// Says what the solve is, and moves to the point of the one that it resumes.
+  void identify(Checkpoints& checkpoints) {
+    const SolvePlace place = {.backend = std::string(name(session_.engine->backend())),
+                              .linear_solver = std::string(linear_solver_name(summary_))};
+    if (!checkpoints.identify(facts_of(model_, options_, place, x_), x_)) return;
+    check_manifolds("solve", problem_, x_);
+    if (has_bounds(problem_)) TangentSpace(problem_).check_bounds("solve", x_);
+    session_.engine->set_point(x_);
   }
 
   void count_work() {
@@ -491,6 +510,7 @@ struct Solver::Impl {
   std::vector<double> x_;    // the start, later the best accepted point known to the host
   Summary summary_;
   RetraceCounts counts_;
+  std::unique_ptr<Checkpoints> checkpoints_;  // null: none are written, and nothing is resumed
   std::unique_ptr<Minimizer> minimizer_;
   Session session_;
   runtime::EngineStats before_;  // of the session's engine, when the solve began

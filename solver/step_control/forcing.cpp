@@ -1,6 +1,8 @@
 // Tolerance of the linear system of each step.
 #include "forcing.hpp"
 
+#include "../../ir/machine/state_record.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -38,6 +40,12 @@ bool Forcing::trusts_last() {
     return true;
   loosest_ = std::max(tightest_, kRefused * tolerance_);
   return false;
+}
+
+void Forcing::transfer(ir::StateRecord& record) {
+  record.value("linear tolerance", tolerance_);
+  record.value("loosest linear tolerance", loosest_);
+  record.value("gradient norm before", last_norm_);
 }
 
 void Forcing::refused() {

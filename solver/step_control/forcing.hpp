@@ -3,6 +3,10 @@
 
 #include "../options.hpp"
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd {
 
 /// The tolerance of the linear solver, from the rate at which the gradient falls: far from the
@@ -26,6 +30,7 @@ class Forcing {
   /// exactly enough for this conclusion; if not, later steps are solved ten times more exactly than
   /// it.
   bool trusts_last();
+  void transfer(ir::StateRecord& record);
   /// ‖residual of the normal equations‖ / ‖gradient‖ at which to stop.
   double tolerance() const { return tolerance_; }
   /// True if the tolerance follows the gradient.

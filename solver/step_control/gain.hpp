@@ -1,6 +1,10 @@
 // The gain ratio of steps that may raise the cost for a while.
 #pragma once
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd {
 
 /// Actual over predicted decrease, from the last point or from the highest of the last ones,
@@ -17,6 +21,7 @@ class Gain {
   /// Ratio of a trial with this cost if the model predicted a decrease of `predicted` > 0.
   double ratio(double cost, double predicted) const;
   void accepted(double cost, double predicted);
+  void transfer(ir::StateRecord& record);
   /// The lowest cost so far.
   double minimum() const { return minimum_; }
 

@@ -8,8 +8,12 @@ namespace topograd {
 
 SolveControl::SolveControl(const SolverOptions& options, Summary& summary)
     : options_(options), summary_(summary) {
-  if (summary.iterations.empty()) return;
-  before_ = last_record_ = summary.iterations.back().cumulative_time_in_seconds;
+  if (!summary.iterations.empty()) resume(false);
+}
+
+void SolveControl::resume(bool finished) {
+  before_ = last_record_ = summary_.iterations.back().cumulative_time_in_seconds;
+  finished_ = finished;
 }
 
 void SolveControl::finish(Termination termination, std::string message) {
@@ -42,7 +46,7 @@ void SolveControl::check_limits(const char* what, double gradient, double unit) 
   if (gradient <= bound) {
     const std::string text = std::string("gradient tolerance reached: ") + what;
     converge(text.c_str(), gradient, bound);
-  } else if (elapsed() >= options_.time_limit_seconds) {
+  } else if (elapsed() - summary_.resumed_seconds >= options_.time_limit_seconds) {
     finish(Termination::NO_CONVERGENCE,
            "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");
   } else if (summary_.num_iterations() >= options_.max_iterations) {

@@ -20,6 +20,8 @@ class SolveControl {
 
   bool finished() const { return finished_; }
   void finish(Termination termination, std::string message);
+  /// Continues a history that a checkpoint had; `finished`: its end stands.
+  void resume(bool finished);
   /// Ends with CONVERGENCE and the message "what: value <= bound".
   void converge(const char* what, double value, double bound);
   /// Seconds since the start of the history.

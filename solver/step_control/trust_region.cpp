@@ -1,6 +1,8 @@
 // The radius of the trust region.
 #include "trust_region.hpp"
 
+#include "../../ir/machine/state_record.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -23,6 +25,12 @@ void TrustRegion::accepted(double gain, double step) {
 void TrustRegion::rejected() {
   radius_ /= shrink_;
   if (!dogleg_) shrink_ *= 2;
+}
+
+void TrustRegion::transfer(ir::StateRecord& record) {
+  record.value("radius", radius_);
+  record.value("largest radius", largest_);
+  record.value("shrink", shrink_);
 }
 
 void TrustRegion::invalid() {

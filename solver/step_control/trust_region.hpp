@@ -1,6 +1,10 @@
 // The radius of the trust region: 1 / radius is the damping of the next step.
 #pragma once
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd {
 
 /// Grows after steps that the model predicted well, shrinks ever faster after rejected ones.
@@ -22,6 +26,7 @@ class TrustRegion {
   void rejected();
   /// Call if the model itself predicted no decrease: radius /= 2.
   void invalid();
+  void transfer(ir::StateRecord& record);
 
  private:
   double radius_;

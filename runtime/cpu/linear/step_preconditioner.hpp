@@ -1,6 +1,7 @@
 // Preconditioners of the CPU engine's steps, rebuilt before every step.
 #pragma once
 
+#include "../../../ir/machine/state_record.hpp"
 #include "../../engine/engine.hpp"
 #include "../../linear/preconditioner.hpp"
 #include "../../model/model.hpp"
@@ -33,6 +34,8 @@ class StepPreconditioner : public HostPreconditioner<T> {
   virtual void follow(const Model& /*model*/) {}
   /// Marks the start of another solve.
   virtual void begin_solve() {}
+  /// As DampedSteps::transfer().
+  virtual void transfer(ir::StateRecord& /*record*/) {}
   /// Builds M⁻¹ for the next step. The data of `system` live until the next build().
   virtual void build(Pool& pool, const StepSystem<T>& system) = 0;
   /// Called after conjugate gradients with it.

@@ -148,6 +148,19 @@ bool TwoLevel<T>::factorise() {
 }
 
 template <class T>
+void TwoLevel<T>::transfer(ir::StateRecord& record, const CoarsePlan& plan) {
+  if (record.restores()) {
+    const Eigen::Index n = plan.unknowns();
+    vectors_ = Column<T>(plan.offsets.size());
+    matrix_.resize(n, n);
+  }
+  record.list("coarse vectors", std::span<T>(vectors_));
+  record.list("coarse matrix",
+              std::span<double>(matrix_.data(), static_cast<std::size_t>(matrix_.size())));
+  if (record.restores() && !factorise()) record.refuse("coarse matrix", "is not positive definite");
+}
+
+template <class T>
 double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
   const std::size_t n = plan.entries(), m = plan.functions;
   coarse_.resize(static_cast<Eigen::Index>(plan.unknowns()));

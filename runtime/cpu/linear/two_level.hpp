@@ -1,6 +1,7 @@
 // The two-level preconditioner on the vectors of an engine.
 #pragma once
 
+#include "../../../ir/machine/state_record.hpp"
 #include "../../linear/coarse_plan.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
@@ -30,6 +31,9 @@ class TwoLevel {
   ///
   /// Cost: plan.products() products with A, and a Cholesky factorisation.
   bool build(Pool& pool, const CoarsePlan& plan, const System& system);
+
+  /// Saves or restores vectors and matrix.
+  void transfer(ir::StateRecord& record, const CoarsePlan& plan);
 
   /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · the added part.
   double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);

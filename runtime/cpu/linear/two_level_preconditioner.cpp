@@ -26,6 +26,10 @@ class TwoLevelPreconditioner final : public StepPreconditioner<T> {
 
   void follow(const Model& model) override;
   void begin_solve() override { control_.begin_solve(); }
+  void transfer(ir::StateRecord& record) override {
+    control_.transfer(record, model_);
+    if (control_.in_use()) coarse_.transfer(record, control_.plan());
+  }
   void build(Pool& pool, const StepSystem<T>& system) override;
   void solved(int iterations) override { control_.solved(iterations); }
   bool is_norm() const override { return control_.in_use(); }

@@ -1,4 +1,5 @@
 // Vectors, matrix and inverse of a coarse space, and its part of the preconditioner.
+#include "../../../ir/machine/state_record.hpp"
 #include "../../linear/coarse_control.hpp"
 #include "device_preconditioner.hpp"
 
@@ -45,6 +46,7 @@ class CoarseSpace final : public DevicePreconditioner {
 
   void begin_solve() override { control_.begin_solve(); }
   void model_changed() override { control_.model_changed(); }
+  void transfer(ir::StateRecord& record) override;
   void prepare(const Point& x, Lists& lists) override;
   bool in_use() const override { return control_.in_use(); }
   void expect(int iterations) override { control_.expect(problem_.model(), iterations); }
@@ -271,6 +273,24 @@ void CoarseSpace::prepare(const Point& x, Lists& lists) {
   make_lists();
   for (const Recorded& list : *lists_) lists.push_back(&list);
   control_.built();
+}
+
+void CoarseSpace::transfer(ir::StateRecord& record) {
+  control_.transfer(record, problem_.model());
+  if (!control_.in_use()) return;
+  if (!fits()) record.refuse("coarse space in use", "does not fit this device");
+  if (record.restores()) {
+    make_buffers();
+    write_centres();
+  }
+  const auto bytes_of = [&](std::string_view name, const Buffer& buffer) {
+    std::vector<std::uint8_t> bytes(buffer.size());
+    if (!record.restores()) context_.device->download<std::uint8_t>(buffer, bytes);
+    record.list(name, std::span(bytes));
+    if (record.restores()) context_.device->upload<std::uint8_t>(buffer, bytes);
+  };
+  bytes_of("coarse vectors", b_.vectors);
+  bytes_of("inverse coarse matrix", b_.matrices[panels_of(control_.plan().unknowns()) % 2]);
 }
 
 void CoarseSpace::need_space(Needs& needs) {

@@ -1,6 +1,8 @@
 // Solving for damped steps: scaling, preconditioner, as many iterations as are expected.
 #include "damped_system.hpp"
 
+#include "../../../ir/machine/state_record.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,6 +28,18 @@ DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMove
       full_(part, products, moves),
       preconditioner_(make_device_preconditioner(part, products, context_.options.preconditioner)),
       elimination_(part, moves) {}
+
+void DampedSystem::transfer(ir::StateRecord& record) {
+  record.value("columns scaled", is_scaled_);
+  record.in_range("expected iterations", expected_iterations_, 1, 1 << 28);
+  if (is_scaled_) {
+    std::vector<double> scale(problem_.model().scalars);
+    if (!record.restores()) problem_.read(v_.scale, scale);
+    record.list("column scaling", std::span(scale));
+    if (record.restores()) problem_.write(v_.scale, scale);
+  }
+  preconditioner_->transfer(record);
+}
 
 void DampedSystem::need_scale(Needs& needs, const StepRequest& request) {
   if (request.jacobi_scaling) return v_.need_by_blocks<kernel::jacobi_scale>(needs);

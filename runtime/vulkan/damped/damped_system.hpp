@@ -39,6 +39,8 @@ class DampedSystem final : public LinearSystem, Part {
   DevicePreconditioner& preconditioner() { return *preconditioner_; }
   const DevicePreconditioner& preconditioner() const { return *preconditioner_; }
 
+  /// As DampedSteps::transfer().
+  void transfer(ir::StateRecord& record);
   /// True if columns have the scaling of this solve; if not, the next solution sets it.
   bool& is_scaled() { return is_scaled_; }
   void need_scale(Needs& needs, const StepRequest& request);

@@ -23,6 +23,8 @@ class DevicePreconditioner : public Correction, protected Part {
   virtual void begin_solve() {}
   /// Called after terms, instances or fixed flags have changed.
   virtual void model_changed() {}
+  /// As DampedSteps::transfer().
+  virtual void transfer(ir::StateRecord& /*record*/) {}
   /// Brings it up to date before a step, where that is due; queues what makes it.
   ///
   ///   x  gives the current point, in the device's order

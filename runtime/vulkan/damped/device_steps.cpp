@@ -81,6 +81,8 @@ void DeviceSteps::begin_solve() {
   system_.preconditioner().begin_solve();
 }
 
+void DeviceSteps::transfer(ir::StateRecord& record) { system_.transfer(record); }
+
 PointReport DeviceSteps::linearize() {
   narrow_follows_ = false;
   variants_.follow();

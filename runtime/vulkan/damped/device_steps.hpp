@@ -21,6 +21,7 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
               AcceptedPoints& accepted, KernelVariants& variants);
 
   void begin_solve() override;
+  void transfer(ir::StateRecord& record) override;
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;

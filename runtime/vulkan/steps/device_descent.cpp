@@ -1,6 +1,7 @@
 // Pages of a history, products with it, and directions from it.
 #include "device_descent.hpp"
 
+#include "../../../ir/machine/state_record.hpp"
 #include "trial_gradient.hpp"
 
 #include <algorithm>
@@ -72,9 +73,26 @@ void DeviceDescent::keep_descent(std::optional<std::size_t> pair) {
   pending_.push_back(&points_.accepting());
 }
 
-void DeviceDescent::descent_point(std::span<double> x) {
-  if (!pending_.empty()) recorder_.submit(pending_);
+void DeviceDescent::flush() {
+  if (pending_.empty()) return;
+  const std::pair<Scalar, double> scalars[] = {{kKeptLength, kept_length_}};
+  v_.ops->write(scalars);
+  recorder_.submit(pending_);
   pending_.clear();
+}
+
+void DeviceDescent::transfer(ir::StateRecord& record) {
+  flush();
+  for (const Page& page : pages_) {
+    std::vector<double> numbers(std::size_t{page.count - 1} * stride_ + size());
+    if (!record.restores()) read_numbers(context_, page.vectors, numbers);
+    record.list("steps and changes of the gradient", std::span(numbers));
+    if (record.restores()) write_numbers(context_, page.vectors, numbers);
+  }
+}
+
+void DeviceDescent::descent_point(std::span<double> x) {
+  flush();
   problem_.read_point(v_.x, x);
 }
 

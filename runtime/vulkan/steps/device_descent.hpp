@@ -26,6 +26,7 @@ class DeviceDescent final : public DescentSteps, Part {
   DescentReport try_direction(std::span<const double> factors, double length) override;
   DescentReport try_length(double length) override;
   void keep_descent(std::optional<std::size_t> pair) override;
+  void transfer(ir::StateRecord& record) override;
   void descent_point(std::span<double> x) override;
   bool last_known_descent(std::span<double> x) override { return points_.last_known_point(x); }
 
@@ -50,6 +51,8 @@ class DeviceDescent final : public DescentSteps, Part {
   void record_direction(CommandList& list);
   void record_look(CommandList& list);
   void record_dots(CommandList& list, const Buffer& rows, std::uint32_t first, std::uint32_t count);
+  /// Submits the commands that wait.
+  void flush();
   /// s = length d and y of the trial that is kept, to their places.
   void record_pair(CommandList& list, std::uint32_t pair);
   /// out = in_a a + in_b b

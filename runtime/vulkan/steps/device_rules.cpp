@@ -1,10 +1,12 @@
 // Rules for steps along gradients, and the best point that they led to.
 #include "device_rules.hpp"
 
+#include "../../../ir/machine/state_record.hpp"
 #include "trial_gradient.hpp"
 
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -155,9 +157,32 @@ void DeviceRules::keep_trial(bool best) {
 
 void DeviceRules::forget_gradients() { state_->pending.push_back(&state_->forget); }
 
-void DeviceRules::best_point(std::span<double> x) {
+void DeviceRules::flush() {
   if (!state_->pending.empty()) recorder_.submit(state_->pending);
   state_->pending.clear();
+}
+
+void DeviceRules::transfer(ir::StateRecord& record) {
+  flush();
+  std::vector<double> numbers(problem_.model().scalars);
+  const std::pair<std::string_view, const Buffer*> vectors[] = {
+      {"mean of gradients", &state_->mean},
+      {"mean of squared gradients", &state_->square},
+      {"best point on the device", &state_->best}};
+  for (const auto& [name, buffer] : vectors) {
+    if (!record.restores()) problem_.read(*buffer, numbers);
+    record.list(name, std::span(numbers));
+    if (record.restores()) problem_.write(*buffer, numbers);
+  }
+}
+
+void DeviceRules::current_point(std::span<double> x) {
+  flush();
+  problem_.read_point(v_.x, x);
+}
+
+void DeviceRules::best_point(std::span<double> x) {
+  flush();
   problem_.read_point(state_->best, x);
 }
 

@@ -28,6 +28,8 @@ class DeviceRules final : public FirstOrderSteps, Part {
   FirstOrderReport try_rule(const FirstOrderRule& rule) override;
   void keep_trial(bool best) override;
   void forget_gradients() override;
+  void transfer(ir::StateRecord& record) override;
+  void current_point(std::span<double> x) override;
   void best_point(std::span<double> x) override;
   bool last_known_best(std::span<double> x) override;
   void set_means(std::span<const double> mean, std::span<const double> square) override;
@@ -45,6 +47,8 @@ class DeviceRules final : public FirstOrderSteps, Part {
 
   void make_vectors();
   void make_lists();
+  /// Submits the commands that wait.
+  void flush();
   void record_kept(CommandList& list);
   void need(Needs& needs);
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);

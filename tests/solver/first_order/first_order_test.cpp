@@ -168,6 +168,9 @@ class VectorsHere final : public runtime::DescentSteps {
     for (double& s : history_[2 * *pair]) s *= length_;
     history_[2 * *pair + 1] = change_;
   }
+  void transfer(ir::StateRecord& record) override {
+    for (Vector& vector : history_) record.list("pair", vector);
+  }
   void descent_point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
   bool last_known_descent(std::span<double>) override { return false; }
 

@@ -1,0 +1,118 @@
+// When checkpoints are written, and what is in them.
+#include "checkpoints.hpp"
+
+#include "../../ir/error.hpp"
+#include "checkpoint_file.hpp"
+#include "summary_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+[[noreturn]] void refuse_checkpoint(const std::string& path, ErrorCode code,
+                                    const std::string& why) {
+  throw Error(code, "checkpoint \"" + path + "\": " + why);
+}
+
+/// The tolerances that may differ in a solve that goes on.
+std::array<double, 3> tolerances_of(const SolverOptions& options) {
+  return {options.function_tolerance, options.gradient_tolerance, options.parameter_tolerance};
+}
+
+/// True for an end that the tolerances alone decided.
+bool is_final(Termination termination) {
+  return termination == Termination::CONVERGENCE || termination == Termination::FAILURE;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const SolverOptions& options, Summary& summary)
+    : options_(options), summary_(summary) {}
+
+bool Checkpoints::identify(SolveFacts facts, std::span<double> x) {
+  facts_ = std::move(facts);
+  x_.resize(x.size());
+  if (std::exchange(identified_, true) || options_.resume.empty()) return false;
+  ir::StateRecord record = read_checkpoint(options_.resume);
+  try {
+    SolveFacts there;
+    there.transfer(record);
+    if (const std::string why = difference(facts_, there); !why.empty())
+      refuse_checkpoint(options_.resume, ErrorCode::InvalidArgument,
+                        "it is of another solve: " + why);
+    std::array<double, 3> tolerances{};
+    record.list("tolerances", std::span<double>(tolerances));
+    bool finished = false;
+    record.value("finished", finished);
+    transfer_summary(record, summary_);
+    record.list("point", std::span(x_));
+    if (!std::ranges::all_of(x_, [](double v) { return std::isfinite(v); }))
+      record.refuse("point", "is not finite");
+    finished_there_ =
+        finished && is_final(summary_.termination) && tolerances == tolerances_of(options_);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Parse) throw;
+    refuse_checkpoint(options_.resume, error.code(), error.what());
+  }
+  std::ranges::copy(x_, x.begin());
+  summary_.resumed_step = summary_.num_iterations();
+  summary_.resumed_seconds = summary_.iterations.back().cumulative_time_in_seconds;
+  resumed_ = std::move(record);
+  return true;
+}
+
+bool Checkpoints::restore(const Transfer& transfer) {
+  ir::StateRecord record = std::move(*resumed_);
+  resumed_.reset();
+  try {
+    transfer(record);
+    record.require_end();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Parse) throw;
+    refuse_checkpoint(options_.resume, error.code(), error.what());
+  }
+  return finished_there_;
+}
+
+bool Checkpoints::is_due(bool finished) const {
+  if (options_.checkpoint.file.empty()) return false;
+  if (written_ == 0 || finished) return true;
+  if (summary_.iterations.empty() || !summary_.iterations.back().step_is_successful) return false;
+  const std::chrono::duration<double> since = Clock::now() - last_;
+  return since.count() >= options_.checkpoint.every_seconds;
+}
+
+void Checkpoints::look(bool finished, const Transfer& transfer,
+                       const std::function<void(std::span<double>)>& point) {
+  if (!is_due(finished)) return;
+  ir::StateRecord state, record;
+  transfer(state);
+  point(x_);
+  facts_.transfer(record);
+  std::array<double, 3> tolerances = tolerances_of(options_);
+  record.list("tolerances", std::span<double>(tolerances));
+  record.value("finished", finished);
+  transfer_summary(record, summary_);
+  record.list("point", std::span(x_));
+  record.append(state);
+  const std::string& path = options_.checkpoint.file;
+  const std::string why = write_checkpoint(path, record);
+  last_ = Clock::now();
+  if (why.empty()) {
+    ++written_;
+    summary_.checkpoint_note = std::to_string(written_) + " written to " + path +
+                               ", the last after step " + std::to_string(summary_.num_iterations());
+    summary_.checkpoint_warning.clear();
+    return;
+  }
+  const std::string text = "cannot be written: " + why;
+  if (written_ == 0) refuse_checkpoint(path, ErrorCode::File, text);
+  summary_.checkpoint_warning =
+      "checkpoint \"" + path + "\" " + text + "; " + summary_.checkpoint_note;
+}
+
+}  // namespace topograd

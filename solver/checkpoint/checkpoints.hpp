@@ -1,0 +1,74 @@
+// Checkpoints of a running solve, and the one that it resumes.
+#pragma once
+
+#include "../../ir/machine/state_record.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "solve_facts.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// Writes the state of one solve to SolverOptions::checkpoint, and has the state of the solve that
+/// SolverOptions::resume continues. A method of minimisation saves and restores its state by one
+/// function that names it (ir/machine/state_record.hpp).
+///
+/// A file is written at the first look(), when the solve has finished, and in between after
+/// accepted steps.
+class Checkpoints {
+ public:
+  using Transfer = std::function<void(ir::StateRecord& record)>;
+
+  /// Both outlive it.
+  Checkpoints(const SolverOptions& options, Summary& summary);
+
+  /// Call before the first step on an engine. The first call reads the file to resume: it sets the
+  /// summary's history and counts, and x. Returns true if it did.
+  ///
+  ///   facts  of this solve
+  ///   x      (scalars)
+  ///
+  /// Throws Error{File} if the file cannot be read, Error{Parse} if it is damaged, and
+  /// Error{InvalidArgument}, which says what differs, if it is of another solve.
+  bool identify(SolveFacts facts, std::span<double> x);
+
+  /// True until the state of the resumed solve has been restored.
+  bool restores() const { return resumed_.has_value(); }
+  /// Restores the method's state. Returns true if the solve has ended there and its tolerances are
+  /// still the same. Throws Error{Parse} if the state is not the method's.
+  bool restore(const Transfer& transfer);
+
+  /// Call before each step and at the end: writes a checkpoint if one is due.
+  ///
+  ///   finished  nothing follows
+  ///   transfer  saves the method's state
+  ///   point     writes the current point; called after it
+  ///
+  /// Throws Error{File} if the first one cannot be written; later failures are warnings of the
+  /// summary. Cost: none if nothing is due.
+  void look(bool finished, const Transfer& transfer,
+            const std::function<void(std::span<double>)>& point);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_due(bool finished) const;
+
+  const SolverOptions& options_;
+  Summary& summary_;
+  SolveFacts facts_;
+  std::vector<double> x_;  // of checkpoints
+  std::optional<ir::StateRecord> resumed_;
+  bool identified_ = false;
+  bool finished_there_ = false;
+  int written_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace topograd
