@@ -20,6 +20,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 namespace topograd::command {
@@ -103,7 +104,8 @@ class BalProblem final : public NamedProblem {
                                                .fixed = arguments.fixed,
                                                .normalize = arguments.normalize}),
         before_(adjustment_.errors()),
-        shown_(adjustment_.scene()) {}
+        shown_(adjustment_.scene()),
+        robust_(!arguments.loss.empty()) {}
   Problem& problem() override { return adjustment_.problem(); }
   problems::TriangleMesh mesh() const override { return shown_.mesh(adjustment_.scene()); }
   std::vector<double> vertex_values() const override { return shown_.values(); }
@@ -125,6 +127,8 @@ class BalProblem final : public NamedProblem {
                               {"pixels", row.pixels}});
   }
   std::vector<std::string> answer_lines() const override;
+  /// With a loss, what it leaves of the errors.
+  std::string error_text(double cost) const override;
   std::string legend() const override { return "Colour: cameras are orange, points grey."; }
 
  private:
@@ -133,6 +137,7 @@ class BalProblem final : public NamedProblem {
   BundleAdjustment adjustment_;
   ReprojectionErrors before_;
   ShownScene shown_;
+  bool robust_;
 };
 
 class NistProblem final : public NamedProblem {
@@ -227,6 +232,11 @@ std::string pixels(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
+}
+
+std::string BalProblem::error_text(double cost) const {
+  return (robust_ ? "robust RMSE " : "RMSE ") +
+         pixels(std::sqrt(2 * cost / static_cast<double>(observations()))) + " px";
 }
 
 std::vector<std::string> BalProblem::answer_lines() const {

@@ -96,6 +96,9 @@ class NamedProblem {
   virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
   /// The same as lines of text for people; empty if there is nothing to say.
   virtual std::vector<std::string> answer_lines() const { return {}; }
+  /// The error of residuals at a cost, in the problem's own unit: "RMSE 0.931 px"; empty if it has
+  /// none.
+  virtual std::string error_text(double /*cost*/) const { return {}; }
   double build_seconds = 0;
 };
 

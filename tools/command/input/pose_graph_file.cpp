@@ -86,6 +86,11 @@ class GraphProblem final : public NamedProblem {
   }
   void describe_answer(ordered_json& report) const override;
   std::vector<std::string> answer_lines() const override;
+  /// In units of the standard deviations that the information matrices state.
+  std::string error_text(double cost) const override {
+    return "RMS edge error " +
+           number(std::sqrt(2 * cost / static_cast<double>(input_.graph.edges.size())));
+  }
 
  private:
   /// A connected part, and the poses in it that stay.

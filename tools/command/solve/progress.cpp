@@ -1,4 +1,4 @@
-// Shows the progress of a solve in a line on the terminal.
+// Shows the progress of a solve on standard error.
 #include "progress.hpp"
 
 #include "../../../solver/summary.hpp"
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace topograd::command {
 namespace {
@@ -15,7 +16,8 @@ constexpr const char* kClearLine = "\r\033[K";
 
 }  // namespace
 
-Progress::Progress(bool wanted) : shown_(wanted && ::isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(bool wanted, std::function<std::string(double cost)> error)
+    : wanted_(wanted), on_terminal_(::isatty(STDERR_FILENO) != 0), error_(std::move(error)) {}
 
 Progress::~Progress() {
   if (!dirty_) return;
@@ -24,7 +26,8 @@ Progress::~Progress() {
 }
 
 void Progress::watch(SolverOptions& options) {
-  if (!shown_) return;
+  if (!wanted_) return;
+  last_ = Clock::now();
   most_steps_ = options.max_iterations;
   most_seconds_ = options.time_limit_seconds;
   options.callback = [this, next = options.callback](const IterationSummary& step) {
@@ -34,16 +37,18 @@ void Progress::watch(SolverOptions& options) {
 }
 
 void Progress::show(const IterationSummary& step) {
-  constexpr std::chrono::milliseconds kPause{100};
-  constexpr double kQuietSeconds = 1;  // shorter solves show nothing
+  constexpr std::chrono::milliseconds kPause{100}, kFirst{1000}, kPlainPause{10000};
   const Clock::time_point now = Clock::now();
-  const double seconds = step.cumulative_time_in_seconds;
-  if (seconds < kQuietSeconds || (dirty_ && now - last_ < kPause)) return;
+  if (now - last_ < (!on_terminal_ ? kPlainPause : dirty_ ? kPause : kFirst)) return;
   last_ = now;
-  dirty_ = true;
-  std::fprintf(stderr, "%sstep %d  cost %.6e  |gradient| %.2e  %.1f s, at most %s left", kClearLine,
-               step.iteration, step.cost, step.gradient_max_norm, seconds,
-               duration(seconds_left(step.iteration, seconds, most_steps_, most_seconds_)).c_str());
+  dirty_ = on_terminal_;
+  const double seconds = step.cumulative_time_in_seconds;
+  const std::string error = error_ ? error_(step.cost) : "";
+  std::fprintf(stderr, "%sstep %d  cost %.6e  %s%s|gradient| %.2e  %.1f s, at most %s left%s",
+               on_terminal_ ? kClearLine : "", step.iteration, step.cost, error.c_str(),
+               error.empty() ? "" : "  ", step.gradient_max_norm, seconds,
+               duration(seconds_left(step.iteration, seconds, most_steps_, most_seconds_)).c_str(),
+               on_terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 

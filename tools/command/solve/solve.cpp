@@ -173,7 +173,7 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 }
 
 Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
-  Progress progress(!silent);
+  Progress progress(!silent, [&named](double cost) { return named.error_text(cost); });
   progress.watch(options);
   Summary summary = solve(named.problem(), options);
   summary.times.build_seconds = named.build_seconds;
