@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 
 namespace topograd::test {
@@ -168,6 +169,63 @@ TEST(CommandEnd, TheSecondSignalEndsAtOnce) {
   const int ended = std::system(("sh '" + script + "' 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(ended), 143);
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(CommandEnd, KilledSolvesGoOnFromTheirCheckpoints) {
+  const char* const solves[] = {
+      "solve arap --icosphere 4 --linear pcg --tolerance 1e-12 --max-iterations 30",
+      "solve springs --width 50 --method adam --tolerance 0 --max-iterations 600"};
+  std::mt19937 random(27);
+  std::uniform_real_distribution<double> seconds(0.15, 0.8);
+  for (const std::string solve : solves) {
+    SCOPED_TRACE(solve);
+    const TemporaryDir folder;
+    const auto file = [&](const char* name) { return "'" + (folder.path() / name).string() + "'"; };
+    const std::string run = solve + " --backend cpu --deterministic --quiet --json ";
+    ASSERT_EQ(topograd(run + file("whole")).status, 0);
+    const nlohmann::json whole = read_json(folder.path() / "whole");
+
+    const std::string saved = " --checkpoint-every 0 --checkpoint " + file("state");
+    int killed = 0, interrupted = 0, status = -1;
+    for (int tries = 0; status != 0 && tries < 200; ++tries) {
+      const bool begun = fs::exists(folder.path() / "state");
+      const char* const signal = tries % 3 == 2 ? "INT" : "KILL";
+      status = topograd(run + file("pieces") + saved + (begun ? " --resume " + file("state") : ""),
+                        "timeout --preserve-status -s " + std::string(signal) + " " +
+                            std::to_string(seconds(random)))
+                   .status;
+      killed += status == 137 ? 1 : 0;
+      interrupted += status == 130 ? 1 : 0;
+      ASSERT_TRUE(status == 0 || status == 137 || status == 130) << status;
+    }
+    ASSERT_EQ(status, 0);
+    EXPECT_GT(killed, 0);
+    const nlohmann::json pieces = read_json(folder.path() / "pieces");
+    EXPECT_GT(pieces["resumed_step"], 0) << interrupted;
+    for (const char* key : {"termination", "message", "initial_cost", "final_cost", "iterations",
+                            "successful_steps", "linear_iterations"})
+      EXPECT_EQ(pieces[key], whole[key]) << key;
+    ASSERT_EQ(pieces["history"].size(), whole["history"].size());
+    for (std::size_t k = 0; k < whole["history"].size(); ++k)
+      EXPECT_EQ(pieces["history"][k]["cost"], whole["history"][k]["cost"]) << k;
+  }
+}
+
+TEST(CommandEnd, CheckpointsAreOfOneProblem) {
+  const TemporaryDir folder;
+  const std::string state = folder.path() / "state";
+  const std::string run = "solve springs --width 6 --backend cpu --quiet ";
+  EXPECT_EQ(topograd(run + "--checkpoint '" + state + "'").status, 0);
+  EXPECT_EQ(topograd(run + "--resume '" + state + "'").status, 0);
+  const CommandResult other = topograd(run + "--method dogleg --resume '" + state + "'");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err, "topograd: checkpoint \"" + state +
+                           "\": it is of another solve: the method is dogleg here, "
+                           "levenberg_marquardt in the checkpoint\n");
+  EXPECT_EQ(topograd("solve mgh --set rosenbrock --resume '" + state + "'").err,
+            "topograd: mgh: --checkpoint and --resume expect a problem, not a set of them\n");
+  EXPECT_EQ(topograd(run + "--checkpoint-every 5").err,
+            "topograd: --checkpoint-every expects --checkpoint FILE\n");
 }
 
 TEST(CommandEnd, FilesAreReplacedAsAWhole) {

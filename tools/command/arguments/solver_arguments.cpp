@@ -82,6 +82,18 @@ void add_solve_options(Command app, SolverArguments& a) {
   app.option("--time-limit", &a.time_limit, "seconds; if not given, no limit");
 }
 
+void add_checkpoint_options(Command app, SolverArguments& a) {
+  app.group("Checkpoints");
+  app.output(
+      "--checkpoint", &a.checkpoint,
+      "file for the state of the solve, replaced as a whole during the solve and at its end");
+  app.option("--checkpoint-every", &a.checkpoint_every,
+             "least number of seconds between two checkpoints; 0: after each accepted step")
+      .shown_default("60");
+  app.option("--resume", &a.resume,
+             "checkpoint of the same problem and options from which to continue");
+}
+
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   warn_of_fallbacks();
   if (!a.backend.empty()) options.backend = parse_backend(a.backend);
@@ -103,6 +115,11 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
   if (a.threads) options.threads = *a.threads;
   if (a.time_limit) options.time_limit_seconds = *a.time_limit;
+  if (a.checkpoint_every && a.checkpoint.empty())
+    throw Error(ErrorCode::InvalidArgument, "--checkpoint-every expects --checkpoint FILE");
+  options.checkpoint.file = a.checkpoint;
+  if (a.checkpoint_every) options.checkpoint.every_seconds = *a.checkpoint_every;
+  options.resume = a.resume;
   if (a.tolerance) {
     options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
         *a.tolerance;

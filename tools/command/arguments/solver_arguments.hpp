@@ -16,14 +16,17 @@ struct SolverArguments {
   std::string backend, precision, method, linear, preconditioner, normal_matrix, forcing,
       accumulate, device;
   std::string plan, plan_out;
+  std::string checkpoint, resume;
   bool deterministic = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;
-  std::optional<double> tolerance, time_limit;
+  std::optional<double> tolerance, time_limit, checkpoint_every;
 };
 
 /// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
 void add_place_options(Command app, SolverArguments& a);
 void add_solve_options(Command app, SolverArguments& a);
+/// Options of checkpoints, which one solve has.
+void add_checkpoint_options(Command app, SolverArguments& a);
 
 /// `options` with the given values. Throws Error{InvalidArgument} for an unknown name.
 SolverOptions to_options(const SolverArguments& a, SolverOptions options = {});

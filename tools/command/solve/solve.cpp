@@ -90,6 +90,8 @@ Answer find_lone_answer(const SolveArguments& arguments, SolvedSet& set) {
 void solve_many(const SolveArguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
+  if (!arguments.solver.checkpoint.empty() || !arguments.solver.resume.empty())
+    refuse(arguments, "--checkpoint and --resume expect a problem, not a set of them");
   const bool alone =
       arguments.problem.name == "nist" && read_nist_sets(arguments.problem).size() == 1;
   if (arguments.covariance && !alone)
@@ -227,6 +229,7 @@ void solve_problem(const SolveArguments& arguments) {
     if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
     write_json(arguments.json, json);
   }
+  if (!summary.checkpoint_warning.empty()) print_warning(summary.checkpoint_warning);
   finish(arguments, unconverged(summary));
 }
 
@@ -240,6 +243,7 @@ void add_solve(Command app) {
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
+  add_checkpoint_options(command, arguments->solver);
   command.group("Output");
   command.output(
       "--out", &arguments->out,
