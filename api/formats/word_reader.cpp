@@ -26,26 +26,47 @@ bool reads_as(std::string_view word, T& value) {
 
 }  // namespace
 
-WordReader::WordReader(std::string_view text, std::string name)
-    : text_(text), name_(std::move(name)) {
+WordReader::WordReader(std::string_view text, std::string name, Syntax syntax)
+    : text_(text), name_(std::move(name)), syntax_(syntax) {
   if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 
-std::string_view WordReader::word() {
-  for (; at_ < text_.size(); ++at_) {
-    if (text_[at_] == '\n') {
-      ++line_;
-    } else if (!is_blank(text_[at_])) {
-      return take();
+std::size_t WordReader::continued_end() const {
+  if (!syntax_.continued_lines || text_[at_] != '\\') return text_.npos;
+  const std::size_t end = text_.find_first_not_of(" \t\r\v\f", at_ + 1);
+  if (end == text_.npos) return text_.size();
+  return text_[end] == '\n' ? end : text_.npos;
+}
+
+void WordReader::skip_blanks() {
+  while (at_ < text_.size()) {
+    if (syntax_.comments && text_[at_] == '#') {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+      return;
     }
+    const std::size_t end = is_blank(text_[at_]) ? at_ : continued_end();
+    if (end == text_.npos) return;
+    if (end < text_.size() && text_[end] == '\n') ++line_;
+    at_ = std::min(end + 1, text_.size());
   }
-  return {};
+}
+
+std::string_view WordReader::word() {
+  std::string_view word;
+  while ((word = word_of_line()).empty() && at_ < text_.size()) {
+    ++line_;
+    ++at_;
+  }
+  return word;
 }
 
 std::string_view WordReader::word_of_line() {
-  while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
-  if (at_ == text_.size() || text_[at_] == '\n') return {};
-  return take();
+  skip_blanks();
+  const std::size_t begin = at_;
+  while (at_ < text_.size() && text_[at_] != '\n' && !is_blank(text_[at_]) &&
+         !(syntax_.comments && text_[at_] == '#') && continued_end() == text_.npos)
+    ++at_;
+  return text_.substr(begin, at_ - begin);
 }
 
 std::string_view WordReader::rest_of_line() const {
@@ -54,21 +75,17 @@ std::string_view WordReader::rest_of_line() const {
 }
 
 bool WordReader::next_line() {
-  at_ = std::min(text_.find('\n', at_), text_.size());
-  for (; at_ < text_.size(); ++at_) {
-    if (text_[at_] == '\n') {
-      ++line_;
-    } else if (!is_blank(text_[at_])) {
-      return true;
-    }
+  if (syntax_.continued_lines) {
+    while (!word_of_line().empty()) continue;
+  } else {
+    at_ = std::min(text_.find('\n', at_), text_.size());
+  }
+  for (skip_blanks(); at_ < text_.size(); skip_blanks()) {
+    if (text_[at_] != '\n') return true;
+    ++line_;
+    ++at_;
   }
   return false;
-}
-
-std::string_view WordReader::take() {
-  const std::size_t begin = at_;
-  while (at_ < text_.size() && text_[at_] != '\n' && !is_blank(text_[at_])) ++at_;
-  return text_.substr(begin, at_ - begin);
 }
 
 double WordReader::number(std::string_view what) { return to_number(word(), what); }
@@ -83,18 +100,18 @@ std::uint64_t WordReader::index_of_line(std::string_view what, std::uint64_t lim
 double WordReader::to_number(std::string_view word, std::string_view what) const {
   double value = 0;
   if (!reads_as(word, value) || !std::isfinite(value))
-    fail(std::string(what) + " as a finite number", word);
+    fail_expected(std::string(what) + " as a finite number", word);
   return value;
 }
 
 std::uint64_t WordReader::to_index(std::string_view word, std::string_view what,
                                    std::uint64_t limit) const {
   std::uint64_t value = 0;
-  if (!reads_as(word, value)) fail(std::string(what) + " as a whole number", word);
+  if (!reads_as(word, value)) fail_expected(std::string(what) + " as a whole number", word);
   if (value >= limit) {
-    fail(std::string(what) +
-             (limit == 0 ? ", of which there is none" : " in 0 .. " + std::to_string(limit - 1)),
-         word);
+    fail_expected(std::string(what) + (limit == 0 ? ", of which there is none"
+                                                  : " in 0 .. " + std::to_string(limit - 1)),
+                  word);
   }
   return value;
 }
@@ -103,7 +120,7 @@ void WordReader::fail_at(std::size_t line, const std::string& what) const {
   throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(line) + ": " + what);
 }
 
-void WordReader::fail(std::string_view expected, std::string_view got) const {
+void WordReader::fail_expected(std::string_view expected, std::string_view got) const {
   std::string quote(got.substr(0, kLongestQuote));
   std::ranges::replace_if(
       quote, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace topograd {
 
@@ -13,9 +14,17 @@ namespace topograd {
 /// Errors are Error{Parse}: "file:line: expected ..., got ...".
 class WordReader {
  public:
+  /// What counts as white space besides.
+  struct Syntax {
+    bool comments = false;         ///< from # to the end of the line
+    bool continued_lines = false;  ///< the end of a line after a backslash
+  };
+
   ///   text  outlives the reader
   ///   name  of the file, for messages
-  WordReader(std::string_view text, std::string name);
+  WordReader(std::string_view text, std::string name, Syntax syntax);
+  WordReader(std::string_view text, std::string name)
+      : WordReader(text, std::move(name), Syntax()) {}
 
   /// The next word; empty at the end of the text.
   std::string_view word();
@@ -40,15 +49,23 @@ class WordReader {
   /// Throws Error{Parse} with file and line.
   [[noreturn]] void fail(const std::string& what) const { fail_at(line_, what); }
   [[noreturn]] void fail_at(std::size_t line, const std::string& what) const;
+  /// Throws "expected ..., got ...".
+  ///
+  ///   got  the latest word; empty at the end of a line or of the text
+  [[noreturn]] void fail_expected(std::string_view expected, std::string_view got) const;
 
  private:
+  /// Goes on to a word or to the end of the line.
+  void skip_blanks();
+  /// The end of the line that a backslash here continues; npos if there is none.
+  std::size_t continued_end() const;
   std::string_view take();
   double to_number(std::string_view word, std::string_view what) const;
   std::uint64_t to_index(std::string_view word, std::string_view what, std::uint64_t limit) const;
-  [[noreturn]] void fail(std::string_view expected, std::string_view got) const;
 
   std::string_view text_;
   std::string name_;
+  Syntax syntax_;
   std::size_t at_ = 0, line_ = 1;
 };
 

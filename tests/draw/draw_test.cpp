@@ -91,7 +91,7 @@ TEST(DrawMesh, BadInputIsOneLineAndStatusTwo) {
   const std::string png = (dir.path() / "a.png").string();
   const Outcome missing = draw(dir, png + " /nowhere.obj a");
   EXPECT_EQ(missing.status, 2);
-  EXPECT_EQ(missing.errors, "draw_mesh: no readable triangle mesh in /nowhere.obj\n");
+  EXPECT_EQ(missing.errors, "/nowhere.obj: cannot be read: No such file or directory\n");
   const Outcome unwritable = draw(dir, "/nowhere/a.svg " + spot() + " a");
   EXPECT_EQ(unwritable.status, 2);
   EXPECT_EQ(unwritable.errors, "draw_mesh: cannot write /nowhere/a.svg\n");

@@ -17,17 +17,22 @@ struct Row {
   const char* error;      ///< same replacement
 };
 
+/// Three triangles at one edge.
+constexpr const char* kBook =
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nv 0 -1 0\nf 1 2 3\nf 2 1 4\nf 1 2 5\n";
+
 const Row kRows[] = {
-    {"no file", nullptr, "solve arap --mesh MESH", "topograd: MESH: cannot be read\n"},
+    {"no file", nullptr, "solve arap --mesh MESH",
+     "topograd: MESH: cannot be read: No such file or directory\n"},
     {"empty file", "", "solve arap --mesh MESH", "topograd: MESH:1: the file is empty\n"},
     {"not a mesh", "hello world\n", "solve arap --mesh MESH",
      "topograd: MESH:1: expected an OBJ record, got \"hello\"\n"},
     {"truncated vertex", "v 0 0 0\nv 1 0 0\nv 0 1", "solve arap --mesh MESH",
-     "topograd: MESH:3: expected three coordinates after \"v\", got 2\n"},
+     "topograd: MESH:3: expected a coordinate as a finite number, got the end of the file\n"},
     {"truncated face", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2", "solve arap --mesh MESH",
      "topograd: MESH:4: expected a face of at least three corners, got 2\n"},
     {"no faces", "v 0 0 0\nv 1 0 0\nv 0 1 0\n", "solve arap --mesh MESH",
-     "topograd: MESH:3: expected faces, got none\n"},
+     "topograd: MESH:4: expected faces, got none\n"},
     {"face index out of range", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "solve arap --mesh MESH",
      "topograd: MESH:4: expected a vertex number from 1 to 3, got 4\n"},
     {"records over several lines", "v 0 0 0\nv 1 0 \\\n0 # one\nv 0 1 0\nf 1 \\\r\n 2 \\\n 4\n",
@@ -40,9 +45,21 @@ const Row kRows[] = {
      "solve arap --mesh MESH",
      "topograd: MESH:4: expected a vertex number from 1 to 3, got -9223372036854775808\n"},
     {"NaN", "v 0 nan 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "solve arap --mesh MESH",
-     "topograd: MESH:1: expected a finite coordinate, got \"nan\"\n"},
+     "topograd: MESH:1: expected a coordinate as a finite number, got \"nan\"\n"},
+    {"a vertex twice", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 2\n", "solve arap --mesh MESH",
+     "topograd: MESH:5: expected a face of different vertices, got vertex 2 twice\n"},
+    {"three triangles at an edge", kBook, "solve multi --mesh MESH --strict",
+     "topograd: MESH:8: expected a manifold mesh, but 3 triangles meet in the edge from vertex 1 "
+     "to "
+     "vertex 2 (lines 6, 7, 8)\n"},
+    {"no fans for hinges", kBook, "solve developable --mesh MESH --energy hinge",
+     "topograd: MESH:8: expected a manifold mesh, but 3 triangles meet in the edge from vertex 1 "
+     "to "
+     "vertex 2 (lines 6, 7, 8)\n"},
+    {"no format to write", nullptr, "solve arap --icosphere 0 --out mesh.vtk",
+     "topograd: expected a mesh file that ends in .obj, .off, .ply or .stl, got \"mesh.vtk\"\n"},
     {"no mesh given", nullptr, "solve arap",
-     "topograd: arap: expected --mesh FILE.obj or --icosphere K\n"},
+     "topograd: arap: expected --mesh FILE or --icosphere K\n"},
     {"two meshes given", nullptr, "solve smooth --mesh a.obj --icosphere 1",
      "topograd: smooth: expected --mesh or --icosphere, got both\n"},
     {"mesh of a grid", nullptr, "solve springs --mesh a.obj",
@@ -105,7 +122,8 @@ const Row kRows[] = {
     {"no shader compiler", nullptr, "dump springs --width 4 --emit essl",
      "topograd: dump: --emit essl expects a build with Vulkan (TOPOGRAD_VULKAN=ON)\n"},
 #endif
-    {"a folder", nullptr, "solve arap --mesh /", "topograd: /: cannot be read\n"},
+    {"a folder", nullptr, "solve arap --mesh /",
+     "topograd: expected a mesh file that ends in .obj, .off, .ply or .stl, got \"/\"\n"},
     {"unknown normal matrix", nullptr, "solve springs --width 4 --normal-matrix dense",
      "topograd: unknown normal matrix \"dense\"; expected one of automatic, matrix_free, "
      "assembled\n"},
@@ -117,7 +135,7 @@ const Row kRows[] = {
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",
-     "topograd: MESH:1: expected a vertex number from 1 to 0, got 1\n"},
+     "topograd: MESH:1: expected vertices, got none, and a face of 1\n"},
     {"width of one", nullptr, "solve springs --width 1 --backend cpu",
      "topograd: springs: expected a width in 2 .. 37837, got 1\n"},
     {"negative number of programs", nullptr, "check random --count -1",

@@ -4,9 +4,10 @@
 #include <string_view>
 
 #include "canvas.hpp"
-#include "load_mesh.hpp"
 #include "scene.hpp"
 #include "svg.hpp"
+
+#include "../../api/formats/mesh/mesh.hpp"
 
 namespace {
 
@@ -19,7 +20,8 @@ void draw(int argc, char** argv) {
   std::vector<topograd::draw::Mesh> meshes;
   std::vector<std::string> captions;
   for (int i = 2; i + 1 < argc; i += 2) {
-    meshes.push_back(topograd::draw::load_mesh(argv[i]));
+    const topograd::TriangleMesh mesh = topograd::read_mesh(argv[i]);
+    meshes.push_back(topograd::draw::make_mesh(mesh.positions, mesh.triangles));
     captions.emplace_back(argv[i + 1]);
   }
   const topograd::draw::Sheet sheet = topograd::draw::lay_out(std::move(meshes), captions);

@@ -1,6 +1,8 @@
 // Triangle meshes of the reference problems.
 #pragma once
 
+#include "../../api/formats/mesh/mesh.hpp"
+
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -8,12 +10,7 @@
 
 namespace topograd::problems {
 
-struct TriangleMesh {
-  std::vector<double> positions;  ///< x, y, z of each vertex
-  std::vector<std::array<std::uint32_t, 3>> triangles;
-
-  std::size_t vertex_count() const { return positions.size() / 3; }
-};
+using topograd::TriangleMesh;
 
 /// The icosahedron of the golden ratio with each triangle split into four `subdivisions` times, and
 /// all vertices on the unit sphere. Throws Error{InvalidArgument} for more than 8 subdivisions.

@@ -1,12 +1,12 @@
 // arap on spot: published initial cost and minimum, on the interpreter.
 #include <gtest/gtest.h>
 
+#include "../../../api/formats/mesh/mesh.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
 
 #include "../../../tools/problems/arap.hpp"
 #include "../../support/paths.hpp"
-#include "problem_files.hpp"
 
 #include <map>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr double kSpotMinimum = 0.0762447949443;  // by Ceres, sparse Cholesky
 
 std::unique_ptr<problems::Arap> spot() {
-  return problems::arap(test::read_obj(test::source_dir() / "samples/data/spot.obj"));
+  return problems::arap(read_mesh(test::source_dir() / "samples/data/spot.obj"));
 }
 
 TEST(Arap, InitialCostOfSpot) {

@@ -1,6 +1,7 @@
 // The problems on meshes on the interpreter: published values at the start, gradients, descent.
 #include <gtest/gtest.h>
 
+#include "../../../api/formats/mesh/mesh.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
@@ -15,7 +16,6 @@
 #include "../../../tools/problems/multi.hpp"
 #include "../../../tools/problems/smooth.hpp"
 #include "../../support/paths.hpp"
-#include "problem_files.hpp"
 
 namespace topograd {
 namespace {
@@ -149,7 +149,7 @@ TEST(Mesh, EdgesOfTwoTrianglesDoNotAskForTheirOrientation) {
 }
 
 TEST(Smooth, InitialCostOnSpotIsThePublishedOne) {
-  const TriangleMesh spot = test::read_obj(test::source_dir() / "samples/data/spot.obj");
+  const TriangleMesh spot = read_mesh(test::source_dir() / "samples/data/spot.obj");
   const auto smooth = problems::smooth(spot);
   ASSERT_EQ(smooth->problem.topology_count(), 2u);
   EXPECT_EQ(smooth->problem.batch(1).size(), 8784u);

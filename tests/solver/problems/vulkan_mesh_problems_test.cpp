@@ -1,6 +1,7 @@
 // The problems on meshes on a Vulkan device: the same gradients and descents as on the interpreter.
 #include <gtest/gtest.h>
 
+#include "../../../api/formats/mesh/mesh.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
 
@@ -14,7 +15,6 @@
 #include "../../../tools/problems/springs.hpp"
 #include "../../support/paths.hpp"
 #include "../../support/validation.hpp"
-#include "problem_files.hpp"
 
 namespace topograd {
 namespace {
@@ -39,7 +39,7 @@ void expect_same_gradient(Problem& problem) {
 TEST_F(VulkanMeshes, GradientOfSmoothing) {
   TG_NEEDS(float64);
   expect_same_gradient(
-      problems::smooth(test::read_obj(test::source_dir() / "samples/data/spot.obj"))->problem);
+      problems::smooth(read_mesh(test::source_dir() / "samples/data/spot.obj"))->problem);
 }
 
 TEST_F(VulkanMeshes, GradientsOfDevelopability) {

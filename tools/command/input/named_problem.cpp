@@ -1,14 +1,10 @@
 // Creates problems by name.
 #include "named_problem.hpp"
 
-#include "../../problems/arap.hpp"
-#include "../../problems/developable.hpp"
 #include "../../problems/mgh_large.hpp"
-#include "../../problems/multi.hpp"
-#include "../../problems/smooth.hpp"
 #include "../../problems/springs.hpp"
 #include "loss_argument.hpp"
-#include "mesh_file.hpp"
+#include "mesh_problem.hpp"
 #include "pose_graph_file.hpp"
 #include "shown_scene.hpp"
 
@@ -25,43 +21,6 @@
 
 namespace topograd::command {
 namespace {
-
-/// A problem on a mesh: Made has `positions` and `problem`.
-template <class Made>
-class MeshProblem final : public NamedProblem {
- public:
-  template <class Make>
-  MeshProblem(problems::TriangleMesh mesh, Make make)
-      : mesh_(std::move(mesh)), made_(make(mesh_)) {}
-  Problem& problem() override { return made_->problem; }
-  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
-
- private:
-  problems::TriangleMesh mesh_;
-  std::unique_ptr<Made> made_;
-};
-
-/// developable: pictures show the energies of the stars.
-class DevelopableProblem final : public NamedProblem {
- public:
-  DevelopableProblem(problems::TriangleMesh mesh, problems::Developability energy, bool edges)
-      : mesh_(std::move(mesh)),
-        energy_(energy),
-        made_(problems::developable(mesh_, energy, edges)) {}
-  Problem& problem() override { return made_->problem; }
-  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
-  std::vector<double> vertex_values() const override {
-    return problems::star_energies(mesh(), energy_);
-  }
-  std::string legend() const override {
-    return "Colour: the energy of a vertex star, as a share of the largest one before.";
-  }
-
- private:
-  problems::TriangleMesh mesh_;
-  problems::Developability energy_;
-  std::unique_ptr<problems::Developable> made_;
-};
 
 /// A problem without a mesh: Made has `problem`.
 template <class Made>
@@ -110,6 +69,7 @@ class BalProblem final : public NamedProblem {
   problems::TriangleMesh mesh() const override { return shown_.mesh(adjustment_.scene()); }
   std::vector<double> vertex_values() const override { return shown_.values(); }
   bool can_write() const override { return true; }
+  void check_out(const std::string& /*path*/) const override {}
   void write(const std::string& path) const override { write_scene(path, adjustment_.scene()); }
   void describe_answer(nlohmann::ordered_json& report) const override {
     const ReprojectionErrors after = adjustment_.errors();
@@ -174,26 +134,6 @@ std::unique_ptr<NamedProblem> timed(Make make) {
   return made;
 }
 
-constexpr std::uint64_t kPerturbSeed = 1;
-
-bool is_on_mesh(const std::string& name) {
-  return name == "arap" || name == "smooth" || name == "developable" || name == "multi";
-}
-
-std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
-  problems::TriangleMesh mesh = read_problem_mesh(arguments);
-  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const problems::TriangleMesh&)) {
-    return timed([&] { return std::make_unique<MeshProblem<Made>>(std::move(mesh), build); });
-  };
-  if (arguments.name == "arap") return make(&problems::arap);
-  if (arguments.name == "smooth") return make(&problems::smooth);
-  if (arguments.name == "multi") return make(&problems::multi);
-  const problems::Developability energy = problems::parse_developability(arguments.energy);
-  return timed([&] {
-    return std::make_unique<DevelopableProblem>(std::move(mesh), energy, arguments.edges);
-  });
-}
-
 const std::string& name_of(const std::string& name) { return name; }
 template <class T>
 const std::string& name_of(const T& item) {
@@ -253,22 +193,9 @@ std::vector<std::string> BalProblem::answer_lines() const {
 
 }  // namespace
 
-void NamedProblem::write(const std::string& path) const { write_mesh(path, mesh()); }
+void NamedProblem::check_out(const std::string& path) const { mesh_format(path); }
 
-problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments) {
-  if (arguments.mesh.empty() == !arguments.icosphere) {
-    throw Error(
-        ErrorCode::InvalidArgument,
-        arguments.name + (arguments.icosphere ? ": expected --mesh or --icosphere, got both"
-                                              : ": expected --mesh FILE.obj or --icosphere K"));
-  }
-  problems::TriangleMesh mesh =
-      arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
-  for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
-  if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
-  if (arguments.shuffle) mesh = problems::shuffle(mesh, *arguments.shuffle);
-  return mesh;
-}
+void NamedProblem::write(const std::string& path) const { write_mesh(path, mesh()); }
 
 std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments) {
   if (arguments.data.empty())
@@ -313,7 +240,7 @@ const std::vector<ProblemKind>& problem_kinds() {
 }
 
 void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope) {
-  const std::vector<std::string> meshes = {"arap", "smooth", "developable", "multi"};
+  const std::vector<std::string>& meshes = mesh_problem_names();
   std::vector<std::string> shuffled = scope.on_grids;
   shuffled.insert(shuffled.end(), meshes.begin(), meshes.end());
   app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
@@ -324,7 +251,8 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
         .only_with({"bal", "pose-graph"});
   }
   app.group("The problem");
-  app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
+  app.option("--mesh", &arguments.mesh, "mesh file: .obj, .off, .ply or .stl, plain or packed")
+      .only_with(meshes);
   app.option("--icosphere", &arguments.icosphere,
              "subdivisions of an icosahedron, instead of --mesh")
       .only_with(meshes);
@@ -363,6 +291,8 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
            "solve with the points moved around 0 and scaled; the answer is scaled back")
       .only_with({"bal"});
   const std::vector<std::string> graphs = {"pose-graph"};
+  std::vector<std::string> strict = meshes;
+  strict.insert(strict.end(), graphs.begin(), graphs.end());
   app.option("--objective", &arguments.objective,
              "what is minimised: SE-Sync's sum, that of Ceres' examples, or eᵀ Ω e")
       .choices({"chordal", "geodesic", "chi2"})
@@ -375,9 +305,11 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.option("--gnc-threshold", &arguments.gnc_threshold,
              "what an edge may add to the objective before --gnc rejects it")
       .only_with(graphs);
-  app.flag("--strict", arguments.strict,
-           "refuse edges that the file has twice, and graphs in several pieces")
-      .only_with(graphs);
+  app.flag(
+         "--strict", arguments.strict,
+         "refuse graphs with edges that are there twice or in several pieces, and meshes that are "
+         "not manifold")
+      .only_with(strict);
   app.flag("--skip-unknown", arguments.skip_unknown, "pass over lines with unknown tags")
       .only_with(graphs);
 }
@@ -420,7 +352,10 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     const problems::MghProblem row = only("mgh", mgh_rows(arguments));
     return timed([&] { return plain(problems::mgh(row)); });
   }
-  if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
+  if (is_on_mesh(arguments.name)) {
+    ProblemMesh mesh = read_problem_mesh(arguments);
+    return timed([&] { return make_on_mesh(std::move(mesh), arguments); });
+  }
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }

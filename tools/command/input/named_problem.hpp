@@ -25,7 +25,7 @@ namespace topograd::command {
 /// Selects a problem on the command line.
 struct ProblemArguments {
   std::string name;                        ///< or the path of a problem file, ending in .json
-  std::string mesh;                        ///< OBJ file: arap, smooth, developable, multi
+  std::string mesh;                        ///< a file: arap, smooth, developable, multi
   std::optional<std::uint32_t> icosphere;  ///< subdivisions of an icosahedron instead of a file
   std::uint32_t subdivide = 0;             ///< number of times each triangle is split into four
   double perturb = 0;                      ///< largest random move of a coordinate of the mesh
@@ -41,9 +41,10 @@ struct ProblemArguments {
   std::vector<std::string> fixed;  ///< bal: names of BundleAdjustmentOptions::fixed
   std::string loss;                ///< bal, pose-graph: "huber:1"
   bool normalize = false;          ///< bal
-  std::string objective = "chordal", start = "chordal";    ///< pose-graph
-  bool gnc = false, strict = false, skip_unknown = false;  ///< pose-graph
-  std::optional<double> gnc_threshold;                     ///< pose-graph
+  std::string objective = "chordal", start = "chordal";  ///< pose-graph
+  bool gnc = false, skip_unknown = false;                ///< pose-graph
+  bool strict = false;                                   ///< pose-graph, and those on meshes
+  std::optional<double> gnc_threshold;                   ///< pose-graph
 };
 /// Names of all problems except files.
 const std::vector<std::string>& problem_names();
@@ -77,6 +78,8 @@ class NamedProblem {
   virtual problems::TriangleMesh mesh() const { return {}; }
   /// True if --out can write something.
   virtual bool can_write() const { return !mesh().positions.empty(); }
+  /// Before a solve: throws Error{InvalidArgument} if write() cannot write a file of this name.
+  virtual void check_out(const std::string& path) const;
   /// Writes what --out asks for: the mesh. Throws Error{File}.
   virtual void write(const std::string& path) const;
   /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
@@ -118,10 +121,6 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
 
 /// One of NIST's sets, with start 0 or 1.
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start);
-
-/// The mesh selected by --mesh, --icosphere, --subdivide, --perturb and --shuffle. Throws
-/// Error{InvalidArgument} for a missing option, and what reading a mesh throws.
-problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments);
 
 /// The sets selected by --data and --set: the whole folder if --set is empty. Throws
 /// Error{InvalidArgument} without --data or for an unknown name, and what problems::read_nist

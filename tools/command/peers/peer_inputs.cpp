@@ -6,6 +6,7 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/edges.hpp"
 #include "../../problems/smooth.hpp"
+#include "../input/mesh_problem.hpp"
 
 #include "../../../api/formats/bal.hpp"
 #include "../../../ir/machine/platform.hpp"
@@ -107,10 +108,10 @@ PeerInput springs_input(const problems::SpringGrid& grid) {
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
   if (arguments.name == "springs")
     return springs_input(problems::spring_grid(arguments.width, arguments.shuffle));
-  if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments));
-  if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments));
+  if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments).mesh);
+  if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments).mesh);
   if (arguments.name == "developable")
-    return developable_input(read_problem_mesh(arguments), arguments);
+    return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(arguments.bundle));
   if (arguments.name == "bal") return scene_input(read_bal(arguments.file));
   return std::nullopt;

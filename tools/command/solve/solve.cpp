@@ -195,6 +195,7 @@ void solve_problem(const SolveArguments& arguments) {
   const SolverOptions options = options_of(arguments.solver, *named);
   if (!arguments.out.empty() && !named->can_write())
     refuse(arguments, "--out expects a problem that has a mesh, a scene or a pose graph");
+  if (!arguments.out.empty()) named->check_out(arguments.out);
   if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
   check_peers(arguments.peers, arguments.problem);
   Shown before;
@@ -245,10 +246,10 @@ void add_solve(Command app) {
   add_solve_options(command, arguments->solver);
   add_checkpoint_options(command, arguments->solver);
   command.group("Output");
-  command.output(
-      "--out", &arguments->out,
-      "file for the mesh (OBJ), the scene (.ply, else BAL) or the pose graph (g2o) at the end; a "
-      "picture goes beside it, as PNG");
+  command.output("--out", &arguments->out,
+                 "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
+                 "pose graph (g2o) at the end; a "
+                 "picture goes beside it, as PNG");
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command
       .option("--peer", &arguments->peers,

@@ -1,0 +1,103 @@
+// Checks of the vertices and faces of a file.
+#include "builder.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../word_reader.hpp"
+#include "surface.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+/// Corners are counted in 32 bits.
+constexpr std::size_t kMostTriangles = std::numeric_limits<std::uint32_t>::max() / 3;
+constexpr std::size_t kMostPlaces = 10;  ///< that a message names
+
+}  // namespace
+
+void MeshBuilder::add_face(std::span<const std::uint32_t> corners, std::size_t place) {
+  corners_.assign(corners.begin(), corners.end());
+  std::ranges::sort(corners_);
+  if (const auto twice = std::ranges::adjacent_find(corners_); twice != corners_.end()) {
+    fail(place,
+         "expected a face of different vertices, got vertex " + vertex_name(*twice) + " twice");
+  }
+  for (std::size_t k = 2; k < corners.size(); ++k) {
+    mesh_.triangles.push_back({corners[0], corners[k - 1], corners[k]});
+    places_.push_back(place);
+  }
+}
+
+TriangleMesh MeshBuilder::finish(std::size_t end, const MeshOptions& options, MeshNotes* notes) {
+  if (mesh_.triangles.empty())
+    throw Error(ErrorCode::Parse,
+                (binary_ ? name_ : place_text(end)) + ": expected faces, got none");
+  if (mesh_.triangles.size() > kMostTriangles)
+    fail(places_.back(), "expected at most " + std::to_string(kMostTriangles) + " triangles");
+  check_corners();
+  if (options.strict || notes != nullptr) check_surface(options, notes);
+  return std::move(mesh_);
+}
+
+void MeshBuilder::check_corners() const {
+  for (std::size_t t = 0; t < mesh_.triangles.size(); ++t) {
+    for (const std::uint32_t v : mesh_.triangles[t])
+      if (v >= vertex_count()) fail_number(places_[t], vertex_name(v));
+  }
+}
+
+void MeshBuilder::check_surface(const MeshOptions& options, MeshNotes* notes) const {
+  for (const NotManifold& found : find_not_manifold(mesh_)) {
+    const bool edge = found.vertices.size() == 2;
+    const std::string count = std::to_string(found.triangles.size());
+    const std::string what =
+        (edge ? count + " triangles meet in the edge from vertex " +
+                    vertex_name(found.vertices[0]) + " to vertex " + vertex_name(found.vertices[1])
+              : "the triangles at vertex " + vertex_name(found.vertices[0]) + " are " + count +
+                    " fans") +
+        triangles_text(found.triangles);
+    // The first triangle that should not be there.
+    const std::size_t place = places_[found.triangles[edge ? 2 : 1]];
+    if (options.strict) fail(place, "expected a manifold mesh, but " + what);
+    ++(edge ? notes->edges : notes->vertices);
+    if (notes->sentences.size() < MeshNotes::kMostSentences)
+      notes->sentences.push_back(place_text(place) + ": not manifold: " + what);
+  }
+}
+
+std::string MeshBuilder::triangles_text(std::span<const std::uint32_t> triangles) const {
+  std::string text = binary_ ? " (faces" : " (lines";
+  for (std::size_t k = 0; k < std::min(triangles.size(), kMostPlaces); ++k)
+    text += (k == 0 ? " " : ", ") + std::to_string(places_[triangles[k]]);
+  return text + (triangles.size() > kMostPlaces ? ", ...)" : ")");
+}
+
+std::string MeshBuilder::place_text(std::size_t place) const {
+  return name_ + (binary_ ? ": face " : ":") + std::to_string(place);
+}
+
+std::string MeshBuilder::vertex_name(std::uint32_t vertex) const {
+  if (names_ != VertexNames::by_position)
+    return std::to_string(vertex + (names_ == VertexNames::from_one ? std::uint64_t{1} : 0));
+  std::string text;
+  for (std::size_t d = 0; d < 3; ++d) {
+    text += d == 0 ? '(' : ' ';
+    append_number(text, mesh_.positions[3 * std::size_t{vertex} + d]);
+  }
+  return text + ')';
+}
+
+void MeshBuilder::fail(std::size_t place, const std::string& what) const {
+  throw Error(ErrorCode::Parse, place_text(place) + ": " + what);
+}
+
+void MeshBuilder::fail_number(std::size_t place, const std::string& number) const {
+  if (vertex_count() == 0) fail(place, "expected vertices, got none, and a face of " + number);
+  const std::size_t first = names_ == VertexNames::from_one ? 1 : 0;
+  fail(place, "expected a vertex number from " + std::to_string(first) + " to " +
+                  std::to_string(vertex_count() - 1 + first) + ", got " + number);
+}
+
+}  // namespace topograd

@@ -1,0 +1,62 @@
+// Meshes in the making: what a file says is collected, checked and named in errors.
+#pragma once
+
+#include "mesh.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd {
+
+/// Collects the vertices and faces of a file. The place of a face is its line, or its number in
+/// binary data.
+class MeshBuilder {
+ public:
+  enum class VertexNames : std::uint8_t { from_zero, from_one, by_position };
+
+  ///   name  of the file, for messages
+  MeshBuilder(std::string name, VertexNames names, bool binary = false)
+      : name_(std::move(name)), names_(names), binary_(binary) {}
+
+  std::size_t vertex_count() const { return mesh_.vertex_count(); }
+  void add_vertex(const std::array<double, 3>& at) {
+    mesh_.positions.insert(mesh_.positions.end(), at.begin(), at.end());
+  }
+  /// Splits the face into a fan.
+  ///
+  ///   corners  at least three indices from 0; may exceed the vertices so far
+  ///
+  /// Throws Error{Parse} for a vertex that is there twice.
+  void add_face(std::span<const std::uint32_t> corners, std::size_t place);
+
+  /// The mesh. Throws Error{Parse} for a mesh without faces, corners out of range, and what
+  /// `options` refuse.
+  ///
+  ///   end  line of the end of the file
+  TriangleMesh finish(std::size_t end, const MeshOptions& options, MeshNotes* notes);
+
+  /// Throws Error{Parse} with file and place.
+  [[noreturn]] void fail(std::size_t place, const std::string& what) const;
+  /// The same for a number of a vertex, as the file has it, that names none.
+  [[noreturn]] void fail_number(std::size_t place, const std::string& number) const;
+
+ private:
+  std::string place_text(std::size_t place) const;
+  std::string vertex_name(std::uint32_t vertex) const;
+  std::string triangles_text(std::span<const std::uint32_t> triangles) const;
+  void check_corners() const;
+  void check_surface(const MeshOptions& options, MeshNotes* notes) const;
+
+  std::string name_;
+  VertexNames names_;
+  bool binary_;
+  TriangleMesh mesh_;
+  std::vector<std::size_t> places_;     ///< by triangle
+  std::vector<std::uint32_t> corners_;  ///< of the latest face, sorted
+};
+
+}  // namespace topograd

@@ -1,0 +1,76 @@
+// OFF files of Geomview.
+#include "readers.hpp"
+
+#include "../word_reader.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+constexpr std::uint64_t kMostIndex = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kLeastVertex = 6, kLeastFace = 8;  // bytes of "0 0 0\n" and "3 0 1 2\n"
+/// Before OFF: texture coordinates, colours and normals after the coordinates of a vertex.
+constexpr std::string_view kPrefixes[] = {"", "C", "N", "CN", "ST", "STC", "STN", "STCN"};
+
+bool is_keyword(std::string_view word) {
+  return word.ends_with("OFF") &&
+         std::ranges::find(kPrefixes, word.substr(0, word.size() - 3)) != std::end(kPrefixes);
+}
+
+void check_counts(const WordReader& reader, std::uint64_t vertices, std::uint64_t faces) {
+  // The last line may lack its end.
+  if (kLeastVertex * vertices + kLeastFace * faces <= reader.left() + 1) return;
+  reader.fail("expected " + std::to_string(vertices) + " vertices and " + std::to_string(faces) +
+              " faces, got a file that ends " + std::to_string(reader.left()) + " bytes later");
+}
+
+/// Colours and other numbers at the end of a line are passed over.
+void begin_line(WordReader& reader, const std::string& what) {
+  if (!reader.next_line()) reader.fail("expected " + what + ", got the end of the file");
+}
+
+}  // namespace
+
+TriangleMesh parse_off(std::string_view text, const std::string& name, const MeshOptions& options,
+                       MeshNotes* notes) {
+  WordReader reader(text, name, {.comments = true});
+  MeshBuilder mesh(name, MeshBuilder::VertexNames::from_zero);
+  if (const std::string_view word = reader.word(); !is_keyword(word))
+    reader.fail_expected("OFF, COFF, NOFF or STOFF", word);
+  const std::uint64_t vertices = reader.index("the number of vertices", kMostIndex);
+  const std::uint64_t faces = reader.index("the number of faces", kMostIndex);
+  check_counts(reader, vertices, faces);
+  for (std::uint64_t k = 0; k < vertices; ++k) {
+    begin_line(reader, std::to_string(vertices) + " vertices");
+    std::array<double, 3> at{};
+    for (double& x : at) x = reader.number_of_line("a coordinate");
+    mesh.add_vertex(at);
+  }
+  std::vector<std::uint32_t> corners;
+  for (std::uint64_t k = 0; k < faces; ++k) {
+    begin_line(reader, std::to_string(faces) + " faces");
+    const std::uint64_t count = reader.index_of_line("the number of corners of a face", kMostIndex);
+    if (count < 3)
+      reader.fail("expected a face of at least three corners, got " + std::to_string(count));
+    corners.clear();
+    for (std::uint64_t c = 0; c < count; ++c) {
+      const std::uint64_t v = reader.index_of_line("a vertex number", kMostIndex);
+      if (v >= vertices) mesh.fail_number(reader.line(), std::to_string(v));
+      corners.push_back(static_cast<std::uint32_t>(v));
+    }
+    mesh.add_face(corners, reader.line());
+  }
+  if (reader.next_line()) reader.fail_expected("the end of the file", reader.word());
+  return mesh.finish(reader.line(), options, notes);
+}
+
+std::string off_text(const TriangleMesh& mesh) {
+  std::string text = "OFF\n" + std::to_string(mesh.vertex_count()) + ' ' +
+                     std::to_string(mesh.triangles.size()) + " 0\n";
+  append_counted(text, mesh);
+  return text;
+}
+
+}  // namespace topograd

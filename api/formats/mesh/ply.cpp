@@ -1,0 +1,242 @@
+// PLY files of Stanford.
+#include "readers.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../word_reader.hpp"
+#include "binary_numbers.hpp"
+#include "ply_header.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+using Encoding = PlyHeader::Encoding;
+
+/// The numbers after a header. Errors name file and line, or for binary data file and item.
+class PlyNumbers {
+ public:
+  ///   text    the whole file
+  ///   reader  after the header
+  PlyNumbers(std::string_view text, WordReader reader, Encoding encoding)
+      : reader_(std::move(reader)), encoding_(encoding) {
+    if (is_text()) return;
+    // The header ends with a line feed, or where the file ends.
+    const std::size_t at = text.size() - reader_.left();
+    bytes_ = text.substr(std::min(text.find('\n', at), text.size() - 1) + 1);
+  }
+
+  bool is_text() const { return encoding_ == Encoding::text; }
+  std::size_t line() const { return reader_.line(); }
+
+  /// Before the items of an element: throws if the file cannot have them.
+  void begin(const PlyElement& element) {
+    element_ = &element;
+    const std::uint64_t least = element.least_bytes(is_text());
+    const std::uint64_t room = least == 0 ? element.count : left() / least;
+    if (element.count <= room) return;
+    reader_.fail_at(element.line, "expected " + std::to_string(element.count) + " items of \"" +
+                                      element.name + "\", got a file that has room for " +
+                                      std::to_string(room));
+  }
+  void begin_item(std::uint64_t item) { item_ = item; }
+
+  /// A finite number.
+  double number(const PlyProperty& property, const PlyType& type) {
+    if (is_text()) return reader_.number("\"" + property.name + "\"");
+    const std::string_view bytes = take(property, type.bytes);
+    const std::endian order =
+        encoding_ == Encoding::big_endian ? std::endian::big : std::endian::little;
+    switch (type.kind) {
+      case PlyType::Kind::signed_whole: return static_cast<double>(signed_number(bytes, order));
+      case PlyType::Kind::unsigned_whole: return static_cast<double>(unsigned_number(bytes, order));
+      case PlyType::Kind::floating: break;
+    }
+    const double value = float_number(bytes, order);
+    if (!std::isfinite(value))
+      fail("expected \"" + property.name + "\" as a finite number, got " + std::to_string(value));
+    return value;
+  }
+
+  /// The length of a list that the file has room for.
+  std::uint64_t length(const PlyProperty& list) {
+    const double value = number(list, *list.count);
+    const std::uint64_t most = left() / (is_text() ? 2u : list.type.bytes);
+    if (value < 0 || value != std::floor(value) || value > static_cast<double>(most)) {
+      fail("expected a length of \"" + list.name + "\" from 0 to the " + std::to_string(most) +
+           " that the file has room for, got " + text_of(value));
+    }
+    return static_cast<std::uint64_t>(value);
+  }
+
+  /// Passes over a number, which may be anything.
+  void skip(const PlyProperty& property) {
+    if (!is_text()) {
+      take(property, property.type.bytes);
+    } else if (reader_.word().empty()) {
+      reader_.fail_expected("\"" + property.name + "\"", {});
+    }
+  }
+
+  void end() {
+    if (is_text()) {
+      if (const std::string_view word = reader_.word(); !word.empty())
+        reader_.fail_expected("the end of the file", word);
+    } else if (!bytes_.empty()) {
+      throw Error(ErrorCode::Parse, reader_.name() + ": expected the end of the file, got " +
+                                        std::to_string(bytes_.size()) + " bytes more");
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    if (is_text()) reader_.fail(what);
+    throw Error(ErrorCode::Parse,
+                reader_.name() + ": " + element_->name + " " + std::to_string(item_) + ": " + what);
+  }
+
+  static std::string text_of(double value) {
+    std::string text;
+    append_number(text, value);
+    return text;
+  }
+
+ private:
+  /// The last number of a text needs no space after it.
+  std::uint64_t left() const { return is_text() ? reader_.left() + 1 : bytes_.size(); }
+
+  std::string_view take(const PlyProperty& property, std::size_t count) {
+    if (count > bytes_.size()) fail("expected \"" + property.name + "\", got the end of the file");
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+
+  WordReader reader_;
+  Encoding encoding_;
+  std::string_view bytes_;
+  const PlyElement* element_ = nullptr;
+  std::uint64_t item_ = 0;
+};
+
+class PlyReader {
+ public:
+  PlyReader(std::string_view text, const std::string& name)
+      : PlyReader(text, name, WordReader(text, name)) {}
+
+  TriangleMesh read(const MeshOptions& options, MeshNotes* notes) {
+    for (const PlyElement& element : header_.elements) {
+      numbers_.begin(element);
+      if (element.name == "vertex") {
+        read_vertices(element);
+      } else if (element.name == "face") {
+        read_faces(element);
+      } else if (!element.properties.empty()) {
+        for (std::uint64_t k = 0; k < element.count; ++k) {
+          numbers_.begin_item(k);
+          for (const PlyProperty& property : element.properties) skip(property);
+        }
+      }
+    }
+    numbers_.end();
+    return mesh_.finish(numbers_.line(), options, notes);
+  }
+
+ private:
+  /// `reader` is after the header when `numbers_` are made.
+  PlyReader(std::string_view text, const std::string& name, WordReader reader)
+      : header_(read_ply_header(reader)),
+        header_end_(reader),
+        numbers_(text, std::move(reader), header_.encoding),
+        mesh_(name, MeshBuilder::VertexNames::from_zero, !numbers_.is_text()) {}
+
+  void skip(const PlyProperty& property) {
+    const std::uint64_t count = property.count ? numbers_.length(property) : 1;
+    for (std::uint64_t k = 0; k < count; ++k) numbers_.skip(property);
+  }
+
+  void read_vertices(const PlyElement& element) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    if (element.count > kMost)
+      header_end_.fail_at(element.line, "expected at most " + std::to_string(kMost) + " vertices");
+    for (const char* axis : {"x", "y", "z"}) {
+      const auto is_axis = [&](const PlyProperty& p) { return p.name == axis && !p.count; };
+      if (std::ranges::none_of(element.properties, is_axis))
+        header_end_.fail_at(
+            element.line, "expected vertices with x, y and z, got none with " + std::string(axis));
+    }
+    for (std::uint64_t k = 0; k < element.count; ++k) {
+      numbers_.begin_item(k);
+      std::array<double, 3> at{};
+      for (const PlyProperty& property : element.properties) {
+        const bool axis = property.name.size() == 1 && property.name[0] >= 'x' &&
+                          property.name[0] <= 'z' && !property.count;
+        if (axis) {
+          at[static_cast<std::size_t>(property.name[0] - 'x')] =
+              numbers_.number(property, property.type);
+        } else {
+          skip(property);
+        }
+      }
+      mesh_.add_vertex(at);
+    }
+  }
+
+  static bool has_corners(const PlyProperty& property) {
+    return property.count && property.type.kind != PlyType::Kind::floating &&
+           (property.name == "vertex_indices" || property.name == "vertex_index");
+  }
+
+  void read_faces(const PlyElement& element) {
+    if (std::ranges::count_if(element.properties, has_corners) != 1)
+      header_end_.fail_at(element.line,
+                          "expected faces with one list of whole numbers, vertex_indices or "
+                          "vertex_index");
+    for (std::uint64_t k = 0; k < element.count; ++k) {
+      numbers_.begin_item(k);
+      for (const PlyProperty& property : element.properties)
+        has_corners(property) ? read_face(property, k) : skip(property);
+    }
+  }
+
+  void read_face(const PlyProperty& property, std::uint64_t face) {
+    const std::uint64_t count = numbers_.length(property);
+    const std::size_t place = numbers_.is_text() ? numbers_.line() : face;
+    if (count < 3)
+      mesh_.fail(place, "expected a face of at least three corners, got " + std::to_string(count));
+    corners_.clear();
+    for (std::uint64_t c = 0; c < count; ++c) {
+      const double v = numbers_.number(property, property.type);
+      if (v < 0 || v != std::floor(v) || v >= std::numeric_limits<std::uint32_t>::max())
+        mesh_.fail_number(place, PlyNumbers::text_of(v));
+      corners_.push_back(static_cast<std::uint32_t>(v));
+    }
+    mesh_.add_face(corners_, place);
+  }
+
+  PlyHeader header_;
+  WordReader header_end_;  ///< for errors
+  PlyNumbers numbers_;
+  MeshBuilder mesh_;
+  std::vector<std::uint32_t> corners_;
+};
+
+}  // namespace
+
+TriangleMesh parse_ply(std::string_view text, const std::string& name, const MeshOptions& options,
+                       MeshNotes* notes) {
+  return PlyReader(text, name).read(options, notes);
+}
+
+std::string ply_text(const TriangleMesh& mesh) {
+  std::string text = "ply\nformat ascii 1.0\nelement vertex " +
+                     std::to_string(mesh.vertex_count()) +
+                     "\nproperty double x\nproperty double y\nproperty double z\nelement face " +
+                     std::to_string(mesh.triangles.size()) +
+                     "\nproperty list uchar uint vertex_indices\nend_header\n";
+  append_counted(text, mesh);
+  return text;
+}
+
+}  // namespace topograd
