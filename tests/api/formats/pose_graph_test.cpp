@@ -3,6 +3,7 @@
 #include "../../../api/formats/pose_graph_gnc.hpp"
 #include "../../../api/formats/pose_graph_problem.hpp"
 #include "../../../api/formats/pose_graph_start.hpp"
+#include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/evaluator.hpp"
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 #include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 #include <Eigen/LU>
 
@@ -227,6 +229,63 @@ TEST(PoseGraph, NamesAreChecked) {
   EXPECT_EQ(parse_pose_start("odometry"), PoseStart::odometry);
   EXPECT_THROW(parse_pose_start(""), Error);
   EXPECT_THROW(PoseGraphProblem(PoseGraph{}), Error);
+}
+
+/// The matrix M of the chordal objective F = Σ xᵀ M x over the rows x of (t₁ … t_n, R₁ … R_n).
+Eigen::MatrixXd chordal_matrix(const PoseGraph& graph) {
+  const Eigen::Index d = graph.dimension, n = static_cast<Eigen::Index>(graph.size());
+  Eigen::MatrixXd M = Eigen::MatrixXd::Zero((d + 1) * n, (d + 1) * n);
+  const auto add = [&](const Eigen::VectorXd& row, double weight) {
+    M += weight * row * row.transpose();
+  };
+  for (const PoseGraph::Edge& edge : graph.edges) {
+    const ChordalWeights weights = chordal_weights(edge, graph.dimension);
+    const Eigen::Index from = n + d * edge.from, to = n + d * edge.to;
+    Eigen::VectorXd row = Eigen::VectorXd::Zero(M.rows());
+    row[edge.to] = 1;
+    row[edge.from] = -1;
+    row.segment(from, d) = -vector_of(edge.measured).head(d);
+    add(row, weights.translation);
+    for (Eigen::Index c = 0; c < d; ++c) {
+      row.setZero();
+      row[to + c] = 1;
+      row.segment(from, d) = -matrix_of(edge.measured).col(c).head(d);
+      add(row, weights.rotation);
+    }
+  }
+  return M;
+}
+
+/// No poses have a lower objective if M minus the Lagrange multipliers of RᵀR = 1 is positive
+/// semidefinite, whatever found them. Source: Rosen et al., SE-Sync, IJRR 2019, theorem 6.
+TEST(PoseGraph, ChordalOptimaAreCertified) {
+  for (const int dimension : {2, 3}) {
+    PoseGraphProblem problem(with_start(made_pose_graph(dimension, 8, 0.05), PoseStart::odometry));
+    solve(problem.problem(), PoseGraphProblem::solver_options());
+    const PoseGraph graph = problem.graph();
+    const Eigen::Index d = dimension, n = static_cast<Eigen::Index>(graph.size());
+    Eigen::MatrixXd x(d, (d + 1) * n);
+    for (Eigen::Index k = 0; k < n; ++k) {
+      const Pose& pose = graph.poses[static_cast<std::size_t>(k)];
+      x.col(k) = vector_of(pose).head(d);
+      x.middleCols(n + d * k, d) = matrix_of(pose).topLeftCorner(d, d);
+    }
+    Eigen::MatrixXd S = chordal_matrix(graph);
+    const double objective = problem.errors().objective;
+    EXPECT_NEAR((x * S * x.transpose()).trace(), objective, 1e-8 * objective);
+    const Eigen::MatrixXd gradient = x * S;
+    const double scale = S.diagonal().maxCoeff();
+    for (Eigen::Index k = n; k < S.rows(); k += d) {
+      const Eigen::MatrixXd multiplier = x.middleCols(k, d).transpose() * gradient.middleCols(k, d);
+      EXPECT_LT((multiplier - multiplier.transpose()).norm(), 1e-6 * scale) << k;  // stationary
+      S.block(k, k, d, d) -= 0.5 * (multiplier + multiplier.transpose());
+    }
+    EXPECT_LT((x * S).norm(), 1e-5 * scale);
+    const double least =
+        Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(S, Eigen::EigenvaluesOnly).eigenvalues()[0];
+    EXPECT_GT(least, -1e-8 * scale) << dimension;
+    EXPECT_GT(objective, 1);
+  }
 }
 
 struct Published {
