@@ -8,9 +8,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -50,6 +52,19 @@ class Energy final : public ceres::LossFunction {
   }
 };
 
+/// A loss of the command.
+class Robust final : public ceres::LossFunction {
+ public:
+  explicit Robust(const std::function<std::array<double, 3>(double)>& loss) : loss_(loss) {}
+  void Evaluate(double square, double rho[3]) const override {
+    const std::array<double, 3> values = loss_(square);
+    std::copy(values.begin(), values.end(), rho);
+  }
+
+ private:
+  const std::function<std::array<double, 3>(double)>& loss_;
+};
+
 void add_star(ceres::Problem& problem, std::vector<double*> blocks, bool closed) {
   using Function = ceres::DynamicAutoDiffCostFunction<Star, 6>;
   auto function = std::make_unique<Function>(new Star{blocks.size() - 1, closed});
@@ -64,6 +79,7 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
   for (std::size_t k = 0; k < count; ++k) {
     const double* n = term.numbers.data() + k * numbers_of(term.kind);
     const auto block = [&](std::size_t i) { return &x[3 * term.blocks[k * width + i]]; };
+    const auto loss = [&] { return term.loss ? new Robust(term.loss) : nullptr; };
     using ceres::AutoDiffCostFunction;
     switch (term.kind) {
       case PeerTerm::Kind::spring:
@@ -86,7 +102,7 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
         break;
       case PeerTerm::Kind::observation:
         problem.AddResidualBlock(
-            new AutoDiffCostFunction<Observation, 2, 9, 3>(new Observation{{n[0], n[1]}}), nullptr,
+            new AutoDiffCostFunction<Observation, 2, 9, 3>(new Observation{{n[0], n[1]}}), loss(),
             block(0), block(1));
         break;
       case PeerTerm::Kind::star: {
@@ -95,6 +111,18 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
         add_star(problem, std::move(blocks), n[0] != 0);
         break;
       }
+      case PeerTerm::Kind::planar_edge:
+        problem.AddResidualBlock(new AutoDiffCostFunction<PlanarEdge, 3, 3, 3>(new PlanarEdge{n}),
+                                 loss(), block(0), block(1));
+        break;
+      case PeerTerm::Kind::spatial_edge:
+        problem.AddResidualBlock(
+            new AutoDiffCostFunction<SpatialEdge, 6, 3, 4, 3, 4>(new SpatialEdge{n}), loss(),
+            block(0), block(1), block(2), block(3));
+        for (const std::size_t i : {1, 3})
+          if (!problem.HasManifold(block(i)))
+            problem.SetManifold(block(i), new ceres::QuaternionManifold);
+        break;
     }
   }
 }
@@ -238,6 +266,10 @@ void run(const PeerInput& input, PeerReport& report) {
   ceres::Problem problem;
   report.build_s = microseconds_of([&] {
                      for (const PeerTerm& term : input.terms) add_term(problem, term, x);
+                     for (const std::uint32_t block : input.fixed) {
+                       double* at = &x[3 * std::size_t{block}];
+                       if (problem.HasParameterBlock(at)) problem.SetParameterBlockConstant(at);
+                     }
                    }) *
                    1e-6;
   if (input.minimize) return minimize(problem, input, report);

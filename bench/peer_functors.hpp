@@ -4,6 +4,8 @@
 
 #include <ceres/rotation.h>
 
+#include <cmath>
+
 namespace topograd::bench {
 
 /// ‖a − b‖ − L.
@@ -75,6 +77,57 @@ struct Observation {
     const T scale = camera[6] * (T(1) + s * (camera[7] + camera[8] * s));
     r[0] = scale * u - T(seen[0]);
     r[1] = scale * v - T(seen[1]);
+    return true;
+  }
+};
+
+/// Replaces e by A e, where A is a lower triangle, row by row.
+template <int N, class T>
+void times_lower(const double* A, T* e) {
+  for (int row = N; row-- > 0;) {
+    const double* numbers = A + row * (row + 1) / 2;
+    e[row] *= T(numbers[row]);
+    for (int k = 0; k < row; ++k) e[row] += T(numbers[k]) * e[k];
+  }
+}
+
+/// A (R(a)ᵀ (q − p) − u, angle b − a − ũ) of the poses (p, a) and (q, b).
+struct PlanarEdge {
+  const double* numbers;  ///< as PeerTerm has them
+  template <class T>
+  bool operator()(const T* from, const T* to, T* r) const {
+    using std::cos;
+    using std::floor;
+    using std::sin;
+    const T c = cos(from[2]), s = sin(from[2]), x = to[0] - from[0], y = to[1] - from[1];
+    const T turn = to[2] - from[2] - T(numbers[2]);
+    constexpr double kPi = 3.14159265358979323846;
+    r[0] = c * x + s * y - T(numbers[0]);
+    r[1] = c * y - s * x - T(numbers[1]);
+    r[2] = numbers[3] != 0 ? T(2) * sin(T(0.5) * turn)
+                           : turn - T(2 * kPi) * floor((turn + T(kPi)) / T(2 * kPi));
+    times_lower<3>(numbers + 4, r);
+    return true;
+  }
+};
+
+/// A (R(a)ᵀ (q − p) − u, 2 vec(ũ (a⁻¹ b)⁻¹)).
+struct SpatialEdge {
+  const double* numbers;  ///< as PeerTerm has them
+  template <class T>
+  bool operator()(const T* p, const T* a, const T* q, const T* b, T* r) const {
+    const T back[4] = {a[0], -a[1], -a[2], -a[3]}, d[3] = {q[0] - p[0], q[1] - p[1], q[2] - p[2]};
+    ceres::UnitQuaternionRotatePoint(back, d, r);
+    const T b_back[4] = {b[0], -b[1], -b[2], -b[3]};
+    const T measured[4] = {T(numbers[3]), T(numbers[4]), T(numbers[5]), T(numbers[6])};
+    T between[4], turn[4];
+    ceres::QuaternionProduct(b_back, a, between);
+    ceres::QuaternionProduct(measured, between, turn);
+    for (int k = 0; k < 3; ++k) {
+      r[k] -= T(numbers[k]);
+      r[3 + k] = (turn[0] < T(0) ? T(-2) : T(2)) * turn[1 + k];
+    }
+    times_lower<6>(numbers + 7, r);
     return true;
   }
 };

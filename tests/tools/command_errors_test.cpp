@@ -130,8 +130,8 @@ const Row kRows[] = {
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
-     "topograd: mgh --count: --peer ceres expects arap, bal without --fix and --loss, bundle, "
-     "developable, mgh, multi, nist, smooth or springs\n"},
+     "topograd: mgh --count: --peer ceres expects arap, bal without --fix, bundle, developable, "
+     "mgh, multi, nist, pose-graph, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",

@@ -1,9 +1,15 @@
 // topograd solve --peer: Ceres from the same start in the same run, with both minima.
+#include "../api/formats/made_pose_graph.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
+#include "../../api/formats/bal.hpp"
+#include "../../api/formats/g2o.hpp"
+
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <fstream>
 #include <string>
 
@@ -53,6 +59,57 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
     EXPECT_GT(cost, 0);
     EXPECT_LT(cost, start);
   }
+}
+
+// Its residuals of pose graphs are written for it; both begin at the odometry, far from the
+// minimum.
+TEST(PeerCommand, CeresHasTheSamePoseGraphs) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "graph.g2o";
+  for (const int dimension : {2, 3}) {
+    std::ofstream(file) << g2o_text(made_pose_graph(dimension, 8, 0.03));
+    for (const std::string objective : {"chordal", "geodesic", "chi2"}) {
+      for (const std::string loss : {"", " --loss huber:1", " --loss cauchy:2"}) {
+        SCOPED_TRACE(std::to_string(dimension) + " " + objective + loss);
+        const nlohmann::json report =
+            solve("pose-graph '" + file + "' --start odometry --objective " + objective + loss +
+                  " --tolerance 1e-12");
+        ASSERT_EQ(report["peers"].size(), 1u);
+        const nlohmann::json& ceres = report["peers"][0];
+        EXPECT_EQ(ceres["linear_solver"], "SPARSE_NORMAL_CHOLESKY");
+        const double start = report["initial_cost"], cost = report["final_cost"];
+        EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-11 * start);
+        EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-8 * cost);
+        EXPECT_LT(cost, 0.75 * start);
+        EXPECT_GT(cost, 1);
+      }
+    }
+  }
+}
+
+TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "scene.txt";
+  BundleScene scene;
+  for (std::uint32_t c = 0; c < 4; ++c)
+    scene.cameras.insert(scene.cameras.end(), {0, 0.1 * c, 0, -0.5 * c, 0, 0, 100, 0.1, 0});
+  for (std::uint32_t p = 0; p < 30; ++p) {
+    const double a = 2.4 * p;
+    scene.points.insert(scene.points.end(), {std::sin(a), std::cos(1.3 * a), -5 + std::sin(2 * a)});
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      std::array<double, 2> seen = scene.project(c, p);
+      for (double& x : seen) x += (p % 7 == c ? 20 : 0.5) * std::sin(a * (c + 1));
+      scene.observations.push_back({c, p, seen});
+    }
+  }
+  write_scene(file, scene);
+  const nlohmann::json report =
+      solve("bal '" + file + "' --loss huber:1 --tolerance 1e-12 --max-iterations 300");
+  const nlohmann::json& ceres = report["peers"][0];
+  const double start = report["initial_cost"], cost = report["final_cost"];
+  EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-11 * start);
+  EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-4 * cost);  // the valley is flat
+  EXPECT_LT(cost, 0.9 * start);
 }
 
 // With our residuals and Jacobians, from both starts.

@@ -249,4 +249,8 @@ std::unique_ptr<NamedProblem> make_pose_graph(const ProblemArguments& arguments)
   return std::make_unique<GraphProblem>(arguments);
 }
 
+PoseGraph pose_graph_at_start(const ProblemArguments& arguments) {
+  return with_start(read(arguments).graph, parse_pose_start(arguments.start));
+}
+
 }  // namespace topograd::command

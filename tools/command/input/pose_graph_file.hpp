@@ -3,6 +3,8 @@
 
 #include "named_problem.hpp"
 
+#include "../../../api/formats/pose_graph_objective.hpp"
+
 #include <memory>
 
 namespace topograd::command {
@@ -10,5 +12,7 @@ namespace topograd::command {
 /// The graph of ProblemArguments::file. Throws Error{InvalidArgument} without a file, and what
 /// reading it throws.
 std::unique_ptr<NamedProblem> make_pose_graph(const ProblemArguments& arguments);
+/// The poses from which its solve begins, and its edges without rejected ones.
+PoseGraph pose_graph_at_start(const ProblemArguments& arguments);
 
 }  // namespace topograd::command

@@ -2,6 +2,8 @@
 // the command does not depend on them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -25,21 +27,32 @@ struct PeerTerm {
     observation,
     /// An energy: Developability::covariance (problems/developable.hpp) of a fan: blocks its vertex
     /// and its ring; numbers 1 if it is closed, else 0.
-    star
+    star,
+    /// A (R(a)ᵀ (q − p) − u, angle b − a − ũ), three rows: blocks (p, a), (q, b); numbers u, ũ, 1
+    /// if
+    /// the angle d counts as 2 sin(d / 2), else 0 for d in [−π, π), and A.
+    planar_edge,
+    /// A (R(a)ᵀ (q − p) − u, 2 vec(ũ (a⁻¹ b)⁻¹)), six rows, with the quaternion that turns by at
+    /// most π: blocks p, a, q, b, of which a and b are the first of two with a unit quaternion
+    /// w, x, y, z; numbers u, ũ and A.
+    spatial_edge
   };
   Kind kind = Kind::spring;
   std::vector<std::uint32_t> blocks;
   std::vector<double> numbers;
   std::size_t width = blocks_of(kind);  ///< blocks of one residual
+  /// ρ, ρ′ and ρ″ of the sum of squares of a residual's rows; empty for squares.
+  std::function<std::array<double, 3>(double)> loss = {};
 
   /// 0 if each term has its own number.
   static constexpr std::size_t blocks_of(Kind kind) {
-    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 0};
+    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 0, 2, 4};
     return kBlocks[static_cast<std::size_t>(kind)];
   }
 };
 constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
-  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 1};
+  // Matrices A are lower triangles, row by row.
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 1, 4 + 6, 7 + 21};
   return kNumbers[static_cast<std::size_t>(kind)];
 }
 
@@ -66,6 +79,7 @@ struct PeerFunctions {
 struct PeerInput {
   std::vector<double> x;  ///< with terms: three numbers per block
   std::vector<PeerTerm> terms;
+  std::vector<std::uint32_t> fixed;  ///< blocks that stay, by the names that terms have for them
   PeerFunctions functions;
   int threads = 1;
   bool evaluate = true;   ///< time evaluations; otherwise only the construction of the problem

@@ -6,12 +6,16 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/edges.hpp"
 #include "../../problems/smooth.hpp"
+#include "../input/loss_argument.hpp"
 #include "../input/mesh_problem.hpp"
+#include "../input/pose_graph_file.hpp"
 
 #include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/machine/platform.hpp"
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <thread>
 #include <utility>
@@ -78,6 +82,72 @@ std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
   return input;
 }
 
+void append_lower(const Eigen::MatrixXd& A, std::vector<double>& numbers) {
+  for (Eigen::Index i = 0; i < A.rows(); ++i)
+    for (Eigen::Index j = 0; j <= i; ++j) numbers.push_back(A(i, j));
+}
+
+/// A of an edge.
+Eigen::MatrixXd weight_of(const PoseGraph::Edge& edge, int dimension, PoseObjective objective) {
+  switch (objective) {
+    case PoseObjective::geodesic: return information_factor(edge, dimension);
+    case PoseObjective::chi2: return information_root(edge, dimension);
+    case PoseObjective::chordal: break;
+  }
+  const ChordalWeights weights = chordal_weights(edge, dimension);
+  Eigen::VectorXd diagonal(dimension == 2 ? 3 : 6);
+  diagonal.setConstant(std::sqrt(2 * weights.rotation));
+  diagonal.head(dimension).setConstant(std::sqrt(weights.translation));
+  return diagonal.asDiagonal();
+}
+
+PeerInput graph_input(const PoseGraph& graph, PoseObjective objective) {
+  const bool plane = graph.dimension == 2;
+  const std::uint32_t blocks = plane ? 1 : 3;  // of a pose: (x, y, angle), or position, quaternion
+  PeerTerm edges{plane ? PeerTerm::Kind::planar_edge : PeerTerm::Kind::spatial_edge, {}, {}};
+  for (const PoseGraph::Edge& edge : graph.edges) {
+    for (const std::uint32_t pose : {edge.from, edge.to}) {
+      edges.blocks.push_back(blocks * pose);
+      if (!plane) edges.blocks.push_back(blocks * pose + 1);
+    }
+    const Pose& u = edge.measured;
+    edges.numbers.insert(edges.numbers.end(), u.position.begin(),
+                         u.position.begin() + graph.dimension);
+    if (plane) {
+      edges.numbers.push_back(u.angle());
+      edges.numbers.push_back(objective == PoseObjective::chordal ? 1 : 0);
+    } else {
+      edges.numbers.insert(edges.numbers.end(), u.rotation.begin(), u.rotation.end());
+    }
+    append_lower(weight_of(edge, graph.dimension, objective), edges.numbers);
+  }
+  PeerInput input{{}, {std::move(edges)}};
+  for (const Pose& pose : graph.poses) {
+    input.x.insert(input.x.end(), pose.position.begin(), pose.position.begin() + graph.dimension);
+    if (plane) {
+      input.x.push_back(pose.angle());
+    } else {
+      input.x.insert(input.x.end(), pose.rotation.begin(), pose.rotation.end());
+      input.x.resize(input.x.size() + 2);  // two blocks hold four numbers
+    }
+  }
+  const std::vector<bool> anchors = graph.anchors();
+  for (std::uint32_t pose = 0; pose < graph.size(); ++pose) {
+    if (!anchors[pose]) continue;
+    input.fixed.push_back(blocks * pose);
+    if (!plane) input.fixed.push_back(blocks * pose + 1);
+  }
+  return input;
+}
+
+PeerInput with_loss(PeerInput input, const std::string& text) {
+  const Loss loss = parse_loss(text);
+  if (!loss.is_trivial())
+    for (PeerTerm& term : input.terms)
+      term.loss = [loss](double square) { return loss.evaluate(square); };
+  return input;
+}
+
 PeerInput scene_input(const BundleScene& scene) {
   const auto points = static_cast<std::uint32_t>(scene.cameras.size() / 3);  // their first block
   PeerTerm seen{PeerTerm::Kind::observation, {}, {}};
@@ -113,7 +183,12 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
   if (arguments.name == "developable")
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(arguments.bundle));
-  if (arguments.name == "bal") return scene_input(read_bal(arguments.file));
+  if (arguments.name == "bal")
+    return with_loss(scene_input(read_bal(arguments.file)), arguments.loss);
+  if (arguments.name == "pose-graph")
+    return with_loss(
+        graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective)),
+        arguments.loss);
   return std::nullopt;
 }
 

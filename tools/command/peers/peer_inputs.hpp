@@ -10,8 +10,9 @@
 
 namespace topograd::command {
 
-/// springs, arap, smooth, developable (the covariance energy of manifolds) and bundle as numbers,
-/// from the same start; empty for other problems. Throws what making the problem throws.
+/// springs, arap, smooth, developable (the covariance energy of manifolds), bundle, bal and
+/// pose-graph as numbers, from the same start; empty for other problems. Throws what making the
+/// problem throws.
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
 /// Springs and anchors of a grid.
 PeerInput springs_input(const problems::SpringGrid& grid);

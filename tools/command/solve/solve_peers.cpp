@@ -43,9 +43,9 @@ PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
 bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
-  for (const char* name : {"arap", "bundle", "smooth", "springs"})
+  for (const char* name : {"arap", "bundle", "pose-graph", "smooth", "springs"})
     if (problem.name == name) return true;
-  if (problem.name == "bal") return problem.fixed.empty() && problem.loss.empty();
+  if (problem.name == "bal") return problem.fixed.empty();
   return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
 }
 
@@ -74,8 +74,8 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
     if (!is_known(problem))
       throw Error(ErrorCode::InvalidArgument,
                   problem.name + (problem.count ? " --count" : "") +
-                      ": --peer ceres expects arap, bal without --fix and --loss, bundle, "
-                      "developable, mgh, multi, nist, smooth or springs");
+                      ": --peer ceres expects arap, bal without --fix, bundle, developable, "
+                      "mgh, multi, nist, pose-graph, smooth or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
                   "--peer ceres: this program was built where there was no Ceres");
