@@ -69,6 +69,8 @@ TEST(Samples, WrongArgumentsAreOneLine) {
       {"mesh_weights none.obj out.obj", "mesh_weights: cannot read none.obj"},
       {"nearest 3 cpu", "nearest: expected a whole number from 10"},
       {"option_pricing x", "option_pricing: expected a whole number from 2"},
+      {"own_edge none.g2o out.g2o", "own_edge: cannot read none.g2o: No such file or directory\n"},
+      {"own_factor none.txt none.txt out.ply", "own_factor: cannot read none.txt: No such file"},
       {"parametrise no/where.obj no/flat.obj 4", "parametrise: cannot write no/where.obj"},
       {"sha256 x", "sha256: expected a whole number"},
       {"smooth none.obj out.obj", "smooth: cannot read none.obj: No such file or directory\n"},
