@@ -17,8 +17,8 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 using Arrows = std::map<std::string, Names, std::less<>>;
 
-/// Between top folders. An arrow to a folder allows what that folder may include. Samples, tools
-/// and benchmarks are users.
+/// Between top folders. An arrow to a folder allows what that folder may include. Samples, tools,
+/// benchmarks and the Python package are users.
 const Arrows kFolders = {
     {"ir", {}},
     {"autodiff", {"ir"}},
@@ -28,6 +28,7 @@ const Arrows kFolders = {
     {"solver", {"frontend", "runtime"}},
     {"ops", {"frontend", "runtime", "solver"}},
     {"api", {"ops", "solver"}},
+    {"python", {"api"}},
     {"tools", {"api"}},
     {"samples", {"api", "tools"}},
     {"bench", {"api", "tools"}},
@@ -85,6 +86,7 @@ const Arrows kSubfolders = {
     {"ops/tensor/parts", {"ops/tensor"}},
     {"ops/tensor/search", {"ops/array/sort", "ops/tensor"}},
     {"ops/vulkan", {"ops/run"}},
+    {"python/src", {}},
     {"runtime", {"runtime/cache"}},
     {"runtime/cache", {}},
     {"runtime/cpu", {"runtime/cpu/linear"}},

@@ -1,0 +1,188 @@
+// Columns of a group become index and data columns of maps.
+#include "add_rows.hpp"
+
+#include "../../frontend/value/math.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace topograd::python {
+namespace {
+
+/// A parameter leaf of a map: a coordinate of a block that an index column selects.
+struct Leaf {
+  std::uint32_t array = 0;
+  int coordinate = 0;
+  std::size_t column = 0;
+};
+
+/// The array and coordinate of an unknown.
+class Places {
+ public:
+  explicit Places(const std::vector<Parameters>& arrays) : arrays_(arrays) {}
+
+  std::uint64_t place(Index unknown) const {
+    const std::uint32_t array = array_of(unknown);
+    const Parameters& x = arrays_[array];
+    return (std::uint64_t{array} << 32) | ((unknown - x.offset()) % static_cast<Index>(x.width()));
+  }
+  Index block(std::uint32_t array, Index unknown) const {
+    return (unknown - arrays_[array].offset()) / static_cast<Index>(arrays_[array].width());
+  }
+
+ private:
+  std::uint32_t array_of(Index unknown) const {
+    const auto after = std::ranges::upper_bound(arrays_, unknown, {}, &Parameters::offset);
+    return static_cast<std::uint32_t>(after - arrays_.begin() - 1);
+  }
+  const std::vector<Parameters>& arrays_;
+};
+
+/// The blocks of a group by what their leaves read: blocks that read the same coordinates of the
+/// same arrays are together.
+std::vector<std::vector<std::size_t>> by_places(const RowGroup& group, const Places& places) {
+  const std::size_t count = group.count();
+  std::vector<std::uint32_t> class_of(count, 0);
+  std::uint32_t classes = 1;
+  for (const std::vector<Index>& column : group.unknowns) {
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> numbers;
+    std::pair<std::uint32_t, std::uint64_t> last = {0, ~std::uint64_t{0}};
+    std::uint32_t number = 0;
+    for (std::size_t b = 0; b < count; ++b) {
+      const std::pair<std::uint32_t, std::uint64_t> key = {class_of[b], places.place(column[b])};
+      if (key != last) {
+        number = numbers.emplace(key, static_cast<std::uint32_t>(numbers.size())).first->second;
+        last = key;
+      }
+      class_of[b] = number;
+    }
+    classes = static_cast<std::uint32_t>(numbers.size());
+  }
+  std::vector<std::vector<std::size_t>> out(classes);
+  for (std::size_t b = 0; b < count; ++b) out[class_of[b]].push_back(b);
+  return out;
+}
+
+/// One map: some blocks of a group, with the columns that they read.
+class Map {
+ public:
+  Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Places& places,
+      std::span<const std::size_t> blocks);
+
+  void add(Problem& problem, const AddOptions& options, AddedRows& added) const;
+
+ private:
+  Value number(std::size_t leaf, Element e) const;
+  std::vector<Value> write(Element e) const;
+
+  const std::vector<Parameters>& arrays_;
+  const RowGroup& group_;
+  std::span<const std::size_t> blocks_;
+  std::vector<Leaf> leaves_;
+  std::vector<std::size_t> data_column_;  ///< of each data leaf, if its numbers differ
+  std::vector<std::uint32_t> indices_;    ///< blocks x index columns
+  std::vector<double> data_;              ///< blocks x data columns
+};
+
+Map::Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Places& places,
+         std::span<const std::size_t> blocks)
+    : arrays_(arrays), group_(group), blocks_(blocks) {
+  const std::size_t count = blocks.size();
+  std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> columns;
+  for (const std::vector<Index>& unknowns : group.unknowns) {
+    const std::uint64_t place = places.place(unknowns[blocks[0]]);
+    const auto array = static_cast<std::uint32_t>(place >> 32);
+    std::vector<std::uint32_t> column(count);
+    for (std::size_t k = 0; k < count; ++k) column[k] = places.block(array, unknowns[blocks[k]]);
+    const auto same = [&](const auto& other) {
+      return other.first == array && other.second == column;
+    };
+    const auto known = std::ranges::find_if(columns, same);
+    leaves_.push_back({array, static_cast<int>(static_cast<std::uint32_t>(place)),
+                       static_cast<std::size_t>(known - columns.begin())});
+    if (known == columns.end()) columns.emplace_back(array, std::move(column));
+  }
+  indices_.resize(count * columns.size());
+  for (std::size_t c = 0; c < columns.size(); ++c)
+    for (std::size_t k = 0; k < count; ++k) indices_[k * columns.size() + c] = columns[c].second[k];
+
+  std::size_t differing = 0;
+  for (const DataColumn& column : group.data)
+    data_column_.push_back(column.values.empty() ? 0 : differing++);
+  data_.resize(count * differing);
+  for (std::size_t d = 0; d < group.data.size(); ++d) {
+    const std::vector<double>& values = group.data[d].values;
+    if (values.empty()) continue;
+    for (std::size_t k = 0; k < count; ++k)
+      data_[k * differing + data_column_[d]] = values[blocks[k]];
+  }
+}
+
+Value Map::number(std::size_t leaf, Element e) const {
+  const DataColumn& column = group_.data[leaf];
+  if (column.is_literal()) return literal(column.constant);
+  if (column.values.empty()) return column.constant;
+  return e.data(static_cast<int>(data_column_[leaf]));
+}
+
+std::vector<Value> Map::write(Element e) const {
+  std::vector<Value> values;
+  values.reserve(group_.steps.size());
+  for (const Step& step : group_.steps) {
+    switch (step.op) {
+      case ir::Op::Parameter: {
+        const Leaf& leaf = leaves_[step.a];
+        values.push_back(
+            arrays_[leaf.array](e.index(static_cast<int>(leaf.column)), leaf.coordinate));
+        break;
+      }
+      case ir::Op::Data: values.push_back(number(step.a, e)); break;
+      case ir::Op::Pow: {
+        // Powers that are part of the structure become products and roots.
+        const Step& exponent = group_.steps[step.b];
+        const bool known = exponent.op == ir::Op::Data && group_.data[exponent.a].is_literal();
+        values.push_back(known ? pow(values[step.a], group_.data[exponent.a].constant)
+                               : pow(values[step.a], values[step.b]));
+        break;
+      }
+      default:
+        switch (ir::arity(step.op)) {
+          case 1: values.push_back(Value::make(step.op, values[step.a])); break;
+          case 2: values.push_back(Value::make(step.op, values[step.a], values[step.b])); break;
+          default:
+            values.push_back(Value::make(step.op, values[step.a], values[step.b], values[step.c]));
+        }
+    }
+  }
+  std::vector<Value> rows;
+  for (const std::uint32_t output : group_.outputs) rows.push_back(values[output]);
+  return rows;
+}
+
+void Map::add(Problem& problem, const AddOptions& options, AddedRows& added) const {
+  const std::size_t count = blocks_.size(), width = group_.outputs.size();
+  const MapOptions map{
+      .indices = indices_, .data = data_, .loss = options.loss, .label = options.label};
+  const auto write_rows = [this](Element e) { return write(e); };
+  if (options.energy)
+    problem.add_energies(count, write_rows, map);
+  else
+    added.maps.push_back(problem.add_residuals(count, write_rows, map));
+  for (const std::size_t b : blocks_)
+    for (std::size_t k = 0; k < width; ++k) added.rows.push_back(group_.rows[b * width + k]);
+}
+
+}  // namespace
+
+void add_rows(Problem& problem, const std::vector<Parameters>& arrays, const RowGroup& group,
+              const AddOptions& options, AddedRows& added) {
+  const Places places(arrays);
+  for (const std::vector<std::size_t>& blocks : by_places(group, places))
+    Map(arrays, group, places, blocks).add(problem, options, added);
+}
+
+}  // namespace topograd::python

@@ -1,0 +1,114 @@
+// Nodes of array graphs, with checks of their operands.
+#include "array_graph.hpp"
+
+#include "../../ir/error.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace topograd::python {
+
+std::size_t Layout::size() const {
+  std::size_t n = 1;
+  for (const std::int64_t extent : shape) n *= static_cast<std::size_t>(extent);
+  return n;
+}
+
+bool Layout::is_identity(std::size_t size) const {
+  const Layout s = simplified();
+  if (s.offset != 0 || s.size() != size) return false;
+  return s.shape.empty() || (s.shape.size() == 1 && s.strides[0] == 1);
+}
+
+Layout Layout::simplified() const {
+  Layout out{{}, {}, offset};
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    const bool continues = !out.shape.empty() && out.strides.back() == shape[d] * strides[d];
+    if (continues) {
+      out.shape.back() *= shape[d];
+      out.strides.back() = strides[d];
+    } else {
+      out.shape.push_back(shape[d]);
+      out.strides.push_back(strides[d]);
+    }
+  }
+  return out;
+}
+
+NodeId ArrayGraph::append(Node node) {
+  if (node.size > std::numeric_limits<Index>::max())
+    throw Error(ErrorCode::InvalidArgument, "trace: expected arrays of fewer than 2^32 elements");
+  nodes_.push_back(std::move(node));
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+NodeId ArrayGraph::unknowns(Index first, std::size_t count) {
+  return append({.kind = Kind::unknowns, .size = count, .operands = {}, .first = first});
+}
+
+NodeId ArrayGraph::numbers(std::vector<double> values) {
+  const std::size_t size = values.size();
+  return append(
+      {.kind = Kind::numbers, .size = size, .operands = {}, .numbers = std::move(values)});
+}
+
+NodeId ArrayGraph::scalar(double number) {
+  return append({.kind = Kind::scalar, .operands = {}, .number = number});
+}
+
+NodeId ArrayGraph::apply(ir::Op op, std::vector<View> operands) {
+  if (operands.size() != static_cast<std::size_t>(ir::info(op).arity) || operands.empty())
+    throw Error(ErrorCode::Shape, "trace: wrong number of operands");
+  const std::size_t size = operands[0].layout.size();
+  for (View& operand : operands) {
+    if (operand.layout.size() != size)
+      throw Error(ErrorCode::Shape, "trace: operands of different sizes");
+    operand.layout = operand.layout.simplified();
+  }
+  return append({.kind = Kind::apply, .op = op, .size = size, .operands = std::move(operands)});
+}
+
+NodeId ArrayGraph::gather(NodeId source, std::vector<Index> positions) {
+  const std::size_t size = nodes_.at(source).size;
+  if (std::ranges::any_of(positions, [&](Index p) { return p >= size; }))
+    throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
+  const std::size_t count = positions.size();
+  return append({.kind = Kind::gather,
+                 .size = count,
+                 .operands = {{source, {}}},
+                 .positions = std::move(positions)});
+}
+
+NodeId ArrayGraph::join(const std::vector<NodeId>& sources, std::vector<Index> parts,
+                        std::vector<Index> positions) {
+  const std::size_t count = parts.size();
+  if (positions.size() != count)
+    throw Error(ErrorCode::Shape, "trace: as many parts as positions are needed");
+  for (std::size_t k = 0; k < count; ++k)
+    if (parts[k] >= sources.size() || positions[k] >= nodes_.at(sources[parts[k]]).size)
+      throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
+  Node node{.kind = Kind::join,
+            .size = count,
+            .operands = {},
+            .parts = std::move(parts),
+            .positions = std::move(positions)};
+  for (const NodeId source : sources) node.operands.push_back({source, {}});
+  return append(std::move(node));
+}
+
+NodeId ArrayGraph::reduce(ir::Op op, View operand, std::size_t extent) {
+  operand.layout = operand.layout.simplified();
+  const std::size_t size = operand.layout.size();
+  if (extent == 0 || size % extent != 0)
+    throw Error(ErrorCode::Shape, "trace: groups of a reduction do not fill the array");
+  return append({.kind = Kind::reduce,
+                 .op = op,
+                 .size = size / extent,
+                 .operands = {std::move(operand)},
+                 .extent = extent});
+}
+
+}  // namespace topograd::python

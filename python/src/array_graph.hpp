@@ -1,0 +1,84 @@
+// ArrayGraph: the operations on whole arrays that a Python function applied to its unknowns.
+#pragma once
+
+#include "../../ir/op.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace topograd::python {
+
+/// Position of an element in an array, or index of an unknown in x.
+using Index = std::uint32_t;
+
+/// Elements of an array in the order of another shape: element k of the view, counted row by row,
+/// is element offset + Σ index_d strides_d of the array. Slices, transposes and broadcasts are
+/// views.
+struct Layout {
+  std::vector<std::int64_t> shape, strides;
+  std::int64_t offset = 0;
+
+  std::size_t size() const;
+  /// True if element k of the view is element k of an array with `size` elements.
+  bool is_identity(std::size_t size) const;
+  /// The same view with as few axes as possible.
+  Layout simplified() const;
+};
+
+/// A node of an ArrayGraph.
+using NodeId = std::uint32_t;
+
+/// A view of a node's elements.
+struct View {
+  NodeId node = 0;
+  Layout layout;
+};
+
+/// An append-only graph: a node is an array, its elements are counted row by row, and operands
+/// precede the nodes that use them. The cost of a node does not depend on the number of its
+/// elements, except for lists of positions and numbers, which it stores.
+class ArrayGraph {
+ public:
+  enum class Kind : std::uint8_t { unknowns, numbers, scalar, apply, gather, join, reduce };
+
+  struct Node {
+    Kind kind;
+    ir::Op op = ir::Op::Literal;   ///< apply, reduce
+    std::size_t size = 1;          ///< number of elements
+    std::vector<View> operands;    ///< of apply: with the node's shape
+    Index first = 0;               ///< unknowns: index in x of element 0
+    std::size_t extent = 1;        ///< reduce: elements of the operand for each element
+    double number = 0;             ///< scalar
+    std::vector<double> numbers;   ///< numbers: one for each element
+    std::vector<Index> parts;      ///< join: operand that has the element
+    std::vector<Index> positions;  ///< gather, join: position of the element in its operand
+  };
+
+  /// Unknowns first ... first + count - 1 of x.
+  NodeId unknowns(Index first, std::size_t count);
+  /// Numbers of an array: data of the residuals.
+  NodeId numbers(std::vector<double> values);
+  /// A number that a program has in its text; the same for all elements.
+  NodeId scalar(double number);
+  /// An operation on elements; all operands are views of the same shape. Throws Error{Shape} if
+  /// their sizes differ or their number is not that of the operation's operands.
+  NodeId apply(ir::Op op, std::vector<View> operands);
+  /// Elements of a node by their positions. Throws Error{InvalidArgument} for one out of range.
+  NodeId gather(NodeId source, std::vector<Index> positions);
+  /// Elements of several nodes: element k is element positions[k] of node parts[k] in `sources`.
+  NodeId join(const std::vector<NodeId>& sources, std::vector<Index> parts,
+              std::vector<Index> positions);
+  /// Combines groups of `extent` elements that follow one another in the view, by + * min or max.
+  NodeId reduce(ir::Op op, View operand, std::size_t extent);
+
+  const Node& operator[](NodeId id) const { return nodes_[id]; }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  NodeId append(Node node);
+
+  std::vector<Node> nodes_;
+};
+
+}  // namespace topograd::python

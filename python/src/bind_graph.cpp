@@ -1,0 +1,153 @@
+// Python's view of array graphs: operations that get their operands as views.
+#include "bindings.hpp"
+
+#include "../../ir/error.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace topograd::python {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+/// A view of a node: an array of bytes that has the view's shape and strides. Nobody reads its
+/// memory, which begins where the node's element 0 would be.
+struct Shadow {
+  NodeId node;
+  std::intptr_t origin;
+  py::array bytes;
+
+  explicit Shadow(const py::tuple& operand)
+      : node(operand[0].cast<NodeId>()),
+        origin(operand[1].cast<std::intptr_t>()),
+        bytes(operand[2].cast<py::array>()) {}
+
+  Layout layout() const {
+    Layout out;
+    for (py::ssize_t d = 0; d < bytes.ndim(); ++d) {
+      out.shape.push_back(bytes.shape(d));
+      out.strides.push_back(bytes.strides(d));
+    }
+    out.offset = reinterpret_cast<std::intptr_t>(bytes.data()) - origin;
+    return out;
+  }
+};
+
+/// The shape to which views broadcast. Throws Error{Shape}, worded as NumPy does.
+Shape broadcast_shape(const std::vector<View>& views) {
+  std::size_t axes = 0;
+  for (const View& view : views) axes = std::max(axes, view.layout.shape.size());
+  Shape out(axes, 1);
+  for (const View& view : views) {
+    const Shape& shape = view.layout.shape;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      std::int64_t& extent = out[axes - shape.size() + d];
+      if (shape[d] == 1 || shape[d] == extent) continue;
+      if (extent != 1)
+        throw Error(ErrorCode::Shape, "operands could not be broadcast together: an axis has " +
+                                          std::to_string(extent) + " and " +
+                                          std::to_string(shape[d]) + " elements");
+      extent = shape[d];
+    }
+  }
+  return out;
+}
+
+void broadcast(Layout& layout, const Shape& shape) {
+  Layout out{shape, Shape(shape.size(), 0), layout.offset};
+  const std::size_t missing = shape.size() - layout.shape.size();
+  for (std::size_t d = 0; d < layout.shape.size(); ++d)
+    if (layout.shape[d] != 1) out.strides[missing + d] = layout.strides[d];
+  layout = std::move(out);
+}
+
+/// A graph, and the ops by name.
+struct Graph {
+  ArrayGraph graph;
+
+  py::tuple apply(const std::string& op, const py::args& operands) {
+    const std::optional<ir::Op> found = ir::find_op(op);
+    if (!found) throw Error(ErrorCode::InvalidArgument, "trace: unknown op " + op);
+    std::vector<View> views;
+    for (const py::handle operand : operands) {
+      if (py::isinstance<py::float_>(operand)) {
+        views.push_back({graph.scalar(operand.cast<double>()), {}});
+      } else {
+        const Shadow shadow(operand.cast<py::tuple>());
+        views.push_back({shadow.node, shadow.layout()});
+      }
+    }
+    const Shape shape = broadcast_shape(views);
+    for (View& view : views) broadcast(view.layout, shape);
+    const NodeId node = graph.apply(*found, std::move(views));
+    return py::make_tuple(node, py::tuple(py::cast(shape)));
+  }
+
+  NodeId reduce(const std::string& op, const py::tuple& operand, std::size_t extent) {
+    const Shadow shadow(operand);
+    return graph.reduce(ir::find_op(op).value(), {shadow.node, shadow.layout()}, extent);
+  }
+
+  NodeId numbers(const Doubles& values) {
+    return graph.numbers({values.data(), values.data() + values.size()});
+  }
+
+  NodeId gather(NodeId source,
+                const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& at) {
+    return graph.gather(source, {at.data(), at.data() + at.size()});
+  }
+
+  NodeId join(const std::vector<NodeId>& sources,
+              const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& parts,
+              const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& at) {
+    return graph.join(sources, {parts.data(), parts.data() + parts.size()},
+                      {at.data(), at.data() + at.size()});
+  }
+};
+
+Bound model_of_function(Graph& graph, NodeId root, const py::array_t<double>& x,
+                        const std::vector<std::tuple<Index, Index, Index>>& blocks,
+                        const py::object& loss, bool joins_rows) {
+  std::vector<UnknownArray> proposed;
+  for (const auto& [first, width, count] : blocks) proposed.push_back({first, width, count});
+  py::array_t<double> memory = x;
+  double* const values = memory.mutable_data();
+  Bound bound;
+  const Loss of_rows = loss_from(loss);
+  const std::span<double> start(values, static_cast<std::size_t>(x.size()));
+  {
+    const py::gil_scoped_release released;
+    bound.model = model_of(graph.graph, root, start, proposed, of_rows, joins_rows);
+  }
+  bound.memory.push_back(std::move(memory));
+  return bound;
+}
+
+}  // namespace
+
+void bind_graph(py::module_& module) {
+  py::class_<Graph>(module, "Graph", "Operations on whole arrays, in the order of their tracing.")
+      .def(py::init<>())
+      .def("unknowns",
+           [](Graph& g, Index first, std::size_t count) { return g.graph.unknowns(first, count); })
+      .def("numbers", &Graph::numbers)
+      .def("scalar", [](Graph& g, double number) { return g.graph.scalar(number); })
+      .def("apply", &Graph::apply)
+      .def("reduce", &Graph::reduce)
+      .def("gather", &Graph::gather)
+      .def("join", &Graph::join)
+      .def("model", &model_of_function)
+      .def("add_blocks",
+           [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
+              const std::string& label, bool energy) {
+             const Loss of_blocks = loss_from(loss);
+             const py::gil_scoped_release released;
+             return bound.model->add_blocks(g.graph, root, width, of_blocks, label, energy);
+           })
+      .def("size", [](const Graph& g) { return g.graph.size(); });
+}
+
+}  // namespace topograd::python

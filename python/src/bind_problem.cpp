@@ -1,0 +1,226 @@
+// Problems from Python: unknowns in NumPy arrays, flags, values and derivatives, kernels' source.
+#include "bindings.hpp"
+
+#include "../../api/source.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/covariance.hpp"
+#include "../../solver/evaluator.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace topograd::python {
+namespace {
+
+/// Values and derivatives of a problem, with rows in the order of the traced arrays.
+class Values {
+ public:
+  Values(Bound& bound, const py::dict& options, bool with_losses)
+      : model_(*bound.model),
+        evaluator_(model_.problem(), options_from(options),
+                   with_losses ? Losses::applied : Losses::ignored) {}
+
+  double cost(const Doubles& x) {
+    const Numbers point = numbers(x);
+    const py::gil_scoped_release released;
+    return evaluator_.cost(point);
+  }
+  py::array_t<double> residuals(const Doubles& x) {
+    const Numbers point = numbers(x);
+    std::vector<double> rows;
+    {
+      const py::gil_scoped_release released;
+      const Eigen::VectorXd found = evaluator_.residuals(point);
+      rows = model_.in_order({found.data(), static_cast<std::size_t>(found.size())});
+    }
+    return to_numpy(std::move(rows));
+  }
+  py::array_t<double> gradient(const Doubles& x) {
+    const Numbers point = numbers(x);
+    Eigen::VectorXd found;
+    {
+      const py::gil_scoped_release released;
+      found = evaluator_.gradient(point);
+    }
+    return to_numpy({found.data(), found.data() + found.size()});
+  }
+  /// (numbers, columns, row starts) of a matrix in compressed rows.
+  py::tuple jacobian(const Doubles& x);
+
+ private:
+  static Numbers numbers(const Doubles& x) {
+    return std::span<const double>(x.data(), static_cast<std::size_t>(x.size()));
+  }
+
+  Model& model_;
+  Evaluator evaluator_;
+};
+
+py::tuple Values::jacobian(const Doubles& x) {
+  const Numbers point = numbers(x);
+  Evaluator::SparseMatrix found;
+  {
+    const py::gil_scoped_release released;
+    found = evaluator_.jacobian(point);
+    found.makeCompressed();
+  }
+  const std::size_t rows = model_.row_count();
+  const std::vector<std::size_t>& order = model_.order();
+  py::array_t<double> numbers(static_cast<py::ssize_t>(found.nonZeros()));
+  py::array_t<std::int32_t> columns(static_cast<py::ssize_t>(found.nonZeros()));
+  py::array_t<std::int32_t> starts(static_cast<py::ssize_t>(rows + 1));
+  std::int32_t* const begins = starts.mutable_data();
+  std::fill_n(begins, rows + 1, 0);
+  const int* const from = found.outerIndexPtr();
+  for (std::size_t k = 0; k < order.size(); ++k) begins[order[k] + 1] = from[k + 1] - from[k];
+  for (std::size_t k = 0; k < rows; ++k) begins[k + 1] += begins[k];
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const std::int32_t to = begins[order[k]];
+    std::copy(found.valuePtr() + from[k], found.valuePtr() + from[k + 1],
+              numbers.mutable_data() + to);
+    std::copy(found.innerIndexPtr() + from[k], found.innerIndexPtr() + from[k + 1],
+              columns.mutable_data() + to);
+  }
+  return py::make_tuple(numbers, columns, starts);
+}
+
+std::size_t add_parameters(Bound& bound, py::array_t<double> memory, int width,
+                           const std::string& name) {
+  const std::span<double> values(memory.mutable_data(), static_cast<std::size_t>(memory.size()));
+  const std::size_t number = bound.model->add_parameters(values, width, name);
+  bound.memory.push_back(std::move(memory));
+  return number;
+}
+
+/// Calls f(array, block, coordinate) for unknowns given by their indices in x.
+template <class F>
+void for_unknowns(Model& model, const std::vector<Index>& unknowns, F&& f) {
+  for (const Index unknown : unknowns) {
+    const std::vector<Parameters>& arrays = model.arrays();
+    const auto after = std::ranges::upper_bound(arrays, unknown, {}, &Parameters::offset);
+    const Parameters& array = *std::prev(after);
+    const Index at = unknown - array.offset();
+    const auto width = static_cast<Index>(array.width());
+    f(array, at / width, static_cast<int>(at % width));
+  }
+}
+
+void fix(Bound& bound, const std::vector<Index>& unknowns, bool fixed) {
+  for_unknowns(*bound.model, unknowns, [&](const Parameters& x, std::size_t block, int k) {
+    if (fixed)
+      bound.model->problem().set_constant(x, block, 1u << k);
+    else
+      bound.model->problem().set_variable(x, block, 1u << k);
+  });
+}
+
+void set_bounds(Bound& bound, const std::vector<Index>& unknowns, const Doubles& lower,
+                const Doubles& upper) {
+  const double* low = lower.data();
+  const double* high = upper.data();
+  for_unknowns(*bound.model, unknowns, [&](const Parameters& x, std::size_t block, int k) {
+    bound.model->problem().set_bounds(x, block, k, *low++, *high++);
+  });
+}
+
+Manifold manifold_of(const std::string& name, int width) {
+  if (name == "quaternion") return Manifold::quaternion();
+  if (name == "eigen_quaternion") return Manifold::eigen_quaternion();
+  if (name == "so3_axis_angle") return Manifold::so3_axis_angle();
+  if (name == "sphere") return Manifold::sphere(width);
+  if (name == "euclidean") return Manifold::euclidean(width);
+  throw Error(ErrorCode::InvalidArgument,
+              "manifold: expected quaternion, eigen_quaternion, so3_axis_angle, sphere or "
+              "euclidean, got " +
+                  name);
+}
+
+std::string source_of(const Bound& bound, const std::string& kernel, const std::string& format,
+                      const std::string& precision, const std::string& topology) {
+  SourceOptions options;
+  options.kernel = kernel;
+  options.format = format;
+  options.precision = parse_precision(precision);
+  options.topology = topology;
+  return source(bound.model->problem(), options);
+}
+
+py::array_t<double> covariance(Bound& bound, const std::vector<std::size_t>& arrays,
+                               bool allow_rank_deficient) {
+  CovarianceOptions options;
+  if (allow_rank_deficient) {
+    options.algorithm = CovarianceAlgorithm::dense_svd;
+    options.null_space_rank = -1;
+  }
+  std::vector<ParameterBlock> blocks;
+  for (const std::size_t number : arrays) {
+    const Parameters& x = bound.model->arrays().at(number);
+    for (std::size_t b = 0; b < x.size(); ++b) blocks.push_back(x.block(b));
+  }
+  Eigen::MatrixXd found;
+  {
+    const py::gil_scoped_release released;
+    found = Covariance(bound.model->problem(), options).matrix(blocks);
+  }
+  py::array_t<double> out({found.rows(), found.cols()});
+  for (py::ssize_t i = 0; i < found.rows(); ++i)
+    for (py::ssize_t j = 0; j < found.cols(); ++j) out.mutable_at(i, j) = found(i, j);
+  return out;
+}
+
+}  // namespace
+
+py::array_t<double> to_numpy(std::vector<double> values) {
+  auto* const kept = new std::vector<double>(std::move(values));
+  const py::capsule owner(kept, [](void* p) { delete static_cast<std::vector<double>*>(p); });
+  return py::array_t<double>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
+}
+
+void bind_problem(py::module_& module) {
+  py::class_<AddedBlocks>(module, "AddedBlocks", "Residual blocks of one call.")
+      .def_readonly("rows", &AddedBlocks::rows);
+  py::class_<Bound>(module, "Model", "A problem over NumPy arrays.")
+      .def(py::init<>())
+      .def("add_parameters", &add_parameters)
+      .def("set_loss",
+           [](Bound& b, const AddedBlocks& blocks, const py::object& loss) {
+             for (const Residuals& map : blocks.maps)
+               b.model->problem().set_loss(map, loss_from(loss));
+           })
+      .def("fix", &fix)
+      .def("set_bounds", &set_bounds)
+      .def("set_manifold",
+           [](Bound& b, std::size_t array, const std::string& name) {
+             const Parameters& x = b.model->arrays().at(array);
+             b.model->problem().set_manifold(x, manifold_of(name, x.width()));
+           })
+      .def("source", &source_of)
+      .def("covariance", &covariance)
+      .def("row_count", [](const Bound& b) { return b.model->row_count(); })
+      .def("parameter_count", [](const Bound& b) { return b.model->problem().parameter_count(); })
+      .def("constant_rows", [](const Bound& b) { return b.model->constant_rows(); })
+      .def("sizes", [](const Bound& b) {
+        const Problem& p = b.model->problem();
+        py::dict out;
+        out["unknowns"] = p.parameter_count();
+        out["rows"] = p.residual_count();
+        out["blocks"] = p.residual_block_count();
+        out["energies"] = p.energy_count();
+        out["topologies"] = p.topology_count();
+        py::list arrays;
+        for (const Parameters& x : b.model->arrays())
+          arrays.append(py::make_tuple(x.size(), x.width()));
+        out["arrays"] = arrays;
+        return out;
+      });
+  py::class_<Values>(module, "Values", "Values and derivatives of a model.")
+      .def(py::init<Bound&, const py::dict&, bool>(), py::keep_alive<1, 2>())
+      .def("cost", &Values::cost)
+      .def("residuals", &Values::residuals)
+      .def("gradient", &Values::gradient)
+      .def("jacobian", &Values::jacobian);
+}
+
+}  // namespace topograd::python

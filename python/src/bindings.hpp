@@ -1,0 +1,41 @@
+// What the files of the extension module share.
+#pragma once
+
+#include "../../solver/options.hpp"
+#include "array_graph.hpp"
+#include "model.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <vector>
+
+namespace topograd::python {
+
+namespace py = pybind11;
+
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+/// A model with the Python objects whose memory it uses.
+struct Bound {
+  std::unique_ptr<Model> model = std::make_unique<Model>();
+  std::vector<py::object> memory;
+};
+
+/// Options by their names in SolverOptions; "callback" takes a function of an IterationSummary.
+/// Raises TypeError for an unknown name or a wrong type.
+SolverOptions options_from(const py::dict& options);
+
+/// (name, number...) or a name alone: ("huber", 1.5). None: no loss.
+Loss loss_from(const py::object& loss);
+
+/// A NumPy array that takes over the numbers.
+py::array_t<double> to_numpy(std::vector<double> values);
+
+void bind_graph(py::module_& module);
+void bind_problem(py::module_& module);
+void bind_solve(py::module_& module);
+
+}  // namespace topograd::python

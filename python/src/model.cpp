@@ -1,0 +1,136 @@
+// Problems made of traced arrays.
+#include "model.hpp"
+
+#include "../../ir/evaluate.hpp"
+#include "add_rows.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace topograd::python {
+namespace {
+
+/// Arrays and coordinates that leaves of a group may read, in different combinations; more than
+/// these mean that the blocks are not the function's own.
+constexpr std::size_t kMostPlaces = 64;
+
+BlockRows all_rows(std::size_t rows, std::size_t width) {
+  BlockRows blocks{width, std::vector<Index>(rows)};
+  std::iota(blocks.rows.begin(), blocks.rows.end(), Index{0});
+  return blocks;
+}
+
+/// True if the leaves of each group read few coordinates of blocks.
+bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& groups,
+          Index unknowns) {
+  const std::vector<std::uint32_t> array_of = arrays_by_unknown(arrays, unknowns);
+  for (const RowGroup& group : groups) {
+    std::set<std::vector<Index>> places;
+    std::vector<Index> last, now;
+    for (std::size_t b = 0; b < group.rows.size(); ++b) {
+      now.clear();
+      for (const std::vector<Index>& column : group.unknowns) {
+        const UnknownArray& array = arrays[array_of[column[b]]];
+        now.insert(now.end(), {array.first, (column[b] - array.first) % array.width});
+      }
+      if (now == last) continue;
+      last = now;
+      if (places.insert(now).second && places.size() > kMostPlaces) return false;
+    }
+  }
+  return true;
+}
+
+/// The number of a row without unknowns. Its program is evaluated as it is written.
+double constant_of(const RowGroup& group, std::size_t block, std::size_t output) {
+  std::vector<double> values;
+  for (const Step& step : group.steps) {
+    if (step.op == ir::Op::Data) {
+      const DataColumn& column = group.data[step.a];
+      values.push_back(column.values.empty() ? column.constant : column.values[block]);
+    } else if (step.op == ir::Op::Parameter) {
+      values.push_back(0);
+    } else {
+      values.push_back(ir::apply(step.op, values[step.a], values[step.b], values[step.c]));
+    }
+  }
+  return values[group.outputs[output]];
+}
+
+}  // namespace
+
+std::size_t Model::add_parameters(std::span<double> values, int width, std::string_view name) {
+  arrays_.push_back(problem_.add_parameters(values, width, name));
+  return arrays_.size() - 1;
+}
+
+void Model::add_groups(std::vector<RowGroup> groups, const Loss& loss, std::string_view label,
+                       bool energy, AddedBlocks& added) {
+  for (const RowGroup& group : groups) {
+    if (group.unknowns.empty()) {
+      for (std::size_t b = 0; b < group.count(); ++b)
+        for (std::size_t k = 0; k < group.outputs.size(); ++k)
+          constants_.emplace_back(rows_ + group.rows[b * group.outputs.size() + k],
+                                  constant_of(group, b, k));
+      continue;
+    }
+    AddedRows rows;
+    add_rows(problem_, arrays_, group, {loss, label, energy}, rows);
+    std::ranges::move(rows.maps, std::back_inserter(added.maps));
+    if (energy) continue;
+    for (const Index row : rows.rows) order_.push_back(rows_ + row);
+  }
+}
+
+AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                              const Loss& loss, std::string_view label, bool energy) {
+  AddedBlocks added;
+  const std::size_t size = graph[root].size;
+  add_groups(group_rows(graph, root, all_rows(size, width)), loss, label, energy, added);
+  added.rows = size;
+  added.topologies = problem_.topology_count();
+  if (!energy) rows_ += size;
+  return added;
+}
+
+std::vector<double> Model::in_order(std::span<const double> residuals) const {
+  std::vector<double> out(rows_);
+  for (std::size_t k = 0; k < residuals.size(); ++k) out[order_[k]] = residuals[k];
+  for (const auto& [row, number] : constants_) out[row] = number;
+  return out;
+}
+
+std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
+                                const std::vector<UnknownArray>& proposed, const Loss& loss,
+                                bool joins_rows) {
+  const auto unknowns = static_cast<Index>(x.size());
+  const std::size_t rows = graph[root].size;
+  std::vector<RowGroup> groups = group_rows(graph, root, all_rows(rows, 1));
+  std::vector<UnknownArray> arrays = divide_unknowns(proposed, unknowns);
+  if (arrays.size() > 1 || arrays[0].width > 1) {
+    if (!fits(arrays, groups, unknowns)) arrays = divide_unknowns({}, unknowns);
+  }
+
+  auto model = std::make_unique<Model>();
+  for (const UnknownArray& array : arrays)
+    model->add_parameters(x.subspan(array.first, std::size_t{array.width} * array.count),
+                          static_cast<int>(array.width), "x");
+  AddedBlocks added;
+  const std::vector<BlockRows> blocks =
+      joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<BlockRows>();
+  const bool joined = std::ranges::any_of(blocks, [](const BlockRows& b) { return b.width > 1; });
+  if (!joined) {
+    model->add_groups(std::move(groups), loss, {}, false, added);
+  } else {
+    groups.clear();
+    for (const BlockRows& rows_of_width : blocks)
+      model->add_groups(group_rows(graph, root, rows_of_width), loss, {}, false, added);
+  }
+  model->rows_ = rows;
+  return model;
+}
+
+}  // namespace topograd::python

@@ -1,0 +1,67 @@
+// Model: a Problem whose unknowns are NumPy arrays, and whose rows keep the order of traced arrays.
+#pragma once
+
+#include "../../frontend/problem.hpp"
+#include "array_graph.hpp"
+#include "blocks.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd::python {
+
+/// Blocks of one call: their maps, and the rows that they have.
+struct AddedBlocks {
+  std::vector<Residuals> maps;
+  std::size_t rows = 0;        ///< scalar rows, or energies
+  std::size_t topologies = 0;  ///< of the problem, after the call
+};
+
+/// A problem, its arrays of unknowns, and the order in which Python sees its rows.
+class Model {
+ public:
+  /// Adds unknowns; the memory must outlive the model.
+  std::size_t add_parameters(std::span<double> values, int width, std::string_view name);
+  /// Adds one residual block for each `width` elements of the traced array, which follow one
+  /// another. Rows of constants are left out; see constant_rows().
+  AddedBlocks add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width, const Loss& loss,
+                         std::string_view label, bool energy);
+
+  Problem& problem() { return problem_; }
+  const std::vector<Parameters>& arrays() const { return arrays_; }
+  std::size_t row_count() const { return rows_; }
+
+  /// Residuals in the order of the traced arrays, from those in the order of the problem.
+  std::vector<double> in_order(std::span<const double> residuals) const;
+  /// For each row of the problem: its number in the order of the traced arrays.
+  const std::vector<std::size_t>& order() const { return order_; }
+  /// Rows without unknowns, with their numbers.
+  const std::vector<std::pair<std::size_t, double>>& constant_rows() const { return constants_; }
+
+ private:
+  friend std::unique_ptr<Model> model_of(const ArrayGraph&, NodeId, std::span<double>,
+                                         const std::vector<UnknownArray>&, const Loss&, bool);
+  void add_groups(std::vector<RowGroup> groups, const Loss& loss, std::string_view label,
+                  bool energy, AddedBlocks& added);
+
+  Problem problem_;
+  std::vector<Parameters> arrays_;
+  std::vector<std::size_t> order_;
+  std::vector<std::pair<std::size_t, double>> constants_;
+  std::size_t rows_ = 0;
+};
+
+/// The model of a function of one vector, whose blocks of unknowns and of rows are found.
+///
+///   root        the traced result; its rows read unknowns 0 ... x.size() - 1
+///   x           start; the memory must outlive the model
+///   proposed    arrays of blocks that the function made by reshaping x
+///   joins_rows  false if each row has a loss of its own
+std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
+                                const std::vector<UnknownArray>& proposed, const Loss& loss,
+                                bool joins_rows);
+
+}  // namespace topograd::python

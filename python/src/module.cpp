@@ -1,0 +1,84 @@
+// The extension module topograd._core.
+#include "../../api/version.hpp"
+#include "../../ir/error.hpp"
+#include "bindings.hpp"
+
+namespace topograd::python {
+namespace {
+
+bool is_callers(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::InvalidArgument:
+    case ErrorCode::Shape:
+    case ErrorCode::WrongProblem:
+    case ErrorCode::EmptyProblem:
+    case ErrorCode::NoParameters:
+    case ErrorCode::NonFinite:
+    case ErrorCode::Parse: return true;
+    case ErrorCode::StaleValue:
+    case ErrorCode::StaleBranch:
+    case ErrorCode::File:
+    case ErrorCode::NoLoader:
+    case ErrorCode::NoDriver:
+    case ErrorCode::NoDevice:
+    case ErrorCode::Unsupported:
+    case ErrorCode::ShaderCompile:
+    case ErrorCode::LayoutMismatch:
+    case ErrorCode::DeviceLost:
+    case ErrorCode::OutOfHostMemory:
+    case ErrorCode::OutOfDeviceMemory:
+    case ErrorCode::Timeout:
+    case ErrorCode::Stopped:
+    case ErrorCode::Internal: return false;
+  }
+  return false;
+}
+
+/// Exception classes of the module; it lives as long as the process.
+struct Exceptions {
+  PyObject* error;
+  PyObject* argument;
+};
+Exceptions& exceptions() {
+  static Exceptions classes{};
+  return classes;
+}
+
+void raise(const Error& error) {
+  PyObject* type = is_callers(error.code()) ? exceptions().argument : exceptions().error;
+  py::object raised = py::reinterpret_borrow<py::object>(type)(error.what());
+  raised.attr("code") = name(error.code());
+  PyErr_SetObject(type, raised.ptr());
+}
+
+void bind_errors(py::module_& module) {
+  exceptions().error = PyErr_NewExceptionWithDoc(
+      "topograd.Error", "A failure of the library or of a device. `code` is its kind.",
+      PyExc_RuntimeError, nullptr);
+  const py::tuple bases =
+      py::make_tuple(py::handle(exceptions().error), py::handle(PyExc_ValueError));
+  exceptions().argument = PyErr_NewExceptionWithDoc(
+      "topograd.ArgumentError", "An argument that a call cannot use. `code` is its kind.",
+      bases.ptr(), nullptr);
+  module.add_object("Error", py::handle(exceptions().error));
+  module.add_object("ArgumentError", py::handle(exceptions().argument));
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      raise(error);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace topograd::python
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Traced arrays, problems and solves; the package topograd is their interface.";
+  module.attr("version") = topograd::version();
+  topograd::python::bind_errors(module);
+  topograd::python::bind_graph(module);
+  topograd::python::bind_problem(module);
+  topograd::python::bind_solve(module);
+}

@@ -1,0 +1,325 @@
+"""least_squares against SciPy's: a table of problems, their statuses, and errors of arguments."""
+
+import threading
+import unittest
+import warnings
+
+import numpy as np
+import scipy.optimize
+
+import topograd
+
+INF = np.inf
+
+
+def rosenbrock(x):
+    return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+
+def rosenbrock_cropped(x):
+    return rosenbrock(x)[0]
+
+
+def boundary_value(x):
+    n = int(np.sqrt(x.shape[0]))
+    u = np.zeros((n + 2, n + 2))
+    x = x.reshape((n, n))
+    u[1:-1, 1:-1] = x
+    y = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * x + x**3
+    return y.ravel()
+
+
+def broyden(x):
+    f = (3 - x) * x + 1
+    f[1:] -= x[:-1]
+    f[:-1] -= 2 * x[1:]
+    return f
+
+
+def powell_singular(x):
+    return np.array([x[0] + 10 * x[1], np.sqrt(5) * (x[2] - x[3]), (x[1] - 2 * x[2]) ** 2,
+                     np.sqrt(10) * (x[0] - x[3]) ** 2])
+
+
+def helical_valley(x):
+    theta = np.arctan2(x[1], x[0]) / (2 * np.pi)
+    return np.array([10 * (x[2] - 10 * theta), 10 * (np.hypot(x[0], x[1]) - 1), x[2]])
+
+
+T = np.linspace(0, 3, 40)
+NOISE = np.random.default_rng(3).normal(0, 0.05, 40)
+Y = 2.0 * np.exp(-1.1 * T) + 0.5 + NOISE
+OUTLIERS = Y + np.where(np.arange(40) % 9 == 4, 3.0, 0.0)
+ANGLES = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+CIRCLE = np.stack([3 + 2 * np.cos(ANGLES), -1 + 2 * np.sin(ANGLES)], 1) + NOISE[:30, None]
+
+
+def decay(x, y=Y):
+    return x[0] * np.exp(-x[1] * T) + x[2] - y
+
+
+def decay_with_outliers(x):
+    return decay(x, OUTLIERS)
+
+
+def sine(x):
+    return x[0] * np.sin(x[1] * T + x[2]) - np.sin(2 * T + 0.3)
+
+
+def circle(x):
+    return np.linalg.norm(CIRCLE - x[:2], axis=1) - x[2]
+
+
+def line(x):
+    return x[0] + x[1] * T - Y
+
+
+def scaled_line(x):
+    return x[0] * 1e-4 + x[1] * 1e3 * T - Y
+
+
+def trivial(x):
+    return (x + 2.0) ** 2 + 5.0
+
+
+def rank_deficient(x):
+    return np.array([x[0] + x[1] - 1, 2 * (x[0] + x[1]) - 2, x[0] - x[1]])
+
+
+def freudenstein(x):
+    return np.array([-13 + x[0] + ((5 - x[1]) * x[1] - 2) * x[1],
+                     -29 + x[0] + ((x[1] + 1) * x[1] - 14) * x[1]])
+
+
+def beale(x):
+    return np.array([1.5, 2.25, 2.625]) - x[0] * (1 - x[1] ** np.arange(1, 4))
+
+
+def brown(x):
+    return np.array([x[0] - 1e6, x[1] - 2e-6, x[0] * x[1] - 2])
+
+
+def box(x):
+    t = 0.1 * np.arange(1, 11)
+    return np.exp(-t * x[0]) - np.exp(-t * x[1]) - x[2] * (np.exp(-t) - np.exp(-10 * t))
+
+
+def bard(x):
+    u = np.arange(1.0, 16.0)
+    v = 16 - u
+    w = np.minimum(u, v)
+    y = np.array([0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34,
+                  2.10, 4.39])
+    return y - (x[0] + u / (v * x[1] + w * x[2]))
+
+
+def kowalik(x):
+    u = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.167, 0.125, 0.1, 0.0833, 0.0714, 0.0625])
+    y = np.array([0.1957, 0.1947, 0.1735, 0.16, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235,
+                  0.0246])
+    return y - x[0] * (u * u + x[1] * u) / (u * u + x[2] * u + x[3])
+
+
+def extended_rosenbrock(x):
+    return np.concatenate([10 * (x[1::2] - x[::2] ** 2), 1 - x[::2]])
+
+
+def wood(x):
+    return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0], np.sqrt(90) * (x[3] - x[2] ** 2), 1 - x[2],
+                     np.sqrt(10) * (x[1] + x[3] - 2), (x[1] - x[3]) / np.sqrt(10)])
+
+
+def michaelis(x):
+    s = np.array([0.038, 0.194, 0.425, 0.626, 1.253, 2.5, 3.74])
+    r = np.array([0.05, 0.127, 0.094, 0.2122, 0.2729, 0.2665, 0.3317])
+    return r - x[0] * s / (x[1] + s)
+
+
+def grid(x):
+    return (np.outer(np.arange(1, 6), x) - np.arange(15.0).reshape(5, 3)).ravel()
+
+
+# name, function, start, arguments. `far`: the minimum is flat or singular, so that only the cost is
+# compared.
+PROBLEMS = [
+    ("trivial", trivial, 1.0, {}),
+    ("trivial, bounded", trivial, 2.0, dict(bounds=(1.0, 3.0))),
+    ("rosenbrock", rosenbrock, [-2, 1], {}),
+    ("rosenbrock, far", rosenbrock, [-20, 10], {}),
+    ("rosenbrock, lm", rosenbrock, [-2, 1], dict(method="lm")),
+    ("rosenbrock, dogbox", rosenbrock, [-2, 1], dict(method="dogbox")),
+    ("rosenbrock, x_scale", rosenbrock, [-2, 1], dict(x_scale=[1.0, 0.5])),
+    ("rosenbrock, x_scale jac", rosenbrock, [-2, 1], dict(x_scale="jac")),
+    ("rosenbrock, bound below", rosenbrock, [1.4, 2.0], dict(bounds=([-INF, 1.5], INF))),
+    ("rosenbrock, box", rosenbrock, [-1.5, 1.0], dict(bounds=([-2, -INF], [0.8, 1.5]))),
+    ("rosenbrock, corner", rosenbrock, [2.0, 3.0], dict(bounds=([1.5, 2.5], INF))),
+    ("rosenbrock, inactive box", rosenbrock, [-2, 1], dict(bounds=([-50, -50], [50, 50]))),
+    ("rosenbrock, one row", rosenbrock_cropped, [-2, 1], dict(only_cost=True)),
+    ("boundary value", boundary_value, np.full(25, 0.1), dict(only_cost=True)),
+    ("boundary value, dogbox", boundary_value, np.full(16, 0.2),
+     dict(method="dogbox", only_cost=True)),
+    ("broyden", broyden, -np.ones(20), {}),
+    ("broyden, bounded", broyden, np.zeros(12), dict(bounds=(-0.5, 1.0))),
+    ("broyden, soft_l1", broyden, -np.ones(10), dict(loss="soft_l1", only_cost=True)),
+    ("powell singular", powell_singular, [3, -1, 0, 1], dict(only_cost=True)),
+    ("helical valley", helical_valley, [-1.0, 0.1, 0.1], {}),
+    ("decay", decay, [1, 1, 0], {}),
+    ("decay, bounded", decay, [1, 0.5, 0], dict(bounds=([0, 0, 0], [1.8, 3, 1]))),
+    ("decay, huber", decay_with_outliers, [1, 1, 0], dict(loss="huber", f_scale=0.1)),
+    ("decay, soft_l1", decay_with_outliers, [1, 1, 0], dict(loss="soft_l1", f_scale=0.1)),
+    ("decay, cauchy", decay_with_outliers, [1.8, 1, 0.4], dict(loss="cauchy", f_scale=0.1)),
+    ("decay, arctan", decay_with_outliers, [1.9, 1, 0.4], dict(loss="arctan", f_scale=0.3)),
+    ("decay, bounds and loss", decay_with_outliers, [1, 0.5, 0],
+     dict(loss="soft_l1", f_scale=0.1, bounds=([0, 0, 0], [1.9, 3, 1]))),
+    ("sine", sine, [0.8, 1.9, 0.4], {}),
+    ("circle", circle, [1, 1, 1], {}),
+    ("circle, bounded radius", circle, [1, 1, 1], dict(bounds=([-INF, -INF, 0], [INF, INF, 1.5]))),
+    ("line", line, [0, 0], {}),
+    ("line, lm", line, [0, 0], dict(method="lm")),
+    ("line, bad units", scaled_line, [0, 0], dict(x_scale="jac")),
+    ("rank deficient", rank_deficient, [3, 1], {}),
+    ("freudenstein and roth", freudenstein, [6, 5], {}),
+    ("beale", beale, [1, 0.8], {}),
+    ("brown, badly scaled", brown, [1, 1], dict(x_scale="jac", only_cost=True)),
+    ("box", box, [0.5, 12, 0.9], dict(only_cost=True)),
+    ("bard", bard, [1, 1, 1], {}),
+    ("kowalik and osborne", kowalik, [0.25, 0.39, 0.415, 0.39], {}),
+    ("extended rosenbrock", extended_rosenbrock, [-1.2, 1] * 10, {}),
+    ("wood", wood, [-3, -1, -3, -1], {}),
+    ("michaelis and menten", michaelis, [0.9, 0.2], {}),
+    ("more rows than needed", grid, np.zeros(3), {}),
+]
+
+
+class AgainstScipy(unittest.TestCase):
+    def test_table(self):
+        self.assertGreaterEqual(len(PROBLEMS), 40)
+        for name, function, start, arguments in PROBLEMS:
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                arguments = {"xtol": 1e-10, "ftol": 1e-12, "gtol": 1e-10, **arguments}
+                only_cost = arguments.pop("only_cost", False)
+                expected = scipy.optimize.least_squares(function, start, jac="3-point",
+                                                        **{**arguments, "max_nfev": 3000})
+                got = topograd.least_squares(function, start, options={"fallback": False},
+                                             **arguments)
+                self.assertTrue(got.success, got.message)
+                self.assertLessEqual(got.cost, expected.cost * (1 + 1e-9) + 1e-12)
+                if not only_cost:
+                    scale = 1 + np.abs(expected.x)
+                    np.testing.assert_allclose(got.x / scale, expected.x / scale, 0, 1e-6)
+                    np.testing.assert_array_equal(got.active_mask, expected.active_mask)
+                    np.testing.assert_allclose(got.fun, expected.fun, 1e-4, 1e-5)
+                    np.testing.assert_allclose(got.jac, expected.jac, 1e-4, 1e-4)
+                    np.testing.assert_allclose(got.grad, expected.grad, 1e-3, 1e-3)
+
+    def test_statuses(self):
+        by = {
+            1: dict(ftol=None, xtol=None, gtol=1e-6),
+            2: dict(ftol=1e-3, xtol=None, gtol=None),
+            3: dict(ftol=None, xtol=1e-3, gtol=None),
+            0: dict(max_nfev=2),
+        }
+        for status, arguments in by.items():
+            with self.subTest(status):
+                theirs = scipy.optimize.least_squares(decay, [1, 1, 0], **arguments)
+                ours = topograd.least_squares(decay, [1, 1, 0], options={"fallback": False},
+                                              **arguments)
+                self.assertEqual(theirs.status, status)
+                self.assertEqual(ours.status, status)
+                self.assertEqual(ours.message, theirs.message)
+                self.assertEqual(ours.success, theirs.success)
+        self.assertEqual(topograd.least_squares(decay, [1, 1, 0], max_nfev=2).nfev, 2)
+
+    def test_errors(self):
+        x0 = [1.0, 1.0, 0.0]
+        cases = {
+            "method": dict(method="newton"),
+            "jac": dict(jac="4-point"),
+            "tr_solver": dict(tr_solver="best"),
+            "loss": dict(loss="square"),
+            "lm with loss": dict(method="lm", loss="huber"),
+            "lm with bounds": dict(method="lm", bounds=(0, 2)),
+            "verbose": dict(verbose=3),
+            "three bounds": dict(bounds=(1.0, 2.0, 3.0)),
+            "shape of bounds": dict(bounds=([0.0, 0.0], 5.0)),
+            "order of bounds": dict(bounds=(2.0, 1.0)),
+            "infeasible": dict(bounds=(3.0, 5.0)),
+            "max_nfev": dict(max_nfev=0),
+            "x_scale": dict(x_scale="auto"),
+            "negative x_scale": dict(x_scale=-1.0),
+            "shape of x_scale": dict(x_scale=[1.0, 2.0]),
+            "all tolerances": dict(ftol=None, xtol=None, gtol=None),
+            "lm and small tolerances": dict(method="lm", ftol=1e-20),
+            "lm and sparsity": dict(method="lm", jac_sparsity=np.ones((40, 3))),
+            "complex start": dict(x0=[1j, 1, 0]),
+            "start with axes": dict(x0=[[1.0, 1.0, 0.0]]),
+            "rows with axes": dict(fun=lambda x: np.ones((2, 3)) * x[0]),
+            "not finite": dict(fun=lambda x: np.log(x - 1)),
+            "fewer rows": dict(fun=lambda x: x[:2], method="lm"),
+            "shape of jac": dict(jac=lambda x: np.ones((40, 2))),
+            "not a function": dict(fun=3),
+            "unknown argument": dict(tolerance=3),
+        }
+        for name, change in cases.items():
+            with self.subTest(name), np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                arguments = {"fun": decay, "x0": x0, **change}
+                with self.assertRaises(Exception) as theirs:
+                    scipy.optimize.least_squares(**arguments)
+                with self.assertRaises(type(theirs.exception)):
+                    topograd.least_squares(**arguments)
+
+    def test_falls_back(self):
+        def branching(x):
+            if x[0] > 100:
+                return x
+            return rosenbrock(x)
+
+        got = topograd.least_squares(branching, [-2, 1])
+        np.testing.assert_allclose(got.x, [1, 1], 0, 1e-6)
+        with self.assertRaisesRegex(topograd.TracingError, r"branch on a value.*branching\(\)"):
+            topograd.least_squares(branching, [-2, 1], options={"fallback": False})
+
+    def test_state_that_changes_is_noticed(self):
+        calls = []
+
+        def counting(x):
+            calls.append(1)
+            return rosenbrock(x) + (len(calls) > 2)
+
+        with self.assertRaisesRegex(topograd.TracingError, "other values"):
+            topograd.least_squares(counting, [-2, 1], options={"fallback": False})
+
+    def test_arguments_reach_the_function(self):
+        got = topograd.least_squares(lambda x, a, b=0: np.array([x[0] - a, x[1] - b]), [0, 0],
+                                     args=(3,), kwargs={"b": 4}, options={"fallback": False})
+        np.testing.assert_allclose(got.x, [3, 4])
+        theirs = scipy.optimize.least_squares(rosenbrock, [-2, 1])
+        self.assertEqual(set(got.keys()) - {"summary"}, set(theirs.keys()))
+
+    def test_sparse_jacobian(self):
+        got = topograd.least_squares(broyden, -np.ones(30), jac_sparsity=np.ones((30, 30)))
+        self.assertEqual(got.jac.shape, (30, 30))
+        self.assertEqual(got.jac.nnz, 88)
+
+    def test_threads(self):
+        """Two threads solve two problems; each has its own result."""
+        results = {}
+
+        def work(k):
+            for _ in range(5):
+                target = np.arange(4.0) + k
+                results[k] = topograd.least_squares(lambda x: np.sinh(x) - target, np.zeros(4)).x
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for k in range(4):
+            np.testing.assert_allclose(results[k], np.arcsinh(np.arange(4.0) + k), 0, 1e-7)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,214 @@
+"""Traced functions have the values of NumPy's, and derivatives that agree with differences."""
+
+import math
+import unittest
+
+import numpy as np
+from scipy import special
+
+from topograd import TracingError, _core
+from topograd._least_squares import trace_function
+
+RANDOM = np.random.default_rng(1)
+NUMBERS = RANDOM.uniform(0.5, 2.0, (4, 3))
+INDICES = np.array([3, 0, 2, 2, 1])
+
+
+def filled(x):
+    f = np.zeros(6)
+    f[0] = x[0] * x[1]
+    f[1:4] = x[2:5] ** 2
+    f[4] += x[5]
+    f[5] = f[0] - f[1]
+    return f
+
+
+def overlapping(x):
+    f = (3 - x) * x + 1
+    f[1:] -= x[:-1]
+    f[:-1] -= 2 * x[1:]
+    return f
+
+
+def view_of_a_view(x):
+    m = x.reshape(4, 3) * 1.0
+    row = m[1]
+    row *= 2.0
+    m[:, 2] = 5.0 * x[0]
+    return (m + row).ravel()
+
+
+def plate(x):
+    u = np.zeros((6, 5))
+    u[1:-1, 1:-1] = x.reshape(4, 3)
+    return (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]).ravel()
+
+
+def m43(x):
+    return x.reshape(4, 3)
+
+
+# Functions of twelve unknowns, whose results may have any shape.
+FUNCTIONS = {
+    "arithmetic": lambda x: (x + 2) * (x - 1) / (x * x + 3) - (-x) ** 3,
+    "powers": lambda x: x**2 + x**0.5 + x**-1 + x**1.7 + 2.0**x + x**x,
+    "broadcast": lambda x: m43(x) * NUMBERS + m43(x)[:, :1] - NUMBERS[0],
+    "floor_divide": lambda x: x // 0.7 + x % 0.7,
+    "functions": lambda x: np.sin(x) + np.cos(x) * np.tan(x) + np.exp(-x) * np.log(x),
+    "more functions": lambda x: np.arctan2(x, x[::-1]) + np.hypot(x, 2) + np.log1p(x) + np.cbrt(x),
+    "inverse functions": lambda x: np.arcsin(x / 3) + np.arccos(x / 3) + np.arctan(x),
+    "hyperbolic": lambda x: np.sinh(x) + np.cosh(x) + np.tanh(x) + np.arcsinh(x),
+    "special": lambda x: special.erf(x) + special.expit(x) + special.erfc(x),
+    "logaddexp": lambda x: np.logaddexp(x, 2 * x[::-1]),
+    "degrees": lambda x: np.deg2rad(x) + np.rad2deg(x),
+    "extremes": lambda x: np.maximum(x, 1.1) + np.minimum(x, x[::-1]) + np.clip(x, 0.8, 1.3),
+    "abs and sign": lambda x: np.abs(x - 1) + np.sign(x - 1) + np.copysign(x, x - 1),
+    "where": lambda x: np.where(x > 1, x, x**2) + np.where(np.arange(12) % 2 == 0, x, 0.0),
+    "logic": lambda x: np.where((x > 0.8) & ~(x > 1.2) | (x < 0.6), 3 * x, x),
+    "select": lambda x: np.select([x < 0.8, x < 1.2], [x, x * x], 7 * x),
+    "heaviside": lambda x: x * np.heaviside(x - 1, 0.5),
+    "nan_to_num": lambda x: np.nan_to_num(x / np.where(np.arange(12) == 3, 0.0, x)),
+    "slices": lambda x: x[1:] - x[:-1] + x[::-1][1:],
+    "fancy": lambda x: m43(x)[INDICES] * m43(x)[INDICES[::-1], 1][:, None],
+    "mask": lambda x: x[np.arange(12) % 3 == 1] ** 2,
+    "pairs": lambda x: m43(x)[[0, 1, 2], [2, 1, 0]],
+    "newaxis": lambda x: x[:3, None] * x[None, 3:5] + m43(x)[..., 0, np.newaxis][:3],
+    "transpose": lambda x: (m43(x).T @ m43(x)) + m43(x).T[:, :3],
+    "swapaxes": lambda x: np.moveaxis(x.reshape(2, 3, 2), 0, -1) * x.reshape(3, 2, 2).swapaxes(1, 2),
+    "reshape of a view": lambda x: m43(x).T.reshape(6, 2),
+    "sum": lambda x: np.sum(m43(x), axis=1) + m43(x).sum(axis=0).sum() + np.sum(x),
+    "sum keepdims": lambda x: m43(x) - m43(x).mean(axis=1, keepdims=True),
+    "prod": lambda x: np.prod(m43(x), axis=1),
+    "var": lambda x: np.array([np.var(x), np.std(x, ddof=1), np.mean(x)]),
+    "min and max": lambda x: np.stack([m43(x).max(axis=0), m43(x).min(axis=0)]),
+    "cumsum": lambda x: np.cumsum(x),
+    "diff": lambda x: np.diff(x, n=2),
+    "norm": lambda x: np.linalg.norm(m43(x), axis=1) + np.linalg.norm(x),
+    "other norms": lambda x: np.linalg.norm(m43(x), 1, axis=1) * np.linalg.norm(x, np.inf),
+    "dot": lambda x: np.dot(m43(x), NUMBERS[0]) + np.dot(x[:3], x[3:6]),
+    "matmul": lambda x: NUMBERS @ m43(x)[:3] + m43(x) @ x[:3].reshape(3, 1),
+    "matmul of stacks": lambda x: x.reshape(3, 2, 2) @ x.reshape(3, 2, 2)[::-1],
+    "cross": lambda x: np.cross(m43(x), m43(x)[::-1]) + np.cross(m43(x), [1.0, 2.0, 3.0]),
+    "cross in 2-D": lambda x: np.cross(x.reshape(6, 2), x.reshape(6, 2)[::-1]),
+    "einsum": lambda x: np.einsum("ij,kj->ik", m43(x), NUMBERS) + np.einsum("ij,ij", NUMBERS, m43(x)),
+    "einsum of stacks": lambda x: np.einsum("nij,nj->ni", x.reshape(3, 2, 2), x[:6].reshape(3, 2)),
+    "einsum diagonal": lambda x: np.einsum("ii->i", x[:9].reshape(3, 3)),
+    "einsum ellipsis": lambda x: np.einsum("...ij,...j->...i", x.reshape(3, 2, 2), x[:2]),
+    "outer": lambda x: np.outer(x[:3], x[3:6]) + np.multiply.outer(x[:3], NUMBERS[0]),
+    "inner": lambda x: np.inner(m43(x), NUMBERS) + np.tensordot(m43(x), NUMBERS, ([1], [1])),
+    "det and inv": lambda x: np.linalg.det(x[:9].reshape(3, 3)) * np.linalg.inv(x[:4].reshape(2, 2)),
+    "solve": lambda x: np.linalg.solve(x[:9].reshape(3, 3) + 3 * np.eye(3), x[9:]),
+    "trace": lambda x: np.trace(x[:9].reshape(3, 3)) * np.diag(x[:9].reshape(3, 3)),
+    "stack": lambda x: np.stack([x[:4], x[4:8] ** 2, NUMBERS[:, 0]], axis=-1),
+    "concatenate": lambda x: np.concatenate([x[:2], [1.0], np.sin(x[2:4])]),
+    "stacks": lambda x: np.hstack([np.vstack([x[:3], x[3:6]]), np.column_stack([x[:2], x[2:4]])]),
+    "array of scalars": lambda x: np.array([x[0] * x[1], 10 * (x[2] - x[3] ** 2), 3.0, -x[4]]),
+    "list": lambda x: [x[0] - 1, math.pi * x[1] ** 2],
+    "loop": lambda x: np.array([a * b for a, b in zip(x, x[1:])]),
+    "unpacking": lambda x: (lambda a, b, *_: np.array([a + b, a * b]))(*x),
+    "filled": filled,
+    "overlapping": overlapping,
+    "view of a view": view_of_a_view,
+    "plate": plate,
+    "repeat": lambda x: np.repeat(x[:3], 2) * np.tile(x[3:5], 3),
+    "roll": lambda x: np.roll(x, 1) - np.flip(x),
+    "polyval": lambda x: np.polyval(x[:4], np.linspace(0, 1, 5)) + np.polyval([1.0, 2.0], x[:5]),
+    "meshgrid": lambda x: np.meshgrid(x[:3], x[3:5])[0] * np.meshgrid(x[:3], x[3:5])[1],
+    "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x) * x + np.full_like(x, 2.0),
+    "split": lambda x: np.split(x, 3)[1] * np.array_split(x, 3)[2],
+    "fixed rows": lambda x: np.array([x[0], 5.0, x[1], -2.0]),
+    "scalar": lambda x: np.sum(x**2),
+}
+
+
+def model_of(function, x):
+    trace, rows = trace_function(lambda x: np.ravel(np.asarray(function(x))), x, (), {})
+    return trace.model(rows, x, None, True)
+
+
+def jacobian(values, model, x):
+    numbers, columns, starts = values.jacobian(x)
+    dense = np.zeros((model.row_count(), x.size))
+    for row in range(model.row_count()):
+        for k in range(starts[row], starts[row + 1]):
+            dense[row, columns[k]] += numbers[k]
+    return dense
+
+
+class Tracing(unittest.TestCase):
+    def test_values_and_derivatives(self):
+        for name, function in FUNCTIONS.items():
+            with self.subTest(name):
+                x = np.random.default_rng(7).uniform(0.5, 1.5, 12)
+                start = x.copy()
+                model = model_of(function, x)
+                values = _core.Values(model, {"backend": "cpu"}, False)
+                for shift in (0.0, 0.03):
+                    at = start + shift
+                    expected = np.ravel(np.asarray(function(at), dtype=float))
+                    np.testing.assert_allclose(values.residuals(at), expected, 1e-12, 1e-12)
+                steps = 1e-6 * np.eye(12)
+                differences = np.stack(
+                    [(np.ravel(np.asarray(function(start + h), dtype=float)) -
+                      np.ravel(np.asarray(function(start - h), dtype=float))) / 2e-6
+                     for h in steps], axis=1)
+                np.testing.assert_allclose(
+                    jacobian(values, model, start), differences, 2e-6, 2e-6)
+
+    def test_equal_rows_are_one_topology(self):
+        cases = {
+            "springs": (lambda x: np.linalg.norm(m43(x)[INDICES] - m43(x)[INDICES - 1], axis=1), 1),
+            "scalars": (lambda x: np.array([x[k] * x[k + 1] - 0.3 * k for k in range(11)]), 1),
+            "two kinds": (lambda x: np.concatenate([np.sin(x), np.cos(x)]), 2),
+            "differences": (lambda x: m43(x)[1:] - m43(x)[:-1], 1),
+        }
+        for name, (function, topologies) in cases.items():
+            with self.subTest(name):
+                sizes = model_of(function, np.linspace(0.5, 1.5, 12)).sizes()
+                self.assertEqual(sizes["topologies"], topologies)
+
+    def test_rows_that_share_blocks_are_joined(self):
+        def image(x):
+            camera, points = x[:3], x[3:].reshape(3, 3)
+            shifted = points[[0, 1, 2, 1]] - camera
+            return (shifted[:, :2] / shifted[:, 2:]).ravel()
+
+        sizes = model_of(image, np.linspace(1.0, 3.0, 12)).sizes()
+        self.assertEqual((sizes["blocks"], sizes["rows"]), (4, 8))
+        self.assertEqual(sizes["arrays"], [(1, 3), (3, 3)])
+
+    def test_what_cannot_be_traced_is_named(self):
+        def branch(x):
+            if x[0] > 0:
+                return x
+            return -x
+
+        cases = {
+            "branch": (branch, "a branch on a value", "branch()"),
+            "float": (lambda x: np.array([math.sin(x[0])]), "float() of a traced value", "<lambda>"),
+            "item": (lambda x: x[0].item(), ".item()", "test_tracing.py"),
+            "function": (lambda x: np.linalg.svd(x.reshape(4, 3))[1], "np.linalg.svd", "line "),
+            "index": (lambda x: NUMBERS[x[:2]], "cannot be traced", "line "),
+            "mask": (lambda x: x[x > 1], "index that depends on unknowns", "line "),
+        }
+        for name, (function, what, where) in cases.items():
+            with self.subTest(name):
+                with self.assertRaises((TracingError, IndexError)) as raised:
+                    trace_function(function, np.ones(12), (), {})
+                if isinstance(raised.exception, TracingError):
+                    self.assertIn(what, str(raised.exception))
+                    self.assertIn(where, str(raised.exception))
+
+    def test_numpy_is_as_before(self):
+        before = [np.array, np.zeros, np.asarray]
+        with self.assertRaises(TracingError):
+            trace_function(lambda x: np.zeros(3) + float(x[0] > 1), np.ones(2), (), {})
+        self.assertEqual([np.array, np.zeros, np.asarray], before)
+
+    def test_shapes_that_do_not_fit(self):
+        with self.assertRaises(ValueError):
+            trace_function(lambda x: x[:3] + x[:4], np.ones(12), (), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,25 @@
+"""Topograd: nonlinear least squares, compiled.
+
+NumPy code is run once on arrays that record what happens to them. Equal rows of the result become
+one kernel each, with exact derivatives, on the CPU or on a Vulkan device.
+
+    import numpy as np
+    import topograd
+
+    def residuals(x, t, y):
+        return x[0] * np.exp(-x[1] * t) - y
+
+    result = topograd.least_squares(residuals, [1.0, 0.1], args=(t, y))   # SciPy's signature
+    result.x
+
+`least_squares` is scipy.optimize.least_squares with another import. `Problem` is for large sparse
+problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds.
+"""
+
+from . import _core
+from ._core import ArgumentError, Error
+from ._least_squares import least_squares
+from ._trace import TracingError
+
+__version__: str = _core.version
+__all__ = ["ArgumentError", "Error", "TracingError", "least_squares", "__version__"]

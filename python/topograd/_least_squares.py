@@ -1,0 +1,426 @@
+"""least_squares with the signature of SciPy's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+from scipy.sparse import csr_matrix
+
+from . import _core
+from ._patch import filling
+from ._trace import Array, Trace, TracingError
+
+_EPS = float(np.finfo(float).eps)
+_METHODS = ("trf", "dogbox", "lm")
+_LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
+_MESSAGES = {
+    -1: "Improper input parameters status returned from `leastsq`",
+    0: "The maximum number of function evaluations is exceeded.",
+    1: "`gtol` termination condition is satisfied.",
+    2: "`ftol` termination condition is satisfied.",
+    3: "`xtol` termination condition is satisfied.",
+    4: "Both `ftol` and `xtol` termination conditions are satisfied.",
+}
+#: Dense Jacobians of a result have at most this many numbers; above, they are sparse.
+_DENSE = 4_000_000
+
+
+class Result(OptimizeResult):
+    """An OptimizeResult whose `jac`, if it is large, is computed when it is first asked for."""
+
+    def __missing__(self, name: str) -> Any:
+        later = self.__dict__.get("jacobian")
+        if name != "jac" or later is None:
+            raise KeyError(name)
+        self["jac"] = later()
+        return self["jac"]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.keys(), "jac"})
+
+
+def trace_function(fun: Callable, x0: np.ndarray, args: tuple, kwargs: dict) -> tuple[Trace, Array]:
+    """Runs fun(x, *args, **kwargs) once on a traced x. Raises TracingError, and what fun raises."""
+    trace = Trace()
+    x = trace.unknowns(0, x0.shape)
+    with filling(trace), np.errstate(all="ignore"):
+        rows = trace.array(fun(x, *args, **kwargs))
+    return trace, np.atleast_1d(rows)
+
+
+def _tolerance(value: Any, name: str, method: str) -> float:
+    if value is None:
+        value = 0.0
+    if not np.isscalar(value) or isinstance(value, str):
+        raise TypeError(f"`{name}` must be a number or None")
+    if value < _EPS:
+        if method == "lm":
+            raise ValueError(f"`{name}` is below machine epsilon, which method='lm' does not take")
+        if value != 0.0:
+            warnings.warn(f"`{name}` is below machine epsilon: it has no effect", stacklevel=4)
+    return float(value)
+
+
+def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        bounds = (bounds.lb, bounds.ub)
+    if len(bounds) != 2:
+        raise ValueError("`bounds` must contain 2 elements.")
+    lower, upper = (np.asarray(b, dtype=float) for b in bounds)
+    lower, upper = (np.resize(b, n) if b.ndim == 0 else b for b in (lower, upper))
+    if lower.shape != (n,) or upper.shape != (n,):
+        raise ValueError("Inconsistent shapes between bounds and `x0`.")
+    return lower, upper
+
+
+class _Arguments:
+    """Checked arguments of a call."""
+
+    def __init__(self, fun: Callable, x0: Any, jac: Any, bounds: Any, method: str, ftol: Any,
+                 xtol: Any, gtol: Any, x_scale: Any, loss: Any, f_scale: float, tr_solver: Any,
+                 jac_sparsity: Any, max_nfev: Any, verbose: int) -> None:
+        if method not in _METHODS:
+            raise ValueError(f"`method` must be one of {_METHODS}")
+        if jac not in ("2-point", "3-point", "cs") and not callable(jac):
+            raise ValueError("`jac` must be '2-point', '3-point', 'cs' or callable.")
+        if tr_solver not in (None, "exact", "lsmr"):
+            raise ValueError("`tr_solver` must be None, 'exact' or 'lsmr'.")
+        if loss not in _LOSSES and not callable(loss):
+            raise ValueError(f"`loss` must be one of {_LOSSES} or a callable.")
+        if method == "lm" and loss != "linear":
+            raise ValueError("method='lm' supports only 'linear' loss function.")
+        if verbose not in (0, 1, 2):
+            raise ValueError("`verbose` must be in [0, 1, 2].")
+        if max_nfev is not None and max_nfev <= 0:
+            raise ValueError("`max_nfev` must be None or positive integer.")
+        if np.iscomplexobj(x0):
+            raise ValueError("`x0` must be real.")
+        self.x0 = np.atleast_1d(x0).astype(float)
+        if self.x0.ndim > 1:
+            raise ValueError("`x0` must have at most 1 dimension.")
+        n = self.x0.size
+        self.lower, self.upper = _bounds(bounds, n)
+        self.bounded = not (np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
+        if method == "lm" and self.bounded:
+            raise ValueError("Method 'lm' doesn't support bounds.")
+        if np.any(self.lower >= self.upper):
+            raise ValueError("Each lower bound must be strictly less than each upper bound.")
+        if np.any(self.x0 < self.lower) or np.any(self.x0 > self.upper):
+            raise ValueError("`x0` is infeasible.")
+        if not (isinstance(x_scale, str) and x_scale == "jac"):
+            try:
+                scale = np.asarray(x_scale, dtype=float)
+                valid = bool(np.all(np.isfinite(scale)) and np.all(scale > 0))
+            except (ValueError, TypeError):
+                valid = False
+            if not valid:
+                raise ValueError("`x_scale` must be 'jac' or array_like with positive numbers.")
+            if scale.ndim > 0 and scale.shape != self.x0.shape:
+                raise ValueError("Inconsistent shapes between `x_scale` and `x0`.")
+        self.ftol, self.xtol, self.gtol = (
+            _tolerance(t, name, method)
+            for t, name in ((ftol, "ftol"), (xtol, "xtol"), (gtol, "gtol"))
+        )
+        if max(self.ftol, self.xtol, self.gtol) < _EPS:
+            raise ValueError("At least one of the tolerances must be above machine epsilon.")
+        if method == "lm" and jac_sparsity is not None:
+            raise ValueError("method='lm' does not support `jac_sparsity`.")
+        self.fun, self.jac, self.method = fun, jac, method
+        self.loss, self.f_scale, self.verbose = loss, float(f_scale), verbose
+        self.max_nfev = max_nfev
+        self.sparse = jac_sparsity is not None or tr_solver == "lsmr"
+
+
+def _loss_of(a: _Arguments) -> tuple | None:
+    """The loss in the library's terms: SciPy's is scaled by f_scale squared."""
+    scale = a.f_scale**2 if a.loss == "arctan" else a.f_scale
+    return None if a.loss == "linear" else (a.loss, scale)
+
+
+def _rho(a: _Arguments, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """f_scale² ρ(z) and ρ'(z), ρ''(z) / f_scale² of the loss, where z = (f / f_scale)²."""
+    z = (f / a.f_scale) ** 2
+    one, zero = np.ones_like(z), np.zeros_like(z)
+    with np.errstate(all="ignore"):
+        if a.loss == "huber":
+            small = z <= 1
+            rho = (np.where(small, z, 2 * np.sqrt(z) - 1), np.where(small, 1, z**-0.5),
+                   np.where(small, 0, -0.5 * z**-1.5))
+        elif a.loss == "soft_l1":
+            rho = (2 * (np.sqrt(1 + z) - 1), (1 + z) ** -0.5, -0.5 * (1 + z) ** -1.5)
+        elif a.loss == "cauchy":
+            rho = (np.log1p(z), 1 / (1 + z), -1 / (1 + z) ** 2)
+        elif a.loss == "arctan":
+            rho = (np.arctan(z), 1 / (1 + z**2), -2 * z / (1 + z**2) ** 2)
+        else:
+            rho = (z, one, zero)
+    return a.f_scale**2 * rho[0], rho[1], rho[2] / a.f_scale**2
+
+
+def _cost(a: _Arguments, f: np.ndarray) -> float:
+    """The cost of residuals f."""
+    return 0.5 * float(np.dot(f, f) if a.loss == "linear" else np.sum(_rho(a, f)[0]))
+
+
+def _row_scales(a: _Arguments, f: np.ndarray) -> np.ndarray:
+    """Factors of the Jacobian's rows with which JᵀJ approximates the Hessian under the loss."""
+    _, slope, curvature = _rho(a, f)
+    return np.sqrt(np.maximum(slope + 2 * curvature * f**2, _EPS))
+
+
+def _agrees(values: Any, x: np.ndarray, f: np.ndarray) -> bool:
+    """True if the traced residuals at x are those of the function, up to rounding."""
+    traced = values.residuals(x)
+    if traced.shape != f.shape or not np.array_equal(np.isnan(traced), np.isnan(f)):
+        return False
+    scale = np.max(np.abs(f), initial=0.0)
+    if np.allclose(traced, f, rtol=1e-6, atol=1e-8 * scale, equal_nan=True):
+        return True
+    # Near a perfect fit all digits cancel: what is rounded are the terms, about |J| |x| large.
+    numbers, columns, starts = values.jacobian(x)
+    terms = csr_matrix((np.abs(numbers), columns, starts), shape=(f.size, x.size)) @ np.abs(x)
+    return bool(np.all(np.abs(traced - f) <= 1e-6 * np.abs(f) + 1e-9 * terms))
+
+
+def _active(a: _Arguments, x: np.ndarray) -> np.ndarray:
+    """-1 and 1 where x is at its lower and upper bound, up to xtol; 0 elsewhere."""
+    mask = np.zeros(x.size, dtype=int)
+    if a.bounded:
+        near = a.xtol if a.method == "trf" else 0.0
+        with np.errstate(invalid="ignore"):
+            below = np.isfinite(a.lower) & (
+                x - a.lower <= np.minimum(a.upper - x, near * np.maximum(1, np.abs(a.lower))))
+            above = np.isfinite(a.upper) & (
+                a.upper - x <= np.minimum(x - a.lower, near * np.maximum(1, np.abs(a.upper))))
+        mask[below] = -1
+        mask[above] = 1
+    return mask
+
+
+def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
+    """The largest component of the gradient, scaled by the distance to the bound it points to."""
+    if g.size == 0:
+        return 0.0
+    scale = np.ones_like(x)
+    falling = (g < 0) & np.isfinite(a.upper)
+    rising = (g > 0) & np.isfinite(a.lower)
+    scale[falling] = (a.upper - x)[falling]
+    scale[rising] = (x - a.lower)[rising]
+    return float(np.max(np.abs(g * scale)))
+
+
+def _status(a: _Arguments, summary: Any, x: np.ndarray, optimality: float) -> int:
+    """The condition that ended the solve, as SciPy numbers them."""
+    if optimality <= a.gtol:
+        return 1
+    accepted = [s for s in summary.iterations[1:] if s.successful]
+    last = summary.iterations[-1]
+    if last.iteration == 0:
+        return 1 if summary.termination == "CONVERGENCE" else 0
+    step = accepted[-1] if accepted else last
+    before = step.cost + max(step.cost_change, 0.0)
+    by_cost = abs(step.cost_change) <= a.ftol * before
+    by_step = last.step_norm <= a.xtol * (a.xtol + float(np.linalg.norm(x)))
+    if by_cost or by_step:
+        return 4 if by_cost and by_step else 2 if by_cost else 3
+    if summary.termination == "NO_CONVERGENCE":
+        return 0
+    return 2
+
+
+def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
+           evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
+    """The traced solve; None if the traced function has other values than the function itself."""
+    x = a.x0.copy()
+    model = trace.model(rows, x, _loss_of(a), a.loss == "linear")
+    if model.sizes()["rows"] == 0:
+        return None
+    values = _core.Values(model, _values_options(options), False)
+    if not _agrees(values, x, f0):
+        return None
+    if a.bounded:
+        some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
+        model.set_bounds(some.tolist(), a.lower[some], a.upper[some])
+    limit = a.max_nfev or 100 * x.size
+    given = {
+        "function_tolerance": a.ftol,
+        "parameter_tolerance": a.xtol,
+        "gradient_tolerance": a.gtol,
+        "scale_free": False,
+        "max_iterations": min(limit - 1, 2**31 - 1),
+        **options,
+    }
+    summary = _core.solve(model, given, None)
+    if summary.interrupted:
+        raise KeyboardInterrupt
+    f = evaluate(x)
+    if not _agrees(values, x, f):
+        return None
+    with_loss = values
+    if a.loss != "linear":
+        with_loss = _core.Values(model, _values_options(options), True)
+    gradient = with_loss.gradient(x)
+    optimality = _optimality(a, x, gradient)
+    status = _status(a, summary, x, optimality)
+
+    def jacobian() -> Any:
+        numbers, columns, starts = values.jacobian(x)
+        if a.loss != "linear":
+            numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
+        matrix = csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
+        return matrix if a.sparse or f.size * x.size > _DENSE else matrix.toarray()
+
+    result = Result(
+        x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
+        active_mask=_active(a, x), nfev=len(summary.iterations),
+        njev=summary.accepted + 1, status=status, message=_MESSAGES[status],
+        success=status > 0, summary=summary,
+    )
+    object.__setattr__(result, "jacobian", jacobian)
+    if f.size * x.size <= 100_000:
+        result["jac"] = jacobian()
+    return result
+
+
+def _values_options(options: dict) -> dict:
+    return {k: v for k, v in options.items() if k in ("backend", "precision", "device", "threads")}
+
+
+def _report(a: _Arguments, result: Result) -> None:
+    summary = result["summary"]
+    if a.verbose == 2:
+        print(f"{'Iteration':>9} {'Cost':>16} {'Change':>12} {'Step':>12} {'Gradient':>12}")
+        for s in summary.iterations:
+            print(f"{s.iteration:>9} {s.cost:>16.8e} {s.cost_change:>12.2e} "
+                  f"{s.step_norm:>12.2e} {s.gradient_max_norm:>12.2e}")
+    print(result["message"])
+    print(f"Function evaluations {result['nfev']}, initial cost {summary.initial_cost:.4e}, "
+          f"final cost {result['cost']:.4e}, first-order optimality {result['optimality']:.2e}.")
+
+
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    ftol: float | None = 1e-8,
+    xtol: float | None = 1e-8,
+    gtol: float | None = 1e-8,
+    x_scale: Any = 1.0,
+    loss: Any = "linear",
+    f_scale: float = 1.0,
+    diff_step: Any = None,
+    tr_solver: str | None = None,
+    tr_options: dict | None = None,
+    jac_sparsity: Any = None,
+    max_nfev: int | None = None,
+    verbose: int = 0,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    *,
+    options: dict | None = None,
+) -> OptimizeResult:
+    """Minimises ½ Σ ρ(fun(x)²) over x, within bounds: scipy.optimize.least_squares, compiled.
+
+    `fun` runs once on an array that records what NumPy does to it. The recorded expression becomes
+    kernels with exact derivatives, and Python is not called again until the solve ends. A function
+    that cannot be recorded (a branch on a value, an unknown function, `.item()`) is solved by SciPy
+    with differences instead; `verbose=1` says which way was taken, and which line is the reason.
+
+    Parameters
+    ----------
+    fun : callable
+        fun(x, *args, **kwargs) returns the residuals, shape (m,), any unit.
+    x0 : array_like, shape (n,) or float
+        Start.
+    jac : '2-point', '3-point', 'cs' or callable
+        Used by SciPy's way alone: derivatives of traced functions are exact.
+    bounds : 2-tuple of array_like or scipy.optimize.Bounds
+        Lower and upper bounds of x, units of x.
+    method : 'trf', 'dogbox' or 'lm'
+        Checked as in SciPy. Traced functions are minimised by Levenberg-Marquardt steps, projected
+        onto the bounds.
+    ftol, xtol, gtol : float or None
+        Tolerances of the relative change of the cost, of x, and of the gradient's largest component.
+    x_scale, diff_step, tr_solver, tr_options
+        As in SciPy, and checked as there; traced solves scale their columns themselves.
+    loss : str or callable
+        'linear', 'soft_l1', 'huber', 'cauchy' or 'arctan'; a callable takes SciPy's way.
+    f_scale : float
+        Residual at which outliers begin, units of the residuals.
+    jac_sparsity : array_like or sparse matrix, optional
+        Not needed: the structure is found. If given, `jac` of the result is sparse.
+    max_nfev : int, optional
+        Evaluations after which to stop; 100 n if not given.
+    verbose : 0, 1 or 2
+        Silent, a report at the end, or a line for each step.
+    options : dict, optional
+        Options of topograd.Problem.solve, such as {'backend': 'cpu', 'threads': 1}. With
+        {'fallback': False} what cannot be traced raises instead of taking SciPy's way.
+
+    Returns
+    -------
+    OptimizeResult
+        x (n,), cost, fun (m,), jac (m, n), grad (n,), optimality, active_mask (n,), nfev, njev,
+        status, message, success; for traced functions also `summary`. jac is sparse if
+        `jac_sparsity` was given or if it would have more than four million numbers.
+
+    Raises
+    ------
+    ValueError
+        For the arguments that SciPy refuses.
+    """
+    a = _Arguments(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, tr_solver,
+                   jac_sparsity, max_nfev, verbose)
+    keywords = kwargs or {}
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        return np.atleast_1d(np.asarray(fun(x, *args, **keywords), dtype=float))
+
+    f0 = evaluate(a.x0.copy())
+    if f0.ndim > 1:
+        raise ValueError("`fun` must return at most 1-d array_like.")
+    if not np.all(np.isfinite(f0)):
+        raise ValueError("Residuals are not finite in the initial point.")
+    if method == "lm" and f0.size < a.x0.size:
+        raise ValueError("Method 'lm' doesn't work when the number of residuals is less than the "
+                         "number of variables.")
+    if callable(jac):
+        shape = np.shape(jac(a.x0, *args, **keywords))
+        if shape and len(shape) == 2 and shape != (f0.size, a.x0.size):
+            raise ValueError(f"The return value of `jac` has wrong shape: expected "
+                             f"{(f0.size, a.x0.size)}, actual {shape}.")
+    given = dict(options or {})
+    falls_back = given.pop("fallback", True)
+    reason = "the loss is a function" if callable(loss) else ""
+    if not reason:
+        try:
+            trace, rows = trace_function(fun, a.x0, args, keywords)
+            found = _solve(a, trace, rows, f0, evaluate, given)
+            if found is not None:
+                for location, advice in trace.slow:
+                    warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
+                if verbose:
+                    s = found["summary"]
+                    print(f"Traced: {s.backend} ({s.device}), {s.linear_solver}, "
+                          f"{s.seconds:.3f} s.")
+                    _report(a, found)
+                return found
+            reason = "the traced function has other values than the function"
+        except (_core.Error, TracingError, TypeError, ValueError, AttributeError, IndexError,
+                NotImplementedError, RecursionError) as error:
+            if not falls_back:
+                raise
+            reason = str(error)
+    if not falls_back:
+        raise TracingError(reason)
+    if verbose:
+        print(f"Not traced: {reason}. SciPy with differences.")
+    from scipy.optimize import least_squares as scipys
+
+    return scipys(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step,
+                  tr_solver, tr_options or {}, jac_sparsity, max_nfev, verbose, args, keywords)

@@ -1,0 +1,447 @@
+"""Traced arrays: what a function does to its unknowns becomes nodes of a graph in C++."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from . import _core
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__))
+
+
+def user_location() -> str:
+    """Line and function of the innermost frame that is neither NumPy's nor this package's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not os.path.abspath(code.co_filename).startswith((_PACKAGE, _NUMPY)):
+            file = os.path.basename(code.co_filename)
+            return f"line {frame.f_lineno} of {file}, in {code.co_name}()"
+        frame = frame.f_back
+    return "an unknown line"
+
+
+class TracingError(TypeError):
+    """Something that cannot be traced; the message names it, with line and function."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} ({user_location()})")
+
+
+class Trace:
+    """The graph of one function, or of one Problem."""
+
+    def __init__(self) -> None:
+        self.graph = _core.Graph()
+        #: (first unknown, width, count) of reshapes to blocks, in the order of their tracing
+        self.blocks: list[tuple[int, int, int]] = []
+        #: the same for slices of x, which are used where no reshape says more
+        self.slices: list[tuple[int, int, int]] = []
+        #: what was slow to trace: (location, advice)
+        self.slow: list[tuple[str, str]] = []
+
+    def model(self, rows: "Array", x: np.ndarray, loss: Any, joins_rows: bool) -> Any:
+        """The C++ model that minimises these rows over x, in x's memory."""
+        blocks = self.blocks + self.slices
+        return self.graph.model(rows._whole_node(), x, blocks, loss, joins_rows)
+
+    def unknowns(self, first: int, shape: tuple[int, ...]) -> "Array":
+        """Unknowns first, first + 1, ... of x as an array of this shape."""
+        storage = _Storage(self, self.graph.unknowns(first, math.prod(shape)), math.prod(shape))
+        storage.unknowns = np.arange(first, first + math.prod(shape), dtype=np.int64)
+        return Array(storage, storage.memory.reshape(shape))
+
+    def numbers(self, values: Any, boolean: bool = False) -> "Array":
+        """Numbers as data of the residuals. Copies."""
+        if isinstance(values, Array):
+            return values
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise TracingError(f"numbers of type {array.dtype} cannot be traced")
+        node = self.graph.numbers(np.ascontiguousarray(array, dtype=float).reshape(-1))
+        return self.wrap(node, array.shape, boolean or array.dtype.kind == "b")
+
+    def wrap(self, node: int, shape: tuple[int, ...], boolean: bool = False) -> "Array":
+        """The elements of a node, row by row, as an array of this shape."""
+        storage = _Storage(self, node, math.prod(shape))
+        return Array(storage, storage.memory.reshape(shape), boolean)
+
+    def apply(self, op: str, *operands: Any, boolean: bool = False) -> "Array":
+        """An op of the table, on elements; operands broadcast."""
+        try:
+            node, shape = self.graph.apply(op, *[self._operand(a) for a in operands])
+        except _core.ArgumentError as error:
+            raise ValueError(str(error)) from None
+        return self.wrap(node, shape, boolean)
+
+    def _operand(self, value: Any) -> Any:
+        if isinstance(value, Array):
+            return value._operand()
+        if isinstance(value, (float, int, np.number, np.bool_)):
+            return float(value)
+        return self.array(value)._operand()
+
+    def array(self, value: Any) -> "Array":
+        """Anything array-like as a traced array."""
+        if isinstance(value, Array):
+            return value
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            return self.numbers(value)
+        if isinstance(value, (list, tuple)) or isinstance(value, np.ndarray):
+            if not contains_traced(value):
+                return self.numbers(value)
+            if isinstance(value, np.ndarray):
+                flat = [self.array(v) for v in value.reshape(-1)]
+                return self.stack(flat, 0).reshape(value.shape)
+            return self.stack([self.array(v) for v in value], 0)
+        return self.numbers(value)
+
+    def stack(self, arrays: Sequence["Array"], axis: int) -> "Array":
+        """Arrays of one shape side by side, along a new axis."""
+        shape = arrays[0].shape
+        if any(a.shape != shape for a in arrays):
+            raise ValueError("all input arrays must have the same shape")
+        axis = range(len(shape) + 1)[axis]
+        return self.concatenate([a._expanded(axis) for a in arrays], axis)
+
+    def concatenate(self, arrays: Sequence["Array"], axis: int) -> "Array":
+        """Arrays one after the other along an axis."""
+        arrays = [a for a in arrays if a.size > 0] or list(arrays[:1])
+        if len(arrays) == 1:
+            return arrays[0].copy()
+        axis = range(arrays[0].ndim)[axis]
+        parts = np.concatenate(
+            [np.full(a.shape, k, dtype=np.int64) for k, a in enumerate(arrays)], axis
+        )
+        places = np.concatenate(
+            [np.arange(a.size, dtype=np.int64).reshape(a.shape) for a in arrays], axis
+        )
+        nodes = [a._whole_node() for a in arrays]
+        node = self.graph.join(nodes, parts.reshape(-1), places.reshape(-1))
+        return self.wrap(node, parts.shape, all(a.boolean for a in arrays))
+
+
+class _Storage:
+    """The elements of an array that owns them; views share it, so that assignments reach them."""
+
+    __slots__ = ("trace", "_node", "memory", "origin", "unknowns", "_pending", "_sources")
+
+    def __init__(self, trace: Trace, node: int, size: int) -> None:
+        self.trace = trace
+        self._node = node
+        # Nobody reads this memory: its views are what NumPy computes shapes and strides with.
+        self.memory = np.empty(size, dtype=np.int8)
+        self.origin = self.memory.__array_interface__["data"][0]
+        self.unknowns: np.ndarray | None = None  # indices in x, if all elements are unknowns
+        self._pending: tuple[np.ndarray, np.ndarray] | None = None
+        self._sources: list[int] = []
+
+    @property
+    def node(self) -> int:
+        """The node of the present elements."""
+        if self._node < 0 and self._pending is not None:
+            self._node = self.trace.graph.join(self._sources, *self._pending)
+        return self._node
+
+    def assign(self, positions: np.ndarray, value: "Array") -> None:
+        """Replaces the elements at these positions by those of a value of their shape."""
+        source = value._whole_node()
+        if self._pending is None:
+            size = self.memory.size
+            self._sources = [self._node]
+            self._pending = (np.zeros(size, np.int64), np.arange(size, dtype=np.int64))
+        parts, places = self._pending
+        parts[positions] = len(self._sources)
+        places[positions] = np.arange(value.size, dtype=np.int64).reshape(positions.shape)
+        self._sources.append(source)
+        self._node = -1
+        self.unknowns = None
+
+
+class Array(NDArrayOperatorsMixin):
+    """An array whose elements are expressions of unknowns, with NumPy's interface.
+
+    `shape`, `ndim`, `size` and `dtype` are known while a function is traced, values are not: a
+    branch on a value, `float()` or `.item()` raises TracingError.
+    """
+
+    __slots__ = ("_storage", "_shadow", "boolean")
+    __array_priority__ = 1000
+
+    def __init__(self, storage: _Storage, shadow: np.ndarray, boolean: bool = False) -> None:
+        self._storage = storage
+        self._shadow = shadow
+        self.boolean = boolean
+
+    # Shapes.
+
+    @property
+    def tracer(self) -> Trace:
+        """The trace to which this array belongs."""
+        return self._storage.trace
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self._shadow.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self._shadow = self.reshape(shape)._shadow
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._shadow.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._shadow.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float64, or bool for the result of a comparison."""
+        return np.dtype(bool if self.boolean else float)
+
+    @property
+    def T(self) -> "Array":
+        """The transposed array."""
+        return self._view(self._shadow.T)
+
+    @property
+    def real(self) -> "Array":
+        """The array itself."""
+        return self
+
+    @property
+    def flat(self) -> Iterator["Array"]:
+        """The elements, row by row."""
+        return iter(self.reshape(-1))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator["Array"]:
+        count = len(self)
+        if count > 10_000:
+            self.tracer.slow.append(
+                (user_location(), f"a loop over {count} elements; use operations on whole arrays")
+            )
+        return (self[k] for k in range(count))
+
+    def __repr__(self) -> str:
+        return f"<traced array of shape {self.shape}>"
+
+    # Elements.
+
+    def _operand(self) -> tuple[int, int, np.ndarray]:
+        storage = self._storage
+        return (storage.node, storage.origin, self._shadow)
+
+    def _view(self, shadow: np.ndarray) -> "Array":
+        return Array(self._storage, shadow, self.boolean)
+
+    def _offset(self) -> int:
+        return self._shadow.__array_interface__["data"][0] - self._storage.origin
+
+    def _positions(self) -> np.ndarray:
+        """Positions in the storage, in this array's shape."""
+        whole = np.arange(self._storage.memory.size, dtype=np.int64)
+        return np.lib.stride_tricks.as_strided(
+            whole[self._offset():], self.shape, [8 * s for s in self._shadow.strides]
+        )
+
+    def _is_whole(self) -> bool:
+        return (
+            self.size == self._storage.memory.size
+            and self._shadow.flags.c_contiguous
+            and self._offset() == 0
+        )
+
+    def _whole_node(self) -> int:
+        """A node with this array's elements, row by row."""
+        storage = self._storage
+        if self._is_whole():
+            return storage.node
+        return self.tracer.graph.gather(storage.node, self._positions().reshape(-1))
+
+    def _expanded(self, axis: int) -> "Array":
+        return self._view(np.expand_dims(self._shadow, axis))
+
+    def __getitem__(self, key: Any) -> "Array":
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, Array) for k in parts):
+            raise TracingError("an index that depends on unknowns cannot be traced")
+        if all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) and
+               not isinstance(k, bool) for k in parts):
+            shadow = self._shadow[key]
+            if isinstance(shadow, np.int8):  # one element: NumPy gives a number, not a view
+                shadow = self._shadow[(*parts, Ellipsis)]
+            taken = self._view(shadow)
+            if self._storage.unknowns is not None:
+                taken._note_slice()
+            return taken
+        positions = self._positions()[key]
+        node = self.tracer.graph.gather(self._storage.node, positions.reshape(-1))
+        taken = self.tracer.wrap(node, positions.shape, self.boolean)
+        if self._storage.unknowns is not None:
+            taken._storage.unknowns = self._storage.unknowns[positions.reshape(-1)]
+        return taken
+
+    def _note_slice(self) -> None:
+        if self.ndim == 1 and 1 < self.size <= 16 and self._shadow.strides[0] == 1:
+            first = int(self._storage.unknowns[self._offset()])
+            self.tracer.slices.append((first, self.size, 1))
+
+    def unknowns(self) -> np.ndarray:
+        """Indices in x of the elements, in their shape. Raises ValueError if they are not unknowns."""
+        if self._storage.unknowns is None:
+            raise ValueError("expected unknowns or a selection of them, got an expression")
+        return self._storage.unknowns[self._positions()]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, Array) for k in parts):
+            raise TracingError("an index that depends on unknowns cannot be traced")
+        positions = np.asarray(self._positions()[key])
+        array = self.tracer.array(value)
+        shadow = array._shadow
+        while shadow.ndim > positions.ndim and shadow.shape[0] == 1:
+            shadow = shadow[0]
+        array = array._view(np.broadcast_to(shadow, positions.shape))
+        self._storage.assign(positions, array)
+
+    def _assign(self, value: "Array") -> "Array":
+        self[...] = value
+        return self
+
+    # NumPy's protocols.
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from . import _ufuncs
+
+        return _ufuncs.call(self.tracer, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from . import _functions
+
+        return _functions.call(self.tracer, func, args, kwargs)
+
+    # Methods.
+
+    def reshape(self, *shape: Any, order: str = "C") -> "Array":
+        """The same elements in another shape; order 'C'."""
+        if order != "C":
+            raise TracingError(f"reshape in order {order!r} cannot be traced")
+        if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
+            shape = tuple(shape[0])
+        if not self._shadow.flags.c_contiguous:
+            return self.copy().reshape(shape)
+        result = self._view(self._shadow.reshape(shape))
+        unknowns = self._storage.unknowns
+        if unknowns is not None and result.ndim == 2 and 1 < result.shape[1] <= 16:
+            first = int(unknowns[self._offset()])
+            self.tracer.blocks.append((first, result.shape[1], result.shape[0]))
+        return result
+
+    def ravel(self, order: str = "C") -> "Array":
+        """The elements in one axis."""
+        return self.reshape(-1, order=order)
+
+    flatten = ravel
+
+    def copy(self, order: str = "C") -> "Array":
+        """An array of its own with these elements."""
+        return self.tracer.wrap(self._whole_node(), self.shape, self.boolean)
+
+    def astype(self, dtype: Any, **_: Any) -> "Array":
+        """The array itself; only floating-point types can be traced."""
+        if np.dtype(dtype).kind == "f":
+            return self.copy() if not self.boolean else self * 1.0
+        raise TracingError(f"astype({dtype}) cannot be traced")
+
+    def transpose(self, *axes: Any) -> "Array":
+        """Axes in another order."""
+        return self._view(self._shadow.transpose(*axes))
+
+    def swapaxes(self, a: int, b: int) -> "Array":
+        """Two axes exchanged."""
+        return self._view(self._shadow.swapaxes(a, b))
+
+    def squeeze(self, axis: Any = None) -> "Array":
+        """Without axes of one element."""
+        return self._view(self._shadow.squeeze(axis))
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Array":
+        """A diagonal."""
+        return self._view(self._shadow.diagonal(offset, axis1, axis2))
+
+    def fill(self, value: Any) -> None:
+        """Sets all elements."""
+        self[...] = value
+
+    def __bool__(self) -> bool:
+        raise TracingError("a branch on a value cannot be traced; use np.where")
+
+    def __float__(self) -> float:
+        raise TracingError("float() of a traced value: only NumPy's operations can be traced")
+
+    def __int__(self) -> int:
+        raise TracingError("int() of a traced value cannot be traced")
+
+    __index__ = __int__
+    __complex__ = __float__
+
+    def item(self, *_: Any) -> float:
+        """Raises TracingError: values are not known."""
+        raise TracingError(".item() cannot be traced")
+
+    def tolist(self) -> list:
+        """Raises TracingError: values are not known."""
+        raise TracingError(".tolist() cannot be traced")
+
+
+def contains_traced(value: Any) -> bool:
+    """True for a traced array, and for lists, tuples and object arrays that have one inside."""
+    if isinstance(value, Array):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(contains_traced(v) for v in value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return any(isinstance(v, Array) for v in value.reshape(-1))
+    return False
+
+
+def _add_methods() -> None:
+    """Methods that are functions of NumPy by the same name, and those that object arrays call."""
+
+    def method(func: Any) -> Any:
+        def call(self: Array, *args: Any, **kwargs: Any) -> Any:
+            return func(self, *args, **kwargs)
+
+        call.__name__ = func.__name__
+        call.__doc__ = f"np.{func.__name__} of this array."
+        return call
+
+    for name in ("sum mean prod min max dot cumsum clip repeat take std var trace round").split():
+        setattr(Array, name, method(getattr(np, name)))
+    for name in (
+        "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 "
+        "log log2 log10 log1p sqrt cbrt square reciprocal fabs sign floor ceil rint trunc hypot "
+        "arctan2 deg2rad rad2deg conjugate isnan isfinite isinf"
+    ).split():
+        setattr(Array, name, method(getattr(np, name)))
+    Array.conj = Array.conjugate
+
+
+_add_methods()

@@ -1,0 +1,184 @@
+"""NumPy's universal functions on traced arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import numpy as np
+
+from ._trace import Array, Trace, TracingError
+
+#: ufuncs that are one op of the table
+_OPS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "negative": "neg", "square": "square", "reciprocal": "reciprocal", "sqrt": "sqrt",
+    "cbrt": "cbrt", "hypot": "hypot", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
+    "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "absolute": "abs", "fabs": "abs", "sign": "sign", "floor": "floor", "ceil": "ceil",
+    "rint": "round", "trunc": "trunc", "remainder": "mod", "minimum": "min", "maximum": "max",
+    # scipy.special
+    "erf": "erf", "expit": "sigmoid", "ndtr": "normal_cdf",
+}  # fmt: skip
+
+#: ufuncs whose results are truth values
+_CONDITIONS = {
+    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
+    "greater_equal": "ge", "logical_and": "and", "logical_or": "or", "logical_not": "not",
+    "bitwise_and": "and", "bitwise_or": "or", "invert": "not", "logical_xor": "ne",
+    "bitwise_xor": "ne",
+}  # fmt: skip
+
+_REDUCTIONS = {"add": "add", "multiply": "mul", "minimum": "min", "maximum": "max",
+               "logical_and": "and", "logical_or": "or"}  # fmt: skip
+
+
+def select(trace: Trace, condition: Any, a: Any, b: Any) -> Array:
+    """`a` where the condition holds, else `b`."""
+    return trace.apply("select", condition, a, b)
+
+
+def power(trace: Trace, base: Any, exponent: Any) -> Array:
+    """Powers; small whole exponents and halves are products and roots."""
+    if isinstance(exponent, np.ndarray) and exponent.ndim == 0:
+        exponent = exponent.item()
+    if isinstance(exponent, (int, float, np.number)):
+        ops = {1.0: None, 2.0: "square", 3.0: "cube", 0.5: "sqrt", -1.0: "reciprocal"}
+        op = ops.get(float(exponent), "pow")
+        if op is None:
+            return trace.apply("add", base, 0.0) if not isinstance(base, Array) else base.copy()
+        if op != "pow":
+            return trace.apply(op, base)
+    return trace.apply("pow", base, exponent)
+
+
+def _matmul(trace: Trace, a: Any, b: Any) -> Array:
+    a, b = trace.array(a), trace.array(b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ValueError("matmul: input operand does not have enough dimensions")
+    left = a[np.newaxis] if a.ndim == 1 else a
+    right = b[:, np.newaxis] if b.ndim == 1 else b
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
+    product = left[..., :, np.newaxis, :] * right[..., np.newaxis, :, :].swapaxes(-1, -2)
+    out = reduce(trace, "add", product, -1)
+    if a.ndim == 1:
+        out = out[..., 0, :]
+    if b.ndim == 1:
+        out = out[..., 0]
+    return out
+
+
+def _logaddexp(trace: Trace, a: Any, b: Any) -> Array:
+    return np.maximum(a, b) + np.log1p(np.exp(-np.abs(np.subtract(a, b))))
+
+
+#: ufuncs that are several ops
+_COMPOSITES: dict[str, Callable[..., Any]] = {
+    "positive": lambda t, a: a.copy(),
+    "conjugate": lambda t, a: a.copy(),
+    "power": power,
+    "float_power": power,
+    "matmul": _matmul,
+    "clip": lambda t, a, low, high: np.minimum(np.maximum(a, low), high),
+    "floor_divide": lambda t, a, b: np.floor(np.divide(a, b)),
+    "fmod": lambda t, a, b: a - np.multiply(b, np.trunc(np.divide(a, b))),
+    "fmax": lambda t, a, b: select(t, np.isnan(a), b, select(t, np.isnan(b), a, np.maximum(a, b))),
+    "fmin": lambda t, a, b: select(t, np.isnan(a), b, select(t, np.isnan(b), a, np.minimum(a, b))),
+    "isnan": lambda t, a: t.apply("ne", a, a, boolean=True),
+    "isinf": lambda t, a: np.abs(a) == math.inf,
+    "isfinite": lambda t, a: np.abs(a) < math.inf,
+    "signbit": lambda t, a: np.less(a, 0.0),
+    "copysign": lambda t, a, b: select(t, np.less(b, 0.0), -np.abs(a), np.abs(a)),
+    "heaviside": lambda t, a, b: select(t, np.equal(a, 0.0), b, np.greater(a, 0.0)),
+    "deg2rad": lambda t, a: a * (math.pi / 180),
+    "radians": lambda t, a: a * (math.pi / 180),
+    "rad2deg": lambda t, a: a * (180 / math.pi),
+    "degrees": lambda t, a: a * (180 / math.pi),
+    "logaddexp": _logaddexp,
+    "erfc": lambda t, a: 1.0 - t.apply("erf", a),
+    "xlogy": lambda t, a, b: select(t, np.equal(a, 0.0), 0.0, a * np.log(b)),
+}
+
+
+def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = False) -> Array:
+    """Combines the elements along axes."""
+    axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = sorted(range(array.ndim)[a] for a in axes)
+    kept = [d for d in range(array.ndim) if d not in axes]
+    extent = math.prod(array.shape[d] for d in axes)
+    if extent == 0:
+        identity = {"add": 0.0, "mul": 1.0, "and": 1.0, "or": 0.0}
+        if op not in identity:
+            raise ValueError("zero-size array to reduction operation which has no identity")
+        out = trace.numbers(np.full([array.shape[d] for d in kept], identity[op]))
+    else:
+        moved = array._view(array._shadow.transpose(kept + axes))
+        node = trace.graph.reduce(op, moved._operand(), extent)
+        out = trace.wrap(node, tuple(array.shape[d] for d in kept), op in ("and", "or"))
+    if keepdims:
+        shape = [1 if d in axes else n for d, n in enumerate(array.shape)]
+        return out.reshape(shape)
+    return out
+
+
+def _evaluate(trace: Trace, ufunc: np.ufunc, inputs: tuple) -> Any:
+    name = ufunc.__name__
+    if name in _OPS:
+        return trace.apply(_OPS[name], *inputs)
+    if name in _CONDITIONS:
+        return trace.apply(_CONDITIONS[name], *inputs, boolean=True)
+    if name in _COMPOSITES:
+        return _COMPOSITES[name](trace, *[_traced_objects(trace, a) for a in inputs])
+    if name == "divmod":
+        quotient = np.floor_divide(*inputs)
+        return quotient, np.remainder(*inputs)
+    raise TracingError(f"np.{name} cannot be traced")
+
+
+def _traced_objects(trace: Trace, value: Any) -> Any:
+    return trace.array(value) if isinstance(value, (list, tuple)) or (
+        isinstance(value, np.ndarray) and value.dtype == object
+    ) else value
+
+
+def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
+    """What Array.__array_ufunc__ does."""
+    out = kwargs.pop("out", None)
+    where = kwargs.pop("where", True)
+    kwargs.pop("dtype", None)
+    kwargs.pop("casting", None)
+    if out is not None and not isinstance(out[0], Array):
+        raise TracingError(f"np.{ufunc.__name__} into a NumPy array cannot be traced")
+    if method == "__call__":
+        result = _evaluate(trace, ufunc, inputs)
+        if where is not True:
+            if out is None:
+                raise TracingError(f"np.{ufunc.__name__} with where= and without out=")
+            result = select(trace, where, result, out[0])
+    elif method == "reduce" and ufunc.__name__ in _REDUCTIONS and where is True:
+        initial = kwargs.pop("initial", np._NoValue)
+        axis = kwargs.pop("axis", 0)
+        keepdims = kwargs.pop("keepdims", False)
+        array = trace.array(inputs[0])
+        result = reduce(trace, _REDUCTIONS[ufunc.__name__], array, axis, bool(keepdims))
+        if initial is not np._NoValue and initial is not None:
+            result = ufunc(result, initial)
+    elif method == "outer":
+        a, b = (trace.array(v) for v in inputs)
+        result = ufunc(a.reshape(a.shape + (1,) * b.ndim), b)
+    elif method == "accumulate":
+        result = accumulate(trace, ufunc, trace.array(inputs[0]), kwargs.pop("axis", 0))
+    else:
+        raise TracingError(f"np.{ufunc.__name__}.{method} cannot be traced")
+    return result if out is None else out[0]._assign(trace.array(result))
+
+
+def accumulate(trace: Trace, ufunc: np.ufunc, array: Array, axis: int) -> Array:
+    """Running sums or products along an axis."""
+    parts = [array.take(0, axis)]
+    for k in range(1, array.shape[axis]):
+        parts.append(ufunc(parts[-1], array.take(k, axis)))
+    return trace.stack(parts, axis)
