@@ -7,6 +7,7 @@
 #include "../../solver/evaluator.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>

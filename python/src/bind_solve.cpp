@@ -28,20 +28,16 @@ class Watch {
       return CallbackReturn::SOLVER_CONTINUE;
     last_ = now;
     const py::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() != 0) {
-      py::error_already_set raised;
-      if (!raised.matches(PyExc_KeyboardInterrupt)) throw raised;
-      interrupted_ = true;
-      return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
-    }
-    if (callback_.is_none()) return CallbackReturn::SOLVER_CONTINUE;
     try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (callback_.is_none()) return CallbackReturn::SOLVER_CONTINUE;
       const py::object answer = callback_(step);
       const bool stops = !answer.is_none() && answer.cast<bool>();
       return stops ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
                    : CallbackReturn::SOLVER_CONTINUE;
     } catch (py::error_already_set& raised) {
-      if (!raised.matches(PyExc_StopIteration)) throw;
+      interrupted_ = raised.matches(PyExc_KeyboardInterrupt);
+      if (!interrupted_ && !raised.matches(PyExc_StopIteration)) throw;
       return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
     }
   }

@@ -19,7 +19,20 @@ problems: parameters in blocks, residuals over index arrays, losses, bounds, man
 from . import _core
 from ._core import ArgumentError, Error
 from ._least_squares import least_squares
+from ._problem import Blocks, Parameters, Problem, Solver
+from ._summary import Summary
 from ._trace import TracingError
 
 __version__: str = _core.version
-__all__ = ["ArgumentError", "Error", "TracingError", "least_squares", "__version__"]
+__all__ = [
+    "ArgumentError",
+    "Blocks",
+    "Error",
+    "Parameters",
+    "Problem",
+    "Solver",
+    "Summary",
+    "TracingError",
+    "least_squares",
+    "__version__",
+]

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 
 from . import _core
 from ._patch import filling
+from ._summary import Summary
 from ._trace import Array, Trace, TracingError
 
 _EPS = float(np.finfo(float).eps)
@@ -253,7 +254,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         "max_iterations": min(limit - 1, 2**31 - 1),
         **options,
     }
-    summary = _core.solve(model, given, None)
+    summary = Summary(_core.solve(model, given, None))
     if summary.interrupted:
         raise KeyboardInterrupt
     f = evaluate(x)

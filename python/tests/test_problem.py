@@ -1,0 +1,277 @@
+"""Problem: unknowns in blocks, index arrays, losses, flags, derivatives, callbacks, threads."""
+
+import contextlib
+import gc
+import io
+import os
+import resource
+import signal
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import topograd
+
+
+def springs(width, seed=0):
+    """Vertices of a grid, edges along rows and columns, rest lengths."""
+    k = np.arange(width * width)
+    i, j = k % width, k // width
+    positions = np.stack([i + 0.1 * np.sin(k), j + 0.1 * np.cos(3 * k), 0.1 * np.sin(7 * k)], 1)
+    edges = np.concatenate([np.stack([k, k + 1], 1)[i < width - 1],
+                            np.stack([k, k + width], 1)[j < width - 1]])
+    return positions, edges, np.ones(len(edges))
+
+
+def length(a, b, rest):
+    return np.linalg.norm(a - b, axis=1) - rest
+
+
+def spring_problem(width):
+    positions, edges, rest = springs(width)
+    corners = [0, width - 1, width * (width - 1), width * width - 1]
+    p = topograd.Problem()
+    x = p.parameters(positions)
+    p.residuals(length, x[edges[:, 0]], x[edges[:, 1]], rest, label="springs")
+    p.residuals(lambda c, to: c - to, x[corners], 1.1 * positions[corners])
+    return p, x, positions
+
+
+def slow_problem():
+    """Cubes of unknowns: each step takes a third off, for hundreds of steps."""
+    values = np.linspace(1.0, 2.0, 500)
+    p = topograd.Problem()
+    x = p.parameters(values)
+    p.residuals(lambda v: v**3, x)
+    return p, values
+
+
+def memory():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+class Problems(unittest.TestCase):
+    def test_springs(self):
+        p, x, positions = spring_problem(10)
+        edges = springs(10)[1]
+        self.assertEqual(p.sizes["rows"], 192)
+        self.assertEqual(p.sizes["arrays"], [(100, 3)])
+        expected = np.linalg.norm(positions[edges[:, 0]] - positions[edges[:, 1]], axis=1) - 1
+        np.testing.assert_allclose(p.evaluate()[:180], expected, 1e-12, 1e-12)
+        self.assertAlmostEqual(p.cost(), 0.5 * np.sum(p.evaluate() ** 2), 12)
+        np.testing.assert_allclose(p.gradient(), p.jacobian().T @ p.evaluate(), 1e-9, 1e-12)
+        before = positions.copy()
+        summary = p.solve(backend="cpu")
+        self.assertLess(summary.final_cost, 0.5 * summary.initial_cost)
+        self.assertGreater(np.abs(positions - before).max(), 0.01)  # solved in place
+        self.assertAlmostEqual(p.cost(), summary.final_cost, 9)
+
+    def test_a_million_springs_are_built_in_a_second(self):
+        positions, edges, rest = springs(708)
+        started = time.perf_counter()
+        p = topograd.Problem()
+        x = p.parameters(positions)
+        p.residuals(length, x[edges[:, 0]], x[edges[:, 1]], rest)
+        seconds = time.perf_counter() - started
+        self.assertGreater(p.sizes["rows"], 1_000_000)
+        self.assertEqual(p.sizes["topologies"], 1)
+        self.assertLess(seconds, 4.0)  # 1 s on a machine that does nothing else
+        print(f"a million springs: {seconds:.2f} s")
+
+    def test_memory(self):
+        whole = np.ones(6)
+        cases = {
+            "in place": (whole, True),
+            "a column": (np.ones((6, 2))[:, 0], False),
+            "float32": (np.ones(6, np.float32), False),
+            "Fortran order": (np.asfortranarray(np.ones((3, 2))), False),
+        }
+        for name, (array, _) in cases.items():
+            with self.subTest(name):
+                p = topograd.Problem()
+                x = p.parameters(array)
+                p.residuals(lambda v: v - 3.0, x)
+                p.solve(backend="cpu")
+                np.testing.assert_allclose(array, 3.0, 1e-6)
+                array[...] = 5.0  # the next solve starts here
+                self.assertGreater(p.solve(backend="cpu").initial_cost, 10)
+
+    def test_flags(self):
+        values = np.zeros((4, 2))
+        p = topograd.Problem()
+        x = p.parameters(values)
+        p.residuals(lambda v: v - [[1.0, 2.0]], x)
+        p.fix(x[1])
+        p.fix(x[2:, 0])
+        p.bounds(x[0], upper=[0.5, np.inf])
+        p.bounds(x[[3], 1], -1.0, 1.5)
+        p.solve(backend="cpu")
+        np.testing.assert_allclose(values, [[0.5, 2], [0, 0], [0, 2], [0, 1.5]], 0, 1e-6)
+        p.free(x[1])
+        p.solve(backend="cpu")
+        np.testing.assert_allclose(values[1], [1, 2], 0, 1e-6)
+        with self.assertRaises(ValueError):
+            p.fix(x * 2)
+
+    def test_losses(self):
+        data = np.concatenate([np.full(9, 2.0), [50.0]])
+        values = np.zeros(1)
+        p = topograd.Problem()
+        x = p.parameters(values)
+        blocks = p.residuals(lambda v: v - data, x, loss=("cauchy", 1.0))
+        p.solve(backend="cpu")
+        self.assertAlmostEqual(values[0], 2.0, 1)
+        blocks.set_loss(None)
+        p.solve(backend="cpu")
+        self.assertAlmostEqual(values[0], data.mean(), 6)
+        with self.assertRaisesRegex(ValueError, "expected linear, huber"):
+            blocks.set_loss("square")
+
+    def test_manifold(self):
+        values = np.array([0.6, 0.8, 0.0])
+        p = topograd.Problem()
+        x = p.parameters(values, block=3)
+        p.residuals(lambda v: v - [[0.0, 3.0, 4.0]], x)
+        p.manifold(x, "sphere")
+        p.solve(backend="cpu", function_tolerance=1e-14)
+        np.testing.assert_allclose(values, [0, 0.6, 0.8], 0, 1e-6)
+
+    def test_energies(self):
+        values = np.array([2.0, -1.0])
+        p = topograd.Problem()
+        x = p.parameters(values)
+        p.energies(lambda v: np.cosh(v) - v, x)
+        summary = p.solve(backend="cpu")
+        np.testing.assert_allclose(values, np.arcsinh(1.0), 0, 1e-4)
+        self.assertAlmostEqual(summary.final_cost, p.cost(), 9)
+
+    def test_covariance(self):
+        t = np.linspace(0, 1, 20)
+        p = topograd.Problem()
+        x = p.parameters(np.zeros(2))
+        p.residuals(x[0] + x[1] * t)
+        jacobian = np.stack([np.ones(20), t], 1)
+        np.testing.assert_allclose(p.covariance(x), np.linalg.inv(jacobian.T @ jacobian), 1e-9)
+
+    def test_source(self):
+        p = spring_problem(4)[0]
+        self.assertIn("sqrt", p.source("residual", format="ir"))
+        self.assertIn("sqrt(", p.source(kernel="gradient", format="c"))
+        with self.assertRaises(topograd.ArgumentError):
+            p.source(kernel="everything")
+
+    def test_solver_keeps_its_state(self):
+        p, x, positions = spring_problem(6)
+        start = positions.copy()
+        solver = p.solver(backend="cpu")
+        first = solver.solve()
+        positions[...] = start
+        second = solver.solve()
+        self.assertEqual(first.final_cost, second.final_cost)
+
+    def test_options(self):
+        p = spring_problem(4)[0]
+        with self.assertRaisesRegex(TypeError, "unknown option 'tolerance'.*threads"):
+            p.solve(tolerance=1e-3)
+        with self.assertRaisesRegex(TypeError, "'max_iterations' has a wrong type"):
+            p.solve(max_iterations="many")
+        with self.assertRaises(ValueError):
+            p.solve(backend="abacus")
+        self.assertEqual(p.solve(backend="cpu", max_iterations=1).termination, "NO_CONVERGENCE")
+
+    def test_callbacks(self):
+        p = spring_problem(8)[0]
+        seen = []
+        p.solve(backend="cpu", callback=lambda step: seen.append(step.cost))
+        self.assertGreater(len(seen), 2)
+        p = spring_problem(8)[0]
+        ended = p.solve(backend="cpu", callback=lambda step: step.iteration >= 1)
+        self.assertEqual(ended.termination, "USER_SUCCESS")
+        self.assertEqual(ended.num_iterations, 1)
+
+        def failing(step):
+            if step.iteration == 2:
+                raise KeyError("mine")
+
+        p, values = slow_problem()
+        with self.assertRaisesRegex(KeyError, "mine"):
+            p.solve(backend="cpu", callback=failing)
+        self.assertLess(values[0], 0.9)  # the best point so far
+
+    def test_summary(self):
+        p = spring_problem(6)[0]
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            summary = p.solve(backend="cpu", progress=True)
+        self.assertIn("CONVERGENCE", summary.full_report())
+        self.assertEqual(summary.json()["backend"], "cpu")
+        page = summary._repr_html_()
+        self.assertIn("<polyline", page)
+        self.assertIn("accepted", page)
+        self.assertIn("seconds", dir(summary))
+        with self.assertRaises(AttributeError):
+            summary.nothing
+
+    def test_other_threads_run(self):
+        p = spring_problem(150)[0]
+        counted = [0]
+        ends = threading.Event()
+
+        def count():
+            while not ends.is_set():
+                counted[0] += 1
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        before = counted[0]
+        p.solve(backend="cpu", max_iterations=5)
+        during = counted[0] - before
+        ends.set()
+        thread.join()
+        self.assertGreater(during, 1000)
+
+    def test_an_interrupt_ends_at_the_best_point(self):
+        p, values = slow_problem()
+        start = p.cost()
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        summary = p.solve(backend="cpu", max_iterations=100_000, function_tolerance=1e-300,
+                          parameter_tolerance=1e-300, gradient_tolerance=1e-300,
+                          callback=lambda step: time.sleep(0.01))
+        timer.join()
+        self.assertTrue(summary.interrupted)
+        self.assertLess(p.cost(), start)
+
+    def test_nothing_leaks(self):
+        def once():
+            target = np.arange(3.0)
+            topograd.least_squares(lambda x: np.sinh(x) - target, np.zeros(3),
+                                   options={"fallback": False})
+
+        for _ in range(200):
+            once()
+        gc.collect()
+        before = memory()
+        for _ in range(1800):
+            once()
+        gc.collect()
+        self.assertLess(memory() - before, 4 << 20)
+
+    def test_tracing_is_quick(self):
+        """Nothing in Python is done per row."""
+        def seconds(rows):
+            index = np.arange(rows) % 50
+            started = time.perf_counter()
+            p = topograd.Problem()
+            x = p.parameters(np.ones((50, 3)))
+            p.residuals(length, x[index], x[(index + 1) % 50], np.ones(rows))
+            return time.perf_counter() - started
+
+        seconds(10)
+        self.assertLess(min(seconds(100_000) for _ in range(3)), 1.0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,280 @@
+"""Problem: large sparse least squares over blocks of unknowns."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from . import _core
+from ._patch import filling
+from ._summary import Summary, progress_bar
+from ._trace import Array, Trace
+
+Loss = Any  # None, a name, or (name, scale): ("huber", 1.5)
+
+
+class Parameters(Array):
+    """An array of unknowns: as an array, what residuals read; `value` has the present numbers.
+
+    Slices and index arrays of it are unknowns, too, which `Problem.fix` and the like take.
+    """
+
+    __slots__ = ("value", "_memory", "_number")
+
+    #: The caller's array, which a solve overwrites.
+    value: np.ndarray
+
+
+class Blocks:
+    """Residual blocks of one call of Problem.residuals."""
+
+    def __init__(self, model: Any, added: Any, rows: slice) -> None:
+        self._model = model
+        self._added = added
+        #: The rows of these blocks among all residuals.
+        self.rows = rows
+
+    def set_loss(self, loss: Loss) -> None:
+        """Replaces the loss of these blocks; nothing is compiled for another scale."""
+        self._model.set_loss(self._added, loss)
+
+
+class Problem:
+    """½ Σ ρ(‖r‖²) over residual blocks, plus energies, minimised over arrays of unknowns.
+
+        p = topograd.Problem()
+        x = p.parameters(positions)                                   # (n, 3)
+        p.residuals(lambda a, b, length: np.linalg.norm(a - b, axis=1) - length,
+                    x[edges[:, 0]], x[edges[:, 1]], lengths)          # a million of these are one kernel
+        summary = p.solve()
+
+    Functions are traced once per call, on whole arrays: what they do per row is compiled, and Python
+    does nothing per row. Arrays of unknowns are read and written in place where they are contiguous
+    float64, and copied otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._model = _core.Model()
+        self._trace = Trace()
+        self._parameters: list[Parameters] = []
+        self._count = 0
+        self._rows = 0
+        self._version = 0
+        self._values: dict[Any, tuple[int, Any]] = {}
+
+    # Building.
+
+    def parameters(self, array: Any, block: int | None = None, name: str = "") -> Parameters:
+        """Adds unknowns, which start from the numbers of an array.
+
+        Parameters
+        ----------
+        array : array of shape (n,) or (n, block), or anything with DLPack's protocol
+            float64 arrays that are contiguous are used in place: a solve overwrites them. Others are
+            copied, and written back after a solve.
+        block : int, optional
+            Unknowns that belong together, such as 3 for points. The last extent of an array with two
+            axes if not given, else 1; an array of shape (n * block,) becomes (n, block).
+        name : str
+            Used in messages.
+
+        Returns
+        -------
+        Parameters of shape (n,) or (n, block).
+        """
+        if not isinstance(array, np.ndarray):
+            array = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.array(array, float)
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"parameters: expected numbers, got {array.dtype}")
+        width = block or (array.shape[-1] if array.ndim > 1 else 1)
+        if array.size == 0 or array.size % width:
+            raise ValueError(f"parameters: blocks of {width} do not fill an array of {array.size}")
+        usable = array.dtype == float and array.flags.c_contiguous and array.flags.writeable
+        memory = array.reshape(-1) if usable else np.ascontiguousarray(array, float).reshape(-1)
+        if memory is array and not usable or np.shares_memory(memory, array) and not usable:
+            memory = memory.copy()
+        number = self._model.add_parameters(memory, width, name)
+        shape = (array.size // width, width) if width > 1 else (array.size,)
+        plain = self._trace.unknowns(self._count, shape)
+        added = Parameters(plain._storage, plain._shadow)
+        added.value, added._memory, added._number = array, memory, number
+        self._parameters.append(added)
+        self._count += array.size
+        self._version += 1
+        return added
+
+    def _traced(self, f: Any, arguments: Sequence[Any]) -> Array:
+        if not callable(f):
+            return self._trace.array(f)
+        with filling(self._trace), np.errstate(all="ignore"):
+            return self._trace.array(f(*arguments))
+
+    def residuals(self, f: Any, *arguments: Any, loss: Loss = None, label: str = "") -> Blocks:
+        """Adds residual blocks: one for each element of the first axis of f(*arguments).
+
+        Parameters
+        ----------
+        f : callable, or a traced array
+            Called once, with the arguments: selections of parameters such as x[i], shape (m, block),
+            and arrays of numbers. Returns rows of shape (m,) or (m, k): m blocks of k rows.
+        loss : None, str or (str, float...)
+            'huber', 'soft_l1', 'cauchy', 'arctan', 'tukey' or 'tolerant' with its scale, which is
+            the size of a residual at which outliers begin: ('huber', 1.5).
+        label : str
+            Used in messages and reports.
+
+        Raises TracingError for what cannot be traced.
+        """
+        rows = self._traced(f, arguments)
+        width = rows.size // rows.shape[0] if rows.ndim > 1 else 1
+        added = self._add(rows, width, loss, label, False)
+        first = self._rows
+        self._rows += rows.size
+        return Blocks(self._model, added, slice(first, self._rows))
+
+    def energies(self, f: Any, *arguments: Any, label: str = "") -> None:
+        """Adds energies, which count themselves and not their squares: the elements of f(*arguments),
+        shape (m,). Solves then use L-BFGS, or method='newton'."""
+        self._add(self._traced(f, arguments), 1, None, label, True)
+
+    def _add(self, rows: Array, width: int, loss: Loss, label: str, energy: bool) -> Any:
+        self._version += 1
+        return self._trace.graph.add_blocks(
+            self._model, rows._whole_node(), width, loss, label, energy)
+
+    # Flags.
+
+    def fix(self, unknowns: Array) -> None:
+        """Keeps unknowns at their values: x, x[0], x[:, 2], x[indices]."""
+        self._model.fix(unknowns.unknowns().reshape(-1), True)
+
+    def free(self, unknowns: Array) -> None:
+        """Lets fixed unknowns move again."""
+        self._model.fix(unknowns.unknowns().reshape(-1), False)
+
+    def bounds(self, unknowns: Array, lower: Any = -np.inf, upper: Any = np.inf) -> None:
+        """Keeps unknowns within bounds, which broadcast to their shape."""
+        indices = unknowns.unknowns()
+        low, high = (np.broadcast_to(np.asarray(b, float), indices.shape) for b in (lower, upper))
+        self._model.set_bounds(
+            indices.reshape(-1), np.ascontiguousarray(low).reshape(-1),
+            np.ascontiguousarray(high).reshape(-1))
+
+    def manifold(self, x: Parameters, name: str) -> None:
+        """Blocks move on a manifold: 'quaternion' (w, x, y, z), 'eigen_quaternion' (x, y, z, w),
+        'so3_axis_angle', 'sphere' or 'euclidean'."""
+        self._model.set_manifold(x._number, name)
+
+    # Solving.
+
+    def solve(self, *, callback: Callable[[Any], Any] | None = None, progress: bool = False,
+              **options: Any) -> Summary:
+        """Minimises over the unknowns from their present numbers; arrays get the best point.
+
+        Parameters
+        ----------
+        callback : callable, optional
+            Called after each step with an object that has iteration, cost, cost_change,
+            gradient_max_norm, step_norm, seconds. A true result or StopIteration ends the solve;
+            other exceptions come through, after the best point was written.
+        progress : bool
+            Shows a progress bar, by tqdm if it is there.
+        **options
+            backend 'automatic', 'cpu' or 'vulkan'; precision 'f64', 'f32' or 'mixed'; method 'lm',
+            'gn', 'dogleg', 'lbfgs', 'newton', 'adam'; linear_solver 'automatic', 'pcg', 'cholesky',
+            'schur', 'dense'; max_iterations, function_tolerance, gradient_tolerance,
+            parameter_tolerance, threads, device, deterministic, and the other SolverOptions.
+
+        Ctrl-C ends the solve after its step; the summary's `interrupted` is then true. Other threads
+        of Python run meanwhile.
+        """
+        with progress_bar(progress, callback, options) as called:
+            return self._run(lambda: _core.solve(self._model, options, called))
+
+    def solver(self, **options: Any) -> "Solver":
+        """A Solver, which keeps its plans and factors from one solve to the next."""
+        return Solver(self, options)
+
+    def _run(self, solve: Callable[[], Any]) -> Summary:
+        for x in self._parameters:
+            if x._memory.base is not x.value and x._memory is not x.value:
+                x._memory[...] = np.asarray(x.value).reshape(-1)
+        try:
+            return Summary(solve())
+        finally:
+            for x in self._parameters:
+                if not np.shares_memory(x._memory, x.value):
+                    x.value[...] = x._memory.reshape(np.shape(x.value))
+
+    # Values and derivatives.
+
+    def _evaluator(self, losses: bool = True, options: dict | None = None) -> Any:
+        key = (losses, tuple(sorted((options or {}).items())))
+        known = self._values.get(key)
+        if known is None or known[0] != self._version:
+            known = (self._version, _core.Values(self._model, options or {}, losses))
+            self._values[key] = known
+        return known[1]
+
+    def x(self) -> np.ndarray:
+        """All unknowns, one array after the other, shape (n,). A copy."""
+        if not self._parameters:
+            return np.zeros(0)
+        return np.concatenate([np.asarray(x.value, float).reshape(-1) for x in self._parameters])
+
+    def cost(self, x: np.ndarray | None = None) -> float:
+        """½ Σ ρ(‖r‖²) plus the energies, at x (shape (n,)) or at the present numbers."""
+        return self._evaluator().cost(self.x() if x is None else x)
+
+    def evaluate(self, x: np.ndarray | None = None, **options: Any) -> np.ndarray:
+        """Residuals without losses, shape (m,), in the order of adding; options: backend,
+        precision, threads, device."""
+        return self._evaluator(False, options).residuals(self.x() if x is None else x)
+
+    def gradient(self, x: np.ndarray | None = None) -> np.ndarray:
+        """The derivative of the cost by all unknowns, shape (n,)."""
+        return self._evaluator().gradient(self.x() if x is None else x)
+
+    def jacobian(self, x: np.ndarray | None = None) -> csr_matrix:
+        """The derivative of evaluate() by all unknowns, a sparse matrix of shape (m, n)."""
+        numbers, columns, starts = self._evaluator(False).jacobian(self.x() if x is None else x)
+        return csr_matrix((numbers, columns, starts), shape=(self._rows, self._count))
+
+    def covariance(self, *parameters: Parameters, rank_deficient: bool = False) -> np.ndarray:
+        """(JᵀJ)⁻¹ at the present numbers for these arrays, or for all: shape (k, k).
+
+        If residuals are divided by their standard deviations, it is the covariance of the unknowns.
+        With rank_deficient=True it is the pseudo-inverse. Small problems only: it is dense.
+        """
+        numbers = [x._number for x in parameters or self._parameters]
+        return self._model.covariance(numbers, rank_deficient)
+
+    def source(self, kernel: str = "gradient", format: str = "glsl", precision: str = "f64",
+               topology: str = "") -> str:
+        """The source of the kernels 'residual', 'cost', 'gradient', 'jacobian', 'jtjp', 'blocks',
+        'jvp', 'vjp', 'hvp' or 'hessian' as 'glsl', 'hlsl', 'msl', 'essl', 'spirv', 'c' or 'ir'."""
+        return self._model.source(kernel, format, precision, topology)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of unknowns, rows, blocks, energies and topologies."""
+        return self._model.sizes()
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        return (f"<Problem: {sizes['unknowns']} unknowns, {sizes['rows']} rows, "
+                f"{sizes['topologies']} topologies>")
+
+
+class Solver:
+    """Solves one Problem repeatedly while its numbers change, and keeps what it made."""
+
+    def __init__(self, problem: Problem, options: dict) -> None:
+        self._problem = problem
+        self._solver = _core.Solver(problem._model, options)
+
+    def solve(self, callback: Callable[[Any], Any] | None = None) -> Summary:
+        """Like Problem.solve, from the present numbers."""
+        return self._problem._run(lambda: self._solver.solve(callback))
