@@ -1,0 +1,122 @@
+"""Published problems: NIST's regression sets, and bundle adjustment as in SciPy's cookbook."""
+
+import os
+import pathlib
+import re
+import sys
+import time
+import unittest
+
+import numpy as np
+
+import topograd
+
+#: nist/*.dat and bal/problem-49-7776-pre.txt; the tests' own folder has two of NIST's sets.
+DATA = pathlib.Path(os.environ.get(
+    "TOPOGRAD_DATA", pathlib.Path(__file__).resolve().parents[2] / "tests" / "data"))
+
+#: Ends in another minimum, as with other solvers.
+KNOWN = {"BoxBOD from start 1"}
+
+
+def read_nist(path):
+    """(model(b, x), starts (2, n), certified (n,), x, y) of a file of NIST's StRD."""
+    lines = path.read_text().splitlines()
+    first, last = map(int, re.search(r"Data +\(lines +(\d+) to +(\d+)\)", "\n".join(lines)).groups())
+    rows = np.array([line.split() for line in lines[first - 1:last]], dtype=float)
+    parameters = [re.match(r"\s*b\d+ *= *(\S+) +(\S+) +(\S+)", line) for line in lines[:first]]
+    numbers = np.array([m.groups() for m in parameters if m], dtype=float)
+    begin = next(k for k, line in enumerate(lines) if line.startswith("Model:"))
+    text = " ".join(lines[begin:first])
+    text = re.search(r"\b(?:log\[)?y\]? *= *(.*?) *\+ *e\b", text).group(1)
+    text = text.replace("[", "(").replace("]", ")").replace("arctan", "np.arctan")
+    text = re.sub(r"\b(exp|sin|cos|log)\b", r"np.\1", text)
+    text = re.sub(r"\bb(\d+)\b", lambda m: f"b[{int(m.group(1)) - 1}]", text)
+    text = re.sub(r"\bx(\d)\b", lambda m: f"x[{int(m.group(1)) - 1}]", text)
+    model = eval(f"lambda b, x, pi=np.pi: {text}", {"np": np})
+    logarithmic = "log[y]" in "\n".join(lines)
+    y = np.log(rows[:, 0]) if logarithmic else rows[:, 0]
+    x = rows[:, 1] if rows.shape[1] == 2 else rows[:, 1:].T
+    return model, numbers[:, :2].T, numbers[:, 2], x, y
+
+
+class Nist(unittest.TestCase):
+    def test_four_digits_from_both_starts(self):
+        errors = {}
+        for path in sorted((DATA / "nist").glob("*.dat")):
+            model, starts, certified, x, y = read_nist(path)
+            for number, start in enumerate(starts):
+                result = topograd.least_squares(
+                    lambda b: model(b, x) - y, start, x_scale="jac", ftol=1e-15, xtol=1e-15,
+                    gtol=1e-15, max_nfev=2000, options={"fallback": False, "scale_free": True})
+                error = np.max(np.abs(result.x - certified) / np.abs(certified))
+                errors[f"{path.stem} from start {number + 1}"] = error
+        self.assertGreaterEqual(len(errors), 4)
+        self.assertEqual({name for name, error in errors.items() if error > 1e-4} - KNOWN, set())
+
+
+def read_bal(path):
+    with open(path) as file:
+        cameras, points, observations = map(int, file.readline().split())
+        seen = np.array([file.readline().split() for _ in range(observations)], dtype=float)
+        numbers = np.array(file.read().split(), dtype=float)
+    x0 = np.concatenate([numbers[:9 * cameras], numbers[9 * cameras:]])
+    return x0, (cameras, points, seen[:, 0].astype(int), seen[:, 1].astype(int), seen[:, 2:])
+
+
+# The residuals of https://scipy-cookbook.readthedocs.io/items/bundle_adjustment.html as they are there.
+
+
+def rotate(points, rot_vecs):
+    theta = np.linalg.norm(rot_vecs, axis=1)[:, np.newaxis]
+    with np.errstate(invalid='ignore'):
+        v = rot_vecs / theta
+        v = np.nan_to_num(v)
+    dot = np.sum(points * v, axis=1)[:, np.newaxis]
+    cos_theta = np.cos(theta)
+    sin_theta = np.sin(theta)
+    return cos_theta * points + sin_theta * np.cross(v, points) + dot * (1 - cos_theta) * v
+
+
+def project(points, camera_params):
+    points_proj = rotate(points, camera_params[:, :3])
+    points_proj += camera_params[:, 3:6]
+    points_proj = -points_proj[:, :2] / points_proj[:, 2, np.newaxis]
+    f = camera_params[:, 6]
+    k1 = camera_params[:, 7]
+    k2 = camera_params[:, 8]
+    n = np.sum(points_proj**2, axis=1)
+    r = 1 + k1 * n + k2 * n**2
+    points_proj *= (r * f)[:, np.newaxis]
+    return points_proj
+
+
+def fun(params, n_cameras, n_points, camera_indices, point_indices, points_2d):
+    camera_params = params[:n_cameras * 9].reshape((n_cameras, 9))
+    points_3d = params[n_cameras * 9:].reshape((n_points, 3))
+    points_proj = project(points_3d[point_indices], camera_params[camera_indices])
+    return (points_proj - points_2d).ravel()
+
+
+BAL = DATA / "bal" / "problem-49-7776-pre.txt"
+
+
+@unittest.skipUnless(BAL.is_file(), "no file bal/problem-49-7776-pre.txt in TOPOGRAD_DATA")
+class BundleAdjustment(unittest.TestCase):
+    def test_cookbook(self):
+        x0, arguments = read_bal(BAL)
+        started = time.perf_counter()
+        result = topograd.least_squares(
+            fun, x0, x_scale="jac", ftol=1e-4, method="trf", args=arguments,
+            options={"fallback": False, "backend": "cpu"})
+        seconds = time.perf_counter() - started
+        self.assertLess(result.cost, 13_408.9)  # SciPy's, with the same tolerance
+        self.assertEqual(result.status, 2)
+        traced = seconds - result.summary.seconds
+        print(f"bundle adjustment: {seconds:.2f} s, of which {traced:.2f} s are not the solve; "
+              f"cost {result.cost:.1f}", file=sys.stderr)
+        self.assertLess(traced, 2.0)  # 0.5 s on a machine that does nothing else
+
+
+if __name__ == "__main__":
+    unittest.main()
