@@ -18,6 +18,7 @@ problems: parameters in blocks, residuals over index arrays, losses, bounds, man
 
 from . import _core
 from ._core import ArgumentError, Error
+from ._demo import demo
 from ._least_squares import least_squares
 from ._problem import Blocks, Parameters, Problem, Solver
 from ._summary import Summary
@@ -33,6 +34,7 @@ __all__ = [
     "Solver",
     "Summary",
     "TracingError",
+    "demo",
     "least_squares",
     "__version__",
 ]
