@@ -19,22 +19,22 @@ std::string unindented(std::string_view text) {
   return out;
 }
 
-/// Violations in the fenced blocks of one page. Code (cpp, json, cmake) has the name of its source
-/// file in the line before, <!-- samples/NAME.cpp -->, and occurs there word for word. Commands are
-/// `sh`, which tests/tools/manual_commands_test.cpp reads; `text` is not code.
+/// Violations in the fenced blocks of one page. Code (cpp, json, cmake, python) has the name of its
+/// source file in the line before, <!-- samples/NAME.cpp -->, and occurs there word for word.
+/// Commands are `sh`, which tests/tools/manual_commands_test.cpp reads; `text` is not code.
 template <class ReadFile>
 std::vector<std::string> block_violations(std::string_view page, const ReadFile& read) {
   std::vector<std::string> found;
   for (const Block& block : blocks_of(page)) {
-    const bool code =
-        block.language == "cpp" || block.language == "json" || block.language == "cmake";
+    const bool code = block.language == "cpp" || block.language == "json" ||
+                      block.language == "cmake" || block.language == "python";
     const bool other = block.language == "sh" || block.language == "text" ||
                        block.language.starts_with("{toctree}") ||
                        block.language.starts_with("{doxygen");
     if (other) continue;
     if (!code) {
-      found.push_back("expected cpp, json, cmake, sh or text after ```, got \"" + block.language +
-                      "\":\n" + block.text);
+      found.push_back("expected cpp, json, cmake, python, sh or text after ```, got \"" +
+                      block.language + "\":\n" + block.text);
       continue;
     }
     const std::optional<std::string> file = read(block.origin);
@@ -67,7 +67,8 @@ std::vector<std::string> indented_blocks(std::string_view page) {
 
 TEST(Documents, CodeIsCutFromFilesThatTestsRun) {
   const auto read = [](const std::string& path) -> std::optional<std::string> {
-    const bool tested = path.starts_with("samples/") || path.starts_with("tests/");
+    const bool tested = path.starts_with("samples/") || path.starts_with("tests/") ||
+                        path.starts_with("python/samples/");
     if (!tested || !std::filesystem::exists(source_dir() / path)) return std::nullopt;
     return read_file(source_dir() / path);
   };
