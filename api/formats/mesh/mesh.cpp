@@ -30,9 +30,7 @@ void check_vertices(const TriangleMesh& mesh) {
 }  // namespace
 
 MeshFormat mesh_format(std::string_view path) {
-  std::string name = lower_case(path);
-  for (const std::string_view packed : {".gz", ".bz2"})
-    if (name.ends_with(packed)) name.resize(name.size() - packed.size());
+  const std::string name = lower_case(path);
   for (const auto& [extension, format] : kExtensions)
     if (name.ends_with(extension)) return format;
   throw Error(ErrorCode::InvalidArgument,
@@ -53,7 +51,10 @@ TriangleMesh parse_mesh(std::string_view text, MeshFormat format, const std::str
 }
 
 TriangleMesh read_mesh(const std::string& path, const MeshOptions& options, MeshNotes* notes) {
-  const MeshFormat format = mesh_format(path);
+  std::string_view unpacked = path;
+  for (const std::string_view packed : {".gz", ".bz2"})
+    if (path.ends_with(packed)) unpacked.remove_suffix(packed.size());
+  const MeshFormat format = mesh_format(unpacked);
   return parse_mesh(read_packed_text(path), format, path, options, notes);
 }
 

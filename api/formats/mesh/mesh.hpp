@@ -18,8 +18,8 @@ struct TriangleMesh {
 };
 
 enum class MeshFormat : std::uint8_t { obj, off, ply, stl };
-/// The format that a path names by its extension, in any case and before .gz or .bz2. Throws
-/// Error{InvalidArgument} for other extensions.
+/// The format that a path names by its extension, in any case. Throws Error{InvalidArgument} for
+/// other extensions.
 MeshFormat mesh_format(std::string_view path);
 
 struct MeshOptions {
@@ -36,7 +36,7 @@ struct MeshNotes {
   std::vector<std::string> sentences;
 };
 
-/// Reads a mesh, plain or packed by gzip or bzip2.
+/// Reads a mesh, plain, or packed by gzip or bzip2 with .gz or .bz2 after the extension.
 ///
 /// Coordinates are read in double precision, and faces of more than three corners are split into
 /// fans. Normals, colours and whatever else belongs to vertices and faces is passed over.
