@@ -355,7 +355,7 @@ void add_options(Command command, CheckArguments& arguments) {
               "random points of each op (2000), random programs (200)")
       .range(1, std::numeric_limits<int>::max());
   command.option("--seed", &arguments.options.seed, "seed of everything random");
-  command.option("--mesh", &arguments.mesh, "gradients: OBJ file; otherwise an icosphere");
+  command.option("--mesh", &arguments.mesh, "gradients: mesh file; otherwise an icosphere");
   command.output("--json", &arguments.json, "file for the report, - for standard output");
 }
 

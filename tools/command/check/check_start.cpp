@@ -207,7 +207,7 @@ void add_check_start(Command check) {
   command.option("--backend", &arguments->backend,
                  "vulkan: without a device that is an error; cpu: nothing is compiled");
   command.option("--device", &arguments->device, "index or name of a Vulkan device");
-  command.option("--mesh", &arguments->mesh, "OBJ file for arap; otherwise an icosphere");
+  command.option("--mesh", &arguments->mesh, "mesh file for arap; otherwise an icosphere");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }

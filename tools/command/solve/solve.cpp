@@ -127,9 +127,9 @@ std::string picture(const Shown& before, const NamedProblem& named, const Summar
            short_number(summary.final_cost, 6)}));
 }
 
-/// F.png for F.obj, F.ply and F.g2o.
+/// F.png for a mesh, scene or graph F.
 std::string picture_path(std::string out) {
-  for (const char* ending : {".obj", ".ply", ".g2o"})
+  for (const char* ending : {".obj", ".off", ".ply", ".stl", ".g2o"})
     if (out.ends_with(ending)) out.resize(out.size() - 4);
   return out + ".png";
 }
