@@ -37,7 +37,7 @@ void Progress::watch(SolverOptions& options) {
 }
 
 void Progress::show(const IterationSummary& step) {
-  constexpr std::chrono::milliseconds kPause{100}, kFirst{1000}, kPlainPause{10000};
+  constexpr std::chrono::milliseconds kPause{100}, kFirst{1000}, kPlainPause{60000};
   const Clock::time_point now = Clock::now();
   if (now - last_ < (!on_terminal_ ? kPlainPause : dirty_ ? kPause : kFirst)) return;
   last_ = now;

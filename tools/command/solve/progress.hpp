@@ -11,7 +11,7 @@ namespace topograd::command {
 
 /// Shows the last step of a running solve on standard error. On a terminal it is one line, from the
 /// first second on, rewritten at most ten times per second and cleared at the end; elsewhere a line
-/// every ten seconds.
+/// every minute.
 class Progress {
  public:
   ///   wanted  false: show nothing
