@@ -10,9 +10,9 @@ namespace topograd {
 namespace {
 
 std::string text_of(const std::vector<std::uint32_t>& module, const std::string& format) {
-  if (format == "hlsl") return codegen::cross(module, codegen::Dialect::hlsl);
-  if (format == "msl") return codegen::cross(module, codegen::Dialect::msl);
-  if (format == "essl") return codegen::cross(module, codegen::Dialect::essl);
+  if (format == "hlsl") return codegen::cross(module, codegen::Dialect::HLSL);
+  if (format == "msl") return codegen::cross(module, codegen::Dialect::MSL);
+  if (format == "essl") return codegen::cross(module, codegen::Dialect::ESSL);
   return codegen::disassemble(module);
 }
 

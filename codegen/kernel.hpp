@@ -1,6 +1,7 @@
 // Requests for kernels, and the generated source.
 #pragma once
 
+#include "../ir/enum_table.hpp"
 #include "../ir/hash.hpp"
 #include "../ir/program.hpp"
 #include "element.hpp"
@@ -17,7 +18,9 @@ namespace topograd::codegen {
 /// Kernels are f32 or f64. `mixed` is for solves only: point, residuals, cost and gradient in f64,
 /// the linear system in f32.
 enum class Precision { f32, f64, mixed };
-std::string_view name(Precision precision);
+TG_ENUM_NAMES(Precision)
+/// All but `mixed`, which is for solves.
+inline constexpr auto kKernelPrecisions = std::span(rows_of(Precision{})).first<2>();
 
 /// How the outputs of all instances are combined.
 enum class Form {
@@ -32,7 +35,7 @@ enum class Form {
   /// Each work item sums the stored terms of one block (second half of gather_store).
   sum_terms
 };
-std::string_view name(Form form);
+TG_ENUM_NAMES(Form)
 
 /// Accumulation strategies (docs/architecture.md). The gather strategies need no device features.
 enum class Accumulation {
@@ -46,21 +49,23 @@ inline constexpr std::uint32_t kNeedsFloat32Atomics = 1, kNeedsFloat64Atomics = 
 
 /// A row of the table of strategies.
 struct AccumulationRow {
-  Accumulation strategy;
+  Accumulation value;
   std::string_view name;
   bool atomic = false;  ///< kernels are of Form::scatter; else gather and sum_terms
   std::uint32_t f32_needs = 0, f64_needs = 0;  ///< bits of features, by precision of the sums
 };
 inline constexpr AccumulationRow kAccumulations[] = {
-#define TG_ACCUMULATION(row, ...) {.strategy = Accumulation::row, .name = #row, __VA_ARGS__},
+#define TG_ACCUMULATION(row, ...) {.value = Accumulation::row, .name = #row, __VA_ARGS__},
 #include "accumulations.def"
 };
+TG_ENUM_TABLE(Accumulation, kAccumulations)
 constexpr const AccumulationRow& row_of(Accumulation accumulation) {
   return kAccumulations[static_cast<std::size_t>(accumulation)];
 }
-constexpr std::string_view name(Accumulation accumulation) { return row_of(accumulation).name; }
 /// Throws an Error{InvalidArgument} that lists the names.
-Accumulation parse_accumulation(std::string_view text);
+inline Accumulation parse_accumulation(std::string_view text) {
+  return parse_enum<Accumulation>("accumulation", text);
+}
 
 /// Source of an index slot (a parameter or a uniform) of an instance.
 struct IndexSource {
@@ -192,7 +197,8 @@ struct KernelRequest {
   std::vector<std::string> parameter_names, data_names, uniform_names;
 };
 
-/// Purpose of a kernel's binding. The host binds by role; only used bindings exist, in this order.
+/// Purpose of a kernel's binding, and the name of its array in the shader. The host binds by role;
+/// only used bindings exist, in this order.
 enum class BufferRole {
   x,              ///< point, precision of the kernel
   direction,      ///< tangents, by the same index as x
@@ -200,29 +206,29 @@ enum class BufferRole {
   uniforms,       ///< numbers shared by instances
   index_columns,  ///< u32, column c of instance (or entry) i at c * stride + i, or by its form
   data_columns,   ///< numbers, in the same layout
-  starts,    ///< u32, first entry of work item w in role r at w * roles + r; the next one ends it
-  owners,    ///< gather: u32, block of work item w
-  outputs,   ///< gather, sum_terms: u32, position of work item w in out (a block, or a partial sum)
-  terms,     ///< sum_terms: output k of a role for entry e at entries[e] + slots[k] * out_stride
-  entries,   ///< sum_terms, gather with seeds or rows: u32, position of the entry's instance
-  out,       ///< results
+  starts,   ///< u32, first entry of work item w in role r at w * roles + r; the next one ends it
+  owners,   ///< gather: u32, block of work item w
+  outputs,  ///< gather, sum_terms: u32, position of work item w in out (a block, or a partial sum)
+  terms,    ///< sum_terms: output k of a role for entry e at entries[e] + slots[k] * out_stride
+  entries,  ///< sum_terms, gather with seeds or rows: u32, position of the entry's instance
+  results,
   failures,  ///< reduce of a program with guards: u32, [0] counts instances that failed one
   // vector/kernels.hpp:
   scalars,         ///< the solver's numbers, by Scalar
   partials,        ///< partial sums of workgroups
-  fixed,           ///< u32 by scalar of x: 1 = fixed
+  fixed_scalars,   ///< u32 by scalar of x: 1 = fixed
   first_operand,   ///< an input vector
   second_operand,  ///< another input vector
   result,          ///< the output vector
   gradient,        ///< Jᵀr
-  step,            ///< δ
+  delta,           ///< the step
   residual,        ///< of the damped normal equations
   product,         ///< (JᵀJ + Λ) p
   preconditioned,  ///< z
   scale,           ///< Jacobi scaling
   damping,         ///< Λ, the diagonal added to JᵀJ
   blocks,          ///< diagonal blocks of JᵀJ, packed upper triangles
-  inverse,         ///< inverses of the damped blocks
+  inverse_blocks,  ///< inverses of the damped blocks
   // projection.hpp:
   rotated,       ///< scratch: matrices during diagonalisation
   eigenvectors,  ///< scratch
@@ -240,7 +246,7 @@ enum class BufferRole {
   lower_bounds,  ///< by scalar of x
   upper_bounds,
   /// u32 by scalar of x: 1 = fixed, or on a bound against which the gradient pushes
-  held,
+  held_scalars,
   // the two-level preconditioner:
   coarse_vectors,  ///< vector f at entry e: f * entries + e
   coarse_matrix,   ///< dense, by rows; precision of sums
@@ -250,7 +256,7 @@ enum class BufferRole {
   costs,  ///< partial sums of the cost, one per workgroup
   rows,   ///< residuals
 };
-inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::rows) + 1;
+TG_ENUM_NAMES(BufferRole)
 
 struct BindingInfo {
   BufferRole role;

@@ -1,6 +1,8 @@
 // The one exception type of the library and the table of its codes.
 #pragma once
 
+#include "enum_table.hpp"
+
 #include <stdexcept>
 #include <string>
 
@@ -32,8 +34,8 @@ enum class ErrorCode {
   Internal,           ///< a defect of the library
 };
 
-/// Stable lower-case name of a code, e.g. "out_of_device_memory".
-const char* name(ErrorCode code);
+/// The name of a code is stable: "out_of_device_memory".
+TG_ENUM_NAMES(ErrorCode)
 
 /// Thrown for callers' mistakes and for failures of devices and files.
 ///

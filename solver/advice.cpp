@@ -37,22 +37,11 @@ Advice advise(const Summary& summary) {
 }
 
 std::string_view text(Advice advice) {
-  switch (advice) {
-    case Advice::none: return {};
-    case Advice::more_steps: return "the cost was still falling: raise max_iterations";
-    case Advice::second_derivatives:
-      return "the linear model foretells the cost poorly, as where large residuals are curved: try "
-             "method newton, which takes second derivatives, or lbfgs";
-    case Advice::looser_tolerance:
-      return "the cost hardly fell in the last steps: raise function_tolerance if it is good "
-             "enough, else try method newton";
-    case Advice::good_enough:
-      return "the cost hardly fell in the last steps: raise function_tolerance if it is good "
-             "enough";
-    case Advice::other_method:
-      return "methods of first order take many steps: raise max_iterations, or try method newton";
-  }
-  return {};
+  constexpr std::string_view kSentences[] = {
+#define TG_ADVICE(advice, sentence) sentence,
+#include "advice.def"
+  };
+  return kSentences[static_cast<std::size_t>(advice)];
 }
 
 }  // namespace topograd

@@ -4,7 +4,6 @@
 #include "../ir/error.hpp"
 #include "../ir/machine/platform.hpp"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <mutex>
@@ -12,85 +11,6 @@
 
 namespace topograd {
 namespace {
-
-template <class E>
-struct Name {
-  std::string_view text;
-  E value;
-};
-
-// The first name of a value is the one it is printed with.
-constexpr std::array kBackends = {
-    Name<Backend>{"automatic", Backend::automatic}, Name<Backend>{"cpu", Backend::cpu},
-    Name<Backend>{"vulkan", Backend::vulkan},       Name<Backend>{"auto", Backend::automatic},
-    Name<Backend>{"gpu", Backend::vulkan},
-};
-constexpr std::array kMethods = {
-    Name<Method>{"levenberg_marquardt", Method::levenberg_marquardt},
-    Name<Method>{"gauss_newton", Method::gauss_newton},
-    Name<Method>{"lbfgs", Method::lbfgs},
-    Name<Method>{"newton", Method::newton},
-    Name<Method>{"adam", Method::adam},
-    Name<Method>{"adamw", Method::adamw},
-    Name<Method>{"sgd", Method::sgd},
-    Name<Method>{"dogleg", Method::dogleg},
-    Name<Method>{"automatic", Method::automatic},
-    Name<Method>{"lm", Method::levenberg_marquardt},
-    Name<Method>{"gn", Method::gauss_newton},
-};
-constexpr std::array kLinearSolvers = {
-    Name<LinearSolver>{"automatic", LinearSolver::automatic},
-    Name<LinearSolver>{"pcg", LinearSolver::pcg},
-    Name<LinearSolver>{"cholesky", LinearSolver::cholesky},
-    Name<LinearSolver>{"dense", LinearSolver::dense},
-    Name<LinearSolver>{"schur", LinearSolver::schur},
-    Name<LinearSolver>{"auto", LinearSolver::automatic},
-};
-constexpr std::array kPreconditioners = {
-    Name<Preconditioner>{"automatic", Preconditioner::automatic},
-#define TG_PRECONDITIONER(row, ...) Name<Preconditioner>{#row, Preconditioner::row},
-#include "../runtime/linear/preconditioners.def"
-};
-constexpr std::array kNormalMatrices = {
-    Name<NormalMatrix>{"automatic", NormalMatrix::automatic},
-    Name<NormalMatrix>{"matrix_free", NormalMatrix::matrix_free},
-    Name<NormalMatrix>{"assembled", NormalMatrix::assembled},
-};
-constexpr std::array kForcingSequences = {
-    Name<ForcingSequence>{"automatic", ForcingSequence::automatic},
-    Name<ForcingSequence>{"constant", ForcingSequence::constant},
-    Name<ForcingSequence>{"eisenstat_walker", ForcingSequence::eisenstat_walker},
-};
-constexpr std::array kDoglegTypes = {
-    Name<DoglegType>{"traditional", DoglegType::traditional},
-    Name<DoglegType>{"subspace", DoglegType::subspace},
-};
-constexpr std::array kDomainPolicies = {
-    Name<DomainPolicy>{"mathematical", DomainPolicy::mathematical},
-    Name<DomainPolicy>{"guarded", DomainPolicy::guarded},
-    Name<DomainPolicy>{"strict", DomainPolicy::strict},
-};
-/// Spelled as in kernels and reports.
-Name<Precision> named(Precision precision) { return {codegen::name(precision), precision}; }
-
-template <class E, std::size_t N>
-std::string_view name_in(const std::array<Name<E>, N>& names, E value) {
-  for (const Name<E>& n : names) {
-    if (n.value == value) return n.text;
-  }
-  return "";
-}
-
-template <class E, std::size_t N>
-E parse_in(const std::array<Name<E>, N>& names, const char* what, std::string_view text) {
-  std::string list;
-  for (const Name<E>& n : names) {
-    if (n.text == text) return n.value;
-    list += (list.empty() ? "" : ", ") + std::string(n.text);
-  }
-  throw Error(ErrorCode::InvalidArgument, std::string("unknown ") + what + " \"" +
-                                              std::string(text) + "\"; expected one of " + list);
-}
 
 std::uint64_t environment_count(const char* variable, std::uint64_t fallback) {
   const std::optional<std::string> text = platform::environment(variable);
@@ -202,59 +122,31 @@ void check_ranges(const SolverOptions& o) {
 
 }  // namespace
 
-std::string_view name(Backend backend) { return name_in(kBackends, backend); }
-Backend parse_backend(std::string_view text) { return parse_in(kBackends, "backend", text); }
-
-std::string_view name(Method method) { return name_in(kMethods, method); }
-Method parse_method(std::string_view text) { return parse_in(kMethods, "method", text); }
-
-bool takes_energies(Method method) {
-  switch (method) {
-    case Method::lbfgs:
-    case Method::newton:
-    case Method::adam:
-    case Method::adamw:
-    case Method::sgd: return true;
-    default: return false;
-  }
-}
-
-std::string_view name(ForcingSequence sequence) { return name_in(kForcingSequences, sequence); }
-ForcingSequence parse_forcing_sequence(std::string_view text) {
-  return parse_in(kForcingSequences, "forcing sequence", text);
-}
-std::string_view name(Preconditioner preconditioner) {
-  return name_in(kPreconditioners, preconditioner);
+Backend parse_backend(std::string_view text) { return parse_enum<Backend>("backend", text); }
+Method parse_method(std::string_view text) { return parse_enum<Method>("method", text); }
+LinearSolver parse_linear_solver(std::string_view text) {
+  return parse_enum<LinearSolver>("linear solver", text);
 }
 Preconditioner parse_preconditioner(std::string_view text) {
-  return parse_in(kPreconditioners, "preconditioner", text);
+  return parse_enum<Preconditioner>("preconditioner", text);
 }
-std::string_view name(NormalMatrix matrix) { return name_in(kNormalMatrices, matrix); }
 NormalMatrix parse_normal_matrix(std::string_view text) {
-  return parse_in(kNormalMatrices, "normal matrix", text);
+  return parse_enum<NormalMatrix>("normal matrix", text);
 }
-std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
+ForcingSequence parse_forcing_sequence(std::string_view text) {
+  return parse_enum<ForcingSequence>("forcing sequence", text);
+}
 DoglegType parse_dogleg_type(std::string_view text) {
-  return parse_in(kDoglegTypes, "type of dogleg", text);
+  return parse_enum<DoglegType>("type of dogleg", text);
 }
-
-std::string_view name(DomainPolicy policy) { return name_in(kDomainPolicies, policy); }
 DomainPolicy parse_domain_policy(std::string_view text) {
-  return parse_in(kDomainPolicies, "domain", text);
+  return parse_enum<DomainPolicy>("domain", text);
 }
-
-std::string_view name(LinearSolver solver) { return name_in(kLinearSolvers, solver); }
-LinearSolver parse_linear_solver(std::string_view text) {
-  return parse_in(kLinearSolvers, "linear solver", text);
-}
-
 Precision parse_solve_precision(std::string_view text) {
-  return parse_in(std::array{named(Precision::f32), named(Precision::f64), named(Precision::mixed)},
-                  "precision", text);
+  return parse_enum<Precision>("precision", text);
 }
-
 Precision parse_precision(std::string_view text) {
-  return parse_in(std::array{named(Precision::f32), named(Precision::f64)}, "precision", text);
+  return parse_row(codegen::kKernelPrecisions, "precision", text);
 }
 
 ProcessDefaults process_defaults() {

@@ -3,6 +3,7 @@
 
 #include "../codegen/kernel.hpp"
 #include "../frontend/parameters.hpp"
+#include "../ir/enum_table.hpp"
 #include "../runtime/linear/normal_matrix.hpp"
 #include "../runtime/linear/preconditioner.hpp"
 #include "../runtime/plan/record/plan_record.hpp"
@@ -20,96 +21,105 @@ namespace topograd {
 using codegen::Accumulation;
 using codegen::Precision;
 
-/// The backend for kernels. `automatic` chooses once per solve or Evaluator (plan/decide.hpp).
-enum class Backend { automatic, cpu, vulkan };
-/// "automatic", "cpu" or "vulkan".
-std::string_view name(Backend backend);
-/// Also accepts "auto" for automatic and "gpu" for vulkan. Throws Error{InvalidArgument}.
+/// The backend for kernels (plan/decide.hpp).
+enum class Backend {
+#define TG_BACKEND(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<Backend> kBackends[] = {
+#define TG_BACKEND(row, ...) {.value = Backend::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(Backend, kBackends)
+/// Throws an Error{InvalidArgument} that lists the names, as all these functions do.
 Backend parse_backend(std::string_view text);
 
-/// Method of the solve. levenberg_marquardt, gauss_newton and dogleg minimise sums of squares and
-/// control their steps by the gain ratio; gauss_newton tries the undamped step first at every point
-/// and damps only after a rejection; dogleg solves once for each point, on the host, and cuts the
-/// step to the trust region. The others minimise any cost, including energies: lbfgs and newton
-/// (with projected Hessians) by a line search, adam, adamw and sgd by steps of given size.
-/// `automatic` is levenberg_marquardt, or lbfgs if the problem has energies.
+/// Method of the solve.
 enum class Method {
-  levenberg_marquardt,
-  gauss_newton,
-  lbfgs,
-  newton,
-  adam,
-  adamw,
-  sgd,
-  dogleg,
-  automatic
+#define TG_METHOD(row, ...) row,
+#include "options.def"
 };
-std::string_view name(Method method);
-/// Also accepts "lm" and "gn". Throws Error{InvalidArgument}.
+struct MethodRow {
+  Method value;
+  std::string_view name, help = {}, alias = {};
+  bool takes_energies = false;  ///< minimises any cost, not only sums of squares
+};
+inline constexpr MethodRow kMethods[] = {
+#define TG_METHOD(row, ...) {.value = Method::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(Method, kMethods)
 Method parse_method(std::string_view text);
-/// True for the methods that minimise any cost: lbfgs, newton, adam, adamw, sgd.
-bool takes_energies(Method method);
+constexpr bool takes_energies(Method method) {
+  return kMethods[static_cast<std::size_t>(method)].takes_energies;
+}
 
-/// The step of dogleg: a point on the path over the minimum of steepest descent to the Gauss–Newton
-/// point, or the best point in the plane of the two.
-enum class DoglegType { traditional, subspace };
-std::string_view name(DoglegType type);
-/// Throws Error{InvalidArgument}.
+/// The step of dogleg.
+enum class DoglegType {
+#define TG_DOGLEG_TYPE(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<DoglegType> kDoglegTypes[] = {
+#define TG_DOGLEG_TYPE(row, ...) {.value = DoglegType::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(DoglegType, kDoglegTypes)
 DoglegType parse_dogleg_type(std::string_view text);
 
-/// Accuracy of linear solves by conjugate gradients: always `linear_tolerance`, or a tolerance that
-/// follows the decrease of the gradient (step_control/forcing.hpp) and is never below that.
-/// `automatic`: the second if linear_solver `automatic` chooses pcg for a mesh, else the first.
-enum class ForcingSequence { constant, eisenstat_walker, automatic };
-std::string_view name(ForcingSequence sequence);
-/// Throws Error{InvalidArgument}.
+/// Tolerance of linear solves by conjugate gradients (step_control/forcing.hpp).
+enum class ForcingSequence {
+#define TG_FORCING_SEQUENCE(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<ForcingSequence> kForcingSequences[] = {
+#define TG_FORCING_SEQUENCE(row, ...) {.value = ForcingSequence::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(ForcingSequence, kForcingSequences)
 ForcingSequence parse_forcing_sequence(std::string_view text);
 
-/// Solver of the damped normal equations. `automatic`: pcg if kernels run on a device, for large
-/// problems and for meshes; schur if there are centres that most of the unknowns meet, such as
-/// cameras; cholesky for small problems on the CPU and for a few unknowns anywhere
-/// (plan/decide.hpp). `schur` first finds and eliminates blocks that do not meet, such as the
-/// points that cameras see. `dense`: QR of the whole Jacobian on the host, for small rank-deficient
-/// problems.
-enum class LinearSolver { automatic, pcg, cholesky, dense, schur };
-std::string_view name(LinearSolver solver);
-/// Throws Error{InvalidArgument}.
+/// Solver of the damped normal equations (plan/decide.hpp).
+enum class LinearSolver {
+#define TG_LINEAR_SOLVER(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
+#define TG_LINEAR_SOLVER(row, ...) {.value = LinearSolver::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
 
 /// Preconditioner of conjugate gradients for the damped normal equations
-/// (runtime/linear/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on
-/// some hundred groups of neighbouring blocks. `automatic` starts with the first and makes the
-/// second when the iterations have cost as much. Naming one of these two selects pcg if
+/// (runtime/linear/preconditioner.hpp). Naming one other than `automatic` selects pcg if
 /// linear_solver is automatic.
 using runtime::Preconditioner;
-std::string_view name(Preconditioner preconditioner);
-/// Throws an Error{InvalidArgument} that lists the names.
 Preconditioner parse_preconditioner(std::string_view text);
 
 /// How pcg multiplies by JᵀJ on a device (runtime/linear/normal_matrix.hpp); the interpreter has a
 /// stored Jacobian.
 using runtime::NormalMatrix;
-std::string_view name(NormalMatrix matrix);
-/// Throws an Error{InvalidArgument} that lists the names.
 NormalMatrix parse_normal_matrix(std::string_view text);
 
 /// Treatment of operands outside the domains of their ops (sqrt, log, acos, ... by the op table,
 /// divisors of 0).
 enum class DomainPolicy {
-  mathematical,  ///< NaN or infinity, as mathematics has it
-  guarded,       ///< operands are moved into the domain: ir::guard_domains() with domain_epsilon
-  strict         ///< the first one, at the start or at a trial, stops the solve and is named
+#define TG_DOMAIN_POLICY(row, ...) row,
+#include "options.def"
 };
-std::string_view name(DomainPolicy policy);
-/// Throws Error{InvalidArgument}.
+inline constexpr EnumRow<DomainPolicy> kDomainPolicies[] = {
+#define TG_DOMAIN_POLICY(row, ...) {.value = DomainPolicy::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(DomainPolicy, kDomainPolicies)
 DomainPolicy parse_domain_policy(std::string_view text);
 
 /// Value of SolverOptions::cross_check for every instance and the gradient.
 inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
 
-/// Precision of kernels: "f32" or "f64". Throws Error{InvalidArgument}.
+/// Precision of kernels: "f32" or "f64".
 Precision parse_precision(std::string_view text);
-/// Precision of solves: also "mixed". Throws Error{InvalidArgument}.
+/// Precision of solves: also "mixed".
 Precision parse_solve_precision(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.

@@ -178,17 +178,6 @@ void Summary::add(const runtime::EngineStats& stats) {
   static_cast<runtime::MakingTimes&>(times) += stats;
 }
 
-std::string_view name(Termination termination) {
-  switch (termination) {
-    case Termination::CONVERGENCE: return "CONVERGENCE";
-    case Termination::NO_CONVERGENCE: return "NO_CONVERGENCE";
-    case Termination::FAILURE: return "FAILURE";
-    case Termination::USER_SUCCESS: return "USER_SUCCESS";
-    case Termination::USER_FAILURE: return "USER_FAILURE";
-  }
-  return "";
-}
-
 std::string Summary::brief_report() const {
   return format(
       "Topograd report: iterations: %d, initial cost: %e, final cost: %e, backend: %s, "

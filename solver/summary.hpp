@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../frontend/inspect/unread_blocks.hpp"
+#include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "advice.hpp"
 #include "options.hpp"
@@ -21,7 +22,7 @@ enum class Termination {
   USER_SUCCESS,    ///< a callback was satisfied
   USER_FAILURE,    ///< a callback stopped the solve
 };
-std::string_view name(Termination termination);
+TG_ENUM_NAMES(Termination)
 
 /// One trial step. Costs are those of the current point after it, never of a rejected trial.
 struct IterationSummary {

@@ -42,26 +42,7 @@ double chordal_error(const PoseGraph::Edge& edge, const Pose& between, int dimen
   return sum;
 }
 
-constexpr std::pair<std::string_view, PoseObjective> kObjectives[] = {
-    {"chordal", PoseObjective::chordal},
-    {"geodesic", PoseObjective::geodesic},
-    {"chi2", PoseObjective::chi2}};
-
 }  // namespace
-
-PoseObjective parse_pose_objective(std::string_view text) {
-  for (const auto& [known, objective] : kObjectives)
-    if (known == text) return objective;
-  throw Error(
-      ErrorCode::InvalidArgument,
-      "expected an objective, one of chordal, geodesic, chi2, got \"" + std::string(text) + "\"");
-}
-
-std::string_view name(PoseObjective objective) {
-  for (const auto& [known, value] : kObjectives)
-    if (value == objective) return known;
-  return {};
-}
 
 PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective) {
   PoseGraphErrors errors;

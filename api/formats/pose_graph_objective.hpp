@@ -1,6 +1,7 @@
 // Objectives of pose graphs, and how well poses agree with measurements.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
 #include "pose_graph.hpp"
 
 #include <string_view>
@@ -19,9 +20,11 @@ namespace topograd {
 ///   geodesic  Σ ‖L e‖² with Ω = L Lᵀ, as pose_graph_2d and pose_graph_3d of Ceres' examples have
 ///             it: χ² where Ω is diagonal, and something else where its directions differ much.
 enum class PoseObjective { chordal, geodesic, chi2 };
+TG_ENUM_NAMES(PoseObjective)
 /// Throws Error{InvalidArgument} that lists the names.
-PoseObjective parse_pose_objective(std::string_view text);
-std::string_view name(PoseObjective objective);
+inline PoseObjective parse_pose_objective(std::string_view text) {
+  return parse_enum<PoseObjective>("objective", text);
+}
 
 /// How well poses agree with measurements, without losses.
 struct PoseGraphErrors {

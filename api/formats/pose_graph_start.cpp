@@ -183,18 +183,7 @@ void solve_positions(PoseGraph& graph) {
     for (std::size_t n = 0; n < width; ++n) graph.poses[k].position[n] = positions[width * k + n];
 }
 
-constexpr std::pair<std::string_view, PoseStart> kStarts[] = {
-    {"file", PoseStart::file}, {"odometry", PoseStart::odometry}, {"chordal", PoseStart::chordal}};
-
 }  // namespace
-
-PoseStart parse_pose_start(std::string_view text) {
-  for (const auto& [name, start] : kStarts)
-    if (name == text) return start;
-  throw Error(
-      ErrorCode::InvalidArgument,
-      "expected a start, one of file, odometry, chordal, got \"" + std::string(text) + "\"");
-}
 
 PoseGraph with_start(PoseGraph graph, PoseStart start) {
   switch (start) {

@@ -1,6 +1,7 @@
 // Starts of pose graphs.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
 #include "pose_graph.hpp"
 
 #include <string_view>
@@ -15,8 +16,11 @@ namespace topograd {
 ///             matrices without the condition that they turn, and for positions. Source: Carlone et
 ///             al., Initialization Techniques for 3D SLAM, ICRA 2015.
 enum class PoseStart { file, odometry, chordal };
+TG_ENUM_NAMES(PoseStart)
 /// Throws Error{InvalidArgument} that lists the names.
-PoseStart parse_pose_start(std::string_view text);
+inline PoseStart parse_pose_start(std::string_view text) {
+  return parse_enum<PoseStart>("start", text);
+}
 
 /// The graph with other poses; anchors() stay where the graph has them.
 ///

@@ -21,58 +21,6 @@ constexpr std::string_view kSubgroups = "GL_KHR_shader_subgroup_arithmetic";
 
 }  // namespace
 
-std::string_view array_name(BufferRole role) {
-  switch (role) {
-    case BufferRole::x: return "x";
-    case BufferRole::direction: return "direction";
-    case BufferRole::seeds: return "seeds";
-    case BufferRole::uniforms: return "uniforms";
-    case BufferRole::index_columns: return "index_columns";
-    case BufferRole::data_columns: return "data_columns";
-    case BufferRole::starts: return "starts";
-    case BufferRole::owners: return "owners";
-    case BufferRole::outputs: return "outputs";
-    case BufferRole::terms: return "terms";
-    case BufferRole::entries: return "entries";
-    case BufferRole::out: return "results";  // `out` is a keyword
-    case BufferRole::failures: return "failures";
-    case BufferRole::scalars: return "scalars";
-    case BufferRole::partials: return "partials";
-    case BufferRole::fixed: return "fixed_scalars";  // `fixed` is a reserved word
-    case BufferRole::first_operand: return "first_operand";
-    case BufferRole::second_operand: return "second_operand";
-    case BufferRole::result: return "result";
-    case BufferRole::gradient: return "gradient";
-    case BufferRole::step: return "delta";  // step() is a built-in function
-    case BufferRole::residual: return "residual";
-    case BufferRole::product: return "product";
-    case BufferRole::preconditioned: return "preconditioned";
-    case BufferRole::scale: return "scale";
-    case BufferRole::damping: return "damping";
-    case BufferRole::blocks: return "blocks";
-    case BufferRole::inverse: return "inverse_blocks";
-    case BufferRole::rotated: return "rotated";
-    case BufferRole::eigenvectors: return "eigenvectors";
-    case BufferRole::next_direction: return "next_direction";
-    case BufferRole::decision: return "decision";
-    case BufferRole::curvature: return "curvature";
-    case BufferRole::fused_owners: return "fused_owners";
-    case BufferRole::fused_starts: return "fused_starts";
-    case BufferRole::fused_index_columns: return "fused_index_columns";
-    case BufferRole::fused_data_columns: return "fused_data_columns";
-    case BufferRole::lower_bounds: return "lower_bounds";
-    case BufferRole::upper_bounds: return "upper_bounds";
-    case BufferRole::held: return "held_scalars";
-    case BufferRole::coarse_vectors: return "coarse_vectors";
-    case BufferRole::coarse_matrix: return "coarse_matrix";
-    case BufferRole::coarse_in: return "coarse_in";
-    case BufferRole::coarse_out: return "coarse_out";
-    case BufferRole::costs: return "costs";
-    case BufferRole::rows: return "rows";
-  }
-  return "";
-}
-
 std::string block_name(std::string_view array) {
   std::string out;
   bool upper = true;
@@ -88,7 +36,7 @@ std::string block_name(std::string_view array) {
 }
 
 std::string_view Shader::use(BufferRole role, Element element, Access access) {
-  return use(role, element, access, array_name(role));
+  return use(role, element, access, name(role));
 }
 
 std::string_view Shader::use(BufferRole role, Element element, Access access,

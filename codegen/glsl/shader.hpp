@@ -72,8 +72,7 @@ class Shader {
   Lines body_{1};
 };
 
-/// Name of the array of a role, and of the block with that array.
-std::string_view array_name(BufferRole role);
+/// Name of the block with an array.
 std::string block_name(std::string_view array);
 std::string form_name(const ColumnForm& form);
 

@@ -36,7 +36,7 @@ void add_to_results(uint position, double value) {
 
 void declare_atomic_cas(const KernelRequest& request, Shader& shader) {
   const bool narrow = request.precision == Precision::f32;
-  shader.use(BufferRole::out, narrow ? Element::u32 : Element::u64, Access::read_write);
+  shader.use(BufferRole::results, narrow ? Element::u32 : Element::u64, Access::read_write);
   if (!narrow) {
     shader.need_extension("GL_EXT_shader_explicit_arithmetic_types_int64");
     shader.need_extension("GL_EXT_shader_atomic_int64");

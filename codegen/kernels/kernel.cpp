@@ -164,36 +164,6 @@ std::vector<std::string> header(const KernelRequest& request, const BodyFacts& f
 
 }  // namespace
 
-std::string_view name(Precision precision) {
-  switch (precision) {
-    case Precision::f32: return "f32";
-    case Precision::f64: return "f64";
-    case Precision::mixed: return "mixed";
-  }
-  return "";
-}
-
-std::string_view name(Form form) {
-  switch (form) {
-    case Form::store: return "store";
-    case Form::reduce: return "reduce";
-    case Form::scatter: return "scatter";
-    case Form::gather: return "gather";
-    case Form::sum_terms: return "sum_terms";
-  }
-  return "";
-}
-
-Accumulation parse_accumulation(std::string_view wanted) {
-  std::string names;
-  for (const AccumulationRow& row : kAccumulations) {
-    if (row.name == wanted) return row.strategy;
-    names += text(names.empty() ? "" : ", ", row.name);
-  }
-  throw Error(ErrorCode::InvalidArgument,
-              text("accumulation: expected one of ", names, ", got \"", wanted, "\""));
-}
-
 ColumnLayout general_layout(const ir::LeafCounts& leaves) {
   ColumnLayout out;
   for (std::uint32_t k = 0; k < leaves.parameters; ++k) out.parameters.push_back({.column = k});

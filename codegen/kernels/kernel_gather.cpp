@@ -213,7 +213,8 @@ void write_workgroup_results(const KernelRequest& request, Shader& shader) {
     }
     for (std::uint32_t k = 0; k < count; ++k)
       body.line("item_sums[", offset_from("self", k * size), "] = sum_", first + k, ";");
-    const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+    const auto out =
+        shader.use(BufferRole::results, element_of(request.precision), Access::read_write);
     body.lines(substitute(kTotals.substr(1), {{"workers", unsigned_literal(count * parts)},
                                               {"parts", unsigned_literal(parts)},
                                               {"size", unsigned_literal(size)},
@@ -224,7 +225,8 @@ void write_workgroup_results(const KernelRequest& request, Shader& shader) {
 }
 
 void write_results(const KernelRequest& request, Shader& shader) {
-  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+  const auto out =
+      shader.use(BufferRole::results, element_of(request.precision), Access::read_write);
   Lines& body = shader.body();
   body.line();
   body.line("uint o = out_first + ",

@@ -86,7 +86,7 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   shader.body().line();
   const Written written = write_program(prepared, names, request.precision, shader);
   shader.body().line();
-  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::write);
+  const auto out = shader.use(BufferRole::results, element_of(request.precision), Access::write);
   if (results >= kLeastLooped) {
     write_results(written, results, out, request.precision, shader.body());
   }
@@ -125,7 +125,7 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
   summation.add(shader, "sum", written.outputs[0], request.precision);
   shader.body().close();
   shader.body().line();
-  const auto out = shader.use(BufferRole::out, element_of(sums), Access::write);
+  const auto out = shader.use(BufferRole::results, element_of(sums), Access::write);
   shader.body().line(scalar_type(sums), " total = ", summation.total(shader, "sum"), ";");
   shader.body().line("if (gl_LocalInvocationIndex == 0u) ", out,
                      "[out_first + gl_WorkGroupID.x] = total;");

@@ -34,25 +34,25 @@ constexpr std::array<Limit, 13> kLimits = {{
 
 bool can_say(const Limit& limit, Dialect dialect) {
   switch (dialect) {
-    case Dialect::hlsl: return limit.hlsl;
-    case Dialect::msl: return limit.msl;
-    case Dialect::essl: return limit.essl;
+    case Dialect::HLSL: return limit.hlsl;
+    case Dialect::MSL: return limit.msl;
+    case Dialect::ESSL: return limit.essl;
   }
   return false;
 }
 
 spvc_backend backend_of(Dialect dialect) {
   switch (dialect) {
-    case Dialect::hlsl: return SPVC_BACKEND_HLSL;
-    case Dialect::msl: return SPVC_BACKEND_MSL;
-    case Dialect::essl: return SPVC_BACKEND_GLSL;
+    case Dialect::HLSL: return SPVC_BACKEND_HLSL;
+    case Dialect::MSL: return SPVC_BACKEND_MSL;
+    case Dialect::ESSL: return SPVC_BACKEND_GLSL;
   }
   return SPVC_BACKEND_NONE;
 }
 
 [[noreturn]] void refuse(Dialect dialect, const std::string& feature) {
   throw Error(ErrorCode::Unsupported,
-              std::string("cross: ") + name(dialect) + " cannot say: " + feature);
+              "cross: " + std::string(name(dialect)) + " cannot say: " + feature);
 }
 
 // Read from the words, because SPIRV-Cross cannot even parse some of these.
@@ -72,17 +72,17 @@ void set_options(const CrossContext& context, Dialect dialect) {
   spvc_compiler_options options = nullptr;
   context.expect(spvc_compiler_create_compiler_options(context.compiler(), &options));
   switch (dialect) {
-    case Dialect::hlsl:
+    case Dialect::HLSL:
       context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL,
                                                     kHlslShaderModel));
       // HLSL has no built-in number of workgroups: a constant buffer of that name provides it.
       spvc_compiler_hlsl_remap_num_workgroups_builtin(context.compiler());
       break;
-    case Dialect::msl:
+    case Dialect::MSL:
       context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION,
                                                     SPVC_MAKE_MSL_VERSION(2, 3, 0)));
       break;
-    case Dialect::essl:
+    case Dialect::ESSL:
       context.expect(
           spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_GLSL_VERSION, kEsslVersion));
       context.expect(
@@ -93,15 +93,6 @@ void set_options(const CrossContext& context, Dialect dialect) {
 }
 
 }  // namespace
-
-const char* name(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::hlsl: return "HLSL";
-    case Dialect::msl: return "MSL";
-    case Dialect::essl: return "ESSL";
-  }
-  return "?";
-}
 
 std::string cross(std::span<const std::uint32_t> module, Dialect dialect) {
   check_limits(module, dialect);

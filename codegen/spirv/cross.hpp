@@ -1,6 +1,8 @@
 // Translation of compiled modules to other shading languages, for inspection.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,10 +10,8 @@
 namespace topograd::codegen {
 
 /// HLSL shader model 6.0, MSL 2.3, ESSL 3.10.
-enum class Dialect { hlsl, msl, essl };
-
-/// "HLSL", "MSL", "ESSL".
-const char* name(Dialect dialect);
+enum class Dialect { HLSL, MSL, ESSL };
+TG_ENUM_NAMES(Dialect)
 
 /// Returns the module's source in a dialect.
 ///

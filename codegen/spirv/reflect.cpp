@@ -147,7 +147,8 @@ std::string access(const Binding& b) {
 }
 
 std::string type_of(const Binding& b) {
-  return name(b.element) + (b.lanes > 1 ? " x " + std::to_string(b.lanes) : std::string());
+  return std::string(name(b.element)) +
+         (b.lanes > 1 ? " x " + std::to_string(b.lanes) : std::string());
 }
 
 bool before(const Binding& a, const Binding& b) {

@@ -1,6 +1,8 @@
 // Types of the numbers in arrays.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,8 +15,7 @@ enum class Type : std::uint8_t { f32, f64, i32, u32, f16 };
 
 inline constexpr Type kArrayTypes[] = {Type::f32, Type::f64, Type::i32, Type::u32};
 
-/// "f32", ...
-std::string_view name(Type type);
+TG_ENUM_NAMES(Type)
 /// The GLSL type: "float", "double", "int", "uint"; for f16 "uint", which holds two.
 std::string_view glsl_name(Type type);
 

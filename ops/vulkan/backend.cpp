@@ -249,7 +249,7 @@ Registry& registry() {
 }  // namespace
 
 DeviceFacts facts_of(const vk::DeviceInfo& info) {
-  DeviceFacts facts{.name = info.name, .kind = vk::name(info.type)};
+  DeviceFacts facts{.name = info.name, .kind = std::string(vk::name(info.type))};
   for (const vk::MemoryHeap& heap : info.heaps) {
     if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
   }

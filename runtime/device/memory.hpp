@@ -1,6 +1,8 @@
 // Device buffers from pooled memory, and the figures of the pools.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +20,7 @@ enum class MemoryKind {
   Upload,    ///< written by the host, read by the device: coherent, always mapped
   Readback,  ///< written by the device, read by the host: coherent, cached, always mapped
 };
+TG_ENUM_NAMES(MemoryKind)
 
 /// A storage, transfer and indirect buffer. Move-only; destruction returns its memory to the pool.
 ///

@@ -1,6 +1,7 @@
 // The matrix of the normal equations, JᵀJ: matrix-free or assembled.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
 #include "why.hpp"
 
 #include <cstdint>
@@ -8,12 +9,16 @@
 
 namespace topograd::runtime {
 
-/// How conjugate gradients multiply by JᵀJ. `matrix_free`: with the kernels of the residuals, or
-/// from a stored Jacobian. `assembled`: the blocks are summed at every linearisation, in a pattern
-/// found once from the index columns, and the product reads them. `automatic`: `assembled` if
-/// kernels run on a device, a stored Jacobian would be used, and the blocks take at most half of
-/// the bytes that a product from it reads.
-enum class NormalMatrix { automatic, matrix_free, assembled };
+/// How conjugate gradients multiply by JᵀJ.
+enum class NormalMatrix {
+#define TG_NORMAL_MATRIX(row, ...) row,
+#include "matrix_reasons.def"
+};
+inline constexpr EnumRow<NormalMatrix> kNormalMatrices[] = {
+#define TG_NORMAL_MATRIX(row, ...) {.value = NormalMatrix::row, .name = #row, __VA_ARGS__},
+#include "matrix_reasons.def"
+};
+TG_ENUM_TABLE(NormalMatrix, kNormalMatrices)
 
 enum class MatrixReason {
 #define TG_MATRIX_REASON(reason, sentence) reason,

@@ -1,6 +1,7 @@
 // Preconditioners of conjugate gradients by name, and the reasons for their use.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
 #include "why.hpp"
 
 #include <cstdint>
@@ -8,25 +9,29 @@
 
 namespace topograd::runtime {
 
-/// Preconditioners of conjugate gradients (preconditioners.def). `automatic`: block_jacobi until
-/// the iterations have cost as much as making two_level would, then two_level.
+/// Preconditioners of conjugate gradients (preconditioners.def).
 enum class Preconditioner {
   automatic,
 #define TG_PRECONDITIONER(row, ...) row,
 #include "preconditioners.def"
 };
 
-/// A row of the table.
+/// A row of the table; `automatic` comes first.
 struct PreconditionerRow {
-  Preconditioner kind;
+  Preconditioner value;
   std::string_view name;
-  std::string_view meaning;  ///< for the manual: M⁻¹, where D has A's diagonal blocks
+  std::string_view help = {};            ///< M⁻¹, where D has A's diagonal blocks
   bool on_cpu = true, on_device = true;  ///< the engines that have it
 };
 inline constexpr PreconditionerRow kPreconditioners[] = {
-#define TG_PRECONDITIONER(row, ...) {.kind = Preconditioner::row, .name = #row, __VA_ARGS__},
+    {.value = Preconditioner::automatic,
+     .name = "automatic",
+     .help = "block-Jacobi until its iterations have cost as many products as the coarse matrix "
+             "takes, then two-level"},
+#define TG_PRECONDITIONER(row, ...) {.value = Preconditioner::row, .name = #row, __VA_ARGS__},
 #include "preconditioners.def"
 };
+TG_ENUM_TABLE(Preconditioner, kPreconditioners)
 
 enum class PreconditionerReason {
 #define TG_PRECONDITIONER_REASON(reason, sentence) reason,
@@ -51,7 +56,7 @@ struct PreconditionerUse {
 /// lacks it.
 constexpr PreconditionerUse decide_preconditioner(Preconditioner asked, bool on_device) {
   for (const PreconditionerRow& row : kPreconditioners) {
-    if (row.kind == asked && !(on_device ? row.on_device : row.on_cpu))
+    if (row.value == asked && !(on_device ? row.on_device : row.on_cpu))
       return {.why = {on_device ? PreconditionerReason::not_on_device
                                 : PreconditionerReason::not_on_cpu}};
   }

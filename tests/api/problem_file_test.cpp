@@ -335,8 +335,8 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
       {R"({"max_iterations": -1})",
        "f.json:5:29: /solver/max_iterations: expected a count from 0, got -1"},
       {R"({"backend": "cuda"})",
-       "f.json:5:22: /solver/backend: unknown backend \"cuda\"; expected one of automatic, cpu, "
-       "vulkan, auto, gpu"},
+       "f.json:5:22: /solver/backend: backend: expected one of automatic, cpu, vulkan, auto, "
+       "gpu, got \"cuda\""},
       {R"({"iterations": 1})",
        "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
        "linear_solver, preconditioner, normal_matrix, max_iterations, max_linear_iterations, "

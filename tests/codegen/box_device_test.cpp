@@ -49,7 +49,7 @@ class BoxKernels : public VectorKernels {
     runner.set(BufferRole::first_operand, vectors, box.x);
     runner.set(BufferRole::lower_bounds, vectors, box.lower);
     runner.set(BufferRole::upper_bounds, vectors, box.upper);
-    runner.set(BufferRole::fixed, box.fixed);
+    runner.set(BufferRole::fixed_scalars, box.fixed);
     runner.set(BufferRole::partials, scalars, std::vector<double>(3 * kGroups));
   }
 };
@@ -76,7 +76,7 @@ TEST_F(BoxKernels, NormsAreOfTheProjectedGradient) {
     KernelRunner runner(device_);
     bind(runner, box, vectors, scalars);
     runner.set(BufferRole::gradient, vectors, g);
-    runner.set(BufferRole::held, std::vector<std::uint32_t>(kSize, 7));
+    runner.set(BufferRole::held_scalars, std::vector<std::uint32_t>(kSize, 7));
     const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
       runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars}, push, groups);
     };
@@ -90,7 +90,7 @@ TEST_F(BoxKernels, NormsAreOfTheProjectedGradient) {
     EXPECT_NEAR(got[slot(Scalar::x_squared)] / x_squares, 1, tolerance(vectors));
     EXPECT_NEAR(got[slot(Scalar::gradient_max)] / greatest, 1, tolerance(vectors));
     EXPECT_EQ(runner.numbers(BufferRole::gradient, vectors), kept);
-    EXPECT_EQ(runner.words(BufferRole::held), held);
+    EXPECT_EQ(runner.words(BufferRole::held_scalars), held);
   }
 }
 
@@ -111,7 +111,7 @@ TEST_F(BoxKernels, TrialPointsAreProjected) {
       }
       KernelRunner runner(device_);
       bind(runner, box, vectors, scalars);
-      runner.set(BufferRole::step, vectors, step);
+      runner.set(BufferRole::delta, vectors, step);
       runner.set(BufferRole::gradient, vectors, g);
       runner.set(BufferRole::residual, vectors, residual);
       runner.set(BufferRole::damping, vectors, damping);

@@ -97,13 +97,13 @@ class ConjugateGradients : public KernelDeviceTest {
       }
     }
     runner.set(BufferRole::blocks, o.vectors, packed);
-    runner.set(BufferRole::inverse, o.vectors, packed);
-    runner.set(BufferRole::fixed, fixed);
+    runner.set(BufferRole::inverse_blocks, o.vectors, packed);
+    runner.set(BufferRole::fixed_scalars, fixed);
     runner.set(BufferRole::gradient, o.vectors,
                {normal.gradient.data(), static_cast<std::size_t>(normal.gradient.size())});
     runner.set(BufferRole::scale, o.vectors, std::vector<double>(n, 1));
     for (const BufferRole role :
-         {BufferRole::damping, BufferRole::step, BufferRole::residual, BufferRole::direction,
+         {BufferRole::damping, BufferRole::delta, BufferRole::residual, BufferRole::direction,
           BufferRole::next_direction, BufferRole::preconditioned, BufferRole::product,
           BufferRole::result}) {
       runner.set(role, o.vectors, std::vector<double>(n));
@@ -144,7 +144,7 @@ class ConjugateGradients : public KernelDeviceTest {
     };
     const auto make_pending_step = [&] {
       runner.set_alias(BufferRole::first_operand, BufferRole::next_direction);
-      runner.set_alias(BufferRole::result, BufferRole::step);
+      runner.set_alias(BufferRole::result, BufferRole::delta);
       runner.run_vector({.op = VectorOp::axpby, .vectors = o.vectors, .scalars = o.scalars},
                         {.count = n, .a = slot(Scalar::pending), .b = slot(Scalar::one)}, kGroups);
     };
@@ -162,7 +162,7 @@ class ConjugateGradients : public KernelDeviceTest {
     run(VectorOp::cg_init, set.vertices, kGroups);
     run(VectorOp::cg_start, kGroups, 1);
     for (int k = 0; k < o.max_iterations + 5; ++k) {
-      runner.set_alias(BufferRole::out, BufferRole::product);
+      runner.set_alias(BufferRole::results, BufferRole::product);
       if (!o.fused) run(VectorOp::cg_direction, n, kGroups);
       runner.run(generate(product),
                  {.count = set.vertices,
@@ -191,7 +191,7 @@ class ConjugateGradients : public KernelDeviceTest {
     runner.run_vector({.op = VectorOp::sum_partials, .vectors = o.vectors, .scalars = o.scalars},
                       {.count = kGroups, .out_stride = kGroups, .a = slot(Scalar::model_decrease)},
                       2);
-    const std::vector<double> step = runner.numbers(BufferRole::step, o.vectors);
+    const std::vector<double> step = runner.numbers(BufferRole::delta, o.vectors);
     const std::vector<double> trial = runner.numbers(BufferRole::result, o.vectors);
     for (std::uint32_t i = 0; i < n; ++i) EXPECT_NEAR(trial[i], set.x[i] + step[i], 1e-6);
     const std::vector<double> scalars = runner.numbers(BufferRole::scalars, o.scalars);

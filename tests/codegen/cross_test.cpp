@@ -10,7 +10,7 @@
 namespace topograd::codegen::test {
 namespace {
 
-constexpr Dialect kDialects[] = {Dialect::hlsl, Dialect::msl, Dialect::essl};
+constexpr Dialect kDialects[] = {Dialect::HLSL, Dialect::MSL, Dialect::ESSL};
 
 TEST(Cross, KeepsNamesAndArithmetic) {
   const auto words = compile({.name = "scale", .glsl = kScaleShader, .includes = {}});
@@ -18,9 +18,9 @@ TEST(Cross, KeepsNamesAndArithmetic) {
     Dialect dialect;
     std::vector<std::string> parts;
   } rows[] = {
-      {Dialect::hlsl, {"ByteAddressBuffer", "numthreads", "precise float"}},
-      {Dialect::msl, {"#include <metal_stdlib>", "kernel void", "[[buffer("}},
-      {Dialect::essl, {"#version 310 es", "std430) readonly buffer", "push.count"}},
+      {Dialect::HLSL, {"ByteAddressBuffer", "numthreads", "precise float"}},
+      {Dialect::MSL, {"#include <metal_stdlib>", "kernel void", "[[buffer("}},
+      {Dialect::ESSL, {"#version 310 es", "std430) readonly buffer", "push.count"}},
   };
   for (const auto& row : rows) {
     const std::string text = cross(words, row.dialect);
@@ -72,7 +72,7 @@ TEST(Cross, RefusesByDialectAndFeature) {
         text = error.what();
       }
       const std::string refusal =
-          std::string("cross: ") + name(kDialects[d]) + " cannot say: " + row.feature;
+          "cross: " + std::string(name(kDialects[d])) + " cannot say: " + row.feature;
       EXPECT_EQ(text, row.refused[d] ? refusal : "(printed)");
     }
   }

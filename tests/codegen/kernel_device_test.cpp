@@ -48,10 +48,10 @@ class KernelForms : public KernelDeviceTest {
                               Accumulation accumulation) {
     KernelRunner runner(device_);
     set.set_instances(runner, precision);
-    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size()));
+    runner.set(BufferRole::results, precision, std::vector<double>(set.x.size()));
     runner.run(generate(with_controls(springs_gradient_scatter(precision, accumulation))),
                {.count = set.count, .stride = set.count}, groups_of(set.count, 128));
-    return runner.numbers(BufferRole::out, precision);
+    return runner.numbers(BufferRole::results, precision);
   }
 
   bool can_scatter(Precision precision, Accumulation accumulation) const {
@@ -63,13 +63,13 @@ class KernelForms : public KernelDeviceTest {
                              const KernelRequest& request, bool overwrite) {
     KernelRunner runner(device_);
     set.set_entries(runner, precision);
-    runner.set(BufferRole::out, precision,
+    runner.set(BufferRole::results, precision,
                std::vector<double>(set.x.size(), overwrite ? kNan : 0.5));
     const auto entries = 2 * set.count;
     runner.run(generate(with_controls(request)),
                {.count = set.vertices, .stride = entries, .overwrite = overwrite ? 1u : 0u},
                groups_of(set.vertices, request.workgroup_size));
-    return runner.numbers(BufferRole::out, precision);
+    return runner.numbers(BufferRole::results, precision);
   }
 };
 
@@ -79,14 +79,14 @@ TEST_F(KernelForms, StoresEveryInstance) {
       const SpringSet set(size, precision);
       KernelRunner runner(device_);
       set.set_instances(runner, precision);
-      runner.set(BufferRole::out, precision, std::vector<double>(size + 1, -77));
+      runner.set(BufferRole::results, precision, std::vector<double>(size + 1, -77));
       // In two parts, as a long batch is dispatched.
       const std::uint32_t half = size / 2;
       const KernelSource source = generate(with_controls(springs_residual(precision)));
       runner.run(source, {.count = half, .stride = size}, groups_of(half, 128));
       runner.run(source, {.count = size, .first = half, .stride = size},
                  groups_of(size - half, 128));
-      const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+      const std::vector<double> got = runner.numbers(BufferRole::results, precision);
       for (std::uint32_t i = 0; i < size; ++i) {
         const double want = set.evaluate(springs(), i)[0];
         EXPECT_NEAR(got[i], want, tolerance(precision))
@@ -102,11 +102,10 @@ TEST_F(KernelForms, ScattersAddUp) {
       springs_gradient_scatter(Precision::f64, Accumulation::atomic_cas).program;
   for (const Precision precision : precisions()) {
     for (const AccumulationRow& row : kAccumulations) {
-      if (!row.atomic || !can_scatter(precision, row.strategy)) continue;
+      if (!row.atomic || !can_scatter(precision, row.value)) continue;
       for (const std::uint32_t size : kSizes) {
         const SpringSet set(size, precision);
-        expect_close(scatter(set, precision, row.strategy), set.sums(gradient),
-                     tolerance(precision),
+        expect_close(scatter(set, precision, row.value), set.sums(gradient), tolerance(precision),
                      std::string(row.name) + " " + std::string(name(precision)) + " " +
                          std::to_string(size));
       }
@@ -178,12 +177,12 @@ TEST_F(KernelForms, WorkgroupsShareTheEntriesOfAnItem) {
         request.tree_bytes = tree_bytes;
         KernelRunner runner(device_);
         set.set_entries(runner, precision);
-        runner.set(BufferRole::out, precision,
+        runner.set(BufferRole::results, precision,
                    std::vector<double>(set.x.size(), overwrite ? kNan : 0.5));
         runner.run(generate(with_controls(request)),
                    {.count = set.vertices, .stride = 2 * set.count, .overwrite = overwrite},
                    set.vertices + 3);
-        return runner.numbers(BufferRole::out, precision);
+        return runner.numbers(BufferRole::results, precision);
       };
       const std::vector<double> got = run(8192, true);
       expect_close(got, want, tolerance(precision), "gradient");
@@ -202,17 +201,17 @@ TEST_F(KernelForms, StoredTermsGiveTheGathersBits) {
     set.set_instances(runner, precision);
     KernelRequest store = springs_gradient_scatter(precision, Accumulation::atomic_cas);
     store.form = codegen::Form::store;
-    runner.set(BufferRole::out, precision, std::vector<double>(6 * 1000));
+    runner.set(BufferRole::results, precision, std::vector<double>(6 * 1000));
     runner.run(generate(with_controls(store)), {.count = 1000, .stride = 1000, .out_stride = 1000},
                8);
-    const std::vector<double> terms = runner.numbers(BufferRole::out, precision);
+    const std::vector<double> terms = runner.numbers(BufferRole::results, precision);
     set.set_entries(runner, precision);
     runner.set(BufferRole::terms, precision, terms);
-    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size()));
+    runner.set(BufferRole::results, precision, std::vector<double>(set.x.size()));
     runner.run(generate(with_controls(springs_sum_terms(precision))),
                {.count = set.vertices, .out_stride = 1000, .overwrite = 1},
                groups_of(set.vertices, 128));
-    EXPECT_EQ(runner.numbers(BufferRole::out, precision),
+    EXPECT_EQ(runner.numbers(BufferRole::results, precision),
               gather(set, precision, springs_gradient_gather(precision), true));
   }
 }
@@ -237,10 +236,10 @@ TEST_F(KernelForms, CostsAreSummedInTheWidestPrecision) {
             // Three workgroups process all instances in strides.
             KernelRunner runner(device_);
             set.set_instances(runner, precision);
-            runner.set(BufferRole::out, sums, std::vector<double>{-1, kNan, kNan, kNan, -1});
+            runner.set(BufferRole::results, sums, std::vector<double>{-1, kNan, kNan, kNan, -1});
             runner.run(generate(with_controls(request)),
                        {.count = size, .stride = size, .out_first = 1}, 3);
-            const std::vector<double> partials = runner.numbers(BufferRole::out, sums);
+            const std::vector<double> partials = runner.numbers(BufferRole::results, sums);
             EXPECT_EQ(partials[0], -1);
             EXPECT_EQ(partials[4], -1);
             const double got = partials[1] + partials[2] + partials[3];
@@ -266,10 +265,10 @@ TEST_F(KernelForms, NarrowSumsKeepTheirRoundingErrors) {
   const std::uint32_t count = 100000;
   KernelRunner runner(device_);
   runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>(count, 0.1));
-  runner.set(BufferRole::out, Precision::f32, std::vector<double>(1));
+  runner.set(BufferRole::results, Precision::f32, std::vector<double>(1));
   runner.run(generate(with_controls(request)), {.count = count, .stride = count}, 1);
   const double want = count * static_cast<double>(0.1f);
-  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32)[0],
+  EXPECT_EQ(runner.numbers(BufferRole::results, Precision::f32)[0],
             static_cast<double>(static_cast<float>(want)));
 }
 
@@ -287,11 +286,11 @@ TEST_F(KernelForms, FailedGuardsAreCounted) {
   KernelRunner runner(device_);
   runner.set(BufferRole::data_columns, Precision::f32,
              std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  runner.set(BufferRole::out, Precision::f32, std::vector<double>(1));
+  runner.set(BufferRole::results, Precision::f32, std::vector<double>(1));
   runner.set(BufferRole::failures, std::vector<std::uint32_t>{0});
   runner.run(generate(with_controls(request)), {.count = 10, .stride = 10}, 1);
   EXPECT_EQ(runner.words(BufferRole::failures)[0], 4u);  // 0, 1, 2 and 7
-  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32)[0], 45);
+  EXPECT_EQ(runner.numbers(BufferRole::results, Precision::f32)[0], 45);
 }
 
 TEST_F(KernelForms, NothingRunsOnceTheSolverIsDone) {
@@ -304,9 +303,9 @@ TEST_F(KernelForms, NothingRunsOnceTheSolverIsDone) {
     KernelRunner runner(device_);
     set.set_entries(runner, precision);
     runner.set(BufferRole::scalars, precision, std::vector<double>{state});
-    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size(), 123));
+    runner.set(BufferRole::results, precision, std::vector<double>(set.x.size(), 123));
     runner.run(generate(request), {.count = set.vertices, .stride = 200, .overwrite = 1}, 1);
-    const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+    const std::vector<double> got = runner.numbers(BufferRole::results, precision);
     EXPECT_EQ(got == std::vector<double>(set.x.size(), 123), state != 0) << state;
   }
 }

@@ -91,11 +91,11 @@ class KernelOps : public KernelDeviceTest {
     KernelRunner runner(device_);
     runner.set(BufferRole::x, precision, x);
     runner.set(BufferRole::index_columns, indices);
-    runner.set(BufferRole::out, precision, std::vector<double>(rows, -77));
+    runner.set(BufferRole::results, precision, std::vector<double>(rows, -77));
     runner.run(generate(with_controls(request)),
                {.count = rows, .stride = rows, .out_stride = rows},
                groups_of(rows, request.workgroup_size));
-    compare(info, precision, columns, runner.numbers(BufferRole::out, precision));
+    compare(info, precision, columns, runner.numbers(BufferRole::results, precision));
   }
 
   void compare(const ir::OpInfo& info, Precision precision,
@@ -148,9 +148,9 @@ TEST_F(KernelOps, LiteralsKeepTheirBits) {
     request.precision = precision;
     request.program = g.extract(outputs, {});
     KernelRunner runner(device_);
-    runner.set(BufferRole::out, precision, std::vector<double>(values.size(), -77));
+    runner.set(BufferRole::results, precision, std::vector<double>(values.size(), -77));
     runner.run(generate(with_controls(request)), {.count = 1, .out_stride = 1}, 1);
-    const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+    const std::vector<double> got = runner.numbers(BufferRole::results, precision);
     const std::vector<double> want = rounded(values, precision);
     for (std::size_t k = 0; k < values.size(); ++k) {
       EXPECT_EQ(ulps(got[k], want[k], precision), 0)
@@ -198,7 +198,7 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
   runner.set(BufferRole::index_columns,
              std::vector<std::uint32_t>{5, 6, 0, 9, 8, 0, 1, 2, 0, 3, 10, 12});  // stride 3
   runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>{0.25, 0.5, 0, 7, 9});
-  runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
+  runner.set(BufferRole::results, Precision::f32, std::vector<double>(5, -1));
   using Word = codegen::ColumnForm::Word;
   const codegen::KernelSource source = generate(request);
   // Each flexible column once as numbers by row and once as a shared number.
@@ -216,7 +216,7 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
     runner.set({Word::index, 2}, codegen::form_shared(9));
     runner.set({Word::step, 2}, 0);
     runner.set({Word::data, 1}, row.data_form);
-    runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
+    runner.set(BufferRole::results, Precision::f32, std::vector<double>(5, -1));
     // Instances 0 and 1; seeds rows are out_stride = 3 apart; results from position 2 on.
     runner.run(source, {.count = 2, .stride = 3, .out_stride = 3, .out_first = 2}, 1);
     const auto value = [&](std::size_t i) {
@@ -228,7 +228,7 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
              64 * uniforms[columns[2][i] + 1] + 128 * uniforms[3] + 256 * seeds[i] +
              512 * seeds[3 + i];
     };
-    EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32),
+    EXPECT_EQ(runner.numbers(BufferRole::results, Precision::f32),
               (std::vector<double>{-1, -1, value(0), value(1), -1}));
   }
 }

@@ -181,7 +181,7 @@ TEST(Kernel, NeedsFollowTheAccumulation) {
     SCOPED_TRACE(source.glsl);
     EXPECT_EQ(source.needs_int64_atomics, row.int64_atomics);
     EXPECT_EQ(source.needs_atomic_float, row.atomic_float);
-    EXPECT_EQ(source.bindings.back().role, BufferRole::out);
+    EXPECT_EQ(source.bindings.back().role, BufferRole::results);
     EXPECT_EQ(source.bindings.back().element, row.out);
   }
 }
@@ -316,8 +316,8 @@ TEST(Kernel, ContradictionsAreRefused) {
 TEST(Kernel, AccumulationNames) {
   std::string names;
   for (const AccumulationRow& row : kAccumulations) {
-    EXPECT_EQ(parse_accumulation(row.name), row.strategy);
-    EXPECT_EQ(name(row.strategy), row.name);
+    EXPECT_EQ(parse_accumulation(row.name), row.value);
+    EXPECT_EQ(name(row.value), row.name);
     names += (names.empty() ? "" : ", ") + std::string(row.name);
   }
   try {

@@ -97,8 +97,8 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
       runner.set(BufferRole::blocks, vectors, blocks.packed);
       runner.set(BufferRole::scale, vectors, std::vector<double>(n));
       runner.set(BufferRole::damping, vectors, std::vector<double>(n));
-      runner.set(BufferRole::inverse, vectors, std::vector<double>(blocks.packed.size()));
-      runner.set(BufferRole::fixed, blocks.fixed);
+      runner.set(BufferRole::inverse_blocks, vectors, std::vector<double>(blocks.packed.size()));
+      runner.set(BufferRole::fixed_scalars, blocks.fixed);
       runner.set(BufferRole::first_operand, vectors, x);
       runner.set(BufferRole::result, vectors, std::vector<double>(n));
       for (const VectorOp op :
@@ -128,18 +128,18 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
 TEST_F(Preconditioner, IndefiniteBlocksFallBackToTheirDiagonal) {
   KernelRunner runner(device_);
   set_scalars(runner, Precision::f32, {{slot(Scalar::max_diagonal), 1}});
-  runner.set(BufferRole::fixed, std::vector<std::uint32_t>(4));
+  runner.set(BufferRole::fixed_scalars, std::vector<std::uint32_t>(4));
   runner.set(BufferRole::blocks, Precision::f32, std::vector<double>{4, 10, 2, -1, 0, 0.5});
   runner.set(BufferRole::scale, Precision::f32, std::vector<double>{1, 1, 1, 1});
   runner.set(BufferRole::damping, Precision::f32, std::vector<double>(4));
-  runner.set(BufferRole::inverse, Precision::f32, std::vector<double>(6));
+  runner.set(BufferRole::inverse_blocks, Precision::f32, std::vector<double>(6));
   runner.run_vector({.op = VectorOp::precondition,
                      .vectors = Precision::f32,
                      .scalars = Precision::f32,
                      .width = 2},
                     {.count = 2}, 1);
   // Entry k of both blocks is adjacent.
-  const std::vector<double> got = runner.numbers(BufferRole::inverse, Precision::f32);
+  const std::vector<double> got = runner.numbers(BufferRole::inverse_blocks, Precision::f32);
   const double want[] = {0.25, 1, 0, 0, 0.5, 2};
   for (std::size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], want[k], 1e-6) << k;
 }

@@ -67,7 +67,7 @@ TEST_F(VectorKernels, CombineElements) {
         runner.set(BufferRole::first_operand, vectors, x);
         runner.set(BufferRole::second_operand, vectors, z);
         runner.set(BufferRole::result, vectors, y);
-        runner.set(BufferRole::fixed, fixed);
+        runner.set(BufferRole::fixed_scalars, fixed);
         VectorConstants push = row.slots;
         push.count = size;
         push.first = 2;
@@ -143,7 +143,7 @@ TEST_F(VectorKernels, DotsAndMaximaInTwoStages) {
         set_scalars(runner, scalars, {});
         runner.set(BufferRole::first_operand, vectors, x);
         runner.set(BufferRole::second_operand, vectors, y);
-        runner.set(BufferRole::fixed, fixed);
+        runner.set(BufferRole::fixed_scalars, fixed);
         runner.set(BufferRole::partials, scalars, std::vector<double>(16));
         const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
           push.masked = masked ? 1 : 0;
@@ -169,7 +169,7 @@ TEST_F(VectorKernels, MaximumOfNanIsNan) {
     KernelRunner runner(device_);
     set_scalars(runner, Precision::f32, {});
     runner.set(BufferRole::first_operand, Precision::f32, x);
-    runner.set(BufferRole::fixed, std::vector<std::uint32_t>(200));
+    runner.set(BufferRole::fixed_scalars, std::vector<std::uint32_t>(200));
     runner.set(BufferRole::partials, Precision::f32, std::vector<double>(2));
     VectorKernelRequest request{
         .op = VectorOp::max_abs, .vectors = Precision::f32, .scalars = Precision::f32};
@@ -212,7 +212,7 @@ TEST_F(VectorKernels, PointNormsMaskTheGradient) {
     set_scalars(runner, scalars, {});
     runner.set(BufferRole::first_operand, vectors, x);
     runner.set(BufferRole::gradient, vectors, g);
-    runner.set(BufferRole::fixed, fixed);
+    runner.set(BufferRole::fixed_scalars, fixed);
     runner.set(BufferRole::partials, scalars, std::vector<double>(12));
     const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
       push.masked = 1;

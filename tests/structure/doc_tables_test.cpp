@@ -224,8 +224,8 @@ std::string error_table(const std::string& body) {
     std::smatch part;
     const std::string text(line);
     if (!std::regex_match(text, part, form)) continue;
-    table += "| `" + part[1].str() + "` | `" + name(static_cast<ErrorCode>(code++)) + "` | " +
-             part[2].str() + " |\n";
+    table += "| `" + part[1].str() + "` | `" + std::string(name(static_cast<ErrorCode>(code++))) +
+             "` | " + part[2].str() + " |\n";
   }
   return table;
 }

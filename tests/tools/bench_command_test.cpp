@@ -236,7 +236,8 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
       {"--steps -3", "bench ops: expected --steps >= 1, got -3"},
       {"--steps 0", "bench ops: expected --steps >= 1, got 0"},
       {"--count 0", "bench ops: expected --count >= 1, got 0"},
-      {"--count 9 --backend gqu", "unknown backend \"gqu\""}};
+      {"--count 9 --backend gqu",
+       "backend: expected one of automatic, cpu, vulkan, auto, gpu, got \"gqu\""}};
   for (const auto& [arguments, text] : rows) {
     const CommandResult result = topograd(std::string("bench ops ") + arguments);
     EXPECT_EQ(result.status, 2) << arguments;

@@ -81,7 +81,7 @@ TEST(CheckCommand, RefusesInOneLine) {
       {"dump springs --width 4 --values --instance 1000 --backend cpu --kernel residual",
        "dump: no topology has an instance 1000 with a residual"},
       {"solve springs --width 4 --domain sloppy",
-       "unknown domain \"sloppy\"; expected one of mathematical, guarded, strict"},
+       "domain: expected one of mathematical, guarded, strict, got \"sloppy\""},
       {"solve springs --width 4 --cross-check some",
        "expected --cross-check all or a number of instances, got \"some\""},
   };

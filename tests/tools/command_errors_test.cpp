@@ -80,7 +80,7 @@ const Row kRows[] = {
     {"option of another problem", nullptr, "solve springs --cameras 4",
      "topograd: springs: expected --cameras with bundle alone, got it with springs\n"},
     {"unknown energy", nullptr, "solve developable --icosphere 0 --energy bending",
-     "topograd: developable: expected --energy covariance or hinge, got \"bending\"\n"},
+     "topograd: developable: --energy: expected one of covariance, hinge, got \"bending\"\n"},
     {"least squares of energies", nullptr, "solve developable --icosphere 0 --method lm",
      "topograd: solve: levenberg_marquardt minimises sums of squares, the energy \"covariance\" is "
      "none; use lbfgs, newton, adam, adamw or sgd\n"},
@@ -125,8 +125,8 @@ const Row kRows[] = {
     {"a folder", nullptr, "solve arap --mesh /",
      "topograd: expected a mesh file that ends in .obj, .off, .ply or .stl, got \"/\"\n"},
     {"unknown normal matrix", nullptr, "solve springs --width 4 --normal-matrix dense",
-     "topograd: unknown normal matrix \"dense\"; expected one of automatic, matrix_free, "
-     "assembled\n"},
+     "topograd: normal matrix: expected one of automatic, matrix_free, assembled, got "
+     "\"dense\"\n"},
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
@@ -170,7 +170,7 @@ const Row kRows[] = {
     {"tolerance that is no number", nullptr, "solve springs --width 4 --tolerance nan",
      "topograd: options: function_tolerance must be a finite number >= 0, got nan\n"},
     {"unknown backend", nullptr, "solve springs --backend cuda",
-     "topograd: unknown backend \"cuda\"; expected one of automatic, cpu, vulkan, auto, gpu\n"},
+     "topograd: backend: expected one of automatic, cpu, vulkan, auto, gpu, got \"cuda\"\n"},
     {"unwritable JSON", nullptr, "solve springs --width 4 --quiet --json /nowhere/x",
      "topograd: /nowhere/x: cannot be written\n"},
     {"unwritable report", nullptr, "dump springs --width 4 --list --out /nowhere/x",

@@ -133,11 +133,9 @@ void add_dump(Command app) {
   command.option("--kernel", &arguments->kernel,
                  "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
   command.option("--accumulate", &arguments->accumulate, "how gradients are summed")
-      .choices({
-#define TG_ACCUMULATION(row, ...) #row,
-#include "../../codegen/accumulations.def"
-      });
-  command.option("--precision", &arguments->precision, "of the kernels").choices({"f32", "f64"});
+      .choices(names_of<codegen::Accumulation>());
+  command.option("--precision", &arguments->precision, "of the kernels")
+      .choices(names_of(codegen::kKernelPrecisions));
   command.option("--emit", &arguments->emit, "language")
       .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"});
   command.option(

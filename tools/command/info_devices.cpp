@@ -38,7 +38,7 @@ ordered_json describe_strategies(const vk::Features& features) {
     ordered_json strategies;
     for (const codegen::AccumulationRow& row : codegen::kAccumulations) {
       const vk::AccumulationChoice strategy =
-          vk::choose_accumulation(row.strategy, precision, features);
+          vk::choose_accumulation(row.value, precision, features);
       const bool there = precision == Precision::f32 || features.float64;
       strategies[std::string(row.name)] =
           !there ? std::string("no float64")

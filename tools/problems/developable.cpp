@@ -114,18 +114,6 @@ void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexSt
 
 }  // namespace
 
-std::string_view name(Developability energy) {
-  return energy == Developability::covariance ? "covariance" : "hinge";
-}
-
-Developability parse_developability(std::string_view text) {
-  for (const Developability energy : {Developability::covariance, Developability::hinge})
-    if (text == name(energy)) return energy;
-  throw Error(
-      ErrorCode::InvalidArgument,
-      "developable: expected --energy covariance or hinge, got \"" + std::string(text) + "\"");
-}
-
 void add_developability(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                         Developability energy, const Uniform* weight) {
   const std::vector<VertexStar> stars = stars_for(mesh, energy);

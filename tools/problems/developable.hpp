@@ -1,6 +1,7 @@
 // developable(mesh): energies that are 0 if a triangle mesh can be unrolled.
 #pragma once
 
+#include "../../ir/enum_table.hpp"
 #include "mesh.hpp"
 
 #include "../../frontend/problem.hpp"
@@ -20,9 +21,11 @@ enum class Developability {
   /// connected parts P of n_P triangles.
   hinge
 };
-std::string_view name(Developability energy);
+TG_ENUM_NAMES(Developability)
 /// Throws Error{InvalidArgument} that lists the names.
-Developability parse_developability(std::string_view text);
+inline Developability parse_developability(std::string_view text) {
+  return parse_enum<Developability>("developable: --energy", text);
+}
 
 /// The problem and its memory.
 struct Developable {

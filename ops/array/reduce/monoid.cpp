@@ -11,19 +11,6 @@ namespace topograd::ops {
 
 using codegen::text;
 
-std::string_view name(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum: return "sum";
-    case Reduction::compensated_sum: return "compensated_sum";
-    case Reduction::product: return "product";
-    case Reduction::min: return "min";
-    case Reduction::max: return "max";
-    case Reduction::argmin: return "argmin";
-    case Reduction::argmax: return "argmax";
-  }
-  return "";
-}
-
 namespace {
 
 // Tests bits, because compilers may assume that x != x is false.

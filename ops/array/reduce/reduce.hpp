@@ -1,6 +1,7 @@
 // Reductions of arrays to single numbers.
 #pragma once
 
+#include "../../../ir/enum_table.hpp"
 #include "../array.hpp"
 #include "../expression.hpp"
 
@@ -11,8 +12,7 @@
 namespace topograd::ops {
 
 enum class Reduction : std::uint8_t { sum, compensated_sum, product, min, max, argmin, argmax };
-/// The name of the enumerator.
-std::string_view name(Reduction reduction);
+TG_ENUM_NAMES(Reduction)
 
 /// The reduced number of each item: an element; the product of two; the square of one.
 enum class Operand : std::uint8_t { element, product, square };

@@ -73,8 +73,9 @@ class Doctor {
       std::string text;
       for (const DeviceInfo& info : devices(options_)) {
         text += (text.empty() ? "" : "; ") + std::to_string(info.index) + ": " + info.name + " (" +
-                name(info.type) + ", " + info.driver + " " + info.driver_version + ", Vulkan " +
-                info.api_version + (info.unusable.empty() ? "" : ", " + info.unusable) + ")";
+                std::string(name(info.type)) + ", " + info.driver + " " + info.driver_version +
+                ", Vulkan " + info.api_version +
+                (info.unusable.empty() ? "" : ", " + info.unusable) + ")";
       }
       return text;
     });

@@ -72,7 +72,7 @@ class DeviceRows final : public RowRunner {
     table.set(BufferRole::data_columns, data);
     table.set(BufferRole::seeds, seeds);
     table.set(BufferRole::index_columns, indices);
-    table.set(BufferRole::out, results);
+    table.set(BufferRole::results, results);
     CommandList list = context_.device->command_list("rows");
     const auto stride = static_cast<std::uint32_t>(count);
     dispatch_all(context_, list, kernel, table, {.stride = stride, .out_stride = stride}, count);

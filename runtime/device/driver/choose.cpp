@@ -21,7 +21,8 @@ std::string listed(const std::vector<DeviceInfo>& list) {
   std::string text;
   for (const DeviceInfo& info : list) {
     text += (text.empty() ? "" : ", ") + std::to_string(info.index) + " = \"" + info.name + "\" (" +
-            name(info.type) + (info.unusable.empty() ? "" : "; " + info.unusable) + ")";
+            std::string(name(info.type)) + (info.unusable.empty() ? "" : "; " + info.unusable) +
+            ")";
   }
   return text.empty() ? "none" : text;
 }

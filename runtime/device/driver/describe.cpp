@@ -145,17 +145,6 @@ std::string version_text(std::uint32_t version) {
          std::to_string(VK_API_VERSION_PATCH(version));
 }
 
-const char* name(DeviceType type) {
-  switch (type) {
-    case DeviceType::Other: return "other";
-    case DeviceType::Integrated: return "integrated";
-    case DeviceType::Discrete: return "discrete";
-    case DeviceType::Virtual: return "virtual";
-    case DeviceType::Software: return "software";
-  }
-  return "other";
-}
-
 std::vector<std::string> extension_names(const vk::raii::PhysicalDevice& physical) {
   std::vector<std::string> names;
   Driver driver;

@@ -1,6 +1,8 @@
 // Description of a Vulkan device, and choice among the available ones.
 #pragma once
 
+#include "../../../ir/enum_table.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,9 +34,7 @@ struct DeviceOptions {
 };
 
 enum class DeviceType { Other, Integrated, Discrete, Virtual, Software };
-
-/// "discrete", "integrated", "virtual", "software" or "other".
-const char* name(DeviceType type);
+TG_ENUM_NAMES(DeviceType)
 
 struct MemoryHeap {
   std::uint64_t size = 0;    ///< bytes

@@ -50,7 +50,7 @@ void require(bool there, const KernelSource& source, const char* what, const Dev
 bool sums_doubles(const KernelSource& source) {
   return std::any_of(
       source.bindings.begin(), source.bindings.end(), [](const codegen::BindingInfo& b) {
-        return b.role == codegen::BufferRole::out && b.element == codegen::Element::f64;
+        return b.role == codegen::BufferRole::results && b.element == codegen::Element::f64;
       });
 }
 

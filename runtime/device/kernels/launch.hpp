@@ -120,7 +120,7 @@ class BindingTable {
   std::uint32_t word(const codegen::ColumnForm& form) const;
 
  private:
-  Binding slots_[codegen::kBufferRoles] = {};
+  Binding slots_[kCountOf<codegen::BufferRole>] = {};
   const FormWords* forms_ = nullptr;
 };
 

@@ -28,15 +28,6 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
 
 std::size_t slot_of(MemoryKind kind) { return static_cast<std::size_t>(kind); }
 
-const char* name(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::Device: return "device";
-    case MemoryKind::Upload: return "upload";
-    case MemoryKind::Readback: return "readback";
-  }
-  return "device";
-}
-
 vk::BufferCreateInfo buffer_info(std::uint64_t size) {
   using Usage = vk::BufferUsageFlagBits;
   return {
@@ -114,8 +105,8 @@ MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) co
     chosen = Type{i, heap, mappable && may_map, cached};
   }
   if (chosen) return *chosen;
-  throw Error(ErrorCode::Unsupported,
-              "vulkan: device \"" + core_.info.name + "\" has no memory of kind " + name(kind));
+  throw Error(ErrorCode::Unsupported, "vulkan: device \"" + core_.info.name +
+                                          "\" has no memory of kind " + std::string(name(kind)));
 }
 
 std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind kind,
@@ -258,7 +249,7 @@ std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind 
       if (kind != MemoryKind::Device || !is_out_of_memory(error)) throw;
     }
   }
-  core_.set_name(block.memory, std::string("topograd_") + name(kind) + "_block");
+  core_.set_name(block.memory, "topograd_" + std::string(name(kind)) + "_block");
   std::list<Block>& blocks = blocks_[slot_of(kind)];
   blocks.push_back(std::move(block));
   ++statistics_.driver_allocations;

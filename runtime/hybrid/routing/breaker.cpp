@@ -6,15 +6,6 @@
 
 namespace topograd::runtime::hybrid {
 
-std::string_view name(BreakerState state) {
-  switch (state) {
-    case BreakerState::closed: return "closed";
-    case BreakerState::open: return "open";
-    case BreakerState::half_open: return "half_open";
-  }
-  return "?";
-}
-
 Breaker::Breaker(const HybridOptions& options)
     : window_(options.success_window),
       needed_(std::min(options.success_samples, options.success_window)),

@@ -10,8 +10,7 @@
 namespace topograd::runtime::hybrid {
 
 enum class BreakerState { closed, open, half_open };
-/// "closed", "open" or "half_open".
-std::string_view name(BreakerState state);
+TG_ENUM_NAMES(BreakerState)
 
 /// Closed: all tasks pass. Open: none pass until the back-off is over. Half-open: one probe passes;
 /// its success closes the breaker, its failure doubles the back-off.

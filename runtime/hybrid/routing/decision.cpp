@@ -25,37 +25,6 @@ std::string prediction(std::string_view target, const Prediction& p) {
 
 }  // namespace
 
-std::string_view name(MemoryPattern pattern) {
-  switch (pattern) {
-    case MemoryPattern::streaming: return "streaming";
-    case MemoryPattern::gather: return "gather";
-    case MemoryPattern::scatter: return "scatter";
-    case MemoryPattern::reduction: return "reduction";
-  }
-  return "?";
-}
-
-std::string_view name(Reason reason) {
-  switch (reason) {
-    case Reason::forced: return "forced";
-    case Reason::below_minimum: return "below_minimum";
-    case Reason::no_device: return "no_device";
-    case Reason::breaker_open: return "breaker_open";
-    case Reason::unsupported: return "unsupported";
-    case Reason::memory_limit: return "memory_limit";
-    case Reason::out_of_memory: return "out_of_memory";
-    case Reason::success_rate: return "success_rate";
-    case Reason::slower: return "slower";
-    case Reason::faster: return "faster";
-    case Reason::below_threshold: return "below_threshold";
-    case Reason::unmeasured: return "unmeasured";
-    case Reason::guessed: return "guessed";
-    case Reason::explored: return "explored";
-    case Reason::together: return "together";
-  }
-  return "?";
-}
-
 std::string explain(const Decision& decision, std::string_view device) {
   std::string text = std::string(decision.target == kCpu ? "cpu" : device) + " (" +
                      std::string(name(decision.reason)) + ")";

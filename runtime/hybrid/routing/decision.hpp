@@ -17,8 +17,7 @@ using ir::Hash128;
 
 /// Memory access pattern of a task.
 enum class MemoryPattern { streaming, gather, scatter, reduction };
-/// Name as in the enum.
-std::string_view name(MemoryPattern pattern);
+TG_ENUM_NAMES(MemoryPattern)
 
 /// Features of one item of a task, for the first guess about kernels that have never run. Work
 /// (runtime/hybrid/routing/work.hpp) computes them from the whole task.
@@ -88,9 +87,7 @@ enum class Reason {
   explored,         ///< the other side, to keep its measurements up to date
   together,         ///< placed as one with the operations before and after it
 };
-/// Name as in the enum.
-std::string_view name(Reason reason);
-inline constexpr int kReasons = static_cast<int>(Reason::together) + 1;
+TG_ENUM_NAMES(Reason)
 
 /// Parts of a task's time on one target, in µs.
 struct Terms {

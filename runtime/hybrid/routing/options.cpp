@@ -74,12 +74,6 @@ std::string text_of(double value) {
   return std::isfinite(value) ? Json(value).dump() : std::to_string(value);
 }
 
-Force parse_force(const std::string& text, const std::string& where) {
-  for (const Force force : {Force::none, Force::cpu, Force::device})
-    if (text == name(force)) return force;
-  refuse(where, "none, cpu or device", '"' + text + '"');
-}
-
 template <class Number>
 Number parse_number(std::string_view text, const std::string& where) {
   Number value{};
@@ -122,7 +116,7 @@ void set_text(HybridOptions& options, const Field& field, const std::string& tex
         } else if constexpr (std::is_arithmetic_v<T>) {
           value = parse_number<T>(text, where);
         } else if constexpr (std::is_same_v<T, Force>) {
-          value = parse_force(text, where);
+          value = parse_enum<Force>(where, text);
         } else if constexpr (std::is_same_v<T, BatchSizes>) {
           value = parse_sizes(text, where);
         } else {
@@ -140,7 +134,7 @@ void set_json(HybridOptions& options, const Field& field, const Json& json) {
         using T = std::remove_reference_t<decltype(value)>;
         if constexpr (std::is_same_v<T, Force>) {
           if (!json.is_string()) refuse(where, "a string", shown(json));
-          value = parse_force(json.get<std::string>(), where);
+          value = parse_enum<Force>(where, json.get<std::string>());
         } else if constexpr (std::is_same_v<T, bool>) {
           if (!json.is_boolean()) refuse(where, "true or false", shown(json));
           value = json.get<bool>();
@@ -184,15 +178,6 @@ void check_variables() {
 }
 
 }  // namespace
-
-std::string_view name(Force force) {
-  switch (force) {
-    case Force::none: return "none";
-    case Force::cpu: return "cpu";
-    case Force::device: return "device";
-  }
-  return "?";
-}
 
 Clock steady_clock() {
   return [] {

@@ -1,6 +1,8 @@
 // Options of the routing between CPU and devices.
 #pragma once
 
+#include "../../../ir/enum_table.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,8 +13,7 @@ namespace topograd::runtime::hybrid {
 
 /// Forces all tasks to one side. With `device`, tasks without a suitable device throw.
 enum class Force { none, cpu, device };
-/// "none", "cpu" or "device".
-std::string_view name(Force force);
+TG_ENUM_NAMES(Force)
 
 /// Seconds from any fixed start, never decreasing.
 using Clock = std::function<double()>;

@@ -62,7 +62,7 @@ void Telemetry::read_back(std::string_view operation, const std::string& device,
 void Telemetry::fell_back(std::string_view operation, const std::string& device, ErrorCode error) {
   const std::lock_guard lock(mutex_);
   ++of(operation, device).fallbacks;
-  ++counts_.fallbacks[{device, name(error)}];
+  ++counts_.fallbacks[{device, std::string(name(error))}];
 }
 
 void Telemetry::coalesced(std::uint64_t tasks) {

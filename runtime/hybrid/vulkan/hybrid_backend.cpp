@@ -100,7 +100,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
 
 hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
   hybrid::Capabilities c{.name = info.name,
-                         .kind = name(info.type),
+                         .kind = std::string(name(info.type)),
                          .driver = info.driver + " " + info.driver_version,
                          .available = info.unusable.empty(),
                          .problem = info.unusable};

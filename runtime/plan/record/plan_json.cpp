@@ -34,7 +34,7 @@ PlanChoice choice(const Json& json) {
       .pass = json.at("pass").get<std::string>(),
       .instances = whole<std::uint64_t>(json, "instances"),
       .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
-      .by = parse_chosen_by(json.value("chosen_by", std::string("given"))),
+      .by = parse_enum<ChosenBy>("plan: chosen_by", json.value("chosen_by", std::string("given"))),
       .candidates = {},
       .one_pass = json.value("one_pass", false),
       .entries = whole<std::uint64_t>(json, "entries", 0),

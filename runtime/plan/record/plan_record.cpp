@@ -1,8 +1,6 @@
 // Names of choices.
 #include "plan_record.hpp"
 
-#include "../../../ir/error.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,28 +9,6 @@
 namespace topograd::runtime {
 
 using codegen::Accumulation;
-
-std::string_view name(ChosenBy by) {
-  switch (by) {
-    case ChosenBy::rule: return "rule";
-    case ChosenBy::measured: return "measured";
-    case ChosenBy::remembered: return "remembered";
-    case ChosenBy::given: return "given";
-    case ChosenBy::forced: return "forced";
-  }
-  return "";
-}
-
-ChosenBy parse_chosen_by(std::string_view text) {
-  std::string names;
-  for (const ChosenBy by : std::array{ChosenBy::rule, ChosenBy::measured, ChosenBy::remembered,
-                                      ChosenBy::given, ChosenBy::forced}) {
-    if (text == name(by)) return by;
-    names += (names.empty() ? "" : ", ") + std::string(name(by));
-  }
-  throw Error(ErrorCode::InvalidArgument, "plan: expected chosen_by to be one of " + names +
-                                              ", got \"" + std::string(text) + "\"");
-}
 
 std::string PlanChoice::text() const {
   const bool sweeps = std::ranges::any_of(candidates, &PlanCandidate::one_pass);

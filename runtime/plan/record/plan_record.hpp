@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../../codegen/kernel.hpp"
+#include "../../../ir/enum_table.hpp"
 #include "../../kernel_figures.hpp"
 
 #include <cstdint>
@@ -19,9 +20,7 @@ enum class ChosenBy {
   given,       ///< a plan record that was passed in
   forced       ///< an option
 };
-std::string_view name(ChosenBy by);
-/// Throws an Error{InvalidArgument} that lists the names.
-ChosenBy parse_chosen_by(std::string_view text);
+TG_ENUM_NAMES(ChosenBy)
 
 /// One way to sum a batch's terms by owner.
 struct PlanCandidate {

@@ -16,7 +16,7 @@ std::unique_ptr<DevicePreconditioner> make_device_preconditioner(const Part& par
   // The two-level one begins as block_jacobi.
   if (asked == Preconditioner::automatic) return make_device_two_level(part, products, asked);
 #define TG_PRECONDITIONER(row, ...)                                                    \
-  if constexpr (PreconditionerRow{.kind = {}, .name = {}, __VA_ARGS__}.on_device) {    \
+  if constexpr (PreconditionerRow{.value = {}, .name = {}, __VA_ARGS__}.on_device) {   \
     if (asked == Preconditioner::row) return make_device_##row(part, products, asked); \
   }
 #include "../../linear/preconditioners.def"

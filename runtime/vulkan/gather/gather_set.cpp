@@ -200,7 +200,7 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
       push.out_first = bind_target(context_, table, target, kernels.combine.sums, part.first_output,
                                    part.last_output);
     } else {
-      table.set(BufferRole::out, kernels.combine.partials[0]);
+      table.set(BufferRole::results, kernels.combine.partials[0]);
     }
     if (what.sinks != nullptr) {
       push.costs_first() = what.sinks->next;
@@ -268,7 +268,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   table.set(BufferRole::owners, part.owners);
   table.set(BufferRole::outputs, part.outputs);
   columns_.bind(table, part.columns);
-  table.set(BufferRole::out, *target.out);
+  table.set(BufferRole::results, *target.out);
   table.set(BufferRole::preconditioned, *fused.preconditioned);
   table.set(BufferRole::damping, *fused.damping);
   table.set(BufferRole::next_direction, *fused.next_direction);

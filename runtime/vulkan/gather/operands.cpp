@@ -45,7 +45,7 @@ std::uint32_t bind_target(const Context& context, BindingTable& table, const Sum
                           std::uint32_t last_output) {
   const std::uint64_t bytes = context.element_bytes();
   if (target.out->size() <= context.max_range()) {
-    table.set(BufferRole::out, *target.out);
+    table.set(BufferRole::results, *target.out);
     return static_cast<std::uint32_t>(target.first);
   }
   std::uint64_t first = target.first + std::uint64_t{first_output} * sums;
@@ -55,7 +55,7 @@ std::uint32_t bind_target(const Context& context, BindingTable& table, const Sum
     last = (*target.positions)[last_output] + 1;
   }
   first = first / kOutAlignment * kOutAlignment;
-  table.set(BufferRole::out, *target.out, first * bytes, (last - first) * bytes);
+  table.set(BufferRole::results, *target.out, first * bytes, (last - first) * bytes);
   return static_cast<std::uint32_t>(target.first - first);
 }
 

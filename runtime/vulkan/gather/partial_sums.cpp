@@ -83,7 +83,7 @@ void PartialSums::record(CommandList& list, const Pass& pass, BindingTable table
       push.out_first = bind_target(context_, table, target, pass.sums, level.targets.front(),
                                    level.targets.back());
     } else {
-      table.set(BufferRole::out, pass.partials[1 - source]);
+      table.set(BufferRole::results, pass.partials[1 - source]);
     }
     push.overwrite = !level.to_owners || target.overwrite;
     dispatch_all(context_, list, pass.combine, table, push, level.targets.size());

@@ -86,7 +86,7 @@ void DeviceManifolds::run(CommandList& list, const Piece& piece, const LoadedKer
   table.set(BufferRole::x, x);
   table.set(BufferRole::direction, delta);
   table.set(BufferRole::index_columns, piece.index);
-  table.set(BufferRole::out, out);
+  table.set(BufferRole::results, out);
   dispatch_all(context_, list, kernel, table, {.stride = piece.count, .out_stride = piece.count},
                piece.count);
 }

@@ -39,7 +39,7 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
     ++state_->runs;
     if (state_->failures > 0) {
       --state_->failures;
-      throw Error(state_->error, std::string("injected ") + topograd::name(state_->error));
+      throw Error(state_->error, "injected " + std::string(topograd::name(state_->error)));
     }
     state_->items += program.items;
     std::vector<float> a = joined(program.arrays[0]), b = joined(program.arrays[1]);

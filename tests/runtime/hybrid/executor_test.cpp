@@ -82,14 +82,14 @@ TEST_F(ExecutorTest, EveryDeviceFailureEndsOnTheCpu) {
     const std::vector<float> a = task.a, b = task.b;
     const ExecutionStats stats = run(task);
     EXPECT_EQ(stats.device, "cpu");
-    EXPECT_EQ(stats.fallback, std::string("injected ") + name(code));
+    EXPECT_EQ(stats.fallback, "injected " + std::string(name(code)));
     EXPECT_EQ(task.a, a);
     EXPECT_EQ(task.b, b);
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find(name(code)), std::string::npos);
     EXPECT_EQ(executor->statistics("add", "fake").fallbacks, 1u);
     EXPECT_EQ(executor->statistics("add", "fake").failures, 1u);
-    EXPECT_EQ(executor->telemetry().counts().fallbacks.at({"fake", name(code)}), 1u);
+    EXPECT_EQ(executor->telemetry().counts().fallbacks.at({"fake", std::string(name(code))}), 1u);
   }
 }
 

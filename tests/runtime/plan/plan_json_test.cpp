@@ -74,7 +74,7 @@ TEST(PlanJson, SaysWhatIsWrong) {
       {R"({"batches": [)" + batch + R"("accumulation": "pile"}]})", "\"pile\"",
        ErrorCode::InvalidArgument},
       {R"({"batches": [)" + batch + R"("accumulation": "gather_store", "chosen_by": "dice"}]})",
-       "expected chosen_by to be one of rule, measured, remembered, given, forced, got \"dice\"",
+       "plan: chosen_by: expected one of rule, measured, remembered, given, forced, got \"dice\"",
        ErrorCode::InvalidArgument}};
   for (const auto& row : rows) {
     SCOPED_TRACE(row.text);

@@ -261,14 +261,14 @@ TEST(Preconditioners, AllFindTheSameStepForAnyNumberOfThreads) {
       .lambda = 1e-4, .linear_tolerance = 1e-12, .max_linear_iterations = 5000};
   const auto f64 = codegen::Precision::f64;
   const Outcome blocks = one_step(m, Preconditioner::block_jacobi, f64, 1, exact);
-  for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
+  for (const runtime::PreconditionerRow& row : std::span(runtime::kPreconditioners).subspan(1)) {
     if (!row.on_cpu) continue;
     SCOPED_TRACE(row.name);
-    const Outcome one = one_step(m, row.kind, f64, 1, exact);
-    EXPECT_EQ(one.use.kind, row.kind);
+    const Outcome one = one_step(m, row.value, f64, 1, exact);
+    EXPECT_EQ(one.use.kind, row.value);
     EXPECT_LE(one.iterations, blocks.iterations);
     EXPECT_LE(relative_difference(one.step, blocks.step), 1e-8);
-    EXPECT_EQ(one.step, one_step(m, row.kind, f64, 0, exact).step);
+    EXPECT_EQ(one.step, one_step(m, row.value, f64, 0, exact).step);
   }
 }
 

@@ -48,7 +48,8 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
         problem.system->on_device = known.system->on_device.value();
         break;
       case Fact::factor: problem.system->factor = known.system->factor.value(); break;
-      default: break;
+      case Fact::none:
+      case Fact::system: break;
     }
   }
   return asked;
@@ -431,13 +432,13 @@ TEST(Decide, Precision) {
 
 /// The one that is asked for, wherever it exists, else block_jacobi with the reason.
 TEST(Decide, Preconditioner) {
-  for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
+  for (const runtime::PreconditionerRow& row : std::span(runtime::kPreconditioners).subspan(1)) {
     for (const Backend backend : {cpu, vulkan}) {
       SCOPED_TRACE(row.name);
       const bool exists = backend == cpu ? row.on_cpu : row.on_device;
       Plan plan;
-      settle(plan, {}, {.backend = backend, .preconditioner = row.kind}, {false, kGpu, kFaster});
-      EXPECT_EQ(plan.preconditioner.kind, exists ? row.kind : Preconditioner::block_jacobi);
+      settle(plan, {}, {.backend = backend, .preconditioner = row.value}, {false, kGpu, kFaster});
+      EXPECT_EQ(plan.preconditioner.kind, exists ? row.value : Preconditioner::block_jacobi);
       const std::string why = preconditioner_text(
           plan, {.asked_for = true, .why = {runtime::PreconditionerReason::asked_for}});
       EXPECT_EQ(why, exists ? "asked for"

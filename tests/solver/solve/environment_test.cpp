@@ -24,8 +24,8 @@ TEST(Environment, SetsTheDefaultsOfTheProcess) {
   using platform::set_environment;
   set_environment("TOPOGRAD_BACKEND", "cuda");
   EXPECT_EQ(message(),
-            "TOPOGRAD_BACKEND: unknown backend \"cuda\"; expected one of automatic, cpu, vulkan, "
-            "auto, gpu");
+            "TOPOGRAD_BACKEND: backend: expected one of automatic, cpu, vulkan, auto, gpu, got "
+            "\"cuda\"");
   set_environment("TOPOGRAD_BACKEND", "gpu");
   set_environment("TOPOGRAD_FALLBACK_THRESHOLD", "77x");
   EXPECT_EQ(message(), "TOPOGRAD_FALLBACK_THRESHOLD: expected a whole number >= 0, got \"77x\"");

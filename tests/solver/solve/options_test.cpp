@@ -21,52 +21,57 @@ std::string message_of(const std::function<void()>& call) {
   return "no error";
 }
 
+/// Every name and every other name, and the rows of the manual's table.
+template <class E, class Parse>
+void expect_names(const char* option, const Parse& parse, std::string& table) {
+  for (const auto& row : rows_of(E{})) {
+    EXPECT_EQ(name(row.value), row.name);
+    EXPECT_EQ(parse(row.name), row.value) << row.name;
+    std::string names = "`" + std::string(row.name) + "`";
+    if constexpr (requires { row.alias; }) {
+      if (!row.alias.empty()) {
+        EXPECT_EQ(parse(row.alias), row.value) << row.alias;
+        names += ", `" + std::string(row.alias) + "`";
+      }
+    }
+    EXPECT_FALSE(row.help.empty()) << row.name << " says nothing";
+    table += "| `" + std::string(option) + "` | " + names + " | " + std::string(row.help) + " |\n";
+  }
+}
+
 TEST(Options, NamesAreReadBack) {
-  const struct {
-    const char* text;
-    Backend backend;
-  } rows[] = {{"automatic", Backend::automatic},
-              {"auto", Backend::automatic},
-              {"cpu", Backend::cpu},
-              {"vulkan", Backend::vulkan},
-              {"gpu", Backend::vulkan}};
-  for (const auto& row : rows) EXPECT_EQ(parse_backend(row.text), row.backend) << row.text;
-  for (const Backend b : {Backend::automatic, Backend::cpu, Backend::vulkan}) {
-    EXPECT_EQ(parse_backend(name(b)), b);
-  }
-  for (const Method m : {Method::levenberg_marquardt, Method::gauss_newton}) {
-    EXPECT_EQ(parse_method(name(m)), m);
-  }
-  for (const LinearSolver s :
-       {LinearSolver::automatic, LinearSolver::pcg, LinearSolver::cholesky}) {
-    EXPECT_EQ(parse_linear_solver(name(s)), s);
-  }
-  for (const Precision p : {Precision::f32, Precision::f64}) {
-    EXPECT_EQ(parse_precision(codegen::name(p)), p);
-  }
+  std::string table = "| option | value | meaning |\n|---|---|---|\n";
+  expect_names<Backend>("backend", parse_backend, table);
+  expect_names<Method>("method", parse_method, table);
+  expect_names<LinearSolver>("linear_solver", parse_linear_solver, table);
+  expect_names<ForcingSequence>("forcing_sequence", parse_forcing_sequence, table);
+  expect_names<NormalMatrix>("normal_matrix", parse_normal_matrix, table);
+  expect_names<DoglegType>("dogleg_type", parse_dogleg_type, table);
+  expect_names<DomainPolicy>("domain", parse_domain_policy, table);
+  test::expect_table("docs/reference/solver-options.md", "values", table);
+  for (const auto& row : rows_of(Precision{}))
+    EXPECT_EQ(parse_solve_precision(row.name), row.value) << row.name;
 }
 
 TEST(Options, UnknownNamesListTheKnown) {
   EXPECT_EQ(message_of([] { parse_backend("cuda"); }),
-            "unknown backend \"cuda\"; expected one of automatic, cpu, vulkan, auto, gpu");
+            "backend: expected one of automatic, cpu, vulkan, auto, gpu, got \"cuda\"");
   EXPECT_EQ(message_of([] { parse_precision("f16"); }),
-            "unknown precision \"f16\"; expected one of f32, f64");
+            "precision: expected one of f32, f64, got \"f16\"");
 }
 
 TEST(Options, PreconditionersAreTheTable) {
-  std::string names = "automatic";
-  std::string table =
-      "| value | preconditioner |\n|---|---|\n"
-      "| `automatic` (default) | block-Jacobi until its iterations have cost as many products as "
-      "the coarse matrix takes, then two-level |\n";
+  std::string names, table = "| value | preconditioner |\n|---|---|\n";
   for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
-    EXPECT_EQ(parse_preconditioner(row.name), row.kind);
-    EXPECT_EQ(name(row.kind), row.name);
-    names += ", " + std::string(row.name);
-    table += "| `" + std::string(row.name) + "` | " + std::string(row.meaning) + " |\n";
+    EXPECT_EQ(parse_preconditioner(row.name), row.value);
+    EXPECT_EQ(name(row.value), row.name);
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+    const bool initial = row.value == SolverOptions{}.preconditioner;
+    table += "| `" + std::string(row.name) + (initial ? "` (default) | " : "` | ") +
+             std::string(row.help) + " |\n";
   }
   EXPECT_EQ(message_of([] { parse_preconditioner("ilu"); }),
-            "unknown preconditioner \"ilu\"; expected one of " + names);
+            "preconditioner: expected one of " + names + ", got \"ilu\"");
   test::expect_table("docs/methods.md", "preconditioners", table);
 }
 

@@ -23,23 +23,24 @@ std::uint64_t parse_cross_check(const std::string& text) {
               "expected --cross-check all or a number of instances, got \"" + text + "\"");
 }
 
+/// Adds an option with the names of an enum, and the default of SolverOptions.
+template <class E>
+void add_choice(Command app, const char* option, std::string& text, const char* help, E initial) {
+  app.option(option, &text, help).choices(names_of<E>()).shown_default(std::string(name(initial)));
+}
+
 }  // namespace
 
 void add_place_options(Command app, SolverArguments& a) {
+  const SolverOptions defaults;
   app.group("Where it runs");
-  app.option("--backend", &a.backend, "where kernels run")
-      .choices({"cpu", "vulkan", "automatic"})
-      .shown_default("automatic");
-  app.option("--precision", &a.precision, "floating-point numbers of kernels; mixed is for solves")
-      .choices({"f32", "f64", "mixed"})
-      .shown_default("f64");
+  add_choice(app, "--backend", a.backend, "where kernels run", defaults.backend);
+  add_choice(app, "--precision", a.precision,
+             "floating-point numbers of kernels; mixed is for solves", defaults.precision);
   app.option("--device", &a.device, "index or name of a Vulkan device");
   app.option("--accumulate", &a.accumulate,
              "how gradients are summed on a device; if not given, by the faster gather")
-      .choices({
-#define TG_ACCUMULATION(row, ...) #row,
-#include "../../../codegen/accumulations.def"
-      });
+      .choices(names_of<codegen::Accumulation>());
   app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
            "make every choice from rules, without measuring, for the same bits in every run");
@@ -48,29 +49,19 @@ void add_place_options(Command app, SolverArguments& a) {
 }
 
 void add_solve_options(Command app, SolverArguments& a) {
+  const SolverOptions defaults;
   app.group("The method");
-  app.option("--method", &a.method, "how steps are found; automatic is lm, or lbfgs with energies")
-      .choices({"automatic", "lm", "gn", "dogleg", "lbfgs", "newton", "adam", "adamw", "sgd"})
-      .shown_default("automatic");
-  app.option("--linear", &a.linear, "linear solver")
-      .choices({"automatic", "pcg", "cholesky", "schur", "dense"})
-      .shown_default("automatic");
-  app.option("--preconditioner", &a.preconditioner, "preconditioner of pcg")
-      .choices({
-          "automatic",
-#define TG_PRECONDITIONER(row, ...) #row,
-#include "../../../runtime/linear/preconditioners.def"
-      })
-      .shown_default("automatic");
-  app.option("--normal-matrix", &a.normal_matrix, "how pcg multiplies by JᵀJ on a device")
-      .choices({"automatic", "matrix_free", "assembled"})
-      .shown_default("automatic");
-  app.option("--forcing", &a.forcing, "how exactly CG solves")
-      .choices({"automatic", "constant", "eisenstat_walker"})
-      .shown_default("automatic");
-  app.option("--domain", &a.domain, "what happens to operands outside of domains")
-      .choices({"mathematical", "guarded", "strict"})
-      .shown_default("mathematical");
+  add_choice(app, "--method", a.method,
+             "how steps are found, also lm and gn; automatic is lm, or lbfgs with energies",
+             defaults.method);
+  add_choice(app, "--linear", a.linear, "linear solver", defaults.linear_solver);
+  add_choice(app, "--preconditioner", a.preconditioner, "preconditioner of pcg",
+             defaults.preconditioner);
+  add_choice(app, "--normal-matrix", a.normal_matrix, "how pcg multiplies by JᵀJ on a device",
+             defaults.normal_matrix);
+  add_choice(app, "--forcing", a.forcing, "how exactly CG solves", defaults.forcing_sequence);
+  add_choice(app, "--domain", a.domain, "what happens to operands outside of domains",
+             defaults.domain);
   app.option("--cross-check", &a.cross_check,
              "instances of each topology to compare with the CPU at each accepted point, or all");
   app.group("Limits and tolerances");

@@ -10,6 +10,8 @@
 
 #include "../../../api/formats/bal.hpp"
 #include "../../../api/formats/bundle_adjustment.hpp"
+#include "../../../api/formats/pose_graph_objective.hpp"
+#include "../../../api/formats/pose_graph_start.hpp"
 #include "../../../ir/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -141,7 +143,7 @@ const std::string& name_of(const T& item) {
 }
 
 template <class T>
-std::string names_of(const std::vector<T>& items) {
+std::string listed(const std::vector<T>& items) {
   std::string names;
   for (const T& item : items) names += (names.empty() ? "" : ", ") + name_of(item);
   return names;
@@ -151,7 +153,7 @@ std::string names_of(const std::vector<T>& items) {
 template <class T>
 T only(const std::string& name, std::vector<T> all) {
   if (all.size() == 1) return std::move(all.front());
-  throw Error(ErrorCode::InvalidArgument, name + ": expected --set NAME, one of " + names_of(all));
+  throw Error(ErrorCode::InvalidArgument, name + ": expected --set NAME, one of " + listed(all));
 }
 
 /// All elements, or only the one with this name.
@@ -164,7 +166,7 @@ std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
   std::vector<std::string> names;
   for (const T& item : all) names.push_back(name_of(item));
   throw Error(ErrorCode::InvalidArgument, arguments.name + ": expected --set to be one of " +
-                                              names_of(all) + ", got \"" + arguments.set + "\"" +
+                                              listed(all) + ", got \"" + arguments.set + "\"" +
                                               did_you_mean(arguments.set, names));
 }
 
@@ -264,7 +266,7 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
              "moves each coordinate of the mesh by a seeded number up to this")
       .only_with(meshes);
   app.option("--energy", &arguments.energy, "energy of a vertex")
-      .choices({"covariance", "hinge"})
+      .choices(names_of<problems::Developability>())
       .only_with({"developable"});
   app.flag("--edges", arguments.edges, "add the lengths of edges as residuals")
       .only_with({"developable"});
@@ -295,10 +297,10 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   strict.insert(strict.end(), graphs.begin(), graphs.end());
   app.option("--objective", &arguments.objective,
              "what is minimised: SE-Sync's sum, that of Ceres' examples, or eᵀ Ω e")
-      .choices({"chordal", "geodesic", "chi2"})
+      .choices(names_of<PoseObjective>())
       .only_with(graphs);
   app.option("--start", &arguments.start, "where the solve begins")
-      .choices({"file", "odometry", "chordal"})
+      .choices(names_of<PoseStart>())
       .only_with(graphs);
   app.flag("--gnc", arguments.gnc, "first reject false loop closures by graduated non-convexity")
       .only_with(graphs);
@@ -359,7 +361,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }
-  throw Error(ErrorCode::InvalidArgument, "expected the problem " + names_of(problem_names()) +
+  throw Error(ErrorCode::InvalidArgument, "expected the problem " + listed(problem_names()) +
                                               " or a file that ends in .json, got \"" +
                                               arguments.name + "\"" +
                                               did_you_mean(arguments.name, problem_names()));
