@@ -43,16 +43,18 @@ enum class Accumulation {
 #include "accumulations.def"
 };
 
-/// Features that a strategy may need of a device, as bits.
-inline constexpr std::uint32_t kNeedsFloat32Atomics = 1, kNeedsFloat64Atomics = 2,
-                               kNeedsInt64Atomics = 4, kNeedsSubgroupArithmetic = 8;
+/// Features that a strategy may need of a device.
+struct AccumulationNeeds {
+#define TG_ACCUMULATION_NEED(feature, missing) bool feature = false;
+#include "accumulations.def"
+};
 
 /// A row of the table of strategies.
 struct AccumulationRow {
   Accumulation value;
   std::string_view name;
   bool atomic = false;  ///< kernels are of Form::scatter; else gather and sum_terms
-  std::uint32_t f32_needs = 0, f64_needs = 0;  ///< bits of features, by precision of the sums
+  AccumulationNeeds f32_needs = {}, f64_needs = {};  ///< by precision of the sums
 };
 inline constexpr AccumulationRow kAccumulations[] = {
 #define TG_ACCUMULATION(row, ...) {.value = Accumulation::row, .name = #row, __VA_ARGS__},
