@@ -18,7 +18,7 @@ namespace topograd::bench {
 namespace {
 
 using codegen::Precision;
-using runtime::KernelKind;
+using runtime::Pass;
 
 /// A problem and its memory.
 struct Case {
@@ -94,9 +94,8 @@ void measure(const Case& one, Precision precision) {
   engine->set_point(one.x);
   std::printf("| %s | %s | %zu |", one.name.c_str(), codegen::name(precision).data(),
               static_cast<std::size_t>(made.instances()));
-  for (const KernelKind kind :
-       {KernelKind::residual, KernelKind::gradient, KernelKind::jtjp, KernelKind::blocks})
-    std::printf(" %.1f |", engine->abilities().measurements->time(kind, 3, 20).device_us);
+  for (const Pass pass : {Pass::residual, Pass::gradient, Pass::jtjp, Pass::blocks})
+    std::printf(" %.1f |", engine->abilities().measurements->time(pass, 3, 20).device_us);
   std::printf(" %.0f |\n", engine->abilities().measurements->time_step(100, 1e-3, 5).device_us);
   std::fflush(stdout);
 }

@@ -88,7 +88,7 @@ class CpuEngine final : public Engine,
   StepReport rescale_step(double length) override;
   void accept() override;
 
-  Timing time(KernelKind kind, int warm_ups, int samples) override;
+  Timing time(Pass pass, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
   double copy_rate() override { return cpu::copy_rate(pool_); }
   std::vector<MemoryUse> memory() const override;
@@ -142,7 +142,7 @@ class CpuEngine final : public Engine,
   void keep_in_box(std::span<double> x) const;
 
   // The work that time() measures, with all data resident.
-  std::function<void()> work_of(KernelKind kind);
+  std::function<void()> work_of(Pass pass);
 
   BlockLayout layout_;
   bool other_strategy_asked_ = false;

@@ -47,7 +47,7 @@ class AsynchronousEvaluations {
  public:
   virtual ~AsynchronousEvaluations() = default;
   /// Like runtime::begin() (engine.hpp), but returns before the evaluation has run.
-  virtual std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
+  virtual std::unique_ptr<Pending> begin(Pass pass, std::span<const double> x,
                                          std::span<const double> p, std::span<double> out) = 0;
 };
 
@@ -75,7 +75,7 @@ class KernelsAhead {
   virtual ~KernelsAhead() = default;
   /// Starts to compile the kernels of a kind of evaluation, or of a step, without waiting. Returns
   /// true when they are ready. Throws the error of a failed compilation.
-  virtual bool prepare(KernelKind kind) = 0;
+  virtual bool prepare(Pass pass) = 0;
   virtual bool prepare_step() = 0;
 };
 
@@ -120,7 +120,7 @@ class Measurements {
  public:
   virtual ~Measurements() = default;
   /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; returns medians.
-  virtual Timing time(KernelKind kind, int warm_ups, int samples) = 0;
+  virtual Timing time(Pass pass, int warm_ups, int samples) = 0;
   /// Times a Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays.
   virtual Timing time_step(int iterations, double damping, int samples) = 0;
   /// Bytes per second, read and written, of a memory copy where the kernels run: the median of a

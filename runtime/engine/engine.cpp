@@ -35,45 +35,49 @@ SecondDerivatives& second_derivatives(Engine& engine) {
   return require(engine.abilities().second_derivatives, engine, "second derivatives");
 }
 
-bool prepare(Engine& engine, KernelKind kind) {
+bool prepare(Engine& engine, Pass pass) {
   KernelsAhead* const kernels = engine.abilities().kernels_ahead;
-  return kernels == nullptr || kernels->prepare(kind);
+  return kernels == nullptr || kernels->prepare(pass);
 }
 bool prepare_step(Engine& engine) {
   KernelsAhead* const kernels = engine.abilities().kernels_ahead;
   return kernels == nullptr || kernels->prepare_step();
 }
 
-std::unique_ptr<Pending> begin(Engine& engine, KernelKind kind, std::span<const double> x,
+std::unique_ptr<Pending> begin(Engine& engine, Pass pass, std::span<const double> x,
                                std::span<const double> p, std::span<double> out) {
   if (AsynchronousEvaluations* const able = engine.abilities().asynchronous)
-    return able->begin(kind, x, p, out);
+    return able->begin(pass, x, p, out);
   engine.set_point(x);
-  switch (kind) {
-    case KernelKind::cost: out[0] = engine.cost(); break;
-    case KernelKind::residual: engine.residuals(out); break;
-    case KernelKind::gradient: engine.gradient(out); break;
-    case KernelKind::jvp: engine.jvp(p, out); break;
-    case KernelKind::jtjp: engine.jtjp(p, out); break;
-    case KernelKind::hvp: second_derivatives(engine).hvp(p, out); break;
-    case KernelKind::jacobian:
-    case KernelKind::blocks:
-    case KernelKind::vjp:
-    case KernelKind::hessian:
-    case KernelKind::cost_gradient:
-    case KernelKind::values:
+  switch (pass) {
+    case Pass::cost: out[0] = engine.cost(); break;
+    case Pass::residual: engine.residuals(out); break;
+    case Pass::gradient: engine.gradient(out); break;
+    case Pass::jvp: engine.jvp(p, out); break;
+    case Pass::jtjp: engine.jtjp(p, out); break;
+    case Pass::hvp: second_derivatives(engine).hvp(p, out); break;
+    case Pass::jacobian:
+    case Pass::blocks:
+    case Pass::vjp:
+    case Pass::hessian:
+    case Pass::cost_gradient:
+    case Pass::values:
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards:
       throw Error(ErrorCode::Unsupported,
                   "begin: expected cost, residual, gradient, jvp, jtjp or "
                   "hvp, got " +
-                      std::string(name(kind)));
+                      std::string(name(pass)));
   }
   return std::make_unique<Finished>();
 }
 
-KernelKind kind_of_values(bool cost, bool residuals, bool gradient) {
-  if (!gradient) return residuals ? KernelKind::residual : KernelKind::cost;
-  if (residuals) return KernelKind::values;
-  return cost ? KernelKind::cost_gradient : KernelKind::gradient;
+Pass pass_of_values(bool cost, bool residuals, bool gradient) {
+  if (!gradient) return residuals ? Pass::residual : Pass::cost;
+  if (residuals) return Pass::values;
+  return cost ? Pass::cost_gradient : Pass::gradient;
 }
 
 void evaluate(Engine& engine, const Values& wanted) {
@@ -94,24 +98,6 @@ void evaluate_unless_refused(Engine& engine, const Values& wanted) {
     return evaluate_in_turn(engine, {.residuals = wanted.residuals, .gradient = wanted.gradient});
   std::ranges::fill(wanted.residuals, known);
   std::ranges::fill(wanted.gradient, known);
-}
-
-std::string_view name(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::residual: return "residual";
-    case KernelKind::cost: return "cost";
-    case KernelKind::gradient: return "gradient";
-    case KernelKind::jacobian: return "jacobian";
-    case KernelKind::jtjp: return "jtjp";
-    case KernelKind::blocks: return "blocks";
-    case KernelKind::jvp: return "jvp";
-    case KernelKind::vjp: return "vjp";
-    case KernelKind::hvp: return "hvp";
-    case KernelKind::hessian: return "hessian";
-    case KernelKind::cost_gradient: return "cost_gradient";
-    case KernelKind::values: return "values";
-  }
-  return "";
 }
 
 std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<MemoryUse>& more) {

@@ -90,10 +90,10 @@ void evaluate_unless_refused(Engine& engine, const Values& wanted);
 /// with the direction p. x and p are read before it returns; finish() writes `out`, which must
 /// outlive the handle; x becomes the current point. Other calls may follow before finish(). Without
 /// AsynchronousEvaluations it has run when it returns. Throws Error{Unsupported} for other kinds.
-std::unique_ptr<Pending> begin(Engine& engine, KernelKind kind, std::span<const double> x,
+std::unique_ptr<Pending> begin(Engine& engine, Pass pass, std::span<const double> x,
                                std::span<const double> p, std::span<double> out);
 /// Uses KernelsAhead; returns true without it.
-bool prepare(Engine& engine, KernelKind kind);
+bool prepare(Engine& engine, Pass pass);
 bool prepare_step(Engine& engine);
 
 // Abilities without a substitute. Throw Error{Unsupported} if they are missing.

@@ -10,14 +10,8 @@
 namespace topograd::runtime {
 namespace {
 
-bool reads_direction(KernelKind kind) {
-  return kind == KernelKind::jtjp || kind == KernelKind::jvp || kind == KernelKind::hvp;
-}
-
-bool energies_take_part(KernelKind kind) {
-  return kind == KernelKind::cost || kind == KernelKind::gradient || kind == KernelKind::hvp ||
-         kind == KernelKind::hessian || kind == KernelKind::cost_gradient ||
-         kind == KernelKind::values;
+bool reads_direction(Pass pass) {
+  return pass == Pass::jtjp || pass == Pass::jvp || pass == Pass::hvp;
 }
 
 /// Number of different values that a pass writes for one instance.
@@ -40,45 +34,63 @@ Traffic::Traffic(const Model& model, Precision precision)
   }
 }
 
-std::uint64_t Traffic::results(const TermBytes& term, KernelKind kind) const {
+std::uint64_t Traffic::results(const TermBytes& term, Pass pass) const {
   const std::uint64_t rows = term.term.topology->program.outputs.size();
-  switch (kind) {
-    case KernelKind::residual:
-    case KernelKind::jvp: return term.instances * rows * number_;
-    case KernelKind::values: return term.term.energy ? 0 : term.instances * rows * number_;
-    case KernelKind::jacobian:
+  switch (pass) {
+    case Pass::residual:
+    case Pass::jvp: return term.instances * rows * number_;
+    case Pass::values: return term.term.energy ? 0 : term.instances * rows * number_;
+    case Pass::jacobian:
       return term.instances * number_ * (rows + distinct_outputs(term.term, Pass::jacobian));
-    case KernelKind::hessian:
+    case Pass::hessian:
       return term.instances * number_ * distinct_outputs(term.term, Pass::hessian);
-    case KernelKind::vjp: return term.instances * rows * number_;  // seeds, which are read
-    default: return 0;
+    case Pass::vjp: return term.instances * rows * number_;  // seeds, which are read
+    case Pass::cost:
+    case Pass::gradient:
+    case Pass::jtjp:
+    case Pass::blocks:
+    case Pass::hvp:
+    case Pass::cost_gradient:
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;
   }
+  return 0;
 }
 
-std::uint64_t Traffic::bytes(KernelKind kind) const {
-  std::uint64_t total = scalars_ * number_ * (reads_direction(kind) ? 2 : 1);
-  switch (kind) {
-    case KernelKind::gradient:
-    case KernelKind::jtjp:
-    case KernelKind::vjp:
-    case KernelKind::cost_gradient:
-    case KernelKind::values:
-    case KernelKind::hvp: total += scalars_ * number_; break;
-    case KernelKind::blocks: total += packed_blocks_ * number_; break;
-    default: break;
+std::uint64_t Traffic::bytes(Pass pass) const {
+  std::uint64_t total = scalars_ * number_ * (reads_direction(pass) ? 2 : 1);
+  switch (pass) {
+    case Pass::gradient:
+    case Pass::jtjp:
+    case Pass::vjp:
+    case Pass::cost_gradient:
+    case Pass::values:
+    case Pass::hvp: total += scalars_ * number_; break;
+    case Pass::blocks: total += packed_blocks_ * number_; break;
+    case Pass::residual:
+    case Pass::cost:
+    case Pass::jacobian:
+    case Pass::jvp:
+    case Pass::hessian:
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;
   }
   for (const TermBytes& term : terms_) {
-    if (term.term.energy && !energies_take_part(kind)) continue;
-    total += term.columns + results(term, kind);
+    if (term.term.energy && !energies_take_part(pass)) continue;
+    total += term.columns + results(term, pass);
   }
   return total;
 }
 
 std::uint64_t Traffic::step_bytes(int iterations) const {
   constexpr std::uint64_t kVectorsBesideTheProduct = 9;
-  return bytes(KernelKind::gradient) +
+  return bytes(Pass::gradient) +
          static_cast<std::uint64_t>(iterations) *
-             (bytes(KernelKind::jtjp) + kVectorsBesideTheProduct * scalars_ * number_);
+             (bytes(Pass::jtjp) + kVectorsBesideTheProduct * scalars_ * number_);
 }
 
 }  // namespace topograd::runtime

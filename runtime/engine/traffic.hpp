@@ -21,7 +21,7 @@ class Traffic {
   /// Cost: a few passes over the index and data columns.
   Traffic(const Model& model, Precision precision);
 
-  std::uint64_t bytes(KernelKind kind) const;
+  std::uint64_t bytes(Pass pass) const;
   /// A Gauss-Newton step with this many iterations of conjugate gradients: a gradient, then in each
   /// iteration a product, the direction (r read, p read and written) and the update (δ and r read
   /// and written, p and q read).
@@ -33,7 +33,7 @@ class Traffic {
     std::uint64_t instances = 0;
     std::uint64_t columns = 0;  // bytes
   };
-  std::uint64_t results(const TermBytes& term, KernelKind kind) const;
+  std::uint64_t results(const TermBytes& term, Pass pass) const;
 
   std::uint64_t number_ = 8;  // bytes per number
   std::uint64_t scalars_ = 0, packed_blocks_ = 0;

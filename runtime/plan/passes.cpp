@@ -74,28 +74,6 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
 
 }  // namespace
 
-std::string_view name(Pass pass) {
-  switch (pass) {
-    case Pass::residual: return "residual";
-    case Pass::cost: return "cost";
-    case Pass::jacobian: return "jacobian";
-    case Pass::jvp: return "jvp";
-    case Pass::gradient: return "gradient";
-    case Pass::vjp: return "vjp";
-    case Pass::jtjp: return "jtjp";
-    case Pass::stored_jacobian: return "stored_jacobian";
-    case Pass::stored_jtjp: return "stored_jtjp";
-    case Pass::diagonal: return "diagonal";
-    case Pass::blocks: return "blocks";
-    case Pass::hvp: return "hvp";
-    case Pass::hessian: return "hessian";
-    case Pass::guards: return "guards";
-    case Pass::cost_gradient: return "cost_gradient";
-    case Pass::values: return "values";
-  }
-  return "";
-}
-
 bool energies_take_part(Pass pass) {
   switch (pass) {
     case Pass::cost:

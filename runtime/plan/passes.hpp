@@ -1,7 +1,8 @@
-// Passes: the values that a kernel computes for one instance of a topology.
+// Programs of the passes.
 #pragma once
 
 #include "../../ir/program.hpp"
+#include "pass.hpp"
 #include "plan.hpp"
 
 #include <cstdint>
@@ -10,26 +11,6 @@
 #include <vector>
 
 namespace topograd::runtime {
-
-enum class Pass {
-  residual,         ///< m rows
-  cost,             ///< one number
-  jacobian,         ///< m x n, row-major
-  jvp,              ///< m rows of J·direction
-  gradient,         ///< Jᵀr, by slot
-  vjp,              ///< Jᵀ·seeds, by slot
-  jtjp,             ///< Jᵀ(J·direction), by slot
-  stored_jacobian,  ///< m x slots, row-major: input of stored_jtjp
-  stored_jtjp,      ///< jtjp from a stored Jacobian, whose entries are the data columns
-  diagonal,         ///< diagonal of JᵀJ, by slot
-  blocks,           ///< upper triangle of JᵀJ over the slots of a group, by owner
-  hvp,              ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
-  hessian,          ///< upper triangle of ∇²E over all slots, packed by rows
-  guards,           ///< one number: 1 if a guard fails, else 0
-  cost_gradient,    ///< gradient by slot, then the cost
-  values            ///< the same, then m rows; energies have none
-};
-std::string_view name(Pass pass);
 
 /// True for several values from one sweep; the terms summed by slot are those of the gradient.
 constexpr bool has_values(Pass pass) { return pass == Pass::cost_gradient || pass == Pass::values; }

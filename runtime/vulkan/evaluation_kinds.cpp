@@ -1,78 +1,86 @@
 // Kernels of evaluations by kind, and times of these and of whole steps with x resident.
 #include "evaluation_kinds.hpp"
 
+#include "../../ir/error.hpp"
+
+#include <string>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
 
 using codegen::Scalar;
 
-bool EvaluationKinds::prepare(KernelKind kind) {
-  return recorder_.advance((*preparations_)[kind],
+bool EvaluationKinds::prepare(Pass pass) {
+  return recorder_.advance((*preparations_)[pass],
                            [&](Needs& needs) {
                              // Hessians may be asked for without their negative part.
-                             if (kind == KernelKind::hessian) hessians_.need_projection(needs);
-                             if (kind != KernelKind::vjp) return need(needs, kind);
+                             if (pass == Pass::hessian) hessians_.need_projection(needs);
+                             if (pass != Pass::vjp) return need(needs, pass);
                              rows_.need(needs, Pass::vjp);
                            },
                            [&](CommandList& list) {
-                             if (kind != KernelKind::vjp) return record(list, kind);
+                             if (pass != Pass::vjp) return record(list, pass);
                              rows_.record_vjp(list);
                            });
 }
 
-void EvaluationKinds::need(Needs& needs, KernelKind kind) {
-  switch (kind) {
-    case KernelKind::residual: return rows_.need(needs, Pass::residual);
-    case KernelKind::jacobian:
-      rows_.need(needs, Pass::residual);
-      return rows_.need(needs, Pass::jacobian);
-    case KernelKind::jvp: return rows_.need(needs, Pass::jvp);
-    case KernelKind::cost: return terms_.need_cost(needs);
-    case KernelKind::gradient:
-    case KernelKind::vjp: return sums_.need(needs, Pass::gradient);
-    case KernelKind::jtjp: return products_.need(needs);
-    case KernelKind::blocks: return sums_.need_blocks(needs);
-    case KernelKind::hvp: return sums_.need(needs, Pass::hvp);
-    case KernelKind::hessian: return rows_.need(needs, Pass::hessian);
-    case KernelKind::cost_gradient: return sums_.need_values(needs, Pass::cost_gradient);
-    case KernelKind::values: return sums_.need_values(needs, Pass::values);
+void EvaluationKinds::need(Needs& needs, Pass pass) {
+  switch (pass) {
+    case Pass::residual:
+    case Pass::jvp:
+    case Pass::hessian: return rows_.need(needs, pass);
+    case Pass::jacobian: rows_.need(needs, Pass::residual); return rows_.need(needs, pass);
+    case Pass::cost: return terms_.need_cost(needs);
+    case Pass::gradient:
+    case Pass::vjp: return sums_.need(needs, Pass::gradient);
+    case Pass::jtjp: return products_.need(needs);
+    case Pass::blocks: return sums_.need_blocks(needs);
+    case Pass::hvp: return sums_.need(needs, pass);
+    case Pass::cost_gradient:
+    case Pass::values: return sums_.need_values(needs, pass);
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;
   }
+  throw Error(ErrorCode::Unsupported,
+              "vulkan engine: " + std::string(name(pass)) + " is no evaluation");
 }
 
-void EvaluationKinds::record(CommandList& list, KernelKind kind) {
+void EvaluationKinds::record(CommandList& list, Pass pass) {
   const Operands with_direction = terms_.operands(v_.x, &v_.x);
-  switch (kind) {
-    case KernelKind::residual: return rows_.record(list, Pass::residual, terms_.operands(v_.x));
-    case KernelKind::jacobian:
+  switch (pass) {
+    case Pass::residual:
+    case Pass::hessian: return rows_.record(list, pass, terms_.operands(v_.x));
+    case Pass::jacobian:
       rows_.record(list, Pass::residual, terms_.operands(v_.x));
-      return rows_.record(list, Pass::jacobian, terms_.operands(v_.x));
-    case KernelKind::jvp: return rows_.record(list, Pass::jvp, with_direction);
-    case KernelKind::cost: return terms_.record_cost(list, v_.x, Scalar::user);
-    case KernelKind::gradient:
-    case KernelKind::vjp:
-      return sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.result);
-    case KernelKind::jtjp: return products_.record(list, with_direction, v_.result);
-    case KernelKind::blocks: return sums_.record_blocks(list, terms_.operands(v_.x));
-    case KernelKind::hvp: return sums_.record(list, Pass::hvp, with_direction, v_.result);
-    case KernelKind::hessian: return rows_.record(list, Pass::hessian, terms_.operands(v_.x));
-    case KernelKind::cost_gradient:
-      return sums_.record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
-    case KernelKind::values:
-      return sums_.record_values(list, Pass::values, v_.x, v_.result, Scalar::user);
+      return rows_.record(list, pass, terms_.operands(v_.x));
+    case Pass::jvp: return rows_.record(list, pass, with_direction);
+    case Pass::cost: return terms_.record_cost(list, v_.x, Scalar::user);
+    case Pass::gradient:
+    case Pass::vjp: return sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.result);
+    case Pass::jtjp: return products_.record(list, with_direction, v_.result);
+    case Pass::blocks: return sums_.record_blocks(list, terms_.operands(v_.x));
+    case Pass::hvp: return sums_.record(list, pass, with_direction, v_.result);
+    case Pass::cost_gradient:
+    case Pass::values: return sums_.record_values(list, pass, v_.x, v_.result, Scalar::user);
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;  // need() has refused them
   }
 }
 
-Timing EvaluationKinds::time(KernelKind kind, int warm_ups, int samples) {
+Timing EvaluationKinds::time(Pass pass, int warm_ups, int samples) {
   steps_.prepare();
   auto kept = rows_.exchange_results({});  // rows of timings are let go of
   const auto timed = [&](CommandList& list) {
     list.write_timestamp("begin");
-    record(list, kind);
+    record(list, pass);
     list.write_timestamp("end");
   };
-  Recorder::make([&](Needs& needs) { need(needs, kind); });
-  const Recorded recorded = recorder_.make_list(name(kind), timed);
+  Recorder::make([&](Needs& needs) { need(needs, pass); });
+  const Recorded recorded = recorder_.make_list(name(pass), timed);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
   rows_.exchange_results(std::move(kept));

@@ -21,16 +21,16 @@ class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
         products_(products),
         steps_(steps) {}
 
-  bool prepare(KernelKind kind) override;
+  bool prepare(Pass pass) override;
   bool prepare_step() override { return steps_.prepare_ahead(); }
-  Timing time(KernelKind kind, int warm_ups, int samples) override;
+  Timing time(Pass pass, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
   double copy_rate() override;
   std::vector<MemoryUse> memory() const override;
 
  private:
-  void need(Needs& needs, KernelKind kind);
-  void record(CommandList& list, KernelKind kind);
+  void need(Needs& needs, Pass pass);
+  void record(CommandList& list, Pass pass);
   double time_copies();
 
   TermRows& rows_;
@@ -38,7 +38,7 @@ class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
   TermSums& sums_;
   NormalProducts& products_;
   DeviceSteps& steps_;
-  Derived<std::map<KernelKind, Preparation>> preparations_{recorder_.structure};
+  Derived<std::map<Pass, Preparation>> preparations_{recorder_.structure};
 };
 
 }  // namespace topograd::runtime::vulkan

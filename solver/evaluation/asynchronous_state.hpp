@@ -22,7 +22,7 @@ struct AsyncState {
   /// Waits for the results and completes them; never throws, keeps what was thrown.
   void finish();
 
-  runtime::KernelKind kind = runtime::KernelKind::cost;
+  runtime::Pass pass = runtime::Pass::cost;
   std::vector<double> x, p;                 ///< where
   Eigen::VectorXd out;                      ///< results, once finished
   std::exception_ptr error;                 ///< instead of results

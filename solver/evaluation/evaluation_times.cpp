@@ -5,9 +5,8 @@
 
 namespace topograd {
 
-std::optional<double> EvaluationTimes::add(runtime::KernelKind kind, double us,
-                                           double compiled_ms) {
-  Kind& k = kinds_[kind];
+std::optional<double> EvaluationTimes::add(runtime::Pass pass, double us, double compiled_ms) {
+  Kind& k = kinds_[pass];
   if (k.compiled_ms != compiled_ms) {
     k.compiled_ms = compiled_ms;
     k.us.clear();

@@ -17,7 +17,7 @@ class EvaluationTimes {
   ///
   ///   us           of one evaluation with everything around it
   ///   compiled_ms  that kernels have taken so far: times during which that grows are left out
-  std::optional<double> add(runtime::KernelKind kind, double us, double compiled_ms);
+  std::optional<double> add(runtime::Pass pass, double us, double compiled_ms);
   /// Another engine comes.
   void clear() { kinds_.clear(); }
 
@@ -29,7 +29,7 @@ class EvaluationTimes {
   };
   static constexpr std::size_t kFew = 3, kMany = 32;
 
-  std::map<runtime::KernelKind, Kind> kinds_;
+  std::map<runtime::Pass, Kind> kinds_;
 };
 
 }  // namespace topograd

@@ -153,12 +153,12 @@ struct Evaluator::Impl {
   /// Runs `f`, an evaluation of this kind, on the engine at x; once more on the CPU if a device
   /// fails that `automatic` had chosen.
   template <class F>
-  auto at(runtime::KernelKind kind, std::optional<Numbers> x, const F& f) {
+  auto at(runtime::Pass pass, std::optional<Numbers> x, const F& f) {
     try {
       const Clock::time_point begin = Clock::now();
       move_to(x);
       auto result = f(engine());
-      teach(kind, begin);
+      teach(pass, begin);
       return result;
     } catch (const Error& error) {
       if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
@@ -169,26 +169,26 @@ struct Evaluator::Impl {
   }
 
   /// Reports the time of an evaluation to the route, if it ran on the planned backend.
-  void teach(runtime::KernelKind kind, Clock::time_point begin) {
+  void teach(runtime::Pass pass, Clock::time_point begin) {
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     busy_seconds += 1e-6 * us;
     if (options.deterministic || engine().backend() != session.planned_backend()) return;
-    if (const auto median = times.add(kind, us, engine().stats().compile_wall_ms))
-      session.route->measured(kind, engine().backend() != runtime::Backend::cpu, *median);
+    if (const auto median = times.add(pass, us, engine().stats().compile_wall_ms))
+      session.route->measured(pass, engine().backend() != runtime::Backend::cpu, *median);
   }
 
   double cost(std::optional<Numbers> x) {
-    return at(runtime::KernelKind::cost, x, [](runtime::Engine& e) { return e.cost(); });
+    return at(runtime::Pass::cost, x, [](runtime::Engine& e) { return e.cost(); });
   }
   Vector residuals(std::optional<Numbers> x) {
-    return at(runtime::KernelKind::residual, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::residual, x, [&](runtime::Engine& e) {
       Vector out = rows();
       e.residuals(span_of(out));
       return out;
     });
   }
   Vector gradient(std::optional<Numbers> x) {
-    return at(runtime::KernelKind::gradient, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::gradient, x, [&](runtime::Engine& e) {
       Vector out = scalars();
       e.gradient(span_of(out));
       return masked(std::move(out));
@@ -202,9 +202,9 @@ struct Evaluator::Impl {
                              .residuals = span_of(out.residuals),
                              .gradient = span_of(out.gradient)};
     };
-    const runtime::KernelKind kind =
-        runtime::kind_of_values(wanted.cost, wanted.residuals, wanted.gradient);
-    return at(kind, x, [&](runtime::Engine& e) {
+    const runtime::Pass pass =
+        runtime::pass_of_values(wanted.cost, wanted.residuals, wanted.gradient);
+    return at(pass, x, [&](runtime::Engine& e) {
       Evaluation out;
       runtime::evaluate(e, prepare(out));
       if (wanted.gradient) out.gradient = masked(std::move(out.gradient));
@@ -212,7 +212,7 @@ struct Evaluator::Impl {
     });
   }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
-    return at(runtime::KernelKind::jvp, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::jvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = rows();
       e.jvp(free_part(p), span_of(out));
@@ -220,7 +220,7 @@ struct Evaluator::Impl {
     });
   }
   Vector vjp(std::optional<Numbers> x, Numbers seeds) {
-    return at(runtime::KernelKind::vjp, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::vjp, x, [&](runtime::Engine& e) {
       check_size("seeds", seeds.size(), model.model.rows);
       Vector out = scalars();
       e.vjp(seeds, span_of(out));
@@ -228,7 +228,7 @@ struct Evaluator::Impl {
     });
   }
   Vector jtjp(std::optional<Numbers> x, Numbers p) {
-    return at(runtime::KernelKind::jtjp, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::jtjp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       e.jtjp(free_part(p), span_of(out));
@@ -237,7 +237,7 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix jacobian(std::optional<Numbers> x) {
-    return at(runtime::KernelKind::jacobian, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::jacobian, x, [&](runtime::Engine& e) {
       SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
                        static_cast<Eigen::Index>(model.model.scalars));
       std::vector<Eigen::Triplet<double>> entries;
@@ -288,7 +288,7 @@ struct Evaluator::Impl {
       const SparseMatrix J = jacobian(x);
       return SparseMatrix(J.transpose()) * J;
     }
-    at(runtime::KernelKind::blocks, x, [&](runtime::Engine& e) {
+    at(runtime::Pass::blocks, x, [&](runtime::Engine& e) {
       if (!normal) normal.emplace(model.model);
       normal->refresh(e);
       return true;
@@ -297,7 +297,7 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix hessian(std::optional<Numbers> x, const HessianOptions& asked) {
-    at(runtime::KernelKind::hessian, x, [&](runtime::Engine& e) {
+    at(runtime::Pass::hessian, x, [&](runtime::Engine& e) {
       if (!second) second.emplace(model.model, true);
       second->refresh_hessian(e, asked.project_psd);
       return true;
@@ -305,7 +305,7 @@ struct Evaluator::Impl {
     return both_triangles(*second);
   }
   Vector hvp(std::optional<Numbers> x, Numbers p) {
-    return at(runtime::KernelKind::hvp, x, [&](runtime::Engine& e) {
+    return at(runtime::Pass::hvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       runtime::second_derivatives(e).hvp(free_part(p), span_of(out));
@@ -332,20 +332,20 @@ struct Evaluator::Impl {
     if (const auto state = on_pool.lock()) state->finish();
   }
 
-  std::shared_ptr<AsyncState> begin(runtime::KernelKind kind, Numbers x, Numbers p) {
+  std::shared_ptr<AsyncState> begin(runtime::Pass pass, Numbers x, Numbers p) {
     wait_for_pool();
     follow();
     check_size("x", x.size(), model.model.scalars);
-    const bool directed = kind == runtime::KernelKind::jvp || kind == runtime::KernelKind::jtjp ||
-                          kind == runtime::KernelKind::hvp;
+    const bool directed =
+        pass == runtime::Pass::jvp || pass == runtime::Pass::jtjp || pass == runtime::Pass::hvp;
     if (directed) check_size("p", p.size(), model.model.scalars);
     auto state = std::make_shared<AsyncState>();
-    state->kind = kind;
+    state->pass = pass;
     state->x.assign(x.begin(), x.end());
     const std::span<const double> free = directed ? free_part(p) : std::span<const double>();
     state->p.assign(free.begin(), free.end());
-    const bool rows_out = kind == runtime::KernelKind::residual || kind == runtime::KernelKind::jvp;
-    state->out = kind == runtime::KernelKind::cost ? Vector(1) : rows_out ? rows() : scalars();
+    const bool rows_out = pass == runtime::Pass::residual || pass == runtime::Pass::jvp;
+    state->out = pass == runtime::Pass::cost ? Vector(1) : rows_out ? rows() : scalars();
     state->figures = figures;
     state->complete = [this](AsyncState& done) { complete(done); };
     start(state);
@@ -360,14 +360,14 @@ struct Evaluator::Impl {
     if (here || engine().abilities().asynchronous != nullptr) {
       try {
         state->begun =
-            runtime::begin(engine(), state->kind, state->x, state->p, span_of(state->out));
+            runtime::begin(engine(), state->pass, state->x, state->p, span_of(state->out));
       } catch (...) {
         state->error = std::current_exception();
       }
       return;
     }
     state->running = run_on_pool([state, &on = engine()] {
-      runtime::begin(on, state->kind, state->x, state->p, span_of(state->out))->finish();
+      runtime::begin(on, state->pass, state->x, state->p, span_of(state->out))->finish();
     });
     on_pool = state;
   }
@@ -383,12 +383,11 @@ struct Evaluator::Impl {
         state.error = nullptr;
         if (session.engine->backend() != runtime::Backend::cpu)
           open(take_over(model, options, error, session));
-        runtime::begin(engine(), state.kind, state.x, state.p, span_of(state.out))->finish();
+        runtime::begin(engine(), state.pass, state.x, state.p, span_of(state.out))->finish();
       }
     }
-    const bool by_scalar = state.kind == runtime::KernelKind::gradient ||
-                           state.kind == runtime::KernelKind::jtjp ||
-                           state.kind == runtime::KernelKind::hvp;
+    const bool by_scalar = state.pass == runtime::Pass::gradient ||
+                           state.pass == runtime::Pass::jtjp || state.pass == runtime::Pass::hvp;
     if (by_scalar) state.out = masked(std::move(state.out));
   }
 
@@ -464,22 +463,22 @@ Vector Evaluator::jtjp(Numbers p) { return Impl::of(impl_).jtjp({}, p); }
 Vector Evaluator::jtjp(Numbers x, Numbers p) { return Impl::of(impl_).jtjp(x, p); }
 
 Async<double> Evaluator::cost_async(Numbers x) {
-  return Async<double>(Impl::of(impl_).begin(runtime::KernelKind::cost, x, x));
+  return Async<double>(Impl::of(impl_).begin(runtime::Pass::cost, x, x));
 }
 Async<Vector> Evaluator::residuals_async(Numbers x) {
-  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::residual, x, x));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::Pass::residual, x, x));
 }
 Async<Vector> Evaluator::gradient_async(Numbers x) {
-  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::gradient, x, x));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::Pass::gradient, x, x));
 }
 Async<Vector> Evaluator::jvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::jvp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::Pass::jvp, x, p));
 }
 Async<Vector> Evaluator::jtjp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::jtjp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::Pass::jtjp, x, p));
 }
 Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::hvp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::Pass::hvp, x, p));
 }
 
 EvaluatorReport Evaluator::report() const {

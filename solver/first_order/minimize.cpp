@@ -136,7 +136,10 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
     case Method::adamw:
     case Method::sgd:
       return run_rules(engine, steps, objective, x, options, summary, elsewhere, checkpoints);
-    default: break;
+    case Method::levenberg_marquardt:
+    case Method::gauss_newton:
+    case Method::dogleg:
+    case Method::automatic: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +
                                        " is no method for scalar objectives");
@@ -181,13 +184,12 @@ void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span
 
 bool prepare_cost(runtime::Engine& engine, const ProblemModel& model,
                   const SolverOptions& options) {
-  using runtime::KernelKind;
-  std::vector<KernelKind> kinds = {KernelKind::cost, KernelKind::cost_gradient};
+  using runtime::Pass;
+  std::vector<Pass> passes = {Pass::cost, Pass::cost_gradient};
   const bool products = options.linear_solver == LinearSolver::pcg;
-  if (options.method == Method::newton)
-    kinds.push_back(products ? KernelKind::hvp : KernelKind::hessian);
+  if (options.method == Method::newton) passes.push_back(products ? Pass::hvp : Pass::hessian);
   bool there = true;
-  for (const KernelKind kind : kinds) there &= runtime::prepare(engine, kind);  // starts all
+  for (const Pass pass : passes) there &= runtime::prepare(engine, pass);  // starts all
   runtime::GradientSteps* const steps = steps_of(engine, model.problem->has_manifolds(), options);
   if (steps == nullptr || options.method == Method::newton) return there;
   if (options.method == Method::lbfgs) {

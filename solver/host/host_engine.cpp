@@ -45,9 +45,9 @@ void HostEngine::refresh(const runtime::Model& model) {
 
 bool HostEngine::prepare_step() {
   bool there = true;
-  for (const auto kind : {runtime::KernelKind::cost, runtime::KernelKind::residual,
-                          runtime::KernelKind::gradient, runtime::KernelKind::jacobian})
-    there &= runtime::prepare(*inner_, kind);  // all begin
+  for (const auto pass : {runtime::Pass::cost, runtime::Pass::residual, runtime::Pass::gradient,
+                          runtime::Pass::jacobian})
+    there &= runtime::prepare(*inner_, pass);  // all begin
   return there;
 }
 

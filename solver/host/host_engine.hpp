@@ -37,7 +37,7 @@ class HostEngine final : public runtime::Engine,
   std::string device() const override { return inner_->device(); }
   runtime::EngineStats stats() const override { return inner_->stats(); }
   std::unique_ptr<runtime::RowRunner> row_runner() const override;
-  bool prepare(runtime::KernelKind kind) override { return runtime::prepare(*inner_, kind); }
+  bool prepare(runtime::Pass pass) override { return runtime::prepare(*inner_, pass); }
   /// Prepares the evaluations of steps on the host.
   bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.

@@ -74,12 +74,11 @@ void MixedEngine::set_point(std::span<const double> x) {
   narrow_is_linear_ = false;
 }
 
-std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::KernelKind kind,
-                                                     std::span<const double> x,
+std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::Pass pass, std::span<const double> x,
                                                      std::span<const double> p,
                                                      std::span<double> out) {
   narrow_is_linear_ = false;
-  return runtime::begin(*wide_, kind, x, p, out);
+  return runtime::begin(*wide_, pass, x, p, out);
 }
 
 void MixedEngine::begin_solve() {
@@ -147,8 +146,8 @@ void MixedEngine::accept() {
   narrow_is_linear_ = false;
 }
 
-runtime::Timing MixedEngine::time(runtime::KernelKind kind, int warm_ups, int samples) {
-  return wide_->abilities().measurements->time(kind, warm_ups, samples);
+runtime::Timing MixedEngine::time(runtime::Pass pass, int warm_ups, int samples) {
+  return wide_->abilities().measurements->time(pass, warm_ups, samples);
 }
 
 double MixedEngine::copy_rate() { return wide_->abilities().measurements->copy_rate(); }

@@ -49,10 +49,10 @@ class MixedEngine final : public runtime::Engine,
   }
   void jtjp(std::span<const double> p, std::span<double> out) override { wide_->jtjp(p, out); }
 
-  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
+  std::unique_ptr<runtime::Pending> begin(runtime::Pass pass, std::span<const double> x,
                                           std::span<const double> p,
                                           std::span<double> out) override;
-  bool prepare(runtime::KernelKind kind) override { return runtime::prepare(*wide_, kind); }
+  bool prepare(runtime::Pass pass) override { return runtime::prepare(*wide_, pass); }
   bool prepare_step() override;
 
   void begin_solve() override;
@@ -69,7 +69,7 @@ class MixedEngine final : public runtime::Engine,
     return steps_of(*narrow_).normal_matrix();
   }
 
-  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
+  runtime::Timing time(runtime::Pass pass, int warm_ups, int samples) override;
   /// Time of a step of the system in f32.
   runtime::Timing time_step(int iterations, double damping, int samples) override;
   double copy_rate() override;

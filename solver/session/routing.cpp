@@ -103,10 +103,10 @@ hybrid::TaskShape Route::shape() const {
           .features = features_};
 }
 
-hybrid::TaskShape Route::shape(runtime::KernelKind kind) const {
+hybrid::TaskShape Route::shape(runtime::Pass pass) const {
   hybrid::TaskShape task = shape();
-  task.kernel.add(1 + static_cast<std::uint64_t>(kind));
-  task.features.family += 1 + static_cast<std::uint64_t>(kind);
+  task.kernel.add(1 + static_cast<std::uint64_t>(pass));
+  task.features.family += 1 + static_cast<std::uint64_t>(pass);
   return task;
 }
 
@@ -116,8 +116,8 @@ hybrid::TaskShape Route::decisive_shape() const {
   if (device_ == hybrid::kCpu) return best;
   const hybrid::Scheduler& scheduler = executor_->scheduler();
   double longest = 0;
-  for (int k = 0; k < runtime::kKernelKinds; ++k) {
-    const hybrid::TaskShape task = shape(static_cast<runtime::KernelKind>(k));
+  for (int k = 0; k < runtime::kEvaluations; ++k) {
+    const hybrid::TaskShape task = shape(static_cast<runtime::Pass>(k));
     const hybrid::Prediction cpu = scheduler.predict(task, hybrid::kCpu);
     if (!cpu.measured || !scheduler.predict(task, device_).measured) continue;
     if (cpu.terms.work() <= longest) continue;
@@ -184,9 +184,9 @@ void Route::measured(bool on_device, double step_us) {
         {.times = {.kernel = step_us}, .settled = true});
 }
 
-void Route::measured(runtime::KernelKind kind, bool on_device, double us) {
+void Route::measured(runtime::Pass pass, bool on_device, double us) {
   if (on_device && device_ == hybrid::kCpu) return;
-  learn(shape(kind), on_device ? device_ : hybrid::kCpu,
+  learn(shape(pass), on_device ? device_ : hybrid::kCpu,
         {.times = {.kernel = us}, .settled = true});
 }
 

@@ -41,7 +41,7 @@ class Route {
   void measured(bool on_device, double step_us);
   /// Median time of one kind of evaluations. Of the kinds that both sides have been told of, the
   /// one that takes longest decides for later Evaluators.
-  void measured(runtime::KernelKind kind, bool on_device, double us);
+  void measured(runtime::Pass pass, bool on_device, double us);
   /// A solve, or an Evaluator's life, has ended well: one task, for counters, trace and observer.
   ///
   ///   on_device  where it really ran, or ended
@@ -51,7 +51,7 @@ class Route {
 
  private:
   runtime::hybrid::TaskShape shape() const;
-  runtime::hybrid::TaskShape shape(runtime::KernelKind kind) const;
+  runtime::hybrid::TaskShape shape(runtime::Pass pass) const;
   runtime::hybrid::TaskShape decisive_shape() const;
   void learn(const runtime::hybrid::TaskShape& task, std::size_t target,
              const runtime::hybrid::Outcome& outcome);

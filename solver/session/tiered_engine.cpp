@@ -11,7 +11,7 @@ namespace {
 
 using runtime::Engine;
 using runtime::EngineStats;
-using runtime::KernelKind;
+using runtime::Pass;
 
 // Further kinds, next to those of evaluations.
 constexpr int kStep = -1, kRules = -2, kDescent = -3;
@@ -99,9 +99,9 @@ bool TieredEngine::ready(int what, const Prepare& prepare) {
   }
 }
 
-bool TieredEngine::prepare(KernelKind kind) {
-  return ready(static_cast<int>(kind),
-               [&](Engine& engine) { return runtime::prepare(engine, kind); }) ||
+bool TieredEngine::prepare(Pass pass) {
+  return ready(static_cast<int>(pass),
+               [&](Engine& engine) { return runtime::prepare(engine, pass); }) ||
          !device_;
 }
 bool TieredEngine::prepare_step() {
@@ -125,9 +125,9 @@ Engine& TieredEngine::move(bool to_device) {
   return current();
 }
 
-Engine& TieredEngine::serve(KernelKind kind) {
+Engine& TieredEngine::serve(Pass pass) {
   const bool device =
-      ready(static_cast<int>(kind), [&](Engine& engine) { return runtime::prepare(engine, kind); });
+      ready(static_cast<int>(pass), [&](Engine& engine) { return runtime::prepare(engine, pass); });
   return stepping_ ? current() : move(device);
 }
 
@@ -137,37 +137,37 @@ void TieredEngine::set_point(std::span<const double> x) {
   current().set_point(x);
 }
 
-double TieredEngine::cost() { return serve(KernelKind::cost).cost(); }
-void TieredEngine::residuals(std::span<double> out) { serve(KernelKind::residual).residuals(out); }
-void TieredEngine::gradient(std::span<double> out) { serve(KernelKind::gradient).gradient(out); }
+double TieredEngine::cost() { return serve(Pass::cost).cost(); }
+void TieredEngine::residuals(std::span<double> out) { serve(Pass::residual).residuals(out); }
+void TieredEngine::gradient(std::span<double> out) { serve(Pass::gradient).gradient(out); }
 void TieredEngine::evaluate(const runtime::Values& wanted) {
-  runtime::evaluate(serve(wanted.kind()), wanted);
+  runtime::evaluate(serve(wanted.pass()), wanted);
 }
 void TieredEngine::jacobian(std::size_t term, std::span<double> values) {
-  serve(KernelKind::jacobian).jacobian(term, values);
+  serve(Pass::jacobian).jacobian(term, values);
 }
 void TieredEngine::jvp(std::span<const double> p, std::span<double> out) {
-  serve(KernelKind::jvp).jvp(p, out);
+  serve(Pass::jvp).jvp(p, out);
 }
 void TieredEngine::vjp(std::span<const double> seeds, std::span<double> out) {
-  serve(KernelKind::vjp).vjp(seeds, out);
+  serve(Pass::vjp).vjp(seeds, out);
 }
 void TieredEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  serve(KernelKind::jtjp).jtjp(p, out);
+  serve(Pass::jtjp).jtjp(p, out);
 }
 void TieredEngine::hvp(std::span<const double> p, std::span<double> out) {
-  runtime::second_derivatives(serve(KernelKind::hvp)).hvp(p, out);
+  runtime::second_derivatives(serve(Pass::hvp)).hvp(p, out);
 }
 void TieredEngine::hessian(std::size_t term, bool project, std::span<double> values) {
-  runtime::second_derivatives(serve(KernelKind::hessian)).hessian(term, project, values);
+  runtime::second_derivatives(serve(Pass::hessian)).hessian(term, project, values);
 }
 
-std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span<const double> x,
+std::unique_ptr<runtime::Pending> TieredEngine::begin(Pass pass, std::span<const double> x,
                                                       std::span<const double> p,
                                                       std::span<double> out) {
   stepping_ = false;
   x_.assign(x.begin(), x.end());
-  return runtime::begin(serve(kind), kind, x, p, out);
+  return runtime::begin(serve(pass), pass, x, p, out);
 }
 
 void TieredEngine::begin_solve() {
@@ -180,9 +180,8 @@ runtime::PointReport TieredEngine::linearize() {
   // Evaluations that were asked for between linearisations are needed there, too.
   for (const int kind : std::set<int>(waiting_)) {
     if (kind < 0) continue;
-    device &= ready(kind, [&](Engine& engine) {
-      return runtime::prepare(engine, static_cast<KernelKind>(kind));
-    });
+    device &= ready(
+        kind, [&](Engine& engine) { return runtime::prepare(engine, static_cast<Pass>(kind)); });
   }
   move(device);
   stepping_ = true;

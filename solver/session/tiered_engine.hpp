@@ -48,7 +48,7 @@ class TieredEngine final : public runtime::Engine,
   std::string accumulation() const override;
   runtime::PlanRecord plan() const override;
   /// Prepares the device, as long as there is one.
-  bool prepare(runtime::KernelKind kind) override;
+  bool prepare(runtime::Pass pass) override;
   bool prepare_step() override;
 
   void set_point(std::span<const double> x) override;
@@ -61,7 +61,7 @@ class TieredEngine final : public runtime::Engine,
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
   void jtjp(std::span<const double> p, std::span<double> out) override;
-  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
+  std::unique_ptr<runtime::Pending> begin(runtime::Pass pass, std::span<const double> x,
                                           std::span<const double> p,
                                           std::span<double> out) override;
   void hvp(std::span<const double> p, std::span<double> out) override;
@@ -87,7 +87,7 @@ class TieredEngine final : public runtime::Engine,
   runtime::Engine& current() const { return on_device_ ? *device_ : *cpu_; }
   runtime::DampedSteps& steps_here() const { return *current().abilities().steps; }
   /// The engine that serves an evaluation of this kind, at the current point.
-  runtime::Engine& serve(runtime::KernelKind kind);
+  runtime::Engine& serve(runtime::Pass pass);
   runtime::Engine& move(bool to_device);
   template <class Prepare>
   bool ready(int what, const Prepare& prepare);

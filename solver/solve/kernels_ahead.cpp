@@ -19,9 +19,9 @@ bool begin_kernels(runtime::Engine& engine, const ProblemModel& model, const Sol
   if (takes_energies(options.method)) return prepare_cost(engine, model, options);
   bool there = runtime::prepare_step(engine);
   if (!host_steps) return there;
-  for (const auto kind : {runtime::KernelKind::residual, runtime::KernelKind::gradient,
-                          runtime::KernelKind::jacobian})
-    there &= runtime::prepare(engine, kind);  // all begin
+  for (const auto pass :
+       {runtime::Pass::residual, runtime::Pass::gradient, runtime::Pass::jacobian})
+    there &= runtime::prepare(engine, pass);  // all begin
   return there;
 }
 

@@ -11,8 +11,8 @@ namespace topograd::runtime::vulkan {
 /// An evaluation in flight. The engine outlives it.
 class BegunEvaluations::InFlight final : public Pending {
  public:
-  InFlight(BegunEvaluations& begun, Slot& slot, KernelKind kind, std::span<double> out)
-      : begun_(begun), slot_(slot), kind_(kind), out_(out), submission_(begun.recorder_.last()) {
+  InFlight(BegunEvaluations& begun, Slot& slot, Pass pass, std::span<double> out)
+      : begun_(begun), slot_(slot), pass_(pass), out_(out), submission_(begun.recorder_.last()) {
     slot_.owner = this;
   }
   ~InFlight() override {
@@ -25,7 +25,7 @@ class BegunEvaluations::InFlight final : public Pending {
 
   void finish() override {
     if (finished_) return;
-    begun_.read(slot_, kind_, submission_, out_);
+    begun_.read(slot_, pass_, submission_, out_);
     finished_ = true;
     slot_.owner = nullptr;
   }
@@ -33,75 +33,88 @@ class BegunEvaluations::InFlight final : public Pending {
  private:
   BegunEvaluations& begun_;
   Slot& slot_;
-  KernelKind kind_;
+  Pass pass_;
   std::span<double> out_;
   Submission submission_;
   bool finished_ = false;
 };
 
-void BegunEvaluations::need(Needs& needs, KernelKind kind) {
-  switch (kind) {
-    case KernelKind::residual: return rows_.need(needs, Pass::residual);
-    case KernelKind::jvp: return rows_.need(needs, Pass::jvp);
-    case KernelKind::gradient: return sums_.need(needs, Pass::gradient);
-    case KernelKind::jtjp: return sums_.need(needs, Pass::jtjp);
-    case KernelKind::hvp: return sums_.need(needs, Pass::hvp);
-    case KernelKind::cost: return terms_.need_cost(needs);
-    default: break;
+void BegunEvaluations::need(Needs& needs, Pass pass) {
+  switch (pass) {
+    case Pass::residual:
+    case Pass::jvp: return rows_.need(needs, pass);
+    case Pass::gradient:
+    case Pass::jtjp:
+    case Pass::hvp: return sums_.need(needs, pass);
+    case Pass::cost: return terms_.need_cost(needs);
+    case Pass::jacobian:
+    case Pass::blocks:
+    case Pass::vjp:
+    case Pass::hessian:
+    case Pass::cost_gradient:
+    case Pass::values:
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;
   }
   throw Error(
       ErrorCode::Unsupported,
-      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(kind)));
+      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(pass)));
 }
 
-void BegunEvaluations::record(CommandList& list, KernelKind kind, Slot& slot) {
+void BegunEvaluations::record(CommandList& list, Pass pass, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
-  const auto rows = [&](Pass pass) {
-    rows_.record(list, pass, with);
-    rows_.record_readbacks(list, pass, slot.rows, true);
-  };
-  const auto sum = [&](Pass pass) {
-    sums_.use(pass);
-    sums_.record(list, pass, with, v_.result);
-    slot.result.record(context_, list, v_.result, true);
-  };
-  switch (kind) {
-    case KernelKind::residual: return rows(Pass::residual);
-    case KernelKind::jvp: return rows(Pass::jvp);
-    case KernelKind::gradient: return sum(Pass::gradient);
-    case KernelKind::jtjp: return sum(Pass::jtjp);
-    case KernelKind::hvp: return sum(Pass::hvp);
-    case KernelKind::cost:
+  switch (pass) {
+    case Pass::residual:
+    case Pass::jvp:
+      rows_.record(list, pass, with);
+      return rows_.record_readbacks(list, pass, slot.rows, true);
+    case Pass::gradient:
+    case Pass::jtjp:
+    case Pass::hvp:
+      sums_.use(pass);
+      sums_.record(list, pass, with, v_.result);
+      return slot.result.record(context_, list, v_.result, true);
+    case Pass::cost:
       terms_.record_cost(list, v_.x, codegen::Scalar::cost);
       return slot.result.record(context_, list, v_.ops->scalars(), true);
-    default: break;  // need() has refused it
+    case Pass::jacobian:
+    case Pass::blocks:
+    case Pass::vjp:
+    case Pass::hessian:
+    case Pass::cost_gradient:
+    case Pass::values:
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;  // need() has refused them
   }
 }
 
-void BegunEvaluations::read(const Slot& slot, KernelKind kind, const Submission& after,
+void BegunEvaluations::read(const Slot& slot, Pass pass, const Submission& after,
                             std::span<double> out) {
-  if (kind == KernelKind::residual) return rows_.copy(Pass::residual, slot.rows, after, out);
-  if (kind == KernelKind::jvp) return rows_.copy(Pass::jvp, slot.rows, after, out);
-  if (kind != KernelKind::cost) return problem_.read(slot.result, after, v_.result, out);
+  if (pass == Pass::residual || pass == Pass::jvp) return rows_.copy(pass, slot.rows, after, out);
+  if (pass != Pass::cost) return problem_.read(slot.result, after, v_.result, out);
   std::array<double, codegen::kScalarCount> scalars{};
   slot.result.read(context_, after, v_.ops->scalars(),
                    context_.scalar_precision() == Precision::f64, scalars);
   out[0] = scalars[codegen::slot(codegen::Scalar::cost)];
 }
 
-std::unique_ptr<Pending> BegunEvaluations::begin(KernelKind kind, std::span<const double> x,
+std::unique_ptr<Pending> BegunEvaluations::begin(Pass pass, std::span<const double> x,
                                                  std::span<const double> p, std::span<double> out) {
-  const std::size_t turn = turns_[kind]++ % kSlots;
-  std::unique_ptr<Slot>& slot = (*slots_)[{kind, turn}];
+  const std::size_t turn = turns_[pass]++ % kSlots;
+  std::unique_ptr<Slot>& slot = (*slots_)[{pass, turn}];
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
   points_.set(x);
   if (!p.empty()) problem_.write(v_.direction, p);
   recorder_.evaluate(
-      std::string(name(kind)) + "_" + std::to_string(turn),
-      [&](Needs& needs) { need(needs, kind); },
-      [&](CommandList& list) { record(list, kind, *slot); });
-  return std::make_unique<InFlight>(*this, *slot, kind, out);
+      std::string(name(pass)) + "_" + std::to_string(turn),
+      [&](Needs& needs) { need(needs, pass); },
+      [&](CommandList& list) { record(list, pass, *slot); });
+  return std::make_unique<InFlight>(*this, *slot, pass, out);
 }
 
 void BegunEvaluations::finish() {

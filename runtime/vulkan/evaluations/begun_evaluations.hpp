@@ -19,8 +19,8 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   BegunEvaluations(const Part& part, TermRows& rows, TermSums& sums, AcceptedPoints& points)
       : Part(part), rows_(rows), sums_(sums), points_(points) {}
 
-  std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
-                                 std::span<const double> p, std::span<double> out) override;
+  std::unique_ptr<Pending> begin(Pass pass, std::span<const double> x, std::span<const double> p,
+                                 std::span<double> out) override;
   /// Reads what was begun, before what it reads goes away.
   void finish();
 
@@ -35,16 +35,15 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   /// One evaluation of a kind runs while the results of the one before are still to be read.
   static constexpr std::size_t kSlots = 2;
 
-  void need(Needs& needs, KernelKind kind);
-  void record(CommandList& list, KernelKind kind, Slot& slot);
-  void read(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
+  void need(Needs& needs, Pass pass);
+  void record(CommandList& list, Pass pass, Slot& slot);
+  void read(const Slot& slot, Pass pass, const Submission& after, std::span<double> out);
 
   TermRows& rows_;
   TermSums& sums_;
   AcceptedPoints& points_;
-  Derived<std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>>> slots_{
-      recorder_.kernels};
-  std::map<KernelKind, std::size_t> turns_;
+  Derived<std::map<std::pair<Pass, std::size_t>, std::unique_ptr<Slot>>> slots_{recorder_.kernels};
+  std::map<Pass, std::size_t> turns_;
 };
 
 }  // namespace topograd::runtime::vulkan

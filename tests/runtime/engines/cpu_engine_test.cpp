@@ -466,12 +466,11 @@ TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
   gradient(*engine, m);
   EXPECT_EQ(engine->stats().kernels_on_cpu, 4U);
   EXPECT_EQ(engine->stats().kernels_on_device, 0U);
-  using runtime::KernelKind;
-  for (const KernelKind kind :
-       {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
-        KernelKind::jtjp, KernelKind::blocks, KernelKind::jvp, KernelKind::vjp, KernelKind::hvp,
-        KernelKind::hessian, KernelKind::cost_gradient, KernelKind::values}) {
-    EXPECT_GT(engine->abilities().measurements->time(kind, 1, 3).device_us, 0);
+  using runtime::Pass;
+  for (const Pass pass :
+       {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian, Pass::jtjp, Pass::blocks,
+        Pass::jvp, Pass::vjp, Pass::hvp, Pass::hessian, Pass::cost_gradient, Pass::values}) {
+    EXPECT_GT(engine->abilities().measurements->time(pass, 1, 3).device_us, 0);
   }
   EXPECT_GT(engine->abilities().measurements->time_step(10, 1e-3, 2).device_us, 0);
   EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), 1e-13);

@@ -11,7 +11,7 @@ namespace topograd::test {
 namespace {
 
 using codegen::Precision;
-using runtime::KernelKind;
+using runtime::Pass;
 
 TEST(Traffic, CountsColumnsUnknownsAndResultsOnce) {
   constexpr std::uint64_t kVertices = 50, kEdges = 150, kAnchors = 4;
@@ -20,39 +20,38 @@ TEST(Traffic, CountsColumnsUnknownsAndResultsOnce) {
   ASSERT_EQ(m.batches[0]->size(), kEdges);
   ASSERT_EQ(m.batches[1]->size(), kAnchors);
   struct Row {
-    KernelKind kind;
+    Pass pass;
     std::uint64_t numbers;  // read and written in addition to the columns
   };
   const std::uint64_t x = 3 * kVertices, rows = kEdges + 3 * kAnchors;
-  for (const Row& row : {Row{KernelKind::residual, x + rows}, Row{KernelKind::cost, x},
-                         Row{KernelKind::gradient, 2 * x}, Row{KernelKind::jtjp, 3 * x},
-                         Row{KernelKind::jvp, 2 * x + rows}, Row{KernelKind::vjp, 2 * x + rows},
-                         Row{KernelKind::blocks, x + 6 * kVertices},
-                         // Three numbers per spring, because the other three are their negatives;
-                         // an anchor's entries are ones and zeros.
-                         Row{KernelKind::jacobian, x + rows + 3 * kEdges}}) {
+  for (const Row& row :
+       {Row{Pass::residual, x + rows}, Row{Pass::cost, x}, Row{Pass::gradient, 2 * x},
+        Row{Pass::jtjp, 3 * x}, Row{Pass::jvp, 2 * x + rows}, Row{Pass::vjp, 2 * x + rows},
+        Row{Pass::blocks, x + 6 * kVertices},
+        // Three numbers per spring, because the other three are their negatives;
+        // an anchor's entries are ones and zeros.
+        Row{Pass::jacobian, x + rows + 3 * kEdges}}) {
     for (const auto& [precision, bytes] :
          {std::pair(Precision::f32, 4u), std::pair(Precision::f64, 8u)}) {
       // A spring has two blocks' indices and a length, an anchor only the coordinate that varies:
       // the anchors are the first vertices in order.
       const std::uint64_t columns = kEdges * (2 * 4 + bytes) + kAnchors * bytes;
-      EXPECT_EQ(runtime::Traffic(m.model, precision).bytes(row.kind), columns + bytes * row.numbers)
-          << runtime::name(row.kind) << " with " << bytes << " bytes a number";
+      EXPECT_EQ(runtime::Traffic(m.model, precision).bytes(row.pass), columns + bytes * row.numbers)
+          << runtime::name(row.pass) << " with " << bytes << " bytes a number";
     }
   }
   const runtime::Traffic traffic(m.model, Precision::f64);
-  EXPECT_EQ(traffic.step_bytes(10),
-            traffic.bytes(KernelKind::gradient) +
-                10 * (traffic.bytes(KernelKind::jtjp) + 9 * 8 * 3 * kVertices));
+  EXPECT_EQ(traffic.step_bytes(10), traffic.bytes(Pass::gradient) +
+                                        10 * (traffic.bytes(Pass::jtjp) + 9 * 8 * 3 * kVertices));
 }
 
 TEST(Traffic, EnergiesHaveNoRows) {
   const OwnedModel with = energy_model(30, 90), without = springs_model(30, 90);
   const runtime::Traffic a(with.model, Precision::f64), b(without.model, Precision::f64);
-  for (const KernelKind kind : {KernelKind::residual, KernelKind::jtjp, KernelKind::jacobian})
-    EXPECT_EQ(a.bytes(kind), b.bytes(kind)) << runtime::name(kind);
-  for (const KernelKind kind : {KernelKind::cost, KernelKind::gradient, KernelKind::hvp})
-    EXPECT_GT(a.bytes(kind), b.bytes(kind)) << runtime::name(kind);
+  for (const Pass pass : {Pass::residual, Pass::jtjp, Pass::jacobian})
+    EXPECT_EQ(a.bytes(pass), b.bytes(pass)) << runtime::name(pass);
+  for (const Pass pass : {Pass::cost, Pass::gradient, Pass::hvp})
+    EXPECT_GT(a.bytes(pass), b.bytes(pass)) << runtime::name(pass);
 }
 
 TEST(Traffic, TheInterpreterSaysWhatItHoldsAndHowFastItCopies) {

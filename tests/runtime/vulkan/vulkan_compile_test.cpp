@@ -25,7 +25,7 @@ namespace {
 using runtime::Engine;
 using runtime::EngineOptions;
 using runtime::EngineStats;
-using runtime::KernelKind;
+using runtime::Pass;
 using runtime::vulkan::KernelJob;
 using runtime::vulkan::MadeKernel;
 using std::chrono::milliseconds;
@@ -130,12 +130,12 @@ TEST_F(VulkanCompile, PreparingDoesNotWait) {
   const auto engine = open(m);
   const SlowCompiler slow(milliseconds(300));
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(runtime::prepare(*engine, KernelKind::gradient));
+  EXPECT_FALSE(runtime::prepare(*engine, Pass::gradient));
   EXPECT_FALSE(runtime::prepare_step(*engine));
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(300));
-  for (int k = 0; k < 20000 && !runtime::prepare(*engine, KernelKind::gradient); ++k)
+  for (int k = 0; k < 20000 && !runtime::prepare(*engine, Pass::gradient); ++k)
     std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(runtime::prepare(*engine, KernelKind::gradient));
+  EXPECT_TRUE(runtime::prepare(*engine, Pass::gradient));
   const std::uint64_t compiled = engine->stats().shaders_compiled;
   std::vector<double> g(m.x.size());
   engine->gradient(g);
@@ -203,37 +203,36 @@ TEST_F(VulkanCompile, WhatIsBegunIsReadLater) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m), peer = open(m);
-  const KernelKind kinds[] = {KernelKind::cost, KernelKind::residual, KernelKind::gradient,
-                              KernelKind::jvp,  KernelKind::jtjp,     KernelKind::hvp};
+  const Pass passes[] = {Pass::cost, Pass::residual, Pass::gradient,
+                         Pass::jvp,  Pass::jtjp,     Pass::hvp};
   std::vector<std::vector<double>> points(4, m.x);
   for (std::size_t k = 0; k < points.size(); ++k) points[k][0] += 0.1 * static_cast<double>(k);
   const std::vector<double> p(m.x.size(), 0.25);
-  for (const KernelKind kind : kinds) {
-    SCOPED_TRACE(name(kind));
-    const std::size_t size = kind == KernelKind::cost ? 1
-                             : kind == KernelKind::residual || kind == KernelKind::jvp
-                                 ? m.model.rows
-                                 : m.x.size();
+  for (const Pass pass : passes) {
+    SCOPED_TRACE(name(pass));
+    const std::size_t size = pass == Pass::cost                            ? 1
+                             : pass == Pass::residual || pass == Pass::jvp ? m.model.rows
+                                                                           : m.x.size();
     std::vector<std::vector<double>> got(points.size(), std::vector<double>(size)), want = got;
     {
       std::vector<std::unique_ptr<runtime::Pending>> pending;
       for (std::size_t k = 0; k < points.size(); ++k)
-        pending.push_back(runtime::begin(*engine, kind, points[k], p, got[k]));
+        pending.push_back(runtime::begin(*engine, pass, points[k], p, got[k]));
       for (const auto& one : pending) one->finish();
       EXPECT_TRUE(pending[0]->ready());
     }
     for (std::size_t k = 0; k < points.size(); ++k) {
-      runtime::begin(*peer, kind, points[k], p, want[k])->finish();
+      runtime::begin(*peer, pass, points[k], p, want[k])->finish();
       EXPECT_EQ(got[k], want[k]) << k;
     }
     peer->set_point(points[1]);
     std::vector<double> now(size);
-    if (kind == KernelKind::gradient) {
+    if (pass == Pass::gradient) {
       peer->gradient(now);
       EXPECT_EQ(now, got[1]);
     }
   }
-  EXPECT_THROW(runtime::begin(*engine, KernelKind::hessian, m.x, {}, points[0]), Error);
+  EXPECT_THROW(runtime::begin(*engine, Pass::hessian, m.x, {}, points[0]), Error);
 }
 
 TEST_F(VulkanCompile, TheSecondStartReadsModulesFromDisk) {

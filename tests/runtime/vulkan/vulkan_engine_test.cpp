@@ -453,14 +453,13 @@ TEST_F(VulkanEngineTest, TimesEveryKind) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m);
-  using runtime::KernelKind;
-  for (const KernelKind kind :
-       {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
-        KernelKind::jtjp, KernelKind::blocks, KernelKind::hvp, KernelKind::hessian,
-        KernelKind::cost_gradient, KernelKind::values}) {
-    const runtime::Timing timing = engine->abilities().measurements->time(kind, 1, 3);
-    EXPECT_GT(timing.device_us, 0) << name(kind);
-    EXPECT_GE(timing.wall_us, timing.device_us) << name(kind);
+  using runtime::Pass;
+  for (const Pass pass :
+       {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian, Pass::jtjp, Pass::blocks,
+        Pass::hvp, Pass::hessian, Pass::cost_gradient, Pass::values}) {
+    const runtime::Timing timing = engine->abilities().measurements->time(pass, 1, 3);
+    EXPECT_GT(timing.device_us, 0) << name(pass);
+    EXPECT_GE(timing.wall_us, timing.device_us) << name(pass);
   }
   EXPECT_GT(engine->abilities().measurements->time_step(100, 1e-3, 2).device_us, 0);
   EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), 1e-13);

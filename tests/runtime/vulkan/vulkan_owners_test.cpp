@@ -19,7 +19,7 @@ namespace {
 using codegen::Accumulation;
 using codegen::Precision;
 using runtime::EngineOptions;
-using runtime::KernelKind;
+using runtime::Pass;
 
 /// a p0 + sin(p1) b - p2 c of one block of three that all instances share.
 constexpr const char* kFit = R"(program parameters=3 data=3 uniforms=0 seeds=0 {
@@ -125,22 +125,22 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
     engine->gradient(again);
     EXPECT_EQ(gradient, again);
     // The best of a few medians: other processes use the machine as well.
-    const auto time = [&](KernelKind kind) {
-      double best = engine->abilities().measurements->time(kind, 3, 20).device_us;
+    const auto time = [&](Pass pass) {
+      double best = engine->abilities().measurements->time(pass, 3, 20).device_us;
       for (int k = 0; k < 2; ++k)
-        best = std::min(best, engine->abilities().measurements->time(kind, 0, 20).device_us);
+        best = std::min(best, engine->abilities().measurements->time(pass, 0, 20).device_us);
       return best;
     };
-    const double residual = time(KernelKind::residual);
+    const double residual = time(Pass::residual);
     std::printf("%zu residuals in %s: %.1f us", m.model.terms[0].batch->size(),
                 name(precision).data(), residual);
-    for (const KernelKind kind : {KernelKind::gradient, KernelKind::jtjp, KernelKind::blocks}) {
-      const double summed = time(kind);
-      std::printf(", %s %.1f us", name(kind).data(), summed);
+    for (const Pass pass : {Pass::gradient, Pass::jtjp, Pass::blocks}) {
+      const double summed = time(pass);
+      std::printf(", %s %.1f us", name(pass).data(), summed);
       // Six sums of a block instead of three of a vector; and others use a processor that is also
       // the device.
-      const double most = kind == KernelKind::blocks || software ? 3 : 2;
-      EXPECT_LE(summed, most * residual) << name(kind);
+      const double most = pass == Pass::blocks || software ? 3 : 2;
+      EXPECT_LE(summed, most * residual) << name(pass);
     }
     std::printf("\n");
   }

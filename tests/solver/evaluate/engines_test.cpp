@@ -14,7 +14,7 @@ namespace topograd {
 namespace {
 
 using runtime::Engine;
-using runtime::KernelKind;
+using runtime::Pass;
 
 std::uint64_t host_bytes(Engine& engine) {
   std::uint64_t total = 0;
@@ -54,7 +54,7 @@ TEST(MixedEngine, AnEvaluationElsewhereMovesTheLinearSystemToo) {
   runtime::damped_steps(*mixed.engine).try_step(request);
   const std::vector<double> x(springs.x.size(), -2.0);
   double cost = 0;
-  runtime::begin(*mixed.engine, KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+  runtime::begin(*mixed.engine, Pass::cost, x, {}, std::span(&cost, 1))->finish();
   wide.engine->set_point(x);
   EXPECT_NEAR(cost, wide.engine->cost(), 1e-12 * cost);
   std::vector<double> expected(x.size()), actual(x.size());
@@ -72,7 +72,7 @@ TEST(HostEngine, PassesOnWhatItDoesNotDoItself) {
   host.engine->set_point(springs.x);
   EXPECT_EQ(host_bytes(*host.engine), host_bytes(*inner.engine));
   EXPECT_GT(host.engine->abilities().measurements->copy_rate(), 1e8);
-  EXPECT_TRUE(runtime::prepare(*host.engine, KernelKind::gradient));
+  EXPECT_TRUE(runtime::prepare(*host.engine, Pass::gradient));
   EXPECT_TRUE(runtime::prepare_step(*host.engine));
   const std::vector<double> delta(springs.x.size(), 0.25);
   const runtime::StepReport step = runtime::damped_steps(*host.engine).try_step(delta);
@@ -102,7 +102,7 @@ TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
   Session session = on_host(open_session(model, options), model);
   std::vector<double> rows(2);
   const std::vector<double> at = {3, 7};
-  runtime::begin(*session.engine, KernelKind::residual, at, {}, rows)->finish();
+  runtime::begin(*session.engine, Pass::residual, at, {}, rows)->finish();
   EXPECT_EQ(rows, (std::vector<double>{21, -4}));
   EXPECT_EQ(session.engine->abilities().asynchronous, nullptr);
 }
@@ -126,7 +126,7 @@ TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
   for (const double value : {0.1, -2.0, 2.0}) {
     const std::vector<double> x(springs.x.size(), value);
     double cost = 0;
-    runtime::begin(*session.engine, KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+    runtime::begin(*session.engine, Pass::cost, x, {}, std::span(&cost, 1))->finish();
     expected.engine->set_point(x);
     EXPECT_NEAR(cost, expected.engine->cost(), 1e-12 * cost) << "at " << value;
   }

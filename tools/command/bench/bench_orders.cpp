@@ -15,7 +15,7 @@ namespace topograd::command {
 namespace {
 
 using nlohmann::ordered_json;
-using runtime::KernelKind;
+using runtime::Pass;
 
 constexpr int kSamplesOfOne = 3;
 
@@ -27,9 +27,9 @@ Session open_with(const char* order, const ProblemModel& model, const SolverOpti
   return session;
 }
 
-ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, KernelKind kind, int pairs) {
+ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, Pass pass, int pairs) {
   const auto time = [&](runtime::Engine& engine) {
-    return engine.abilities().measurements->time(kind, 1, kSamplesOfOne).device_us;
+    return engine.abilities().measurements->time(pass, 1, kSamplesOfOne).device_us;
   };
   time(found), time(kept);  // compiles
   std::vector<double> found_us, kept_us, ratios;
@@ -60,12 +60,11 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
                         !runtime::find_order(model.model).identity();
   report["pairs"] = pairs;
   const bool rows = model.model.rows > 0;
-  const auto kinds = rows ? std::vector{KernelKind::residual, KernelKind::jacobian,
-                                        KernelKind::gradient, KernelKind::jtjp}
-                          : std::vector{KernelKind::cost, KernelKind::gradient, KernelKind::hvp};
-  for (const KernelKind kind : kinds) {
+  const auto passes = rows ? std::vector{Pass::residual, Pass::jacobian, Pass::gradient, Pass::jtjp}
+                           : std::vector{Pass::cost, Pass::gradient, Pass::hvp};
+  for (const Pass pass : passes) {
     if (Interrupts::came()) break;
-    report[std::string(runtime::name(kind))] = time_pairs(*found.engine, *kept.engine, kind, pairs);
+    report[std::string(runtime::name(pass))] = time_pairs(*found.engine, *kept.engine, pass, pairs);
   }
   return report;
 }

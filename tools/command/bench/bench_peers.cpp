@@ -17,7 +17,7 @@ namespace topograd::command {
 namespace {
 
 using nlohmann::ordered_json;
-using runtime::KernelKind;
+using runtime::Pass;
 
 constexpr std::uint64_t kMostRows = 4'000'000;
 constexpr std::uint64_t kMostRowsOfSteps = 3'100'000;
@@ -39,10 +39,10 @@ ordered_json peer_json(const PeerReport& peer, int threads, const runtime::Traff
     json["share_of_copy"][name] = json[name + "_share_of_copy"] =
         share_of_copy(static_cast<double>(bytes), us, copy_rate);
   };
-  add("residual", peer.residual_us, traffic.bytes(KernelKind::residual));
-  add("jacobian", peer.jacobian_us, traffic.bytes(KernelKind::jacobian));
-  add("evaluate_jacobian", peer.evaluate_jacobian_us, traffic.bytes(KernelKind::jacobian));
-  add("gradient", peer.gradient_us, traffic.bytes(KernelKind::gradient));
+  add("residual", peer.residual_us, traffic.bytes(Pass::residual));
+  add("jacobian", peer.jacobian_us, traffic.bytes(Pass::jacobian));
+  add("evaluate_jacobian", peer.evaluate_jacobian_us, traffic.bytes(Pass::jacobian));
+  add("gradient", peer.gradient_us, traffic.bytes(Pass::gradient));
   add("step100", peer.step100_us, traffic.step_bytes(kStepIterations));
   return json;
 }

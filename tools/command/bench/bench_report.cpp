@@ -27,26 +27,26 @@ namespace topograd::command {
 namespace {
 
 using nlohmann::ordered_json;
-using runtime::KernelKind;
+using runtime::Pass;
 
 constexpr double kStepDamping = 1e-3;
 
 /// Residuals have Jacobians and least-squares steps; energies have Hessian products.
 void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& model) {
-  const auto time = [&](KernelKind kind) {
-    const std::string name(runtime::name(kind));
+  const auto time = [&](Pass pass) {
+    const std::string name(runtime::name(pass));
     if (times.wants(name))
-      times.add(name, engine.abilities().measurements->time(kind, kWarmUps, times.samples()),
-                times.traffic().bytes(kind));
+      times.add(name, engine.abilities().measurements->time(pass, kWarmUps, times.samples()),
+                times.traffic().bytes(pass));
   };
   const bool rows = model.rows > 0;
-  if (rows) time(KernelKind::residual);
-  time(KernelKind::cost);
-  if (rows) time(KernelKind::jacobian);
-  time(KernelKind::gradient);
-  time(KernelKind::cost_gradient);
-  if (rows) time(KernelKind::values);
-  if (rows) time(KernelKind::jtjp);
+  if (rows) time(Pass::residual);
+  time(Pass::cost);
+  if (rows) time(Pass::jacobian);
+  time(Pass::gradient);
+  time(Pass::cost_gradient);
+  if (rows) time(Pass::values);
+  if (rows) time(Pass::jtjp);
   if (rows && times.wants("step100")) {
     times.add(
         "step100",
@@ -54,7 +54,7 @@ void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& m
         times.traffic().step_bytes(kStepIterations));
   }
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
-  if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(KernelKind::hvp);
+  if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(Pass::hvp);
 }
 
 /// Cost and gradient at a point that the host gives, read by the host: the cost for a minimiser
@@ -68,7 +68,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
     double cost = 0;
     runtime::evaluate(where, {.cost = &cost, .gradient = gradient});
   };
-  const std::uint64_t bytes = times.traffic().bytes(KernelKind::cost_gradient);
+  const std::uint64_t bytes = times.traffic().bytes(Pass::cost_gradient);
   if (times.wants("evaluation"))
     times.add("evaluation", times.wall(times.samples(), [&] { evaluate(engine); }), bytes);
   if (!times.wants("fresh_evaluation")) return;

@@ -62,7 +62,7 @@ void add_compile_times(nlohmann::ordered_json& report, const runtime::EngineStat
 /// Adds the rate of a compiled evaluation, relative to the copy bandwidth.
 void add_rates(nlohmann::ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
                codegen::Precision precision, int samples) {
-  constexpr runtime::KernelKind kKind = runtime::KernelKind::residual;
+  constexpr runtime::Pass kKind = runtime::Pass::residual;
   BenchTimes times(engine.abilities().measurements->copy_rate(), runtime::Traffic(model, precision),
                    samples, {});
   times.add(std::string(runtime::name(kKind)),
