@@ -78,13 +78,10 @@ class Correction {
     for (int k = 0; k < order; ++k) rho = jacobian(rho, kSquare);
     std::vector<Id> map;
     for (const ir::Node& node : rho.nodes) {
-      switch (node.op) {
-        case ir::Op::Parameter: map.push_back(s_.id); break;
-        case ir::Op::Uniform:
-          map.push_back(builder_.graph().leaf(node.op, first_uniform_ + node.slot()));
-          break;
-        default: map.push_back(builder_.graph().copy(node, map)); break;
-      }
+      ir::Graph& graph = builder_.graph();
+      map.push_back(node.op == ir::Op::Parameter ? s_.id
+                    : node.op == ir::Op::Uniform ? graph.leaf(node.op, first_uniform_ + node.slot())
+                                                 : graph.copy(node, map));
     }
     return expr(map[rho.outputs[0]]);
   }

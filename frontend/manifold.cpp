@@ -198,18 +198,17 @@ class Traced final : public ExpressedManifold {
       const auto operand = [&](std::size_t k) {
         return k < node.operands().size() ? nodes[node.operands()[k]] : Value();
       };
-      switch (node.op) {
-        case ir::Op::Parameter:
-          nodes.push_back(node.slot() < x.size() ? x[node.slot()] : delta[node.slot() - x.size()]);
-          break;
-        case ir::Op::Data: nodes.push_back(literal(plus_.numbers[node.slot()])); break;
-        case ir::Op::Literal: nodes.push_back(literal(node.literal())); break;
-        default:
-          nodes.push_back(node.operands().size() == 1 ? Value::make(node.op, operand(0))
-                          : node.operands().size() == 2
-                              ? Value::make(node.op, operand(0), operand(1))
-                              : Value::make(node.op, operand(0), operand(1), operand(2)));
-      }
+      if (node.op == ir::Op::Parameter)
+        nodes.push_back(node.slot() < x.size() ? x[node.slot()] : delta[node.slot() - x.size()]);
+      else if (node.op == ir::Op::Data)
+        nodes.push_back(literal(plus_.numbers[node.slot()]));
+      else if (node.op == ir::Op::Literal)
+        nodes.push_back(literal(node.literal()));
+      else
+        nodes.push_back(node.operands().size() == 1 ? Value::make(node.op, operand(0))
+                        : node.operands().size() == 2
+                            ? Value::make(node.op, operand(0), operand(1))
+                            : Value::make(node.op, operand(0), operand(1), operand(2)));
     }
     for (const ir::Id output : plus_.program.outputs) out.push_back(nodes[output]);
     return out;

@@ -2,6 +2,7 @@
 #include "evaluate.hpp"
 
 #include "error.hpp"
+#include "leaf_space.hpp"
 
 #include <cmath>
 #include <string>
@@ -111,14 +112,8 @@ T read(std::span<const T> space, const Node& node) {
 
 template <class T>
 T leaf_value(const Node& node, const Inputs<T>& in) {
-  switch (node.op) {
-    case Op::Parameter: return read(in.parameters, node);
-    case Op::Data: return read(in.data, node);
-    case Op::Uniform: return read(in.uniforms, node);
-    case Op::Tangent: return read(in.tangents, node);
-    case Op::Seed: return read(in.seeds, node);
-    default: return static_cast<T>(node.literal());
-  }
+  const auto* const space = leaf_space(node.op, in);
+  return space != nullptr ? read(*space, node) : static_cast<T>(node.literal());
 }
 
 }  // namespace

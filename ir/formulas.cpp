@@ -31,21 +31,14 @@ struct Infix {
 };
 
 Infix infix(Op op) {
-  switch (op) {
-    case Op::Or: return {" || ", kOr};
-    case Op::And: return {" && ", kAnd};
-    case Op::Eq: return {" == ", kEqual};
-    case Op::Ne: return {" != ", kEqual};
-    case Op::Lt: return {" < ", kOrder};
-    case Op::Le: return {" <= ", kOrder};
-    case Op::Gt: return {" > ", kOrder};
-    case Op::Ge: return {" >= ", kOrder};
-    case Op::Add: return {" + ", kSum};
-    case Op::Sub: return {" - ", kSum};
-    case Op::Mul: return {" * ", kProduct};
-    case Op::Div: return {" / ", kProduct};
-    default: return {};
-  }
+  constexpr std::pair<Op, Infix> kRows[] = {
+      {Op::Or, {" || ", kOr}},    {Op::And, {" && ", kAnd}},    {Op::Eq, {" == ", kEqual}},
+      {Op::Ne, {" != ", kEqual}}, {Op::Lt, {" < ", kOrder}},    {Op::Le, {" <= ", kOrder}},
+      {Op::Gt, {" > ", kOrder}},  {Op::Ge, {" >= ", kOrder}},   {Op::Add, {" + ", kSum}},
+      {Op::Sub, {" - ", kSum}},   {Op::Mul, {" * ", kProduct}}, {Op::Div, {" / ", kProduct}}};
+  for (const auto& [infix, how] : kRows)
+    if (infix == op) return how;
+  return {};
 }
 
 std::string in_parentheses_below(int strength, const Piece& piece) {
@@ -108,14 +101,11 @@ class Writer {
   }
 
   Piece leaf(const Node& node) const {
-    switch (node.op) {
-      case Op::Parameter: return {name(names_.parameters, node)};
-      case Op::Tangent: return {"d" + name(names_.parameters, node)};
-      case Op::Data: return {name(names_.data, node)};
-      case Op::Uniform: return {name(names_.uniforms, node)};
-      case Op::Seed: return {"s" + std::to_string(node.slot())};
-      default: break;
-    }
+    if (node.op == Op::Parameter) return {name(names_.parameters, node)};
+    if (node.op == Op::Tangent) return {"d" + name(names_.parameters, node)};
+    if (node.op == Op::Data) return {name(names_.data, node)};
+    if (node.op == Op::Uniform) return {name(names_.uniforms, node)};
+    if (node.op == Op::Seed) return {"s" + std::to_string(node.slot())};
     const double value = node.literal();
     return {ir::print_number(value), std::signbit(value) && !std::isnan(value) ? kUnary : kAtom};
   }
@@ -144,22 +134,17 @@ class Writer {
   // Writes the infix form, or a call if parse() would read the infix form differently.
   Piece operation(const Node& node) const {
     const Piece& a = pieces_[node.args[0]];
-    switch (node.op) {
-      case Op::Square: return power(node, "2");
-      case Op::Cube: return power(node, "3");
-      case Op::Pow:
-        return is_half_integer(node.args[1])
-                   ? call(node)
-                   : power(node, in_parentheses_below(kUnary, pieces_[node.args[1]]));
-      case Op::Neg: return is_literal(node.args[0]) ? call(node) : prefix("-", a);
-      case Op::Not: return prefix("!", a);
-      case Op::Reciprocal: return {"1 / " + in_parentheses_below(kProduct + 1, a), kProduct};
-      case Op::Div:
-        if (is_literal(node.args[0]) && program_.nodes[node.args[0]].literal() == 1)
-          return call(node);
-        break;
-      default: break;
-    }
+    if (node.op == Op::Square) return power(node, "2");
+    if (node.op == Op::Cube) return power(node, "3");
+    if (node.op == Op::Pow && !is_half_integer(node.args[1]))
+      return power(node, in_parentheses_below(kUnary, pieces_[node.args[1]]));
+    if (node.op == Op::Neg && !is_literal(node.args[0])) return prefix("-", a);
+    if (node.op == Op::Not) return prefix("!", a);
+    if (node.op == Op::Reciprocal)
+      return {"1 / " + in_parentheses_below(kProduct + 1, a), kProduct};
+    if (node.op == Op::Div && is_literal(node.args[0]) &&
+        program_.nodes[node.args[0]].literal() == 1)
+      return call(node);
     const Infix between = infix(node.op);
     if (between.mark == nullptr) return call(node);
     // A product whose first operand is a product needs no parentheses.

@@ -10,14 +10,10 @@ namespace topograd::ir {
 namespace {
 
 std::uint32_t slot_count(Op op, const LeafCounts& leaves) {
-  switch (op) {
-    case Op::Parameter:
-    case Op::Tangent: return leaves.parameters;
-    case Op::Data: return leaves.data;
-    case Op::Uniform: return leaves.uniforms;
-    case Op::Seed: return leaves.seeds;
-    default: return 0;
-  }
+  if (op == Op::Data) return leaves.data;
+  if (op == Op::Uniform) return leaves.uniforms;
+  if (op == Op::Seed) return leaves.seeds;
+  return leaves.parameters;  // tangents, too
 }
 
 std::string leaf_violation(const Node& node, const LeafCounts& leaves) {

@@ -17,15 +17,12 @@ void check_count(const char* kind, std::size_t expected, std::size_t got) {
 }
 
 Value leaf(const ir::Node& node, const ExpressionOperands& operands) {
-  switch (node.op) {
-    case Op::Parameter: return operands.parameters[node.slot()];
-    case Op::Data: return operands.data[node.slot()];
-    case Op::Uniform: return operands.uniforms[node.slot()];
-    case Op::Literal: return literal(node.literal());
-    default:
-      throw Error(ErrorCode::Unsupported,
-                  "to_values: a residual cannot read " + std::string(ir::info(node.op).name));
-  }
+  if (node.op == Op::Parameter) return operands.parameters[node.slot()];
+  if (node.op == Op::Data) return operands.data[node.slot()];
+  if (node.op == Op::Uniform) return operands.uniforms[node.slot()];
+  if (node.op == Op::Literal) return literal(node.literal());
+  throw Error(ErrorCode::Unsupported,
+              "to_values: a residual cannot read " + std::string(ir::info(node.op).name));
 }
 
 }  // namespace

@@ -102,16 +102,8 @@ std::string c_literal(double value) {
   return std::signbit(value) ? "(" + digits + ")" : digits;
 }
 
-/// Name of the pointer from which a kind of leaf is read.
-char pointer(Op op) {
-  switch (op) {
-    case Op::Parameter: return 'p';
-    case Op::Data: return 'd';
-    case Op::Uniform: return 'u';
-    case Op::Tangent: return 't';
-    default: return 's';
-  }
-}
+/// Name of the pointer from which a kind of leaf is read: p, d, u, t or s.
+char pointer(Op op) { return ir::info(op).name[0]; }
 
 /// The body of one function.
 class CWriter {

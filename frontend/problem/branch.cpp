@@ -150,20 +150,15 @@ std::optional<double> leaf_number(const TapeNode& leaf, const ProblemState& stat
     if (!element->in_range(form)) return std::nullopt;
     entry = element->entry(form);
   }
-  switch (leaf.op()) {
-    case ir::Op::Parameter:
-      if (leaf.b != state.serial) return std::nullopt;
-      number = point.x.empty() ? user_parameter(state, entry) : point.x[entry];
-      break;
-    case ir::Op::Uniform:
-      if (leaf.b != state.serial) return std::nullopt;
-      number = state.uniforms[entry];
-      break;
-    case ir::Op::Data:
-      number =
-          symbolic || (leaf.head & kBound) != 0 ? state.data.numbers()[entry] : number_of(leaf);
-      break;
-    default: number = number_of(leaf);
+  if (leaf.op() == ir::Op::Parameter) {
+    if (leaf.b != state.serial) return std::nullopt;
+    number = point.x.empty() ? user_parameter(state, entry) : point.x[entry];
+  } else if (leaf.op() == ir::Op::Uniform) {
+    if (leaf.b != state.serial) return std::nullopt;
+    number = state.uniforms[entry];
+  } else {
+    const bool of_array = leaf.op() == ir::Op::Data && (symbolic || (leaf.head & kBound) != 0);
+    number = of_array ? state.data.numbers()[entry] : number_of(leaf);
   }
   return round_to(number, point.narrow);
 }

@@ -2,6 +2,7 @@
 #include "error_bound.hpp"
 
 #include "../graph.hpp"
+#include "../leaf_space.hpp"
 #include "../passes/passes.hpp"
 #include "random_program.hpp"
 
@@ -192,15 +193,9 @@ class Step {
 
 template <class T>
 Long exact_leaf(const Node& node, const Inputs<T>& in) {
-  const auto at = [&](std::span<const T> space) { return static_cast<Long>(space[node.slot()]); };
-  switch (node.op) {
-    case Op::Parameter: return at(in.parameters);
-    case Op::Data: return at(in.data);
-    case Op::Uniform: return at(in.uniforms);
-    case Op::Tangent: return at(in.tangents);
-    case Op::Seed: return at(in.seeds);
-    default: return static_cast<Long>(static_cast<T>(node.literal()));
-  }
+  const auto* const space = leaf_space(node.op, in);
+  return static_cast<Long>(space != nullptr ? (*space)[node.slot()]
+                                            : static_cast<T>(node.literal()));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "random_program.hpp"
 
 #include "../graph.hpp"
+#include "../leaf_space.hpp"
 #include "error_bound.hpp"
 #include "random.hpp"
 
@@ -79,14 +80,8 @@ class Maker {
   }
 
   double leaf_value(const Node& node) const {
-    const Point& point = *options_.ordinary_at;
-    switch (node.op) {
-      case Op::Parameter: return point.parameters[node.slot()];
-      case Op::Data: return point.data[node.slot()];
-      case Op::Uniform: return point.uniforms[node.slot()];
-      case Op::Seed: return point.seeds[node.slot()];
-      default: return node.literal();
-    }
+    const auto* const space = leaf_space(node.op, *options_.ordinary_at);
+    return space != nullptr ? (*space)[node.slot()] : node.literal();
   }
 
   Id operand() {

@@ -50,8 +50,20 @@ bool is_device_failure(ErrorCode code) {
     case ErrorCode::OutOfHostMemory:
     case ErrorCode::OutOfDeviceMemory:
     case ErrorCode::Timeout: return true;
-    default: return false;
+    case ErrorCode::InvalidArgument:
+    case ErrorCode::Shape:
+    case ErrorCode::WrongProblem:
+    case ErrorCode::StaleValue:
+    case ErrorCode::EmptyProblem:
+    case ErrorCode::NoParameters:
+    case ErrorCode::StaleBranch:
+    case ErrorCode::NonFinite:
+    case ErrorCode::Parse:
+    case ErrorCode::File:
+    case ErrorCode::Stopped:
+    case ErrorCode::Internal: break;
   }
+  return false;
 }
 
 }  // namespace topograd::runtime::hybrid

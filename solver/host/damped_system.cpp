@@ -148,7 +148,9 @@ std::optional<Vector> DampedSystem::solve(const Vector& damping, const DampedReq
   switch (impl_->kind) {
     case LinearSolver::dense: y = impl_->dense(damping); break;
     case LinearSolver::pcg: y = impl_->conjugate_gradients(damping, request); break;
-    default: y = impl_->cholesky(damping); break;
+    case LinearSolver::automatic:
+    case LinearSolver::cholesky:
+    case LinearSolver::schur: y = impl_->cholesky(damping); break;
   }
   if (y && !y->allFinite()) y.reset();
   return y;

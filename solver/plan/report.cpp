@@ -70,8 +70,17 @@ std::string scheduler_text(const BackendChoice& choice) {
     case hybrid::Reason::out_of_memory:
       return device + " ran out of memory before with a problem of this size";
     case hybrid::Reason::explored: return "to know how long it takes there, beside " + device;
-    default: return device + " was not chosen (" + std::string(name(measured.reason)) + ")";
+    case hybrid::Reason::forced:
+    case hybrid::Reason::below_minimum:
+    case hybrid::Reason::no_device:
+    case hybrid::Reason::unsupported:
+    case hybrid::Reason::faster:
+    case hybrid::Reason::below_threshold:
+    case hybrid::Reason::unmeasured:
+    case hybrid::Reason::guessed:
+    case hybrid::Reason::together: break;
   }
+  return device + " was not chosen (" + std::string(name(measured.reason)) + ")";
 }
 
 std::string eliminated_text(const LinearChoice& choice) {
@@ -104,8 +113,22 @@ std::string newton_text(const LinearChoice& choice) {
     case LinearReason::mesh:
       return size + ", a mesh up to " + std::to_string(choice.system.elimination->reach) +
              " terms wide: " + solver;
-    default: return size + ": " + solver;
+    case LinearReason::nothing_to_solve:
+    case LinearReason::steps_on_host:
+    case LinearReason::from_gradients:
+    case LinearReason::preconditioner:
+    case LinearReason::many_unknowns:
+    case LinearReason::no_mesh:
+    case LinearReason::factor_unknown:
+    case LinearReason::small_jacobian:
+    case LinearReason::wide_residual:
+    case LinearReason::data_on_device:
+    case LinearReason::elimination:
+    case LinearReason::no_elimination:
+    case LinearReason::factor_cheap:
+    case LinearReason::factor_dear: break;
   }
+  return size + ": " + solver;
 }
 
 }  // namespace

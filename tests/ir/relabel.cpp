@@ -60,12 +60,11 @@ ir::Program relabel(const ir::Program& program, std::uint64_t seed) {
   std::vector<Id> map(program.nodes.size());
   for (Id id : shuffled_order(program, random)) {
     const ir::Node& node = program.nodes[id];
-    switch (node.op) {
-      case Op::Parameter: map[id] = graph.leaf(node.op, parameters[node.slot()]); break;
-      case Op::Data: map[id] = graph.leaf(node.op, data[node.slot()]); break;
-      case Op::Uniform: map[id] = graph.leaf(node.op, uniforms[node.slot()]); break;
-      default: map[id] = graph.copy(node, map);
-    }
+    const auto* const slots = node.op == Op::Parameter ? &parameters
+                              : node.op == Op::Data    ? &data
+                              : node.op == Op::Uniform ? &uniforms
+                                                       : nullptr;
+    map[id] = slots != nullptr ? graph.leaf(node.op, (*slots)[node.slot()]) : graph.copy(node, map);
   }
   std::vector<Id> outputs;
   for (Id id : program.outputs) outputs.push_back(map[id]);

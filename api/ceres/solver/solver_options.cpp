@@ -132,8 +132,10 @@ LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver
     case topograd::LinearSolver::pcg: return CGNR;
     case topograd::LinearSolver::dense: return DENSE_QR;
     case topograd::LinearSolver::schur: return Eliminates(given) ? given : SPARSE_SCHUR;
-    default: return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
+    case topograd::LinearSolver::cholesky:
+    case topograd::LinearSolver::automatic: break;
   }
+  return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
 }
 
 }  // namespace internal

@@ -181,7 +181,8 @@ class FaultsCheck {
     switch (static_cast<Outcome>(outcome)) {
       case Outcome::right: ++report_.right_answers; break;
       case Outcome::typed: ++report_.typed_errors; break;
-      default: fail(report_.wrong, injection.name(), text);
+      case Outcome::wrong:
+      case Outcome::not_reached: fail(report_.wrong, injection.name(), text);
     }
     if (leaked) fail(report_.leaked, injection.name(), text);
     if (miscounted) fail(report_.miscounted, injection.name(), text);

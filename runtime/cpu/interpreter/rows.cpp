@@ -1,22 +1,13 @@
 // The interpreter on rows of numbers.
 #include "rows.hpp"
 
+#include "../../../ir/leaf_space.hpp"
 #include "interpreter.hpp"
 
 #include <algorithm>
 
 namespace topograd::runtime::cpu {
 namespace {
-
-const Columns& space_of(ir::Op op, const Rows& rows) {
-  switch (op) {
-    case ir::Op::Parameter: return rows.parameters;
-    case ir::Op::Tangent: return rows.tangents;
-    case ir::Op::Uniform: return rows.uniforms;
-    case ir::Op::Seed: return rows.seeds;
-    default: return rows.data;
-  }
-}
 
 template <class T>
 class CpuRows final : public RowRunner {
@@ -36,11 +27,11 @@ class CpuRows final : public RowRunner {
     std::vector<Column<T>> leaves, results;
     Binding<T> binding;
     for (const LeafUse& leaf : kernel.program().columns) {
-      leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));
+      leaves.push_back(padded_column((*ir::leaf_space(leaf.op, rows))[leaf.slot], rows.count));
       binding.columns.push_back({leaves.back().data()});
     }
     for (const LeafUse& leaf : kernel.program().gathers) {
-      leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));
+      leaves.push_back(padded_column((*ir::leaf_space(leaf.op, rows))[leaf.slot], rows.count));
       binding.gathers.push_back({leaves.back().data(), identity.data()});
     }
     for (std::size_t k = 0; k < program.outputs.size(); ++k) {

@@ -86,7 +86,19 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
       make(task.kernel, task.operation).refused |= std::uint64_t{1} << target;
       t.breaker.leave();
       break;
-    default: t.breaker.record(false, now); break;
+    case ErrorCode::InvalidArgument:
+    case ErrorCode::Shape:
+    case ErrorCode::WrongProblem:
+    case ErrorCode::StaleValue:
+    case ErrorCode::EmptyProblem:
+    case ErrorCode::NoParameters:
+    case ErrorCode::StaleBranch:
+    case ErrorCode::NonFinite:
+    case ErrorCode::Parse:
+    case ErrorCode::File:
+    case ErrorCode::OutOfHostMemory:
+    case ErrorCode::Stopped:
+    case ErrorCode::Internal: t.breaker.record(false, now); break;
   }
 }
 

@@ -53,18 +53,26 @@ TermShape make_shape(const Context& context, const Term& term, const Model& mode
 std::uint32_t pass_width(const TermShape& shape, Pass pass) {
   const auto rows = static_cast<std::uint32_t>(shape.topology->program.outputs.size());
   const std::uint32_t slots = shape.topology->program.leaves.parameters;
+  const auto of_groups = [&] { return static_cast<std::uint32_t>(slots_of(shape, pass).size()); };
   switch (pass) {
     case Pass::residual:
     case Pass::jvp: return rows;
     case Pass::cost:
     case Pass::guards: return 1;
     case Pass::jacobian: return rows * slots;
-    case Pass::stored_jacobian:
-      return rows * static_cast<std::uint32_t>(slots_of(shape, pass).size());
+    case Pass::stored_jacobian: return rows * of_groups();
     case Pass::vjp: return slots;
     case Pass::hessian: return slots * (slots + 1) / 2;
-    default: return static_cast<std::uint32_t>(slots_of(shape, pass).size());
+    case Pass::gradient:
+    case Pass::jtjp:
+    case Pass::blocks:
+    case Pass::hvp:
+    case Pass::cost_gradient:
+    case Pass::values:
+    case Pass::stored_jtjp:
+    case Pass::diagonal: break;
   }
+  return of_groups();
 }
 
 }  // namespace
@@ -172,7 +180,7 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
   const std::uint64_t bytes = std::uint64_t{context_.element_bytes()} * pass_width(shape(), pass);
   run(list, serving().store[{pass, operands.scalars != nullptr}], operands, sinks,
       [&](BindingTable& bindings, const TermColumns::Chunk& chunk) {
-        bindings.set(BufferRole::out, out, chunk.first * bytes, chunk.count * bytes);
+        bindings.set(BufferRole::results, out, chunk.first * bytes, chunk.count * bytes);
       });
 }
 
@@ -180,7 +188,7 @@ void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& op
                                 const Buffer& out, ValueSinks* sinks) {
   run(list, serving().scatter[{pass, operands.scalars != nullptr}], operands, sinks,
       [&](BindingTable& bindings, const TermColumns::Chunk&) {
-        bindings.set(BufferRole::out, out);
+        bindings.set(BufferRole::results, out);
       });
 }
 
@@ -188,7 +196,7 @@ std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operand
                                       const Buffer& partials, std::uint32_t first) {
   const LoadedKernel& kernel = serving_kernel(context_, cost_kernel_);
   BindingTable bindings = bind_operands(operands);
-  bindings.set(BufferRole::out, partials);
+  bindings.set(BufferRole::results, partials);
   std::uint32_t next = first;
   for (const TermColumns::Chunk& chunk : columns_.chunks()) {
     columns_.bind(bindings, chunk);
@@ -205,7 +213,7 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
   const LoadedKernel& kernel =
       serving_kernel(context_, serving().store[{Pass::hessian, operands.scalars != nullptr}]);
   BindingTable bindings = bind_operands(operands);
-  bindings.set(BufferRole::out, out);
+  bindings.set(BufferRole::results, out);
   for (const TermColumns::Chunk& chunk : columns_.chunks()) {
     if (first < chunk.first || first >= chunk.first + chunk.count) continue;
     columns_.bind(bindings, chunk);
@@ -229,7 +237,7 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
     const std::uint64_t offset = chunk.first * bytes, size = chunk.count * bytes;
     columns_.bind(bindings, chunk);
     bindings.set(BufferRole::data_columns, jacobian, offset * entries, size * entries);
-    bindings.set(BufferRole::out, out, offset * terms, size * terms);
+    bindings.set(BufferRole::results, out, offset * terms, size * terms);
     dispatch_all(context_, list, kernel, bindings,
                  {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
   }
