@@ -2,6 +2,7 @@
 #include "loss.hpp"
 
 #include "../autodiff/derivatives.hpp"
+#include "../ir/enum_table.hpp"
 #include "../ir/error.hpp"
 #include "../ir/evaluate.hpp"
 #include "../ir/graph.hpp"
@@ -10,20 +11,33 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ranges>
 
 namespace topograd {
 namespace detail {
 
-/// A user-defined loss with its derivatives.
-struct TracedLoss {
-  explicit TracedLoss(TracedFunction function)
-      : value(std::move(function)),
-        slope(autodiff::jacobian(value.program, kArgument)),
+using Rho = std::array<double, 3>;  // ρ, ρ′, ρ″
+
+/// ρ with its derivatives.
+struct DerivedLoss {
+  explicit DerivedLoss(ir::Program rho)
+      : value(std::move(rho)),
+        slope(autodiff::jacobian(value, kArgument)),
         curvature(autodiff::jacobian(slope, kArgument)) {}
 
+  Rho at(double s, std::span<const double> data, std::span<const double> uniforms) const {
+    const ir::Inputs<double> in{std::span(&s, 1), data, uniforms, {}, {}};
+    return {ir::evaluate(value, in)[0], ir::evaluate(slope, in)[0], ir::evaluate(curvature, in)[0]};
+  }
+
   static constexpr std::array<std::uint32_t, 1> kArgument = {0};
-  TracedFunction value;
-  ir::Program slope, curvature;
+  ir::Program value, slope, curvature;
+};
+
+/// A user-defined loss.
+struct TracedLoss {
+  DerivedLoss rho;
+  std::vector<double> numbers;
 };
 
 /// One function of a composition: a built-in loss, or a traced one whose data are uniforms.
@@ -45,74 +59,83 @@ struct LossChain {
 
 namespace {
 
+constexpr bool has_two_numbers(Loss::Kind kind) {
+  return kind != Loss::Kind::trivial && kLosses[static_cast<std::size_t>(kind) - 1].two != nullptr;
+}
+
 constexpr std::uint32_t kStageUniforms = 5;  // kind, a, b, c, scale
 // For larger x, e^x + 1 equals e^x in double: log 2^53.
 constexpr double kLargestExponent = 36.7;
 
-/// Builds expressions on a graph.
-struct Writer {
-  ir::Graph& graph;
-  using Id = ir::Id;
+/// A node of a graph, with operators.
+struct LossNode {
+  ir::Graph* graph;
+  ir::Id id;
 
-  Id number(double value) { return graph.literal(value); }
-  Id add(Id a, Id b) { return graph.add(ir::Op::Add, a, b); }
-  Id sub(Id a, Id b) { return graph.add(ir::Op::Sub, a, b); }
-  Id mul(Id a, Id b) { return graph.add(ir::Op::Mul, a, b); }
-  Id div(Id a, Id b) { return graph.add(ir::Op::Div, a, b); }
-  Id select(Id condition, Id a, Id b) { return graph.add(ir::Op::Select, condition, a, b); }
+  LossNode make(ir::Op op, LossNode y) const { return {graph, graph->add(op, id, y.id)}; }
+  LossNode make(ir::Op op) const { return {graph, graph->add(op, id)}; }
+  LossNode number(double value) const { return {graph, graph->literal(value)}; }
+
+  friend LossNode operator+(LossNode x, LossNode y) { return x.make(ir::Op::Add, y); }
+  friend LossNode operator-(LossNode x, LossNode y) { return x.make(ir::Op::Sub, y); }
+  friend LossNode operator*(LossNode x, LossNode y) { return x.make(ir::Op::Mul, y); }
+  friend LossNode operator/(LossNode x, LossNode y) { return x.make(ir::Op::Div, y); }
+  friend LossNode operator+(LossNode x, double y) { return x + x.number(y); }
+  friend LossNode operator+(double x, LossNode y) { return y.number(x) + y; }
+  friend LossNode operator-(double x, LossNode y) { return y.number(x) - y; }
+  friend LossNode operator*(double x, LossNode y) { return y.number(x) * y; }
+  friend LossNode operator/(LossNode x, double y) { return x / x.number(y); }
+  friend LossNode operator>(LossNode x, LossNode y) { return x.make(ir::Op::Gt, y); }
+  friend LossNode operator>(LossNode x, double y) { return x > x.number(y); }
+  friend LossNode operator<=(LossNode x, LossNode y) { return x.make(ir::Op::Le, y); }
 };
+LossNode select(LossNode condition, LossNode x, LossNode y) {
+  return {x.graph, x.graph->add(ir::Op::Select, condition.id, x.id, y.id)};
+}
+#define TG_FUNCTION1(function, op) \
+  [[maybe_unused]] LossNode function(LossNode x) { return x.make(ir::Op::op); }
+#include "value/functions.def"
 
-/// ρ(s) of all built-in kinds, with one square root, exponential, logarithm and arctangent for all
-/// of them. `u` is the first of the stage's uniforms. c is 1 / b with b = a²; for the tolerant loss
-/// it is its value at 0.
-ir::Id built_in_stage(ir::Graph& graph, ir::Id s, std::uint32_t u) {
-  Writer w{graph};
-  const auto uniform = [&](std::uint32_t k) { return graph.leaf(ir::Op::Uniform, u + k); };
-  const ir::Id kind = uniform(0), a = uniform(1), b = uniform(2), c = uniform(3);
-  const auto is = [&](Loss::Kind k) {
-    return graph.add(ir::Op::Eq, kind, w.number(static_cast<double>(k)));
+/// ρ(s) of all built-in kinds, with one square root and logarithm for all of them. `u` is the first
+/// of the stage's uniforms. c is 1 / b with b = a²; for the tolerant loss it is its value at 0.
+ir::Id built_in_stage(ir::Graph& graph, ir::Id argument, std::uint32_t u) {
+  const auto uniform = [&](std::uint32_t k) {
+    return LossNode{&graph, graph.leaf(ir::Op::Uniform, u + k)};
   };
-  const ir::Id one = w.number(1), two = w.number(2), three = w.number(3);
-  const ir::Id part = w.mul(s, c);
-  const ir::Id is_huber = is(Loss::Kind::huber), is_tolerant = is(Loss::Kind::tolerant);
-  const ir::Id root = graph.add(ir::Op::Sqrt, w.select(is_huber, s, w.add(one, part)));
-  const ir::Id huber =
-      w.select(graph.add(ir::Op::Gt, s, b), w.sub(w.mul(w.mul(two, a), root), b), s);
-  // 2 b (√(1 + s/b) − 1) without cancellation.
-  const ir::Id soft_l1 = w.div(w.mul(two, s), w.add(root, one));
-  const ir::Id x = w.div(w.sub(s, a), b);
-  const ir::Id log =
-      graph.add(ir::Op::Log1p, w.select(is_tolerant, graph.add(ir::Op::Exp, x), part));
-  const ir::Id cauchy = w.mul(b, log);
-  const ir::Id far = graph.add(ir::Op::Gt, x, w.number(kLargestExponent));
-  const ir::Id tolerant = w.sub(w.select(far, w.sub(s, a), cauchy), c);
-  const ir::Id arctan = w.mul(a, graph.add(ir::Op::Atan, w.div(s, a)));
-  // s (1 − t + t²/3), t = s/b: the cubic without cancellation.
-  const ir::Id cubic =
-      w.mul(s, w.add(w.sub(one, part), w.div(graph.add(ir::Op::Square, part), three)));
-  const ir::Id tukey = w.select(graph.add(ir::Op::Le, s, b), cubic, w.div(b, three));
-  ir::Id rho = s;
-  const std::pair<Loss::Kind, ir::Id> kinds[] = {
-      {Loss::Kind::tukey, tukey},   {Loss::Kind::arctan, arctan},
-      {Loss::Kind::cauchy, cauchy}, {Loss::Kind::soft_l1, soft_l1},
-      {Loss::Kind::huber, huber},   {Loss::Kind::tolerant, tolerant}};
-  for (const auto& [k, value] : kinds) rho = w.select(is(k), value, rho);
-  return w.mul(uniform(4), rho);
+  const LossNode s{&graph, argument}, kind = uniform(0), a = uniform(1), b = uniform(2),
+                                      c = uniform(3);
+  const auto is = [&](Loss::Kind k) {
+    return kind.make(ir::Op::Eq, kind.number(static_cast<double>(k)));
+  };
+  const LossNode part = s * c, x = (s - a) / b;
+  const LossNode root = sqrt(select(is(Loss::Kind::huber), s, 1 + part));
+  const LossNode log = log1p(select(is(Loss::Kind::tolerant), exp(x), part));
+  using Choice = std::pair<Loss::Kind, LossNode>;
+  const Choice one[] = {
+#define TG_LOSS1(loss, type, rho, ...) {Loss::Kind::loss, rho},
+#include "losses.def"
+  };
+  const Choice two[] = {
+#define TG_LOSS2(loss, type, rho, ...) {Loss::Kind::loss, rho},
+#include "losses.def"
+  };
+  LossNode rho = s;
+  for (const auto& [k, value] : one | std::views::reverse) rho = select(is(k), value, rho);
+  for (const auto& [k, value] : two) rho = select(is(k), value, rho);
+  return (uniform(4) * rho).id;
 }
 
 /// The traced function with its data as uniforms, multiplied by the stage's scale.
-ir::Id traced_stage(ir::Graph& graph, const TracedFunction& f, ir::Id s, std::uint32_t u) {
+ir::Id traced_stage(ir::Graph& graph, const TracedLoss& f, ir::Id s, std::uint32_t u) {
   std::vector<ir::Id> map;
-  for (const ir::Node& node : f.program.nodes) {
-    switch (node.op) {
-      case ir::Op::Parameter: map.push_back(s); break;
-      case ir::Op::Data: map.push_back(graph.leaf(ir::Op::Uniform, u + node.slot())); break;
-      default: map.push_back(graph.copy(node, map)); break;
-    }
+  const ir::Program& rho = f.rho.value;
+  for (const ir::Node& node : rho.nodes) {
+    map.push_back(node.op == ir::Op::Parameter ? s
+                  : node.op == ir::Op::Data    ? graph.leaf(ir::Op::Uniform, u + node.slot())
+                                               : graph.copy(node, map));
   }
   const auto numbers = static_cast<std::uint32_t>(f.numbers.size());
-  return graph.add(ir::Op::Mul, graph.leaf(ir::Op::Uniform, u + numbers),
-                   map[f.program.outputs[0]]);
+  return graph.add(ir::Op::Mul, graph.leaf(ir::Op::Uniform, u + numbers), map[rho.outputs[0]]);
 }
 
 ir::Program program_of(std::span<const LossStage> stages) {
@@ -120,9 +143,9 @@ ir::Program program_of(std::span<const LossStage> stages) {
   ir::Id rho = graph.leaf(ir::Op::Parameter, 0);
   std::uint32_t uniforms = 0;
   for (const LossStage& stage : stages) {
-    rho = stage.traced ? traced_stage(graph, stage.traced->value, rho, uniforms)
+    rho = stage.traced ? traced_stage(graph, *stage.traced, rho, uniforms)
                        : built_in_stage(graph, rho, uniforms);
-    uniforms += stage.traced ? static_cast<std::uint32_t>(stage.traced->value.numbers.size()) + 1
+    uniforms += stage.traced ? static_cast<std::uint32_t>(stage.traced->numbers.size()) + 1
                              : kStageUniforms;
   }
   return graph.extract(std::span(&rho, 1), {.parameters = 1, .uniforms = uniforms});
@@ -130,61 +153,80 @@ ir::Program program_of(std::span<const LossStage> stages) {
 
 void append_uniforms(const LossStage& stage, std::vector<double>& out) {
   if (stage.traced) {
-    const std::vector<double>& numbers = stage.traced->value.numbers;
+    const std::vector<double>& numbers = stage.traced->numbers;
     out.insert(out.end(), numbers.begin(), numbers.end());
     out.push_back(stage.scale);
     return;
   }
   const bool tolerant = stage.kind == Loss::Kind::tolerant;
-  const double a = stage.a, b = tolerant ? stage.b : a * a;
+  const double a = stage.a, b = has_two_numbers(stage.kind) ? stage.b : a * a;
   const double c = tolerant ? b * std::log1p(std::exp(-a / b)) : 1 / b;
   out.insert(out.end(), {static_cast<double>(stage.kind), a, b, c, stage.scale});
 }
 
-using Rho = std::array<double, 3>;  // ρ, ρ′, ρ″
+using ClosedForm = Rho (*)(double s, double a, double b);
+[[maybe_unused]] constexpr ClosedForm derived = nullptr;
 
-Rho tolerant_at(double a, double b, double s) {
+Rho huber_at(double s, double a, double) {
+  const double b = a * a, root = std::sqrt(s);
+  return s > b ? Rho{2 * a * root - b, a / root, -a / (2 * s * root)} : Rho{s, 1, 0};
+}
+
+Rho soft_l1_at(double s, double a, double) {
+  const double b = a * a, t = s / b, root = std::sqrt(1 + t);
+  return {2 * s / (root + 1), 1 / root, -1 / (2 * b * root * (1 + t))};
+}
+
+Rho cauchy_at(double s, double a, double) {
+  const double b = a * a, t = s / b;
+  return {b * std::log1p(t), 1 / (1 + t), -1 / (b * (1 + t) * (1 + t))};
+}
+
+Rho arctan_at(double s, double a, double) {
+  const double t = s / (a * a), sum = 1 + s * t;
+  return {a * std::atan(s / a), 1 / sum, -2 * t / (sum * sum)};
+}
+
+Rho tukey_at(double s, double a, double) {
+  const double b = a * a, t = s / b;
+  return s <= b ? Rho{s * (1 - t + t * t / 3), (1 - t) * (1 - t), -2 * (1 - t) / b}
+                : Rho{b / 3, 0, 0};
+}
+
+Rho tolerant_at(double s, double a, double b) {
   const double x = (s - a) / b, c = b * std::log1p(std::exp(-a / b));
   if (x > kLargestExponent) return {s - a - c, 1, 0};
   const double e = std::exp(x);
   return {b * std::log1p(e) - c, e / (1 + e), 0.5 / (b * (1 + std::cosh(x)))};
 }
 
-Rho built_in_at(const LossStage& stage, double s) {
-  const double a = stage.a, b = a * a, t = s / b;
-  switch (stage.kind) {
-    case Loss::Kind::trivial: return {s, 1, 0};
-    case Loss::Kind::huber: {
-      const double root = std::sqrt(s);
-      return s > b ? Rho{2 * a * root - b, a / root, -a / (2 * s * root)} : Rho{s, 1, 0};
-    }
-    case Loss::Kind::soft_l1: {
-      const double root = std::sqrt(1 + t);
-      return {2 * s / (root + 1), 1 / root, -1 / (2 * b * root * (1 + t))};
-    }
-    case Loss::Kind::cauchy: return {b * std::log1p(t), 1 / (1 + t), -1 / (b * (1 + t) * (1 + t))};
-    case Loss::Kind::arctan: {
-      const double sum = 1 + s * t;
-      return {a * std::atan(s / a), 1 / sum, -2 * t / (sum * sum)};
-    }
-    case Loss::Kind::tukey:
-      return s <= b ? Rho{s * (1 - t + t * t / 3), (1 - t) * (1 - t), -2 * (1 - t) / b}
-                    : Rho{b / 3, 0, 0};
-    case Loss::Kind::tolerant: return tolerant_at(a, stage.b, s);
-  }
-  return {};
+/// By kind after the trivial one.
+constexpr ClosedForm kClosedForms[] = {
+#define TG_LOSS1(loss, type, rho, at, ...) at,
+#define TG_LOSS2(loss, type, rho, at, ...) at,
+#include "losses.def"
+};
+
+/// The program of all built-in losses.
+const DerivedLoss& built_in() {
+  static const auto& made = *new DerivedLoss(program_of(std::vector<LossStage>(1)));
+  return made;
+}
+
+Rho unscaled_at(const LossStage& stage, double s) {
+  if (stage.traced) return stage.traced->rho.at(s, stage.traced->numbers, {});
+  if (stage.kind == Loss::Kind::trivial) return {s, 1, 0};
+  const ClosedForm closed = kClosedForms[static_cast<std::size_t>(stage.kind) - 1];
+  if (closed != derived) return closed(s, stage.a, stage.b);
+  LossStage unscaled = stage;
+  unscaled.scale = 1;
+  std::vector<double> uniforms;
+  append_uniforms(unscaled, uniforms);
+  return built_in().at(s, {}, uniforms);
 }
 
 Rho stage_at(const LossStage& stage, double s) {
-  Rho rho = {};
-  if (stage.traced) {
-    const TracedLoss& f = *stage.traced;
-    const ir::Inputs<double> in{std::span(&s, 1), f.value.numbers, {}, {}, {}};
-    rho = {ir::evaluate(f.value.program, in)[0], ir::evaluate(f.slope, in)[0],
-           ir::evaluate(f.curvature, in)[0]};
-  } else {
-    rho = built_in_at(stage, s);
-  }
+  Rho rho = unscaled_at(stage, s);
   for (double& value : rho) value *= stage.scale;
   return rho;
 }
@@ -192,11 +234,6 @@ Rho stage_at(const LossStage& stage, double s) {
 /// f(g(s)) by the chain rule.
 Rho chained(const Rho& f, const Rho& g) {
   return {f[0], f[1] * g[1], f[2] * g[1] * g[1] + f[1] * g[2]};
-}
-
-const ir::Program& one_stage_program() {
-  static const ir::Program& program = *new ir::Program(program_of(std::vector<LossStage>(1)));
-  return program;
 }
 
 /// "0.5", "-1e+300", "nan".
@@ -212,33 +249,17 @@ void check(bool ok, const std::string& loss, const char* field, const char* rang
               loss + " loss: " + field + " must be " + range + ", got " + number(value));
 }
 
-double checked_scale(const char* loss, double a) {
-  check(std::isfinite(a) && a > 0, loss, "scale a", "a finite number > 0", a);
-  return a;
-}
-
-const char* name(Loss::Kind kind) {
-  switch (kind) {
-    case Loss::Kind::trivial: return "trivial";
-    case Loss::Kind::huber: return "huber";
-    case Loss::Kind::soft_l1: return "soft_l1";
-    case Loss::Kind::cauchy: return "cauchy";
-    case Loss::Kind::arctan: return "arctan";
-    case Loss::Kind::tukey: return "tukey";
-    case Loss::Kind::tolerant: return "tolerant";
-  }
-  return "";
-}
-
 std::string scaled_text(std::string text, double scale) {
   return scale == 1 ? text : "scaled(" + text + ", " + number(scale) + ")";
 }
 
 std::string describe(const LossStage& stage) {
-  std::string text = stage.traced ? stage.name : name(stage.kind);
+  std::string text =
+      stage.traced ? stage.name
+                   : std::string(kNamedRows<Loss::Kind>[static_cast<std::size_t>(stage.kind)].name);
   if (!stage.traced && stage.kind != Loss::Kind::trivial) {
     text += "(" + number(stage.a);
-    if (stage.kind == Loss::Kind::tolerant) text += ", " + number(stage.b);
+    if (has_two_numbers(stage.kind)) text += ", " + number(stage.b);
     text += ")";
   }
   return scaled_text(text, stage.scale);
@@ -282,22 +303,18 @@ struct LossForm {
 
 using detail::LossForm;
 
-Loss Loss::huber(double a) { return LossForm::of(Kind::huber, detail::checked_scale("huber", a)); }
-Loss Loss::soft_l1(double a) {
-  return LossForm::of(Kind::soft_l1, detail::checked_scale("soft_l1", a));
-}
-Loss Loss::cauchy(double a) {
-  return LossForm::of(Kind::cauchy, detail::checked_scale("cauchy", a));
-}
-Loss Loss::arctan(double a) {
-  return LossForm::of(Kind::arctan, detail::checked_scale("arctan", a));
-}
-Loss Loss::tukey(double a) { return LossForm::of(Kind::tukey, detail::checked_scale("tukey", a)); }
-Loss Loss::tolerant(double a, double b) {
-  detail::check(std::isfinite(a) && a >= 0, "tolerant", "a", "a finite number >= 0", a);
-  detail::check(std::isfinite(b) && b > 0, "tolerant", "b", "a finite number > 0", b);
-  return LossForm::of(Kind::tolerant, a, b);
-}
+#define TG_LOSS1(loss, ...)                                                               \
+  Loss Loss::loss(double a) {                                                             \
+    detail::check(std::isfinite(a) && a > 0, #loss, "scale a", "a finite number > 0", a); \
+    return LossForm::of(Kind::loss, a);                                                   \
+  }
+#define TG_LOSS2(loss, ...)                                                           \
+  Loss Loss::loss(double a, double b) {                                               \
+    detail::check(std::isfinite(a) && a >= 0, #loss, "a", "a finite number >= 0", a); \
+    detail::check(std::isfinite(b) && b > 0, #loss, "b", "a finite number > 0", b);   \
+    return LossForm::of(Kind::loss, a, b);                                            \
+  }
+#include "losses.def"
 
 Loss Loss::scaled(const Loss& loss, double scale) {
   detail::check(std::isfinite(scale) && scale >= 0, "scaled " + loss.describe(), "scale",
@@ -331,9 +348,11 @@ Loss Loss::composed(const Loss& f, const Loss& g) {
 
 Loss Loss::custom(const std::function<Value(const Value& s)>& rho, std::string name) {
   const auto rows = [&](std::span<const Value> s) { return std::vector<Value>{rho(s[0])}; };
-  auto traced = std::make_shared<const detail::TracedLoss>(detail::trace_function(
+  detail::TracedFunction function = detail::trace_function(
       "custom loss", 1, rows,
-      {.one = "a residual", .all = "all residuals", .advice = "make a loss for each number"}));
+      {.one = "a residual", .all = "all residuals", .advice = "make a loss for each number"});
+  auto traced = std::make_shared<const detail::TracedLoss>(detail::TracedLoss{
+      detail::DerivedLoss(std::move(function.program)), std::move(function.numbers)});
   return LossForm::of({{Kind::trivial, 1, 1, 1, std::move(traced), std::move(name)}});
 }
 
@@ -377,7 +396,7 @@ bool operator==(const Loss& x, const Loss& y) {
 
 const ir::Program* Loss::program() const {
   if (is_host()) return nullptr;
-  return chain_ ? &chain_->program : &detail::one_stage_program();
+  return chain_ ? &chain_->program : &detail::built_in().value;
 }
 
 std::vector<double> Loss::uniforms() const {

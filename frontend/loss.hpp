@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd {
@@ -27,27 +28,23 @@ struct LossForm;
 /// numbers inside a custom loss. Changing them (Problem::set_loss) therefore never compiles.
 class Loss {
  public:
-  enum class Kind : std::uint8_t { trivial, huber, soft_l1, cauchy, arctan, tukey, tolerant };
+  enum class Kind : std::uint8_t {
+    trivial,
+#define TG_LOSS1(loss, ...) loss,
+#define TG_LOSS2(loss, ...) loss,
+#include "losses.def"
+  };
 
   /// ρ(s) = s.
   Loss() = default;
   static Loss trivial() { return {}; }
 
-  // `a` is the residual at which outliers begin, in residual units. Throw Error{InvalidArgument}
-  // unless a is finite and > 0.
-  /// s for s <= a², else 2 a √s − a².
-  static Loss huber(double a);
-  /// 2 a² (√(1 + s / a²) − 1).
-  static Loss soft_l1(double a);
-  /// a² log(1 + s / a²).
-  static Loss cauchy(double a);
-  /// a atan(s / a).
-  static Loss arctan(double a);
-  /// a² / 3 (1 − (1 − s / a²)³) for s <= a², else a² / 3.
-  static Loss tukey(double a);
-  /// b log(1 + e^((s − a) / b)) − b log(1 + e^(−a / b)): about 0 for residuals up to √a,
-  /// then like s. a >= 0, b > 0.
-  static Loss tolerant(double a, double b);
+  // The built-in losses (losses.def). If there is only one number it is the residual at which
+  // outliers begin, in residual units, and > 0; if there are two, a >= 0 and b > 0. Throw
+  // Error{InvalidArgument} for other numbers, and for those that are not finite.
+#define TG_LOSS1(loss, ...) static Loss loss(double a);
+#define TG_LOSS2(loss, ...) static Loss loss(double a, double b);
+#include "losses.def"
   /// scale · ρ(s), scale >= 0 and finite.
   static Loss scaled(const Loss& loss, double scale);
   /// f(g(s)).
@@ -83,13 +80,24 @@ class Loss {
   std::shared_ptr<const detail::LossChain> chain_;  // composed, custom and host losses
 };
 
-inline Loss huber(double a) { return Loss::huber(a); }
-inline Loss soft_l1(double a) { return Loss::soft_l1(a); }
-inline Loss cauchy(double a) { return Loss::cauchy(a); }
-inline Loss arctan(double a) { return Loss::arctan(a); }
-inline Loss tukey(double a) { return Loss::tukey(a); }
-inline Loss tolerant(double a, double b) { return Loss::tolerant(a, b); }
+#define TG_LOSS1(loss, ...) \
+  inline Loss loss(double a) { return Loss::loss(a); }
+#define TG_LOSS2(loss, ...) \
+  inline Loss loss(double a, double b) { return Loss::loss(a, b); }
+#include "losses.def"
 inline Loss scaled(const Loss& loss, double scale) { return Loss::scaled(loss, scale); }
 inline Loss composed(const Loss& f, const Loss& g) { return Loss::composed(f, g); }
+
+/// A built-in loss by name; one of the two functions is set.
+struct LossRow {
+  std::string_view name, formula;
+  Loss (*one)(double a) = nullptr;
+  Loss (*two)(double a, double b) = nullptr;
+};
+inline constexpr LossRow kLosses[] = {
+#define TG_LOSS1(loss, type, rho, at, formula) {#loss, formula, Loss::loss, nullptr},
+#define TG_LOSS2(loss, type, rho, at, formula) {#loss, formula, nullptr, Loss::loss},
+#include "losses.def"
+};
 
 }  // namespace topograd

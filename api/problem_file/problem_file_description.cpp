@@ -93,17 +93,15 @@ Manifold read_manifold(const Item& item, std::uint32_t width) {
 Loss read_loss(const Item& item, int depth = 0) {
   constexpr int kDeepest = 64;  // limits recursion, so that no file overflows the stack
   if (depth > kDeepest) item.fail("expected losses at most " + std::to_string(kDeepest) + " deep");
-  using Maker = Loss (*)(double);
-  constexpr std::pair<const char*, Maker> kLosses[] = {{"huber", Loss::huber},
-                                                       {"soft_l1", Loss::soft_l1},
-                                                       {"cauchy", Loss::cauchy},
-                                                       {"arctan", Loss::arctan},
-                                                       {"tukey", Loss::tukey}};
   if (item.is_string()) {
     if (item.string("a loss") != "trivial") item.fail_expected("\"trivial\" or an object");
     return {};
   }
-  item.object({"huber", "soft_l1", "cauchy", "arctan", "tukey", "tolerant", "scaled", "composed"});
+  item.object({
+#define TG_LOSS1(loss, ...) #loss,
+#define TG_LOSS2(loss, ...) #loss,
+#include "../../frontend/losses.def"
+      "scaled", "composed"});
   if (item.size() != 1) item.fail("expected one loss, got " + std::to_string(item.size()));
   const std::string key = item.keys().front();
   const Item value = item.get(key);
@@ -111,11 +109,11 @@ Loss read_loss(const Item& item, int depth = 0) {
     if (value.array(what).size() != 2) value.fail_expected(what);
   };
   return made_from(value, [&] {
-    for (const auto& [name, make] : kLosses)
-      if (key == name) return make(value.number());
-    if (key == "tolerant") {
+    for (const LossRow& row : kLosses) {
+      if (key != row.name) continue;
+      if (row.one != nullptr) return row.one(value.number());
       pair("a list of two numbers");
-      return Loss::tolerant(value.at(0).number(), value.at(1).number());
+      return row.two(value.at(0).number(), value.at(1).number());
     }
     if (key == "scaled") {
       pair("a list of a loss and a number");

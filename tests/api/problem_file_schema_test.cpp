@@ -268,6 +268,20 @@ TEST(ProblemFileSchema, HasTheNamesOfTheOptions) {
   test::expect_golden("docs/problem-file.schema.json", text);
 }
 
+TEST(ProblemFileSchema, HasTheLosses) {
+  std::string text = read_file(source_dir() / "docs/problem-file.schema.json"), losses;
+  for (const LossRow& row : kLosses) {
+    losses += "        \"" + std::string(row.name) + "\": ";
+    losses += row.one != nullptr ? "{\"type\": \"number\"},\n"
+                                 : "{\"type\": \"array\", \"minItems\": 2, \"maxItems\": 2, "
+                                   "\"items\": {\"type\": \"number\"}},\n";
+  }
+  const std::string first = "        \"" + std::string(kLosses[0].name) + "\": ";
+  const std::size_t begin = text.find(first), end = text.find("        \"scaled\": {");
+  ASSERT_LT(begin, end);
+  test::expect_golden("docs/problem-file.schema.json", text.replace(begin, end - begin, losses));
+}
+
 /// Names or the type and range of a value.
 template <class Rule>
 std::string values_of(const Rule& rule) {

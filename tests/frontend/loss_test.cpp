@@ -5,6 +5,7 @@
 #include "../../frontend/problem.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
+#include "../support/manual.hpp"
 
 #include <gtest/gtest.h>
 
@@ -213,6 +214,14 @@ TEST(Loss, ResidualsChangeTheirLossInPlace) {
   EXPECT_EQ(problem.locate(1).label, "third");
   EXPECT_EQ(error_of([&] { problem.set_loss(first, huber(1)); }),
             "set_loss: the residual is not there, or was removed before");
+}
+
+TEST(Loss, ManualHasTheTable) {
+  std::string table = "| loss | ρ(s) |\n|---|---|\n";
+  for (const LossRow& row : kLosses)
+    table += "| `" + std::string(row.name) + (row.one != nullptr ? "(a)" : "(a, b)") + "` | " +
+             std::string(row.formula) + " |\n";
+  test::expect_table("docs/modelling.md", "losses", table);
 }
 
 }  // namespace

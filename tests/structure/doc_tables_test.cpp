@@ -279,7 +279,7 @@ TEST(DocTables, PagesHaveTheNamesOfTheCode) {
   } rows[] = {
       {"docs/hybrid.md", "runtime/hybrid/metrics.cpp", R"re("(topograd_[a-z_]+)")re"},
       {"docs/hybrid.md", "runtime/hybrid/routing/decision.hpp", R"(^  (\w+), +///<)"},
-      {"docs/modelling.md", "frontend/loss.hpp", R"(static Loss (\w+)\()"},
+      {"docs/modelling.md", "frontend/loss.hpp", R"(^  static Loss (\w+)\()"},
       {"docs/requirements.md", "runtime/device/driver/features.cpp", R"re(^ +\{"([a-z0-9_]+)",)re"},
   };
   for (const auto& row : rows) {

@@ -54,37 +54,24 @@ class OwnedLoss {
 
 }  // namespace internal
 
-// frontend/loss.hpp has the formulas and ranges; constructors throw
+// frontend/losses.def has the classes and formulas; constructors throw
 // topograd::Error{InvalidArgument} outside of the ranges.
 
 class TrivialLoss final : public internal::KnownLoss {
  public:
   TrivialLoss() : KnownLoss(topograd::Loss::trivial()) {}
 };
-class HuberLoss final : public internal::KnownLoss {
- public:
-  explicit HuberLoss(double a) : KnownLoss(topograd::Loss::huber(a)) {}
-};
-class SoftLOneLoss final : public internal::KnownLoss {
- public:
-  explicit SoftLOneLoss(double a) : KnownLoss(topograd::Loss::soft_l1(a)) {}
-};
-class CauchyLoss final : public internal::KnownLoss {
- public:
-  explicit CauchyLoss(double a) : KnownLoss(topograd::Loss::cauchy(a)) {}
-};
-class ArctanLoss final : public internal::KnownLoss {
- public:
-  explicit ArctanLoss(double a) : KnownLoss(topograd::Loss::arctan(a)) {}
-};
-class TolerantLoss final : public internal::KnownLoss {
- public:
-  TolerantLoss(double a, double b) : KnownLoss(topograd::Loss::tolerant(a, b)) {}
-};
-class TukeyLoss final : public internal::KnownLoss {
- public:
-  explicit TukeyLoss(double a) : KnownLoss(topograd::Loss::tukey(a)) {}
-};
+#define TG_LOSS1(loss, Type, ...)                                   \
+  class Type final : public internal::KnownLoss {                   \
+   public:                                                          \
+    explicit Type(double a) : KnownLoss(topograd::Loss::loss(a)) {} \
+  };
+#define TG_LOSS2(loss, Type, ...)                                       \
+  class Type final : public internal::KnownLoss {                       \
+   public:                                                              \
+    Type(double a, double b) : KnownLoss(topograd::Loss::loss(a, b)) {} \
+  };
+#include "../../../frontend/losses.def"
 
 /// f(g(s)).
 class ComposedLoss final : public LossFunction {

@@ -5,17 +5,17 @@
 
 #include <charconv>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace topograd::command {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text) {
+  std::string known = "trivial";
+  for (const LossRow& row : kLosses)
+    known += ", " + std::string(row.name) + (row.one != nullptr ? ":A" : ":A,B");
   throw Error(ErrorCode::InvalidArgument,
-              "--loss: expected trivial, huber:A, soft_l1:A, cauchy:A, arctan:A, tukey:A or "
-              "tolerant:A,B, got \"" +
-                  text + "\"");
+              "--loss: expected one of " + known + ", got \"" + text + "\"");
 }
 
 std::vector<double> numbers(std::string_view list, const std::string& text) {
@@ -39,15 +39,11 @@ Loss parse_loss(const std::string& text) {
   if (colon == std::string::npos) refuse(text);
   const std::string_view name = std::string_view(text).substr(0, colon);
   const std::vector<double> given = numbers(std::string_view(text).substr(colon + 1), text);
-  using Maker = Loss (*)(double);
-  constexpr std::pair<std::string_view, Maker> kLosses[] = {{"huber", Loss::huber},
-                                                            {"soft_l1", Loss::soft_l1},
-                                                            {"cauchy", Loss::cauchy},
-                                                            {"arctan", Loss::arctan},
-                                                            {"tukey", Loss::tukey}};
-  for (const auto& [known, make] : kLosses)
-    if (name == known && given.size() == 1) return make(given[0]);
-  if (name == "tolerant" && given.size() == 2) return Loss::tolerant(given[0], given[1]);
+  for (const LossRow& row : kLosses) {
+    if (name != row.name) continue;
+    if (row.one != nullptr && given.size() == 1) return row.one(given[0]);
+    if (row.two != nullptr && given.size() == 2) return row.two(given[0], given[1]);
+  }
   refuse(text);
 }
 
