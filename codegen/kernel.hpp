@@ -4,8 +4,10 @@
 #include "../ir/enum_table.hpp"
 #include "../ir/hash.hpp"
 #include "../ir/program.hpp"
+#include "accumulation.hpp"
 #include "element.hpp"
 #include "layout.hpp"
+#include "precision.hpp"
 
 #include <compare>
 #include <cstdint>
@@ -14,13 +16,6 @@
 #include <vector>
 
 namespace topograd::codegen {
-
-/// Kernels are f32 or f64. `mixed` is for solves only: point, residuals, cost and gradient in f64,
-/// the linear system in f32.
-enum class Precision { f32, f64, mixed };
-TG_ENUM_NAMES(Precision)
-/// All but `mixed`, which is for solves.
-inline constexpr auto kKernelPrecisions = std::span(rows_of(Precision{})).first<2>();
 
 /// How the outputs of all instances are combined.
 enum class Form {
@@ -36,38 +31,6 @@ enum class Form {
   sum_terms
 };
 TG_ENUM_NAMES(Form)
-
-/// Accumulation strategies (docs/architecture.md). The gather strategies need no device features.
-enum class Accumulation {
-#define TG_ACCUMULATION(row, ...) row,
-#include "accumulations.def"
-};
-
-/// Features that a strategy may need of a device.
-struct AccumulationNeeds {
-#define TG_ACCUMULATION_NEED(feature, missing) bool feature = false;
-#include "accumulations.def"
-};
-
-/// A row of the table of strategies.
-struct AccumulationRow {
-  Accumulation value;
-  std::string_view name;
-  bool atomic = false;  ///< kernels are of Form::scatter; else gather and sum_terms
-  AccumulationNeeds f32_needs = {}, f64_needs = {};  ///< by precision of the sums
-};
-inline constexpr AccumulationRow kAccumulations[] = {
-#define TG_ACCUMULATION(row, ...) {.value = Accumulation::row, .name = #row, __VA_ARGS__},
-#include "accumulations.def"
-};
-TG_ENUM_TABLE(Accumulation, kAccumulations)
-constexpr const AccumulationRow& row_of(Accumulation accumulation) {
-  return kAccumulations[static_cast<std::size_t>(accumulation)];
-}
-/// Throws an Error{InvalidArgument} that lists the names.
-inline Accumulation parse_accumulation(std::string_view text) {
-  return parse_enum<Accumulation>("accumulation", text);
-}
 
 /// Source of an index slot (a parameter or a uniform) of an instance.
 struct IndexSource {

@@ -1,7 +1,8 @@
 // Options of a solve or an Evaluator, and the defaults of the process.
 #pragma once
 
-#include "../codegen/kernel.hpp"
+#include "../codegen/accumulation.hpp"
+#include "../codegen/precision.hpp"
 #include "../frontend/parameters.hpp"
 #include "../ir/enum_table.hpp"
 #include "../runtime/linear/normal_matrix.hpp"

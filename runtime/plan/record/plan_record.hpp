@@ -1,7 +1,7 @@
 // The plan record: the choices for each batch, their origin, and their figures.
 #pragma once
 
-#include "../../../codegen/kernel.hpp"
+#include "../../../codegen/accumulation.hpp"
 #include "../../../ir/enum_table.hpp"
 #include "../../kernel_figures.hpp"
 
