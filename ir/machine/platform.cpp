@@ -408,6 +408,22 @@ std::string followed(const std::string& path) {
   return failed ? path : target.string();
 }
 
+/// The file that a path names once its links are followed, and what it has now.
+struct Target {
+  explicit Target(const std::string& named) : path(followed(named)) {
+    constexpr mode_t kPermissions = 07777;
+    struct stat status {};
+    there = ::stat(path.c_str(), &status) == 0;
+    regular = there && S_ISREG(status.st_mode);
+    if (there) permissions = status.st_mode & kPermissions;
+    folder = std::filesystem::path(path).parent_path().string();
+  }
+
+  std::string path, folder;
+  bool there = false, regular = false;
+  mode_t permissions = 0666;  // those of a new file
+};
+
 }  // namespace
 
 bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
@@ -415,29 +431,21 @@ bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
 }
 
 bool write_output_file(const std::string& path, std::span<const std::byte> bytes) {
-  constexpr mode_t kForAll = 0666, kPermissions = 07777;
-  const std::string target = followed(path);
-  struct stat status {};
-  const bool there = ::stat(target.c_str(), &status) == 0;
-  const std::string folder = std::filesystem::path(target).parent_path().string();
-  if (there && (!S_ISREG(status.st_mode) || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
-    const File file(::open(target.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  const Target target(path);
+  if (target.there && (!target.regular || ::access(target.folder.c_str(), W_OK | X_OK) != 0)) {
+    const File file(::open(target.path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
     return file.ok() && write_all(file.get(), bytes);
   }
-  return replace_with(target, bytes, there ? status.st_mode & kPermissions : kForAll, there);
+  return replace_with(target.path, bytes, target.permissions, target.there);
 }
 
 std::string write_durable_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string target = followed(path);
-  struct stat status {};
-  const bool there = ::stat(target.c_str(), &status) == 0;
-  if (there && !S_ISREG(status.st_mode)) return "it is not a regular file";
-  constexpr mode_t kForAll = 0666, kPermissions = 07777;
-  if (!replace_with(target, bytes, there ? status.st_mode & kPermissions : kForAll, there, true))
+  const Target target(path);
+  if (target.there && !target.regular) return "it is not a regular file";
+  if (!replace_with(target.path, bytes, target.permissions, target.there, true))
     return std::strerror(errno);
   // The name, too. Not every file system can do it.
-  const std::string folder = std::filesystem::path(target).parent_path().string();
-  const File opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const File opened(::open(target.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.ok() && ::fsync(opened.get()) != 0) {
     // The file itself is there.
   }
