@@ -14,7 +14,7 @@ namespace topograd {
 /// Errors are Error{Parse}: "file:line: expected ..., got ...".
 class WordReader {
  public:
-  /// What counts as white space besides.
+  /// Other things that count as white space.
   struct Syntax {
     bool comments = false;         ///< from # to the end of the line
     bool continued_lines = false;  ///< the end of a line after a backslash

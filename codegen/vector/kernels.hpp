@@ -47,7 +47,7 @@ enum class VectorOp {
 #undef TG_KERNEL
 };
 inline constexpr std::uint32_t kVectorOpCount = 0
-#define TG_KERNEL(name, ...) +1  // NOLINT(bugprone-macro-parentheses)
+#define TG_KERNEL(name, ...) +1
 #include "kernels.def"
 #undef TG_KERNEL
     ;

@@ -1,4 +1,4 @@
-// What two solves must have in common for one to go on from the other's checkpoint.
+// Facts that two solves must share for one to continue from the other's checkpoint.
 #pragma once
 
 #include "../../ir/machine/state_record.hpp"
@@ -24,7 +24,7 @@ struct SolveFacts {
   void transfer(ir::StateRecord& record);
 };
 
-/// Where and by what steps are made.
+/// The backend that makes the steps, and how it solves for them.
 struct SolvePlace {
   std::string backend, linear_solver;
 };
@@ -38,8 +38,8 @@ struct SolvePlace {
 SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
                     const SolvePlace& place, std::span<const double> x);
 
-/// What differs, as a sentence: "precision is f64 here, f32 in the checkpoint"; empty if nothing
-/// does.
+/// The difference as a sentence: "precision is f64 here, f32 in the checkpoint"; empty if there is
+/// none.
 std::string difference(const SolveFacts& here, const SolveFacts& there);
 
 }  // namespace topograd

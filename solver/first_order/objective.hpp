@@ -1,4 +1,5 @@
-// What the minimisers of scalar functions share: fixed coordinates, the best point on a device.
+// Parts that the minimisers of scalar functions share: fixed coordinates, the best point on a
+// device.
 #pragma once
 
 #include "../minimize_function.hpp"

@@ -26,7 +26,7 @@ constexpr std::pair<std::string_view, PlyHeader::Encoding> kEncodings[] = {
     {"binary_little_endian", PlyHeader::Encoding::little_endian},
     {"binary_big_endian", PlyHeader::Encoding::big_endian}};
 
-/// What the next word of the line names.
+/// The value of the row that the next word of the line names.
 template <class Rows>
 auto named_by_word(WordReader& reader, const Rows& rows, std::string_view expected) {
   const std::string_view word = reader.word_of_line();

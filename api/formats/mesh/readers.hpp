@@ -8,7 +8,7 @@
 
 namespace topograd {
 
-/// What parse_mesh() does for one format.
+/// parse_mesh() calls the one of the format.
 TriangleMesh parse_obj(std::string_view text, const std::string& name, const MeshOptions& options,
                        MeshNotes* notes);
 TriangleMesh parse_off(std::string_view text, const std::string& name, const MeshOptions& options,
@@ -18,7 +18,7 @@ TriangleMesh parse_ply(std::string_view text, const std::string& name, const Mes
 TriangleMesh parse_stl(std::string_view text, const std::string& name, const MeshOptions& options,
                        MeshNotes* notes);
 
-/// What mesh_text() does for one format. All vertices of the triangles exist.
+/// mesh_text() calls the one of the format. All vertices of the triangles exist.
 std::string obj_text(const TriangleMesh& mesh);
 std::string off_text(const TriangleMesh& mesh);
 std::string ply_text(const TriangleMesh& mesh);

@@ -2,6 +2,7 @@
 #include "readers.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../../ir/hash.hpp"
 #include "../word_reader.hpp"
 #include "binary_numbers.hpp"
 
@@ -20,12 +21,8 @@ using Position = std::array<double, 3>;
 
 struct HashPosition {
   std::size_t operator()(const Position& at) const {
-    std::size_t hash = 0;
-    for (const double x : at) {
-      constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15;
-      hash = (hash ^ std::hash<double>()(x)) * kMultiplier;
-      hash ^= hash >> 32;
-    }
+    std::uint64_t hash = 0;
+    for (const double x : at) hash = ir::mix64(hash ^ std::hash<double>()(x));
     return hash;
   }
 };

@@ -1,4 +1,4 @@
-// Where triangles are not a surface.
+// Finds edges and vertices at which triangles are not a surface.
 #pragma once
 
 #include "mesh.hpp"

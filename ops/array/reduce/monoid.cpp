@@ -58,7 +58,7 @@ State combine(State a, State b) {
   return State(s, carried);
 }
 {T} total(State s) {
-  // What is not finite leaves nothing to carry.
+  // An infinity or a NaN leaves nothing to carry.
   precise {T} sum = s.m0 + s.m1;
   return is_finite(s.m0) ? sum : s.m0;
 }

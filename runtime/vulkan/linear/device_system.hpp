@@ -42,7 +42,7 @@ class DeviceSystem {
   virtual std::uint32_t record_product(CommandList& list, const Direction& direction) = 0;
 };
 
-/// What a preconditioner adds to the inverses of the diagonal blocks.
+/// A term that a preconditioner adds to the inverses of the diagonal blocks.
 class Correction {
  public:
   virtual ~Correction() = default;

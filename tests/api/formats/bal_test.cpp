@@ -142,7 +142,7 @@ TEST(Bal, FilesMayBePacked) {
   for (int k = 0; k < 300'000; ++k) text += std::to_string(k) + ' ';
   std::ofstream(path("plain"), std::ios::binary) << text;
   write_gzip(path("gz"), text);
-  // Of two streams, as pbzip2 writes them.
+  // A file of two streams, as pbzip2 writes them.
   std::ofstream(path("bz2"), std::ios::binary)
       << bzipped(text.substr(0, 1000)) << bzipped(text.substr(1000));
   for (const char* name : {"plain", "gz", "bz2"}) {

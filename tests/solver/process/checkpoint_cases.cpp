@@ -20,7 +20,7 @@
 namespace topograd::test {
 namespace {
 
-/// What the generators of the command make: a struct with `problem`.
+/// A problem that a generator of the command made: a struct with `problem`.
 template <class Made>
 class Generated final : public Checkpointed {
  public:

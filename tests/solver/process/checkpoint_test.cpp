@@ -52,7 +52,7 @@ SolverOptions few_steps() {
   return options;
 }
 
-/// What resuming from `path` throws; "" if it solves.
+/// The message that resuming from `path` throws; "" if it solves.
 std::string refusal(Problem& problem, SolverOptions options, const std::string& path) {
   options.resume = path;
   try {
@@ -127,7 +127,7 @@ TEST_F(CheckpointFile, LimitsAndTolerancesMayDiffer) {
   const Summary rest = solve(resumed.problem, options);
   EXPECT_EQ(test::first_difference(all, whole.x, rest, resumed.x), "");
 
-  // What has converged stays so, unless it is asked for more.
+  // A solve that has converged stays so, unless it is asked for more.
   Valley same, more;
   const Summary again = solve(same.problem, options);
   EXPECT_EQ(test::first_difference(all, whole.x, again, same.x), "");

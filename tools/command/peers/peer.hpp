@@ -29,8 +29,7 @@ struct PeerTerm {
     /// and its ring; numbers 1 if it is closed, else 0.
     star,
     /// A (R(a)ᵀ (q − p) − u, angle b − a − ũ), three rows: blocks (p, a), (q, b); numbers u, ũ, 1
-    /// if
-    /// the angle d counts as 2 sin(d / 2), else 0 for d in [−π, π), and A.
+    /// if the angle d counts as 2 sin(d / 2), else 0 for d in [−π, π), and A.
     planar_edge,
     /// A (R(a)ᵀ (q − p) − u, 2 vec(ũ (a⁻¹ b)⁻¹)), six rows, with the quaternion that turns by at
     /// most π: blocks p, a, q, b, of which a and b are the first of two with a unit quaternion

@@ -248,8 +248,7 @@ void add_solve(Command app) {
   command.group("Output");
   command.output("--out", &arguments->out,
                  "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
-                 "pose graph (g2o) at the end; a "
-                 "picture goes beside it, as PNG");
+                 "pose graph (g2o) at the end; a picture goes beside it, as PNG");
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command
       .option("--peer", &arguments->peers,
