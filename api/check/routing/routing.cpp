@@ -17,8 +17,8 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <random>
+#include <utility>
 
 namespace topograd::check {
 namespace {
@@ -47,38 +47,26 @@ std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options
   return make_device_backend(wanted);
 }
 
-/// A new executor that has learned nothing yet.
-std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options, std::string& note) {
-  auto executor = std::make_unique<hybrid::Executor>(hybrid::HybridOptions{.admit_software = true});
-  if (auto device = find_device(options, note)) executor->add_device(std::move(device));
-  return executor;
-}
-
 class RoutingCheck {
  public:
   explicit RoutingCheck(const RoutingOptions& options)
       : options_(options),
         arrays_(10'000'000),
-        executor_(fresh(options, report_.note)),
-        measuring_(executor_.get()),
+        executor_({.admit_software = true}),
         random_(options.seed) {
-    const auto list = executor_->capabilities();
-    if (list.size() > 1) report_.device = list[1].name;
+    auto device = find_device(options, report_.note);
+    if (!device) return;
+    report_.device = device->capabilities().name;
+    executor_.add_device(std::move(device));
   }
 
   RoutingReport run() {
-    measure();
-    if (!report_.device.empty()) {
-      // The same device, without knowledge from the measurements.
-      const std::unique_ptr<hybrid::Executor> measuring = std::move(executor_);
-      executor_ = fresh(options_, report_.note);
-      warm_up();
-      trace();
-      measuring_ = nullptr;
-    }
+    find_sizes();
+    if (!report_.device.empty()) warm_up();
+    trace();
     time_decisions();
     if (!report_.device.empty() && !Interrupts::came()) check_arrays();
-    report_.learned = executor_->scheduler().knowledge();
+    report_.learned = executor_.scheduler().knowledge();
     return std::move(report_);
   }
 
@@ -95,7 +83,7 @@ class RoutingCheck {
   double timed(RoutingTask& task, hybrid::Override where) {
     task.where = where;
     const auto start = std::chrono::steady_clock::now();
-    measuring_->execute(task);
+    executor_.execute(task);
     const double us = 1e6 * seconds_since(start);
     report_.wrong_results += task.wrong();
     return us;
@@ -110,44 +98,25 @@ class RoutingCheck {
   };
 
   void run_both(Runs& runs) {
-    Sides& sides = runs.sides;
-    sides.cpu.push_back(timed(runs.task, hybrid::Override::cpu));
-    sides.us += sides.cpu.back();
-    if (report_.device.empty()) return;
-    sides.device.push_back(timed(runs.task, hybrid::Override::device));
-    sides.us += sides.device.back();
+    runs.sides.cpu.push_back(timed(runs.task, hybrid::Override::cpu));
+    if (!report_.device.empty())
+      runs.sides.device.push_back(timed(runs.task, hybrid::Override::device));
   }
 
-  /// Measures sizes 10, 32, 100, ... up to 10⁷ or the time limit. The order is random, as in the
-  /// trace: repeating one kernel many times would find threads awake and caches warm.
-  void measure() {
-    std::vector<Runs>& all = all_;
+  /// Finds the sizes 10, 32, 100, ... up to 10⁷ or the time limit.
+  void find_sizes() {
     for (const std::uint64_t rounds : kRounds) {
-      for (int half = 2; half <= 14 && (all.empty() || !Interrupts::came()); ++half) {
+      for (int half = 2; half <= 14 && (all_.empty() || !Interrupts::came()); ++half) {
         const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
-        Runs& runs = all.emplace_back(Runs{.task = {arrays_, rounds, size}});
+        Runs& runs = all_.emplace_back(Runs{.task = {arrays_, rounds, size}});
         report_.truths.push_back({.operations = 2 * rounds, .size = size});
         run_both(runs);  // uploads kernels and buffers
-        runs.sides.clear();
+        runs.sides = {};
         run_both(runs);
-        if (std::max(median(runs.sides.cpu), median(runs.sides.device)) > most_us()) break;
+        const Truth first(std::exchange(runs.sides, {}));
+        if (std::max(first.cpu_us, first.device_us) > most_us()) break;
       }
     }
-    // Each has an equal share of a quarter of the time, and at least five runs.
-    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all.size());
-    std::vector<std::size_t> order(all.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    for (bool more = true; more && !Interrupts::came();) {
-      more = false;
-      std::ranges::shuffle(order, random_);
-      for (const std::size_t k : order) {
-        const Sides& sides = all[k].sides;
-        if (sides.cpu.size() >= 101 || (sides.us > share && sides.cpu.size() >= 5)) continue;
-        run_both(all[k]);
-        more = true;
-      }
-    }
-    if (report_.device.empty()) take_medians();
   }
 
   std::vector<Truth> take_medians() {
@@ -167,7 +136,7 @@ class RoutingCheck {
       if (std::abs(power - std::round(power)) > 0.1) continue;
       RoutingTask task(arrays_, truth.operations / 2, truth.size);
       hybrid::Task* const list[] = {&task};
-      executor_->warm_up(list, 4);
+      executor_.warm_up(list, 4);
     }
   }
 
@@ -177,25 +146,31 @@ class RoutingCheck {
     bool on_cpu() const { return stats.on_cpu; }
   };
 
-  /// Lets the executor decide, with measurements on both backends in between, so that decisions and
-  /// measurements happen at the same time.
+  /// Lets the executor decide, with measurements on both backends in between: a device answers
+  /// faster the more often it is used, so only these show what a decision would have cost.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<Call> calls;
-    while (!Interrupts::came() &&
-           (seconds_since(begin) < options_.seconds / 4 || calls.size() < 64)) {
-      const std::size_t k = random_() % report_.truths.size();
-      RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
-      calls.push_back({k, executor_->execute(task)});
-      report_.wrong_results += task.wrong();
-      if (calls.size() % kDecidedForMeasured == 0) run_both(all_[random_() % all_.size()]);
+    Rounds measured(all_.size(), random_);
+    const bool decides = !report_.device.empty();
+    const auto more = [&] {
+      return measured.ended() < kLeastRuns ||
+             (decides && (seconds_since(begin) < options_.seconds / 2 || calls.size() < 64));
+    };
+    while (more() && !Interrupts::came()) {
+      for (int decided = 0; decides && decided < kDecidedForMeasured; ++decided) {
+        const std::size_t k = random_() % report_.truths.size();
+        RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
+        calls.push_back({k, executor_.execute(task)});
+        report_.wrong_results += task.wrong();
+      }
+      run_both(all_[measured.next()]);
     }
-    judge(calls);
+    judge(calls, take_medians());
   }
 
-  void judge(const std::vector<Call>& calls) {
+  void judge(const std::vector<Call>& calls, const std::vector<Truth>& truths) {
     if (calls.empty()) return;
-    const std::vector<Truth> truths = take_medians();
     std::uint64_t right = 0;
     double over_us = 0, best_us = 0;
     for (const Call& call : calls) {
@@ -234,7 +209,7 @@ class RoutingCheck {
     std::ranges::sort(us);
     report_.median_task_us = us[us.size() / 2];
     report_.decision_ns = 1e9;
-    hybrid::Scheduler& scheduler = executor_->scheduler();
+    hybrid::Scheduler& scheduler = executor_.scheduler();
     for (int round = 0; round < 100; ++round) {
       const auto start = std::chrono::steady_clock::now();
       for (const hybrid::TaskShape& shape : shapes) scheduler.cancel(scheduler.decide(shape));
@@ -246,9 +221,8 @@ class RoutingCheck {
   const RoutingOptions options_;
   RoutingArrays arrays_;
   RoutingReport report_;
-  std::unique_ptr<hybrid::Executor> executor_;
-  hybrid::Executor* measuring_;
-  std::vector<Runs> all_;  // in the order of report_.truths
+  hybrid::Executor executor_;  // measured runs teach it nothing
+  std::vector<Runs> all_;      // in the order of report_.truths
   std::mt19937_64 random_;
 };
 

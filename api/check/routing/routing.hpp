@@ -70,12 +70,13 @@ struct RoutingReport {
   bool broken() const;
 };
 
-/// Measures five kernels with 2 to 2,048 operations per item at sizes from 10¹ to 10⁷ (as long as a
-/// run takes at most 1/500 of the time) on both backends, in random order, by medians of 5 to 101
-/// runs. Then warms up a new executor at the powers of ten, and lets it decide over a random trace
-/// of the other sizes. In the second half of the time, does the same with array and tensor
-/// operations, alone, in chains and as training steps, with the executor of the process, which
-/// should not have been used before.
+/// Warms up an executor with five kernels of 2 to 2,048 operations per item at the powers of ten up
+/// to 10⁷ items (as long as a run takes at most 1/500 of the time). Lets it decide over a random
+/// trace of these and the sizes between them. After every second decision, one kernel and size is
+/// measured on both backends, at least five times in all, and teaches the executor nothing; the
+/// medians tell which backend was faster. In the second half of the time, does the same with array
+/// and tensor operations, alone, in chains and as training steps, with the executor of the process,
+/// which should not have been used before.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device.
 RoutingReport check_routing(const RoutingOptions& options);

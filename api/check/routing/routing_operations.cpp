@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::check {
@@ -185,7 +186,7 @@ class OperationsCheck {
       seen_.cpu_us += d.on_cpu.terms.work();
       seen_.device_us += d.on_device.terms.work();
     });
-    measure();
+    find_sizes();
     teach();
     trace();
     report();
@@ -198,7 +199,6 @@ class OperationsCheck {
     const ops::OnDevice scope(device);
     double result = 0;
     times.push_back(timed(piece, result));
-    of.sides.us += times.back();
     judge(of, result);
   }
   void judge(const Measured& of, double result) {
@@ -210,8 +210,8 @@ class OperationsCheck {
     run_on(device_, m.on_device, m.sides.device, m);
   }
 
-  /// Measures in random order, as in the trace, without learning.
-  void measure() {
+  /// Finds the sizes of each case, up to the time limit.
+  void find_sizes() {
     const ops::UnrecordedRuns scope;
     for (const OperationCase& one : cases_) {
       bool teaches = true;
@@ -230,22 +230,10 @@ class OperationsCheck {
           m.expected = m.on_cpu();
         }
         run_both(m);  // uploads kernels and buffers
-        m.sides.clear();
+        m.sides = {};
         run_both(m);
-        if (std::max(m.sides.cpu[0], m.sides.device[0]) > most_us()) break;
-      }
-    }
-    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all_.size());
-    std::vector<std::size_t> order(all_.size());
-    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-    for (bool more = true; more && !Interrupts::came();) {
-      more = false;
-      std::ranges::shuffle(order, random_);
-      for (const std::size_t k : order) {
-        Measured& m = all_[k];
-        if (m.sides.cpu.size() >= 51 || (m.sides.us > share && m.sides.cpu.size() >= 5)) continue;
-        run_both(m);
-        more = true;
+        const Truth first(std::exchange(m.sides, {}));
+        if (std::max(first.cpu_us, first.device_us) > most_us()) break;
       }
     }
   }
@@ -255,25 +243,28 @@ class OperationsCheck {
     for (Measured& m : all_) {
       if (Interrupts::came()) return;
       if (!m.teaches) continue;
-      const Sides measured = m.sides;
       for (int k = 0; k < kRuns; ++k) run_both(m);
-      m.sides = measured;  // repeated runs find caches warm
+      m.sides = {};
     }
   }
 
-  /// Lets the executor decide, with measurements on both backends in between, so that decisions and
-  /// measurements happen at the same time.
+  /// Lets the executor decide, with measurements on both backends in between.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
-    while (!Interrupts::came() &&
-           (seconds_since(begin) < options_.seconds / 4 || calls_.size() < 64)) {
-      const std::size_t k = random_() % all_.size();
-      seen_ = {};
-      judge(all_[k], all_[k].anywhere());
-      calls_.push_back({k, ops::last_stats().on_cpu, seen_});
-      if (calls_.size() % kDecidedForMeasured != 0) continue;
+    Rounds measured(all_.size(), random_);
+    const auto more = [&] {
+      return seconds_since(begin) < options_.seconds / 2 || calls_.size() < 64 ||
+             measured.ended() < kLeastRuns;
+    };
+    while (more() && !Interrupts::came()) {
+      for (int decided = 0; decided < kDecidedForMeasured; ++decided) {
+        const std::size_t k = random_() % all_.size();
+        seen_ = {};
+        judge(all_[k], all_[k].anywhere());
+        calls_.push_back({k, ops::last_stats().on_cpu, seen_});
+      }
       const ops::UnrecordedRuns scope;
-      run_both(all_[random_() % all_.size()]);
+      run_both(all_[measured.next()]);
     }
   }
 

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <random>
 #include <vector>
 
 namespace topograd::check {
@@ -12,18 +15,38 @@ namespace topograd::check {
 /// A backend counts as right if it takes at most this many times the time of the other.
 inline constexpr double kRightWithin = 1.1;
 /// Number of calls that a trace lets the executor decide for each pair of measured runs.
-inline constexpr int kDecidedForMeasured = 3;
+inline constexpr int kDecidedForMeasured = 2;
+/// Least number of measured runs of each piece of work on each backend.
+inline constexpr std::size_t kLeastRuns = 5;
+
+/// Gives the numbers below `count` in random order, again and again.
+class Rounds {
+ public:
+  Rounds(std::size_t count, std::mt19937_64& random)
+      : order_(count), next_(count), random_(random) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+  }
+  /// At least one number.
+  std::size_t next() {
+    if (next_ == order_.size()) {
+      std::ranges::shuffle(order_, random_);
+      next_ = 0;
+    }
+    ended_ += next_ + 1 == order_.size() ? 1 : 0;
+    return order_[next_++];
+  }
+  /// Number of rounds that have ended.
+  std::size_t ended() const { return ended_; }
+
+ private:
+  std::vector<std::size_t> order_;
+  std::size_t next_, ended_ = 0;
+  std::mt19937_64& random_;
+};
 
 /// Times of runs that were forced to each backend, µs.
 struct Sides {
   std::vector<double> cpu, device;
-  double us = 0;  ///< total time
-
-  void clear() {
-    cpu.clear();
-    device.clear();
-    us = 0;
-  }
 };
 
 /// Medians of both backends. If they differ by at most twice the standard error of their

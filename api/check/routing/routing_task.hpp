@@ -32,7 +32,8 @@ class RoutingTask final : public runtime::hybrid::Task {
             .bytes_in = 4 * size_,
             .bytes_out = 4 * size_,
             .features = {.operations = 2.0 * static_cast<double>(rounds_), .bytes = 8},
-            .where = where};
+            .where = where,
+            .teaches = where == runtime::hybrid::Override::none};
   }
   void run_on_cpu(const runtime::hybrid::CpuThreads& threads,
                   runtime::hybrid::Items items) override {

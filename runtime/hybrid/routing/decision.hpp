@@ -67,6 +67,7 @@ struct TaskShape {
   Override where = Override::none;
   bool admit_software = false;  ///< for this task
   double deadline_us = 0;       ///< 0 = none; with a deadline nothing is explored
+  bool teaches = true;          ///< false: nothing is learned from the time of this run
 };
 
 /// Reason for the choice of a target.

@@ -145,7 +145,7 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
 
 void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
   judge(task, target, outcome);
-  if (!outcome.success || outcome.cold) return;
+  if (!outcome.success || outcome.cold || !task.teaches) return;
   Target& t = targets_[target];
   const Terms& times = outcome.times;
   ++outcomes_learned_;
