@@ -14,6 +14,9 @@ constexpr int kReachOfSeveral = 8;
 constexpr double kTrustBetween = 0.9;  // per class of distance from the nearest one with samples
 constexpr double kTrustBeyond = 0.8;
 constexpr double kSpreadOfHalfTrust = 0.5;
+// Least ratio of the sizes of two classes that give a slope: neighbours can have nearly one size,
+// and the difference of their times is noise then.
+constexpr double kLeastRatio = 1.5;
 // Converts the median absolute deviation of normal noise to its standard deviation.
 constexpr double kMadToSigma = 1.4826;
 
@@ -205,13 +208,17 @@ Estimate History::at(std::uint64_t wanted) const {
     nearest = low < 0 || (high >= 0 && high - at_class < at_class - low) ? high : low;
   }
   const double trust = low >= 0 && high >= 0 ? kTrustBetween : kTrustBeyond;
-  // Beyond all classes: the line through the two at that end.
+  // Beyond all classes: the line through the one at that end and the next one that is far enough.
   if (high < 0) {
     high = low;
-    if (const int next = below(low); next >= 0) low = next;
+    for (int c = below(high); c >= 0 && low == high; c = below(c)) {
+      if (kLeastRatio * known(c).size <= known(high).size) low = c;
+    }
   } else if (low < 0) {
     low = high;
-    if (const int next = above(high); next >= 0) high = next;
+    for (int c = above(low); c >= 0 && low == high; c = above(c)) {
+      if (known(c).size >= kLeastRatio * known(low).size) high = c;
+    }
   }
   Estimate estimate;
   const int distance = std::abs(nearest - at_class);

@@ -78,6 +78,27 @@ TEST(History, OverheadAndRateAreFoundBetweenAndBeyondSizes) {
   EXPECT_FALSE(history.at(std::uint64_t{1} << 40).known) << "too far to say anything";
 }
 
+TEST(History, NeighboursOfNearlyOneSizeGiveNoSlope) {
+  // 4,000,000 and 4,400,000 are in different classes; their times differ by noise.
+  History history;
+  for (int k = 0; k < 8; ++k) {
+    history.record(1'000'000, 1000, kOptions);
+    history.record(4'000'000, 2500, kOptions);
+    history.record(4'400'000, 5000, kOptions);
+  }
+  // Between 1,000,000 and 4,400,000 the time grows like size^1.09.
+  EXPECT_NEAR(history.at(16'000'000).us, 5000 * std::pow(16 / 4.4, std::log(5) / std::log(4.4)), 1);
+  History two;
+  for (int k = 0; k < 8; ++k) {
+    two.record(4'000'000, 2500, kOptions);
+    two.record(4'400'000, 5000, kOptions);
+  }
+  EXPECT_GT(two.at(16'000'000).us, 5000);
+  EXPECT_LT(two.at(16'000'000).us, 4 * 5000);
+  EXPECT_GT(two.at(500'000).us, 500);
+  EXPECT_LT(two.at(500'000).us, 2500);
+}
+
 TEST(History, ConfidenceComesFromCountAndSpread) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> noise(0.5, 2.0);
