@@ -17,7 +17,6 @@
 namespace ceres {
 
 namespace internal {
-struct ParameterBlock;
 struct ResidualBlock;
 struct ProblemAccess;
 class ProblemImpl;
