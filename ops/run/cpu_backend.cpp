@@ -2,19 +2,25 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/platform.hpp"
 #include "guard_zones.hpp"
+#include "host_blocks.hpp"
 #include "storage.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <new>
+#include <span>
 #include <string>
 
 namespace topograd::ops {
 namespace {
 
-// Complete cache lines and vectors; complete pages for large arrays.
-constexpr std::size_t kAlignment = 64;
+// Memory that is kept for the next arrays. Under the sanitizers none is, so that they see uses of
+// what has been freed.
+#ifdef TOPOGRAD_SANITIZED
+constexpr std::uint64_t kMostKept = 0;
+#else
+constexpr std::uint64_t kMostKept = std::uint64_t{1} << 30;
+#endif
 
 struct Usage {
   std::atomic<std::uint64_t> now{0}, peak{0};
@@ -27,32 +33,27 @@ struct Usage {
   }
 };
 
-/// Aligned bytes.
+/// A block of memory in use.
 class Block {
  public:
-  Block(std::uint64_t bytes, Usage& usage) : bytes_(bytes), usage_(usage) {
-    memory_ =
-        static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
-    if (memory_ == nullptr) {
-      throw Error(ErrorCode::OutOfHostMemory,
-                  "array: no memory for " + std::to_string(bytes) + " bytes on the host");
-    }
-    usage_.add(bytes);
+  Block(std::uint64_t bytes, HostBlocks& blocks, Usage& usage)
+      : blocks_(blocks), usage_(usage), bytes_(bytes), memory_(blocks.take(bytes)) {
+    usage_.add(bytes_);
   }
   ~Block() {
     usage_.now -= bytes_;
-    ::operator delete (memory_, std::align_val_t{kAlignment});
+    blocks_.give_back(memory_);
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  std::byte* data() const { return memory_; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::byte* data() const { return memory_.data(); }
 
  private:
-  std::byte* memory_ = nullptr;
-  std::uint64_t bytes_;
+  HostBlocks& blocks_;
   Usage& usage_;
+  std::uint64_t bytes_;
+  std::span<std::byte> memory_;  // may be larger
 };
 
 class HostMemory final : public Memory {
@@ -94,8 +95,9 @@ class CpuBackend final : public OpBackend {
     const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 4) + 63) / 64 * 64;
     const std::uint64_t zone = guard_zone_bytes();
     if (zone == 0)
-      return std::make_shared<HostMemory>(bytes, std::make_shared<Block>(rounded, usage_), 0);
-    auto block = std::make_shared<Block>(bytes + 2 * zone, usage_);
+      return std::make_shared<HostMemory>(bytes, std::make_shared<Block>(rounded, blocks_, usage_),
+                                          0);
+    auto block = std::make_shared<Block>(bytes + 2 * zone, blocks_, usage_);
     const auto fill = [&](std::uint64_t first) {
       for (std::uint64_t k = 0; k < zone; k += 4)
         std::memcpy(block->data() + first + k, &kGuardWord, 4);
@@ -155,6 +157,7 @@ class CpuBackend final : public OpBackend {
   DeviceFacts facts_;
   LaunchLimits limits_;
   Usage usage_;
+  HostBlocks blocks_{std::min(kMostKept, platform::physical_memory_bytes() / 16)};
 };
 
 }  // namespace

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "../../ir/error.hpp"
+#include "../../ops/run/host_blocks.hpp"
 #include "../../ops/run/run.hpp"
 #include "../../ops/run/storage.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,42 @@ TEST(Storage, CountsItsMemory) {
     EXPECT_EQ(cpu_backend()->counters().bytes_in_use, before + (1 << 20));
   }
   EXPECT_EQ(cpu_backend()->counters().bytes_in_use, before);
+}
+
+TEST(HostBlocks, LargeOnesAreGivenOutAgain) {
+  constexpr std::uint64_t kBytes = 1 << 20;
+  HostBlocks blocks(4 * kBytes);
+  const std::span<std::byte> first = blocks.take(kBytes);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first.data()) % 64, 0u);
+  EXPECT_EQ(first.size(), kBytes);
+  blocks.give_back(first);
+  EXPECT_EQ(blocks.kept_bytes(), kBytes);
+  // One that needs more, or less than four fifths, gets another block.
+  const std::span<std::byte> larger = blocks.take(kBytes + 1), smaller = blocks.take(kBytes / 2);
+  EXPECT_NE(larger.data(), first.data());
+  EXPECT_NE(smaller.data(), first.data());
+  const std::span<std::byte> again = blocks.take(kBytes - kBytes / 8);
+  EXPECT_EQ(again.data(), first.data());
+  EXPECT_EQ(again.size(), kBytes) << "gives back all of it";
+  EXPECT_EQ(blocks.kept_bytes(), 0u);
+  for (const std::span<std::byte> block : {larger, smaller, again}) blocks.give_back(block);
+}
+
+TEST(HostBlocks, KeepsAtMostItsLimitAndNoSmallOnes) {
+  constexpr std::uint64_t kBytes = HostBlocks::kLeastKept;
+  HostBlocks blocks(3 * kBytes);
+  blocks.give_back(blocks.take(kBytes - 64));
+  EXPECT_EQ(blocks.kept_bytes(), 0u) << "small";
+  blocks.give_back(blocks.take(4 * kBytes));
+  EXPECT_EQ(blocks.kept_bytes(), 0u) << "larger than all that may be kept";
+  std::vector<std::span<std::byte>> taken;
+  for (int k = 0; k < 5; ++k) taken.push_back(blocks.take(kBytes));
+  for (const std::span<std::byte> block : taken) blocks.give_back(block);
+  EXPECT_EQ(blocks.kept_bytes(), 3 * kBytes);
+  const std::set<const std::byte*> kept = {taken[2].data(), taken[3].data(), taken[4].data()};
+  const std::span<std::byte> one = blocks.take(kBytes);
+  EXPECT_TRUE(kept.contains(one.data())) << "the first two have left";
+  blocks.give_back(one);
 }
 
 TEST(Storage, GuardZonesSeeWhatIsWrittenBesideOnTheHost) {
