@@ -1,12 +1,15 @@
-// Construction and refresh of an engine, and access to its point.
+// Construction and refresh of an engine, its plan and memory, and times of evaluations.
 #include "cpu_engine.hpp"
 
 #include "../../ir/error.hpp"
 #include "engine.hpp"
+#include "median_time.hpp"
+#include "tiles/column_bytes.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 namespace topograd::runtime::cpu {
 
@@ -14,8 +17,8 @@ template <class T>
 CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
     : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
                             Accumulation::gather_store),
-      pool_(options.threads),
-      preconditioner_(make_preconditioner<T>(options.preconditioner)) {
+      terms_(options.threads),
+      steps_(terms_, options) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
   }
@@ -24,7 +27,7 @@ CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
 
 template <class T>
 std::string CpuEngine<T>::device() const {
-  const std::string threads = std::to_string(pool_.threads());
+  const std::string threads = std::to_string(terms_.pool().threads());
   return std::string("interpreter, ") + tile_ops<T>().name + ", " + threads +
          (threads == "1" ? " thread" : " threads");
 }
@@ -39,113 +42,16 @@ std::string CpuEngine<T>::accumulation() const {
 template <class T>
 void CpuEngine<T>::refresh(const Model& model) {
   const auto start = std::chrono::steady_clock::now();
-  const auto same = [](const ParameterArray& a, const ParameterArray& b) {
-    return a.offset == b.offset && a.width == b.width && a.blocks == b.blocks;
-  };
-  const bool moved = scalars_ != model.scalars || !std::ranges::equal(arrays_, model.arrays, same);
+  const bool moved = terms_.follow(model);
   if (moved) {
-    arrays_ = model.arrays;
-    layout_ = BlockLayout(arrays_);
-    resize(model.scalars);
-  }
-  rows_ = model.rows;
-  constant_ = model.constant;
-  if (std::ranges::all_of(constant_, [](std::uint8_t c) { return c == 0; })) constant_.clear();
-  lower_ = model.lower;
-  upper_ = model.upper;
-  held_ = constant_;
-  uniforms_ = Column<T>(model.uniforms.size());
-  std::ranges::transform(model.uniforms, uniforms_.data(),
-                         [](double u) { return static_cast<T>(u); });
-  rebuild_terms(model, moved);
-  preconditioner_->follow(model);
-  linear_ = trial_ready_ = false;
-  stats_.plan_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class T>
-void CpuEngine<T>::resize(std::uint64_t scalars) {
-  scalars_ = scalars;
-  for (Column<T>* v : {&x_, &trial_, &gradient_, &delta_, &direction_, &sums_}) {
-    *v = Column<T>(scalars);
-    zero(*v);
-  }
-  blocks_ = Column<T>(layout_.packed_scalars());
-  scale_ = Column<T>(scalars);
-  damping_ = Column<T>(scalars);
-  scaled_ = false;
-}
-
-// Terms whose batch has the same structure keep their columns; topologies keep their kernels.
-template <class T>
-void CpuEngine<T>::rebuild_terms(const Model& model, bool all) {
-  std::map<const ir::Batch*, std::unique_ptr<TermState<T>>> old;
-  for (auto& term : terms_) old.emplace(term->term().batch, std::move(term));
-  terms_.clear();
-  for (const Term& term : model.terms) {
-    const auto known = old.find(term.batch);
-    if (!all && known != old.end() && known->second != nullptr && known->second->is_current(term)) {
-      terms_.push_back(std::move(known->second));
-      terms_.back()->refresh_data();
-      continue;
+    for (Column<T>* v : {&direction_, &sums_}) {
+      *v = Column<T>(terms_.scalars());
+      terms_.zero(*v);
     }
-    auto& kernels = kernels_[{term.topology, term.loss}];
-    if (kernels == nullptr) kernels = std::make_shared<typename TermState<T>::Kernels>();
-    terms_.push_back(std::make_unique<TermState<T>>(term, layout_, model.scalars,
-                                                    model.uniforms.size(), kernels));
   }
-}
-
-template <class T>
-void CpuEngine<T>::check_size(const char* call, const char* what, std::size_t expected,
-                              std::size_t got) const {
-  if (expected == got) return;
-  throw Error(ErrorCode::Shape, std::string(call) + ": expected " + std::to_string(expected) + " " +
-                                    what + ", got " + std::to_string(got));
-}
-
-template <class T>
-void CpuEngine<T>::zero(Column<T>& v) {
-  pool_.for_ranges(v.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    std::fill(v.data() + begin, v.data() + end, T(0));
-  });
-}
-
-template <class T>
-void CpuEngine<T>::mask(Column<T>& v, const std::vector<std::uint8_t>& held) {
-  if (held.empty()) return;
-  pool_.for_ranges(v.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) v[i] = held[i] != 0 ? T(0) : v[i];
-  });
-}
-
-template <class T>
-void CpuEngine<T>::read(std::span<const double> in, Column<T>& v) {
-  pool_.for_ranges(v.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) v[i] = static_cast<T>(in[i]);
-  });
-}
-
-template <class T>
-void CpuEngine<T>::write(const Column<T>& v, std::span<double> out) {
-  pool_.for_ranges(v.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) out[i] = double{v[i]};
-  });
-}
-
-template <class T>
-void CpuEngine<T>::set_point(std::span<const double> x) {
-  check_size("set_point", "scalars", scalars_, x.size());
-  read(x, x_);
-  linear_ = trial_ready_ = moved_ = false;
-}
-
-template <class T>
-void CpuEngine<T>::point(std::span<double> x) {
-  check_size("point", "scalars", scalars_, x.size());
-  write(x_, x);
-  keep_in_box(x);
+  steps_.follow(model, moved);
+  terms_.stats().plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class T>
@@ -155,8 +61,74 @@ bool CpuEngine<T>::last_known_point(std::span<double> x) {
 }
 
 template <class T>
-Vectors<T> CpuEngine<T>::vectors(const Column<T>& x, const Column<T>* p) const {
-  return {x.data(), p == nullptr ? nullptr : p->data(), uniforms_.data()};
+PlanRecord CpuEngine<T>::plan() const {
+  PlanRecord record;
+  record.device = device();
+  record.precision = sizeof(T) == sizeof(float) ? "f32" : "f64";
+  record.product = "stored_jacobian";
+  for (const auto& term : terms_.all()) {
+    for (PlanChoice& made : term->kernels_made()) record.batches.push_back(std::move(made));
+  }
+  return record;
+}
+
+template <class T>
+std::vector<MemoryUse> CpuEngine<T>::memory() const {
+  std::vector<MemoryUse> uses = together(terms_.memory(), steps_.memory());
+  uses =
+      together(std::move(uses), {{kVectorsOfUnknowns, bytes_of(direction_) + bytes_of(sums_), 0}});
+  std::erase_if(uses, [](const MemoryUse& use) { return use.host == 0; });
+  return uses;
+}
+
+template <class T>
+std::function<void()> CpuEngine<T>::work_of(Pass pass) {
+  const auto store = [this](Part part) {
+    return [this, part] {
+      for (const auto& term : terms_.all()) {
+        if (term->energy() && part != Part::Hessian) continue;
+        term->store(terms_.pool(), terms_.workers(), part, terms_.vectors(steps_.x(), &direction_));
+        ++terms_.stats().kernels_on_cpu;
+      }
+    };
+  };
+  const auto sum = [this](Part part) {
+    return [this, part] { terms_.sum(part, terms_.vectors(steps_.x(), &direction_), sums_); };
+  };
+  switch (pass) {
+    case Pass::residual: return store(Part::Residual);
+    case Pass::cost: return [this] { cost(); };
+    case Pass::gradient: return sum(Part::Gradient);
+    case Pass::jacobian: return [this] { steps_.system().store_jacobian(steps_.x()); };
+    case Pass::jtjp: return sum(Part::Jtjp);
+    case Pass::blocks:
+      return [this] {
+        steps_.system().store_jacobian(steps_.x());
+        steps_.system().sum_blocks();
+      };
+    case Pass::jvp: return store(Part::Jvp);
+    case Pass::vjp: return sum(Part::Vjp);
+    case Pass::hvp: return sum(Part::Hvp);
+    case Pass::hessian: return store(Part::Hessian);
+    case Pass::cost_gradient: return [this] { terms_.evaluate(steps_.x(), {}, sums_); };
+    case Pass::values:
+      return [this, rows = std::vector<double>(terms_.rows())]() mutable {
+        terms_.evaluate(steps_.x(), rows, sums_);
+      };
+    case Pass::stored_jacobian:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::guards: break;
+  }
+  throw Error(ErrorCode::Unsupported, "cpu engine: " + std::string(name(pass)) + " has no time");
+}
+
+template <class T>
+Timing CpuEngine<T>::time(Pass pass, int warm_ups, int samples) {
+  std::fill(direction_.data(), direction_.data() + direction_.size(), T(1));
+  terms_.mask(direction_, terms_.constant());
+  if (pass == Pass::vjp) terms_.set_seeds(std::vector<double>(terms_.rows(), 1.0));
+  return median_time(warm_ups, samples, work_of(pass));
 }
 
 template class CpuEngine<float>;

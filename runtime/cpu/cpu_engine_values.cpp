@@ -1,146 +1,112 @@
 // Values and derivatives at the current point.
+#include "../linear/negative_part.hpp"
 #include "cpu_engine.hpp"
 
 namespace topograd::runtime::cpu {
+namespace {
 
-template <class T>
-double CpuEngine<T>::cost_at(const Column<T>& x) {
-  double square = 0, energy = 0;
-  for (const auto& term : terms_) {
-    (term->energy() ? energy : square) += term->cost(pool_, workers_, vectors(x));
-    ++stats_.kernels_on_cpu;
-  }
-  count_failed_guards(x);
-  return square / 2 + energy;
-}
+constexpr std::size_t kMatricesPerRange = 64;
 
-template <class T>
-void CpuEngine<T>::count_failed_guards(const Column<T>& x) {
-  failed_guards_ = 0;
-  for (const auto& term : terms_) {
-    if (term->has_guards()) failed_guards_ += term->failed(pool_, workers_, vectors(x)).size();
-  }
-}
-
-template <class T>
-std::vector<std::uint32_t> CpuEngine<T>::failed_instances(std::size_t k, At at) {
-  TermState<T>& term = *terms_.at(k);
-  if (!term.has_guards()) return {};
-  return term.failed(pool_, workers_, vectors(at == At::point ? x_ : trial_));
-}
-
-template <class T>
-void CpuEngine<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out) {
-  for (const auto& term : terms_) {
-    if (term->energy()) continue;
-    term->for_tiles(pool_, workers_, part, v,
-                    [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-                      term->copy_rows(worker, 0, first, n, out);
-                    });
-    ++stats_.kernels_on_cpu;
-  }
-}
-
-template <class T>
-void CpuEngine<T>::sum_terms(Part part, const Vectors<T>& v, Column<T>& out) {
-  zero(out);
-  const bool with_energies = part == Part::Gradient || part == Part::Hvp;
-  for (const auto& term : terms_) {
-    if (term->energy() && !with_energies) continue;
-    term->add_terms(pool_, workers_, part, v, layout_, out.data());
-    ++stats_.kernels_on_cpu;
-  }
-  mask(out);
-}
+}  // namespace
 
 template <class T>
 void CpuEngine<T>::residuals(std::span<double> out) {
-  check_size("residuals", "rows", rows_, out.size());
-  rows_of(Part::Residual, vectors(x_), out);
+  check_size("residuals", "rows", terms_.rows(), out.size());
+  terms_.rows_of(Part::Residual, terms_.vectors(steps_.x()), out);
 }
 
 template <class T>
 void CpuEngine<T>::gradient(std::span<double> out) {
-  check_size("gradient", "scalars", scalars_, out.size());
-  sum_terms(Part::Gradient, vectors(x_), sums_);
-  write(sums_, out);
-}
-
-template <class T>
-double CpuEngine<T>::evaluate_at(const Column<T>& x, std::span<double> rows, Column<T>& gradient) {
-  double square = 0, energy = 0;
-  zero(gradient);
-  for (const auto& term : terms_) {
-    (term->energy() ? energy : square) +=
-        term->add_gradient(pool_, workers_, vectors(x), layout_, gradient.data(), rows);
-    ++stats_.kernels_on_cpu;
-  }
-  mask(gradient);
-  count_failed_guards(x);
-  return square / 2 + energy;
+  check_size("gradient", "scalars", terms_.scalars(), out.size());
+  terms_.sum(Part::Gradient, terms_.vectors(steps_.x()), sums_);
+  terms_.write(sums_, out);
 }
 
 template <class T>
 void CpuEngine<T>::evaluate(const Values& wanted) {
   if (!wanted.several()) return evaluate_in_turn(*this, wanted);
-  check_size("evaluate", "scalars", scalars_, wanted.gradient.size());
-  if (!wanted.residuals.empty()) check_size("evaluate", "rows", rows_, wanted.residuals.size());
-  const double cost = evaluate_at(x_, wanted.residuals, sums_);
+  check_size("evaluate", "scalars", terms_.scalars(), wanted.gradient.size());
+  if (!wanted.residuals.empty())
+    check_size("evaluate", "rows", terms_.rows(), wanted.residuals.size());
+  const double cost = terms_.evaluate(steps_.x(), wanted.residuals, sums_);
   if (wanted.cost != nullptr) *wanted.cost = cost;
-  write(sums_, wanted.gradient);
+  terms_.write(sums_, wanted.gradient);
 }
 
 template <class T>
 void CpuEngine<T>::jvp(std::span<const double> p, std::span<double> out) {
-  check_size("jvp", "scalars", scalars_, p.size());
-  check_size("jvp", "rows", rows_, out.size());
-  read(p, direction_);
-  mask(direction_);
-  rows_of(Part::Jvp, vectors(x_, &direction_), out);
+  check_size("jvp", "scalars", terms_.scalars(), p.size());
+  check_size("jvp", "rows", terms_.rows(), out.size());
+  terms_.read(p, direction_);
+  terms_.mask(direction_, terms_.constant());
+  terms_.rows_of(Part::Jvp, terms_.vectors(steps_.x(), &direction_), out);
 }
 
 template <class T>
 void CpuEngine<T>::vjp(std::span<const double> seeds, std::span<double> out) {
-  check_size("vjp", "rows", rows_, seeds.size());
-  check_size("vjp", "scalars", scalars_, out.size());
-  for (const auto& term : terms_) {
-    if (!term->energy()) term->set_seeds(pool_, seeds);
-  }
-  sum_terms(Part::Vjp, vectors(x_), sums_);
-  write(sums_, out);
+  check_size("vjp", "rows", terms_.rows(), seeds.size());
+  check_size("vjp", "scalars", terms_.scalars(), out.size());
+  terms_.set_seeds(seeds);
+  terms_.sum(Part::Vjp, terms_.vectors(steps_.x()), sums_);
+  terms_.write(sums_, out);
 }
 
 template <class T>
-void CpuEngine<T>::jtjp(std::span<const double> p, std::span<double> out) {
-  check_size("jtjp", "scalars", scalars_, p.size());
-  check_size("jtjp", "scalars", scalars_, out.size());
-  read(p, direction_);
-  mask(direction_);
-  sum_terms(Part::Jtjp, vectors(x_, &direction_), sums_);
-  write(sums_, out);
+void CpuEngine<T>::sum_along(Part part, std::span<const double> p, std::span<double> out) {
+  const char* const call = part == Part::Jtjp ? "jtjp" : "hvp";
+  check_size(call, "scalars", terms_.scalars(), p.size());
+  check_size(call, "scalars", terms_.scalars(), out.size());
+  terms_.read(p, direction_);
+  terms_.mask(direction_, terms_.constant());
+  terms_.sum(part, terms_.vectors(steps_.x(), &direction_), sums_);
+  terms_.write(sums_, out);
 }
 
 template <class T>
 void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
-  TermState<T>& term = *terms_.at(k);
+  TermState<T>& term = *terms_.all().at(k);
   const TermIndex& index = term.index();
   const std::size_t m = term.rows(), n = term.slots();
   check_size("jacobian", "numbers", index.instances * m * n, values.size());
+  const std::vector<std::uint8_t>& constant = terms_.constant();
   const auto is_constant = [&](std::size_t i, std::size_t slot) {
     const SlotPlace& place = index.slots[slot];
-    return constant_[index.roles[place.role].base[i] + place.offset] != 0;
+    return constant[index.roles[place.role].base[i] + place.offset] != 0;
   };
-  term.for_tiles(pool_, workers_, Part::Jacobian, vectors(x_),
+  term.for_tiles(terms_.pool(), terms_.workers(), Part::Jacobian, terms_.vectors(steps_.x()),
                  [&](const Worker<T>& worker, std::size_t first, std::size_t count) {
                    for (std::size_t entry = 0; entry < m * n; ++entry) {
                      const T* column = worker.output(entry);
                      for (std::size_t i = 0; i < count; ++i) {
-                       const bool zero = !constant_.empty() && is_constant(first + i, entry % n);
+                       const bool zero = !constant.empty() && is_constant(first + i, entry % n);
                        values[(first + i) * m * n + entry] = zero ? 0.0 : double{column[i]};
                      }
                    }
                  });
-  ++stats_.kernels_on_cpu;
+  ++terms_.stats().kernels_on_cpu;
+}
+
+template <class T>
+void CpuEngine<T>::hessian(std::size_t k, bool project_blocks, std::span<double> values) {
+  TermState<T>& term = *terms_.all().at(k);
+  const std::size_t n = term.slots(), size = n * (n + 1) / 2;
+  const std::size_t instances = term.index().instances;
+  check_size("hessian", "numbers", instances * size, values.size());
+  term.for_tiles(terms_.pool(), terms_.workers(), Part::Hessian, terms_.vectors(steps_.x()),
+                 [&](const Worker<T>& worker, std::size_t first, std::size_t count) {
+                   for (std::size_t entry = 0; entry < size; ++entry) {
+                     const T* column = worker.output(entry);
+                     for (std::size_t i = 0; i < count; ++i)
+                       values[(first + i) * size + entry] = double{column[i]};
+                   }
+                 });
+  ++terms_.stats().kernels_on_cpu;
+  if (!project_blocks) return;
+  terms_.pool().for_ranges(instances, kMatricesPerRange, [&](std::size_t begin, std::size_t end) {
+    Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(static_cast<Eigen::Index>(n));
+    for (std::size_t i = begin; i < end; ++i)
+      remove_negative_part(static_cast<Eigen::Index>(n), &values[i * size], solver);
+  });
 }
 
 template class CpuEngine<float>;

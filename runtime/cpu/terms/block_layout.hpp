@@ -59,6 +59,20 @@ class BlockLayout {
       if (from < to) f(block(from), to - from);
     }
   }
+  /// Calls f(scalar, number) for the diagonal of the blocks [begin, end): the number's place in a
+  /// vector of packed blocks.
+  template <class F>
+  void for_diagonal(std::uint32_t begin, std::uint32_t end, const F& f) const {
+    for_runs(begin, end, [&](Block block, std::uint32_t count) {
+      const std::uint32_t w = block.width;
+      for (std::uint32_t k = 0; k < count; ++k) {
+        for (std::uint32_t i = 0; i < w; ++i)
+          f(block.first + i, block.packed + (w > kWidestDenseBlock ? i : packed_index(w, i, i)));
+        block.first += w;
+        block.packed += packed_size(w);
+      }
+    });
+  }
 
  private:
   struct Array {

@@ -1,7 +1,8 @@
-// The plan record of the interpreter: the figures of its kernels. There are no choices.
-#include "cpu_engine.hpp"
+// Figures of a batch: of its kernels for plan records, and bytes.
+#include "term.hpp"
 
-#include "../plan/passes.hpp"
+#include "../../plan/passes.hpp"
+#include "../tiles/column_bytes.hpp"
 
 #include <set>
 #include <string>
@@ -71,7 +72,7 @@ std::vector<PlanChoice> TermState<T>::kernels_made() const {
     choice.name = term_.name;
     choice.pass = name(pass_of(part));
     choice.instances = index_.instances;
-    choice.accumulation = Accumulation::gather_store;
+    choice.accumulation = codegen::Accumulation::gather_store;
     choice.one_pass = part == Part::CostGradient || part == Part::Values;
     choice.operations = index_.instances * kernel->operations;
     choice.bytes = index_.instances * bytes_of_instance(*kernel);
@@ -84,20 +85,23 @@ std::vector<PlanChoice> TermState<T>::kernels_made() const {
 }
 
 template <class T>
-PlanRecord CpuEngine<T>::plan() const {
-  PlanRecord record;
-  record.device = device();
-  record.precision = sizeof(T) == sizeof(float) ? "f32" : "f64";
-  record.product = "stored_jacobian";
-  for (const auto& term : terms_) {
-    for (PlanChoice& made : term->kernels_made()) record.batches.push_back(std::move(made));
-  }
-  return record;
+typename TermState<T>::Bytes TermState<T>::bytes() const {
+  Bytes total;
+  for (const Role& role : index_.roles) total.index += bytes_of(role.base);
+  for (const UniformPlace& place : index_.uniforms) total.index += bytes_of(place.column);
+  total.index += bytes_of(index_.rows);
+  const OwnerLists& lists = index_.owners;
+  total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
+                bytes_of(lists.segments);
+  for (const Data& data : data_) total.data += bytes_of(data.numbers);
+  total.stored = bytes_of(terms_) + bytes_of(linear_) + bytes_of(applied_) + bytes_of(seeds_) +
+                 (windows_ ? windows_->bytes() : 0);
+  return total;
 }
 
 template std::vector<PlanChoice> TermState<float>::kernels_made() const;
 template std::vector<PlanChoice> TermState<double>::kernels_made() const;
-template PlanRecord CpuEngine<float>::plan() const;
-template PlanRecord CpuEngine<double>::plan() const;
+template typename TermState<float>::Bytes TermState<float>::bytes() const;
+template typename TermState<double>::Bytes TermState<double>::bytes() const;
 
 }  // namespace topograd::runtime::cpu

@@ -1,0 +1,239 @@
+// Linearised points, trial points and their reports.
+#include "cpu_steps.hpp"
+
+#include "../../ir/error.hpp"
+#include "tiles/column_bytes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+void CpuSteps<T>::follow(const Model& model, bool moved) {
+  if (moved) {
+    for (Column<T>* v : {&x_, &trial_}) {
+      *v = Column<T>(terms_.scalars());
+      terms_.zero(*v);
+    }
+  }
+  system_.follow(model, moved);
+  linear_ = trial_ready_ = false;
+}
+
+template <class T>
+void CpuSteps<T>::set_point(std::span<const double> x) {
+  check_size("set_point", "scalars", terms_.scalars(), x.size());
+  terms_.read(x, x_);
+  linear_ = trial_ready_ = moved_ = false;
+}
+
+template <class T>
+void CpuSteps<T>::point(std::span<double> x) const {
+  check_size("point", "scalars", terms_.scalars(), x.size());
+  terms_.write(x_, x);
+  terms_.box().clamp(x);
+}
+
+// Bounds are rounded to T like x, so that x stays exactly on its bound. Comparisons keep NaN.
+template <class T>
+T CpuSteps<T>::projected_gradient(std::size_t i) const {
+  const T g = system_.gradient()[i], x = x_[i];
+  if (!bounded()) return g;
+  const Box& box = terms_.box();
+  const T low = static_cast<T>(box.lower[i]), high = static_cast<T>(box.upper[i]);
+  const T moved = x - g;
+  return moved < low ? x - low : moved > high ? x - high : g;
+}
+
+template <class T>
+void CpuSteps<T>::hold_at_bounds() {
+  if (!bounded()) return;
+  const std::vector<std::uint8_t>& constant = terms_.constant();
+  std::vector<std::uint8_t> held(terms_.scalars());
+  terms_.pool().for_ranges(held.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool at_bound = terms_.box().holds(i, x_[i], system_.gradient()[i]);
+      held[i] = at_bound || (!constant.empty() && constant[i] != 0) ? 1 : 0;
+    }
+  });
+  system_.hold(std::move(held));
+}
+
+template <class T>
+PointReport CpuSteps<T>::linearize() {
+  system_.store_jacobian(x_);
+  double square = 0;
+  for (const auto& term : terms_.all()) {
+    if (!term->energy())
+      square += term->linear_residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x_));
+  }
+  terms_.count_failed_guards(x_);
+  system_.sum_gradient();
+  system_.sum_blocks();
+  linear_ = true;
+  trial_ready_ = false;
+  const std::vector<std::uint8_t>& constant = terms_.constant();
+  const std::size_t ranges = (terms_.scalars() + kScalarsPerRange - 1) / kScalarsPerRange;
+  std::vector<double> largest(ranges);
+  const auto squares = terms_.pool().template sums_of_ranges<2>(
+      terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+        std::array<double, 2> sums = {0, 0};  // g·g and x·x over free scalars
+        double max = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+          const double g = double{projected_gradient(i)}, x = double{x_[i]};
+          // Written so that a NaN is kept.
+          max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
+          sums[0] += g * g;
+          if (constant.empty() || constant[i] == 0) sums[1] += x * x;
+        }
+        largest[begin / kScalarsPerRange] = max;
+        return sums;
+      });
+  hold_at_bounds();
+  double max = 0;
+  for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
+  PointReport report{.cost = square / 2,
+                     .gradient_max_norm = max,
+                     .gradient_norm = std::sqrt(squares[0]),
+                     .x_norm = std::sqrt(squares[1])};
+  add_scaled_norms(report);
+  return report;
+}
+
+template <class T>
+void CpuSteps<T>::add_scaled_norms(PointReport& report) {
+  const BlockLayout& layout = terms_.layout();
+  const std::vector<std::uint8_t>& out = system_.held();
+  const Column<T>&gradient = system_.gradient(), &blocks = system_.blocks();
+  std::vector<double> largest((layout.blocks() + kBlocksPerRange - 1) / kBlocksPerRange);
+  const auto squares = terms_.pool().template sums_of_ranges<3>(
+      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+        std::array<double, 3> sums = {0, 0, 0};  // of gradient, x and step
+        double max = 0;
+        const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
+        layout.for_diagonal(b, e, [&](std::uint64_t scalar, std::uint64_t packed) {
+          const double h = double{blocks[packed]};
+          if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
+          const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
+          const double step = moved_ ? x - double{trial_[scalar]} : 0;
+          max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
+          sums[0] += g * g;
+          sums[1] += h * x * x;
+          sums[2] += h * step * step;
+        });
+        largest[begin / kBlocksPerRange] = max;
+        return sums;
+      });
+  report.scaled_gradient_max = 0;
+  for (const double m : largest) {
+    const double max = report.scaled_gradient_max;
+    report.scaled_gradient_max = std::isnan(max) || m <= max ? max : m;
+  }
+  report.scaled_gradient_norm = std::sqrt(squares[0]);
+  report.scaled_x_norm = std::sqrt(squares[1]);
+  report.scaled_step_norm = std::sqrt(squares[2]);
+}
+
+template <class T>
+StepReport CpuSteps<T>::try_step(const StepRequest& request) {
+  ensure_linear();
+  const auto solved = system_.solve(x_, request);
+  StepReport report = finish_step();
+  report.model_decrease = solved.model_decrease;
+  report.slope = solved.slope;
+  report.linear_iterations = solved.iterations;
+  report.linear_seconds = solved.seconds;
+  return report;
+}
+
+template <class T>
+StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
+  check_size("try_step", "scalars", terms_.scalars(), delta.size());
+  system_.set_delta(delta);
+  StepReport report = finish_step();
+  if (bounded()) report.slope = system_.gradient_times_delta();
+  return report;
+}
+
+template <class T>
+StepReport CpuSteps<T>::finish_step(double length) {
+  const Column<T>& delta = system_.delta();
+  const Box& box = terms_.box();
+  const double square = terms_.pool().sum_ranges(terms_.scalars(), kScalarsPerRange,
+                                                 [&](std::size_t begin, std::size_t end) {
+                                                   double sum = 0;
+                                                   for (std::size_t i = begin; i < end; ++i) {
+                                                     T step = static_cast<T>(length) * delta[i];
+                                                     trial_[i] = x_[i] + step;
+                                                     if (!box.empty()) {
+                                                       if (trial_[i] < static_cast<T>(box.lower[i]))
+                                                         trial_[i] = static_cast<T>(box.lower[i]);
+                                                       if (trial_[i] > static_cast<T>(box.upper[i]))
+                                                         trial_[i] = static_cast<T>(box.upper[i]);
+                                                       step = trial_[i] - x_[i];
+                                                     }
+                                                     sum += double{step} * double{step};
+                                                   }
+                                                   return sum;
+                                                 });
+  return {.step_norm = std::sqrt(square), .trial_cost = trial_cost()};
+}
+
+template <class T>
+double CpuSteps<T>::trial_cost() {
+  trial_ready_ = true;
+  return terms_.cost(trial_);
+}
+
+template <class T>
+void CpuSteps<T>::trial_point(std::span<double> x) {
+  check_size("trial_point", "scalars", terms_.scalars(), x.size());
+  terms_.write(trial_, x);
+  terms_.box().clamp(x);
+}
+
+template <class T>
+void CpuSteps<T>::accept() {
+  if (!trial_ready_) return;
+  std::swap(x_, trial_);
+  linear_ = trial_ready_ = false;
+  moved_ = true;
+}
+
+template <class T>
+void CpuSteps<T>::set_gradient(std::span<const double> g) {
+  check_size("set_gradient", "scalars", terms_.scalars(), g.size());
+  ensure_linear();
+  system_.set_gradient(g);
+}
+
+template <class T>
+void CpuSteps<T>::hold(std::span<const std::uint8_t> held) {
+  if (!bounded()) throw Error(ErrorCode::Unsupported, "cpu engine: steps know no box");
+  check_size("hold", "scalars", terms_.scalars(), held.size());
+  ensure_linear();
+  system_.hold({held.begin(), held.end()});
+}
+
+template <class T>
+void CpuSteps<T>::last_step(std::span<double> delta) {
+  check_size("last_step", "scalars", terms_.scalars(), delta.size());
+  terms_.write(system_.delta(), delta);
+}
+
+template <class T>
+Timing CpuSteps<T>::time_step(int iterations, double damping, int samples) {
+  linear_ = trial_ready_ = false;
+  return system_.time_step(x_, iterations, damping, samples);
+}
+
+template <class T>
+std::vector<MemoryUse> CpuSteps<T>::memory() const {
+  return together({{kVectorsOfUnknowns, bytes_of(x_) + bytes_of(trial_), 0}}, system_.memory());
+}
+
+template class CpuSteps<float>;
+template class CpuSteps<double>;
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,214 @@
+// Jacobian, damping and conjugate gradients of one point.
+#include "cpu_system.hpp"
+
+#include "../engine/column_scaling.hpp"
+#include "median_time.hpp"
+#include "tiles/column_bytes.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+void CpuSystem<T>::follow(const Model& model, bool moved) {
+  if (moved) {
+    for (Column<T>* v : {&gradient_, &delta_}) {
+      *v = Column<T>(terms_.scalars());
+      terms_.zero(*v);
+    }
+    blocks_ = Column<T>(terms_.layout().packed_scalars());
+    scale_ = Column<T>(terms_.scalars());
+    damping_ = Column<T>(terms_.scalars());
+    scaled_ = false;
+  }
+  held_ = terms_.constant();
+  preconditioner_->follow(model);
+}
+
+template <class T>
+void CpuSystem<T>::begin_solve() {
+  scaled_ = false;
+  preconditioner_->begin_solve();
+}
+
+template <class T>
+void CpuSystem<T>::transfer(ir::StateRecord& record) {
+  record.value("columns scaled", scaled_);
+  if (scaled_) record.list("column scaling", std::span<T>(scale_));
+  preconditioner_->transfer(record);
+}
+
+template <class T>
+void CpuSystem<T>::store_jacobian(const Column<T>& x) {
+  for (const auto& term : terms_.all()) {
+    if (term->energy()) continue;
+    term->linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
+    ++terms_.stats().kernels_on_cpu;
+  }
+}
+
+template <class T>
+void CpuSystem<T>::sum_gradient() {
+  terms_.zero(gradient_);
+  for (const auto& term : terms_.all()) {
+    if (!term->energy())
+      term->add_linear_gradient(terms_.pool(), terms_.layout(), gradient_.data());
+  }
+  terms_.mask(gradient_, terms_.constant());
+}
+
+template <class T>
+void CpuSystem<T>::sum_blocks() {
+  terms_.zero(blocks_);
+  for (const auto& term : terms_.all()) {
+    if (!term->energy()) term->add_linear_blocks(terms_.pool(), terms_.layout(), blocks_.data());
+  }
+}
+
+template <class T>
+void CpuSystem<T>::hold(std::vector<std::uint8_t> held) {
+  held_ = std::move(held);
+  terms_.mask(gradient_, held_);
+}
+
+template <class T>
+void CpuSystem<T>::set_gradient(std::span<const double> g) {
+  terms_.read(g, gradient_);
+  terms_.mask(gradient_, held_);
+}
+
+template <class T>
+void CpuSystem<T>::set_delta(std::span<const double> delta) {
+  terms_.read(delta, delta_);
+  terms_.mask(delta_, held_);
+}
+
+template <class T>
+double CpuSystem<T>::gradient_times_delta() const {
+  return terms_.pool().sum_ranges(terms_.scalars(), kScalarsPerRange,
+                                  [&](std::size_t begin, std::size_t end) {
+                                    double sum = 0;
+                                    for (std::size_t i = begin; i < end; ++i)
+                                      sum += double{gradient_[i]} * double{delta_[i]};
+                                    return sum;
+                                  });
+}
+
+template <class T>
+void CpuSystem<T>::set_scale(const StepRequest& request) {
+  const double unit = request.scale_free ? 0 : 1;
+  const BlockLayout& layout = terms_.layout();
+  terms_.pool().for_ranges(
+      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+        layout.for_diagonal(begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
+          const double s = column_scale(unit, std::sqrt(double{blocks_[packed]}));
+          scale_[scalar] = static_cast<T>(s * s);
+        });
+      });
+  scaled_ = true;
+}
+
+template <class T>
+void CpuSystem<T>::set_damping(const StepRequest& request) {
+  if (!scaled_) set_scale(request);
+  const BlockLayout& layout = terms_.layout();
+  terms_.pool().for_ranges(
+      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+        layout.for_diagonal(begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
+          const double squared = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
+          damping_[scalar] = column_damping(T{blocks_[packed]}, squared, request);
+        });
+      });
+}
+
+// q = (JᵀJ + damping) p; returns p·q. p is zero at fixed scalars, and q is set to zero there.
+template <class T>
+template <class Damping>
+double CpuSystem<T>::multiply(const Damping& damping, const T* p, T* q) {
+  Pool& pool = terms_.pool();
+  const std::uint64_t scalars = terms_.scalars();
+  pool.for_ranges(scalars, kScalarsPerRange,
+                  [&](std::size_t begin, std::size_t end) { std::fill(q + begin, q + end, T(0)); });
+  for (const auto& term : terms_.all()) {
+    if (term->energy()) continue;
+    term->add_linear_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars, q);
+  }
+  return pool.sum_ranges(scalars, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      q[i] += damping(i) * p[i];
+      if (!held_.empty() && held_[i] != 0) q[i] = 0;
+      sum += double{p[i]} * double{q[i]};
+    }
+    return sum;
+  });
+}
+
+template <class T>
+int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+                          const CgOptions& options) {
+  Pool& pool = terms_.pool();
+  cg_.resize(terms_.scalars());
+  pool.for_ranges(terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) cg_.residual[i] = -gradient_[i];
+  });
+  return conjugate_gradients(pool, matrix, preconditioner, cg_, delta_.data(), options).iterations;
+}
+
+template <class T>
+typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const StepRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  set_damping(request);
+  auto matrix = product_by<T>(
+      [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
+  preconditioner_->build(
+      terms_.pool(), {terms_.layout(), x.data(), blocks_.data(), damping_.data(), held_, matrix});
+  const CgOptions options{.tolerance = request.linear_tolerance,
+                          .in_energy = request.energy_norm || preconditioner_->is_norm(),
+                          .max_iterations = request.max_linear_iterations,
+                          .eta = request.eta};
+  Solved solved{.iterations = iterate(matrix, *preconditioner_, options)};
+  preconditioner_->solved(solved.iterations);
+  solved.slope = gradient_times_delta();
+  double square = 0;
+  for (const auto& term : terms_.all()) {
+    if (term->energy()) continue;
+    term->apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
+    square += term->applied_square(terms_.pool());
+  }
+  solved.model_decrease = -solved.slope - square / 2;
+  solved.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return solved;
+}
+
+template <class T>
+Timing CpuSystem<T>::time_step(const Column<T>& x, int iterations, double damping, int samples) {
+  auto matrix = product_by<T>([&](const T* p, T* q) {
+    return multiply([&](std::size_t) { return static_cast<T>(damping); }, p, q);
+  });
+  NoPreconditioner<T> none(terms_.scalars(), kScalarsPerRange);
+  const CgOptions options{.tolerance = 0, .max_iterations = iterations};
+  return median_time(0, samples, [&] {
+    store_jacobian(x);
+    sum_gradient();
+    iterate(matrix, none, options);
+  });
+}
+
+template <class T>
+std::vector<MemoryUse> CpuSystem<T>::memory() const {
+  std::uint64_t vectors = 0;
+  for (const Column<T>* v : {&gradient_, &delta_, &scale_, &damping_, &cg_.residual,
+                             &cg_.preconditioned, &cg_.direction, &cg_.product})
+    vectors += bytes_of(*v);
+  return together({{kVectorsOfUnknowns, vectors, 0}, {"diagonal blocks", bytes_of(blocks_), 0}},
+                  preconditioner_->memory());
+}
+
+template class CpuSystem<float>;
+template class CpuSystem<double>;
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,79 @@
+// The linear system of damped steps on the CPU.
+#pragma once
+
+#include "cpu_terms.hpp"
+#include "linear/conjugate_gradients.hpp"
+#include "linear/step_preconditioner.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// (JᵀJ + λD) δ = −Jᵀr with the Jacobian stored at one point, solved by conjugate gradients.
+template <class T>
+class CpuSystem {
+ public:
+  /// Figures of a solution; the decrease is that of the linear model.
+  struct Solved {
+    int iterations = 0;
+    double seconds = 0, slope = 0, model_decrease = 0;
+  };
+
+  ///   terms  outlives the system
+  CpuSystem(CpuTerms<T>& terms, Preconditioner preconditioner)
+      : terms_(terms), preconditioner_(make_preconditioner<T>(preconditioner)) {}
+
+  /// Follows the terms, which have other unknowns if `moved`.
+  void follow(const Model& model, bool moved);
+  void begin_solve();
+  /// As DampedSteps::transfer().
+  void transfer(ir::StateRecord& record);
+
+  /// Stores rows and Jacobian at x.
+  void store_jacobian(const Column<T>& x);
+  /// Sums of the stored Jacobian.
+  void sum_gradient();
+  void sum_blocks();
+  /// Takes exactly these scalars out of steps; 1 = out.
+  void hold(std::vector<std::uint8_t> held);
+  /// Replaces Jᵀr.
+  void set_gradient(std::span<const double> g);
+  const Column<T>& gradient() const { return gradient_; }
+  const Column<T>& blocks() const { return blocks_; }
+  /// Scalars that take no part in steps; empty: none.
+  const std::vector<std::uint8_t>& held() const { return held_; }
+
+  /// x: the point of the Jacobian.
+  Solved solve(const Column<T>& x, const StepRequest& request);
+  const Column<T>& delta() const { return delta_; }
+  void set_delta(std::span<const double> delta);
+  double gradient_times_delta() const;
+  Timing time_step(const Column<T>& x, int iterations, double damping, int samples);
+
+  PreconditionerUse preconditioner() const { return preconditioner_->use(); }
+  std::vector<MemoryUse> memory() const;
+
+ private:
+  void set_damping(const StepRequest& request);
+  void set_scale(const StepRequest& request);
+  template <class Damping>
+  double multiply(const Damping& damping, const T* p, T* q);
+  int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+              const CgOptions& options);
+
+  CpuTerms<T>& terms_;
+  Column<T> gradient_, delta_;
+  Column<T> blocks_;  // packed diagonal blocks of JᵀJ
+  // Squares of the Jacobi scaling, from the linearisation of the first step; 0: no clamps.
+  Column<T> scale_;
+  Column<T> damping_;  // added to the diagonal
+  std::vector<std::uint8_t> held_;
+  std::unique_ptr<StepPreconditioner<T>> preconditioner_;
+  CgVectors<T> cg_;
+  bool scaled_ = false;
+};
+
+}  // namespace topograd::runtime::cpu

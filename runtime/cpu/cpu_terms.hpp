@@ -1,0 +1,89 @@
+// The terms of a model on the interpreter.
+#pragma once
+
+#include "../engine/engine.hpp"
+#include "box.hpp"
+#include "terms/term.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Throws Error{Shape} that names the call unless `got` is what was expected.
+void check_size(const char* call, const char* what, std::size_t expected, std::size_t got);
+
+/// Evaluates sums and rows over all terms of a model, at points that the caller owns. Vectors have
+/// a number for each scalar of the model.
+template <class T>
+class CpuTerms {
+ public:
+  explicit CpuTerms(int threads) : pool_(threads) {}
+
+  /// Reads what has changed of the model. Returns true if it has other unknowns than before.
+  bool follow(const Model& model);
+
+  Pool& pool() { return pool_; }
+  const Pool& pool() const { return pool_; }
+  Workers<T>& workers() { return workers_; }
+  const BlockLayout& layout() const { return layout_; }
+  std::uint64_t scalars() const { return scalars_; }
+  std::uint64_t rows() const { return rows_; }
+  /// Fixed scalars, by scalar; empty: none.
+  const std::vector<std::uint8_t>& constant() const { return constant_; }
+  const Box& box() const { return box_; }
+  EngineStats& stats() { return stats_; }
+  const EngineStats& stats() const { return stats_; }
+  const std::vector<std::unique_ptr<TermState<T>>>& all() const { return terms_; }
+  Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const {
+    return {x.data(), p == nullptr ? nullptr : p->data(), uniforms_.data()};
+  }
+  /// For kernels that read tangents alone.
+  Vectors<T> along(const T* p) const { return {nullptr, p, uniforms_.data()}; }
+
+  // Vectors.
+  void zero(Column<T>& v);
+  /// Sets the scalars of `fixed` to zero; an empty list has none.
+  void mask(Column<T>& v, const std::vector<std::uint8_t>& fixed);
+  void read(std::span<const double> in, Column<T>& v);
+  void write(const Column<T>& v, std::span<double> out);
+
+  // Evaluations; counted.
+  double cost(const Column<T>& x);
+  /// Evaluates cost, gradient, and rows unless they are empty, in one sweep.
+  double evaluate(const Column<T>& x, std::span<double> rows, Column<T>& gradient);
+  void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
+  void sum(Part part, const Vectors<T>& v, Column<T>& out);
+  void set_seeds(std::span<const double> seeds);
+  void count_failed_guards(const Column<T>& x);
+  /// The last count.
+  std::uint64_t failed_guards() const { return failed_guards_; }
+  std::vector<std::uint32_t> failed_instances(std::size_t term, const Column<T>& x);
+
+  std::vector<MemoryUse> memory() const;
+
+ private:
+  void rebuild(const Model& model, bool all);
+
+  BlockLayout layout_;
+  std::uint64_t scalars_ = 0, rows_ = 0;
+  std::vector<ParameterArray> arrays_;
+  std::vector<std::uint8_t> constant_;
+  Box box_;
+  Pool pool_;
+  Workers<T> workers_;
+  std::vector<std::unique_ptr<TermState<T>>> terms_;
+  /// By topology and loss, including removed terms, whose instances may return.
+  std::map<std::pair<const ir::Topology*, const ir::Program*>,
+           std::shared_ptr<typename TermState<T>::Kernels>>
+      kernels_;
+  Column<T> uniforms_;
+  EngineStats stats_;
+  std::uint64_t failed_guards_ = 0;
+};
+
+}  // namespace topograd::runtime::cpu
