@@ -17,7 +17,6 @@ template <class T>
 class CpuEngine final : public Engine,
                         public SecondDerivatives,
                         public SeveralValues,
-                        public Guards,
                         public KnownPoint,
                         public Plans,
                         public Measurements {
@@ -27,17 +26,20 @@ class CpuEngine final : public Engine,
   Abilities abilities() override {
     return {.steps = &steps_,
             .step_lengths = &steps_,
-            .linear_system = &steps_,
+            .last_step = &steps_,
             .second_derivatives = this,
             .several_values = this,
-            .guards = this,
+            .guards = &steps_,
             .known_point = this,
             .plans = this,
             .measurements = this};
   }
   Backend backend() const override { return Backend::cpu; }
   std::string device() const override;
-  EngineStats stats() const override { return terms_.stats(); }
+  EngineStats stats() const override {
+    EngineStats stats = terms_.stats();
+    return stats += steps_.narrow_stats();
+  }
   std::string accumulation() const override;
   PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override {
@@ -62,12 +64,6 @@ class CpuEngine final : public Engine,
     sum_along(Part::Hvp, p, out);
   }
   void hessian(std::size_t term, bool project, std::span<double> values) override;
-
-  std::uint64_t failed_guards() override { return terms_.failed_guards(); }
-  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override {
-    return terms_.failed_instances(term, at == At::point ? steps_.x() : steps_.trial());
-  }
-  double trial_cost() override { return steps_.trial_cost(); }
 
   Timing time(Pass pass, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override {

@@ -1,11 +1,11 @@
 // Linearised points, trial points and their reports.
 #include "cpu_steps.hpp"
 
-#include "../../ir/error.hpp"
 #include "tiles/column_bytes.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace topograd::runtime::cpu {
 
@@ -18,6 +18,7 @@ void CpuSteps<T>::follow(const Model& model, bool moved) {
     }
   }
   system_.follow(model, moved);
+  if (narrow_) narrow_->follow(model);
   linear_ = trial_ready_ = false;
 }
 
@@ -26,6 +27,7 @@ void CpuSteps<T>::set_point(std::span<const double> x) {
   check_size("set_point", "scalars", terms_.scalars(), x.size());
   terms_.read(x, x_);
   linear_ = trial_ready_ = moved_ = false;
+  if (narrow_) narrow_->is_linear = false;
 }
 
 template <class T>
@@ -47,21 +49,33 @@ T CpuSteps<T>::projected_gradient(std::size_t i) const {
 }
 
 template <class T>
-void CpuSteps<T>::hold_at_bounds() {
-  if (!bounded()) return;
+std::vector<std::uint8_t> CpuSteps<T>::held_at_bounds(const Column<T>& gradient) const {
   const std::vector<std::uint8_t>& constant = terms_.constant();
   std::vector<std::uint8_t> held(terms_.scalars());
   terms_.pool().for_ranges(held.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const bool at_bound = terms_.box().holds(i, x_[i], system_.gradient()[i]);
+      const bool at_bound = terms_.box().holds(i, x_[i], gradient[i]);
       held[i] = at_bound || (!constant.empty() && constant[i] != 0) ? 1 : 0;
     }
   });
-  system_.hold(std::move(held));
+  return held;
+}
+
+template <class T>
+void CpuSteps<T>::begin_solve() {
+  system_.begin_solve();
+  if (narrow_) narrow_->system.begin_solve();
+}
+
+template <class T>
+void CpuSteps<T>::transfer(ir::StateRecord& record) {
+  system_.transfer(record);
+  if (narrow_) narrow_->system.transfer(record);
 }
 
 template <class T>
 PointReport CpuSteps<T>::linearize() {
+  if (narrow_) narrow_->is_linear = false;
   system_.store_jacobian(x_);
   double square = 0;
   for (const auto& term : terms_.all()) {
@@ -90,7 +104,7 @@ PointReport CpuSteps<T>::linearize() {
         largest[begin / kScalarsPerRange] = max;
         return sums;
       });
-  hold_at_bounds();
+  if (bounded()) system_.hold(held_at_bounds(system_.gradient()));
   double max = 0;
   for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
   PointReport report{.cost = square / 2,
@@ -137,11 +151,53 @@ void CpuSteps<T>::add_scaled_norms(PointReport& report) {
 
 template <class T>
 StepReport CpuSteps<T>::try_step(const StepRequest& request) {
-  ensure_linear();
+  if (narrow_) return try_narrow_step(request);
+  if (!linear_) linearize();
   const auto solved = system_.solve(x_, request);
   StepReport report = finish_step();
   report.model_decrease = solved.model_decrease;
   report.slope = solved.slope;
+  report.linear_iterations = solved.iterations;
+  report.linear_seconds = solved.seconds;
+  return report;
+}
+
+void NarrowSystem::follow(const Model& model) {
+  const bool moved = terms.follow(model);
+  system.follow(model, moved);
+  if (moved) x = Column<float>(terms.scalars());
+  is_linear = false;
+}
+
+void NarrowSystem::linearize(std::span<const double> point) {
+  terms.read(point, x);
+  system.store_jacobian(x);
+  system.sum_blocks();
+}
+
+std::vector<MemoryUse> NarrowSystem::memory() const {
+  return together(together(terms.memory(), system.memory()),
+                  {{kVectorsOfUnknowns, bytes_of(x), 0}});
+}
+
+template <class T>
+StepReport CpuSteps<T>::try_narrow_step(const StepRequest& request) {
+  if (!std::exchange(narrow_->is_linear, true)) {
+    std::vector<double> numbers(terms_.scalars());
+    point(numbers);
+    narrow_->linearize(numbers);
+    Column<T> gradient(terms_.scalars());
+    terms_.sum(Part::Gradient, terms_.vectors(x_), gradient);
+    // In f32 a point may seem to be on a bound that it is not on.
+    if (bounded()) narrow_->system.hold(held_at_bounds(gradient));
+    terms_.write(gradient, numbers);
+    narrow_->system.set_gradient(numbers);
+  }
+  const auto solved = narrow_->system.solve(narrow_->x, request);
+  std::vector<double> delta(terms_.scalars());
+  narrow_->terms.write(narrow_->system.delta(), delta);
+  StepReport report = try_step(std::span<const double>(delta));
+  report.model_decrease = solved.model_decrease;
   report.linear_iterations = solved.iterations;
   report.linear_seconds = solved.seconds;
   return report;
@@ -198,22 +254,8 @@ void CpuSteps<T>::accept() {
   if (!trial_ready_) return;
   std::swap(x_, trial_);
   linear_ = trial_ready_ = false;
+  if (narrow_) narrow_->is_linear = false;
   moved_ = true;
-}
-
-template <class T>
-void CpuSteps<T>::set_gradient(std::span<const double> g) {
-  check_size("set_gradient", "scalars", terms_.scalars(), g.size());
-  ensure_linear();
-  system_.set_gradient(g);
-}
-
-template <class T>
-void CpuSteps<T>::hold(std::span<const std::uint8_t> held) {
-  if (!bounded()) throw Error(ErrorCode::Unsupported, "cpu engine: steps know no box");
-  check_size("hold", "scalars", terms_.scalars(), held.size());
-  ensure_linear();
-  system_.hold({held.begin(), held.end()});
 }
 
 template <class T>
@@ -225,12 +267,21 @@ void CpuSteps<T>::last_step(std::span<double> delta) {
 template <class T>
 Timing CpuSteps<T>::time_step(int iterations, double damping, int samples) {
   linear_ = trial_ready_ = false;
+  if (narrow_) {
+    std::vector<double> numbers(terms_.scalars());
+    point(numbers);
+    narrow_->terms.read(numbers, narrow_->x);
+    narrow_->is_linear = false;
+    return narrow_->system.time_step(narrow_->x, iterations, damping, samples);
+  }
   return system_.time_step(x_, iterations, damping, samples);
 }
 
 template <class T>
 std::vector<MemoryUse> CpuSteps<T>::memory() const {
-  return together({{kVectorsOfUnknowns, bytes_of(x_) + bytes_of(trial_), 0}}, system_.memory());
+  std::vector<MemoryUse> uses =
+      together({{kVectorsOfUnknowns, bytes_of(x_) + bytes_of(trial_), 0}}, system_.memory());
+  return narrow_ ? together(std::move(uses), narrow_->memory()) : uses;
 }
 
 template class CpuSteps<float>;

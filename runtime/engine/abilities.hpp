@@ -133,9 +133,7 @@ class Measurements {
 class DampedSteps;
 class Elimination;
 class GradientSteps;
-class LinearSystem;
-class NarrowSolve;
-class StepGradient;
+class LastStep;
 class StepLengths;
 
 /// Optional interfaces of one engine; null if it lacks the ability. An engine that wraps another
@@ -147,9 +145,7 @@ class StepLengths;
 struct Abilities {
   DampedSteps* steps = nullptr;             ///< damped_steps.hpp
   StepLengths* step_lengths = nullptr;      ///< damped_steps.hpp
-  LinearSystem* linear_system = nullptr;    ///< damped_steps.hpp
-  StepGradient* step_gradient = nullptr;    ///< step_gradient.hpp
-  NarrowSolve* narrow_solve = nullptr;      ///< narrow_solve.hpp
+  LastStep* last_step = nullptr;            ///< damped_steps.hpp
   Elimination* elimination = nullptr;       ///< elimination.hpp
   GradientSteps* gradient_steps = nullptr;  ///< first_order.hpp
   SecondDerivatives* second_derivatives = nullptr;

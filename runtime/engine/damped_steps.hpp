@@ -118,16 +118,10 @@ class StepLengths {
   virtual StepReport rescale_step(double length) = 0;
 };
 
-/// An ability: the linear system of steps whose point is in another engine in higher precision
-/// (solver/session/mixed_engine.hpp).
-class LinearSystem {
+/// An ability: the solution of the linear system itself.
+class LastStep {
  public:
-  virtual ~LinearSystem() = default;
-  /// Replaces Jᵀr in the steps from the current point; call between linearize() and try_step().
-  virtual void set_gradient(std::span<const double> g) = 0;
-  /// Within a box: takes exactly these scalars out of steps from the current point; 1 = out. Call
-  /// between linearize() and set_gradient(). Throws Error{Unsupported} without a box.
-  virtual void hold(std::span<const std::uint8_t> held) = 0;
+  virtual ~LastStep() = default;
   /// Copies the δ of the last try_step().
   virtual void last_step(std::span<double> delta) = 0;
 };

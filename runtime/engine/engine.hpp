@@ -26,6 +26,9 @@ using codegen::Precision;
 /// Options of one engine; a backend ignores options that do not apply to it.
 struct EngineOptions {
   Precision precision = Precision::f64;
+  /// Linear systems of try_step() are in f32, with the gradient at the f64 point: a solve ends
+  /// where one in f64 does, and its iterations move half the bytes. `precision` is f64.
+  bool narrow_system = false;
   int threads = 0;                               ///< CPU: 0 = all
   std::optional<Accumulation> accumulation;      ///< forced strategy; chosen if empty
   std::uint64_t max_instances_per_dispatch = 0;  ///< 0 = the device's limit

@@ -73,7 +73,7 @@ std::vector<MemoryUse> EvaluationKinds::memory() const {
                       problem_.source().constant.capacity() + problem_.model().constant.capacity(),
                   0});
   std::erase_if(uses, [](const MemoryUse& use) { return use.host + use.device == 0; });
-  return uses;
+  return narrow_ == nullptr ? uses : together(uses, narrow_->abilities().measurements->memory());
 }
 
 }  // namespace topograd::runtime::vulkan

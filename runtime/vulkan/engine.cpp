@@ -11,8 +11,22 @@
 namespace topograd::runtime::vulkan {
 
 using codegen::Scalar;
+
+namespace {
+
+EngineOptions in_f32(EngineOptions options) {
+  options.precision = Precision::f32;
+  options.narrow_system = false;
+  return options;
+}
+
+}  // namespace
+
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : context_(open_context(options)), problem_(context_, model) {
+    : context_(open_context(options)),
+      narrow_(options.narrow_system ? std::make_unique<VulkanEngine>(model, in_f32(options))
+                                    : nullptr),
+      problem_(context_, model) {
   build();
 }
 
@@ -48,6 +62,7 @@ void VulkanEngine::rebuild() {
 void VulkanEngine::refresh(const Model& model) {
   const ModelChange changed = problem_.follow(model);
   points_.known().reset();
+  if (narrow_) narrow_->refresh(model);
   if (changed.structure) return changed.unknowns ? build() : rebuild();
   bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
@@ -83,6 +98,7 @@ EngineStats VulkanEngine::stats() const {
   stats.pipeline_ms = compile.pipeline_ms;
   stats.device_bytes = context_.device->memory().bytes_reserved;
   stats.compile_wall_ms = compile.wall_ms;
+  if (narrow_) stats += narrow_->stats();
   return stats;
 }
 
@@ -112,14 +128,6 @@ void VulkanEngine::set_point(std::span<const double> x) {
   if (!steps_.prepared()) variants_.follow();  // else at the next linearisation
   points_.staged().forget();
   points_.set(x);
-}
-
-std::unique_ptr<Engine> VulkanEngine::make_narrow(const Model& model) {
-  EngineOptions options = context_.options;
-  options.precision = Precision::f32;
-  auto made = std::make_unique<VulkanEngine>(model, options);
-  narrow_ = &made->steps_;
-  return made;
 }
 
 double VulkanEngine::cost() {

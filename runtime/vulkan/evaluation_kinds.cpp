@@ -88,6 +88,12 @@ Timing EvaluationKinds::time(Pass pass, int warm_ups, int samples) {
 }
 
 Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
+  if (narrow_ != nullptr) {
+    std::vector<double> x(problem_.model().scalars);
+    problem_.read_point(v_.x, x);
+    narrow_->set_point(x);
+    return narrow_->abilities().measurements->time_step(iterations, damping, samples);
+  }
   steps_.prepare();
   const StepRequest unscaled{.jacobi_scaling = false};
   Recorder::make([&](Needs& needs) {

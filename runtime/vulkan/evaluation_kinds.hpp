@@ -12,14 +12,17 @@ namespace topograd::runtime::vulkan {
 class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
  public:
   /// All of these outlive it.
+  ///
+  ///   narrow  has the linear systems of steps; null: `steps` has them
   EvaluationKinds(const Part& part, TermRows& rows, TermHessians& hessians, TermSums& sums,
-                  NormalProducts& products, DeviceSteps& steps)
+                  NormalProducts& products, DeviceSteps& steps, Engine* narrow)
       : Part(part),
         rows_(rows),
         hessians_(hessians),
         sums_(sums),
         products_(products),
-        steps_(steps) {}
+        steps_(steps),
+        narrow_(narrow) {}
 
   bool prepare(Pass pass) override;
   bool prepare_step() override { return steps_.prepare_ahead(); }
@@ -38,6 +41,7 @@ class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
   TermSums& sums_;
   NormalProducts& products_;
   DeviceSteps& steps_;
+  Engine* narrow_;
   Derived<std::map<Pass, Preparation>> preparations_{recorder_.structure};
 };
 

@@ -1,7 +1,6 @@
 // The Vulkan engine: the parts of one problem on one device.
 #pragma once
 
-#include "../engine/narrow_solve.hpp"
 #include "../rows/rows.hpp"
 #include "damped/device_steps.hpp"
 #include "engine.hpp"
@@ -21,18 +20,15 @@ class VulkanEngine final : public Engine,
                            public SecondDerivatives,
                            public SeveralValues,
                            public Guards,
-                           public Plans,
-                           public NarrowSolve {
+                           public Plans {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
 
   Abilities abilities() override {
     return {.steps = &steps_,
             .step_lengths = &steps_,
-            .linear_system = &steps_.system(),
-            .step_gradient = &steps_,
-            .narrow_solve = this,
-            .elimination = &steps_.system().elimination(),
+            .last_step = &steps_.system(),
+            .elimination = &steps_.elimination(),
             .gradient_steps = &gradient_steps_,
             .second_derivatives = this,
             .several_values = this,
@@ -51,8 +47,6 @@ class VulkanEngine final : public Engine,
   std::unique_ptr<RowRunner> row_runner() const override {
     return make_row_runner(context_.options);
   }
-  std::unique_ptr<Engine> make_narrow(const Model& model) override;
-  bool solve_by_narrow() override { return steps_.solve_by(narrow_); }
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
@@ -85,6 +79,8 @@ class VulkanEngine final : public Engine,
   void evaluate_sum(Pass pass, std::span<double> out);
 
   Context context_;
+  /// The same model in f32, where EngineOptions::narrow_system is set: it has the linear systems.
+  std::unique_ptr<VulkanEngine> narrow_;
   DeviceModel problem_;
   Recorder recorder_{context_};
   StepVectors v_;
@@ -104,11 +100,11 @@ class VulkanEngine final : public Engine,
   AcceptedPoints points_{part_};
   BegunEvaluations begun_{part_, rows_, sums_, points_};
   KernelVariants variants_{part_, rows_, sums_, products_, begun_};
-  DeviceSteps steps_{part_, sums_, products_, moves_, points_, variants_};
+  DeviceSteps steps_{
+      part_, sums_, products_, moves_, points_, variants_, narrow_ ? &narrow_->steps_ : nullptr};
   DeviceGradientSteps gradient_steps_{part_, sums_, points_, moves_,
                                       [this] { variants_.follow_fixed(); }};
-  EvaluationKinds kinds_{part_, rows_, hessians_, sums_, products_, steps_};
-  DeviceSteps* narrow_ = nullptr;  // steps of the engine that make_narrow() made last
+  EvaluationKinds kinds_{part_, rows_, hessians_, sums_, products_, steps_, narrow_.get()};
 };
 
 }  // namespace topograd::runtime::vulkan

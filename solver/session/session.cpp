@@ -2,11 +2,9 @@
 #include "session.hpp"
 
 #include "../../runtime/cpu/engine.hpp"
-#include "../../runtime/engine/narrow_solve.hpp"
 #include "../host/host_engine.hpp"
 #include "../plan/report.hpp"
 #include "device_engine.hpp"
-#include "mixed_engine.hpp"
 
 #include <utility>
 
@@ -16,6 +14,7 @@ namespace {
 runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& plan) {
   runtime::EngineOptions out;
   out.precision = plan.precision.point;
+  out.narrow_system = plan.precision.mixed();
   out.threads = options.threads;
   out.accumulation = options.accumulation;
   out.max_instances_per_dispatch = options.max_instances_per_dispatch.value_or(0);
@@ -33,22 +32,6 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
   return out;
 }
 
-/// Two engines where the linear system has another precision.
-template <class Make>
-std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
-                                             const SolverOptions& options, const Plan& plan,
-                                             const Make& make) {
-  const runtime::EngineOptions wide = engine_options(options, plan);
-  if (!plan.precision.mixed()) return make(model.model, wide);
-  runtime::EngineOptions narrow = wide;
-  narrow.precision = plan.precision.system;
-  std::unique_ptr<runtime::Engine> engine = make(model.model, wide);
-  runtime::NarrowSolve* const joint = engine->abilities().narrow_solve;
-  return std::make_unique<MixedEngine>(
-      std::move(engine), joint ? joint->make_narrow(model.model) : make(model.model, narrow),
-      model.model);
-}
-
 /// The interpreter serves while the device's kernels are made. `model`, `options` and the session's
 /// route outlive its engine.
 void serve_first(Session& session, const ProblemModel& model, const SolverOptions& options) {
@@ -57,7 +40,7 @@ void serve_first(Session& session, const ProblemModel& model, const SolverOption
   auto tiered = std::make_unique<TieredEngine>(
       std::move(session.engine),
       [&model, &options, plan] {
-        return make_engine(model, options, plan, runtime::cpu::make_cpu_engine);
+        return runtime::cpu::make_cpu_engine(model.model, engine_options(options, plan));
       },
       [&route = *session.route](const Error& error) {
         if (!is_device_failure(error.code())) return false;
@@ -111,8 +94,8 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
     const BackendChoice& choice = session.plan.backend;
     const bool on_device = choice.backend != Backend::cpu;
     if (on_device && automatic) require_self_check(options);
-    session.engine = make_engine(model, options, session.plan,
-                                 on_device ? make_device_engine : runtime::cpu::make_cpu_engine);
+    const auto make = on_device ? make_device_engine : runtime::cpu::make_cpu_engine;
+    session.engine = make(model.model, engine_options(options, session.plan));
     if (choice.cpu_first) serve_first(session, model, options);
   } catch (const Error& error) {
     if (!automatic || !is_device_failure(error.code())) throw;
@@ -128,7 +111,8 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
   session.problem.system.reset();
   session.machine.failure = failure.what();
   session.plan = decide(session.problem, options, session.machine);
-  session.engine = make_engine(model, options, session.plan, runtime::cpu::make_cpu_engine);
+  session.engine =
+      runtime::cpu::make_cpu_engine(model.model, engine_options(options, session.plan));
   session.route = std::move(failed.route);
   return session;
 }

@@ -24,7 +24,6 @@ double times_expected(double tolerance) {
 
 DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMoves& moves)
     : Part(part),
-      moves_(moves),
       full_(part, products, moves),
       preconditioner_(make_device_preconditioner(part, products, context_.options.preconditioner)),
       elimination_(part, moves) {}

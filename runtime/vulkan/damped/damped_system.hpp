@@ -17,7 +17,7 @@ namespace topograd::runtime::vulkan {
 
 /// (JᵀJ + λD) δ = −Jᵀr, by conjugate gradients: preconditioned by blocks or by two levels, or on
 /// the Schur complement where blocks are eliminated.
-class DampedSystem final : public LinearSystem, Part {
+class DampedSystem final : public LastStep, Part {
  public:
   using Lists = std::vector<const Recorded*>;
   /// The step that a solution is for.
@@ -31,8 +31,6 @@ class DampedSystem final : public LinearSystem, Part {
   /// All of these outlive it.
   DampedSystem(const Part& part, NormalProducts& products, PointMoves& moves);
 
-  void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
-  void hold(std::span<const std::uint8_t> held) override { moves_.hold(held); }
   void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
 
   DeviceElimination& elimination() { return elimination_; }
@@ -62,7 +60,6 @@ class DampedSystem final : public LinearSystem, Part {
   int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);
 
-  PointMoves& moves_;
   FullSystem full_;
   std::unique_ptr<DevicePreconditioner> preconditioner_;
   DeviceElimination elimination_;

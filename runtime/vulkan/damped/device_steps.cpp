@@ -10,7 +10,8 @@ namespace topograd::runtime::vulkan {
 using codegen::BufferRole;
 
 DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& products,
-                         PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants)
+                         PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants,
+                         DeviceSteps* narrow)
     : Part(part),
       products_(products),
       moves_(moves),
@@ -18,7 +19,10 @@ DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& produ
       variants_(variants),
       system_(part, products, moves),
       points_(part, sums, products, moves),
-      taken_(part, moves, accepted, points_) {}
+      taken_(part, moves, accepted, points_),
+      narrow_(narrow) {
+  if (narrow != nullptr) copies_.emplace(part, moves, static_cast<const Part&>(*narrow));
+}
 
 void DeviceSteps::begin() {
   if (!variants_.use_steps([this](Needs& needs) { need(needs); })) return;
@@ -32,7 +36,7 @@ void DeviceSteps::need(Needs& needs) {
   system_.gradients().need(needs);
   taken_.need(needs);
   system_.elimination().need(needs);
-  if (narrow_ != nullptr) need_conversions(needs);
+  if (copies_) copies_->need(needs);
 }
 
 /// The elimination and the narrow system replace a part of it, and are not rehearsed.
@@ -62,9 +66,10 @@ void DeviceSteps::record_plain(CommandList& list, int iterations) {
 
 bool DeviceSteps::prepare_ahead() {
   begin();
-  return recorder_.advance(
+  const bool there = recorder_.advance(
       *preparation_, [&](Needs& needs) { need(needs); },
       [&](CommandList& list) { rehearse(list); });
+  return (narrow_ == nullptr || narrow_->prepare_ahead()) && there;  // both begin
 }
 
 void DeviceSteps::prepare() {
@@ -79,9 +84,13 @@ void DeviceSteps::prepare() {
 void DeviceSteps::begin_solve() {
   system_.is_scaled() = false;
   system_.preconditioner().begin_solve();
+  if (narrow_ != nullptr) narrow_->begin_solve();
 }
 
-void DeviceSteps::transfer(ir::StateRecord& record) { system_.transfer(record); }
+void DeviceSteps::transfer(ir::StateRecord& record) {
+  system_.transfer(record);
+  if (narrow_ != nullptr) narrow_->transfer(record);
+}
 
 PointReport DeviceSteps::linearize() {
   narrow_follows_ = false;
@@ -105,7 +114,7 @@ StepReport DeviceSteps::try_step(const StepRequest& request) {
                                          return x;
                                        },
                                    .run = [&](Lists& queued) -> const AcceptedPoints::Scalars& {
-                                     if (narrow_ != nullptr) queued.push_back(&narrow_lists_->step);
+                                     if (narrow_ != nullptr) queued.push_back(&copies_->step());
                                      if (takes) {
                                        taken_.queue(queued);
                                      } else {
@@ -117,8 +126,7 @@ StepReport DeviceSteps::try_step(const StepRequest& request) {
                                      if (takes) taken_.read();
                                      return values;
                                    }};
-  DampedSystem& system = narrow_ != nullptr ? narrow_->system_ : system_;
-  const int iterations = system.solve(request, step, std::move(lists));
+  const int iterations = solver().system_.solve(request, step, std::move(lists));
   const AcceptedPoints::Scalars& values = v_.ops->last_read();
   StepReport report = report_trial(values);
   report.linear_iterations = iterations;
@@ -145,6 +153,19 @@ StepReport DeviceSteps::report_trial(const AcceptedPoints::Scalars& values) cons
   return {.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]),
           .trial_cost = values[codegen::slot(Scalar::trial_cost)],
           .slope = values[codegen::slot(Scalar::slope)]};
+}
+
+void DeviceSteps::queue_narrow(Lists& lists) {
+  DeviceSteps& narrow = *narrow_;
+  if (!narrow_follows_) narrow.variants_.follow();
+  narrow.prepare();
+  if (!narrow.matrix_->list) {
+    *narrow.matrix_ = narrow.recorder_.make_list(
+        "matrix", [&](CommandList& list) { narrow.points_.record_matrix(list); });
+  }
+  copies_->prepare();
+  if (std::exchange(narrow_follows_, true)) return;
+  lists.insert(lists.end(), {&copies_->point(), &*narrow.matrix_, &copies_->gradient()});
 }
 
 double DeviceSteps::trial_cost() {

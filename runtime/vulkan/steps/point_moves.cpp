@@ -51,14 +51,6 @@ void PointMoves::write_bounds() {
   write_numbers(context_, upper_, problem_.model().upper);
 }
 
-void PointMoves::hold(std::span<const std::uint8_t> held) {
-  if (!bounded()) throw Error(ErrorCode::Unsupported, "vulkan engine: steps know no box");
-  std::vector<std::uint32_t> words(held.begin(), held.end());
-  for (std::size_t k = 0; k < problem_.order().position.size(); ++k)
-    words[problem_.order().position[k]] = held[k];
-  context_.device->upload<std::uint32_t>(v_.held, words);
-}
-
 void PointMoves::need(Needs& needs) {
   v_.need_by_blocks<kernel::scaled_norms>(needs);
   v_.ops->need<kernel::sum_partials, kernel::max_partials>(needs);

@@ -24,8 +24,6 @@ class PointMoves : Part {
   bool on_manifolds() const { return problem_.model().manifolds != nullptr; }
   /// True if some scalars that are not constant take no part in steps.
   bool shaped() const { return bounded() || on_manifolds(); }
-  /// As LinearSystem::hold().
-  void hold(std::span<const std::uint8_t> held);
 
   /// Kernels of all that it records.
   void need(Needs& needs);

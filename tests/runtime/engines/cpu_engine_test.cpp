@@ -352,7 +352,7 @@ TEST(CpuEngine, StepsOfManyInstancesSolveTheNormalEquations) {
                                              .jacobi_scaling = false,
                                              .linear_tolerance = 1e-11});
     Numbers delta(m.x.size()), product(m.x.size());
-    engine->abilities().linear_system->last_step(delta);
+    engine->abilities().last_step->last_step(delta);
     engine->jtjp(delta, product);
     for (std::size_t k = 0; k < delta.size(); ++k) product[k] = -product[k] - kLambda * delta[k];
     EXPECT_LE(relative_difference(product, gradient(*engine, m)), 1e-10);

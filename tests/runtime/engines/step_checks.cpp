@@ -33,7 +33,7 @@ void check_scaling_stays(
     runtime::damped_steps(*engine).linearize();
     runtime::damped_steps(*engine).try_step(request);
     std::array<double, 1> delta{};
-    engine->abilities().linear_system->last_step(delta);
+    engine->abilities().last_step->last_step(delta);
     EXPECT_NEAR(delta[0], row.delta, 1e-12) << "at " << row.x;
   }
 }

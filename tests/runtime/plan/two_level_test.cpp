@@ -239,7 +239,7 @@ Outcome one_step(const OwnedModel& m, Preconditioner preconditioner, codegen::Pr
   const runtime::StepReport report = runtime::damped_steps(*engine).try_step(request);
   Outcome out{report.linear_iterations, std::vector<double>(m.x.size()),
               runtime::damped_steps(*engine).preconditioner()};
-  engine->abilities().linear_system->last_step(out.step);
+  engine->abilities().last_step->last_step(out.step);
   return out;
 }
 

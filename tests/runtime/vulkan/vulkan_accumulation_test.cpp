@@ -234,7 +234,7 @@ TEST_F(VulkanAccumulation, DiagonalsOfManySlotsAreStoredToo) {
     runtime::damped_steps(*engine).try_step({.lambda = 1, .linear_tolerance = 1e-12});
     std::vector<double>& step = steps[forced ? 1 : 0];
     step.resize(m.x.size());
-    engine->abilities().linear_system->last_step(step);
+    engine->abilities().last_step->last_step(step);
     const PlanRecord plan = engine->abilities().plans->plan();
     const auto made = std::ranges::find(plan.batches, "diagonal", &PlanChoice::pass);
     ASSERT_NE(made, plan.batches.end());

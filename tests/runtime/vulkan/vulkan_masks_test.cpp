@@ -192,7 +192,7 @@ TEST_F(VulkanMasks, TheFirstConstantBlockWaitsForNoCompiler) {
     runtime::damped_steps(engine).linearize();
     runtime::damped_steps(engine).try_step({.lambda = 0.1, .linear_tolerance = 1e-12});
     std::vector<double> delta(m.x.size());
-    engine.abilities().linear_system->last_step(delta);
+    engine.abilities().last_step->last_step(delta);
     return delta;
   };
   const auto engine = open(m);
@@ -268,7 +268,7 @@ TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
       EXPECT_GT(report.linear_iterations, 0);
       EXPECT_GT(report.model_decrease, 0);
       std::vector<double> delta(m.x.size());
-      engine.abilities().linear_system->last_step(delta);
+      engine.abilities().last_step->last_step(delta);
       for (std::size_t k = 0; k < delta.size(); ++k) {
         if (m.model.constant[k]) {
           EXPECT_EQ(delta[k], 0) << k;

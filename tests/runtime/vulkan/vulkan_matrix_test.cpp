@@ -40,7 +40,7 @@ Stepped step_by(const OwnedModel& m, const EngineOptions& options, double tolera
           .try_step({.lambda = 1e-2, .linear_tolerance = tolerance, .max_linear_iterations = 3000})
           .linear_iterations;
   out.step.resize(m.x.size());
-  engine->abilities().linear_system->last_step(out.step);
+  engine->abilities().last_step->last_step(out.step);
   out.use = runtime::damped_steps(*engine).normal_matrix();
   return out;
 }

@@ -44,7 +44,7 @@ std::vector<double> results(const OwnedModel& m, Engine& engine) {
   add(numbers);
   runtime::damped_steps(engine).linearize();
   all.push_back(runtime::damped_steps(engine).try_step({.lambda = 0.5}).trial_cost);
-  engine.abilities().linear_system->last_step(numbers);
+  engine.abilities().last_step->last_step(numbers);
   add(numbers);
   return all;
 }

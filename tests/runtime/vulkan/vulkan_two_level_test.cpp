@@ -37,7 +37,7 @@ Outcome solve(Make make, const OwnedModel& m, const EngineOptions& options,
   for (int k = 0; k < steps; ++k)
     out.iterations.push_back(runtime::damped_steps(*engine).try_step(request).linear_iterations);
   out.step.resize(m.x.size());
-  engine->abilities().linear_system->last_step(out.step);
+  engine->abilities().last_step->last_step(out.step);
   out.use = runtime::damped_steps(*engine).preconditioner();
   return out;
 }

@@ -37,16 +37,17 @@ struct Springs : test::SidedSprings {
   RetraceCounts counts;
 };
 
-TEST(MixedEngine, ReportsWhatBothOfItsEnginesHold) {
+TEST(MixedPrecision, MemoryHasTheSystemInF32) {
   Springs springs;
   const Session wide = springs.open(Precision::f64), narrow = springs.open(Precision::f32);
   const Session mixed = springs.open(Precision::mixed);
   EXPECT_GT(host_bytes(*narrow.engine), 0u);
-  EXPECT_EQ(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine));
+  EXPECT_GT(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine) / 2);
+  EXPECT_LE(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine));
   EXPECT_GT(mixed.engine->abilities().measurements->copy_rate(), 1e8);
 }
 
-TEST(MixedEngine, AnEvaluationElsewhereMovesTheLinearSystemToo) {
+TEST(MixedPrecision, AnEvaluationElsewhereMovesTheLinearSystemToo) {
   Springs springs;
   const Session mixed = springs.open(Precision::mixed), wide = springs.open(Precision::f64);
   const runtime::StepRequest request{.lambda = 1e-3, .linear_tolerance = 1e-7};
