@@ -57,22 +57,21 @@ void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
 }
 
 SolveLists DampedSystem::make_lists(const char* start, const char* iterations,
-                                    Correction* correction) {
-  ConjugateGradients by(*v_.ops, full_, {.correction = correction});
+                                    ConjugateGradients by) {
   return {.start = recorder_.make_list(start, [&](CommandList& l) { by.record_start(l); }),
           .iterations = recorder_.make_list(
               iterations, [&](CommandList& l) { by.record_iterations(l, kIterationsOfList); })};
 }
 
 void DampedSystem::prepare() {
-  if (!by_blocks_->start.list) *by_blocks_ = make_lists("solve_start", "iterations", nullptr);
+  if (!by_blocks_->start.list) *by_blocks_ = make_lists("solve_start", "iterations", gradients());
 }
 
 void DampedSystem::prepare_corrected() {
   if (corrected_->start.list) return;
-  ConjugateGradients by(*v_.ops, full_, {.correction = preconditioner_.get()});
+  ConjugateGradients by = gradients({.correction = preconditioner_.get()});
   Recorder::make([&](Needs& needs) { by.need(needs); });
-  *corrected_ = make_lists("coarse_solve_start", "coarse_iterations", preconditioner_.get());
+  *corrected_ = make_lists("coarse_solve_start", "coarse_iterations", by);
 }
 
 int DampedSystem::solve(const StepRequest& request, const Step& step, Lists lists) {

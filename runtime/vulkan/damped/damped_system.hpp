@@ -43,9 +43,8 @@ class DampedSystem final : public LastStep, Part {
   bool& is_scaled() { return is_scaled_; }
   void need_scale(Needs& needs, const StepRequest& request);
   void record_scale(CommandList& list, const StepRequest& request);
-  /// Conjugate gradients, preconditioned by diagonal blocks or not at all.
-  ConjugateGradients gradients(bool by_blocks = true) {
-    return {*v_.ops, full_, {.by_blocks = by_blocks}};
+  ConjugateGradients gradients(const ConjugateGradients::Preconditioning& by = {}) {
+    return {*v_.ops, full_, by};
   }
 
   /// Makes lists, once: kernels of gradients() are there.
@@ -54,8 +53,7 @@ class DampedSystem final : public LastStep, Part {
   int solve(const StepRequest& request, const Step& step, Lists lists);
 
  private:
-  /// Records a solve; correction: null, or what is added to the inverses of the blocks.
-  SolveLists make_lists(const char* start, const char* iterations, Correction* correction);
+  SolveLists make_lists(const char* start, const char* iterations, ConjugateGradients by);
   void prepare_corrected();
   int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);

@@ -53,14 +53,14 @@ void DeviceSteps::rehearse(CommandList& list) {
 
 void DeviceSteps::need_plain(Needs& needs) {
   points_.need(needs);
-  system_.gradients(false).need(needs);
+  system_.gradients({.by_blocks = false}).need(needs);
 }
 
 void DeviceSteps::record_plain(CommandList& list, int iterations) {
   points_.record_linearize(list);
   list.barrier();
-  system_.gradients(false).record_start(list);
-  system_.gradients(false).record_iterations(list, iterations);
+  system_.gradients({.by_blocks = false}).record_start(list);
+  system_.gradients({.by_blocks = false}).record_iterations(list, iterations);
   points_.record_trial(list, Scalar::one);
 }
 
