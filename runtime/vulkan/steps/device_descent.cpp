@@ -38,10 +38,10 @@ bool DeviceDescent::prepare() {
 
 DescentReport DeviceDescent::begin_descent(std::size_t pairs) {
   if (pairs_ != pairs) make_buffers(pairs);
-  if (!begin_.list) make_lists();
+  if (!lists_.begin.list) make_lists();
   pending_.clear();
-  recorder_.submit(begin_);
-  pending_.push_back(&keep_gradient_);
+  recorder_.submit(lists_.begin);
+  pending_.push_back(&lists_.keep_gradient);
   return norms();
 }
 
@@ -52,7 +52,7 @@ DescentReport DeviceDescent::try_direction(std::span<const double> factors, doub
     const std::vector<float> narrow(factors.begin(), factors.end());
     context_.device->upload<float>(factors_, narrow);
   }
-  pending_.push_back(&direction_);
+  pending_.push_back(&lists_.direction);
   return try_length(length);
 }
 
@@ -60,7 +60,7 @@ DescentReport DeviceDescent::try_length(double length) {
   const std::pair<Scalar, double> scalars[] = {{kLength, length}, {kKeptLength, kept_length_}};
   v_.ops->write(scalars);
   length_ = length;
-  pending_.push_back(&look_);
+  pending_.push_back(&lists_.look);
   recorder_.submit(pending_);
   pending_.clear();
   return report();
@@ -68,8 +68,8 @@ DescentReport DeviceDescent::try_length(double length) {
 
 void DeviceDescent::keep_descent(std::optional<std::size_t> pair) {
   kept_length_ = length_;
-  if (pair) pending_.push_back(&keep_pair_[*pair]);
-  pending_.push_back(&keep_gradient_);
+  if (pair) pending_.push_back(&lists_.keep_pair[*pair]);
+  pending_.push_back(&lists_.keep_gradient);
   pending_.push_back(&points_.accepting());
 }
 
@@ -97,7 +97,7 @@ void DeviceDescent::descent_point(std::span<double> x) {
 }
 
 void DeviceDescent::make_buffers(std::size_t pairs) {
-  begin_ = {};
+  lists_ = {};
   pairs_ = pairs;
   stride_ = (size() + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
   const std::uint64_t most =
@@ -125,21 +125,20 @@ void DeviceDescent::make_lists() {
   sums_.use(Pass::cost_gradient);
   points_.prepare();
   Recorder::make([this](Needs& needs) { need(needs); });
-  begin_ = recorder_.make_list("descent_begin", [&](CommandList& list) {
+  lists_.begin = recorder_.make_list("descent_begin", [&](CommandList& list) {
     list.copy(v_.x, 0, v_.trial, 0, bytes());
     list.barrier();
     record_trial_gradient(list, problem_.model().scalars, v_, sums_);
   });
-  direction_ =
+  lists_.direction =
       recorder_.make_list("history_direction", [&](CommandList& list) { record_direction(list); });
-  look_ = recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
-  keep_gradient_ = recorder_.make_list("keep_gradient", [&](CommandList& list) {
+  lists_.look = recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
+  lists_.keep_gradient = recorder_.make_list("keep_gradient", [&](CommandList& list) {
     list.barrier();
     list.copy(v_.result, 0, v_.gradient, 0, bytes());
   });
-  keep_pair_.clear();
   for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
-    keep_pair_.push_back(
+    lists_.keep_pair.push_back(
         recorder_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
   }
 }

@@ -70,8 +70,10 @@ class DeviceDescent final : public DescentSteps, Part {
   std::vector<Page> pages_;   // s₀, y₀, s₁, y₁, ...
   Buffer change_, factors_, partials_, products_;
   Readback readback_;
-  Recorded begin_, direction_, look_, keep_gradient_;
-  std::vector<Recorded> keep_pair_;
+  struct Lists {
+    Recorded begin, direction, look, keep_gradient;
+    std::vector<Recorded> keep_pair;
+  } lists_;
   std::vector<const Recorded*> pending_;
   std::vector<double> numbers_;  // products, as they came back
   double length_ = 0, kept_length_ = 0;
