@@ -55,10 +55,10 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
     jacobians_.push_back(
         make_numbers(context, term.stored_size(Pass::stored_jacobian), "schur_jacobian"));
   }
-  meetings_ = numbers(plan_.meeting_values);
-  couplings_ = numbers(plan_.meeting_values);
-  inverses_ = numbers(plan_.inverses);
-  pieces_ = numbers(plan_.piece_values);
+  values_.meetings = numbers(plan_.meeting_values);
+  values_.couplings = numbers(plan_.meeting_values);
+  values_.inverses = numbers(plan_.inverses);
+  values_.pieces = numbers(plan_.piece_values);
   plan_.products.clear();  // the device has these lists now
   plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
 }
@@ -80,8 +80,7 @@ void DeviceSchur::need(Needs& needs) {
             kernel::schur_pieces, kernel::schur_blocks, kernel::schur_scatter, kernel::schur_back>(
           needs);
   vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
-  for (const SchurPlan::Blocks& range : plan_.eliminated_widths)
-    vectors_.need<kernel::schur_invert>(needs, {.width = range.width});
+  need_inverses(needs, vectors_, plan_.eliminated_widths);
   gradients().need(needs);
 }
 
@@ -90,13 +89,13 @@ void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
   for (std::size_t k = 0; k < products_.size(); ++k)
     terms_[products_[k].term]->record_store(list, Pass::stored_jacobian, at, jacobians_[k]);
   const bool several = products_.size() > 1;
-  if (several) list.fill(meetings_, 0, plan_.meeting_values * context_.element_bytes(), 0);
+  if (several) list.fill(values_.meetings, 0, plan_.meeting_values * context_.element_bytes(), 0);
   for (std::size_t k = 0; k < products_.size(); ++k) {
     list.barrier();
     products_[k].record(
         list, vectors_,
         kernel::schur_meetings{
-            {.jacobian = jacobians_[k], .meetings = meetings_, .fixed_scalars = *with.fixed},
+            {.jacobian = jacobians_[k], .meetings = values_.meetings, .fixed_scalars = *with.fixed},
             {.overwrite = several ? 0u : 1u}});
   }
 }
@@ -104,27 +103,21 @@ void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
 /// C⁻¹ and E C⁻¹, from damping and meetings.
 void DeviceSchur::record_elimination(CommandList& list, const SchurOperands& with) {
   list.barrier();
-  for (const SchurPlan::Blocks& range : plan_.eliminated_widths) {
-    vectors_.record(
-        list,
-        kernel::schur_invert{
-            {.blocks = *with.blocks,
-             .damping = *with.damping,
-             .inverse_blocks = inverses_,
-             .places = eliminated_places_,
-             .fixed_scalars = *with.fixed},
-            {.count = range.count, .first = range.first, .inverse_first = range.inverse}},
-        {.width = range.width});
-  }
+  record_inverses(list, vectors_, plan_.eliminated_widths,
+                  {.blocks = *with.blocks,
+                   .damping = *with.damping,
+                   .inverse_blocks = values_.inverses,
+                   .places = eliminated_places_,
+                   .fixed_scalars = *with.fixed});
   list.barrier();
   for (const BlockShape& group : plan_.couplings) {
     const auto range =
         std::ranges::find(plan_.eliminated_widths, group.columns, &SchurPlan::Blocks::width);
     record_group(
         list,
-        kernel::schur_coupling{{.meetings = meetings_,
-                                .inverse_blocks = inverses_,
-                                .couplings = couplings_,
+        kernel::schur_coupling{{.meetings = values_.meetings,
+                                .inverse_blocks = values_.inverses,
+                                .couplings = values_.couplings,
                                 .entries = coupling_words_},
                                {.inverse_first = range->inverse, .inverses = range->count}},
         group);
@@ -136,9 +129,9 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
   list.barrier();
   for (const BlockShape& group : plan_.pieces) {
     record_group(list,
-                 kernel::schur_pieces{{.couplings = couplings_,
-                                       .meetings = meetings_,
-                                       .pieces = pieces_,
+                 kernel::schur_pieces{{.couplings = values_.couplings,
+                                       .meetings = values_.meetings,
+                                       .pieces = values_.pieces,
                                        .starts = piece_lists_.starts,
                                        .entries = piece_lists_.entries,
                                        .outputs = piece_lists_.outputs},
@@ -147,7 +140,7 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
   }
   vectors_.record(
       list,
-      kernel::schur_gradient{{.couplings = couplings_,
+      kernel::schur_gradient{{.couplings = values_.couplings,
                               .gradient = *with.gradient,
                               .reduced_gradient = reduced_.input().gradient,
                               .starts = row_lists_.starts,
@@ -160,8 +153,8 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
   list.barrier();
   for (const BlockShape& group : plan_.blocks) {
     record_group(list,
-                 kernel::schur_blocks{{.pieces = pieces_,
-                                       .meetings = meetings_,
+                 kernel::schur_blocks{{.pieces = values_.pieces,
+                                       .meetings = values_.meetings,
                                        .blocks = *with.blocks,
                                        .damping = *with.damping,
                                        .complement = reduced_.input().complement,
@@ -206,8 +199,8 @@ void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {
                                               {.count = plan_.unknowns()}});
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths) {
     vectors_.record(list, kernel::schur_back{{.kept_step = reduced_.step(),
-                                              .couplings = couplings_,
-                                              .inverse_blocks = inverses_,
+                                              .couplings = values_.couplings,
+                                              .inverse_blocks = values_.inverses,
                                               .gradient = *with.gradient,
                                               .delta = *with.step,
                                               .starts = back_lists_.starts,

@@ -79,7 +79,9 @@ class DeviceSchur {
   Buffer diagonal_;                // places of scalars in the packed blocks
   Buffer eliminated_, eliminated_places_, coupling_words_, kept_scalars_;
   Lists back_lists_, row_lists_, piece_lists_, block_lists_;
-  Buffer meetings_, couplings_, inverses_, pieces_;
+  struct Values {  // of blocks, at their positions in the plan
+    Buffer meetings, couplings, inverses, pieces;
+  } values_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -14,6 +14,21 @@ std::uint32_t lanes_of_rows(const Context& context, std::uint64_t entries, std::
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, context.workgroup_size));
 }
 
+void need_inverses(Needs& needs, VectorOps& vectors, std::span<const SchurPlan::Blocks> widths) {
+  for (const SchurPlan::Blocks& range : widths)
+    vectors.need<kernel::schur_invert>(needs, {.width = range.width});
+}
+
+void record_inverses(CommandList& list, VectorOps& vectors,
+                     std::span<const SchurPlan::Blocks> widths,
+                     const kernel::schur_invert::Buffers& with) {
+  for (const SchurPlan::Blocks& range : widths) {
+    const kernel::schur_invert::Push part = {
+        .count = range.count, .first = range.first, .inverse_first = range.inverse};
+    vectors.record(list, kernel::schur_invert{with, part}, {.width = range.width});
+  }
+}
+
 ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPlan& plan)
     : context_(context), vectors_(vectors), plan_(plan) {
   const std::uint32_t n = plan.unknowns();
@@ -37,8 +52,8 @@ ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPl
   inverse_blocks_ = numbers(plan.packed);
   no_damping_ = make_buffer(context, std::vector<double>(n), "schur_numbers");
   none_fixed_ = words(std::vector<std::uint32_t>(n));
-  for (Buffer* vector :
-       {&step_, &residual_, &product_, &preconditioned_, &directions_[0], &directions_[1]}) {
+  for (Buffer* vector : {&v_.step, &v_.residual, &v_.product, &v_.preconditioned, &v_.directions[0],
+                         &v_.directions[1]}) {
     *vector = numbers(n);
   }
   for (const SchurPlan::Blocks& range : plan.kept_widths) {
@@ -50,9 +65,9 @@ ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPl
                        .inverse_first = range.inverse});
     block_groups_ += context.update_grid(range.count);
   }
-  partials_ = make_partials(context, 2ull * block_groups_);
-  curvature_ = make_partials(context, row_groups());
-  decision_ = make_partials(context, codegen::kScalarCount);
+  v_.partials = make_partials(context, 2ull * block_groups_);
+  v_.curvature = make_partials(context, row_groups());
+  v_.decision = make_partials(context, codegen::kScalarCount);
 }
 
 std::uint32_t ReducedSystem::row_groups() const {
@@ -61,15 +76,15 @@ std::uint32_t ReducedSystem::row_groups() const {
 
 SystemVectors ReducedSystem::vectors() {
   return {.gradient = input_.gradient,
-          .step = step_,
-          .residual = residual_,
-          .product = product_,
-          .preconditioned = preconditioned_,
-          .directions = {&directions_[0], &directions_[1]},
+          .step = v_.step,
+          .residual = v_.residual,
+          .product = v_.product,
+          .preconditioned = v_.preconditioned,
+          .directions = {&v_.directions[0], &v_.directions[1]},
           .fixed = none_fixed_,
-          .partials = partials_,
-          .curvature = curvature_,
-          .decision = decision_,
+          .partials = v_.partials,
+          .curvature = v_.curvature,
+          .decision = v_.decision,
           .blocks = blocks_,
           .unknowns = plan_.unknowns(),
           .block_groups = block_groups_};
@@ -77,22 +92,16 @@ SystemVectors ReducedSystem::vectors() {
 
 void ReducedSystem::need(Needs& needs) {
   vectors_.need<kernel::schur_product>(needs, {.width = lanes_});
-  need_by_blocks<kernel::schur_invert>(needs, vectors_, blocks_);
+  need_inverses(needs, vectors_, plan_.kept_widths);
 }
 
 void ReducedSystem::record_begin(CommandList& list) {
-  for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    vectors_.record(
-        list,
-        kernel::schur_invert{
-            {.blocks = input_.packed_blocks,
-             .damping = no_damping_,
-             .inverse_blocks = inverse_blocks_,
-             .places = places_,
-             .fixed_scalars = none_fixed_},
-            {.count = range.count, .first = range.first, .inverse_first = range.inverse}},
-        {.width = range.width});
-  }
+  record_inverses(list, vectors_, plan_.kept_widths,
+                  {.blocks = input_.packed_blocks,
+                   .damping = no_damping_,
+                   .inverse_blocks = inverse_blocks_,
+                   .places = places_,
+                   .fixed_scalars = none_fixed_});
 }
 
 std::uint32_t ReducedSystem::record_product(CommandList& list, const Direction& direction) {
@@ -103,12 +112,12 @@ std::uint32_t ReducedSystem::record_product(CommandList& list, const Direction& 
            .preconditioned = direction.preconditioned,
            .direction = direction.before,
            .next_direction = direction.now,
-           .product = product_,
+           .product = v_.product,
            .row_words = rows_,
            .column_numbers = columns_,
-           .partials = partials_,
-           .curvature = curvature_,
-           .decision = decision_},
+           .partials = v_.partials,
+           .curvature = v_.curvature,
+           .decision = v_.decision},
           {.count = plan_.unknowns(), .sums_count = direction.sums, .sums_stride = direction.sums}},
       {.width = lanes_, .groups = row_groups()});
 }

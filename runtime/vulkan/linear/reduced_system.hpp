@@ -5,6 +5,7 @@
 #include "device_system.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -12,6 +13,13 @@ namespace topograd::runtime::vulkan {
 /// Invocations that share a row of so many entries on average, as many as its length asks for; on a
 /// software device they run in turn.
 std::uint32_t lanes_of_rows(const Context& context, std::uint64_t entries, std::uint64_t rows);
+
+/// Kernels of record_inverses().
+void need_inverses(Needs& needs, VectorOps& vectors, std::span<const SchurPlan::Blocks> widths);
+/// Inverts damped diagonal blocks, by width.
+void record_inverses(CommandList& list, VectorOps& vectors,
+                     std::span<const SchurPlan::Blocks> widths,
+                     const kernel::schur_invert::Buffers& with);
 
 /// The system of the blocks that remain after an elimination.
 class ReducedSystem final : public DeviceSystem {
@@ -26,8 +34,8 @@ class ReducedSystem final : public DeviceSystem {
 
   const Input& input() const { return input_; }
   const Buffer& rows() const { return rows_; }
-  const Buffer& step() const { return step_; }
-  const Buffer& residual() const { return residual_; }
+  const Buffer& step() const { return v_.step; }
+  const Buffer& residual() const { return v_.residual; }
 
   SystemVectors vectors() override;
   void need(Needs& needs) override;
@@ -45,8 +53,10 @@ class ReducedSystem final : public DeviceSystem {
   Buffer rows_, columns_, places_;
   Buffer inverse_blocks_;
   Buffer no_damping_, none_fixed_;  // zeros
-  Buffer step_, residual_, product_, preconditioned_, directions_[2];
-  Buffer partials_, curvature_, decision_;
+  struct Vectors {
+    Buffer step, residual, product, preconditioned, directions[2];
+    Buffer partials, curvature, decision;
+  } v_;  // of conjugate gradients
   std::vector<DiagonalBlocks> blocks_;
   std::uint32_t block_groups_ = 0;
 };
