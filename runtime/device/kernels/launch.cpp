@@ -3,6 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/parallel.hpp"
+#include "recording_watch.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -171,8 +172,21 @@ std::uint32_t BindingTable::word(const codegen::ColumnForm& form) const {
   return words.at(form.form);
 }
 
+namespace {
+
+const RecordingWatch*& watch() {
+  static const RecordingWatch* watching = nullptr;
+  return watching;
+}
+
+}  // namespace
+
+void set_recording_watch(const RecordingWatch* watching) { watch() = watching; }
+const RecordingWatch* recording_watch() { return watch(); }
+
 void dispatch(LaunchContext&, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
+  if (watch() != nullptr) watch()->used(*loaded.job);
   const MadeKernel& made = loaded.made();
   const std::size_t forms = made.source.forms.size();
   push = push.first(4 * (made.source.push_constants.size() - forms));

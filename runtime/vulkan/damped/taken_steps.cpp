@@ -57,20 +57,25 @@ void TakenSteps::record_move(CommandList& list) {
 
 void TakenSteps::need(Needs& needs) const {
   if (terms_.have_guards()) return;
+  points_.need(needs);
   // Conditional sections clear sums by a kernel.
-  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::open_conditional, kernel::copy,
-               kernel::fill, kernel::axpby>(needs);
+  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::fill>(needs);
+  if (moves_.on_manifolds()) v_.ops->need<kernel::open_conditional>(needs);
+  if (moves_.shaped()) return v_.ops->need<kernel::copy>(needs);
+  v_.ops->need<kernel::axpby>(needs);
 }
 
 void TakenSteps::rehearse(CommandList& list) {
   if (terms_.have_guards()) return;
-  // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
+  // Kernels that change one scalar of the trial point alone.
   const ConditionalSection::Section section = [&](CommandList& l) {
-    v_.ops->record(l, kernel::copy{{.source = v_.x, .result = v_.trial}, {.count = 1}});
-    l.barrier();
     v_.ops->record(l, kernel::fill{{.result = v_.trial}, {.count = 1, .value = Scalar::zero}});
     l.barrier();
-    v_.ops->record(l, kernel::axpby{{.x = v_.x, .y = v_.trial}, {.count = 1}});
+    if (moves_.shaped()) {
+      v_.ops->record(l, kernel::copy{{.source = v_.x, .result = v_.trial}, {.count = 1}});
+    } else {
+      v_.ops->record(l, kernel::axpby{{.x = v_.x, .y = v_.trial}, {.count = 1}});
+    }
     l.barrier();
   };
   const auto open = [&](const auto& kernel) {
@@ -80,7 +85,7 @@ void TakenSteps::rehearse(CommandList& list) {
   };
   open(kernel::choose_length{});
   open(kernel::take_step{});
-  open(kernel::open_conditional{{}, {.condition = Scalar::zero}});
+  if (moves_.on_manifolds()) open(kernel::open_conditional{{}, {.condition = Scalar::zero}});
 }
 
 bool TakenSteps::prepare(const std::optional<StepRule>& rule) {

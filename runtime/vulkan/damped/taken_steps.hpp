@@ -17,7 +17,7 @@ class TakenSteps : Part {
   TakenSteps(const Part& part, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
       : Part(part), moves_(moves), accepted_(accepted), points_(points) {}
 
-  /// Kernels beside those of StepPoints.
+  /// Kernels of all that it records.
   void need(Needs& needs) const;
   /// Runs them once; x stays where it is.
   void rehearse(CommandList& list);

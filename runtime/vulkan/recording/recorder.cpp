@@ -3,6 +3,7 @@
 
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
+#include "../../device/kernels/recording_watch.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -20,6 +21,7 @@ constexpr double kPause = 0.02;
 void Recorder::make(const Declare& declare) {
   Needs needs;
   declare(needs);
+  if (const RecordingWatch* const watch = recording_watch()) watch->declared(needs.jobs());
   for (const auto& job : needs.jobs()) job->run();
 }
 
@@ -51,6 +53,7 @@ bool Recorder::advance(Preparation& preparation, const Declare& declare, const R
 
 Recorded Recorder::make_list(std::string_view name, const Record& record) {
   Recorded recorded{context_.device->command_list(name)};
+  if (const RecordingWatch* const watch = recording_watch()) watch->recording(name);
   const std::uint64_t before = context_.term_dispatches;
   record(recorded.list);
   recorded.kernels = context_.term_dispatches - before;

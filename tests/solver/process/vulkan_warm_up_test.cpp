@@ -1,15 +1,21 @@
-// warm_up(): the next solve compiles nothing, and has not started.
+// warm_up(): the next solve compiles nothing, and has not started; declared kernels are used.
 #include "../../support/paths.hpp"
 #include "../../support/validation.hpp"
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/machine/platform.hpp"
+#include "../../../runtime/device/kernels/recording_watch.hpp"
+#include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd {
@@ -66,9 +72,8 @@ SolverOptions on_device(Method method, LinearSolver linear = LinearSolver::autom
   return options;
 }
 
-TEST_F(WarmUpVulkan, TheSolveCompilesNothing) {
-  if (!device_) return;
-  const bool wide = device_->info().features.float64;
+/// Solves that record different lists.
+std::vector<Row> solves() {
   const auto fixed = [](Chain& chain) {  // enough for kernels without them
     for (std::uint32_t k = 0; k < 15'000; k += 2) chain.problem.set_constant(chain.p, k);
   };
@@ -88,6 +93,49 @@ TEST_F(WarmUpVulkan, TheSolveCompilesNothing) {
   rows.push_back({"schur", on_device(Method::levenberg_marquardt, LinearSolver::schur)});
   rows.push_back({"within a box", on_device(Method::levenberg_marquardt, LinearSolver::pcg),
                   [](Chain& chain) { chain.problem.set_bounds(chain.p, 0, 0, -1e3, 1e3); }});
+  return rows;
+}
+
+/// Compares what lists use with what was declared: last before them, and at all.
+class Declarations {
+ public:
+  Declarations() { runtime::vulkan::set_recording_watch(&watch_); }
+  ~Declarations() { runtime::vulkan::set_recording_watch(nullptr); }
+  Declarations(const Declarations&) = delete;
+  Declarations& operator=(const Declarations&) = delete;
+
+  /// "LIST: KERNEL" for kernels that were not declared last before their list.
+  std::set<std::string> missing;
+  /// Kernels that were declared; those that lists use.
+  std::set<std::string> declared, used;
+
+ private:
+  using KernelJob = runtime::vulkan::KernelJob;
+
+  std::set<const KernelJob*> last_;
+  std::string list_;
+  runtime::vulkan::RecordingWatch watch_ = {
+      .declared =
+          [this](const auto& jobs) {
+            last_.clear();
+            for (const auto& job : jobs) {
+              last_.insert(job.get());
+              declared.insert(job->get().source.name);
+            }
+          },
+      .recording = [this](std::string_view list) { list_ = list; },
+      .used =
+          [this](KernelJob& job) {
+            const std::string& name = job.get().source.name;
+            used.insert(name);
+            if (!last_.contains(&job)) missing.insert(list_ + ": " + name);
+          }};
+};
+
+TEST_F(WarmUpVulkan, TheSolveCompilesNothing) {
+  if (!device_) return;
+  std::vector<Row> rows = solves();
+  const bool wide = device_->info().features.float64;
   for (std::size_t k = 0; k < rows.size(); ++k) {
     Row& row = rows[k];
     SCOPED_TRACE(row.name);
@@ -116,6 +164,42 @@ TEST_F(WarmUpVulkan, TheSolveCompilesNothing) {
     EXPECT_GT(summary.num_successful_steps, 0);
     EXPECT_GT(calls, 0);
   }
+}
+
+TEST_F(WarmUpVulkan, ListsUseWhatWasDeclaredForThem) {
+  if (!device_) return;
+  const bool wide = device_->info().features.float64;
+  std::vector<Row> rows = solves();
+  rows.push_back({"two_level", on_device(Method::levenberg_marquardt, LinearSolver::pcg)});
+  rows.back().options.preconditioner = Preconditioner::two_level;
+  rows.push_back({"assembled", on_device(Method::levenberg_marquardt, LinearSolver::pcg)});
+  rows.back().options.normal_matrix = NormalMatrix::assembled;
+  std::set<std::string> declared, used;
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    Row& row = rows[k];
+    SCOPED_TRACE(row.name);
+    if (!wide && row.options.precision == Precision::mixed) continue;
+    if (!wide) row.options.precision = Precision::f32;
+    Chain chain(static_cast<int>(k) + 40, row.points);
+    row.change(chain);
+    Declarations seen;
+    solve(chain.problem, row.options);
+    Evaluator evaluator(chain.problem, row.options);
+    const std::vector<double> p(chain.x.size(), 0.5);
+    evaluator.cost();
+    evaluator.jacobian();
+    evaluator.jtjp(p);
+    evaluator.hvp(p);
+    EXPECT_EQ(seen.missing, std::set<std::string>());
+    std::vector<std::string> unused;
+    std::ranges::set_difference(seen.declared, seen.used, std::back_inserter(unused));
+    // The device takes no step that the host or steps in f32 have solved for.
+    EXPECT_LE(unused.size(), 4u) << ::testing::PrintToString(unused);
+    if (row.options.precision == Precision::mixed) continue;
+    declared.merge(seen.declared);
+    used.merge(seen.used);
+  }
+  EXPECT_EQ(declared, used);
 }
 
 TEST_F(WarmUpVulkan, WithoutItTheSolveCompiles) {
