@@ -1,12 +1,14 @@
 // Reads problem files: JSON and its required form.
 #include "problem_file_description.hpp"
 
+#include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/json_values.hpp"
 #include "problem_file_item.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -68,13 +70,10 @@ void check_start(const Item& values, const ArrayDescription& array) {
 }
 
 Manifold read_manifold(const Item& item, std::uint32_t width) {
-  const auto named = [&](const std::string& name) -> Manifold {
-    if (name == "quaternion") return Manifold::quaternion();
-    if (name == "eigen_quaternion") return Manifold::eigen_quaternion();
-    if (name == "so3_axis_angle") return Manifold::so3_axis_angle();
-    if (name == "sphere") return Manifold::sphere(static_cast<int>(width));
-    item.fail_expected(
-        "quaternion, eigen_quaternion, so3_axis_angle, sphere or {\"subset\": [...]}");
+  const auto named = [&](const std::string& name) {
+    const std::optional<Manifold> found = find_manifold(name, static_cast<int>(width));
+    if (!found) item.fail_expected(manifold_names() + " or {\"subset\": [...]}");
+    return *found;
   };
   const Manifold manifold = made_from(item, [&] {
     if (!item.is_object()) return named(item.string("the name of a manifold"));
@@ -109,11 +108,10 @@ Loss read_loss(const Item& item, int depth = 0) {
     if (value.array(what).size() != 2) value.fail_expected(what);
   };
   return made_from(value, [&] {
-    for (const LossRow& row : kLosses) {
-      if (key != row.name) continue;
-      if (row.one != nullptr) return row.one(value.number());
+    if (const LossRow* const loss = find_loss(key)) {
+      if (number_count(*loss) == 1) return make_loss(*loss, std::array{value.number()});
       pair("a list of two numbers");
-      return row.two(value.at(0).number(), value.at(1).number());
+      return make_loss(*loss, std::array{value.at(0).number(), value.at(1).number()});
     }
     if (key == "scaled") {
       pair("a list of a loss and a number");

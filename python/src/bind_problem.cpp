@@ -2,12 +2,14 @@
 #include "bindings.hpp"
 
 #include "../../api/source.hpp"
+#include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/covariance.hpp"
 #include "../../solver/evaluator.hpp"
+#include "add_rows.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -99,9 +101,7 @@ std::size_t add_parameters(Bound& bound, py::array_t<double> memory, int width,
 template <class F>
 void for_unknowns(Model& model, const std::vector<Index>& unknowns, F&& f) {
   for (const Index unknown : unknowns) {
-    const std::vector<Parameters>& arrays = model.arrays();
-    const auto after = std::ranges::upper_bound(arrays, unknown, {}, &Parameters::offset);
-    const Parameters& array = *std::prev(after);
+    const Parameters& array = model.arrays()[array_of(model.arrays(), unknown)];
     const Index at = unknown - array.offset();
     const auto width = static_cast<Index>(array.width());
     f(array, at / width, static_cast<int>(at % width));
@@ -127,15 +127,11 @@ void set_bounds(Bound& bound, const std::vector<Index>& unknowns, const Doubles&
 }
 
 Manifold manifold_of(const std::string& name, int width) {
-  if (name == "quaternion") return Manifold::quaternion();
-  if (name == "eigen_quaternion") return Manifold::eigen_quaternion();
-  if (name == "so3_axis_angle") return Manifold::so3_axis_angle();
-  if (name == "sphere") return Manifold::sphere(width);
-  if (name == "euclidean") return Manifold::euclidean(width);
-  throw Error(ErrorCode::InvalidArgument,
-              "manifold: expected quaternion, eigen_quaternion, so3_axis_angle, sphere or "
-              "euclidean, got " +
-                  name);
+  const std::optional<Manifold> found = find_manifold(name, width);
+  if (!found)
+    throw Error(ErrorCode::InvalidArgument,
+                "manifold: expected one of " + manifold_names() + ", got \"" + name + '"');
+  return *found;
 }
 
 std::string source_of(const Bound& bound, const std::string& kernel, const std::string& format,

@@ -1,6 +1,7 @@
 // Solves from Python: options, summaries, callbacks, and interruption by Ctrl-C.
 #include "bindings.hpp"
 
+#include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/solve.hpp"
 #include "../../solver/summary_json.hpp"
@@ -202,26 +203,30 @@ SolverOptions options_from(const py::dict& given) {
 
 Loss loss_from(const py::object& loss) {
   if (loss.is_none()) return {};
+  if (py::isinstance<Loss>(loss)) return loss.cast<Loss>();
   std::string name;
-  std::vector<double> scales;
+  std::vector<double> numbers;
   if (py::isinstance<py::str>(loss)) {
     name = loss.cast<std::string>();
   } else {
     const auto parts = loss.cast<py::sequence>();
     name = parts[0].cast<std::string>();
-    for (std::size_t k = 1; k < parts.size(); ++k) scales.push_back(parts[k].cast<double>());
+    for (std::size_t k = 1; k < parts.size(); ++k) numbers.push_back(parts[k].cast<double>());
   }
-  const double a = scales.empty() ? 1 : scales[0];
   if (name == "linear" || name == "trivial") return {};
-  if (name == "huber") return Loss::huber(a);
-  if (name == "soft_l1") return Loss::soft_l1(a);
-  if (name == "cauchy") return Loss::cauchy(a);
-  if (name == "arctan") return Loss::arctan(a);
-  if (name == "tukey") return Loss::tukey(a);
-  if (name == "tolerant") return Loss::tolerant(a, scales.size() > 1 ? scales[1] : 1);
-  throw Error(
-      ErrorCode::InvalidArgument,
-      "loss: expected linear, huber, soft_l1, cauchy, arctan, tukey or tolerant, got " + name);
+  const LossRow* const row = find_loss(name);
+  if (row == nullptr) {
+    std::string known = "linear";
+    for (const LossRow& other : kLosses) known += ", " + std::string(other.name);
+    throw Error(ErrorCode::InvalidArgument,
+                "loss: expected one of " + known + ", got \"" + name + '"');
+  }
+  if (numbers.empty()) numbers.assign(number_count(*row), 1.0);
+  if (numbers.size() != number_count(*row))
+    throw Error(ErrorCode::InvalidArgument, "loss: " + name + " takes " +
+                                                std::to_string(number_count(*row)) +
+                                                " numbers, got " + std::to_string(numbers.size()));
+  return make_loss(*row, numbers);
 }
 
 void bind_solve(py::module_& module) {

@@ -1,4 +1,4 @@
-// What the files of the extension module share.
+// Types and functions that several files of the extension module use.
 #pragma once
 
 #include "../../solver/options.hpp"
@@ -28,7 +28,8 @@ struct Bound {
 /// Raises TypeError for an unknown name or a wrong type.
 SolverOptions options_from(const py::dict& options);
 
-/// (name, number...) or a name alone: ("huber", 1.5). None: no loss.
+/// A loss from (name, number...), from a name alone, whose numbers are then 1, or from a traced
+/// one. None and SciPy's "linear" are no loss.
 Loss loss_from(const py::object& loss);
 
 /// A NumPy array that takes over the numbers.

@@ -1,6 +1,7 @@
 // Robust losses as they are written on the command line.
 #include "loss_argument.hpp"
 
+#include "../../../frontend/by_name.hpp"
 #include "../../../ir/error.hpp"
 
 #include <charconv>
@@ -13,7 +14,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& text) {
   std::string known = "trivial";
   for (const LossRow& row : kLosses)
-    known += ", " + std::string(row.name) + (row.one != nullptr ? ":A" : ":A,B");
+    known += ", " + std::string(row.name) + (number_count(row) == 1 ? ":A" : ":A,B");
   throw Error(ErrorCode::InvalidArgument,
               "--loss: expected one of " + known + ", got \"" + text + "\"");
 }
@@ -39,12 +40,9 @@ Loss parse_loss(const std::string& text) {
   if (colon == std::string::npos) refuse(text);
   const std::string_view name = std::string_view(text).substr(0, colon);
   const std::vector<double> given = numbers(std::string_view(text).substr(colon + 1), text);
-  for (const LossRow& row : kLosses) {
-    if (name != row.name) continue;
-    if (row.one != nullptr && given.size() == 1) return row.one(given[0]);
-    if (row.two != nullptr && given.size() == 2) return row.two(given[0], given[1]);
-  }
-  refuse(text);
+  const LossRow* const loss = find_loss(name);
+  if (loss == nullptr || given.size() != number_count(*loss)) refuse(text);
+  return make_loss(*loss, given);
 }
 
 }  // namespace topograd::command
