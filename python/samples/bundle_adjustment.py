@@ -55,8 +55,7 @@ def scene(n_cameras, n_points):
 
 if __name__ == "__main__":
     x0, arguments = scene(8, 200)
-    result = least_squares(reprojection_errors, x0, args=arguments, x_scale="jac", ftol=1e-10,
-                           verbose=1)
+    result = least_squares(reprojection_errors, x0, args=arguments, x_scale="jac", verbose=1)
     error = np.sqrt(np.mean(result.fun**2))
     print("root mean square error in pixels", error)
     assert error < 1e-3

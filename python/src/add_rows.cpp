@@ -26,7 +26,7 @@ class Places {
   explicit Places(const std::vector<Parameters>& arrays) : arrays_(arrays) {}
 
   std::uint64_t place(Index unknown) const {
-    const std::uint32_t array = array_of(unknown);
+    const std::uint32_t array = array_of(arrays_, unknown);
     const Parameters& x = arrays_[array];
     return (std::uint64_t{array} << 32) | ((unknown - x.offset()) % static_cast<Index>(x.width()));
   }
@@ -35,10 +35,6 @@ class Places {
   }
 
  private:
-  std::uint32_t array_of(Index unknown) const {
-    const auto after = std::ranges::upper_bound(arrays_, unknown, {}, &Parameters::offset);
-    return static_cast<std::uint32_t>(after - arrays_.begin() - 1);
-  }
   const std::vector<Parameters>& arrays_;
 };
 
@@ -67,6 +63,48 @@ std::vector<std::vector<std::size_t>> by_places(const RowGroup& group, const Pla
   return out;
 }
 
+/// The rows of a group's expression.
+///
+///   unknown  Value of a parameter leaf
+///   data     Value of a data leaf whose numbers differ
+template <class Unknown, class Data>
+std::vector<Value> write_rows(const RowGroup& group, Unknown&& unknown, Data&& data) {
+  const auto is_literal = [&](const Step& step) {
+    return step.op == ir::Op::Data && group.data[step.a].is_literal();
+  };
+  const auto number = [&](std::uint32_t leaf) -> Value {
+    const DataColumn& column = group.data[leaf];
+    if (column.is_literal()) return literal(column.constant);
+    if (column.values.empty()) return column.constant;
+    return data(leaf);
+  };
+  std::vector<Value> values;
+  values.reserve(group.steps.size());
+  for (const Step& step : group.steps) {
+    switch (step.op) {
+      case ir::Op::Parameter: values.push_back(unknown(step.a)); break;
+      case ir::Op::Data: values.push_back(number(step.a)); break;
+      case ir::Op::Pow: {
+        // Powers that are part of the structure become products and roots.
+        const Step& exponent = group.steps[step.b];
+        values.push_back(is_literal(exponent) ? pow(values[step.a], group.data[exponent.a].constant)
+                                              : pow(values[step.a], values[step.b]));
+        break;
+      }
+      default:
+        switch (ir::arity(step.op)) {
+          case 1: values.push_back(Value::make(step.op, values[step.a])); break;
+          case 2: values.push_back(Value::make(step.op, values[step.a], values[step.b])); break;
+          default:
+            values.push_back(Value::make(step.op, values[step.a], values[step.b], values[step.c]));
+        }
+    }
+  }
+  std::vector<Value> rows;
+  for (const std::uint32_t output : group.outputs) rows.push_back(values[output]);
+  return rows;
+}
+
 /// One map: some blocks of a group, with the columns that they read.
 class Map {
  public:
@@ -76,7 +114,6 @@ class Map {
   void add(Problem& problem, const AddOptions& options, AddedRows& added) const;
 
  private:
-  Value number(std::size_t leaf, Element e) const;
   std::vector<Value> write(Element e) const;
 
   const std::vector<Parameters>& arrays_;
@@ -122,61 +159,45 @@ Map::Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Pla
   }
 }
 
-Value Map::number(std::size_t leaf, Element e) const {
-  const DataColumn& column = group_.data[leaf];
-  if (column.is_literal()) return literal(column.constant);
-  if (column.values.empty()) return column.constant;
-  return e.data(static_cast<int>(data_column_[leaf]));
-}
-
 std::vector<Value> Map::write(Element e) const {
-  std::vector<Value> values;
-  values.reserve(group_.steps.size());
-  for (const Step& step : group_.steps) {
-    switch (step.op) {
-      case ir::Op::Parameter: {
-        const Leaf& leaf = leaves_[step.a];
-        values.push_back(
-            arrays_[leaf.array](e.index(static_cast<int>(leaf.column)), leaf.coordinate));
-        break;
-      }
-      case ir::Op::Data: values.push_back(number(step.a, e)); break;
-      case ir::Op::Pow: {
-        // Powers that are part of the structure become products and roots.
-        const Step& exponent = group_.steps[step.b];
-        const bool known = exponent.op == ir::Op::Data && group_.data[exponent.a].is_literal();
-        values.push_back(known ? pow(values[step.a], group_.data[exponent.a].constant)
-                               : pow(values[step.a], values[step.b]));
-        break;
-      }
-      default:
-        switch (ir::arity(step.op)) {
-          case 1: values.push_back(Value::make(step.op, values[step.a])); break;
-          case 2: values.push_back(Value::make(step.op, values[step.a], values[step.b])); break;
-          default:
-            values.push_back(Value::make(step.op, values[step.a], values[step.b], values[step.c]));
-        }
-    }
-  }
-  std::vector<Value> rows;
-  for (const std::uint32_t output : group_.outputs) rows.push_back(values[output]);
-  return rows;
+  const auto unknown = [&](std::uint32_t k) {
+    const Leaf& leaf = leaves_[k];
+    return arrays_[leaf.array](e.index(static_cast<int>(leaf.column)), leaf.coordinate);
+  };
+  const auto data = [&](std::uint32_t k) { return e.data(static_cast<int>(data_column_[k])); };
+  return write_rows(group_, unknown, data);
 }
 
 void Map::add(Problem& problem, const AddOptions& options, AddedRows& added) const {
   const std::size_t count = blocks_.size(), width = group_.outputs.size();
   const MapOptions map{
       .indices = indices_, .data = data_, .loss = options.loss, .label = options.label};
-  const auto write_rows = [this](Element e) { return write(e); };
+  const auto rows = [this](Element e) { return write(e); };
   if (options.energy)
-    problem.add_energies(count, write_rows, map);
+    problem.add_energies(count, rows, map);
   else
-    added.maps.push_back(problem.add_residuals(count, write_rows, map));
+    added.maps.push_back(problem.add_residuals(count, rows, map));
   for (const std::size_t b : blocks_)
     for (std::size_t k = 0; k < width; ++k) added.rows.push_back(group_.rows[b * width + k]);
 }
 
 }  // namespace
+
+std::uint32_t array_of(const std::vector<Parameters>& arrays, Index unknown) {
+  const auto after = std::ranges::upper_bound(arrays, unknown, {}, &Parameters::offset);
+  return static_cast<std::uint32_t>(after - arrays.begin() - 1);
+}
+
+Loss traced_loss(const ArrayGraph& graph, NodeId root) {
+  const RowGroup group = group_rows(graph, root, {1, {0}}).front();
+  const auto rho = [&](const Value& s) {
+    // One block has no numbers that differ.
+    return write_rows(
+               group, [&](std::uint32_t) { return s; }, [](std::uint32_t) { return Value(); })
+        .front();
+  };
+  return Loss::custom(rho, "traced");
+}
 
 void add_rows(Problem& problem, const std::vector<Parameters>& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added) {

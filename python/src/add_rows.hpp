@@ -4,6 +4,7 @@
 #include "../../frontend/problem.hpp"
 #include "row_groups.hpp"
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -16,11 +17,18 @@ struct AddOptions {
   bool energy = false;
 };
 
+/// The number of the array that has an unknown of x. Cost: logarithmic in arrays.
+std::uint32_t array_of(const std::vector<Parameters>& arrays, Index unknown);
+
 /// Added blocks, and the elements of the traced array that are the rows, in the problem's order.
 struct AddedRows {
   std::vector<Residuals> maps;
   std::vector<Index> rows;
 };
+
+/// The robust loss ρ(s) that a traced array is: it has one element, which reads unknown 0, s.
+/// Throws what Loss::custom throws.
+Loss traced_loss(const ArrayGraph& graph, NodeId root);
 
 /// Adds the blocks of a group as maps, one for each combination of arrays and coordinates that its
 /// parameter leaves read. Unknowns are numbered as in x.

@@ -2,8 +2,10 @@
 #include "bindings.hpp"
 
 #include "../../ir/error.hpp"
+#include "add_rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -126,9 +128,22 @@ Bound model_of_function(Graph& graph, NodeId root, const py::array_t<double>& x,
   return bound;
 }
 
+/// ρ, ρ′ and ρ″ at each s >= 0: shape (3, n).
+py::array_t<double> evaluate_loss(const Loss& loss, const Doubles& s) {
+  const py::ssize_t count = s.size();
+  py::array_t<double> out({py::ssize_t{3}, count});
+  for (py::ssize_t k = 0; k < count; ++k) {
+    const std::array<double, 3> at = loss.evaluate(s.data()[k]);
+    for (std::size_t row = 0; row < 3; ++row) out.mutable_at(row, k) = at[row];
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_graph(py::module_& module) {
+  py::class_<Loss>(module, "Loss", "A robust loss that was traced.")
+      .def("evaluate", &evaluate_loss);
   py::class_<Graph>(module, "Graph", "Operations on whole arrays, in the order of their tracing.")
       .def(py::init<>())
       .def("unknowns",
@@ -140,6 +155,7 @@ void bind_graph(py::module_& module) {
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)
       .def("model", &model_of_function)
+      .def("loss", [](const Graph& g, NodeId root) { return traced_loss(g.graph, root); })
       .def("add_blocks",
            [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
               const std::string& label, bool energy) {

@@ -1,6 +1,8 @@
-// Blocks of unknowns from the shapes that a function gave to them; blocks of rows from what they
-// read.
+// Finds blocks of unknowns in the shapes that a function gave to them, and blocks of rows in what
+// they read.
 #include "blocks.hpp"
+
+#include "../../ir/hash.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,13 +13,7 @@ namespace {
 
 constexpr std::size_t kLongestRun = 8;
 
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
-/// What rows are compared by.
+/// Facts by which rows are compared.
 struct RowFacts {
   std::vector<std::uint64_t> kind;    ///< hash of the expression and of the unknowns
   std::vector<std::uint64_t> blocks;  ///< hash of the set of blocks
@@ -32,10 +28,10 @@ RowFacts facts_of(const std::vector<RowGroup>& groups, std::size_t rows,
     const RowGroup& group = groups[g];
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       read.clear();
-      std::uint64_t kind = mixed(g);
+      std::uint64_t kind = ir::mix64(g);
       for (const std::vector<Index>& column : group.unknowns) {
         const Index unknown = column[b];
-        kind = mixed(kind ^ unknown);
+        kind = ir::mix64(kind ^ unknown);
         const UnknownArray& array = arrays[array_of[unknown]];
         const Index block = array.first + (unknown - array.first) / array.width * array.width;
         if (read.empty() || read.back() != block) read.push_back(block);
@@ -43,7 +39,7 @@ RowFacts facts_of(const std::vector<RowGroup>& groups, std::size_t rows,
       std::ranges::sort(read);
       read.erase(std::unique(read.begin(), read.end()), read.end());
       std::uint64_t hash = read.size();
-      for (const std::uint64_t block : read) hash = mixed(hash ^ mixed(block + 1));
+      for (const std::uint64_t block : read) hash = ir::mix64(hash ^ ir::mix64(block + 1));
       facts.kind[group.rows[b]] = kind;
       facts.blocks[group.rows[b]] = hash;
     }

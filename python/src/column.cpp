@@ -1,17 +1,17 @@
 // Columns that are found again by their contents.
 #include "column.hpp"
 
+#include "../../ir/hash.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace topograd::python {
 namespace {
 
-constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15u;
-
 std::uint64_t hash_of(const Column& column) {
   std::uint64_t hash = column.constant;
-  for (const Index p : column.positions) hash = (hash ^ (hash >> 29) ^ p) * kMultiplier;
+  for (const Index p : column.positions) hash = ir::mix64(hash ^ p);
   return hash;
 }
 

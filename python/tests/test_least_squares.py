@@ -139,6 +139,21 @@ def grid(x):
     return (np.outer(np.arange(1, 6), x) - np.arange(15.0).reshape(5, 3)).ravel()
 
 
+def geman_mcclure(z):
+    rho = np.empty((3, z.size))
+    rho[0] = z / (1 + z)
+    rho[1] = 1 / (1 + z) ** 2
+    rho[2] = -2 / (1 + z) ** 3
+    return rho
+
+
+def own_huber(z):
+    with np.errstate(all="ignore"):
+        return np.stack([np.where(z <= 1, z, 2 * np.sqrt(z) - 1),
+                         np.where(z <= 1, 1, 1 / np.sqrt(z)),
+                         np.where(z <= 1, 0, -0.5 / z**1.5)])
+
+
 # name, function, start, arguments. `far`: the minimum is flat or singular, so that only the cost is
 # compared.
 PROBLEMS = [
@@ -171,6 +186,20 @@ PROBLEMS = [
     ("decay, arctan", decay_with_outliers, [1.9, 1, 0.4], dict(loss="arctan", f_scale=0.3)),
     ("decay, bounds and loss", decay_with_outliers, [1, 0.5, 0],
      dict(loss="soft_l1", f_scale=0.1, bounds=([0, 0, 0], [1.9, 3, 1]))),
+    ("decay, geman and mcclure", decay_with_outliers, [1.9, 1, 0.4],
+     dict(loss=geman_mcclure, f_scale=0.2)),
+    ("decay, own huber", decay_with_outliers, [1, 1, 0], dict(loss=own_huber, f_scale=0.1)),
+    ("decay, own huber and bounds", decay_with_outliers, [1, 0.5, 0],
+     dict(loss=own_huber, f_scale=0.1, bounds=([0, 0, 0], [1.9, 3, 1]), only_cost=True)),
+    ("decay, x_scale", decay, [1, 1, 0], dict(x_scale=[1, 0.5, 0.1])),
+    ("decay, poor x_scale", decay, [1, 1, 0], dict(x_scale=[1e-3, 1, 10])),
+    ("decay, x_scale and loss", decay_with_outliers, [1, 1, 0],
+     dict(x_scale=[1, 0.5, 0.1], loss="soft_l1", f_scale=0.1)),
+    ("decay, x_scale and bounds", decay, [1, 0.5, 0],
+     dict(x_scale=[1, 0.5, 0.1], bounds=([0, 0, 0], [1.8, 3, 1]), only_cost=True)),
+    ("brown, x_scale", brown, [1, 1], dict(x_scale=[1e6, 1e-6], only_cost=True)),
+    ("boundary value, x_scale", boundary_value, np.full(25, 0.1),
+     dict(x_scale=np.linspace(1, 2, 25), only_cost=True)),
     ("sine", sine, [0.8, 1.9, 0.4], {}),
     ("circle", circle, [1, 1, 1], {}),
     ("circle, bounded radius", circle, [1, 1, 1], dict(bounds=([-INF, -INF, 0], [INF, INF, 1.5]))),
@@ -238,6 +267,7 @@ class AgainstScipy(unittest.TestCase):
             "jac": dict(jac="4-point"),
             "tr_solver": dict(tr_solver="best"),
             "loss": dict(loss="square"),
+            "shape of a loss": dict(loss=lambda z: np.log1p(z)),
             "lm with loss": dict(method="lm", loss="huber"),
             "lm with bounds": dict(method="lm", bounds=(0, 2)),
             "verbose": dict(verbose=3),
@@ -280,6 +310,13 @@ class AgainstScipy(unittest.TestCase):
         np.testing.assert_allclose(got.x, [1, 1], 0, 1e-6)
         with self.assertRaisesRegex(topograd.TracingError, r"branch on a value.*branching\(\)"):
             topograd.least_squares(branching, [-2, 1], options={"fallback": False})
+
+    def test_a_loss_with_another_derivative_is_noticed(self):
+        def wrong(z):
+            return np.stack([np.log1p(z), 1 / (2 + z), 0 * z])
+
+        with self.assertRaisesRegex(topograd.TracingError, "loss has other values"):
+            topograd.least_squares(decay, [1, 1, 0], loss=wrong, options={"fallback": False})
 
     def test_state_that_changes_is_noticed(self):
         calls = []

@@ -99,6 +99,40 @@ class Problems(unittest.TestCase):
                 array[...] = 5.0  # the next solve starts here
                 self.assertGreater(p.solve(backend="cpu").initial_cost, 10)
 
+    def test_dlpack(self):
+        class Foreign:
+            """An array of another library."""
+
+            def __init__(self, numbers):
+                self.numbers = numbers
+
+            def __dlpack__(self, **options):
+                return self.numbers.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.numbers.__dlpack_device__()
+
+        for kind in (np.float64, np.float32):
+            with self.subTest(kind.__name__):
+                p = topograd.Problem()
+                x = p.parameters(Foreign(np.zeros((4, 2), kind)))
+                p.residuals(lambda v, to: v - to, x, Foreign(np.arange(8, dtype=kind).reshape(4, 2)))
+                p.solve(backend="cpu")
+                got = np.from_dlpack(x.value)
+                np.testing.assert_allclose(got, np.arange(8.0).reshape(4, 2), 0, 1e-6)
+        result = topograd.least_squares(lambda x: x - 3.0, Foreign(np.ones(2, np.float32)))
+        np.testing.assert_allclose(result.x, 3.0, 1e-7)
+
+    def test_starts_that_cannot_be_written(self):
+        fixed = np.zeros(3)
+        fixed.flags.writeable = False
+        for start in ([0, 0, 0], np.zeros(3, int), fixed):
+            p = topograd.Problem()
+            x = p.parameters(start)
+            p.residuals(lambda v: v - 0.5, x)
+            p.solve(backend="cpu")
+            np.testing.assert_allclose(x.value, 0.5)
+
     def test_flags(self):
         values = np.zeros((4, 2))
         p = topograd.Problem()
@@ -127,14 +161,32 @@ class Problems(unittest.TestCase):
         blocks.set_loss(None)
         p.solve(backend="cpu")
         self.assertAlmostEqual(values[0], data.mean(), 6)
-        with self.assertRaisesRegex(ValueError, "expected linear, huber"):
+        with self.assertRaisesRegex(ValueError, "expected one of linear, huber"):
             blocks.set_loss("square")
+
+    def test_traced_losses(self):
+        data = np.concatenate([np.full(9, 2.0), [50.0]])
+        ends = []
+        for loss in ("cauchy", lambda s: np.log1p(s),
+                     lambda s: np.stack([np.log1p(s), 1 / (1 + s), -1 / (1 + s) ** 2])):
+            p = topograd.Problem()
+            x = p.parameters(np.zeros(1))
+            p.residuals(lambda v: v - data, x, loss=loss)
+            p.solve(backend="cpu")
+            ends.append(x.value[0])
+        np.testing.assert_allclose(ends[1:], ends[0], 0, 1e-6)
+        with self.assertRaisesRegex(topograd.TracingError, "branch on a value"):
+            p.residuals(lambda v: v, x, loss=lambda s: s if s < 1 else 1)
+        with self.assertRaisesRegex(ValueError, r"three rows \(3, 1\), got \(2, 1\)"):
+            p.residuals(lambda v: v, x, loss=lambda s: np.stack([s, s]))
 
     def test_manifold(self):
         values = np.array([0.6, 0.8, 0.0])
         p = topograd.Problem()
         x = p.parameters(values, block=3)
         p.residuals(lambda v: v - [[0.0, 3.0, 4.0]], x)
+        with self.assertRaisesRegex(ValueError, "one of quaternion.*got \"torus\""):
+            p.manifold(x, "torus")
         p.manifold(x, "sphere")
         p.solve(backend="cpu", function_tolerance=1e-14)
         np.testing.assert_allclose(values, [0, 0.6, 0.8], 0, 1e-6)

@@ -122,7 +122,7 @@ FUNCTIONS = {
 
 
 def model_of(function, x):
-    trace, rows = trace_function(lambda x: np.ravel(np.asarray(function(x))), x, (), {})
+    trace, rows = trace_function(lambda x: np.ravel(np.asarray(function(x))), x.size, 1.0, (), {})
     return trace.model(rows, x, None, True)
 
 
@@ -194,7 +194,7 @@ class Tracing(unittest.TestCase):
         for name, (function, what, where) in cases.items():
             with self.subTest(name):
                 with self.assertRaises((TracingError, IndexError)) as raised:
-                    trace_function(function, np.ones(12), (), {})
+                    trace_function(function, 12, 1.0, (), {})
                 if isinstance(raised.exception, TracingError):
                     self.assertIn(what, str(raised.exception))
                     self.assertIn(where, str(raised.exception))
@@ -202,12 +202,12 @@ class Tracing(unittest.TestCase):
     def test_numpy_is_as_before(self):
         before = [np.array, np.zeros, np.asarray]
         with self.assertRaises(TracingError):
-            trace_function(lambda x: np.zeros(3) + float(x[0] > 1), np.ones(2), (), {})
+            trace_function(lambda x: np.zeros(3) + float(x[0] > 1), 2, 1.0, (), {})
         self.assertEqual([np.array, np.zeros, np.asarray], before)
 
     def test_shapes_that_do_not_fit(self):
         with self.assertRaises(ValueError):
-            trace_function(lambda x: x[:3] + x[:4], np.ones(12), (), {})
+            trace_function(lambda x: x[:3] + x[:4], 12, 1.0, (), {})
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from scipy.optimize import OptimizeResult
 from scipy.sparse import csr_matrix
 
 from . import _core
+from ._losses import traced_loss
 from ._patch import filling
 from ._summary import Summary
-from ._trace import Array, Trace, TracingError
+from ._trace import Array, Trace, TracingError, as_numpy
 
 _EPS = float(np.finfo(float).eps)
 _METHODS = ("trf", "dogbox", "lm")
@@ -25,6 +26,8 @@ _MESSAGES = {
     3: "`xtol` termination condition is satisfied.",
     4: "Both `ftol` and `xtol` termination conditions are satisfied.",
 }
+#: Options of steps that are limited by a ball of the unknowns.
+_BALL = {"jacobi_scaling": False, "min_lm_diagonal": 1.0, "max_lm_diagonal": 1.0}
 #: Dense Jacobians of a result have at most this many numbers; above, they are sparse.
 _DENSE = 4_000_000
 
@@ -43,10 +46,16 @@ class Result(OptimizeResult):
         return sorted({*self.keys(), "jac"})
 
 
-def trace_function(fun: Callable, x0: np.ndarray, args: tuple, kwargs: dict) -> tuple[Trace, Array]:
-    """Runs fun(x, *args, **kwargs) once on a traced x. Raises TracingError, and what fun raises."""
+def trace_function(fun: Callable, size: int, scale: Any, args: tuple,
+                   kwargs: dict) -> tuple[Trace, Array]:
+    """Runs fun(x, *args, **kwargs) once on a traced x of this size, which is scale times the unknowns.
+
+    Raises TracingError, and what fun raises.
+    """
     trace = Trace()
-    x = trace.unknowns(0, x0.shape)
+    x = trace.unknowns(0, (size,))
+    if np.ndim(scale) > 0:
+        x = x.times(scale)
     with filling(trace), np.errstate(all="ignore"):
         rows = trace.array(fun(x, *args, **kwargs))
     return trace, np.atleast_1d(rows)
@@ -99,7 +108,7 @@ class _Arguments:
             raise ValueError("`max_nfev` must be None or positive integer.")
         if np.iscomplexobj(x0):
             raise ValueError("`x0` must be real.")
-        self.x0 = np.atleast_1d(x0).astype(float)
+        self.x0 = np.atleast_1d(as_numpy(x0)).astype(float)
         if self.x0.ndim > 1:
             raise ValueError("`x0` must have at most 1 dimension.")
         n = self.x0.size
@@ -111,6 +120,8 @@ class _Arguments:
             raise ValueError("Each lower bound must be strictly less than each upper bound.")
         if np.any(self.x0 < self.lower) or np.any(self.x0 > self.upper):
             raise ValueError("`x0` is infeasible.")
+        #: x is this times the unknowns of the solve.
+        self.scale: Any = 1.0
         if not (isinstance(x_scale, str) and x_scale == "jac"):
             try:
                 scale = np.asarray(x_scale, dtype=float)
@@ -121,6 +132,8 @@ class _Arguments:
                 raise ValueError("`x_scale` must be 'jac' or array_like with positive numbers.")
             if scale.ndim > 0 and scale.shape != self.x0.shape:
                 raise ValueError("Inconsistent shapes between `x_scale` and `x0`.")
+            if scale.ndim > 0:
+                self.scale = scale
         self.ftol, self.xtol, self.gtol = (
             _tolerance(t, name, method)
             for t, name in ((ftol, "ftol"), (xtol, "xtol"), (gtol, "gtol"))
@@ -135,8 +148,18 @@ class _Arguments:
         self.sparse = jac_sparsity is not None or tr_solver == "lsmr"
 
 
-def _loss_of(a: _Arguments) -> tuple | None:
-    """The loss in the library's terms: SciPy's is scaled by f_scale squared."""
+def _loss_of(a: _Arguments, f: np.ndarray) -> Any:
+    """The loss in the library's terms: SciPy's is scaled by f_scale squared.
+
+    Raises TracingError for a function that cannot be traced, or whose derivative at the residuals f
+    is not what it says.
+    """
+    if callable(a.loss):
+        loss = traced_loss(a.loss, a.f_scale)
+        for ours, theirs in zip(loss.evaluate(f**2)[:2], _rho(a, f)):
+            if not np.allclose(ours, theirs, 1e-6, 1e-9, equal_nan=True):
+                raise TracingError("the traced loss has other values than the function")
+        return loss
     scale = a.f_scale**2 if a.loss == "arctan" else a.f_scale
     return None if a.loss == "linear" else (a.loss, scale)
 
@@ -146,7 +169,9 @@ def _rho(a: _Arguments, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     z = (f / a.f_scale) ** 2
     one, zero = np.ones_like(z), np.zeros_like(z)
     with np.errstate(all="ignore"):
-        if a.loss == "huber":
+        if callable(a.loss):
+            rho = tuple(np.asarray(a.loss(z), dtype=float))
+        elif a.loss == "huber":
             small = z <= 1
             rho = (np.where(small, z, 2 * np.sqrt(z) - 1), np.where(small, 1, z**-0.5),
                    np.where(small, 0, -0.5 * z**-1.5))
@@ -173,7 +198,7 @@ def _row_scales(a: _Arguments, f: np.ndarray) -> np.ndarray:
 
 
 def _agrees(values: Any, x: np.ndarray, f: np.ndarray) -> bool:
-    """True if the traced residuals at x are those of the function, up to rounding."""
+    """True if the traced residuals at unknowns x are those of the function, up to rounding."""
     traced = values.residuals(x)
     if traced.shape != f.shape or not np.array_equal(np.isnan(traced), np.isnan(f)):
         return False
@@ -235,40 +260,47 @@ def _status(a: _Arguments, summary: Any, x: np.ndarray, optimality: float) -> in
 def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
            evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
     """The traced solve; None if the traced function has other values than the function itself."""
-    x = a.x0.copy()
-    model = trace.model(rows, x, _loss_of(a), a.loss == "linear")
+    unknowns = a.x0 / a.scale
+    model = trace.model(rows, unknowns, _loss_of(a, f0), a.loss == "linear")
     if model.sizes()["rows"] == 0:
         return None
     values = _core.Values(model, _values_options(options), False)
-    if not _agrees(values, x, f0):
+    if not _agrees(values, unknowns, f0):
         return None
     if a.bounded:
         some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
-        model.set_bounds(some.tolist(), a.lower[some], a.upper[some])
-    limit = a.max_nfev or 100 * x.size
+        lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
+        model.set_bounds(some.tolist(), lower, upper)
+    limit = a.max_nfev or 100 * unknowns.size
     given = {
         "function_tolerance": a.ftol,
         "parameter_tolerance": a.xtol,
         "gradient_tolerance": a.gtol,
         "scale_free": False,
         "max_iterations": min(limit - 1, 2**31 - 1),
+        **(_BALL if np.ndim(a.scale) > 0 else {}),
         **options,
     }
     summary = Summary(_core.solve(model, given, None))
     if summary.interrupted:
         raise KeyboardInterrupt
+    x = unknowns
+    if np.ndim(a.scale) > 0:  # rounding may lead across a bound
+        x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
-    if not _agrees(values, x, f):
+    if not _agrees(values, unknowns, f):
         return None
     with_loss = values
     if a.loss != "linear":
         with_loss = _core.Values(model, _values_options(options), True)
-    gradient = with_loss.gradient(x)
+    gradient = with_loss.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
     status = _status(a, summary, x, optimality)
 
     def jacobian() -> Any:
-        numbers, columns, starts = values.jacobian(x)
+        numbers, columns, starts = values.jacobian(unknowns)
+        if np.ndim(a.scale) > 0:
+            numbers = numbers / a.scale[columns]
         if a.loss != "linear":
             numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
         matrix = csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
@@ -347,10 +379,15 @@ def least_squares(
         onto the bounds.
     ftol, xtol, gtol : float or None
         Tolerances of the relative change of the cost, of x, and of the gradient's largest component.
-    x_scale, diff_step, tr_solver, tr_options
-        As in SciPy, and checked as there; traced solves scale their columns themselves.
+    x_scale : 'jac', float or array_like of shape (n,)
+        Sizes of steps, units of x: steps are limited within a ball of x / x_scale. With 'jac' or one
+        number the columns of the Jacobian give the sizes.
+    diff_step, tr_solver, tr_options
+        As in SciPy, which they are given to if it solves the problem.
     loss : str or callable
-        'linear', 'soft_l1', 'huber', 'cauchy' or 'arctan'; a callable takes SciPy's way.
+        'linear', 'soft_l1', 'huber', 'cauchy' or 'arctan', or a function of z = (f / f_scale)²,
+        shape (m,), that returns ρ, ρ' and ρ'', shape (3, m). It is traced, too: ρ is
+        differentiated.
     f_scale : float
         Residual at which outliers begin, units of the residuals.
     jac_sparsity : array_like or sparse matrix, optional
@@ -390,6 +427,8 @@ def least_squares(
     if method == "lm" and f0.size < a.x0.size:
         raise ValueError("Method 'lm' doesn't work when the number of residuals is less than the "
                          "number of variables.")
+    if callable(loss) and np.shape(loss((f0 / a.f_scale) ** 2)) != (3, f0.size):
+        raise ValueError("The return value of `loss` callable has wrong shape.")
     if callable(jac):
         shape = np.shape(jac(a.x0, *args, **keywords))
         if shape and len(shape) == 2 and shape != (f0.size, a.x0.size):
@@ -397,31 +436,29 @@ def least_squares(
                              f"{(f0.size, a.x0.size)}, actual {shape}.")
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
-    reason = "the loss is a function" if callable(loss) else ""
-    if not reason:
-        try:
-            trace, rows = trace_function(fun, a.x0, args, keywords)
-            found = _solve(a, trace, rows, f0, evaluate, given)
-            if found is not None:
-                for location, advice in trace.slow:
-                    warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
-                if verbose:
-                    s = found["summary"]
-                    print(f"Traced: {s.backend} ({s.device}), {s.linear_solver}, "
-                          f"{s.seconds:.3f} s.")
-                    _report(a, found)
-                return found
-            reason = "the traced function has other values than the function"
-        except (_core.Error, TracingError, TypeError, ValueError, AttributeError, IndexError,
-                NotImplementedError, RecursionError) as error:
-            if not falls_back:
-                raise
-            reason = str(error)
+    try:
+        trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords)
+        found = _solve(a, trace, rows, f0, evaluate, given)
+        if found is not None:
+            for location, advice in trace.slow:
+                warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
+            if verbose:
+                s = found["summary"]
+                print(f"Traced: {s.backend} ({s.device}), {s.linear_solver}, "
+                      f"{s.seconds:.3f} s.")
+                _report(a, found)
+            return found
+        reason = "the traced function has other values than the function"
+    except (_core.Error, TracingError, TypeError, ValueError, AttributeError, IndexError,
+            NotImplementedError, RecursionError) as error:
+        if not falls_back:
+            raise
+        reason = str(error)
     if not falls_back:
         raise TracingError(reason)
     if verbose:
         print(f"Not traced: {reason}. SciPy with differences.")
     from scipy.optimize import least_squares as scipys
 
-    return scipys(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step,
+    return scipys(fun, a.x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step,
                   tr_solver, tr_options or {}, jac_sparsity, max_nfev, verbose, args, keywords)

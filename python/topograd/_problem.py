@@ -10,9 +10,14 @@ from scipy.sparse import csr_matrix
 from . import _core
 from ._patch import filling
 from ._summary import Summary, progress_bar
-from ._trace import Array, Trace
+from ._losses import traced_loss
+from ._trace import Array, Trace, as_numpy
 
-Loss = Any  # None, a name, or (name, scale): ("huber", 1.5)
+Loss = Any  # None, a name, (name, scale) such as ("huber", 1.5), or a function ρ(s)
+
+
+def _core_loss(loss: Loss) -> Any:
+    return traced_loss(loss) if callable(loss) else loss
 
 
 class Parameters(Array):
@@ -23,8 +28,13 @@ class Parameters(Array):
 
     __slots__ = ("value", "_memory", "_number")
 
-    #: The caller's array, which a solve overwrites.
+    #: The caller's array, which a solve overwrites, or a copy of it. Other libraries read it by the
+    #: buffer protocol or DLPack.
     value: np.ndarray
+
+    def is_in_place(self) -> bool:
+        """True if solves use the memory of `value`."""
+        return np.shares_memory(self._memory, self.value)
 
 
 class Blocks:
@@ -38,7 +48,7 @@ class Blocks:
 
     def set_loss(self, loss: Loss) -> None:
         """Replaces the loss of these blocks; nothing is compiled for another scale."""
-        self._model.set_loss(self._added, loss)
+        self._model.set_loss(self._added, _core_loss(loss))
 
 
 class Problem:
@@ -72,8 +82,9 @@ class Problem:
         Parameters
         ----------
         array : array of shape (n,) or (n, block), or anything with DLPack's protocol
-            float64 arrays that are contiguous are used in place: a solve overwrites them. Others are
-            copied, and written back after a solve.
+            float64 arrays that are contiguous are used in place: a solve overwrites them. Others of
+            floating-point numbers are copied, and written back after a solve. Where that is not
+            possible (lists, integers, read-only arrays) the result is in `value` alone.
         block : int, optional
             Unknowns that belong together, such as 3 for points. The last extent of an array with two
             axes if not given, else 1; an array of shape (n * block,) becomes (n, block).
@@ -84,17 +95,16 @@ class Problem:
         -------
         Parameters of shape (n,) or (n, block).
         """
-        if not isinstance(array, np.ndarray):
-            array = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.array(array, float)
+        array = as_numpy(array)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"parameters: expected numbers, got {array.dtype}")
         width = block or (array.shape[-1] if array.ndim > 1 else 1)
         if array.size == 0 or array.size % width:
             raise ValueError(f"parameters: blocks of {width} do not fill an array of {array.size}")
-        usable = array.dtype == float and array.flags.c_contiguous and array.flags.writeable
-        memory = array.reshape(-1) if usable else np.ascontiguousarray(array, float).reshape(-1)
-        if memory is array and not usable or np.shares_memory(memory, array) and not usable:
-            memory = memory.copy()
+        if array.dtype.kind != "f" or not array.flags.writeable:
+            array = np.array(array, float)
+        # A copy unless the array is contiguous and of this type.
+        memory = np.ascontiguousarray(array, float).reshape(-1)
         number = self._model.add_parameters(memory, width, name)
         shape = (array.size // width, width) if width > 1 else (array.size,)
         plain = self._trace.unknowns(self._count, shape)
@@ -119,9 +129,10 @@ class Problem:
         f : callable, or a traced array
             Called once, with the arguments: selections of parameters such as x[i], shape (m, block),
             and arrays of numbers. Returns rows of shape (m,) or (m, k): m blocks of k rows.
-        loss : None, str or (str, float...)
+        loss : None, str, (str, float...) or callable
             'huber', 'soft_l1', 'cauchy', 'arctan', 'tukey' or 'tolerant' with its scale, which is
-            the size of a residual at which outliers begin: ('huber', 1.5).
+            the size of a residual at which outliers begin: ('huber', 1.5). A callable takes the
+            squared norm s of a block, as an array, and returns ρ(s), or SciPy's three rows.
         label : str
             Used in messages and reports.
 
@@ -142,7 +153,7 @@ class Problem:
     def _add(self, rows: Array, width: int, loss: Loss, label: str, energy: bool) -> Any:
         self._version += 1
         return self._trace.graph.add_blocks(
-            self._model, rows._whole_node(), width, loss, label, energy)
+            self._model, rows._whole_node(), width, _core_loss(loss), label, energy)
 
     # Flags.
 
@@ -164,7 +175,7 @@ class Problem:
 
     def manifold(self, x: Parameters, name: str) -> None:
         """Blocks move on a manifold: 'quaternion' (w, x, y, z), 'eigen_quaternion' (x, y, z, w),
-        'so3_axis_angle', 'sphere' or 'euclidean'."""
+        'so3_axis_angle' or 'sphere'."""
         self._model.set_manifold(x._number, name)
 
     # Solving.
@@ -199,13 +210,13 @@ class Problem:
 
     def _run(self, solve: Callable[[], Any]) -> Summary:
         for x in self._parameters:
-            if x._memory.base is not x.value and x._memory is not x.value:
+            if not x.is_in_place():
                 x._memory[...] = np.asarray(x.value).reshape(-1)
         try:
             return Summary(solve())
         finally:
             for x in self._parameters:
-                if not np.shares_memory(x._memory, x.value):
+                if not x.is_in_place():
                     x.value[...] = x._memory.reshape(np.shape(x.value))
 
     # Values and derivatives.

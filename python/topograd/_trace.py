@@ -35,6 +35,13 @@ class TracingError(TypeError):
         super().__init__(f"{what} ({user_location()})")
 
 
+def as_numpy(value: Any) -> np.ndarray:
+    """An array-like as a NumPy array, without a copy where the buffer protocol or DLPack allow it."""
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
 class Trace:
     """The graph of one function, or of one Problem."""
 
@@ -62,7 +69,7 @@ class Trace:
         """Numbers as data of the residuals. Copies."""
         if isinstance(values, Array):
             return values
-        array = np.asarray(values)
+        array = as_numpy(values)
         if array.dtype.kind not in "fiub":
             raise TracingError(f"numbers of type {array.dtype} cannot be traced")
         node = self.graph.numbers(np.ascontiguousarray(array, dtype=float).reshape(-1))
@@ -302,6 +309,12 @@ class Array(NDArrayOperatorsMixin):
         if self.ndim == 1 and 1 < self.size <= 16 and self._shadow.strides[0] == 1:
             first = int(self._storage.unknowns[self._offset()])
             self.tracer.slices.append((first, self.size, 1))
+
+    def times(self, scale: np.ndarray) -> "Array":
+        """Unknowns in other units: still unknowns for blocks and selections."""
+        product = self * scale
+        product._storage.unknowns = self._storage.unknowns
+        return product
 
     def unknowns(self) -> np.ndarray:
         """Indices in x of the elements, in their shape. Raises ValueError if they are not unknowns."""
