@@ -1,6 +1,7 @@
 # Sphinx configuration of the manual; scripts/docs builds it.
 import pathlib
 import re
+import sys
 
 from pygments.lexer import RegexLexer
 from pygments.token import Comment, Name, String, Text
@@ -12,7 +13,11 @@ copyright = "the Topograd authors"
 release = re.search(r"project\(topograd VERSION (\S+)", (root / "CMakeLists.txt").read_text()).group(1)
 version = release
 
-extensions = ["myst_parser", "breathe"]
+extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+# The package's docstrings are read without its extension module.
+sys.path.insert(0, str(root / "python"))
+autodoc_mock_imports = ["scipy", "topograd._core"]
+autodoc_typehints = "none"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist"]
 

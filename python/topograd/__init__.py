@@ -1,7 +1,7 @@
 """Topograd: nonlinear least squares, compiled.
 
 NumPy code is run once on arrays that record what happens to them. Equal rows of the result become
-one kernel each, with exact derivatives, on the CPU or on a Vulkan device.
+one kernel each, with exact derivatives, on the CPU or on a Vulkan device. ::
 
     import numpy as np
     import topograd

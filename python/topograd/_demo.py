@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 
 from ._problem import Problem
+from ._summary import Summary
 
 
 def read_mesh(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
@@ -29,7 +30,7 @@ def rotated(axis_angle: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v + a * turned + b * np.cross(axis_angle, turned)
 
 
-def bent(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, object]:
+def bent(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, Summary]:
     """The mesh with its top pulled sideways, by as-rigid-as-possible deformation, and the summary."""
     edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     edges = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)

@@ -58,13 +58,13 @@ def trace_function(fun: Callable, size: int, scale: Any, args: tuple,
         x = x.times(scale)
     with filling(trace), np.errstate(all="ignore"):
         rows = trace.array(fun(x, *args, **kwargs))
-    return trace, np.atleast_1d(rows)
+    return trace, rows.reshape(-1) if rows.ndim == 0 else rows
 
 
 def _tolerance(value: Any, name: str, method: str) -> float:
     if value is None:
         value = 0.0
-    if not np.isscalar(value) or isinstance(value, str):
+    if not isinstance(value, (int, float, np.number)):
         raise TypeError(f"`{name}` must be a number or None")
     if value < _EPS:
         if method == "lm":
@@ -367,7 +367,7 @@ def least_squares(
     Parameters
     ----------
     fun : callable
-        fun(x, *args, **kwargs) returns the residuals, shape (m,), any unit.
+        `fun(x)`, with `args` and `kwargs` after x, returns the residuals, shape (m,), any unit.
     x0 : array_like, shape (n,) or float
         Start.
     jac : '2-point', '3-point', 'cs' or callable

@@ -31,6 +31,8 @@ class Parameters(Array):
     #: The caller's array, which a solve overwrites, or a copy of it. Other libraries read it by the
     #: buffer protocol or DLPack.
     value: np.ndarray
+    _memory: np.ndarray
+    _number: int
 
     def is_in_place(self) -> bool:
         """True if solves use the memory of `value`."""
@@ -52,7 +54,7 @@ class Blocks:
 
 
 class Problem:
-    """½ Σ ρ(‖r‖²) over residual blocks, plus energies, minimised over arrays of unknowns.
+    """½ Σ ρ(‖r‖²) over residual blocks, plus energies, minimised over arrays of unknowns. ::
 
         p = topograd.Problem()
         x = p.parameters(positions)                                   # (n, 3)
@@ -122,7 +124,7 @@ class Problem:
             return self._trace.array(f(*arguments))
 
     def residuals(self, f: Any, *arguments: Any, loss: Loss = None, label: str = "") -> Blocks:
-        """Adds residual blocks: one for each element of the first axis of f(*arguments).
+        """Adds residual blocks: one for each element of the first axis of what f returns.
 
         Parameters
         ----------
@@ -146,7 +148,7 @@ class Problem:
         return Blocks(self._model, added, slice(first, self._rows))
 
     def energies(self, f: Any, *arguments: Any, label: str = "") -> None:
-        """Adds energies, which count themselves and not their squares: the elements of f(*arguments),
+        """Adds energies, which count themselves and not their squares: the elements that f returns,
         shape (m,). Solves then use L-BFGS, or method='newton'."""
         self._add(self._traced(f, arguments), 1, None, label, True)
 
