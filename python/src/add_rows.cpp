@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -30,6 +31,8 @@ class Places {
     const Parameters& x = arrays_[array];
     return (std::uint64_t{array} << 32) | ((unknown - x.offset()) % static_cast<Index>(x.width()));
   }
+  /// True if all unknowns are coordinate 0 of blocks of one array.
+  bool has_one() const { return arrays_.size() == 1 && arrays_[0].width() == 1; }
   Index block(std::uint32_t array, Index unknown) const {
     return (unknown - arrays_[array].offset()) / static_cast<Index>(arrays_[array].width());
   }
@@ -42,6 +45,11 @@ class Places {
 /// same arrays are together.
 std::vector<std::vector<std::size_t>> by_places(const RowGroup& group, const Places& places) {
   const std::size_t count = group.count();
+  if (places.has_one()) {
+    std::vector<std::size_t> all(count);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return {all};
+  }
   std::vector<std::uint32_t> class_of(count, 0);
   std::uint32_t classes = 1;
   for (const std::vector<Index>& column : group.unknowns) {

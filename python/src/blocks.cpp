@@ -92,6 +92,11 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
 
 std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
                                  const std::vector<UnknownArray>& arrays, Index unknowns) {
+  // Rows of one expression that read the same unknowns, such as points of a curve, are not joined.
+  const auto is_constant = [](const std::vector<Index>& column) {
+    return std::ranges::all_of(column, [&](Index unknown) { return unknown == column[0]; });
+  };
+  if (groups.size() == 1 && std::ranges::all_of(groups[0].unknowns, is_constant)) return {};
   const RowFacts facts = facts_of(groups, rows, arrays, unknowns);
   std::map<std::size_t, BlockRows> by_width;
   for (std::size_t begin = 0; begin < rows;) {

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
 /// Joins rows that follow one another and read the same blocks, such as the two coordinates of an
 /// image point, to residual blocks, which share their sub-expressions. A row that differs from
 /// another one of its block in numbers alone begins a new block: a curve's points are single rows.
-/// Blocks have at most eight rows. One element for each size of block.
+/// Blocks have at most eight rows. One element for each size of block; none if all rows are single.
 ///
 ///   rows  number of rows; each is in one group, as a block of one row
 std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
