@@ -45,6 +45,12 @@ class SchurPlanner {
 
  private:
   enum class Kind : std::uint8_t { none, kept, eliminated };
+  struct Kept {
+    std::uint32_t width = 0, position = 0, packed = 0;
+  };
+  struct Eliminated {
+    std::uint32_t width = 0, in_width = 0;  // number among those of its width
+  };
   struct Met {  // two blocks in an instance; an eliminated one comes first in the key
     std::uint64_t key = 0;
     std::uint32_t term = 0, instance = 0, roles = 0;
@@ -69,8 +75,8 @@ class SchurPlanner {
   };
 
   std::uint32_t columns_of(std::size_t m) const {
-    return m < couplings_ ? width_eliminated_[meetings_[m].column]
-                          : width_kept_[meetings_[m].column];
+    return m < couplings_ ? eliminated_[meetings_[m].column].width
+                          : kept_[meetings_[m].column].width;
   }
 
   void number_blocks();
@@ -94,7 +100,8 @@ class SchurPlanner {
   SchurPlan plan_;
   std::vector<Kind> kind_;             // by block of the model
   std::vector<std::uint32_t> number_;  // by block of the model: number among those of its kind
-  std::vector<std::uint32_t> width_kept_, width_eliminated_, kept_position_, packed_, in_width_;
+  std::vector<Kept> kept_;
+  std::vector<Eliminated> eliminated_;
   std::vector<Met> met_;
   std::vector<Meeting> meetings_;
   std::size_t couplings_ = 0;                   // the first ones belong to eliminated blocks
@@ -110,7 +117,6 @@ class SchurPlanner {
 void SchurPlanner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& by_width,
                            bool kept) {
   auto& list = kept ? plan_.kept : plan_.eliminated;
-  auto& widths = kept ? width_kept_ : width_eliminated_;
   std::uint32_t position = 0, packed = 0;
   for (const auto& [width, blocks] : by_width) {
     const std::uint32_t triangle = width * (width + 1) / 2, count = narrow(blocks.size());
@@ -119,13 +125,11 @@ void SchurPlanner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& 
     for (std::uint32_t b = 0; b < count; ++b) {
       number_[numbers_.at(blocks[b])] = narrow(list.size());
       list.push_back(blocks[b]);
-      widths.push_back(width);
       if (!kept) {
-        in_width_.push_back(b);
+        eliminated_.push_back({width, b});
         continue;
       }
-      kept_position_.push_back(position);
-      packed_.push_back(packed + b * triangle);
+      kept_.push_back({width, position, packed + b * triangle});
       for (std::uint32_t k = 0; k < width; ++k) plan_.kept_scalar.push_back(blocks[b] + k);
       position += width;
     }
@@ -214,7 +218,7 @@ void SchurPlanner::place_meetings() {
     couplings_ += coupling ? 1 : 0;
     const std::uint32_t row = coupling ? low : high - narrow(plan_.eliminated.size());
     meetings_.push_back({row, coupling ? high : low, narrow(plan_.meeting_values), first, last});
-    plan_.meeting_values += width_kept_[row] * columns_of(meetings_.size() - 1);
+    plan_.meeting_values += kept_[row].width * columns_of(meetings_.size() - 1);
   }
 }
 
@@ -225,7 +229,7 @@ void SchurPlanner::list_products() {
   };
   std::map<std::uint32_t, std::map<Shape, std::vector<Part>>> terms;
   for (std::size_t m = 0; m < meetings_.size(); ++m) {
-    const Shape shape(width_kept_[meetings_[m].row], columns_of(m), 0);
+    const Shape shape(kept_[meetings_[m].row].width, columns_of(m), 0);
     for (std::size_t k = meetings_[m].first; k < meetings_[m].last; ++k) {
       std::vector<Part>& parts = terms[met_[k].term][shape];
       if (k == meetings_[m].first || met_[k].term != met_[k - 1].term) parts.push_back({m, k, k});
@@ -255,12 +259,12 @@ void SchurPlanner::list_couplings() {
   plan_.back_starts.assign(plan_.eliminated.size() + 1, 0);
   for (std::size_t m = 0; m < couplings_; ++m) {
     const Meeting& meeting = meetings_[m];
-    shapes[{width_kept_[meeting.row], columns_of(m), 0}].push_back(m);
+    shapes[{kept_[meeting.row].width, columns_of(m), 0}].push_back(m);
     of_[meeting.row].push_back(narrow(m));
     ++plan_.back_starts[meeting.column + 1];
     plan_.back_entries.insert(
         plan_.back_entries.end(),
-        {meeting.values, kept_position_[meeting.row], width_kept_[meeting.row]});
+        {meeting.values, kept_[meeting.row].position, kept_[meeting.row].width});
   }
   for (std::size_t e = 0; e < plan_.eliminated.size(); ++e) {
     const std::uint64_t met = plan_.back_starts[e + 1];
@@ -275,7 +279,7 @@ void SchurPlanner::list_couplings() {
         {rows, columns, inner, narrow(plan_.coupling_words.size() / 2), narrow(list.size())});
     for (const std::size_t m : list)
       plan_.coupling_words.insert(plan_.coupling_words.end(),
-                                  {meetings_[m].values, in_width_[meetings_[m].column]});
+                                  {meetings_[m].values, eliminated_[meetings_[m].column].in_width});
   }
   plan_.row_starts.push_back(0);
   for (const std::vector<std::uint32_t>& list : of_) {
@@ -299,7 +303,7 @@ void SchurPlanner::add_row(std::uint32_t k) {
     const std::uint32_t e = meetings_[left].column;
     for (std::uint32_t right = left; right < plan_.back_starts[e + 1]; ++right)
       products.push_back({meetings_[right].row, meetings_[left].values, meetings_[right].values,
-                          width_eliminated_[e]});
+                          eliminated_[e].width});
   }
   std::ranges::stable_sort(products, {}, &Product::row);
   std::vector<std::uint32_t> others{k};
@@ -317,7 +321,7 @@ void SchurPlanner::add_row(std::uint32_t k) {
 
 void SchurPlanner::add_block(std::uint32_t k, std::uint32_t other,
                              std::span<const Product> products) {
-  const std::uint32_t rows = width_kept_[k], columns = width_kept_[other];
+  const std::uint32_t rows = kept_[k].width, columns = kept_[other].width;
   Block block{.row = k, .column = other, .at = length_[k], .transposed_at = length_[k]};
   row_[k].push_back(other);
   length_[k] += columns;
@@ -365,7 +369,7 @@ void SchurPlanner::list_blocks() {
   std::vector<std::uint64_t> base(plan_.kept.size());
   for (std::size_t k = 0; k < plan_.kept.size(); ++k) {
     base[k] = plan_.values;
-    plan_.values += std::uint64_t{width_kept_[k]} * length_[k];
+    plan_.values += std::uint64_t{kept_[k].width} * length_[k];
   }
   if (plan_.values > SchurPlan::kNone) plan_.why = {MatrixReason::memory_of_complement};
   for (const auto& [shape, list] : blocks_) {
@@ -378,7 +382,7 @@ void SchurPlanner::list_blocks() {
           plan_.block_words.end(),
           {block.meeting, narrow(base[block.row] + block.at), length_[block.row],
            narrow(base[block.column] + block.transposed_at), length_[block.column],
-           diagonal ? plan_.kept[block.row] : SchurPlan::kNone, packed_[block.row]});
+           diagonal ? plan_.kept[block.row] : SchurPlan::kNone, kept_[block.row].packed});
       plan_.block_starts.push_back(narrow(plan_.block_pieces.size()));
       plan_.block_pieces.insert(plan_.block_pieces.end(), block.pieces.begin(), block.pieces.end());
     }
@@ -391,10 +395,10 @@ void SchurPlanner::list_rows() {
   for (std::uint32_t k = 0; k < plan_.kept.size(); ++k) {
     const auto first = narrow(plan_.columns.size());
     for (const std::uint32_t other : row_[k]) {
-      for (std::uint32_t a = 0; a < width_kept_[other]; ++a)
-        plan_.columns.push_back(kept_position_[other] + a);
+      for (std::uint32_t a = 0; a < kept_[other].width; ++a)
+        plan_.columns.push_back(kept_[other].position + a);
     }
-    for (std::uint32_t a = 0; a < width_kept_[k]; ++a) {
+    for (std::uint32_t a = 0; a < kept_[k].width; ++a) {
       plan_.rows.insert(plan_.rows.end(), {values, first, length_[k], k, a});
       values += length_[k];
     }
