@@ -101,6 +101,7 @@ const Arrows kSubfolders = {
     {"runtime/device/kernels", {"runtime/device"}},
     {"runtime/device/opened", {"runtime/device"}},
     {"runtime/engine", {"runtime/cpu/interpreter", "runtime/linear"}},
+    {"runtime/factor", {}},
     {"runtime/hybrid", {"runtime/cpu/tiles", "runtime/hybrid/telemetry"}},
     {"runtime/hybrid/routing", {"runtime/cache"}},
     {"runtime/hybrid/telemetry", {"runtime/hybrid/routing"}},

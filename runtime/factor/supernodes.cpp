@@ -1,0 +1,154 @@
+// Fundamental supernodes, relaxed amalgamation, and the order of children.
+#include "supernodes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace topograd::runtime {
+namespace {
+
+using List = std::vector<std::uint32_t>;
+
+struct Building {
+  std::uint32_t pivots = 0, below = 0;
+  std::uint32_t parent = kNoFront;
+  bool merged = false;  // into its parent
+  List blocks;          // in the order of elimination
+};
+
+double time_of(const Building& node) { return front_time(node.pivots, node.below); }
+
+/// Chains of places whose patterns are nested, in a postorder.
+std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree& tree) {
+  std::vector<Building> out;
+  const auto n = static_cast<std::uint32_t>(tree.order.size());
+  List node_of(n);
+  for (std::uint32_t j = 0; j < n; ++j) {
+    const std::uint32_t width = graph.width(tree.order[j]);
+    const bool follows = j > 0 && tree.parent[j - 1] == j && tree.children[j] == 1 &&
+                         out.back().below == tree.rows[j];
+    if (!follows) out.emplace_back();
+    Building& node = out.back();
+    node.pivots += width;
+    node.below = tree.rows[j] - width;
+    node.blocks.push_back(tree.order[j]);
+    node_of[j] = static_cast<std::uint32_t>(out.size()) - 1;
+  }
+  for (std::uint32_t j = 0; j < n; ++j)
+    if (tree.parent[j] != kNoFront && node_of[tree.parent[j]] != node_of[j])
+      out[node_of[j]].parent = node_of[tree.parent[j]];
+  return out;
+}
+
+/// Children of each node, in one list.
+struct Children {
+  explicit Children(const std::vector<Building>& nodes) : starts(nodes.size() + 1) {
+    for (const Building& node : nodes)
+      if (node.parent != kNoFront) ++starts[node.parent + 1];
+    for (std::size_t k = 0; k < nodes.size(); ++k) starts[k + 1] += starts[k];
+    items.resize(starts.back());
+    List next(starts.begin(), starts.end() - 1);
+    for (std::uint32_t k = 0; k < nodes.size(); ++k)
+      if (nodes[k].parent != kNoFront) items[next[nodes[k].parent]++] = k;
+  }
+  std::span<std::uint32_t> of(std::uint32_t node) {
+    return std::span(items).subspan(starts[node], starts[node + 1] - starts[node]);
+  }
+  List starts, items;
+};
+
+/// Merges children into their parents, from the leaves on, the largest child first.
+void merge(std::vector<Building>& nodes) {
+  Children children(nodes);
+  for (std::uint32_t p = 0; p < nodes.size(); ++p) {
+    const std::span<std::uint32_t> of = children.of(p);
+    std::ranges::stable_sort(of, std::ranges::greater{},
+                             [&](std::uint32_t c) { return nodes[c].pivots; });
+    Building& parent = nodes[p];
+    for (const std::uint32_t c : of) {
+      Building& child = nodes[c];
+      const std::uint32_t pivots = child.pivots + parent.pivots;
+      if (front_time(pivots, parent.below) > time_of(child) + time_of(parent)) continue;
+      parent.pivots = pivots;
+      parent.blocks.insert(parent.blocks.begin(), child.blocks.begin(), child.blocks.end());
+      child.merged = true;
+      child.blocks.clear();
+    }
+  }
+}
+
+/// Size of an update matrix, up to a factor.
+double update_of(const Building& node) {
+  return static_cast<double>(node.below) * static_cast<double>(node.below);
+}
+
+}  // namespace
+
+double front_time(std::uint32_t pivots, std::uint32_t below) {
+  constexpr double kFront = 150, kPerColumn = 25;        // loops and pivots
+  constexpr double kPerProduct = 0.06, kPerEntry = 0.7;  // multiply-adds; assembly
+  const double k = tiled(pivots), m = tiled(below), columns = pivots;
+  const double products = columns * (k * k / 3 + k * m + m * m / 2);
+  const double entries = columns * (k + m) + m * m / 2;
+  return kFront + kPerColumn * columns + kPerProduct * products + kPerEntry * entries;
+}
+
+Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree) {
+  std::vector<Building> nodes = fundamental(graph, tree);
+  merge(nodes);
+  const auto kept = [&](std::uint32_t k) {
+    while (k != kNoFront && nodes[k].merged) k = nodes[k].parent;
+    return k;
+  };
+  for (Building& node : nodes) node.parent = kept(node.parent);
+
+  // Liu: the child whose subtree needs most beyond what it leaves comes first.
+  std::vector<double> peak(nodes.size());
+  Children children(nodes);
+  for (std::uint32_t p = 0; p < nodes.size(); ++p) {
+    if (nodes[p].merged) continue;
+    const std::span<std::uint32_t> of = children.of(p);
+    std::ranges::stable_sort(of, std::ranges::greater{},
+                             [&](std::uint32_t c) { return peak[c] - update_of(nodes[c]); });
+    double left = 0;
+    for (const std::uint32_t c : of) {
+      if (nodes[c].merged) continue;
+      peak[p] = std::max(peak[p], left + peak[c]);
+      left += update_of(nodes[c]);
+    }
+    peak[p] = std::max(peak[p], left + update_of(nodes[p]));
+  }
+
+  // A postorder in which children keep that order.
+  Supernodes out;
+  List number(nodes.size(), kNoFront), next(children.starts.begin(), children.starts.end() - 1);
+  List open, order;
+  for (std::uint32_t root = 0; root < nodes.size(); ++root) {
+    if (nodes[root].merged || nodes[root].parent != kNoFront) continue;
+    open.push_back(root);
+    while (!open.empty()) {
+      const std::uint32_t k = open.back();
+      if (next[k] < children.starts[k + 1]) {
+        const std::uint32_t c = children.items[next[k]++];
+        if (!nodes[c].merged) open.push_back(c);
+        continue;
+      }
+      open.pop_back();
+      number[k] = static_cast<std::uint32_t>(order.size());
+      order.push_back(k);
+    }
+  }
+  for (const std::uint32_t k : order) {
+    const Building& node = nodes[k];
+    Supernodes::Node& to = out.nodes.emplace_back();
+    to.pivots = node.pivots;
+    to.below = node.below;
+    to.parent = node.parent == kNoFront ? kNoFront : number[node.parent];
+    to.begin = static_cast<std::uint32_t>(out.blocks.size());
+    out.blocks.insert(out.blocks.end(), node.blocks.begin(), node.blocks.end());
+    to.end = static_cast<std::uint32_t>(out.blocks.size());
+  }
+  return out;
+}
+
+}  // namespace topograd::runtime

@@ -1,0 +1,135 @@
+// Symmetric positive definite matrices of many structures, for tests of factorisations.
+#pragma once
+
+#include "../../../runtime/factor/factor_plan.hpp"
+
+#include <Eigen/SparseCore>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd::test {
+
+using SparseMatrix = Eigen::SparseMatrix<double>;
+using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+struct FactorCase {
+  std::string name;
+  SparseMatrix lower;  ///< triangle with the diagonal
+};
+
+inline runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
+  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
+          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
+}
+
+inline std::span<const double> values_of(const SparseMatrix& lower) {
+  return {lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros())};
+}
+
+/// Blocks of unknowns, some of which meet: random numbers off the diagonal, which dominates.
+inline SparseMatrix blocks_that_meet(const std::vector<std::uint32_t>& widths, const Pairs& pairs,
+                                     std::uint32_t seed = 7) {
+  std::vector<int> first{0};
+  for (const std::uint32_t w : widths) first.push_back(first.back() + static_cast<int>(w));
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> number(-1, 1);
+  std::vector<Eigen::Triplet<double>> entries;
+  std::vector<double> sums(static_cast<std::size_t>(first.back()), 0.1);
+  const auto add = [&](int r, int c) {
+    if (r == c) return;
+    const double value = number(random);
+    entries.emplace_back(std::max(r, c), std::min(r, c), value);
+    sums[static_cast<std::size_t>(r)] += std::abs(value);
+    sums[static_cast<std::size_t>(c)] += std::abs(value);
+  };
+  for (std::size_t b = 0; b < widths.size(); ++b)
+    for (int r = first[b]; r < first[b + 1]; ++r)
+      for (int c = first[b]; c < r; ++c) add(r, c);
+  for (const auto& [a, b] : pairs)
+    for (int r = first[a]; r < first[a + 1]; ++r)
+      for (int c = first[b]; c < first[b + 1]; ++c) add(r, c);
+  for (int k = 0; k < first.back(); ++k)
+    entries.emplace_back(k, k, sums[static_cast<std::size_t>(k)]);
+  SparseMatrix out(first.back(), first.back());
+  out.setFromTriplets(entries.begin(), entries.end());
+  return out;
+}
+
+inline Pairs chain(std::uint32_t length) {
+  Pairs out;
+  for (std::uint32_t k = 0; k + 1 < length; ++k) out.emplace_back(k, k + 1);
+  return out;
+}
+
+inline Pairs grid(std::uint32_t width, std::uint32_t height) {
+  Pairs out;
+  for (std::uint32_t y = 0; y < height; ++y) {
+    for (std::uint32_t x = 0; x < width; ++x) {
+      const std::uint32_t k = y * width + x;
+      if (x + 1 < width) out.emplace_back(k, k + 1);
+      if (y + 1 < height) out.emplace_back(k, k + width);
+    }
+  }
+  return out;
+}
+
+inline Pairs star(std::uint32_t leaves, std::uint32_t centre) {
+  Pairs out;
+  for (std::uint32_t k = 0; k <= leaves; ++k)
+    if (k != centre) out.emplace_back(k, centre);
+  return out;
+}
+
+inline Pairs all_pairs(std::uint32_t count) {
+  Pairs out;
+  for (std::uint32_t a = 0; a < count; ++a)
+    for (std::uint32_t b = 0; b < a; ++b) out.emplace_back(b, a);
+  return out;
+}
+
+/// `pairs` random pairs of `count` blocks, and widths of 1 to `widest`.
+inline SparseMatrix random_blocks(std::uint32_t count, std::uint32_t pairs, std::uint32_t widest,
+                                  std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::uint32_t> widths;
+  for (std::uint32_t b = 0; b < count; ++b)
+    widths.push_back(1 + static_cast<std::uint32_t>(random() % widest));
+  Pairs meet;
+  for (std::uint32_t k = 0; k < pairs; ++k) {
+    const auto a = static_cast<std::uint32_t>(random() % count);
+    const auto b = static_cast<std::uint32_t>(random() % count);
+    if (a != b) meet.emplace_back(a, b);
+  }
+  return blocks_that_meet(widths, meet, seed);
+}
+
+inline std::vector<FactorCase> factor_cases() {
+  const auto of = [](std::uint32_t count, std::uint32_t width) {
+    return std::vector<std::uint32_t>(count, width);
+  };
+  Pairs two_grids = grid(9, 9);
+  for (const auto& [a, b] : grid(7, 11)) two_grids.emplace_back(81 + a, 81 + b);
+  return {
+      {"no unknowns", SparseMatrix(0, 0)},
+      {"one unknown", blocks_that_meet(of(1, 1), {})},
+      {"a diagonal", blocks_that_meet(of(40, 1), {})},
+      {"a chain", blocks_that_meet(of(500, 1), chain(500))},
+      {"a chain of blocks", blocks_that_meet(of(90, 6), chain(90))},
+      {"a grid", blocks_that_meet(of(37 * 29, 1), grid(37, 29))},
+      {"a grid of blocks", blocks_that_meet(of(24 * 31, 3), grid(24, 31))},
+      {"a star, its centre first", blocks_that_meet(of(200, 2), star(199, 0))},
+      {"a star, its centre last", blocks_that_meet(of(200, 2), star(199, 199))},
+      {"a dense matrix", blocks_that_meet(of(1, 330), {})},
+      {"dense blocks", blocks_that_meet(of(23, 7), all_pairs(23))},
+      {"two grids that do not meet", blocks_that_meet(of(81 + 77, 3), two_grids)},
+      {"an unknown alone in a grid", blocks_that_meet(of(101, 2), grid(10, 10))},
+      {"mixed widths", random_blocks(220, 500, 16, 3)},
+      {"large fronts", random_blocks(900, 2700, 3, 5)},
+  };
+}
+
+}  // namespace topograd::test
