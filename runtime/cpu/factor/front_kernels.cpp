@@ -1,0 +1,40 @@
+// Choice of the kernels of a front for this processor.
+#include "front_kernels.hpp"
+
+#include "front_kernels_sets.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+using Tables = std::array<const FrontKernels*, 4>;  // null after the last
+
+Tables usable() {
+  Tables tables = {&front_kernels_baseline()};
+#if defined(__x86_64__)
+  std::size_t n = 1;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    tables[n++] = &front_kernels_avx2();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    tables[n++] = &front_kernels_avx512();
+#endif
+  return tables;
+}
+
+}  // namespace
+
+const FrontKernels* const* all_front_kernels() {
+  static const Tables kTables = usable();
+  return kTables.data();
+}
+
+const FrontKernels& front_kernels() {
+  const FrontKernels* const* table = all_front_kernels();
+  while (table[1] != nullptr) ++table;
+  return **table;
+}
+
+}  // namespace topograd::runtime::cpu

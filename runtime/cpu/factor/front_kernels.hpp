@@ -1,0 +1,62 @@
+// Dense kernels of a front: elimination of its pivots, its update matrix, and solves.
+#pragma once
+
+#include <cstdint>
+
+namespace topograd::runtime::cpu {
+
+/// Kernels work on tiles of eight rows, each stored with its columns one after the other (see
+/// Front). L of a panel has the reciprocals of its diagonal in place of the diagonal. Every entry
+/// is summed over ascending columns, whatever the range of tiles that a call is given: the same
+/// bits for any division of the work.
+///
+///   k  columns of the panel, that is pivots
+struct FrontKernels {
+  /// A pivot that is not positive and finite; column == k if there is none.
+  struct Pivot {
+    std::uint32_t column;
+    double value;
+  };
+
+  /// Factorises pivots [8 begin, 8 end) of a panel whose earlier columns are complete in these
+  /// rows.
+  Pivot (*factor)(double* panel, std::uint32_t k, std::uint32_t begin, std::uint32_t end);
+
+  /// Computes columns [8 begin, 8 end) of L in further tiles of rows, whose earlier columns are
+  /// complete.
+  ///
+  ///   tiles  first of `count` tiles; below the pivots of that range
+  void (*eliminate)(const double* panel, double* tiles, std::uint32_t count, std::uint32_t k,
+                    std::uint32_t begin, std::uint32_t end);
+
+  /// −L Lᵀ of the rows below the pivots.
+  ///
+  ///   below   their tiles in the panel
+  ///   update  triangle of tiles, overwritten in rows [begin, end) and columns [left, right), both
+  ///           in tiles, up to the diagonal
+  void (*update)(const double* below, double* update, std::uint32_t k, std::uint32_t begin,
+                 std::uint32_t end, std::uint32_t left, std::uint32_t right);
+
+  /// Adds a child's update matrix to the panel of its parent.
+  ///
+  ///   places  rows in the parent of the child's `count` rows, ascending
+  ///   k       pivots of the parent
+  void (*add_to_panel)(const double* child, const std::uint32_t* places, std::uint32_t count,
+                       double* panel, std::uint32_t k);
+  /// Adds tiles [begin, end) of its rows to the update matrix of its parent.
+  void (*add_to_update)(const double* child, const std::uint32_t* places, std::uint32_t count,
+                        double* update, std::uint32_t k, std::uint32_t begin, std::uint32_t end);
+
+  /// y := L⁻¹ y in the pivots' rows, then y −= L y in the rows below; `tiles` of them all.
+  void (*forward)(const double* panel, std::uint32_t k, std::uint32_t tiles, double* y);
+  /// The pivots' rows of y := L⁻ᵀ y, with the rows below given. Padding rows are 0.
+  void (*backward)(const double* panel, std::uint32_t k, std::uint32_t tiles, double* y);
+};
+
+/// Those for the newest instruction set of this processor.
+const FrontKernels& front_kernels();
+
+/// All that this processor can run, ending with nullptr: for tests.
+const FrontKernels* const* all_front_kernels();
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,9 @@
+// Kernels of a front for the instruction set that the whole library is compiled for.
+#include "front_kernels_impl.hpp"
+#include "front_kernels_sets.hpp"
+
+namespace topograd::runtime::cpu {
+
+const FrontKernels& front_kernels_baseline() { return kKernels; }
+
+}  // namespace topograd::runtime::cpu

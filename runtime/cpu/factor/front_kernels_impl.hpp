@@ -1,0 +1,303 @@
+// Bodies of a front's kernels, compiled once per instruction set by the including file.
+//
+// Everything here has internal linkage and no template of the standard library is instantiated:
+// otherwise the linker might keep code for a newer instruction set and use it everywhere.
+#pragma once
+
+#include "../../factor/tile.hpp"
+#include "front_kernels.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+using Index = std::uint32_t;
+using Size = std::uint64_t;
+
+#if defined(__AVX512F__)
+constexpr Index kWidth = 8, kGroup = 8;  // numbers of a register; columns computed at one time
+#elif defined(__AVX2__)
+constexpr Index kWidth = 4, kGroup = 4;
+#else
+constexpr Index kWidth = 2, kGroup = 2;
+#endif
+constexpr Index kRegisters = kTile / kWidth;
+
+typedef double Register
+    __attribute__((vector_size(kWidth * sizeof(double)), aligned(sizeof(double)), may_alias));
+
+/// Eight rows of one column.
+struct Column {
+  Register part[kRegisters];
+};
+
+[[gnu::always_inline]] inline Column load(const double* from) {
+  Column out;
+#pragma GCC unroll 8
+  for (Index i = 0; i < kRegisters; ++i)
+    out.part[i] = *reinterpret_cast<const Register*>(from + i * kWidth);
+  return out;
+}
+[[gnu::always_inline]] inline void store(double* to, const Column& from) {
+#pragma GCC unroll 8
+  for (Index i = 0; i < kRegisters; ++i)
+    *reinterpret_cast<Register*>(to + i * kWidth) = from.part[i];
+}
+/// to −= a b
+[[gnu::always_inline]] inline void subtract(Column& to, const Column& a, double b) {
+#pragma GCC unroll 8
+  for (Index i = 0; i < kRegisters; ++i) to.part[i] -= a.part[i] * b;
+}
+[[gnu::always_inline]] inline void scale(Column& to, double b) {
+#pragma GCC unroll 8
+  for (Index i = 0; i < kRegisters; ++i) to.part[i] *= b;
+}
+[[gnu::always_inline]] inline void add(Column& to, const Column& a) {
+#pragma GCC unroll 8
+  for (Index i = 0; i < kRegisters; ++i) to.part[i] += a.part[i];
+}
+
+/// −Σ over p < depth of a[:, p] b[0 .. N, p]ᵀ; both have tiles of kTile rows.
+template <Index N>
+struct Products {
+  Column column[N];
+
+  [[gnu::always_inline]] Products(const double* a, const double* b, Index depth) {
+#pragma GCC unroll 8
+    for (Index j = 0; j < N; ++j) column[j] = Column{};
+    for (Index p = 0; p < depth; ++p, a += kTile, b += kTile) {
+      const Column left = load(a);
+#pragma GCC unroll 8
+      for (Index j = 0; j < N; ++j) subtract(column[j], left, b[j]);
+    }
+  }
+};
+
+Size tile_at(Index tile, Index k) { return Size{tile} * kTile * k; }
+Size triangle_at(Index tile) { return Size{kTile} * kTile * (Size{tile} * (tile + 1) / 2); }
+Index least(Index a, Index b) { return a < b ? a : b; }
+
+/// Computes columns [c, c + N) of L in tiles of rows, with all columns before c complete.
+template <Index N>
+void eliminate_columns(const double* panel, double* tiles, Index count, Index k, Index c) {
+  const double* rows = panel + tile_at(c / kTile, k) + c % kTile;  // of the pivots c ...
+  const double* diagonal = rows + Size{c} * kTile;
+  for (Index t = 0; t < count; ++t) {
+    double* tile = tiles + tile_at(t, k);
+    Products<N> x(tile, rows, c);
+#pragma GCC unroll 8
+    for (Index j = 0; j < N; ++j) {
+      add(x.column[j], load(tile + (c + j) * kTile));
+#pragma GCC unroll 8
+      for (Index q = 0; q < j; ++q) subtract(x.column[j], x.column[q], diagonal[q * kTile + j]);
+      scale(x.column[j], diagonal[j * kTile + j]);
+      store(tile + (c + j) * kTile, x.column[j]);
+    }
+  }
+}
+
+void eliminate(const double* panel, double* tiles, Index count, Index k, Index begin, Index end) {
+  const Index last = least(end * kTile, k);
+  for (Index c = begin * kTile; c < last; c += kGroup) {
+    switch (least(kGroup, last - c)) {
+      case 1: eliminate_columns<1>(panel, tiles, count, k, c); break;
+      case 2: eliminate_columns<2>(panel, tiles, count, k, c); break;
+#if defined(__AVX2__)
+      case 3: eliminate_columns<3>(panel, tiles, count, k, c); break;
+      case 4: eliminate_columns<4>(panel, tiles, count, k, c); break;
+#endif
+#if defined(__AVX512F__)
+      case 5: eliminate_columns<5>(panel, tiles, count, k, c); break;
+      case 6: eliminate_columns<6>(panel, tiles, count, k, c); break;
+      case 7: eliminate_columns<7>(panel, tiles, count, k, c); break;
+      case 8: eliminate_columns<8>(panel, tiles, count, k, c); break;
+#endif
+    }
+  }
+}
+
+/// Cholesky of the tile on the diagonal, with all columns before it complete.
+FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t) {
+  const Index c = t * kTile, width = least(kTile, k - c);
+  double* diagonal = tile + Size{c} * kTile;
+  Column columns[kTile];
+  for (Index j = 0; j < width; j += kGroup) {
+    const Products<kGroup> sums(tile, tile + j, c);
+    for (Index q = 0; q < least(kGroup, width - j); ++q) {
+      columns[j + q] = load(diagonal + (j + q) * kTile);
+      add(columns[j + q], sums.column[q]);
+    }
+  }
+  for (Index j = 0; j < width; ++j) {
+    double* column = diagonal + j * kTile;
+    for (Index q = 0; q < j; ++q) subtract(columns[j], columns[q], diagonal[q * kTile + j]);
+    store(column, columns[j]);
+    const double pivot = column[j];
+    if (!(pivot > 0 && pivot <= __DBL_MAX__)) return {c + j, pivot};
+    const double reciprocal = 1 / std::sqrt(pivot);
+    scale(columns[j], reciprocal);
+    store(column, columns[j]);
+    column[j] = reciprocal;
+  }
+  return {k, 0};
+}
+
+FrontKernels::Pivot factor(double* panel, Index k, Index begin, Index end) {
+  for (Index t = begin; t < end; ++t) {
+    double* tile = panel + tile_at(t, k);
+    eliminate(panel, tile, 1, k, begin, t);
+    const FrontKernels::Pivot pivot = factor_diagonal(tile, k, t);
+    if (pivot.column < k) return pivot;
+  }
+  return {k, 0};
+}
+
+void update(const double* below, double* update, Index k, Index begin, Index end, Index left,
+            Index right) {
+  for (Index c = left * kTile; c < right * kTile; c += kGroup) {
+    const double* columns = below + tile_at(c / kTile, k) + c % kTile;
+    for (Index t = c / kTile > begin ? c / kTile : begin; t < end; ++t) {
+      const Products<kGroup> sums(below + tile_at(t, k), columns, k);
+      double* to = update + triangle_at(t) + Size{c} * kTile;
+#pragma GCC unroll 8
+      for (Index j = 0; j < kGroup; ++j) store(to + j * kTile, sums.column[j]);
+    }
+  }
+}
+
+/// Adds columns [left, right) of a child's tile of rows; rows above the diagonal are left out.
+///
+///   to      where the rows have their column 0
+///   origin  place of the column that is there
+[[gnu::always_inline]] inline void add_columns(const double* tile, const Index* places, Index first,
+                                               Index rows, double* const* to, Index left,
+                                               Index right, Index origin) {
+  const Index whole = least(right, first);  // columns before the diagonal
+  Index j = left;
+  if (rows == kTile) {
+    for (; j < whole; ++j) {
+      const Size at = Size{kTile} * (places[j] - origin);
+      const double* from = tile + Size{j} * kTile;
+#pragma GCC unroll 8
+      for (Index r = 0; r < kTile; ++r) to[r][at] += from[r];
+    }
+  }
+  for (; j < right; ++j) {
+    const Size at = Size{kTile} * (places[j] - origin);
+    const double* from = tile + Size{j} * kTile;
+    for (Index r = j > first ? j - first : 0; r < rows; ++r) to[r][at] += from[r];
+  }
+}
+
+Index number_below(const Index* places, Index count, Index bound) {
+  Index k = 0;
+  while (k < count && places[k] < bound) ++k;
+  return k;
+}
+
+Index pivot_rows(Index k) { return (k + kTile - 1) / kTile * kTile; }
+
+void add_to_panel(const double* child, const Index* places, Index count, double* panel, Index k) {
+  const Index columns = number_below(places, count, pivot_rows(k));
+  if (columns == 0) return;
+  for (Index first = 0; first < count; first += kTile) {
+    const Index rows = least(kTile, count - first);
+    double* to[kTile];
+    for (Index r = 0; r < rows; ++r) {
+      const Index place = places[first + r];
+      to[r] = panel + tile_at(place / kTile, k) + place % kTile;
+    }
+    add_columns(child + triangle_at(first / kTile), places, first, rows, to, 0,
+                least(columns, first + rows), 0);
+  }
+}
+
+void add_to_update(const double* child, const Index* places, Index count, double* update, Index k,
+                   Index begin, Index end) {
+  const Index origin = pivot_rows(k);
+  const Index columns = number_below(places, count, origin);
+  for (Index first = begin * kTile; first < least(count, end * kTile); first += kTile) {
+    const Index rows = least(kTile, count - first);
+    if (places[first + rows - 1] < origin) continue;
+    double* to[kTile];
+    for (Index r = 0; r < rows; ++r) {
+      const Index place = places[first + r] < origin ? 0 : places[first + r] - origin;
+      to[r] = update + triangle_at(place / kTile) + place % kTile;
+    }
+    add_columns(child + triangle_at(first / kTile), places, first, rows, to, columns, first + rows,
+                origin);
+  }
+}
+
+void forward(const double* panel, Index k, Index tiles, double* y) {
+  constexpr Index kSums = 4;  // independent ones, since an addition takes several cycles
+  for (Index t = 0; t < tiles; ++t) {
+    const double* tile = panel + tile_at(t, k);
+    const Index c = t * kTile, columns = least(c, k);
+    Column sums[kSums] = {load(y + c)};
+    Index p = 0;
+    for (; p + kSums <= columns; p += kSums) {
+#pragma GCC unroll 8
+      for (Index i = 0; i < kSums; ++i) subtract(sums[i], load(tile + (p + i) * kTile), y[p + i]);
+    }
+    for (; p < columns; ++p) subtract(sums[0], load(tile + p * kTile), y[p]);
+    for (Index i = 1; i < kSums; ++i) add(sums[0], sums[i]);
+    store(y + c, sums[0]);
+    for (Index j = c; j < least(c + kTile, k); ++j) {
+      const double* column = tile + Size{j} * kTile;
+      y[j] *= column[j - c];
+      for (Index r = j - c + 1; r < kTile; ++r) y[c + r] -= column[r] * y[j];
+    }
+  }
+}
+
+double sum_of(const Column& column) {
+  double parts[kTile];
+  store(parts, column);
+  return ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
+         ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+}
+
+/// y −= Lᵀ y in pivots [c, c + N), with the tiles of rows from `begin` on.
+template <Index N>
+void subtract_rows(const double* panel, Index k, Index c, Index begin, Index tiles, double* y) {
+  Column sums[N] = {};
+  for (Index t = begin; t < tiles; ++t) {
+    const double* tile = panel + tile_at(t, k) + Size{c} * kTile;
+    const Column x = load(y + t * kTile);
+#pragma GCC unroll 8
+    for (Index j = 0; j < N; ++j) {
+      const Column l = load(tile + j * kTile);
+#pragma GCC unroll 8
+      for (Index i = 0; i < kRegisters; ++i) sums[j].part[i] += l.part[i] * x.part[i];
+    }
+  }
+  for (Index j = 0; j < N; ++j) y[c + j] -= sum_of(sums[j]);
+}
+
+void backward(const double* panel, Index k, Index tiles, double* y) {
+  for (Index t = pivot_rows(k) / kTile; t-- > 0;) {
+    const Index begin = t * kTile, end = least(begin + kTile, k);
+    Index c = begin;
+    for (; c + kGroup <= end; c += kGroup) subtract_rows<kGroup>(panel, k, c, t + 1, tiles, y);
+    for (; c < end; ++c) subtract_rows<1>(panel, k, c, t + 1, tiles, y);
+    for (Index j = end; j-- > begin;) {
+      const double* column = panel + tile_at(t, k) + Size{j} * kTile;
+      for (Index r = j + 1; r < end; ++r) y[j] -= column[r - begin] * y[r];
+      y[j] *= column[j - begin];
+    }
+  }
+}
+
+constexpr FrontKernels kKernels = {.factor = factor,
+                                   .eliminate = eliminate,
+                                   .update = update,
+                                   .add_to_panel = add_to_panel,
+                                   .add_to_update = add_to_update,
+                                   .forward = forward,
+                                   .backward = backward};
+
+}  // namespace
+}  // namespace topograd::runtime::cpu

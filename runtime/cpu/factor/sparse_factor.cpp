@@ -1,0 +1,193 @@
+// The numeric factorisation: subtrees side by side, then fronts by level, the large ones by tiles.
+#include "sparse_factor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+/// Tiles of rows that are worked on together: their part of a panel stays in a cache, and there are
+/// enough of them for several threads.
+constexpr std::uint32_t kRows = 16;
+/// Tiles of pivots after which the rows below are brought up to date.
+constexpr std::uint32_t kPivots = 8;
+/// Nanoseconds of a front that are worth several threads.
+constexpr double kWorthThreads = 100'000;
+
+std::uint32_t ranges(std::uint32_t count, std::uint32_t size) { return (count + size - 1) / size; }
+
+}  // namespace
+
+SparseFactor::SparseFactor(FactorPlan plan, int threads, const FrontKernels& kernels)
+    : plan_(std::move(plan)),
+      pool_(threads),
+      kernels_(kernels),
+      factor_(plan_.factor_size),
+      workspace_(plan_.workspace_size),
+      right_(plan_.right_size),
+      failed_(plan_.fronts.size()),
+      skipped_(plan_.fronts.size()) {}
+
+std::uint64_t SparseFactor::bytes() const {
+  return sizeof(double) * (plan_.factor_size + plan_.workspace_size + plan_.right_size);
+}
+
+/// Calls front(f) for all fronts, children before their parents.
+template <class F>
+void SparseFactor::upward(const F& front) const {
+  pool_.for_ranges(plan_.tasks.size(), 1, [&](std::size_t t, std::size_t) {
+    for (std::uint32_t f = plan_.tasks[t].begin; f < plan_.tasks[t].end; ++f) front(f);
+  });
+  for (std::size_t l = 0; l + 1 < plan_.level_starts.size(); ++l) {
+    const std::uint32_t first = plan_.level_starts[l];
+    pool_.for_ranges(plan_.level_starts[l + 1] - first, 1,
+                     [&](std::size_t k, std::size_t) { front(plan_.level_fronts[first + k]); });
+  }
+}
+
+/// Calls front(f) for all fronts, parents before their children.
+template <class F>
+void SparseFactor::downward(const F& front) const {
+  for (std::size_t l = plan_.level_starts.size() - 1; l-- > 0;) {
+    const std::uint32_t first = plan_.level_starts[l];
+    pool_.for_ranges(plan_.level_starts[l + 1] - first, 1,
+                     [&](std::size_t k, std::size_t) { front(plan_.level_fronts[first + k]); });
+  }
+  pool_.for_ranges(plan_.tasks.size(), 1, [&](std::size_t t, std::size_t) {
+    for (std::uint32_t f = plan_.tasks[t].end; f-- > plan_.tasks[t].begin;) front(f);
+  });
+}
+
+std::span<const std::uint32_t> SparseFactor::places(const Front& front) const {
+  return std::span(plan_.places).subspan(front.rows, front.below);
+}
+
+FactorReport SparseFactor::factor(std::span<const double> values) {
+  std::ranges::fill(failed_, FactorReport{});
+  std::ranges::fill(skipped_, 0);
+  upward([&](std::uint32_t f) { eliminate(f, values); });
+  // Every front whose children are complete was tried, on any number of threads; of those that
+  // failed the first one is reported.
+  for (const FactorReport& report : failed_)
+    if (report.end != FactorEnd::complete) return report;
+  return {};
+}
+
+void SparseFactor::eliminate(std::uint32_t f, std::span<const double> values) {
+  const Front& front = plan_.fronts[f];
+  for (std::uint32_t c = front.children; c < front.children_end; ++c)
+    skipped_[f] |= skipped_[plan_.children[c]];
+  if (skipped_[f] != 0) return;
+  assemble(front, values);
+  if (factor_pivots(f, front)) {
+    update(front);
+  } else {
+    skipped_[f] = 1;
+  }
+}
+
+/// Gathers the pivots' columns.
+void SparseFactor::assemble(const Front& front, std::span<const double> values) {
+  double* panel = factor_.data() + front.panel;
+  std::fill_n(panel, front.panel_size(), 0.0);
+  for (std::uint32_t e = front.entries; e < front.entries_end; ++e)
+    panel[plan_.entries[e].at] = values[plan_.entries[e].value];
+  for (std::uint32_t c = front.children; c < front.children_end; ++c) {
+    const Front& child = plan_.fronts[plan_.children[c]];
+    kernels_.add_to_panel(workspace_.data() + child.update, places(child).data(), child.below,
+                          panel, front.pivots);
+  }
+}
+
+bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
+  double* panel = factor_.data() + front.panel;
+  const std::uint32_t k = front.pivots, pivots = front.pivot_rows() / kTile;
+  const bool large = front_time(front.pivots, front.below) > kWorthThreads;
+  for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
+    const std::uint32_t end = std::min(begin + kPivots, pivots), rows = front.tiles() - end;
+    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end);
+    if (pivot.column < k) {
+      failed_[f] = {std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
+                    plan_.order[front.first + pivot.column], pivot.value};
+      return false;
+    }
+    const auto part = [&](std::size_t first, std::size_t last) {
+      double* tiles = panel + (end + first) * kTile * k;
+      kernels_.eliminate(panel, tiles, static_cast<std::uint32_t>(last - first), k, begin, end);
+    };
+    if (large) {
+      pool_.for_ranges(rows, kRows, part);
+    } else {
+      for (std::uint32_t r = 0; r < rows; r += kRows) part(r, std::min(r + kRows, rows));
+    }
+  }
+  return true;
+}
+
+/// Computes the update matrix: what the pivots leave, and what the children's pivots left.
+void SparseFactor::update(const Front& front) {
+  if (front.below == 0) return;
+  const double* below =
+      factor_.data() + front.panel + std::uint64_t{front.pivot_rows()} * front.pivots;
+  double* to = workspace_.data() + front.update;
+  const std::uint32_t tiles = tiled(front.below) / kTile, parts = ranges(tiles, kRows);
+  const auto square = [&](std::uint32_t row, std::uint32_t column) {
+    kernels_.update(below, to, front.pivots, row * kRows, std::min((row + 1) * kRows, tiles),
+                    column * kRows, std::min((column + 1) * kRows, tiles));
+  };
+  const auto add = [&](const Front& child, std::uint32_t begin, std::uint32_t end) {
+    kernels_.add_to_update(workspace_.data() + child.update, places(child).data(), child.below, to,
+                           front.pivots, begin, end);
+  };
+  if (front_time(front.pivots, front.below) <= kWorthThreads) {
+    for (std::uint32_t r = 0; r < parts; ++r)
+      for (std::uint32_t c = 0; c <= r; ++c) square(r, c);
+    for (std::uint32_t c = front.children; c < front.children_end; ++c) {
+      const Front& child = plan_.fronts[plan_.children[c]];
+      add(child, 0, tiled(child.below) / kTile);
+    }
+    return;
+  }
+  pool_.for_ranges(std::size_t{parts} * parts, 1, [&](std::size_t k, std::size_t) {
+    const auto row = static_cast<std::uint32_t>(k / parts),
+               column = static_cast<std::uint32_t>(k % parts);
+    if (column <= row) square(row, column);
+  });
+  // The rows of one child are different rows here: they can be added at one time.
+  for (std::uint32_t c = front.children; c < front.children_end; ++c) {
+    const Front& child = plan_.fronts[plan_.children[c]];
+    pool_.for_ranges(tiled(child.below) / kTile, 4, [&](std::size_t begin, std::size_t end) {
+      add(child, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end));
+    });
+  }
+}
+
+void SparseFactor::solve(std::span<const double> right, std::span<double> solution) const {
+  upward([&](std::uint32_t f) {
+    const Front& front = plan_.fronts[f];
+    double* y = right_.data() + front.right;
+    std::fill_n(y, front.tiles() * kTile, 0.0);
+    for (std::uint32_t k = 0; k < front.pivots; ++k) y[k] = right[plan_.order[front.first + k]];
+    for (std::uint32_t c = front.children; c < front.children_end; ++c) {
+      const Front& child = plan_.fronts[plan_.children[c]];
+      const double* from = right_.data() + child.right + child.pivot_rows();
+      const std::span<const std::uint32_t> to = places(child);
+      for (std::uint32_t k = 0; k < child.below; ++k) y[to[k]] += from[k];
+    }
+    kernels_.forward(factor_.data() + front.panel, front.pivots, front.tiles(), y);
+  });
+  downward([&](std::uint32_t f) {
+    const Front& front = plan_.fronts[f];
+    double* y = right_.data() + front.right;
+    const std::uint32_t* rows = plan_.rows.data() + front.rows;
+    for (std::uint32_t k = 0; k < front.below; ++k)
+      y[front.pivot_rows() + k] = solution[plan_.order[rows[k]]];
+    kernels_.backward(factor_.data() + front.panel, front.pivots, front.tiles(), y);
+    for (std::uint32_t k = 0; k < front.pivots; ++k) solution[plan_.order[front.first + k]] = y[k];
+  });
+}
+
+}  // namespace topograd::runtime::cpu

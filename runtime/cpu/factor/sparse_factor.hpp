@@ -1,0 +1,70 @@
+// Sparse Cholesky factorisation on the CPU, by fronts.
+#pragma once
+
+#include "../../factor/factor_plan.hpp"
+#include "../tiles/pool.hpp"
+#include "front_kernels.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// How a factorisation ended.
+enum class FactorEnd {
+  complete,
+  not_positive,  ///< a pivot is zero or negative
+  not_finite,    ///< a pivot is NaN or infinite
+};
+
+struct FactorReport {
+  FactorEnd end = FactorEnd::complete;
+  std::uint32_t column = 0;  ///< of the matrix: where it ended
+  double pivot = 0;          ///< there
+};
+
+/// LLᵀ of a symmetric positive definite matrix in the plan's order. The same bits for any number of
+/// threads.
+///
+/// Pivots are taken as they come. For positive definite matrices that is backward stable (Higham,
+/// Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 10.3); others are refused at
+/// the first pivot that is not positive. LDLᵀ would accept some of these, but its error then has no
+/// bound.
+class SparseFactor {
+ public:
+  ///   threads  0 = all
+  SparseFactor(FactorPlan plan, int threads, const FrontKernels& kernels = front_kernels());
+
+  const FactorPlan& plan() const { return plan_; }
+
+  /// Bytes of the factor and its workspaces: a fact of the plan.
+  std::uint64_t bytes() const;
+
+  ///   values  of the lower triangle that was planned for
+  FactorReport factor(std::span<const double> values);
+
+  /// Solves for one right side, after factor() was complete.
+  void solve(std::span<const double> right, std::span<double> solution) const;
+
+ private:
+  template <class F>
+  void upward(const F& front) const;
+  template <class F>
+  void downward(const F& front) const;
+  void eliminate(std::uint32_t f, std::span<const double> values);
+  void assemble(const Front& front, std::span<const double> values);
+  bool factor_pivots(std::uint32_t f, const Front& front);
+  void update(const Front& front);
+  std::span<const std::uint32_t> places(const Front& front) const;
+
+  FactorPlan plan_;
+  mutable Pool pool_;
+  const FrontKernels& kernels_;
+  std::vector<double> factor_, workspace_;
+  mutable std::vector<double> right_;
+  std::vector<FactorReport> failed_;  // by front
+  std::vector<char> skipped_;         // by front: it or one below it failed
+};
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,162 @@
+// The sparse factorisation on the CPU against Eigen's, on many structures.
+#include <gtest/gtest.h>
+
+#include "../../../runtime/cpu/factor/sparse_factor.hpp"
+#include "factor_matrices.hpp"
+
+#include <Eigen/Cholesky>
+#include <Eigen/SparseCholesky>
+
+#include <cmath>
+#include <limits>
+
+namespace topograd::test {
+namespace {
+
+using runtime::cpu::FactorEnd;
+using runtime::cpu::FactorReport;
+using runtime::cpu::SparseFactor;
+using Vector = Eigen::VectorXd;
+
+SparseFactor factor_of(const SparseMatrix& lower, int threads = 0,
+                       const runtime::cpu::FrontKernels& kernels = runtime::cpu::front_kernels()) {
+  return {make_factor_plan(pattern_of(lower)), threads, kernels};
+}
+
+Vector solve(const SparseFactor& factor, const Vector& right) {
+  Vector out(right.size());
+  factor.solve({right.data(), static_cast<std::size_t>(right.size())},
+               {out.data(), static_cast<std::size_t>(out.size())});
+  return out;
+}
+
+Vector right_of(const SparseMatrix& lower) { return Vector::LinSpaced(lower.cols(), -1, 2); }
+
+/// ‖b − Ax‖ / (‖A‖ ‖x‖), with the residual in more digits.
+double backward_error(const SparseMatrix& lower, const Vector& right, const Vector& x) {
+  using Wide = Eigen::Matrix<long double, Eigen::Dynamic, 1>;
+  Wide residual = right.cast<long double>(), sums = Wide::Zero(right.size());
+  for (Eigen::Index c = 0; c < lower.cols(); ++c) {
+    for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
+      const long double a = it.value();
+      residual[it.row()] -= a * x[c];
+      sums[it.row()] += std::abs(a);
+      if (it.row() == c) continue;
+      residual[c] -= a * x[it.row()];
+      sums[c] += std::abs(a);
+    }
+  }
+  const long double scale = sums.maxCoeff() * x.cast<long double>().lpNorm<Eigen::Infinity>();
+  return static_cast<double>(residual.lpNorm<Eigen::Infinity>() / scale);
+}
+
+TEST(SparseFactor, SolvesEveryStructure) {
+  constexpr double kBound = 4 * std::numeric_limits<double>::epsilon();
+  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+    for (const FactorCase& c : factor_cases()) {
+      SCOPED_TRACE(c.name);
+      SparseFactor factor = factor_of(c.lower, 0, **kernels);
+      ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
+      if (c.lower.cols() == 0) continue;
+      const Vector b = right_of(c.lower), x = solve(factor, b);
+      EXPECT_LE(backward_error(c.lower, b, x), kBound);
+      const SparseMatrix other = 4 * c.lower;
+      ASSERT_EQ(factor.factor(values_of(other)).end, FactorEnd::complete);
+      EXPECT_EQ(4 * solve(factor, b), x);  // a power of two changes exponents alone
+    }
+  }
+}
+
+TEST(SparseFactor, BitsDoNotDependOnThreads) {
+  for (const FactorCase& c : factor_cases()) {
+    SCOPED_TRACE(c.name);
+    const Vector b = right_of(c.lower);
+    SparseFactor one = factor_of(c.lower, 1);
+    one.factor(values_of(c.lower));
+    const Vector x = solve(one, b);
+    for (const int threads : {1, 2, 4}) {
+      SparseFactor several = factor_of(c.lower, threads);
+      for (int run = 0; run < 5; ++run) {
+        several.factor(values_of(c.lower));
+        ASSERT_EQ(solve(several, b), x) << threads;
+      }
+    }
+  }
+}
+
+TEST(SparseFactor, IsAsAccurateAsEigens) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::uint32_t count = 20 + seed;
+    SparseMatrix lower = random_blocks(count, count * (1 + seed % 4), 1 + seed % 7, seed);
+    // Scales of unknowns that differ by up to eight digits.
+    Vector scale(lower.cols());
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> exponent(-4, 4);
+    for (double& s : scale) s = std::pow(10, exponent(random));
+    lower = scale.asDiagonal() * lower * scale.asDiagonal();
+    SparseFactor factor = factor_of(lower);
+    ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
+    const Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower> eigen(lower);
+    const Vector b = right_of(lower);
+    const double theirs = backward_error(lower, b, eigen.solve(b));
+    EXPECT_LE(backward_error(lower, b, solve(factor, b)),
+              4 * std::max(theirs, std::numeric_limits<double>::epsilon() / 4));
+  }
+}
+
+TEST(SparseFactor, RefusesMatricesThatAreNotPositiveDefinite) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  struct Row {
+    double diagonal;
+    FactorEnd end;
+  };
+  const Row rows[] = {{-1, FactorEnd::not_positive},
+                      {0, FactorEnd::not_positive},
+                      {-kInfinity, FactorEnd::not_finite},
+                      {kNan, FactorEnd::not_finite},
+                      {kInfinity, FactorEnd::not_finite}};
+  for (const FactorCase& c : factor_cases()) {
+    if (c.lower.cols() == 0) continue;
+    for (const Row& row : rows) {
+      for (const Eigen::Index at : {Eigen::Index{0}, c.lower.cols() / 2, c.lower.cols() - 1}) {
+        SCOPED_TRACE(c.name + " " + std::to_string(row.diagonal) + " " + std::to_string(at));
+        SparseMatrix broken = c.lower;
+        broken.coeffRef(at, at) = row.diagonal;
+        SparseFactor factor = factor_of(broken, 1);
+        const FactorReport report = factor.factor(values_of(broken));
+        EXPECT_EQ(report.end, row.end);
+        EXPECT_EQ(report.column, at);
+        EXPECT_FALSE(report.pivot > 0 && std::isfinite(report.pivot));
+        const FactorReport again = factor_of(broken, 4).factor(values_of(broken));
+        EXPECT_EQ(again.column, report.column);
+        ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
+      }
+    }
+  }
+}
+
+/// The difference of neighbours, which has no diagonal of its own: the last pivot is exactly zero.
+TEST(SparseFactor, RefusesSingularMatrices) {
+  SparseMatrix lower(4, 4);
+  for (int k = 0; k < 4; ++k) lower.insert(k, k) = k == 0 || k == 3 ? 1 : 2;
+  for (int k = 0; k < 3; ++k) lower.insert(k + 1, k) = -1;
+  lower.makeCompressed();
+  const FactorReport report = factor_of(lower).factor(values_of(lower));
+  EXPECT_EQ(report.end, FactorEnd::not_positive);
+  EXPECT_EQ(report.pivot, 0);
+}
+
+TEST(SparseFactor, TakesAnEmptyRowForAPivotOfZero) {
+  SparseMatrix lower(3, 3);
+  lower.insert(0, 0) = 1;
+  lower.insert(2, 2) = 1;
+  lower.makeCompressed();
+  const FactorReport report = factor_of(lower).factor(values_of(lower));
+  EXPECT_EQ(report.end, FactorEnd::not_positive);
+  EXPECT_EQ(report.column, 1U);
+}
+
+}  // namespace
+}  // namespace topograd::test
