@@ -57,7 +57,7 @@ struct DampedSystem::Impl {
     if (may_eliminate) kind = host_solver(LinearSolver::automatic, false, elimination.pays());
     may_eliminate = false;
     factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0, limits)
-                                         : make_sparse_factorization(scaled);
+                                         : make_sparse_factorization(scaled, 0);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {

@@ -52,7 +52,7 @@ struct CholeskyStep::Impl {
         elimination(std::move(found)) {
     by_blocks = host_solver(asked.kind, false, elimination.pays()) == LinearSolver::schur;
     factor = by_blocks ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
-                       : make_sparse_factorization(damped);
+                       : make_sparse_factorization(damped, asked.threads);
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.

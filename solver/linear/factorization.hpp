@@ -24,17 +24,17 @@ class Factorization {
   /// Iterations of conjugate gradients in the last solve().
   virtual int iterations() const { return 0; }
 
-  /// Entries of the factor and operations of a factorisation; 0 if the library does not say.
+  /// Entries of the factor and operations of a factorisation; 0 for iterations.
   virtual double entries() const { return 0; }
   virtual double flops() const { return 0; }
 };
 
-/// True if sparse factorisations report their entries and operations.
-bool factor_cost_is_known();
-
-/// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: CHOLMOD's supernodal one if it was
-/// built in, else Eigen's with approximate minimum degree.
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern);
+/// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: by fronts
+/// (runtime/cpu/factor/sparse_factor.hpp), whose results do not depend on the number of threads, or
+/// by CHOLMOD if it was built in.
+///
+///   threads  0 = all
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads);
 
 /// Stopping rule of conjugate gradients.
 struct SchurIteration {

@@ -37,7 +37,7 @@ class Schur final : public Factorization {
         (n <= kLargestDense && static_cast<double>(complement_.nonZeros()) > kFull * full)) {
       dense_.emplace(Matrix::Zero(static_cast<Eigen::Index>(n), static_cast<Eigen::Index>(n)));
     } else {
-      sparse_ = make_sparse_factorization(complement_);
+      sparse_ = make_sparse_factorization(complement_, threads);
     }
   }
 

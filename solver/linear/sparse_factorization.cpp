@@ -1,74 +1,92 @@
-// Sparse Cholesky factorisation by CHOLMOD or by Eigen.
-#include "blas_threads.hpp"
+// Sparse Cholesky factorisation by our own fronts, or by CHOLMOD if it was built in.
 #include "factorization.hpp"
 
 #ifdef TOPOGRAD_CHOLMOD
+#include "blas_threads.hpp"
+
 #include <Eigen/CholmodSupport>
-#else
-#include <Eigen/SparseCholesky>
-#endif
 
 #include <algorithm>
 #include <thread>
+#else
+#include "../../runtime/cpu/factor/sparse_factor.hpp"
+
+#include <cstddef>
+#endif
 
 namespace topograd {
 namespace {
 
 #ifdef TOPOGRAD_CHOLMOD
-constexpr bool kTellsCost = true;
-using Factor = Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower>;
-#else
-constexpr bool kTellsCost = false;
-using Factor = Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower, Eigen::AMDOrdering<int> >;
-#endif
 
 class Sparse final : public Factorization {
  public:
-  explicit Sparse(const SparseMatrix& pattern) {
-#ifdef TOPOGRAD_CHOLMOD
+  Sparse(const SparseMatrix& pattern, int /*threads: those of the BLAS*/) {
     common().print = 0;  // otherwise it writes warnings to the standard output
-#endif
     factor_.analyzePattern(pattern);
   }
 
   bool factor(const SparseMatrix& lower) override {
-#ifdef TOPOGRAD_CHOLMOD
     require_blas_buffer();
-#endif
-    [[maybe_unused]] const auto limit = limit_blas();
+    const BlasThreadLimit limit = limit_blas();
     factor_.factorize(lower);
     return factor_.info() == Eigen::Success;
   }
   Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
-    [[maybe_unused]] const auto limit = limit_blas();
+    const BlasThreadLimit limit = limit_blas();
     return factor_.solve(right);
   }
-#ifdef TOPOGRAD_CHOLMOD
   double entries() const override { return common().lnz; }
   double flops() const override { return common().fl; }
 
  private:
+  using Factor = Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower>;
+
   BlasThreadLimit limit_blas() const {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     return BlasThreadLimit(blas_threads(flops(), std::max(cores, 1)));
   }
   // Eigen has no const access to it.
   cholmod_common& common() const { return const_cast<Factor&>(factor_).cholmod(); }
-#else
-
- private:
-  bool limit_blas() const { return true; }  // Eigen calls no BLAS
-#endif
 
   Factor factor_;
 };
 
+#else
+
+runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
+  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
+          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
+}
+
+class Sparse final : public Factorization {
+ public:
+  Sparse(const SparseMatrix& pattern, int threads)
+      : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads) {}
+
+  bool factor(const SparseMatrix& lower) override {
+    const std::span values(lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros()));
+    return factor_.factor(values).end == runtime::cpu::FactorEnd::complete;
+  }
+  Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
+    const auto n = static_cast<std::size_t>(right.size());
+    Eigen::VectorXd solution(right.size());
+    factor_.solve({right.data(), n}, {solution.data(), n});
+    return solution;
+  }
+  double entries() const override { return factor_.plan().nonzeros; }
+  double flops() const override { return factor_.plan().operations; }
+
+ private:
+  runtime::cpu::SparseFactor factor_;
+};
+
+#endif
+
 }  // namespace
 
-bool factor_cost_is_known() { return kTellsCost; }
-
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern) {
-  return std::make_unique<Sparse>(pattern);
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads) {
+  return std::make_unique<Sparse>(pattern, threads);
 }
 
 }  // namespace topograd

@@ -54,11 +54,8 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
       facts.on_device = runtime::eliminate(engine_, eliminated_scalars(model_, *elimination_));
       return;
     case Fact::factor:
-      facts.factor = {.known = factor_cost_is_known()};
-      if (!facts.factor->known) return;
-      factor_ = std::make_unique<CholeskyStep>(model_);
-      facts.factor->entries = factor_->factor_entries();
-      facts.factor->operations = factor_->factor_flops();
+      factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads);
+      facts.factor = {.entries = factor_->factor_entries(), .operations = factor_->factor_flops()};
       return;
     case Fact::none:
     case Fact::device:

@@ -182,8 +182,7 @@ class LinearRules {
     if (wide && least_operations(elimination) > most) return iterate_on_mesh();
     if (!system_.factor) return ask(Fact::factor);
     const FactorFacts& cost = *system_.factor;
-    if (wide && (!cost.known || cost.operations > most)) return iterate_on_mesh();
-    if (!cost.known) return iterate(LinearReason::factor_unknown);
+    if (wide && cost.operations > most) return iterate_on_mesh();
     if (cost.entries > kLargestFactor || cost.operations > kDearestFactor)
       return iterate(LinearReason::factor_dear);
     factor(LinearReason::factor_cheap);

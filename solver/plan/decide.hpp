@@ -81,7 +81,6 @@ struct EliminationFacts {
 
 /// Facts about a sparse factor of JᵀJ.
 struct FactorFacts {
-  bool known = false;  ///< the library tells the cost
   double entries = 0, operations = 0;
 };
 
@@ -167,7 +166,6 @@ enum class LinearReason {
   no_elimination,  ///< the device cannot
   mesh,            ///< a wide one, on which a factor takes longer
   no_mesh,         ///< a factor stays small
-  factor_unknown,  ///< the library does not tell its cost
   factor_cheap,
   factor_dear,
 };

@@ -119,7 +119,6 @@ std::string newton_text(const LinearChoice& choice) {
     case LinearReason::preconditioner:
     case LinearReason::many_unknowns:
     case LinearReason::no_mesh:
-    case LinearReason::factor_unknown:
     case LinearReason::small_jacobian:
     case LinearReason::wide_residual:
     case LinearReason::data_on_device:
@@ -162,7 +161,7 @@ std::string linear_text(const Plan& plan) {
   const bool on_device = plan.backend.backend != Backend::cpu;
   if (choice.of_hessian) return newton_text(choice);
   const std::string size = std::to_string(system.unknowns) + " unknowns";
-  const bool costs = system.factor && system.factor->known;
+  const bool costs = system.factor.has_value();
   const std::string cost = costs ? size + ": a factor has " + rounded(system.factor->entries) +
                                        " entries and takes " + rounded(system.factor->operations) +
                                        " operations"
@@ -176,8 +175,7 @@ std::string linear_text(const Plan& plan) {
     case LinearReason::preconditioner: return "its preconditioner is asked for";
     case LinearReason::few_unknowns:
     case LinearReason::many_unknowns:
-    case LinearReason::no_mesh:
-    case LinearReason::factor_unknown: return size;
+    case LinearReason::no_mesh: return size;
     case LinearReason::small_jacobian:
       return size + ": fewer than iterations are worth; the Jacobian is read back";
     case LinearReason::wide_residual:

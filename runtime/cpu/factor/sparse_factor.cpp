@@ -25,9 +25,6 @@ SparseFactor::SparseFactor(FactorPlan plan, int threads, const FrontKernels& ker
     : plan_(std::move(plan)),
       pool_(threads),
       kernels_(kernels),
-      factor_(plan_.factor_size),
-      workspace_(plan_.workspace_size),
-      right_(plan_.right_size),
       failed_(plan_.fronts.size()),
       skipped_(plan_.fronts.size()) {}
 
@@ -66,6 +63,9 @@ std::span<const std::uint32_t> SparseFactor::places(const Front& front) const {
 }
 
 FactorReport SparseFactor::factor(std::span<const double> values) {
+  factor_.resize(plan_.factor_size);
+  workspace_.resize(plan_.workspace_size);
+  right_.resize(plan_.right_size);
   std::ranges::fill(failed_, FactorReport{});
   std::ranges::fill(skipped_, 0);
   upward([&](std::uint32_t f) { eliminate(f, values); });

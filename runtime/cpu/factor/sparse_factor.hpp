@@ -38,7 +38,7 @@ class SparseFactor {
 
   const FactorPlan& plan() const { return plan_; }
 
-  /// Bytes of the factor and its workspaces: a fact of the plan.
+  /// Bytes of the factor and its workspaces from the first factor() on: a fact of the plan.
   std::uint64_t bytes() const;
 
   ///   values  of the lower triangle that was planned for

@@ -108,7 +108,7 @@ TEST(Factorization, SolvesAsTheDenseOneDoes) {
       ASSERT_TRUE(factorization.factor(4 * p.lower));  // the pattern is kept
       EXPECT_LE((4 * factorization.solve(b) - expected).norm(), 1e-12 * expected.norm());
     };
-    check(*make_sparse_factorization(p.lower));
+    check(*make_sparse_factorization(p.lower, 0));
     check(*make_schur_factorization(p.lower, elimination, 0));
     check(*make_iterative_schur(p.lower, elimination, {1e-15, 10'000}, 0));
   }
@@ -158,7 +158,7 @@ TEST(Factorization, SaysWhereAMatrixIsNotDefinite) {
     broken.coeffRef(bad, bad) = -1;
     EXPECT_FALSE(make_schur_factorization(p.lower, elimination, 0)->factor(broken));
     EXPECT_FALSE(make_iterative_schur(p.lower, elimination, {}, 0)->factor(broken));
-    EXPECT_FALSE(make_sparse_factorization(p.lower)->factor(broken));
+    EXPECT_FALSE(make_sparse_factorization(p.lower, 0)->factor(broken));
   }
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
@@ -214,17 +214,17 @@ TEST(BlasThreads, LimitsNestAndEnd) {
 TEST(BlasThreads, FactorsLeaveThemAsTheyWere) {
   const int before = openblas_threads();
   const Problem problem = make({3, 3, 3}, {{0, 1}, {1, 2}});
-  const auto factor = make_sparse_factorization(problem.lower);
+  const auto factor = make_sparse_factorization(problem.lower, 0);
   ASSERT_TRUE(factor->factor(problem.lower));
   factor->solve(Vector::Ones(9));
   EXPECT_EQ(openblas_threads(), before);
 }
 
+#ifdef TOPOGRAD_CHOLMOD
 TEST(BlasThreads, FactorsAreMadeUnderALimit) {
-  if (!factor_cost_is_known()) GTEST_SKIP() << "factors are Eigen's and call no BLAS";
   if (openblas_threads() < 2) GTEST_SKIP() << "OpenBLAS has one thread anyhow, or is not loaded";
   const Problem problem = ring(200);
-  const auto factor = make_sparse_factorization(problem.lower);
+  const auto factor = make_sparse_factorization(problem.lower, 0);
   std::atomic<bool> seen = false;
   std::thread factors([&] {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -235,6 +235,7 @@ TEST(BlasThreads, FactorsAreMadeUnderALimit) {
   factors.join();
   EXPECT_TRUE(seen);
 }
+#endif
 
 }  // namespace
 }  // namespace topograd

@@ -247,7 +247,7 @@ TEST(Decide, LinearSolver) {
                                                               500, 300)},
                                 cannot = {false,
                                           runtime::because(runtime::MatrixReason::wide_block, 40)};
-  const FactorFacts cheap = {true, 1e5, 1e6}, dear = {true, 1e9, 1e12}, secret = {};
+  const FactorFacts cheap = {1e5, 1e6}, dear = {1e9, 1e12};
   const SystemFacts points = {.unknowns = 2500,
                               .rows = 9000,
                               .slots = 90000,
@@ -266,7 +266,7 @@ TEST(Decide, LinearSolver) {
   const SystemFacts mesh = with([](SystemFacts& s) { s.elimination = kMesh; });
   const SystemFacts dear_mesh = with([&](SystemFacts& s) {
     s.elimination = kMesh;
-    s.factor = FactorFacts{true, 1e7, 1e8};
+    s.factor = FactorFacts{1e7, 1e8};
   });
   const SystemFacts long_mesh = with([](SystemFacts& s) {
     s.elimination = kMesh;
@@ -276,14 +276,6 @@ TEST(Decide, LinearSolver) {
   const SystemFacts narrow_dear = with([&](SystemFacts& s) {
     s.elimination = kNarrow;
     s.factor = dear;
-  });
-  const SystemFacts unknown = with([&](SystemFacts& s) {
-    s.elimination = kNarrow;
-    s.factor = secret;
-  });
-  const SystemFacts unknown_mesh = with([&](SystemFacts& s) {
-    s.elimination = kMesh;
-    s.factor = secret;
   });
   const SystemFacts few = {.unknowns = 30, .rows = 100};
   const SystemFacts middle = {.unknowns = 999, .rows = 2000};
@@ -358,14 +350,10 @@ TEST(Decide, LinearSolver) {
       {"mesh whose factor is dear at a guess", cpu, any, none, long_mesh, search, pcg, true,
        by_gradient,
        "2500 unknowns; a mesh, up to 40 residuals wide: solved as exactly as the gradient falls"},
-      {"mesh, cost not told", cpu, any, none, unknown_mesh, search_factor, pcg, true, by_gradient,
-       "2500 unknowns; a mesh, up to 40 residuals wide: solved as exactly as the gradient falls"},
       {"dear factor", cpu, any, none, narrow_dear, search_factor, pcg, true, constant,
        "2500 unknowns: a factor has 1e+09 entries and takes 1e+12 operations, too many"},
       {"cheap factor", cpu, any, none, narrow, search_factor, cholesky, false, constant,
        "2500 unknowns: a factor has 1e+05 entries and takes 1e+06 operations"},
-      {"cost not told", cpu, any, none, unknown, search_factor, pcg, true, constant,
-       "2500 unknowns"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
