@@ -30,7 +30,7 @@ std::vector<std::string> block_violations(std::string_view page, const ReadFile&
                       block.language == "cmake" || block.language == "python";
     const bool other = block.language == "sh" || block.language == "text" ||
                        block.language.starts_with("{toctree}") ||
-                       block.language.starts_with("{doxygen");
+                       block.language.starts_with("{doxygen") || block.language == "{eval-rst}";
     if (other) continue;
     if (!code) {
       found.push_back("expected cpp, json, cmake, python, sh or text after ```, got \"" +
