@@ -127,10 +127,11 @@ void set_bounds(Bound& bound, const std::vector<Index>& unknowns, const Doubles&
 }
 
 Manifold manifold_of(const std::string& name, int width) {
+  if (name == "euclidean") return Manifold::euclidean(width);
   const std::optional<Manifold> found = find_manifold(name, width);
   if (!found)
-    throw Error(ErrorCode::InvalidArgument,
-                "manifold: expected one of " + manifold_names() + ", got \"" + name + '"');
+    throw Error(ErrorCode::InvalidArgument, "manifold: expected one of euclidean, " +
+                                                manifold_names() + ", got \"" + name + '"');
   return *found;
 }
 

@@ -221,7 +221,7 @@ Loss loss_from(const py::object& loss) {
     throw Error(ErrorCode::InvalidArgument,
                 "loss: expected one of " + known + ", got \"" + name + '"');
   }
-  if (numbers.empty()) numbers.assign(number_count(*row), 1.0);
+  if (numbers.size() < number_count(*row)) numbers.resize(number_count(*row), 1.0);
   if (numbers.size() != number_count(*row))
     throw Error(ErrorCode::InvalidArgument, "loss: " + name + " takes " +
                                                 std::to_string(number_count(*row)) +

@@ -193,6 +193,7 @@ PROBLEMS = [
      dict(loss=own_huber, f_scale=0.1, bounds=([0, 0, 0], [1.9, 3, 1]), only_cost=True)),
     ("decay, x_scale", decay, [1, 1, 0], dict(x_scale=[1, 0.5, 0.1])),
     ("decay, poor x_scale", decay, [1, 1, 0], dict(x_scale=[1e-3, 1, 10])),
+    ("decay, small x_scale", decay, [1, 1, 0], dict(x_scale=[1e-6, 1e-6, 1e-6])),
     ("decay, x_scale and loss", decay_with_outliers, [1, 1, 0],
      dict(x_scale=[1, 0.5, 0.1], loss="soft_l1", f_scale=0.1)),
     ("decay, x_scale and bounds", decay, [1, 0.5, 0],

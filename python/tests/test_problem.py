@@ -185,7 +185,7 @@ class Problems(unittest.TestCase):
         p = topograd.Problem()
         x = p.parameters(values, block=3)
         p.residuals(lambda v: v - [[0.0, 3.0, 4.0]], x)
-        with self.assertRaisesRegex(ValueError, "one of quaternion.*got \"torus\""):
+        with self.assertRaisesRegex(ValueError, "one of euclidean, quaternion.*got \"torus\""):
             p.manifold(x, "torus")
         p.manifold(x, "sphere")
         p.solve(backend="cpu", function_tolerance=1e-14)

@@ -275,7 +275,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     given = {
         "function_tolerance": a.ftol,
         "parameter_tolerance": a.xtol,
-        "gradient_tolerance": a.gtol,
+        # The solver sees g * scale: this is enough for |g| <= gtol.
+        "gradient_tolerance": a.gtol * float(np.min(a.scale)),
         "scale_free": False,
         "max_iterations": min(limit - 1, 2**31 - 1),
         **(_BALL if np.ndim(a.scale) > 0 else {}),
@@ -295,7 +296,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         with_loss = _core.Values(model, _values_options(options), True)
     gradient = with_loss.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
-    status = _status(a, summary, x, optimality)
+    status = _status(a, summary, unknowns, optimality)
 
     def jacobian() -> Any:
         numbers, columns, starts = values.jacobian(unknowns)
