@@ -35,8 +35,10 @@ class Jacobi final : public cpu::HostPreconditioner<double> {
 }  // namespace
 
 struct DampedSystem::Impl {
-  Impl(LinearSolver which, EliminationHint first, const std::optional<SchurIteration>& bounds)
-      : kind(host_solver(which, !first.empty(), false)),
+  Impl(LinearSolver which, int most, EliminationHint first,
+       const std::optional<SchurIteration>& bounds)
+      : threads(most),
+        kind(host_solver(which, !first.empty(), false)),
         may_eliminate(which == LinearSolver::automatic && first.empty()),
         hint(std::move(first)),
         limits(bounds) {}
@@ -56,8 +58,9 @@ struct DampedSystem::Impl {
       elimination = find_elimination(scaled, block_of, hint);
     if (may_eliminate) kind = host_solver(LinearSolver::automatic, false, elimination.pays());
     may_eliminate = false;
-    factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0, limits)
-                                         : make_sparse_factorization(scaled, 0);
+    factor = kind == LinearSolver::schur
+                 ? make_schur_factorization(scaled, elimination, threads, limits)
+                 : make_sparse_factorization(scaled, threads);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
@@ -97,6 +100,7 @@ struct DampedSystem::Impl {
       damped.valuePtr()[damped.outerIndexPtr()[k]] += damping[k];
   }
 
+  int threads;
   LinearSolver kind;
   bool may_eliminate = false;  // automatic, until the pattern is known
   EliminationHint hint;
@@ -111,9 +115,9 @@ struct DampedSystem::Impl {
   std::unique_ptr<Factorization> factor;
 };
 
-DampedSystem::DampedSystem(LinearSolver kind, EliminationHint hint,
+DampedSystem::DampedSystem(LinearSolver kind, int threads, EliminationHint hint,
                            const std::optional<SchurIteration>& limits)
-    : impl_(std::make_unique<Impl>(kind, std::move(hint), limits)) {}
+    : impl_(std::make_unique<Impl>(kind, threads, std::move(hint), limits)) {}
 DampedSystem::~DampedSystem() = default;
 DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
 

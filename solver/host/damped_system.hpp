@@ -21,12 +21,13 @@ struct DampedRequest {
 /// Solves (S JᵀJ S + diag(d)) y = −S g for the Jacobian that it was last given, S a column scaling.
 class DampedSystem {
  public:
-  ///   kind  cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
-  ///         cholesky
-  ///   hint    what schur eliminates; automatic is schur then
-  ///   limits  of schur by conjugate gradients; else it is by a factor
-  explicit DampedSystem(LinearSolver kind, EliminationHint hint = {},
-                        const std::optional<SchurIteration>& limits = {});
+  ///   kind     cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
+  ///            cholesky
+  ///   threads  of factorisations, 0 = all
+  ///   hint     blocks for schur to eliminate; automatic is schur then
+  ///   limits   of schur by conjugate gradients; else it is by a factor
+  DampedSystem(LinearSolver kind, int threads, EliminationHint hint = {},
+               const std::optional<SchurIteration>& limits = {});
   ~DampedSystem();
   DampedSystem& operator=(DampedSystem&&) noexcept;
 

@@ -1,10 +1,12 @@
 // Facts about a linear system for the decision, found on request, and construction of its solver.
 #include "system_search.hpp"
 
+#include "../../ir/error.hpp"
 #include "projected_step.hpp"
 #include "schur_step.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace topograd {
@@ -54,8 +56,14 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
       facts.on_device = runtime::eliminate(engine_, eliminated_scalars(model_, *elimination_));
       return;
     case Fact::factor:
-      factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads);
-      facts.factor = {.entries = factor_->factor_entries(), .operations = factor_->factor_flops()};
+      try {
+        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads);
+        facts.factor = {factor_->factor_entries(), factor_->factor_flops()};
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::Unsupported) throw;
+        constexpr double kBeyond = std::numeric_limits<double>::infinity();
+        facts.factor = {kBeyond, kBeyond};
+      }
       return;
     case Fact::none:
     case Fact::device:
