@@ -34,12 +34,14 @@ std::span<std::byte> HostBlocks::take(std::uint64_t bytes) {
   return {memory, bytes};
 }
 
-void HostBlocks::give_back(std::span<std::byte> block) {
+void HostBlocks::give_back(std::span<std::byte> block) noexcept {
   if (block.size() < kLeastKept || block.size() > limit_) return free_block(block);
-  {
+  try {
     const std::lock_guard lock(mutex_);
     kept_.push_back(block);
     bytes_ += block.size();
+  } catch (const std::bad_alloc&) {
+    return free_block(block);
   }
   free_kept(limit_);
 }

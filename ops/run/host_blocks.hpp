@@ -26,7 +26,7 @@ class HostBlocks {
   /// At least `bytes` bytes, at most a quarter more, aligned to cache lines; the contents are
   /// arbitrary. Throws Error{OutOfHostMemory}.
   std::span<std::byte> take(std::uint64_t bytes);
-  void give_back(std::span<std::byte> block);
+  void give_back(std::span<std::byte> block) noexcept;
 
   std::uint64_t kept_bytes() const;
 
