@@ -26,7 +26,7 @@ class Rounds {
       : order_(count), next_(count), random_(random) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
   }
-  /// At least one number.
+  /// Requires count > 0.
   std::size_t next() {
     if (next_ == order_.size()) {
       std::ranges::shuffle(order_, random_);
