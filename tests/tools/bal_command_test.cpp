@@ -94,7 +94,7 @@ TEST_F(BalCommand, MistakesAreOneLine) {
       {path("none.txt"), "none.txt: cannot be read"},
       {path("bad.txt"), "bad.txt:1: expected 29 numbers"},
       {path("scene.txt") + " --fix k9", "expected rotation, translation, f, k1, k2, cameras or "},
-      {path("scene.txt") + " --loss huber", "--loss: expected trivial, huber:A"},
+      {path("scene.txt") + " --loss huber", "--loss: expected one of trivial, huber:A"},
       {path("scene.txt") + " --loss huber:-1", "huber"},
       {path("scene.txt") + " --mesh a.obj", "expected --mesh with arap"},
   };

@@ -98,6 +98,8 @@ std::string check_line(const CommandText& root, const std::string& line) {
   if (program == "topograd" || program == "build/bin/topograd")
     return check_topograd(root, std::span(words).subspan(1));
   if (program.starts_with("scripts/")) return exists(program) ? "" : "no file " + program;
+  if (program == "python3" && words.size() > 1)
+    return exists(words[1]) ? "" : "no file " + words[1];
   if (program.starts_with(kSamples)) {
     const std::string source = "samples/" + program.substr(kSamples.size()) + ".cpp";
     return exists(source) ? "" : "no file " + source;

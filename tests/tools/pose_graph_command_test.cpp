@@ -157,7 +157,7 @@ TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
        "objective: expected one of chordal, geodesic, chi2, got \"l1\""},
       {path("graph.g2o") + " --start here",
        "start: expected one of file, odometry, chordal, got \"here\""},
-      {path("graph.g2o") + " --loss huber", "--loss: expected trivial, huber:A"},
+      {path("graph.g2o") + " --loss huber", "--loss: expected one of trivial, huber:A"},
       {path("graph.g2o") + " --gnc --gnc-threshold -1", "expected a threshold > 0"},
       {path("graph.g2o") + " --fix k2", "expected --fix with bal"},
   };

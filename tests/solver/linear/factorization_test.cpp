@@ -211,6 +211,7 @@ TEST(BlasThreads, LimitsNestAndEnd) {
   EXPECT_EQ(openblas_threads(), before);
 }
 
+#ifdef TOPOGRAD_CHOLMOD
 TEST(BlasThreads, FactorsLeaveThemAsTheyWere) {
   const int before = openblas_threads();
   const Problem problem = make({3, 3, 3}, {{0, 1}, {1, 2}});
@@ -220,7 +221,6 @@ TEST(BlasThreads, FactorsLeaveThemAsTheyWere) {
   EXPECT_EQ(openblas_threads(), before);
 }
 
-#ifdef TOPOGRAD_CHOLMOD
 TEST(BlasThreads, FactorsAreMadeUnderALimit) {
   if (openblas_threads() < 2) GTEST_SKIP() << "OpenBLAS has one thread anyhow, or is not loaded";
   const Problem problem = ring(200);
