@@ -81,7 +81,7 @@ struct FactorPlan {
 /// fit 32 bits.
 FactorPlan make_factor_plan(const LowerPattern& lower);
 
-/// The same with a given order of the graph's blocks.
+/// Plans with the given order of the graph's blocks.
 FactorPlan make_factor_plan(const LowerPattern& lower, std::vector<std::uint32_t> order);
 
 }  // namespace topograd::runtime

@@ -3,7 +3,7 @@
 
 namespace topograd {
 
-/// Number of threads that pays for a sparse factorisation. Its dense blocks are small: OpenBLAS
+/// Number of threads that pays for a factorisation by CHOLMOD. Its dense blocks are small: OpenBLAS
 /// gives each of their products to all its threads, and if these are as many as the machine's
 /// cores, one thread that waits for its core delays the others. On 16 cores a factorisation of 9 ×
 /// 10⁷ operations takes 23 ms on one thread, 14 on 4, 20 on 8 and 410 on 16

@@ -39,8 +39,8 @@ class Route {
   void failed(const Error& failure);
   /// Median time of one outer step, once things are warm, where all of them ran.
   void measured(bool on_device, double step_us);
-  /// Median time of one kind of evaluations. Of the kinds that both sides have been told of, the
-  /// one that takes longest decides for later Evaluators.
+  /// Median time of one kind of evaluations. The slowest kind that was measured on both backends
+  /// decides for later Evaluators.
   void measured(runtime::Pass pass, bool on_device, double us);
   /// A solve, or an Evaluator's life, has ended well: one task, for counters, trace and observer.
   ///

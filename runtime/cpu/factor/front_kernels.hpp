@@ -53,10 +53,10 @@ struct FrontKernels {
   void (*backward)(const double* panel, std::uint32_t k, std::uint32_t tiles, double* y);
 };
 
-/// Those for the newest instruction set of this processor.
+/// Returns the kernels for the newest instruction set of this processor.
 const FrontKernels& front_kernels();
 
-/// All that this processor can run, ending with nullptr: for tests.
+/// Returns all that this processor can run, for tests; nullptr ends the list.
 const FrontKernels* const* all_front_kernels();
 
 }  // namespace topograd::runtime::cpu

@@ -127,7 +127,7 @@ bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
   return true;
 }
 
-/// Computes the update matrix: what the pivots leave, and what the children's pivots left.
+/// Computes the update matrix: −LLᵀ of the rows below the pivots, plus the children's updates.
 void SparseFactor::update(const Front& front) {
   if (front.below == 0) return;
   const double* below =
