@@ -146,26 +146,19 @@ class RoutingCheck {
     bool on_cpu() const { return stats.on_cpu; }
   };
 
-  /// Lets the executor decide, with measurements on both backends in between: a device answers
-  /// faster the more often it is used, so only these show what a decision would have cost.
+  /// Lets the executor decide, if it has a device, with measurements in between.
   void trace() {
-    const auto begin = std::chrono::steady_clock::now();
     std::vector<Call> calls;
-    Rounds measured(all_.size(), random_);
     const bool decides = !report_.device.empty();
-    const auto more = [&] {
-      return measured.ended() < kLeastRuns ||
-             (decides && (seconds_since(begin) < options_.seconds / 2 || calls.size() < 64));
+    const auto decide = [&] {
+      if (!decides) return;
+      const std::size_t k = random_() % report_.truths.size();
+      RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
+      calls.push_back({k, executor_.execute(task)});
+      report_.wrong_results += task.wrong();
     };
-    while (more() && !Interrupts::came()) {
-      for (int decided = 0; decides && decided < kDecidedForMeasured; ++decided) {
-        const std::size_t k = random_() % report_.truths.size();
-        RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
-        calls.push_back({k, executor_.execute(task)});
-        report_.wrong_results += task.wrong();
-      }
-      run_both(all_[measured.next()]);
-    }
+    alternate(decides ? options_.seconds / 2 : 0, all_.size(), random_, decide,
+              [&](std::size_t k) { run_both(all_[k]); });
     judge(std::move(calls), take_medians());
   }
 

@@ -248,24 +248,18 @@ class OperationsCheck {
     }
   }
 
-  /// Lets the executor decide, with measurements on both backends in between.
+  /// Lets the executor decide, with measurements in between.
   void trace() {
-    const auto begin = std::chrono::steady_clock::now();
-    Rounds measured(all_.size(), random_);
-    const auto more = [&] {
-      return seconds_since(begin) < options_.seconds / 2 || calls_.size() < 64 ||
-             measured.ended() < kLeastRuns;
+    const auto decide = [&] {
+      const std::size_t k = random_() % all_.size();
+      seen_ = {};
+      judge(all_[k], all_[k].anywhere());
+      calls_.push_back({k, ops::last_stats().on_cpu, seen_});
     };
-    while (more() && !Interrupts::came()) {
-      for (int decided = 0; decided < kDecidedForMeasured; ++decided) {
-        const std::size_t k = random_() % all_.size();
-        seen_ = {};
-        judge(all_[k], all_[k].anywhere());
-        calls_.push_back({k, ops::last_stats().on_cpu, seen_});
-      }
+    alternate(options_.seconds / 2, all_.size(), random_, decide, [&](std::size_t k) {
       const ops::UnrecordedRuns scope;
-      run_both(all_[measured.next()]);
-    }
+      run_both(all_[k]);
+    });
   }
 
   void report() {

@@ -1,9 +1,12 @@
 // Internal: times of one piece of work on both backends, and the assessment of a choice.
 #pragma once
 
+#include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
+#include "../../../solver/interrupts.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -16,6 +19,7 @@ namespace topograd::check {
 inline constexpr double kRightWithin = 1.1;
 /// Number of calls that a trace lets the executor decide for each pair of measured runs.
 inline constexpr int kDecidedForMeasured = 2;
+inline constexpr int kLeastDecisions = 64;
 /// Least number of measured runs of each piece of work on each backend.
 inline constexpr std::size_t kLeastRuns = 5;
 
@@ -43,6 +47,26 @@ class Rounds {
   std::size_t next_, ended_ = 0;
   std::mt19937_64& random_;
 };
+
+/// Calls decide() kDecidedForMeasured times, then measure(k) for one of `count` pieces of work, and
+/// so on, for these seconds and until there are kLeastDecisions and each piece was measured
+/// kLeastRuns times. A device answers faster the more often it is used, so only times from between
+/// the decisions show what these would have cost.
+template <class Decide, class Measure>
+void alternate(double seconds, std::size_t count, std::mt19937_64& random, const Decide& decide,
+               const Measure& measure) {
+  const auto begin = std::chrono::steady_clock::now();
+  Rounds rounds(count, random);
+  int decisions = 0;
+  const auto more = [&] {
+    return rounds.ended() < kLeastRuns || decisions < kLeastDecisions ||
+           seconds_since(begin) < seconds;
+  };
+  while (more() && !Interrupts::came()) {
+    for (int k = 0; k < kDecidedForMeasured; ++k, ++decisions) decide();
+    measure(rounds.next());
+  }
+}
 
 /// Times of runs that were forced to each backend, µs.
 struct Sides {
