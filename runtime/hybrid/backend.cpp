@@ -1,6 +1,8 @@
 // A backend that is never available, and the errors that are failures of a device.
 #include "backend.hpp"
 
+#include "../../ir/machine/instruction_sets.hpp"
+
 namespace topograd::runtime::hybrid {
 namespace {
 
@@ -25,13 +27,8 @@ class Unavailable final : public DeviceBackend {
 }  // namespace
 
 std::string simd_level() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
-  return "baseline";
+  if (platform::has_avx512()) return "avx512";
+  return platform::has_avx2() ? "avx2" : "baseline";
 }
 
 std::unique_ptr<DeviceBackend> make_unavailable_backend(std::string name, std::string problem) {

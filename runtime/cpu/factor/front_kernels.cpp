@@ -1,6 +1,7 @@
 // Choice of the kernels of a front for this processor.
 #include "front_kernels.hpp"
 
+#include "../../../ir/machine/instruction_sets.hpp"
 #include "front_kernels_sets.hpp"
 
 #include <array>
@@ -15,11 +16,8 @@ Tables usable() {
   Tables tables = {&front_kernels_baseline()};
 #if defined(__x86_64__)
   std::size_t n = 1;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    tables[n++] = &front_kernels_avx2();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    tables[n++] = &front_kernels_avx512();
+  if (platform::has_avx2()) tables[n++] = &front_kernels_avx2();
+  if (platform::has_avx512()) tables[n++] = &front_kernels_avx512();
 #endif
   return tables;
 }

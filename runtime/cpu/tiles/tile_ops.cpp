@@ -1,6 +1,7 @@
 // Choice of the table of tile functions for this processor.
 #include "tile_ops.hpp"
 
+#include "../../../ir/machine/instruction_sets.hpp"
 #include "tile_ops_sets.hpp"
 
 #include <array>
@@ -16,18 +17,12 @@ template <class T>
 Tables<T> usable();
 
 #if defined(__x86_64__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-}
-
 template <>
 Tables<double> usable() {
   Tables<double> tables = {&tile_ops_baseline_f64()};
   std::size_t n = 1;
-  if (has_avx2()) tables[n++] = &tile_ops_avx2_f64();
-  if (has_avx512()) tables[n++] = &tile_ops_avx512_f64();
+  if (platform::has_avx2()) tables[n++] = &tile_ops_avx2_f64();
+  if (platform::has_avx512()) tables[n++] = &tile_ops_avx512_f64();
   return tables;
 }
 
@@ -35,8 +30,8 @@ template <>
 Tables<float> usable() {
   Tables<float> tables = {&tile_ops_baseline_f32()};
   std::size_t n = 1;
-  if (has_avx2()) tables[n++] = &tile_ops_avx2_f32();
-  if (has_avx512()) tables[n++] = &tile_ops_avx512_f32();
+  if (platform::has_avx2()) tables[n++] = &tile_ops_avx2_f32();
+  if (platform::has_avx512()) tables[n++] = &tile_ops_avx512_f32();
   return tables;
 }
 #else
