@@ -18,6 +18,7 @@ void CpuEngine<T>::residuals(std::span<double> out) {
 template <class T>
 void CpuEngine<T>::gradient(std::span<double> out) {
   check_size("gradient", "scalars", terms_.scalars(), out.size());
+  if (const Column<T>* const known = steps_.known_gradient()) return terms_.write(*known, out);
   terms_.sum(Part::Gradient, terms_.vectors(steps_.x()), sums_);
   terms_.write(sums_, out);
 }
@@ -68,6 +69,9 @@ void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
   const TermIndex& index = term.index();
   const std::size_t m = term.rows(), n = term.slots();
   check_size("jacobian", "numbers", index.instances * m * n, values.size());
+  // An energy has no stored Jacobian.
+  if (steps_.is_linear() && !term.energy())
+    return term.copy_jacobian(terms_.pool(), terms_.constant(), values);
   const std::vector<std::uint8_t>& constant = terms_.constant();
   const auto is_constant = [&](std::size_t i, std::size_t slot) {
     const SlotPlace& place = index.slots[slot];

@@ -37,6 +37,14 @@ void CpuSteps<T>::point(std::span<double> x) const {
   terms_.box().clamp(x);
 }
 
+template <class T>
+const Column<T>* CpuSteps<T>::known_gradient() const {
+  const auto is_energy = [](const auto& term) { return term->energy(); };
+  // Steps take scalars that a bound holds out of the system's gradient, and ignore energies.
+  if (!linear_ || bounded() || std::ranges::any_of(terms_.all(), is_energy)) return nullptr;
+  return &system_.gradient();
+}
+
 // Bounds are rounded to T like x, so that x stays exactly on its bound. Comparisons keep NaN.
 template <class T>
 T CpuSteps<T>::projected_gradient(std::size_t i) const {
@@ -84,7 +92,6 @@ PointReport CpuSteps<T>::linearize() {
   }
   terms_.count_failed_guards(x_);
   system_.sum_gradient();
-  system_.sum_blocks();
   linear_ = true;
   trial_ready_ = false;
   const std::vector<std::uint8_t>& constant = terms_.constant();
@@ -119,15 +126,15 @@ template <class T>
 void CpuSteps<T>::add_scaled_norms(PointReport& report) {
   const BlockLayout& layout = terms_.layout();
   const std::vector<std::uint8_t>& out = system_.held();
-  const Column<T>&gradient = system_.gradient(), &blocks = system_.blocks();
+  const Column<T>&gradient = system_.gradient(), &diagonal = system_.diagonal();
   std::vector<double> largest((layout.blocks() + kBlocksPerRange - 1) / kBlocksPerRange);
   const auto squares = terms_.pool().template sums_of_ranges<3>(
       layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
         std::array<double, 3> sums = {0, 0, 0};  // of gradient, x and step
         double max = 0;
         const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
-        layout.for_diagonal(b, e, [&](std::uint64_t scalar, std::uint64_t packed) {
-          const double h = double{blocks[packed]};
+        layout.for_diagonal(b, e, [&](std::uint64_t scalar, std::uint64_t) {
+          const double h = double{diagonal[scalar]};
           if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
           const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
           const double step = moved_ ? x - double{trial_[scalar]} : 0;
@@ -172,7 +179,6 @@ void NarrowSystem::follow(const Model& model) {
 void NarrowSystem::linearize(std::span<const double> point) {
   terms.read(point, x);
   system.store_jacobian(x);
-  system.sum_blocks();
 }
 
 std::vector<MemoryUse> NarrowSystem::memory() const {

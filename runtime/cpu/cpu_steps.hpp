@@ -42,6 +42,10 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   void set_point(std::span<const double> x);
   void point(std::span<double> x) const;
   const Column<T>& x() const { return x_; }
+  /// True if the system has rows and Jacobian of the current point.
+  bool is_linear() const { return linear_; }
+  /// The gradient at the current point; null if linearize() has not computed it, or only a part.
+  const Column<T>* known_gradient() const;
   CpuSystem<T>& system() { return system_; }
   const CpuSystem<T>& system() const { return system_; }
 

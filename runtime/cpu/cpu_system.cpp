@@ -20,6 +20,7 @@ void CpuSystem<T>::follow(const Model& model, bool moved) {
       terms_.zero(*v);
     }
     blocks_ = Column<T>(terms_.layout().packed_scalars());
+    diagonal_ = Column<T>(terms_.scalars());
     scale_ = Column<T>(terms_.scalars());
     damping_ = Column<T>(terms_.scalars());
     scaled_ = false;
@@ -43,6 +44,7 @@ void CpuSystem<T>::transfer(ir::StateRecord& record) {
 
 template <class T>
 void CpuSystem<T>::store_jacobian(const Column<T>& x) {
+  blocks_current_ = diagonal_current_ = false;
   for (const auto& term : terms_.all()) {
     if (term->energy()) continue;
     term->linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
@@ -61,11 +63,35 @@ void CpuSystem<T>::sum_gradient() {
 }
 
 template <class T>
-void CpuSystem<T>::sum_blocks() {
+const Column<T>& CpuSystem<T>::blocks() {
+  if (std::exchange(blocks_current_, true)) return blocks_;
   terms_.zero(blocks_);
   for (const auto& term : terms_.all()) {
     if (!term->energy()) term->add_linear_blocks(terms_.pool(), terms_.layout(), blocks_.data());
   }
+  return blocks_;
+}
+
+template <class T>
+const Column<T>& CpuSystem<T>::diagonal() {
+  if (std::exchange(diagonal_current_, true)) return diagonal_;
+  if (needs_blocks_) {
+    const Column<T>& all = blocks();
+    const BlockLayout& layout = terms_.layout();
+    terms_.pool().for_ranges(
+        layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+          layout.for_diagonal(begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
+            diagonal_[scalar] = all[packed];
+          });
+        });
+    return diagonal_;
+  }
+  terms_.zero(diagonal_);
+  for (const auto& term : terms_.all()) {
+    if (!term->energy())
+      term->add_linear_diagonal(terms_.pool(), terms_.layout(), diagonal_.data());
+  }
+  return diagonal_;
 }
 
 template <class T>
@@ -82,6 +108,7 @@ void CpuSystem<T>::set_gradient(std::span<const double> g) {
 
 template <class T>
 void CpuSystem<T>::set_delta(std::span<const double> delta) {
+  needs_blocks_ = false;
   terms_.read(delta, delta_);
   terms_.mask(delta_, held_);
 }
@@ -100,27 +127,27 @@ double CpuSystem<T>::gradient_times_delta() const {
 template <class T>
 void CpuSystem<T>::set_scale(const StepRequest& request) {
   const double unit = request.scale_free ? 0 : 1;
-  const BlockLayout& layout = terms_.layout();
-  terms_.pool().for_ranges(
-      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
-        layout.for_diagonal(begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-          const double s = column_scale(unit, std::sqrt(double{blocks_[packed]}));
-          scale_[scalar] = static_cast<T>(s * s);
-        });
-      });
+  const Column<T>& diagonal = this->diagonal();
+  terms_.pool().for_ranges(terms_.scalars(), kScalarsPerRange,
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i) {
+                               const double s = column_scale(unit, std::sqrt(double{diagonal[i]}));
+                               scale_[i] = static_cast<T>(s * s);
+                             }
+                           });
   scaled_ = true;
 }
 
 template <class T>
 void CpuSystem<T>::set_damping(const StepRequest& request) {
   if (!scaled_) set_scale(request);
-  const BlockLayout& layout = terms_.layout();
+  const Column<T>& diagonal = this->diagonal();
   terms_.pool().for_ranges(
-      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
-        layout.for_diagonal(begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-          const double squared = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
-          damping_[scalar] = column_damping(T{blocks_[packed]}, squared, request);
-        });
+      terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          const double squared = request.jacobi_scaling ? double{scale_[i]} : 1.0;
+          damping_[i] = column_damping(diagonal[i], squared, request);
+        }
       });
 }
 
@@ -161,11 +188,12 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
 template <class T>
 typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const StepRequest& request) {
   const auto start = std::chrono::steady_clock::now();
+  needs_blocks_ = true;
   set_damping(request);
   auto matrix = product_by<T>(
       [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
   preconditioner_->build(
-      terms_.pool(), {terms_.layout(), x.data(), blocks_.data(), damping_.data(), held_, matrix});
+      terms_.pool(), {terms_.layout(), x.data(), blocks().data(), damping_.data(), held_, matrix});
   const CgOptions options{.tolerance = request.linear_tolerance,
                           .in_energy = request.energy_norm || preconditioner_->is_norm(),
                           .max_iterations = request.max_linear_iterations,
@@ -201,7 +229,7 @@ Timing CpuSystem<T>::time_step(const Column<T>& x, int iterations, double dampin
 template <class T>
 std::vector<MemoryUse> CpuSystem<T>::memory() const {
   std::uint64_t vectors = 0;
-  for (const Column<T>* v : {&gradient_, &delta_, &scale_, &damping_, &cg_.residual,
+  for (const Column<T>* v : {&gradient_, &delta_, &diagonal_, &scale_, &damping_, &cg_.residual,
                              &cg_.preconditioned, &cg_.direction, &cg_.product})
     vectors += bytes_of(*v);
   return together({{kVectorsOfUnknowns, vectors, 0}, {"diagonal blocks", bytes_of(blocks_), 0}},

@@ -36,13 +36,14 @@ class CpuSystem {
   void store_jacobian(const Column<T>& x);
   /// Sums of the stored Jacobian.
   void sum_gradient();
-  void sum_blocks();
   /// Takes exactly these scalars out of steps; 1 = out.
   void hold(std::vector<std::uint8_t> held);
   /// Replaces Jᵀr.
   void set_gradient(std::span<const double> g);
   const Column<T>& gradient() const { return gradient_; }
-  const Column<T>& blocks() const { return blocks_; }
+  /// Packed diagonal blocks of JᵀJ, and its diagonal; summed on first use.
+  const Column<T>& blocks();
+  const Column<T>& diagonal();
   /// Scalars that take no part in steps; empty: none.
   const std::vector<std::uint8_t>& held() const { return held_; }
 
@@ -66,7 +67,9 @@ class CpuSystem {
 
   CpuTerms<T>& terms_;
   Column<T> gradient_, delta_;
-  Column<T> blocks_;  // packed diagonal blocks of JᵀJ
+  Column<T> blocks_, diagonal_;  // of the stored Jacobian's JᵀJ if they are current
+  bool blocks_current_ = false, diagonal_current_ = false;
+  bool needs_blocks_ = false;  // the last step was solved here, not given
   // Squares of the Jacobi scaling, from the linearisation of the first step; 0: no clamps.
   Column<T> scale_;
   Column<T> damping_;  // added to the diagonal

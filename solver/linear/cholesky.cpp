@@ -142,10 +142,22 @@ struct CholeskyStep::Impl {
     const Eigen::VectorXd minus_gradient = reduced;
     reduced = factor->solve(minus_gradient);
     if (!reduced.allFinite()) return false;
-    const Eigen::VectorXd product = view().selfadjointView<Eigen::Lower>() * reduced;
-    decrease = reduced.dot(minus_gradient) - 0.5 * reduced.dot(product);
+    decrease = reduced.dot(minus_gradient) - 0.5 * square_of_step(minus_gradient);
     spread(reduced);
     return true;
+  }
+
+  /// δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product, as −δ·g − δ·D δ.
+  double square_of_step(const Eigen::VectorXd& minus_gradient) const {
+    if (asked.limits || is_small())
+      return reduced.dot(view().selfadjointView<Eigen::Lower>() * reduced);
+    double square = reduced.dot(minus_gradient);
+    for (Eigen::Index k = 0; k < reduced.size(); ++k) {
+      const double damping = damped.valuePtr()[damped.outerIndexPtr()[k]] -
+                             normal.diagonal(static_cast<std::size_t>(k));
+      square -= damping * reduced[k] * reduced[k];
+    }
+    return square;
   }
 
   const runtime::Model& model;

@@ -6,6 +6,8 @@
 #include "panel.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -164,6 +166,9 @@ void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>
       if (is_new) {
         orders_.items.insert(orders_.items.end(), order.begin(), order.end());
         orders_.close();
+        const auto follows = [](std::uint16_t a, std::uint16_t b) { return b == a + 1; };
+        const auto gap = std::ranges::adjacent_find(order, std::not_fn(follows));
+        adjacent_.push_back(gap == order.end() ? 1 : 0);
       }
       use.order = entry->second;
       // An instance that reads the scalar in several slots has a use for each, one after the other.
@@ -206,11 +211,14 @@ void NormalEquations::sum_groups(const F& add) {
         add(uses_[u], std::span(run, uses_[u].runs), panel, scratch);
         run += uses_[u].runs;
       }
-      for (std::uint32_t j = 0; j < group.width; ++j) {
-        double* const entries = values_.data() + starts_[group.first + j];
-        for (std::uint32_t r = j; r < rows; ++r) entries[r - j] = panel.take(r, j);
+      std::array<double*, Panel::kMostColumns> columns;  // from the row of the group's first one
+      for (std::uint32_t j = 0; j < group.width; ++j)
+        columns[j] = values_.data() + starts_[group.first + j] - j;
+      for (std::uint32_t r = 0; r < rows; ++r) {
+        const double* const row = panel.row(r);
+        for (std::uint32_t j = 0; j < std::min(group.width, r + 1); ++j) columns[j][r] = row[j];
+        panel.clear(r);
       }
-      panel.clear_above(0);
     }
   });
 }
@@ -224,6 +232,12 @@ void NormalEquations::refresh(runtime::Engine& engine) {
         const double* J = term.values.data() + std::size_t{use.instance} * term.rows * term.slots;
         const std::span<const std::uint16_t> order = orders_[use.order];
         const std::size_t n = order.size();
+        if (adjacent_[use.order] != 0) {
+          J += order[0];
+          panel.set_right({J + use.at, term.slots, 1}, term.rows, 1);
+          for (const Run& run : runs) panel.add(run.row, run.count, {J + run.at, term.slots, 1});
+          return;
+        }
         scratch.resize(term.rows * n);
         for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
           for (std::size_t k = 0; k < n; ++k) scratch[i * n + k] = J[order[k]];

@@ -90,7 +90,8 @@ class NormalEquations {
   std::vector<std::size_t> ranges_;  // of groups with about equally many uses
   std::vector<Use> uses_;
   std::vector<Run> runs_;
-  Lists<std::uint16_t> orders_;  // slots, ascending by their scalars
+  Lists<std::uint16_t> orders_;         // slots, ascending by their scalars
+  std::vector<std::uint8_t> adjacent_;  // by order: 1 = adjacent slots
   std::vector<PartlyFree> partly_free_;
   runtime::cpu::Pool pool_;
 };

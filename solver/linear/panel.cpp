@@ -2,7 +2,6 @@
 #include "panel.hpp"
 
 #include <array>
-#include <utility>
 
 namespace topograd {
 namespace {
@@ -59,9 +58,21 @@ template <std::uint32_t width>
   add_any<width>(product);
 }
 
-constexpr Adds kAvx2{add_avx2<4>, add_avx2<8>, add_avx2<12>, add_avx2<16>};
+template <std::uint32_t width>
+[[gnu::target("avx512f,avx512vl,prefer-vector-width=512")]] void add_avx512(
+    const Product& product) {
+  add_any<width>(product);
+}
 
-const Adds& adds() { return __builtin_cpu_supports("avx2") ? kAvx2 : kPlain; }
+constexpr Adds kAvx2{add_avx2<4>, add_avx2<8>, add_avx2<12>, add_avx2<16>};
+constexpr Adds kAvx512{add_avx2<4>, add_avx512<8>, add_avx512<12>, add_avx512<16>};
+
+const Adds& adds() {
+  static const Adds& best = __builtin_cpu_supports("avx512vl") ? kAvx512
+                            : __builtin_cpu_supports("avx2")   ? kAvx2
+                                                               : kPlain;
+  return best;
+}
 #else
 const Adds& adds() { return kPlain; }
 #endif
@@ -69,28 +80,35 @@ const Adds& adds() { return kPlain; }
 }  // namespace
 
 void Panel::open(std::size_t rows, std::uint32_t columns) {
+  if (columns_ != columns) right_.clear();  // so that columns up to the stride are 0
   columns_ = columns;
   stride_ = (columns + 3) / 4 * 4;
   if (values_.size() < rows * stride_) values_.resize(rows * stride_);
 }
 
-double Panel::take(std::size_t row, std::uint32_t column) {
-  return std::exchange(at(row, column), 0.0);
-}
-
-void Panel::clear_above(std::size_t first) {
-  for (std::uint32_t j = 1; j < columns_; ++j)
-    for (std::uint32_t r = 0; r < j; ++r) at(first + r, j) = 0;
+/// W is stored by columns.
+template <std::uint32_t depth>
+void Panel::set_columns(const double* W, double sign) {
+  for (std::uint32_t j = 0; j < columns_; ++j)
+    for (std::uint32_t i = 0; i < depth; ++i) right_[i * stride_ + j] = sign * W[j * depth + i];
 }
 
 void Panel::set_right(const Strided& W, std::uint32_t depth, double sign) {
   depth_ = depth;
-  right_.resize(std::size_t{depth} * stride_);
+  if (right_.size() != std::size_t{depth} * stride_)
+    right_.assign(std::size_t{depth} * stride_, 0.0);
   double* out = right_.data();
+  if (W.column == 1) {
+    for (std::uint32_t i = 0; i < depth; ++i, out += stride_) {
+      const double* const row = W.data + i * W.row;
+      for (std::uint32_t j = 0; j < columns_; ++j) out[j] = sign * row[j];
+    }
+    return;
+  }
+  if (depth == 3 && W.row == 1 && W.column == 3) return set_columns<3>(W.data, sign);
   for (std::uint32_t i = 0; i < depth; ++i, out += stride_) {
     const double* const row = W.data + i * W.row;
     for (std::uint32_t j = 0; j < columns_; ++j) out[j] = sign * row[j * W.column];
-    for (std::uint32_t j = columns_; j < stride_; ++j) out[j] = 0;
   }
 }
 

@@ -1,6 +1,7 @@
 // A few adjacent columns of a matrix, to which products of small blocks are added.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,16 +21,14 @@ class Panel {
  public:
   static constexpr std::uint32_t kMostColumns = 16;
 
-  /// Starts anew with zeros. The panel before must have been emptied by take().
+  /// Starts anew; entries of the rows are 0 if those of the panel before were cleared.
   void open(std::size_t rows, std::uint32_t columns);
 
   std::uint32_t columns() const { return columns_; }
   double& at(std::size_t row, std::uint32_t column) { return values_[row * stride_ + column]; }
-  /// Returns an entry and sets it to 0.
-  double take(std::size_t row, std::uint32_t column);
-  /// Sets the entries above the diagonal to 0, whose first one is in row `first`: a symmetric
-  /// matrix takes the others.
-  void clear_above(std::size_t first);
+  const double* row(std::size_t row) const { return &values_[row * stride_]; }
+  /// Sets the entries of a row to 0.
+  void clear(std::size_t row) { std::fill_n(&values_[row * stride_], stride_, 0.0); }
 
   /// Sets W for add(), times `sign`: depth × columns.
   void set_right(const Strided& W, std::uint32_t depth, double sign);
@@ -40,6 +39,9 @@ class Panel {
   void add(std::size_t first, std::size_t count, const Strided& E);
 
  private:
+  template <std::uint32_t depth>
+  void set_columns(const double* W, double sign);
+
   std::uint32_t columns_ = 0, stride_ = 0, depth_ = 0;  // the stride is a multiple of 4
   std::vector<double> values_, right_;                  // by rows of `stride_`
 };

@@ -132,10 +132,14 @@ void Schur::sum_panel(const double* values, std::uint32_t first, std::uint32_t l
       panel.add(rows[k], end - k, {E.data() + k * depth, 1, depth});
     }
   }
-  for (std::uint32_t c = first; c < last; ++c)
-    for (SparseMatrix::InnerIterator it(complement_, c); it; ++it)
-      it.valueRef() = panel.take(static_cast<std::size_t>(it.row()), c - first);
-  panel.clear_above(first);
+  const int* const starts = complement_.outerIndexPtr();
+  for (std::uint32_t c = first; c < last; ++c) {
+    for (int k = starts[c]; k < starts[c + 1]; ++k) {
+      double& entry = panel.at(static_cast<std::size_t>(complement_.innerIndexPtr()[k]), c - first);
+      complement_.valuePtr()[k] = std::exchange(entry, 0.0);
+    }
+  }
+  for (std::uint32_t c = first; c < last; ++c) panel.clear(c);  // above the diagonal
 }
 
 }  // namespace

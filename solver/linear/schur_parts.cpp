@@ -44,21 +44,23 @@ SchurLayout::SchurLayout(const SparseMatrix& lower, const Elimination& eliminati
 }
 
 void SchurLayout::find_neighbours(const SparseMatrix& lower) {
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // block, kept column
+  std::vector<std::vector<std::uint32_t>> lists(blocks.size());
+  const auto add = [&](std::uint32_t b, std::uint32_t kept) {
+    std::vector<std::uint32_t>& list = lists[b];
+    if (list.empty() || list.back() != kept) list.push_back(kept);  // other columns of the block
+  };
   for (std::uint32_t c = 0; c < block_of.size(); ++c) {
     for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
       const auto r = static_cast<std::uint32_t>(it.row());
       if ((block_of[c] == kNoEntry) == (block_of[r] == kNoEntry)) continue;
-      if (block_of[c] != kNoEntry) pairs.emplace_back(block_of[c], place[r]);
-      if (block_of[r] != kNoEntry) pairs.emplace_back(block_of[r], place[c]);
+      if (block_of[c] != kNoEntry) add(block_of[c], place[r]);
+      if (block_of[r] != kNoEntry) add(block_of[r], place[c]);
     }
   }
-  std::sort(pairs.begin(), pairs.end());
-  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  auto next = pairs.begin();
-  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
-    for (; next != pairs.end() && next->first == b; ++next)
-      neighbours.items.push_back(next->second);
+  for (std::vector<std::uint32_t>& list : lists) {
+    std::sort(list.begin(), list.end());
+    neighbours.items.insert(neighbours.items.end(), list.begin(),
+                            std::unique(list.begin(), list.end()));
     neighbours.close();
   }
 }
@@ -129,26 +131,37 @@ SchurParts::SchurParts(const SparseMatrix& lower, const Elimination& elimination
       W_(E_.size()),
       inverse_(layout_.C_position.size()) {}
 
+template <int rows>
+bool SchurParts::eliminate_block(const double* values, std::uint32_t b) {
+  using Square = Eigen::Matrix<double, rows, rows>;
+  using Wide = Eigen::Matrix<double, rows, Eigen::Dynamic>;
+  const auto value = [&](std::uint32_t position) {
+    return position == kNoEntry ? 0.0 : values[position];
+  };
+  const Eigen::Index w = layout_.blocks[b].width;
+  const auto f = static_cast<Eigen::Index>(layout_.neighbours.size(b));
+  double* const e = E_.data() + layout_.E[b];
+  double* const c = inverse_.data() + layout_.C[b];
+  const std::uint32_t* const E_position = layout_.E_position.data() + layout_.E[b];
+  const std::uint32_t* const C_position = layout_.C_position.data() + layout_.C[b];
+  for (Eigen::Index k = 0; k < w * f; ++k) e[k] = value(E_position[k]);
+  for (Eigen::Index k = 0; k < w * w; ++k) c[k] = value(C_position[k]);
+  Eigen::Map<Square> C(c, w, w);
+  const Eigen::LLT<Square, Eigen::Lower> factor(C);
+  C = factor.solve(Square::Identity(w, w));
+  Eigen::Map<Wide>(W_.data() + layout_.E[b], w, f) = C.lazyProduct(Eigen::Map<Wide>(e, w, f));
+  return factor.info() == Eigen::Success;
+}
+
 bool SchurParts::eliminate(const double* values) {
   std::atomic<bool> definite = true;
   pool_.for_ranges(
       layout_.blocks.size(), kEliminatedPerRange, [&](std::size_t begin, std::size_t end) {
-        const auto value = [&](std::uint32_t position) {
-          return position == kNoEntry ? 0.0 : values[position];
-        };
         for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
-          const Eigen::Index w = layout_.blocks[b].width;
-          const auto f = static_cast<Eigen::Index>(layout_.neighbours.size(b));
-          Eigen::Map<Matrix> E(E_.data() + layout_.E[b], w, f), W(W_.data() + layout_.E[b], w, f);
-          Eigen::Map<Matrix> C(inverse_.data() + layout_.C[b], w, w);
-          for (Eigen::Index k = 0; k < w * f; ++k)
-            E.data()[k] = value(layout_.E_position[layout_.E[b] + static_cast<std::size_t>(k)]);
-          for (Eigen::Index k = 0; k < w * w; ++k)
-            C.data()[k] = value(layout_.C_position[layout_.C[b] + static_cast<std::size_t>(k)]);
-          const Eigen::LLT<Matrix, Eigen::Lower> factor(C);
-          if (factor.info() != Eigen::Success) definite = false;
-          C = factor.solve(Matrix::Identity(w, w));
-          W.noalias() = C * E;
+          const bool in_space = layout_.blocks[b].width == 3;  // points
+          const bool positive =
+              in_space ? eliminate_block<3>(values, b) : eliminate_block<Eigen::Dynamic>(values, b);
+          if (!positive) definite = false;
         }
       });
   return definite;

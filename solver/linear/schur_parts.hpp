@@ -72,6 +72,9 @@ class SchurParts {
   Eigen::VectorXd expand(const Eigen::VectorXd& kept, const Eigen::VectorXd& right) const;
 
  private:
+  /// `rows` is the width of the block if it is known at compile time, else Eigen::Dynamic.
+  template <int rows>
+  bool eliminate_block(const double* values, std::uint32_t b);
   Block part(const std::vector<double>& values, std::uint32_t b) const {
     return {values.data() + layout_.E[b], layout_.blocks[b].width,
             static_cast<Eigen::Index>(layout_.neighbours.size(b))};

@@ -105,6 +105,7 @@ struct ArrangedAdder {
       case 9: return add_known<9>(begin, end, sums);
       case 10: return add_known<10>(begin, end, sums);
       case 21: return add_known<21>(begin, end, sums);
+      case 45: return add_known<45>(begin, end, sums);
       default: return add_to(sums.size(), begin, end, sums.data());
     }
   }
@@ -172,12 +173,21 @@ struct BlockAdder : Adding {
   std::uint64_t place(const BlockLayout::Block& block) const { return block.packed; }
 };
 
+/// Entries of a block of JᵀJ.
+enum class Entries : std::uint8_t { block, diagonal };
+
+/// Of a block that is wider than kWidestDenseBlock, the diagonal is the block.
+bool is_diagonal(Entries entries, std::uint32_t width) {
+  return entries == Entries::diagonal || width > kWidestDenseBlock;
+}
+
 // Rows of J within one block, for instances that touch it in several roles or at changing
 // coordinates.
 template <class T>
 struct GeneralAdder {
   const TermIndex& index;
   const StoredJacobian<T>& jacobian;
+  Entries entries;
 
   void add(const BlockLayout::Block& block, std::uint32_t begin, std::uint32_t end,
            std::span<double> sums) const {
@@ -190,7 +200,7 @@ struct GeneralAdder {
         add_role(index.roles[lists.role(lists.entries[e])], block, i, rows.data());
       }
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
-        add_square(block.width, rows.data() + row * block.width, sums.data());
+        add_square(entries, block.width, rows.data() + row * block.width, sums.data());
       }
     }
   }
@@ -208,8 +218,8 @@ struct GeneralAdder {
     }
   }
 
-  static void add_square(std::uint32_t width, const double* v, double* sums) {
-    if (width > kWidestDenseBlock) {
+  static void add_square(Entries entries, std::uint32_t width, const double* v, double* sums) {
+    if (is_diagonal(entries, width)) {
       for (std::uint32_t a = 0; a < width; ++a) sums[a] += v[a] * v[a];
       return;
     }
@@ -221,15 +231,17 @@ struct GeneralAdder {
 
 // The products that one role adds to its blocks.
 template <class T>
-std::vector<Product<T>> squares_of_role(const Role& role, const StoredJacobian<T>& jacobian) {
+std::vector<Product<T>> squares_of_role(const Role& role, const StoredJacobian<T>& jacobian,
+                                        Entries entries) {
   const std::uint32_t width = role.width;
+  const bool diagonal = is_diagonal(entries, width);
   std::vector<Product<T>> products;
   for (std::size_t j = 0; j < role.slots.size(); ++j) {
     for (std::size_t k = 0; k < role.slots.size(); ++k) {
       const std::uint32_t a = role.coordinate + role.offsets[j];
       const std::uint32_t b = role.coordinate + role.offsets[k];
-      if (a > b || (a == b && j > k) || (width > kWidestDenseBlock && a != b)) continue;
-      const std::uint32_t target = width > kWidestDenseBlock ? a : packed_index(width, a, b);
+      if (a > b || (a == b && j > k) || (diagonal && a != b)) continue;
+      const std::uint32_t target = diagonal ? a : packed_index(width, a, b);
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
         const Stored<T>& u = jacobian.at(row, role.slots[j]);
         const Stored<T>& v = jacobian.at(row, role.slots[k]);
@@ -258,6 +270,23 @@ void add_products(Pool& pool, const TermIndex& index, const BlockLayout& layout,
   }
 }
 
+// Sums squares of the stored J; Adder is VectorAdder for diagonals, BlockAdder for blocks.
+template <template <class> class Adder, class T>
+void add_squares(Pool& pool, const TermIndex& index, const BlockLayout& layout,
+                 const StoredJacobian<T>& jacobian, Entries entries, T* out) {
+  Products<T> products;
+  bool general = index.owners.aliased;
+  for (const Role& role : index.roles) {
+    general = general || !role.fixed || role.width == 0;
+    if (!general) products.push_back(squares_of_role(role, jacobian, entries));
+  }
+  if (general) {
+    const Adder<GeneralAdder<T>> adder{{index, jacobian, entries}};
+    return add_all(pool, index.owners, layout, adder, out);
+  }
+  add_products<Adder>(pool, index, layout, std::move(products), out);
+}
+
 }  // namespace
 
 template <class T>
@@ -269,17 +298,13 @@ void add_to_vector(Pool& pool, const TermIndex& index, const BlockLayout& layout
 template <class T>
 void add_diagonal_blocks(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                          const StoredJacobian<T>& jacobian, T* out) {
-  Products<T> products;
-  bool general = index.owners.aliased;
-  for (const Role& role : index.roles) {
-    general = general || !role.fixed || role.width == 0;
-    if (!general) products.push_back(squares_of_role(role, jacobian));
-  }
-  if (general) {
-    const BlockAdder<GeneralAdder<T>> adder{{index, jacobian}};
-    return add_all(pool, index.owners, layout, adder, out);
-  }
-  add_products<BlockAdder>(pool, index, layout, std::move(products), out);
+  add_squares<BlockAdder>(pool, index, layout, jacobian, Entries::block, out);
+}
+
+template <class T>
+void add_diagonal(Pool& pool, const TermIndex& index, const BlockLayout& layout,
+                  const StoredJacobian<T>& jacobian, T* out) {
+  add_squares<VectorAdder>(pool, index, layout, jacobian, Entries::diagonal, out);
 }
 
 template void add_to_vector<float>(Pool&, const TermIndex&, const BlockLayout&,
@@ -290,5 +315,10 @@ template void add_diagonal_blocks<float>(Pool&, const TermIndex&, const BlockLay
                                          const StoredJacobian<float>&, float*);
 template void add_diagonal_blocks<double>(Pool&, const TermIndex&, const BlockLayout&,
                                           const StoredJacobian<double>&, double*);
+
+template void add_diagonal<float>(Pool&, const TermIndex&, const BlockLayout&,
+                                  const StoredJacobian<float>&, float*);
+template void add_diagonal<double>(Pool&, const TermIndex&, const BlockLayout&,
+                                   const StoredJacobian<double>&, double*);
 
 }  // namespace topograd::runtime::cpu

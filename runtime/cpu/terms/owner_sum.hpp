@@ -55,4 +55,9 @@ template <class T>
 void add_diagonal_blocks(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                          const StoredJacobian<T>& jacobian, T* out);
 
+/// out[x index] += the diagonal of JᵀJ: the bits of the diagonals of add_diagonal_blocks().
+template <class T>
+void add_diagonal(Pool& pool, const TermIndex& index, const BlockLayout& layout,
+                  const StoredJacobian<T>& jacobian, T* out);
+
 }  // namespace topograd::runtime::cpu

@@ -101,6 +101,11 @@ class TermState {
   void add_linear_gradient(Pool& pool, const BlockLayout& layout, T* out);
   /// out += diagonal blocks of JᵀJ of the last linearize().
   void add_linear_blocks(Pool& pool, const BlockLayout& layout, T* out);
+  /// out += diagonal of JᵀJ of the last linearize().
+  void add_linear_diagonal(Pool& pool, const BlockLayout& layout, T* out);
+  /// Copies the J of the last linearize(), [instance][row][slot], with zeros for fixed scalars.
+  void copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& constant,
+                     std::span<double> out) const;
   /// Computes and keeps u = J·p (p is v.p) with the J of the last linearize().
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀ(J·p) with the same J; may overwrite the result of apply().

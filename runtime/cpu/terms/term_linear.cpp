@@ -78,6 +78,38 @@ void TermState<T>::add_linear_blocks(Pool& pool, const BlockLayout& layout, T* o
 }
 
 template <class T>
+void TermState<T>::add_linear_diagonal(Pool& pool, const BlockLayout& layout, T* out) {
+  add_diagonal(pool, index_, layout, stored_jacobian(), out);
+}
+
+template <class T>
+void TermState<T>::copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& constant,
+                                 std::span<double> out) const {
+  const StoredJacobian<T> jacobian = stored_jacobian();
+  const std::size_t entries = jacobian.entries.size();
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += kTile) {
+      const std::size_t last = std::min(first + kTile, end);
+      for (std::size_t entry = 0; entry < entries; ++entry) {
+        const Stored<T>& from = jacobian.entries[entry];
+        double* to = out.data() + first * entries + entry;
+        for (std::size_t i = first; i < last; ++i, to += entries)
+          *to = from.column == nullptr ? from.scale : from.scale * double{from.column[i]};
+      }
+    }
+    if (constant.empty()) return;
+    for (std::size_t slot = 0; slot < slots(); ++slot) {
+      const SlotPlace& place = index_.slots[slot];
+      for (std::size_t i = begin; i < end; ++i) {
+        if (constant[index_.roles[place.role].base[i] + place.offset] == 0) continue;
+        for (std::size_t row = 0; row < jacobian.rows; ++row)
+          out[i * entries + row * slots() + slot] = 0;
+      }
+    }
+  });
+}
+
+template <class T>
 void TermState<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
   run_to_columns(pool, workers, kernel(Part::ApplyLinear), {v.p, v.p, v.uniforms}, applied_);
 }
