@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <new>
 
 namespace topograd::platform {
@@ -153,6 +154,14 @@ std::uint64_t heap_bytes() {
   return info.uordblks + info.hblkhd + mapped_bytes.load();
 #else
   return 0;
+#endif
+}
+
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  constexpr int kLargest = 1 << 30;
+  ::mallopt(M_MMAP_THRESHOLD, kLargest);  // larger pieces are mapped, and unmapped when freed
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
 

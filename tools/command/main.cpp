@@ -7,6 +7,7 @@
 
 #include "../../api/version.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/platform.hpp"
 
 #include <csignal>
 #include <iostream>
@@ -76,6 +77,7 @@ CommandText command_text() {
 
 int run(int argc, const char* const* argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` becomes a failed write
+  platform::keep_freed_memory();
   CommandLine line(kName, kDescription);
   add_commands(line);
   try {
