@@ -88,7 +88,7 @@ View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
         numbers[k] = std::conj(chirp(k));
         if (k > 0) numbers[radix - k] = numbers[k];
       }
-      numbers = fft_of(std::move(numbers));
+      numbers = fft_of(numbers);
       break;
   }
   return tables.emplace(key, stored(numbers, type)).first->second;

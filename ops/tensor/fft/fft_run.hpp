@@ -25,7 +25,7 @@ void fft_on_device(OpBackend& backend, const FftRows& fft);
 void rfft_on_cpu(const FftRows& fft);
 void rfft_on_device(OpBackend& backend, const FftRows& fft);
 
-/// The forward transform in double, by FFTW.
-std::vector<std::complex<double>> fft_of(std::vector<std::complex<double>> numbers);
+/// The forward transform in double, on the CPU.
+std::vector<std::complex<double>> fft_of(const std::vector<std::complex<double>>& numbers);
 
 }  // namespace topograd::ops::detail

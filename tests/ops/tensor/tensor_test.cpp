@@ -35,6 +35,22 @@ TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
 TEST(Tensor, TrainsNetworksOfRunTime) { check_networks_of_run_time(Device::cpu()); }
 
+/// Rows run on several threads: each is that of its own transform, whatever the factors.
+TEST(Tensor, FftOfManyRowsIsThatOfEachRow) {
+  for (const std::int64_t n : {64, 7 * 31, 1009}) {
+    for (const Type type : {Type::f32, Type::f64}) {
+      const Tensor z = randn({300, n, 2}, 5, type), all = fft(z),
+                   x = z.slice(-1, 0, 1).reshape({300, n});
+      const Tensor half = rfft(x);
+      for (std::int64_t row = 0; row < 300; row += 23) {
+        EXPECT_EQ(fft(z.slice(0, row, row + 1)).values(), all.slice(0, row, row + 1).values()) << n;
+        EXPECT_EQ(rfft(x.slice(0, row, row + 1)).values(), half.slice(0, row, row + 1).values())
+            << n;
+      }
+    }
+  }
+}
+
 TEST(Tensor, NetworksGrowApart) {
   const Tensor x = tensor({1, -2, 3}, {1, 3});
   nn::Sequential net;
