@@ -1,6 +1,8 @@
 // The numeric factorisation: subtrees side by side, then fronts by level, the large ones by tiles.
 #include "sparse_factor.hpp"
 
+#include "front_order.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -32,32 +34,6 @@ std::uint64_t SparseFactor::bytes() const {
   return sizeof(double) * (plan_.factor_size + plan_.workspace_size + plan_.right_size);
 }
 
-/// Calls front(f) for all fronts, children before their parents.
-template <class F>
-void SparseFactor::upward(const F& front) const {
-  pool_.for_ranges(plan_.tasks.size(), 1, [&](std::size_t t, std::size_t) {
-    for (std::uint32_t f = plan_.tasks[t].begin; f < plan_.tasks[t].end; ++f) front(f);
-  });
-  for (std::size_t l = 0; l + 1 < plan_.level_starts.size(); ++l) {
-    const std::uint32_t first = plan_.level_starts[l];
-    pool_.for_ranges(plan_.level_starts[l + 1] - first, 1,
-                     [&](std::size_t k, std::size_t) { front(plan_.level_fronts[first + k]); });
-  }
-}
-
-/// Calls front(f) for all fronts, parents before their children.
-template <class F>
-void SparseFactor::downward(const F& front) const {
-  for (std::size_t l = plan_.level_starts.size() - 1; l-- > 0;) {
-    const std::uint32_t first = plan_.level_starts[l];
-    pool_.for_ranges(plan_.level_starts[l + 1] - first, 1,
-                     [&](std::size_t k, std::size_t) { front(plan_.level_fronts[first + k]); });
-  }
-  pool_.for_ranges(plan_.tasks.size(), 1, [&](std::size_t t, std::size_t) {
-    for (std::uint32_t f = plan_.tasks[t].end; f-- > plan_.tasks[t].begin;) front(f);
-  });
-}
-
 std::span<const std::uint32_t> SparseFactor::places(const Front& front) const {
   return std::span(plan_.places).subspan(front.rows, front.below);
 }
@@ -68,7 +44,7 @@ FactorReport SparseFactor::factor(std::span<const double> values) {
   right_.resize(plan_.right_size);
   std::ranges::fill(failed_, FactorReport{});
   std::ranges::fill(skipped_, 0);
-  upward([&](std::uint32_t f) { eliminate(f, values); });
+  upward(plan_, pool_, [&](std::uint32_t f) { eliminate(f, values); });
   // Every front whose children are complete was tried, on any number of threads; of those that
   // failed the first one is reported.
   for (const FactorReport& report : failed_)
@@ -165,8 +141,20 @@ void SparseFactor::update(const Front& front) {
   }
 }
 
+double SparseFactor::least_pivot() const {
+  double reciprocal = 0;
+  for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f) {
+    const std::uint32_t pivots = plan_.fronts[f].pivots;
+    for (std::uint32_t k = 0; k < pivots; ++k) {
+      const std::uint64_t tile = std::uint64_t{k / kTile} * kTile * pivots;
+      reciprocal = std::max(reciprocal, panel(f)[tile + std::uint64_t{k} * kTile + k % kTile]);
+    }
+  }
+  return 1 / (reciprocal * reciprocal);
+}
+
 void SparseFactor::solve(std::span<const double> right, std::span<double> solution) const {
-  upward([&](std::uint32_t f) {
+  upward(plan_, pool_, [&](std::uint32_t f) {
     const Front& front = plan_.fronts[f];
     double* y = right_.data() + front.right;
     std::fill_n(y, front.tiles() * kTile, 0.0);
@@ -179,7 +167,7 @@ void SparseFactor::solve(std::span<const double> right, std::span<double> soluti
     }
     kernels_.forward(factor_.data() + front.panel, front.pivots, front.tiles(), y);
   });
-  downward([&](std::uint32_t f) {
+  downward(plan_, pool_, [&](std::uint32_t f) {
     const Front& front = plan_.fronts[f];
     double* y = right_.data() + front.right;
     const std::uint32_t* rows = plan_.rows.data() + front.rows;

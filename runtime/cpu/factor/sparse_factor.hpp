@@ -47,11 +47,16 @@ class SparseFactor {
   /// Solves for one right side, after factor() was complete.
   void solve(std::span<const double> right, std::span<double> solution) const;
 
+  /// The least square of a diagonal entry of L; infinite for an empty matrix.
+  double least_pivot() const;
+
+  /// The panel of a front, tiled as in Front, with the reciprocals of the diagonal in its place.
+  const double* panel(std::uint32_t front) const {
+    return factor_.data() + plan_.fronts[front].panel;
+  }
+  Pool& pool() const { return pool_; }
+
  private:
-  template <class F>
-  void upward(const F& front) const;
-  template <class F>
-  void downward(const F& front) const;
   void eliminate(std::uint32_t f, std::span<const double> values);
   void assemble(const Front& front, std::span<const double> values);
   bool factor_pivots(std::uint32_t f, const Front& front);
