@@ -97,33 +97,9 @@ class RowCounts {
 
 }  // namespace
 
-List postorder(const List& parent) {
-  const auto n = static_cast<std::uint32_t>(parent.size());
-  List child(n, kNoFront), sibling(n, kNoFront), order, open;
-  std::uint32_t root = kNoFront;
-  for (std::uint32_t k = n; k-- > 0;) {
-    std::uint32_t& head = parent[k] == kNoFront ? root : child[parent[k]];
-    sibling[k] = std::exchange(head, k);
-  }
-  order.reserve(n);
-  for (; root != kNoFront; root = sibling[root]) {
-    open.push_back(root);
-    while (!open.empty()) {
-      const std::uint32_t k = open.back();
-      if (child[k] != kNoFront) {
-        open.push_back(std::exchange(child[k], sibling[child[k]]));
-      } else {
-        order.push_back(k);
-        open.pop_back();
-      }
-    }
-  }
-  return order;
-}
-
 EliminationTree::EliminationTree(const BlockGraph& graph, List given) : order(std::move(given)) {
   const List parents = find_parents(graph, order, inverse(order));
-  const List by_number = postorder(parents), number = inverse(by_number);
+  const List by_number = postorder(Forest(parents)), number = inverse(by_number);
   const List blocks = order;
   parent.resize(order.size());
   children.resize(order.size());

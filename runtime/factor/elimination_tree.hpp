@@ -2,13 +2,12 @@
 #pragma once
 
 #include "block_graph.hpp"
+#include "forest.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace topograd::runtime {
-
-inline constexpr std::uint32_t kNoFront = ~std::uint32_t{0};
 
 /// Places in the order take the part of columns. The order is a postorder of the tree: descendants
 /// of a place come directly before it.
@@ -30,9 +29,5 @@ struct EliminationTree {
   /// columns of the matrix.
   std::vector<std::uint32_t> rows;
 };
-
-/// Postorder of a forest: numbers so that descendants come directly before their ancestor. Children
-/// keep the order of their numbers.
-std::vector<std::uint32_t> postorder(const std::vector<std::uint32_t>& parent);
 
 }  // namespace topograd::runtime

@@ -59,11 +59,11 @@ class Planner {
   }
 
   void make_fronts(const Supernodes& nodes) {
-    List children(nodes.nodes.size() + 1);
-    for (const Supernodes::Node& node : nodes.nodes)
-      if (node.parent != kNoFront) ++children[node.parent + 1];
-    for (std::size_t k = 1; k < children.size(); ++k) children[k] += children[k - 1];
-    plan_.children.resize(children.back());
+    List parents;
+    parents.reserve(nodes.nodes.size());
+    for (const Supernodes::Node& node : nodes.nodes) parents.push_back(node.parent);
+    Forest forest(parents);
+    plan_.fronts.reserve(nodes.nodes.size());
     std::uint32_t first = 0, rows = 0;
     for (const Supernodes::Node& node : nodes.nodes) {
       Front& front = plan_.fronts.emplace_back();
@@ -72,7 +72,8 @@ class Planner {
       front.pivots = node.pivots;
       front.below = node.below;
       front.parent = node.parent;
-      front.children = front.children_end = children[f];  // grows as they come
+      front.children = forest.starts[f];
+      front.children_end = forest.starts[f + 1];
       front.rows = rows;
       front.panel = plan_.factor_size;
       front.right = plan_.right_size;
@@ -86,10 +87,7 @@ class Planner {
       first += node.pivots;
       rows += node.below;
     }
-    for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f) {
-      const std::uint32_t parent = plan_.fronts[f].parent;
-      if (parent != kNoFront) plan_.children[plan_.fronts[parent].children_end++] = f;
-    }
+    plan_.children = std::move(forest.items);
     plan_.rows.resize(rows);
   }
 

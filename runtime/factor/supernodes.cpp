@@ -40,28 +40,19 @@ std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree
   return out;
 }
 
-/// Children of each node, in one list.
-struct Children {
-  explicit Children(const std::vector<Building>& nodes) : starts(nodes.size() + 1) {
-    for (const Building& node : nodes)
-      if (node.parent != kNoFront) ++starts[node.parent + 1];
-    for (std::size_t k = 0; k < nodes.size(); ++k) starts[k + 1] += starts[k];
-    items.resize(starts.back());
-    List next(starts.begin(), starts.end() - 1);
-    for (std::uint32_t k = 0; k < nodes.size(); ++k)
-      if (nodes[k].parent != kNoFront) items[next[nodes[k].parent]++] = k;
-  }
-  std::span<std::uint32_t> of(std::uint32_t node) {
-    return std::span(items).subspan(starts[node], starts[node + 1] - starts[node]);
-  }
-  List starts, items;
-};
+/// The nodes that are not merged, as a forest; the others are roots without children.
+Forest forest_of(const std::vector<Building>& nodes) {
+  List parents;
+  parents.reserve(nodes.size());
+  for (const Building& node : nodes) parents.push_back(node.merged ? kNoFront : node.parent);
+  return Forest(parents);
+}
 
 /// Merges children into their parents, from the leaves on, the largest child first.
 void merge(std::vector<Building>& nodes) {
-  Children children(nodes);
+  Forest forest = forest_of(nodes);
   for (std::uint32_t p = 0; p < nodes.size(); ++p) {
-    const std::span<std::uint32_t> of = children.of(p);
+    const std::span<std::uint32_t> of = forest.children(p);
     std::ranges::stable_sort(of, std::ranges::greater{},
                              [&](std::uint32_t c) { return nodes[c].pivots; });
     Building& parent = nodes[p];
@@ -104,15 +95,13 @@ Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree)
 
   // Liu: the child whose subtree needs most beyond what it leaves comes first.
   std::vector<double> peak(nodes.size());
-  Children children(nodes);
+  Forest forest = forest_of(nodes);
   for (std::uint32_t p = 0; p < nodes.size(); ++p) {
-    if (nodes[p].merged) continue;
-    const std::span<std::uint32_t> of = children.of(p);
+    const std::span<std::uint32_t> of = forest.children(p);
     std::ranges::stable_sort(of, std::ranges::greater{},
                              [&](std::uint32_t c) { return peak[c] - update_of(nodes[c]); });
     double left = 0;
     for (const std::uint32_t c : of) {
-      if (nodes[c].merged) continue;
       peak[p] = std::max(peak[p], left + peak[c]);
       left += update_of(nodes[c]);
     }
@@ -121,22 +110,11 @@ Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree)
 
   // A postorder in which children keep that order.
   Supernodes out;
-  List number(nodes.size(), kNoFront), next(children.starts.begin(), children.starts.end() - 1);
-  List open, order;
-  for (std::uint32_t root = 0; root < nodes.size(); ++root) {
-    if (nodes[root].merged || nodes[root].parent != kNoFront) continue;
-    open.push_back(root);
-    while (!open.empty()) {
-      const std::uint32_t k = open.back();
-      if (next[k] < children.starts[k + 1]) {
-        const std::uint32_t c = children.items[next[k]++];
-        if (!nodes[c].merged) open.push_back(c);
-        continue;
-      }
-      open.pop_back();
-      number[k] = static_cast<std::uint32_t>(order.size());
-      order.push_back(k);
-    }
+  List number(nodes.size(), kNoFront), order;
+  for (const std::uint32_t k : postorder(forest)) {
+    if (nodes[k].merged) continue;
+    number[k] = static_cast<std::uint32_t>(order.size());
+    order.push_back(k);
   }
   for (const std::uint32_t k : order) {
     const Building& node = nodes[k];
