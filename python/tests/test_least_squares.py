@@ -243,6 +243,18 @@ class AgainstScipy(unittest.TestCase):
                     np.testing.assert_allclose(got.jac, expected.jac, 1e-4, 1e-4)
                     np.testing.assert_allclose(got.grad, expected.grad, 1e-3, 1e-3)
 
+    def test_scales_cost_no_steps(self):
+        """Whatever the scale of the unknowns, at most three times the evaluations of SciPy."""
+        for scale in ([1e-3, 1, 10], [1e-6, 1e-6, 1e-6], [1e6, 1e6, 1e6], [1e3, 1e-3, 1],
+                      [1, 1e-4, 1e4]):
+            with self.subTest(scale):
+                arguments = dict(x_scale=scale, xtol=1e-10, ftol=1e-12, gtol=1e-10)
+                expected = scipy.optimize.least_squares(decay, [1, 1, 0], jac="3-point", **arguments)
+                got = topograd.least_squares(decay, [1, 1, 0], options={"fallback": False},
+                                             **arguments)
+                self.assertLessEqual(got.cost, expected.cost * (1 + 1e-9))
+                self.assertLessEqual(got.nfev, 3 * expected.nfev)
+
     def test_statuses(self):
         by = {
             1: dict(ftol=None, xtol=None, gtol=1e-6),

@@ -26,8 +26,6 @@ _MESSAGES = {
     3: "`xtol` termination condition is satisfied.",
     4: "Both `ftol` and `xtol` termination conditions are satisfied.",
 }
-#: Options of steps that are limited by a ball of the unknowns.
-_BALL = {"jacobi_scaling": False, "min_lm_diagonal": 1.0, "max_lm_diagonal": 1.0}
 #: Dense Jacobians of a result have at most this many numbers; above, they are sparse.
 _DENSE = 4_000_000
 
@@ -257,6 +255,21 @@ def _status(a: _Arguments, summary: Any, x: np.ndarray, optimality: float) -> in
     return 2
 
 
+def _ball(values: Any, unknowns: np.ndarray) -> dict:
+    """Options of steps that are limited by a ball of the unknowns.
+
+    The damping is the same for all unknowns, and so small at first that it matters to none of them:
+    as SciPy's ball is at least as large as x0. In absolute units, the first damping could be
+    millions of times JᵀJ, and hundreds of steps would be needed to leave it.
+    """
+    numbers, columns, _ = values.jacobian(unknowns)
+    squares = np.bincount(columns, numbers**2, unknowns.size)
+    squares = squares[squares > np.max(squares, initial=0.0) * _EPS**2]
+    least = np.min(squares, initial=np.inf)
+    diagonal = float(least) if np.isfinite(least) else 1.0
+    return {"jacobi_scaling": False, "min_lm_diagonal": diagonal, "max_lm_diagonal": diagonal}
+
+
 def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
            evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
     """The traced solve; None if the traced function has other values than the function itself."""
@@ -279,7 +292,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         "gradient_tolerance": a.gtol * float(np.min(a.scale)),
         "scale_free": False,
         "max_iterations": min(limit - 1, 2**31 - 1),
-        **(_BALL if np.ndim(a.scale) > 0 else {}),
+        **(_ball(values, unknowns) if np.ndim(a.scale) > 0 else {}),
         **options,
     }
     summary = Summary(_core.solve(model, given, None))
