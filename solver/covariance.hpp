@@ -14,7 +14,7 @@ namespace topograd {
 
 /// How (JᵀJ)⁻¹ is computed.
 enum class CovarianceAlgorithm {
-  sparse_qr,  ///< requires full rank
+  sparse_qr,  ///< requires full rank; by the Cholesky factor of JᵀJ where it has enough digits
   dense_svd   ///< the pseudo-inverse, for small rank-deficient problems
 };
 
@@ -44,11 +44,11 @@ class Covariance {
   Covariance& operator=(Covariance&&) noexcept;
 
   /// Covariance of blocks a and b, (width, width) in the ambient space. Throws Error{WrongProblem},
-  /// Error{InvalidArgument}. Cost: two triangular solves per coordinate of b.
+  /// Error{InvalidArgument}. Cost: solves in a part of the factor, unless it has the pair itself.
   Eigen::MatrixXd block(const ParameterBlock& a, const ParameterBlock& b) const;
   /// The same in the tangent spaces, without rows and columns of fixed coordinates.
   Eigen::MatrixXd tangent_block(const ParameterBlock& a, const ParameterBlock& b) const;
-  /// Covariance of several blocks: all pairs side by side.
+  /// Covariance of several blocks: all pairs side by side, for less than one by one.
   Eigen::MatrixXd matrix(std::span<const ParameterBlock> blocks) const;
   Eigen::MatrixXd matrix(std::initializer_list<ParameterBlock> blocks) const {
     return matrix(std::span(blocks.begin(), blocks.size()));

@@ -6,6 +6,7 @@
 #include "../../ir/error.hpp"
 #include "../host/host_engine.hpp"
 #include "../host/tangent_jacobian.hpp"
+#include "../linear/normal_inverse.hpp"
 #include "../session/session.hpp"
 
 #include <Eigen/QR>
@@ -43,20 +44,11 @@ struct Covariance::Impl {
       throw Error(ErrorCode::InvalidArgument, "covariance: null_space_rank must be >= -1, got " +
                                                   std::to_string(options.null_space_rank));
     }
-    const SparseColumns J = jacobian();
-    for (Eigen::Index k = 0; k < J.nonZeros(); ++k) {
-      if (!std::isfinite(J.valuePtr()[k]))
-        throw Error(ErrorCode::NonFinite, "covariance: a derivative is not finite");
-    }
-    if (options.algorithm == CovarianceAlgorithm::sparse_qr) {
-      factor(J);
-    } else {
-      invert(DenseMatrix(J));
-    }
+    linearize();
   }
 
-  /// J in tangent coordinates at the caller's values.
-  SparseColumns jacobian() {
+  /// Takes J in tangent coordinates at the caller's values, and factorises.
+  void linearize() {
     const ProblemModel model = make_model("covariance", problem, options.apply_loss_function);
     Session session = on_host(open_session(model, resolved(options.solver)), model);
     HostEngine& engine = *session.host;
@@ -68,13 +60,19 @@ struct Covariance::Impl {
     const std::span<const double> bases = engine.basis();
     basis.assign(bases.begin(), bases.end());
     tangent.refresh(engine, bases);
-    return tangent.sparse();
+    if (!tangent.column_norms().allFinite())
+      throw Error(ErrorCode::NonFinite, "covariance: a derivative is not finite");
+    if (options.algorithm == CovarianceAlgorithm::sparse_qr) {
+      normal = NormalInverse::make(tangent.normal(), options.solver.threads);
+      rank = space.size();
+      if (normal == nullptr) factor(tangent.sparse());
+    } else {
+      invert(tangent.dense());
+    }
   }
 
   void factor(const SparseColumns& J) {
-    SparseColumns compressed = J;
-    compressed.makeCompressed();
-    qr.compute(compressed);
+    qr.compute(J);
     rank = static_cast<std::size_t>(qr.rank());
     if (qr.info() == Eigen::Success && rank == space.size()) return;
     fail(J, "; use dense_svd with a null_space_rank");
@@ -122,14 +120,15 @@ struct Covariance::Impl {
     throw Error(ErrorCode::InvalidArgument, text + advice);
   }
 
-  /// Columns first .. first + count − 1 of (JᵀJ)⁻¹.
-  DenseMatrix columns(std::uint32_t first, std::uint32_t count) const {
+  /// Columns of (JᵀJ)⁻¹.
+  DenseMatrix columns(const CoordinateRange& of) const {
     const auto n = static_cast<Eigen::Index>(space.size());
-    if (options.algorithm == CovarianceAlgorithm::dense_svd) return dense.middleCols(first, count);
-    DenseMatrix out(n, count);
+    if (options.algorithm == CovarianceAlgorithm::dense_svd)
+      return dense.middleCols(of.first, of.count);
+    DenseMatrix out(n, of.count);
     const SparseColumns R = qr.matrixR().topLeftCorner(n, n);
-    for (std::uint32_t k = 0; k < count; ++k) {
-      Vector y = qr.colsPermutation().transpose() * Vector::Unit(n, first + k);
+    for (std::uint32_t k = 0; k < of.count; ++k) {
+      Vector y = qr.colsPermutation().transpose() * Vector::Unit(n, of.first + k);
       y = R.transpose().triangularView<Eigen::Lower>().solve(y);
       y = R.triangularView<Eigen::Upper>().solve(y);
       out.col(k) = qr.colsPermutation() * y;
@@ -139,8 +138,8 @@ struct Covariance::Impl {
 
   /// The columns of a block's coordinates, one after the other, and its part of P.
   struct Part {
-    std::uint32_t first = 0, count = 0;
-    DenseMatrix P;  // (width, count)
+    CoordinateRange range;
+    DenseMatrix P;  // (width, range.count)
   };
   Part part(const ParameterBlock& b) const {
     // The checks of owner and range are those of the problem's own calls.
@@ -148,46 +147,93 @@ struct Covariance::Impl {
     const std::uint32_t offset = problem.offset_of("covariance", b);
     Part out;
     if (const TangentSpace::Block* on = space.block_of(offset)) {
-      out = {on->column, on->tangent, DenseMatrix(width, on->tangent)};
+      out = {{on->column, on->tangent}, DenseMatrix(width, on->tangent)};
       for (std::uint32_t k = 0; k < width; ++k)
         for (std::uint32_t t = 0; t < on->tangent; ++t)
           out.P(k, t) = basis[on->basis + std::size_t{k} * on->tangent + t];
       return out;
     }
+    CoordinateRange& range = out.range;
     for (std::uint32_t k = 0; k < width; ++k)
-      if (space.column(offset + k) != TangentSpace::kNone && out.count++ == 0)
-        out.first = space.column(offset + k);
-    out.P = DenseMatrix::Zero(width, out.count);
+      if (space.column(offset + k) != TangentSpace::kNone && range.count++ == 0)
+        range.first = space.column(offset + k);
+    out.P = DenseMatrix::Zero(width, range.count);
     for (std::uint32_t k = 0; k < width; ++k)
       if (space.column(offset + k) != TangentSpace::kNone)
-        out.P(k, space.column(offset + k) - out.first) = 1;
+        out.P(k, space.column(offset + k) - range.first) = 1;
     return out;
   }
 
   DenseMatrix tangent(const Part& a, const Part& b) const {
-    return columns(b.first, b.count).middleRows(a.first, a.count);
+    if (normal != nullptr) return normal->block(a.range, b.range);
+    return columns(b.range).middleRows(a.range.first, a.range.count);
+  }
+
+  /// All pairs of parts side by side, in tangent coordinates.
+  DenseMatrix tangents(std::span<const CoordinateRange> ranges) const {
+    Eigen::Index size = 0;
+    for (const CoordinateRange& range : ranges) size += range.count;
+    DenseMatrix out(size, size);
+    if (normal != nullptr) {
+      put_pairs(ranges, out);
+      return out;
+    }
+    Eigen::Index column = 0;
+    for (const CoordinateRange& b : ranges) {
+      const DenseMatrix all = columns(b);
+      Eigen::Index row = 0;
+      for (const CoordinateRange& a : ranges) {
+        out.block(row, column, a.count, b.count) = all.middleRows(a.first, a.count);
+        row += a.count;
+      }
+      column += b.count;
+    }
+    return out;
+  }
+
+  void put_pairs(std::span<const CoordinateRange> ranges, DenseMatrix& out) const {
+    std::vector<Eigen::Index> at;
+    std::vector<NormalInverse::Pair> pairs;
+    Eigen::Index size = 0;
+    for (const CoordinateRange& range : ranges) {
+      at.push_back(size);
+      size += range.count;
+    }
+    for (std::size_t i = 0; i < ranges.size(); ++i)
+      for (std::size_t j = i; j < ranges.size(); ++j) pairs.push_back({ranges[i], ranges[j]});
+    const std::vector<DenseMatrix> blocks = normal->blocks(pairs);
+    auto block = blocks.begin();
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      for (std::size_t j = i; j < ranges.size(); ++j, ++block) {
+        out.block(at[i], at[j], block->rows(), block->cols()) = *block;
+        out.block(at[j], at[i], block->cols(), block->rows()) = block->transpose();
+      }
+    }
   }
 
   DenseMatrix side_by_side(std::span<const ParameterBlock> blocks, bool ambient) const {
     std::vector<Part> parts;
+    std::vector<CoordinateRange> ranges;
     Eigen::Index size = 0;
-    const auto length = [&](const Part& p) { return ambient ? p.P.rows() : p.P.cols(); };
     for (const ParameterBlock& b : blocks) {
       parts.push_back(part(b));
-      size += length(parts.back());
+      ranges.push_back(parts.back().range);
+      size += parts.back().P.rows();
     }
+    const DenseMatrix inner = tangents(ranges);
+    if (!ambient) return inner;
     DenseMatrix out(size, size);
-    Eigen::Index column = 0;
+    Eigen::Index column = 0, from_column = 0;
     for (const Part& b : parts) {
-      const DenseMatrix all = columns(b.first, b.count);
-      Eigen::Index row = 0;
+      Eigen::Index row = 0, from_row = 0;
       for (const Part& a : parts) {
-        const DenseMatrix C = all.middleRows(a.first, a.count);
-        out.block(row, column, length(a), length(b)) =
-            ambient ? DenseMatrix(a.P * C * b.P.transpose()) : C;
-        row += length(a);
+        out.block(row, column, a.P.rows(), b.P.rows()) =
+            a.P * inner.block(from_row, from_column, a.P.cols(), b.P.cols()) * b.P.transpose();
+        row += a.P.rows();
+        from_row += a.P.cols();
       }
-      column += length(b);
+      column += b.P.rows();
+      from_column += b.P.cols();
     }
     return out;
   }
@@ -197,6 +243,7 @@ struct Covariance::Impl {
   TangentSpace space;
   std::vector<double> basis;
   std::size_t rank = 0;
+  std::unique_ptr<NormalInverse> normal;  // of sparse_qr, if JᵀJ has enough digits; else qr
   Eigen::SparseQR<SparseColumns, Eigen::COLAMDOrdering<int> > qr;
   DenseMatrix dense;  // (JᵀJ)⁻¹ of dense_svd
 };

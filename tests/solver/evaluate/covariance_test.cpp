@@ -6,6 +6,9 @@
 #include <Eigen/Dense>
 
 #include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -66,6 +69,61 @@ TEST(Covariance, LivesInTheTangentSpace) {
     const Exact outer = P * inner * P.transpose();
     EXPECT_LE((covariance.block({x, 0}, {x, 0}) - outer.cast<double>()).norm(), 1e-14);
   }
+}
+
+/// A ring of blocks: pairs that share a residual, pairs within the factor, and pairs outside of it.
+TEST(Covariance, TakesAnyPairOfASparseProblem) {
+  constexpr int kBlocks = 60;
+  std::vector<double> v(3 * kBlocks, 0.5);
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  Exact J = Exact::Zero(3 * kBlocks + 3, 3 * kBlocks);
+  int row = 0;
+  const auto number = [](int k) { return std::sin(12.9898 * k + 1) * 0.7; };
+  for (int b = 0; b < kBlocks; ++b) {
+    const int next = (b + 1) % kBlocks;
+    for (int k = 0; k < 3; ++k, ++row) {
+      const auto term = [&](int c) {
+        const double own = number(row * 7 + c) + (c == k ? 2 : 0), other = number(row * 11 + c);
+        J(row, 3 * b + c) = own;
+        J(row, 3 * next + c) = -other;
+        return own * x(b, c) - other * x(next, c);
+      };
+      problem.add_residual(term(0) + term(1) + term(2));
+    }
+  }
+  for (int k = 0; k < 3; ++k, ++row) {
+    problem.add_residual(3.0 * x(0, k));
+    J(row, k) = 3;
+  }
+  const Exact expected = (J.transpose() * J).inverse();
+  const Covariance covariance(problem, on_cpu(CovarianceAlgorithm::sparse_qr));
+  std::vector<ParameterBlock> blocks;
+  for (std::size_t b = 0; b < kBlocks; ++b) blocks.push_back({x, b});
+  const Eigen::MatrixXd all = covariance.matrix(blocks);
+  EXPECT_LE((all - expected.cast<double>()).norm(), 1e-12 * all.norm());
+  EXPECT_EQ(all, all.transpose());
+  // One by one, in another order, and by another object: the same bits.
+  const Covariance other(problem, on_cpu(CovarianceAlgorithm::sparse_qr));
+  for (const auto& [a, b] : {std::pair{31, 2}, {7, 8}, {0, 59}, {5, 5}, {2, 31}, {44, 17}})
+    EXPECT_EQ(other.block(blocks[a], blocks[b]), all.block(3 * a, 3 * b, 3, 3)) << a << ", " << b;
+}
+
+/// JᵀJ has lost half of its digits here, and J has not.
+TEST(Covariance, KeepsTheDigitsOfTheJacobian) {
+  std::vector<double> v = {1, 2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v);
+  constexpr double kApart = 0x1p-20;
+  problem.add_residual(x[0] + x[1]);
+  problem.add_residual(x[0] + (1 + kApart) * x[1]);
+  Exact J(2, 2);
+  J << 1, 1, 1, 1 + static_cast<long double>(kApart);
+  const Exact inverse = J.inverse(), expected = inverse * inverse.transpose();
+  const Covariance covariance(problem, on_cpu(CovarianceAlgorithm::sparse_qr));
+  EXPECT_EQ(covariance.rank(), 2u);
+  const Eigen::MatrixXd all = covariance.matrix({{x, 0}, {x, 1}});
+  EXPECT_LE((all - expected.cast<double>()).norm(), 1e-8 * all.norm());
 }
 
 TEST(Covariance, NamesWhatHasNoInformation) {
