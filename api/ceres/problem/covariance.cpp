@@ -2,6 +2,7 @@
 #include "covariance.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../../solver/linear/normal_inverse.hpp"
 #include "problem_impl.hpp"
 
 #include <Eigen/Core>
@@ -12,9 +13,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace ceres {
 namespace internal {
@@ -35,15 +41,59 @@ SparseMatrix ToEigen(const CRSMatrix& m) {
   return out;
 }
 
-/// Columns of (JᵀJ)⁻¹.
+using topograd::CoordinateRange;
+using topograd::NormalInverse;
+using Pairs = std::vector<NormalInverse::Pair>;
+
+/// Blocks of (JᵀJ)⁻¹.
 class Inverse {
  public:
   virtual ~Inverse() = default;
+  virtual std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const = 0;
+};
+
+/// By columns, each of which serves all pairs of one second block.
+class InverseByColumns : public Inverse {
+ public:
+  std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const override {
+    std::vector<Eigen::MatrixXd> out(pairs.size());
+    std::map<std::uint32_t, std::vector<std::size_t>> of_column;
+    for (std::size_t k = 0; k < pairs.size(); ++k) {
+      out[k].resize(pairs[k].a.count, pairs[k].b.count);
+      of_column[pairs[k].b.first].push_back(k);
+    }
+    for (const auto& [first, group] : of_column) {
+      for (std::uint32_t c = 0; c < pairs[group[0]].b.count; ++c) {
+        const Eigen::VectorXd column = Column(first + c);
+        for (const std::size_t k : group)
+          out[k].col(c) = column.segment(pairs[k].a.first, pairs[k].a.count);
+      }
+    }
+    return out;
+  }
+
+ private:
   virtual Eigen::VectorXd Column(Eigen::Index column) const = 0;
 };
 
+/// From the Cholesky factor of JᵀJ, where that has enough digits.
+class NormalFactor final : public Inverse {
+ public:
+  NormalFactor(const SparseMatrix& J, int threads) {
+    const SparseMatrix normal = J.transpose() * J;
+    inverse_ = NormalInverse::make(normal.triangularView<Eigen::Lower>(), threads);
+  }
+  bool usable() const { return inverse_ != nullptr; }
+  std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const override {
+    return inverse_->blocks(pairs);
+  }
+
+ private:
+  std::unique_ptr<NormalInverse> inverse_;
+};
+
 /// From J P = Q R: (JᵀJ)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
-class SparseInverse final : public Inverse {
+class SparseInverse final : public InverseByColumns {
  public:
   SparseInverse(const SparseMatrix& J, double threshold) {
     if (threshold >= 0) qr_.setPivotThreshold(threshold);
@@ -52,6 +102,8 @@ class SparseInverse final : public Inverse {
     if (full_rank_) R_ = qr_.matrixR().topLeftCorner(J.cols(), J.cols());
   }
   bool full_rank() const { return full_rank_; }
+
+ private:
   Eigen::VectorXd Column(Eigen::Index column) const override {
     Eigen::VectorXd x = Eigen::VectorXd::Unit(R_.cols(), column);
     x = qr_.colsPermutation().transpose() * x;
@@ -60,14 +112,13 @@ class SparseInverse final : public Inverse {
     return qr_.colsPermutation() * x;
   }
 
- private:
   Eigen::SparseQR<SparseMatrix, Eigen::COLAMDOrdering<int>> qr_;
   SparseMatrix R_;
   bool full_rank_ = false;
 };
 
 /// From J = U S Vᵀ: V S⁻² Vᵀ, without the omitted directions.
-class DenseInverse final : public Inverse {
+class DenseInverse final : public InverseByColumns {
  public:
   DenseInverse(const SparseMatrix& J, const Covariance::Options& options) {
     const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(J), Eigen::ComputeThinV);
@@ -87,11 +138,12 @@ class DenseInverse final : public Inverse {
     scaled_ = svd.matrixV().leftCols(kept) * s.head(kept).cwiseInverse().asDiagonal();
   }
   bool full_rank() const { return full_rank_; }
+
+ private:
   Eigen::VectorXd Column(Eigen::Index column) const override {
     return scaled_ * scaled_.row(column).transpose();
   }
 
- private:
   Eigen::MatrixXd scaled_;
   bool full_rank_ = false;
 };
@@ -153,6 +205,11 @@ std::unique_ptr<Inverse> CovarianceImpl::Invert(const SparseMatrix& J) const {
     auto inverse = std::make_unique<DenseInverse>(J, options_);
     if (inverse->full_rank()) return inverse;
   } else {
+    // A threshold is about columns of R.
+    if (options_.column_pivot_threshold < 0) {
+      auto inverse = std::make_unique<NormalFactor>(J, std::max(options_.num_threads, 1));
+      if (inverse->usable()) return inverse;
+    }
     auto inverse = std::make_unique<SparseInverse>(J, options_.column_pivot_threshold);
     if (inverse->full_rank()) return inverse;
   }
@@ -166,12 +223,20 @@ bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& probl
   evaluate.apply_loss_function = options_.apply_loss_function;
   for (const auto& block : impl.parameters())
     if (!block->constant) evaluate.parameter_blocks.push_back(block->values);
-  std::map<Block, std::vector<Block>> rows_of;  // keyed by second block
+  std::vector<BlockPair> wanted;
+  Pairs ranges;
+  const auto range = [&](Block block) {
+    const Known& known = blocks_.at(block);
+    return CoordinateRange{static_cast<std::uint32_t>(known.column),
+                           static_cast<std::uint32_t>(known.tangent_size)};
+  };
   for (const auto& [a, b] : pairs) {
     covariances_[{a, b}] = Matrix::Zero(blocks_.at(a).tangent_size, blocks_.at(b).tangent_size);
-    if (blocks_.at(a).column >= 0 && blocks_.at(b).column >= 0) rows_of[b].push_back(a);
+    if (blocks_.at(a).column < 0 || blocks_.at(b).column < 0) continue;
+    wanted.emplace_back(a, b);
+    ranges.push_back({range(a), range(b)});
   }
-  if (rows_of.empty()) return true;
+  if (wanted.empty()) return true;
   CRSMatrix jacobian;
   if (!problem.Evaluate(evaluate, nullptr, nullptr, nullptr, &jacobian)) return false;
   const std::unique_ptr<Inverse> inverse = Invert(ToEigen(jacobian));
@@ -179,16 +244,8 @@ bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& probl
     covariances_.clear();
     return false;
   }
-  for (const auto& [b, rows] : rows_of) {
-    const Known& second = blocks_.at(b);
-    for (int c = 0; c < second.tangent_size; ++c) {
-      const Eigen::VectorXd column = inverse->Column(second.column + c);
-      for (const Block a : rows) {
-        const Known& first = blocks_.at(a);
-        covariances_.at({a, b}).col(c) = column.segment(first.column, first.tangent_size);
-      }
-    }
-  }
+  const std::vector<Eigen::MatrixXd> blocks = inverse->Blocks(ranges);
+  for (std::size_t k = 0; k < wanted.size(); ++k) covariances_.at(wanted[k]) = blocks[k];
   return true;
 }
 

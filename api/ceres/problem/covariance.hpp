@@ -20,7 +20,7 @@ class Covariance {
   struct Options {
     SparseLinearAlgebraLibraryType sparse_linear_algebra_library_type =
         EIGEN_SPARSE;  ///< no effect
-    /// SPARSE_QR needs a Jacobian of full rank; DENSE_SVD can omit a null space.
+    /// SPARSE_QR (by a factor of JᵀJ if it has the digits) needs full rank; DENSE_SVD does not.
     CovarianceAlgorithmType algorithm_type = SPARSE_QR;
     /// DENSE_SVD: minimum ratio of the extreme eigenvalues of JᵀJ.
     double min_reciprocal_condition_number = 1e-14;
@@ -28,7 +28,7 @@ class Covariance {
     int null_space_rank = 0;
     /// SPARSE_QR: shorter columns count as dependent; negative: chosen by Eigen.
     double column_pivot_threshold = -1;
-    int num_threads = 1;  ///< no effect
+    int num_threads = 1;
     bool apply_loss_function = true;
   };
 
@@ -39,7 +39,7 @@ class Covariance {
   /// if the Jacobian cannot be evaluated or is rank-deficient. Throws Error{InvalidArgument} for a
   /// block that is not in the problem or a pair that is listed twice.
   ///
-  /// Cost: a factorisation of J, and two triangular solves for each column of a second block.
+  /// Cost: a factorisation, and entries of the inverse where the factor has any, else solves.
   bool Compute(const std::vector<std::pair<const double*, const double*>>& covariance_blocks,
                Problem* problem);
   /// Computes all pairs of these blocks.
