@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
 
 namespace topograd {
@@ -97,43 +98,94 @@ void TangentJacobian::refresh(runtime::Engine& engine, std::span<const double> b
   }
 }
 
+/// Splits a residual block's columns into runs of adjacent columns of one parameter block.
+std::vector<TangentJacobian::Run> TangentJacobian::runs_of(
+    const Block& block, const std::vector<std::uint32_t>& block_of) const {
+  std::vector<Run> out;
+  for (std::uint32_t k = 0; k < block.count; ++k) {
+    const std::uint32_t c = column_[block.columns + k];
+    const bool continues =
+        !out.empty() && out.back().first + out.back().count == c && block_of[c] == block_of[c - 1];
+    if (continues) {
+      ++out.back().count;
+    } else {
+      out.push_back({c, 1});
+    }
+  }
+  return out;
+}
+
 void TangentJacobian::find_pattern() {
-  std::vector<std::vector<std::int32_t>> below(columns_);
+  // Pairs of runs are far fewer than pairs of columns, and many blocks have the same ones.
+  const std::vector<std::uint32_t> block_of = block_of_column();
+  struct RunPair {
+    std::uint32_t columns;  // from the list's own column on
+    Run rows;
+    auto operator<=>(const RunPair&) const = default;
+  };
+  std::vector<std::vector<RunPair>> pairs_at(columns_);
   std::size_t pairs = 0;
   for (Block& block : blocks_) {
     block.pairs = pairs;
     pairs += std::size_t{block.count} * (block.count + 1) / 2;
-    const std::span<const std::uint32_t> c(column_.data() + block.columns, block.count);
-    for (std::size_t s = 0; s < c.size(); ++s)
-      for (std::size_t t = s; t < c.size(); ++t)
-        below[c[s]].push_back(static_cast<std::int32_t>(c[t]));
+    const std::vector<Run> runs = runs_of(block, block_of);
+    for (std::size_t a = 0; a < runs.size(); ++a) {
+      std::vector<RunPair>& at = pairs_at[runs[a].first];
+      for (std::size_t b = a; b < runs.size(); ++b) {
+        const RunPair pair{runs[a].count, runs[b]};
+        if (at.empty() || at.back() != pair) at.push_back(pair);
+      }
+    }
+  }
+  std::vector<std::vector<std::int32_t>> below(columns_);
+  std::size_t entries = 0;
+  for (std::uint32_t first = 0; first < columns_; ++first) {
+    std::vector<RunPair>& at = pairs_at[first];
+    std::sort(at.begin(), at.end());
+    at.erase(std::unique(at.begin(), at.end()), at.end());
+    for (const RunPair& pair : at)
+      for (std::uint32_t c = first; c < first + pair.columns; ++c)
+        for (std::uint32_t r = std::max(c, pair.rows.first); r < pair.rows.first + pair.rows.count;
+             ++r)
+          below[c].push_back(static_cast<std::int32_t>(r));
   }
   const auto n = static_cast<Eigen::Index>(columns_);
-  std::vector<int> sizes(columns_);
-  std::size_t entries = 0;
   for (std::size_t c = 0; c < columns_; ++c) {
-    below[c].push_back(static_cast<std::int32_t>(c));
-    std::sort(below[c].begin(), below[c].end());
+    const auto diagonal = static_cast<std::int32_t>(c);
+    if (below[c].empty() || below[c].front() != diagonal)
+      below[c].insert(below[c].begin(), diagonal);
+    // Runs mostly come in order already.
+    if (!std::is_sorted(below[c].begin(), below[c].end()))
+      std::sort(below[c].begin(), below[c].end());
     below[c].erase(std::unique(below[c].begin(), below[c].end()), below[c].end());
-    sizes[c] = static_cast<int>(below[c].size());
     entries += below[c].size();
   }
   if (entries >= std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::Unsupported, "solve: JᵀJ on the host has 2^31 entries or more");
   normal_.resize(n, n);
-  normal_.reserve(sizes);
-  for (std::size_t c = 0; c < columns_; ++c)
-    for (const std::int32_t r : below[c]) normal_.insert(r, static_cast<Eigen::Index>(c)) = 0;
-  normal_.makeCompressed();
+  normal_.resizeNonZeros(static_cast<Eigen::Index>(entries));
+  int* to = normal_.innerIndexPtr();
+  for (std::size_t c = 0; c < columns_; ++c) {
+    to = std::copy(below[c].begin(), below[c].end(), to);
+    normal_.outerIndexPtr()[c + 1] = static_cast<int>(to - normal_.innerIndexPtr());
+  }
   pair_.reserve(pairs);
   for (const Block& block : blocks_) {
-    const std::span<const std::uint32_t> c(column_.data() + block.columns, block.count);
-    for (std::size_t s = 0; s < c.size(); ++s) {
-      const int* begin = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c[s]];
-      const int* end = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c[s] + 1];
-      for (std::size_t t = s; t < c.size(); ++t)
-        pair_.push_back(static_cast<std::uint32_t>(
-            std::lower_bound(begin, end, static_cast<int>(c[t])) - normal_.innerIndexPtr()));
+    // The rows of a run are adjacent entries of a column.
+    const std::vector<Run> runs = runs_of(block, block_of);
+    for (std::size_t a = 0; a < runs.size(); ++a) {
+      for (std::uint32_t c = runs[a].first; c < runs[a].first + runs[a].count; ++c) {
+        const int* begin = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c];
+        const int* end = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c + 1];
+        for (std::size_t b = a; b < runs.size(); ++b) {
+          const std::uint32_t row = std::max(c, runs[b].first);
+          const int* const found = std::lower_bound(begin, end, static_cast<int>(row));
+          const auto at = static_cast<std::uint32_t>(found - normal_.innerIndexPtr());
+          for (std::uint32_t r = row; r < runs[b].first + runs[b].count; ++r)
+            pair_.push_back(at + (r - row));
+          begin = found;
+        }
+      }
     }
   }
 }

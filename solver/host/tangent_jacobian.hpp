@@ -8,6 +8,7 @@
 #include <Eigen/Core>
 #include <Eigen/SparseCore>
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -53,6 +54,12 @@ class TangentJacobian {
   void add_block(std::uint64_t row, std::uint32_t rows, std::span<const std::uint32_t> scalars);
   void add_entry(const Block& block, std::uint32_t row, std::uint32_t scalar, double value,
                  std::span<const double> basis);
+  /// Adjacent columns.
+  struct Run {
+    std::uint32_t first = 0, count = 0;
+    auto operator<=>(const Run&) const = default;
+  };
+  std::vector<Run> runs_of(const Block& block, const std::vector<std::uint32_t>& block_of) const;
   void find_pattern();
 
   const runtime::Model& model_;
