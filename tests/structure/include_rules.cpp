@@ -143,6 +143,7 @@ const Arrows kSubfolders = {
     {"tools/command/solve", {"tools/command/peers"}},
     {"tools/draw", {}},
     {"tools/problems", {}},
+    {"tools/view/server", {}},
 };
 
 struct ForeignRule {
@@ -160,6 +161,7 @@ const std::vector<ForeignRule> kForeign = {
     {"spirv_cross", {"codegen"}},
     {"ceres/", {"bench", "samples"}},
     {"hnswlib/", {"ops"}},
+    {"libwebsockets.h", {"tools"}},
     // Loops that call TBB directly hang in a child of fork(): ir/machine/parallel.hpp.
     {"tbb/parallel_", {"ir"}},
     {"tbb/task_arena", {"ir"}},
