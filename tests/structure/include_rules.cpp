@@ -144,6 +144,7 @@ const Arrows kSubfolders = {
     {"tools/draw", {}},
     {"tools/problems", {}},
     {"tools/view/server", {}},
+    {"tools/view/session", {"tools/problems"}},
 };
 
 struct ForeignRule {

@@ -8,18 +8,17 @@
 #include <limits>
 
 namespace topograd::problems {
-namespace {
-
-void add_edges(Arap& out, const TriangleMesh& mesh, const Parameters& p, const Parameters& a) {
+void add_rigid_edges(Problem& problem, const Parameters& p, const Parameters& a,
+                     const TriangleMesh& mesh, const Uniform* weight) {
   const double* u = mesh.positions.data();
   for (const auto& [i, j] : directed_edges(mesh)) {
     const Vec3 rest = {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1],
                        u[3 * i + 2] - u[3 * j + 2]};
-    out.problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest), {.label = "edge"});
+    const Vec3 difference = p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest);
+    problem.add_residual(weight == nullptr ? difference : difference * weight->value(),
+                         {.label = "edge"});
   }
 }
-
-}  // namespace
 
 std::vector<Pin> arap_pins(const TriangleMesh& mesh) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -47,7 +46,7 @@ std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
   out->rotations.assign(mesh.positions.size(), 0.0);
   const Parameters p = out->problem.add_parameters(out->positions, 3, "positions");
   const Parameters a = out->problem.add_parameters(out->rotations, 3, "rotations");
-  add_edges(*out, mesh, p, a);
+  add_rigid_edges(out->problem, p, a, mesh);
   for (const auto& [vertex, c] : arap_pins(mesh)) {
     out->problem.add_residual((p.vec3(vertex) - Vec3{c[0], c[1], c[2]}) * kPinWeight,
                               {.label = "pin"});

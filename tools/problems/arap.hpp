@@ -29,6 +29,11 @@ struct Arap {
   Problem problem;
 };
 
+/// Adds p_i − p_j − R(a_i)(u_i − u_j), three rows multiplied by `weight`, for each directed edge of
+/// a mesh with the vertices u. Throws what directed_edges() throws.
+void add_rigid_edges(Problem& problem, const Parameters& p, const Parameters& a,
+                     const TriangleMesh& mesh, const Uniform* weight = nullptr);
+
 /// For each directed edge (i, j): p_i − p_j − R(a_i)(u_i − u_j), three rows. With h the range of y,
 /// vertices in its lowest 5 % have the target u_i and those in its highest 5 % the target u_i + (0,
 /// 0, h/2), with residuals 10 (p_i − c_i).
