@@ -132,7 +132,7 @@ const Arrows kSubfolders = {
     {"solver/session", {"solver/host"}},
     {"solver/solve", {"solver/first_order", "solver/session"}},
     {"solver/step_control", {"solver"}},
-    {"tools/command", {"tools/command/bench/ops", "tools/command/solve"}},
+    {"tools/command", {"tools/command/bench/ops", "tools/command/solve", "tools/view/film"}},
     {"tools/command/arguments", {}},
     {"tools/command/bench", {"tools/command/bench/ops", "tools/command/peers"}},
     {"tools/command/bench/measure", {"tools/command/input"}},
@@ -143,6 +143,9 @@ const Arrows kSubfolders = {
     {"tools/command/solve", {"tools/command/peers"}},
     {"tools/draw", {}},
     {"tools/problems", {}},
+    {"tools/view", {"tools/view/page", "tools/view/server", "tools/view/session"}},
+    {"tools/view/film", {"tools/draw", "tools/view"}},
+    {"tools/view/page", {}},
     {"tools/view/server", {}},
     {"tools/view/session", {"tools/problems"}},
 };

@@ -49,6 +49,7 @@ void add_commands(CommandLine& line) {
   add_info(command);
   add_doctor(command);
   add_solve(command);
+  add_view(command);
   add_dump(command);
   add_grad(command);
   add_bench(command);
@@ -59,6 +60,7 @@ void add_commands(CommandLine& line) {
   command.version("topograd " + std::string(version()));
   command.example("topograd doctor");
   command.example("topograd solve arap --mesh samples/data/spot.obj --out deformed.obj");
+  command.example("topograd view arap --mesh samples/data/spot.obj --open");
   command.example("topograd dump springs --kernel gradient");
   command.example("topograd solve springs --help     options of one problem alone");
 }

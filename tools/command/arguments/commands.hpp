@@ -12,6 +12,7 @@ void add_dump(Command app);
 void add_grad(Command app);
 void add_bench(Command app);
 void add_check(Command app);
+void add_view(Command app);
 
 /// All commands and options, as data.
 CommandText command_text();

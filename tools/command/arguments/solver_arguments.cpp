@@ -48,7 +48,7 @@ void add_place_options(Command app, SolverArguments& a) {
   app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
 }
 
-void add_solve_options(Command app, SolverArguments& a) {
+void add_method_options(Command app, SolverArguments& a) {
   const SolverOptions defaults;
   app.group("The method");
   add_choice(app, "--method", a.method,
@@ -62,6 +62,10 @@ void add_solve_options(Command app, SolverArguments& a) {
   add_choice(app, "--forcing", a.forcing, "how exactly CG solves", defaults.forcing_sequence);
   add_choice(app, "--domain", a.domain, "what happens to operands outside of domains",
              defaults.domain);
+}
+
+void add_solve_options(Command app, SolverArguments& a) {
+  add_method_options(app, a);
   app.option("--cross-check", &a.cross_check,
              "instances of each topology to compare with the CPU at each accepted point, or all");
   app.group("Limits and tolerances");

@@ -24,6 +24,9 @@ struct SolverArguments {
 
 /// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
 void add_place_options(Command app, SolverArguments& a);
+/// Options of the method: how steps are found.
+void add_method_options(Command app, SolverArguments& a);
+/// Those and limits, for commands that solve once.
 void add_solve_options(Command app, SolverArguments& a);
 /// Options of checkpoints, which one solve has.
 void add_checkpoint_options(Command app, SolverArguments& a);

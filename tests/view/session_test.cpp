@@ -1,0 +1,322 @@
+// A session on the CPU: where it ends, what drags do, and what never happens.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "../../api/formats/mesh/mesh.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/view/film/measure.hpp"
+#include "../../tools/view/protocol.hpp"
+#include "../../tools/view/service.hpp"
+#include "../../tools/view/session/session.hpp"
+#include "../support/paths.hpp"
+
+namespace topograd::test {
+namespace {
+
+using view::Frame;
+using view::Session;
+
+view::SessionOptions on_cpu(int steps = 8) {
+  return {.solver = {.backend = Backend::cpu, .max_iterations = steps}};
+}
+
+constexpr double kPatience = 60;
+
+/// The first frame from which nothing changes any more.
+std::shared_ptr<const Frame> settled(const Session& session, std::uint64_t after = 0) {
+  std::shared_ptr<const Frame> frame;
+  for (std::uint64_t number = after; (frame = session.wait(number, kPatience));) {
+    if (frame->settled) return frame;
+    number = frame->number;
+  }
+  return nullptr;
+}
+
+template <class Condition>
+bool eventually(Condition condition) {
+  for (int k = 0; k < 3000; ++k) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// The minimum is Ceres' (sparse Cholesky, 84 iterations).
+TEST(ViewSession, ReachesTheMinimumOfArap) {
+  const TriangleMesh mesh = read_mesh((source_dir() / "samples/data/spot.obj").string());
+  view::SessionOptions options = on_cpu();
+  options.solver.linear_solver = LinearSolver::cholesky;
+  Session session(view::arap_subject(mesh), options);
+  constexpr double kMinimum = 0.0762447949443;
+  std::shared_ptr<const Frame> frame = session.wait(0, kPatience);
+  ASSERT_NE(frame, nullptr);
+  EXPECT_EQ(frame->backend, "cpu");
+  while (frame->cost > (1 + 1e-4) * kMinimum && frame->number < 400 && !frame->settled) {
+    frame = session.wait(frame->number, kPatience);
+    ASSERT_NE(frame, nullptr);
+  }
+  EXPECT_NEAR(frame->cost, kMinimum, 1e-4 * kMinimum) << "frame " << frame->number;
+  EXPECT_EQ(frame->compiled, 0u);
+}
+
+TEST(ViewSession, StartsAtTheCostOfArap) {
+  const TriangleMesh mesh = problems::icosphere(2);
+  auto arap = problems::arap(mesh);
+  view::Subject subject = view::arap_subject(mesh);
+  view::Handles handles(mesh.positions, subject.handles);
+  subject.problem->set(subject.pulls.targets, handles.targets());
+  subject.problem->set(subject.pulls.switches, handles.switches());
+  EXPECT_NEAR(Evaluator(*subject.problem).cost(), Evaluator(arap->problem).cost(), 1e-12);
+}
+
+TEST(ViewSession, FollowsADrag) {
+  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
+  const auto before = settled(session);
+  ASSERT_NE(before, nullptr);
+  // Ten drags: only the newest counts.
+  view::Point to{};
+  for (int k = 1; k <= 10; ++k) {
+    to = {0.1 * k, 1.5, 0.2};
+    ASSERT_TRUE(session.post(view::Drag{2, to, static_cast<std::uint64_t>(k), k == 1}));
+  }
+  const auto after = settled(session, before->number);
+  ASSERT_NE(after, nullptr);
+  EXPECT_EQ(after->drag, 10u);
+  const std::size_t anchor = 3 * session.state()->handles.at(2).anchor;
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(after->positions[anchor + c], to[c], 0.02);
+  EXPECT_EQ(session.state()->undo_depth, 1u);
+
+  ASSERT_TRUE(session.post(view::Undo{}));
+  const auto back = settled(session, after->number);
+  ASSERT_NE(back, nullptr);
+  EXPECT_NEAR(back->cost, before->cost, 1e-6 * before->cost);
+}
+
+TEST(ViewSession, GrabsReleasesWeighsAndResets) {
+  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
+  const auto start = settled(session);
+  ASSERT_NE(start, nullptr);
+  session.post(view::Grab{7, 40, 0.3});
+  session.post(view::Drag{7, {2, 0, 0}, 1, false});
+  session.post(view::Weigh{"rigidity", 0.5});
+  const auto pulled = settled(session, start->number);
+  ASSERT_NE(pulled, nullptr);
+  ASSERT_EQ(session.state()->handles.size(), 3u);
+  EXPECT_GT(session.state()->handles.at(7).vertices.size(), 1u);
+  EXPECT_GT(pulled->cost, start->cost);
+  session.post(view::Release{7});
+  session.post(view::Weigh{"rigidity", 1});
+  const auto free = settled(session, pulled->number);
+  ASSERT_NE(free, nullptr);
+  EXPECT_NEAR(free->cost, start->cost, 1e-5 * start->cost);
+  session.post(view::Pause{true});
+  session.post(view::Reset{});
+  ASSERT_TRUE(eventually([&] { return session.state()->paused; }));
+  session.post(view::Step{});
+  const auto again = session.wait(free->number, kPatience);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->number, free->number + 1);
+}
+
+TEST(ViewSession, PausesAndSteps) {
+  Session session(view::arap_subject(problems::icosphere(1)),
+                  {.solver = {.backend = Backend::cpu, .max_iterations = 1}, .paused = true});
+  EXPECT_EQ(session.wait(0, 0.2), nullptr);
+  for (std::uint64_t k = 1; k <= 3; ++k) {
+    session.post(view::Step{});
+    const auto frame = session.wait(k - 1, kPatience);
+    ASSERT_NE(frame, nullptr);
+    EXPECT_EQ(frame->number, k);
+    EXPECT_EQ(frame->steps, 1);
+  }
+  EXPECT_EQ(session.wait(3, 0.2), nullptr);
+}
+
+TEST(ViewSession, ColorsArePerPoint) {
+  Session session(view::arap_subject(problems::icosphere(1)), on_cpu());
+  auto frame = settled(session);
+  ASSERT_NE(frame, nullptr);
+  EXPECT_TRUE(frame->values.empty());
+  session.post(view::Color{view::Coloring::displacement});
+  frame = settled(session, frame->number);
+  ASSERT_NE(frame, nullptr);
+  ASSERT_EQ(frame->values.size(), 42u);
+  for (std::size_t p = 0; p < 42; ++p) {
+    double sum = 0;
+    for (std::size_t c = 3 * p; c < 3 * p + 3; ++c)
+      sum += std::pow(frame->positions[c] - session.start()[c], 2);
+    EXPECT_DOUBLE_EQ(frame->values[p], std::sqrt(sum));
+  }
+  session.post(view::Color{view::Coloring::residual});
+  frame = settled(session, frame->number);
+  ASSERT_NE(frame, nullptr);
+  // Each edge's residual is read by two points, a handle's by one: sums of squares are between one
+  // and two times twice the cost.
+  double sum = 0;
+  for (const double r : frame->values) sum += r * r;
+  EXPECT_GT(sum, 2 * frame->cost);
+  EXPECT_LE(sum, 4 * frame->cost * (1 + 1e-9));
+  session.post(view::Color{view::Coloring::gradient});
+  frame = settled(session, frame->number);
+  ASSERT_NE(frame, nullptr);
+  EXPECT_EQ(frame->values.size(), 42u);
+  EXPECT_LT(frame->high, 1e-2);
+}
+
+TEST(ViewSession, MistakesAreMessages) {
+  Session session(view::arap_subject(problems::icosphere(1)), on_cpu());
+  const auto before = settled(session);
+  ASSERT_NE(before, nullptr);
+  const view::Command mistakes[] = {view::Grab{9, 1000, 0},
+                                    view::Drag{99, {0, 0, 0}},
+                                    view::Release{99},
+                                    view::Weigh{"none", 1},
+                                    view::Weigh{"handles", -1},
+                                    view::Weigh{"handles", NAN},
+                                    view::Choose{.backend = "abacus"},
+                                    view::Drag{1, {1e30, 0, 0}}};
+  for (const view::Command& mistake : mistakes) {
+    const std::uint64_t version = session.state()->version;
+    session.post(mistake);
+    ASSERT_TRUE(eventually([&] { return session.state()->version > version; })) << mistake.index();
+    EXPECT_FALSE(session.state()->message.empty()) << mistake.index();
+  }
+  const auto after = session.frame();
+  EXPECT_NEAR(after->cost, before->cost, 1e-9);
+}
+
+TEST(ViewSession, ABoundedQueueRefuses) {
+  Session session(view::arap_subject(problems::icosphere(3)), on_cpu());
+  int refused = 0;
+  for (int k = 0; k < 100'000; ++k) refused += !session.post(view::Undo{});
+  EXPECT_GT(refused, 0);
+}
+
+TEST(ViewSession, RandomDragsStayFinite) {
+  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
+  const view::Measured m = view::measure(session, view::turning_script(session, 2),
+                                         {.seconds = 3, .warm_up_seconds = 1, .random = 5});
+  EXPECT_GT(m.solves, 5u);
+  EXPECT_EQ(m.nonfinite, 0u);
+  EXPECT_EQ(m.compiled, 0u);
+  EXPECT_LE(view::quantile(m.drag_to_frame, 0.5), 2);
+  EXPECT_LT(m.bytes_after, m.bytes_before + (std::uint64_t{8} << 20U));
+  EXPECT_TRUE(session.state()->message.empty()) << session.state()->message;
+}
+
+/// The first message of a kind to a client of a service, as its server would send them.
+class Watcher {
+ public:
+  Watcher(view::Service& service, view::ClientId id) : service_(&service), id_(id) {
+    service.joined(id);
+  }
+  /// The newest state that was sent.
+  std::string state() {
+    take();
+    return state_;
+  }
+  /// Takes all messages; acknowledges frames if `draws`.
+  void take(bool draws = true) {
+    for (view::Message m = service_->next(id_); m.body != nullptr; m = service_->next(id_)) {
+      if (!m.binary) {
+        state_ = *m.body;
+        continue;
+      }
+      const view::ReadFrame frame = view::read_frame(*m.body, frames == 0 ? nullptr : &last.points);
+      EXPECT_GT(frame.number, last.number);
+      last = frame;
+      ++frames;
+      if (draws)
+        service_->received(id_, R"({"do":"drawn","frame":)" + std::to_string(last.number) + "}");
+    }
+  }
+  int frames = 0;
+  view::ReadFrame last;
+
+ private:
+  view::Service* service_;
+  view::ClientId id_;
+  std::string state_;
+};
+
+TEST(ViewService, OneWritesTheOthersWatch) {
+  view::Service service(view::arap_subject(problems::icosphere(1)), on_cpu());
+  Watcher writer(service, 1), watcher(service, 2);
+  EXPECT_NE(writer.state().find(R"("writes":true)"), std::string::npos) << writer.state();
+  EXPECT_NE(watcher.state().find(R"("writes":false,"writer":true)"), std::string::npos);
+  ASSERT_NE(settled(service.session()), nullptr);
+  EXPECT_TRUE(service.received(2, R"({"do":"pause"})"));
+  EXPECT_TRUE(service.received(1, R"({"do":"release","handle":1})"));
+  ASSERT_TRUE(eventually([&] { return service.session().state()->handles.size() == 1; }));
+  EXPECT_FALSE(service.session().state()->paused);
+  EXPECT_TRUE(service.received(2, R"({"do":"claim"})"));
+  EXPECT_NE(watcher.state().find(R"("writes":false)"), std::string::npos);
+  service.left(1);
+  EXPECT_NE(watcher.state().find(R"("writer":false)"), std::string::npos);
+  EXPECT_TRUE(service.received(2, R"({"do":"claim"})"));
+  EXPECT_NE(watcher.state().find(R"("writes":true)"), std::string::npos);
+  EXPECT_TRUE(service.received(2, R"({"do":"pause"})"));
+  EXPECT_TRUE(eventually([&] { return service.session().state()->paused; }));
+  EXPECT_FALSE(service.received(2, "nonsense"));
+  EXPECT_FALSE(service.received(77, R"({"do":"pause"})"));
+}
+
+TEST(ViewService, SlowClientsSkipFramesAndGetTheNewest) {
+  view::Service service(view::arap_subject(problems::icosphere(2)), on_cpu(1));
+  Watcher quick(service, 1), slow(service, 2);
+  for (int k = 1; k <= 40; ++k) {
+    service.session().post(view::Drag{2, {0.02 * k, 1, 0}, static_cast<std::uint64_t>(k), false});
+    ASSERT_NE(service.session().wait(quick.last.number, kPatience), nullptr);
+    quick.take();
+    slow.take(false);
+  }
+  EXPECT_LE(slow.frames, static_cast<int>(view::Service::kFramesAhead));
+  EXPECT_GT(quick.frames, 20);
+  const auto last = settled(service.session());
+  ASSERT_NE(last, nullptr);
+  quick.take();
+  // It has drawn the second frame, so it gets the newest, as a difference to what it has.
+  service.received(2, R"({"do":"drawn","frame":)" + std::to_string(slow.last.number) + "}");
+  slow.take(false);
+  EXPECT_EQ(slow.last.number, last->number);
+  EXPECT_EQ(slow.last.points.cells, quick.last.points.cells);
+  for (std::size_t k = 0; k < last->positions.size(); ++k)
+    ASSERT_NEAR(slow.last.points.grid.origin[k % 3] +
+                    slow.last.points.grid.step * slow.last.points.cells[k],
+                last->positions[k], 0.5001 * slow.last.points.grid.step);
+}
+
+TEST(ViewService, ServesItsFiles) {
+  view::Service service(view::arap_subject(problems::icosphere(1)), on_cpu());
+  ASSERT_NE(settled(service.session()), nullptr);
+  const auto text = [&](std::string_view path) {
+    const view::Resource found = service.file(path);
+    return found.body == nullptr ? std::string("missing") : *found.body;
+  };
+  EXPECT_NE(text("").find("<!doctype html>"), std::string::npos);
+  EXPECT_NE(text("app.js").find("./stage.js"), std::string::npos);
+  EXPECT_GT(text("three.min.js").size(), 400'000u);
+  EXPECT_NE(text("scene.json").find(R"("points":42)"), std::string::npos);
+  EXPECT_EQ(text("geometry.bin").size(), 12u + 12 * 42 + 12 * 80);
+  EXPECT_NE(text("topologies.txt").find("handle"), std::string::npos);
+  EXPECT_NE(text("kernels.txt").find("void main()"), std::string::npos);
+  EXPECT_NE(text("report.txt").find("Topograd solver report"), std::string::npos);
+  const TriangleMesh mesh = parse_mesh(text("mesh.obj"), MeshFormat::obj, "mesh.obj");
+  EXPECT_EQ(mesh.positions, service.session().frame()->positions);
+  EXPECT_EQ(mesh.triangles, service.session().subject().triangles);
+  EXPECT_EQ(text("other"), "missing");
+  EXPECT_EQ(text("../app.js"), "missing");
+  // Nothing of the page is loaded from elsewhere.
+  for (const char* file : {"", "app.js", "stage.js", "connection.js", "plots.js", "style.css"})
+    EXPECT_EQ(text(file).find("https://"), std::string::npos) << file;
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,183 @@
+// topograd view: pull at a problem in the browser, on film, or for a measurement.
+#include "../view/film/measure.hpp"
+#include "../view/film/record.hpp"
+#include "../view/film/script.hpp"
+#include "../view/service.hpp"
+#include "arguments/commands.hpp"
+#include "arguments/output.hpp"
+#include "arguments/solver_arguments.hpp"
+#include "input/mesh_problem.hpp"
+#include "input/named_problem.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../solver/interrupts.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ViewArguments {
+  ProblemArguments problem;
+  SolverArguments solver;
+  view::ServerOptions server;
+  int steps = 8;
+  double budget = 30;
+  bool open = false;
+  std::string record, script, json;
+  std::optional<double> bench;
+  std::optional<std::uint64_t> random;
+};
+
+view::Subject make_subject(const ViewArguments& arguments) {
+  const ProblemArguments& problem = arguments.problem;
+  if (problem.name == "arap") return view::arap_subject(read_problem_mesh(problem).mesh);
+  throw Error(ErrorCode::InvalidArgument,
+              "view: expected the problem arap, got \"" + problem.name + "\"");
+}
+
+view::SessionOptions session_options(const ViewArguments& arguments, SolverOptions options) {
+  // Frames at a steady rate are worth more than exact steps, which the next frames make up for.
+  constexpr int kLinearIterations = 60;
+  options.max_iterations = arguments.steps;
+  options.max_linear_iterations = kLinearIterations;
+  return {.solver = to_options(arguments.solver, options),
+          .budget_ms =
+              arguments.record.empty() ? arguments.budget : std::numeric_limits<double>::infinity(),
+          .paused = !arguments.record.empty()};
+}
+
+/// Opens an address with the program that the desktop has for it; nothing if there is none.
+void open_browser(const std::string& url) {
+  const std::string command = "xdg-open '" + url + "' >/dev/null 2>&1 &";
+  if (std::system(command.c_str()) != 0) print_warning("no browser could be opened");
+}
+
+/// Serves until a signal comes.
+void serve(view::Subject subject, const ViewArguments& arguments,
+           const view::SessionOptions& options) {
+  view::Service service(std::move(subject), options);
+  view::Server server(arguments.server, service);
+  service.set_server(&server);
+  std::cout << server.url() << std::endl;
+  if (arguments.open) open_browser(server.url());
+  constexpr auto kLook = std::chrono::milliseconds(50);
+  while (!Interrupts::came()) std::this_thread::sleep_for(kLook);
+  service.set_server(nullptr);
+}
+
+ordered_json quantiles(const std::vector<double>& values) {
+  constexpr double kHalf = 0.5, kAlmost = 0.99;
+  return {{"p50", view::quantile(values, kHalf)},
+          {"p99", view::quantile(values, kAlmost)},
+          {"max", view::quantile(values, 1)}};
+}
+
+ordered_json bench(view::Session& session, const view::Script& script,
+                   const ViewArguments& arguments) {
+  const view::Measured m =
+      view::measure(session, script, {.seconds = *arguments.bench, .random = arguments.random});
+  const double seconds = std::max(m.seconds, 1e-9);
+  return {{"problem", session.subject().name},
+          {"points", session.subject().shown},
+          {"unknowns", session.subject().problem->parameter_count()},
+          {"backend", m.last->backend},
+          {"device", m.last->device},
+          {"precision", session.state()->precision},
+          {"seconds", m.seconds},
+          {"solves", m.solves},
+          {"solves_per_second", static_cast<double>(m.solves) / seconds},
+          {"steps_per_second", static_cast<double>(m.steps) / seconds},
+          {"drags", m.drags},
+          {"frame_ms", quantiles(m.frame_ms)},
+          {"drag_to_frame_ms", quantiles(m.drag_to_frame_ms)},
+          {"drag_to_frame_frames", quantiles(m.drag_to_frame)},
+          {"encode_ms", quantiles(m.encode_ms)},
+          {"frame_bytes", quantiles(m.frame_bytes)},
+          {"shaders_compiled", m.compiled},
+          {"nonfinite_frames", m.nonfinite},
+          {"resident_bytes_before", m.bytes_before},
+          {"resident_bytes_after", m.bytes_after},
+          {"cost", m.last->cost},
+          {"message", session.state()->message}};
+}
+
+void run(const ViewArguments& arguments) {
+  if (!arguments.record.empty() && arguments.bench)
+    throw Error(ErrorCode::InvalidArgument, "view: expected --record or --bench, got both");
+  if (!arguments.record.empty()) view::check_film(arguments.record);
+  view::Subject subject = make_subject(arguments);
+  const view::SessionOptions options = session_options(arguments, subject.options);
+  if (arguments.record.empty() && !arguments.bench)
+    return serve(std::move(subject), arguments, options);
+  view::Session session(std::move(subject), options);
+  constexpr double kSeconds = 4;
+  const view::Script script =
+      arguments.script.empty() ? view::turning_script(session, kSeconds)
+                               : view::parse_script(read_text(arguments.script), arguments.script);
+  ordered_json report;
+  if (arguments.bench) {
+    report = bench(session, script, arguments);
+    if (arguments.json.empty()) std::cout << report.dump(2) << '\n';
+  } else {
+    const std::shared_ptr<const view::Frame> last = view::record(session, script, arguments.record);
+    report = {{"problem", session.subject().name},
+              {"film", arguments.record},
+              {"solves", last == nullptr ? 0 : last->number},
+              {"cost", last == nullptr ? 0 : last->cost}};
+  }
+  write_json(arguments.json, report);
+  end_if_interrupted("what was done so far is in the output");
+}
+
+}  // namespace
+
+void add_view(Command app) {
+  auto arguments = std::make_shared<ViewArguments>();
+  Command command = app.subcommand(
+      "view", "Serves a page on which a problem can be pulled at while it is solved");
+  add_problem_options(command, arguments->problem);
+  command.group("The page");
+  command.option("--port", &arguments->server.port, "port of the page; 0: one that is free")
+      .range(0, 65535);
+  command.option("--host", &arguments->server.host, "numeric address that is listened on");
+  command.flag("--allow-remote", arguments->server.allow_remote,
+               "accept a --host that other machines reach; nothing is encrypted");
+  command.flag("--open", arguments->open, "open the page in the desktop's browser");
+  command.group("Without a page");
+  command.output("--record", &arguments->record,
+                 "film of a scripted drag: an animated .png, or .mp4 by ffmpeg");
+  command.option("--script", &arguments->script,
+                 "JSON file with drags; if not given, the last handle goes around twice");
+  command.option("--bench", &arguments->bench,
+                 "seconds of dragging by the script, and measurements as JSON");
+  command.option("--random", &arguments->random,
+                 "with --bench: seed of random drags instead of a script");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  add_place_options(command, arguments->solver);
+  add_method_options(command, arguments->solver);
+  command.group("One solve");
+  command.option("--steps", &arguments->steps, "accepted and rejected steps of one solve, at most")
+      .range(1, 1000);
+  command.option("--budget", &arguments->budget,
+                 "milliseconds after which a solve ends with its first accepted step");
+  command.example("topograd view arap --mesh samples/data/spot.obj --open");
+  command.example("topograd view arap --icosphere 5 --bench 20 --json -");
+  command.example("topograd view arap --icosphere 3 --record film.png --script drag.json");
+  command.callback(noting_signals([arguments] { run(*arguments); }));
+}
+
+}  // namespace topograd::command

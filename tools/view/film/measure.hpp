@@ -1,0 +1,42 @@
+// Measures a session while it is dragged, without a page.
+#pragma once
+
+#include "../session/session.hpp"
+#include "script.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace topograd::view {
+
+struct MeasureOptions {
+  double seconds = 20;
+  double warm_up_seconds = 2;           ///< of dragging before, which does not count
+  double drags_per_second = 60;         ///< as a mouse makes them
+  std::optional<std::uint64_t> random;  ///< seed of random drags of random points; else the script
+};
+
+/// What was measured. Lists have one number for each frame that was seen, in its order.
+struct Measured {
+  double seconds = 0;
+  std::uint64_t solves = 0, steps = 0, drags = 0;
+  std::vector<double> frame_ms;          ///< from the frame before
+  std::vector<double> drag_to_frame_ms;  ///< from the newest drag in a frame
+  std::vector<double> drag_to_frame;     ///< the same, in frames
+  std::vector<double> encode_ms, frame_bytes;
+  std::uint64_t compiled = 0;   ///< shaders, while it counted
+  std::uint64_t nonfinite = 0;  ///< frames whose cost or positions are not finite
+  std::uint64_t bytes_before = 0, bytes_after = 0;  ///< of the process in memory
+  std::shared_ptr<const Frame> last;
+};
+
+/// Drags by `script` again and again, and encodes each frame as for a client that keeps up.
+/// Interrupts end it early. Throws Error{Internal} with the session's message if no frame comes
+/// within a minute.
+Measured measure(Session& session, const Script& script, const MeasureOptions& options);
+
+/// The number that this share of the values does not exceed; 0 for no values.
+double quantile(std::vector<double> values, double share);
+
+}  // namespace topograd::view
