@@ -10,6 +10,7 @@
 
 #include "../../tools/view/server/server.hpp"
 #include "../../tools/view/service.hpp"
+#include "../../tools/view/session/subjects.hpp"
 #include "browser.hpp"
 
 namespace topograd::test {

@@ -1,6 +1,7 @@
 // A session on the CPU: where it ends, what drags do, and what never happens.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -11,10 +12,12 @@
 #include "../../ir/error.hpp"
 #include "../../solver/evaluator.hpp"
 #include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
 #include "../../tools/view/film/measure.hpp"
 #include "../../tools/view/protocol.hpp"
 #include "../../tools/view/service.hpp"
 #include "../../tools/view/session/session.hpp"
+#include "../../tools/view/session/subjects.hpp"
 #include "../support/paths.hpp"
 
 namespace topograd::test {
@@ -211,6 +214,73 @@ TEST(ViewSession, RandomDragsStayFinite) {
   EXPECT_TRUE(session.state()->message.empty()) << session.state()->message;
 }
 
+/// Every other subject follows a handle from where it is at rest, stays finite and comes back.
+void expect_to_follow(view::Subject subject) {
+  const std::string what = subject.name;
+  Session session(std::move(subject), on_cpu(20));
+  std::shared_ptr<const Frame> frame = session.wait(0, kPatience);
+  ASSERT_NE(frame, nullptr) << what << ": " << session.state()->message;
+  constexpr std::uint32_t kVertex = 3;
+  const double size = view::diagonal_of(session.start());
+  session.post(view::Grab{9, kVertex, 0.05 * size});
+  ASSERT_TRUE(eventually([&] { return session.state()->handles.contains(9); })) << what;
+  view::Point to = session.state()->handles.at(9).position();
+  const view::Point from = to;
+  to[2] += 0.2 * size;
+  session.post(view::Drag{9, to, 1, true});
+  const auto distance = [&](const view::Point& p) {
+    const double* at = &frame->positions[3 * kVertex];
+    return std::hypot(at[0] - p[0], at[1] - p[1], at[2] - p[2]);
+  };
+  for (int k = 0; k < 100 && (frame->drag < 1 || distance(to) > 0.05 * size); ++k) {
+    frame = session.wait(frame->number, 1);
+    if (frame == nullptr) break;
+    ASSERT_TRUE(std::isfinite(frame->cost)) << what;
+    for (const double x : frame->positions) ASSERT_TRUE(std::isfinite(x)) << what;
+  }
+  ASSERT_NE(frame, nullptr) << what << ": " << session.state()->message;
+  EXPECT_LE(distance(to), 0.05 * size) << what;
+  EXPECT_GT(distance(from), 0.1 * size) << what;
+  EXPECT_TRUE(session.state()->message.empty()) << what << ": " << session.state()->message;
+}
+
+TEST(ViewSubjects, FollowHandles) {
+  const TriangleMesh sphere = problems::icosphere(2);
+  expect_to_follow(view::smooth_subject(sphere));
+  expect_to_follow(view::developable_subject(sphere, problems::Developability::covariance));
+  expect_to_follow(view::springs_subject(12));
+  PoseGraph graph;
+  for (std::uint32_t k = 0; k < 20; ++k) {
+    const double angle = 0.3 * k;
+    graph.ids.push_back(k);
+    graph.poses.push_back({.position = {std::cos(angle), std::sin(angle), 0.1 * k}});
+    graph.given.push_back(true);
+    graph.fixed.push_back(k == 0);
+    if (k == 0) continue;
+    PoseGraph::Edge edge{.from = k - 1, .to = k};
+    for (std::size_t c = 0; c < 3; ++c)
+      edge.measured.position[c] = graph.poses[k].position[c] - graph.poses[k - 1].position[c];
+    for (std::size_t c = 0; c < 6; ++c) edge.information[7 * c] = 1;
+    graph.edges.push_back(edge);
+  }
+  expect_to_follow(view::pose_graph_subject(graph, {}));
+}
+
+TEST(ViewSubjects, ScenesShowTheirCameras) {
+  const problems::BundleOptions options{.cameras = 5, .points = 60, .observations = 300};
+  const auto bundle = problems::bundle(options);
+  Session session(view::bundle_subject(*bundle), on_cpu(20));
+  ASSERT_EQ(session.start().size(), 3u * 65);
+  for (std::size_t camera = 0; camera < 5; ++camera) {
+    const std::array<double, 3> center = bundle->center(camera);
+    for (std::size_t c = 0; c < 3; ++c)
+      EXPECT_DOUBLE_EQ(session.start()[3 * (60 + camera) + c], center[c]);
+  }
+  const auto last = settled(session);
+  ASSERT_NE(last, nullptr) << session.state()->message;
+  EXPECT_LT(last->cost, 1e-10);  // without noise the observations can be met
+}
+
 /// The first message of a kind to a client of a service, as its server would send them.
 class Watcher {
  public:
@@ -311,6 +381,8 @@ TEST(ViewService, ServesItsFiles) {
   const TriangleMesh mesh = parse_mesh(text("mesh.obj"), MeshFormat::obj, "mesh.obj");
   EXPECT_EQ(mesh.positions, service.session().frame()->positions);
   EXPECT_EQ(mesh.triangles, service.session().subject().triangles);
+  const TriangleMesh same = parse_mesh(text("mesh.ply"), MeshFormat::ply, "mesh.ply");
+  EXPECT_EQ(same.positions, mesh.positions);
   EXPECT_EQ(text("other"), "missing");
   EXPECT_EQ(text("../app.js"), "missing");
   // Nothing of the page is loaded from elsewhere.

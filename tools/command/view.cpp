@@ -1,14 +1,21 @@
 // topograd view: pull at a problem in the browser, on film, or for a measurement.
+#include "../problems/bundle.hpp"
+#include "../problems/developable.hpp"
 #include "../view/film/measure.hpp"
 #include "../view/film/record.hpp"
 #include "../view/film/script.hpp"
 #include "../view/service.hpp"
+#include "../view/session/subjects.hpp"
 #include "arguments/commands.hpp"
 #include "arguments/output.hpp"
 #include "arguments/solver_arguments.hpp"
 #include "input/mesh_problem.hpp"
 #include "input/named_problem.hpp"
 
+#include "../../api/formats/bal.hpp"
+#include "../../api/formats/g2o.hpp"
+#include "../../api/formats/pose_graph_objective.hpp"
+#include "../../api/formats/pose_graph_start.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/interrupts.hpp"
 
@@ -24,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace topograd::command {
 namespace {
@@ -34,7 +42,7 @@ struct ViewArguments {
   ProblemArguments problem;
   SolverArguments solver;
   view::ServerOptions server;
-  int steps = 8;
+  std::optional<int> steps;
   double budget = 30;
   bool open = false;
   std::string record, script, json;
@@ -42,17 +50,40 @@ struct ViewArguments {
   std::optional<std::uint64_t> random;
 };
 
+/// Names of the problems that can be viewed.
+const std::vector<std::string>& viewed() {
+  static const std::vector<std::string> names = {"arap",   "smooth", "developable", "springs",
+                                                 "bundle", "bal",    "pose-graph"};
+  return names;
+}
+
 view::Subject make_subject(const ViewArguments& arguments) {
   const ProblemArguments& problem = arguments.problem;
-  if (problem.name == "arap") return view::arap_subject(read_problem_mesh(problem).mesh);
-  throw Error(ErrorCode::InvalidArgument,
-              "view: expected the problem arap, got \"" + problem.name + "\"");
+  const std::string& name = problem.name;
+  if (name == "arap") return view::arap_subject(read_problem_mesh(problem).mesh);
+  if (name == "smooth") return view::smooth_subject(read_problem_mesh(problem).mesh);
+  if (name == "developable")
+    return view::developable_subject(read_problem_mesh(problem).mesh,
+                                     problems::parse_developability(problem.energy));
+  if (name == "springs") return view::springs_subject(problem.width);
+  if (name == "bundle") return view::bundle_subject(*problems::bundle(problem.bundle));
+  if (name == "bal" || name == "pose-graph") {
+    if (problem.file.empty()) throw Error(ErrorCode::InvalidArgument, name + ": expected a file");
+    if (name == "bal") return view::bundle_subject(read_bal(problem.file));
+    return view::pose_graph_subject(
+        with_start(read_g2o(problem.file), parse_pose_start(problem.start)),
+        {.objective = parse_pose_objective(problem.objective)});
+  }
+  std::string names;
+  for (const std::string& one : viewed()) names += (names.empty() ? "" : ", ") + one;
+  throw Error(ErrorCode::InvalidArgument, "view: expected the problem " + names + ", got \"" +
+                                              name + "\"" + did_you_mean(name, viewed()));
 }
 
 view::SessionOptions session_options(const ViewArguments& arguments, SolverOptions options) {
   // Frames at a steady rate are worth more than exact steps, which the next frames make up for.
   constexpr int kLinearIterations = 60;
-  options.max_iterations = arguments.steps;
+  if (arguments.steps) options.max_iterations = *arguments.steps;
   options.max_linear_iterations = kLinearIterations;
   return {.solver = to_options(arguments.solver, options),
           .budget_ms =
@@ -171,7 +202,8 @@ void add_view(Command app) {
   add_method_options(command, arguments->solver);
   command.group("One solve");
   command.option("--steps", &arguments->steps, "accepted and rejected steps of one solve, at most")
-      .range(1, 1000);
+      .range(1, 1000)
+      .shown_default("8, for developable 50");
   command.option("--budget", &arguments->budget,
                  "milliseconds after which a solve ends with its first accepted step");
   command.example("topograd view arap --mesh samples/data/spot.obj --open");

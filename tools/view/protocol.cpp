@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -248,23 +247,13 @@ ReadFrame read_frame(std::string_view bytes, const Quantised* base) {
   return out;
 }
 
-std::string obj_text(const Session& session, const Frame& frame) {
+std::string mesh_text(const Session& session, const Frame& frame, MeshFormat format) {
   const Subject& subject = session.subject();
-  std::string out;
-  std::array<char, 96> row{};
-  for (std::size_t k = 0; k + 2 < frame.positions.size(); k += 3) {
-    std::snprintf(row.data(), row.size(), "v %.17g %.17g %.17g\n", frame.positions[k],
-                  frame.positions[k + 1], frame.positions[k + 2]);
-    out += row.data();
-  }
-  for (const auto& t : subject.triangles) {
-    std::snprintf(row.data(), row.size(), "f %u %u %u\n", t[0] + 1, t[1] + 1, t[2] + 1);
-    out += row.data();
-  }
-  for (const auto& l : subject.lines) {
-    std::snprintf(row.data(), row.size(), "l %u %u\n", l[0] + 1, l[1] + 1);
-    out += row.data();
-  }
+  std::string out =
+      topograd::mesh_text({.positions = frame.positions, .triangles = subject.triangles}, format);
+  if (format != MeshFormat::obj) return out;
+  for (const auto& line : subject.lines)
+    out += "l " + std::to_string(line[0] + 1) + " " + std::to_string(line[1] + 1) + "\n";
   return out;
 }
 

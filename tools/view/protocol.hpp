@@ -4,6 +4,8 @@
 #include "session/frame.hpp"
 #include "session/session.hpp"
 
+#include "../../api/formats/mesh/mesh.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -50,7 +52,7 @@ struct ReadFrame {
 /// Throws Error{Parse}.
 ReadFrame read_frame(std::string_view bytes, const Quantised* base);
 
-/// Wavefront OBJ of a frame's triangles, lines and points.
-std::string obj_text(const Session& session, const Frame& frame);
+/// A frame's points and triangles, and in OBJ files its lines.
+std::string mesh_text(const Session& session, const Frame& frame, MeshFormat format);
 
 }  // namespace topograd::view

@@ -36,9 +36,9 @@ Resource Service::file(std::string_view path) {
   if (path == "topologies.txt") return {kText, body(session_->topologies())};
   if (path == "kernels.txt") return {kText, body(session_->kernels())};
   if (path == "report.txt") return {kText, body(session_->report())};
-  if (path == "mesh.obj") {
-    const std::shared_ptr<const Frame> frame = session_->frame();
-    if (frame != nullptr) return {kText, body(obj_text(*session_, *frame))};
+  if (path == "mesh.obj" || path == "mesh.ply") {
+    if (const std::shared_ptr<const Frame> frame = session_->frame())
+      return {kText, body(mesh_text(*session_, *frame, mesh_format(path)))};
   }
   return {};
 }

@@ -1,10 +1,8 @@
-// Subjects: the pulls of handles, and as-rigid-as-possible meshes.
+// The residuals of handles.
 #include "subject.hpp"
 
-#include "../../problems/arap.hpp"
-
-#include <algorithm>
-#include <utility>
+#include <span>
+#include <vector>
 
 namespace topograd::view {
 
@@ -19,40 +17,6 @@ Pulls add_pulls(Problem& problem, const Parameters& points, double weight) {
     problem.add_residual((points.vec3(v) - pulls.targets.vec3(v)) * strength, {.label = "handle"});
   }
   return pulls;
-}
-
-Subject arap_subject(const problems::TriangleMesh& mesh) {
-  struct Memory {
-    std::vector<double> positions, rotations;
-    Problem problem;
-  };
-  auto memory = std::make_shared<Memory>();
-  memory->positions = mesh.positions;
-  memory->rotations.assign(mesh.positions.size(), 0.0);
-  Subject out{.name = "arap", .memory = memory, .problem = &memory->problem};
-  Problem& problem = memory->problem;
-  out.points = problem.add_parameters(memory->positions, 3, "positions");
-  const Parameters rotations = problem.add_parameters(memory->rotations, 3, "rotations");
-  const Uniform rigidity = problem.add_uniform(1);
-  problems::add_rigid_edges(problem, out.points, rotations, mesh, &rigidity);
-  out.pulls = add_pulls(problem, out.points);
-  out.sliders = {{"handles", out.pulls.weight, 0, 100}, {"rigidity", rigidity, 0.01, 10}};
-  std::array<Handle, 2> ends;
-  for (const auto& [vertex, target] : problems::arap_pins(mesh)) {
-    const bool moved = target[2] != mesh.positions[3 * vertex + 2];
-    Handle& handle = ends[moved ? 1 : 0];
-    if (handle.vertices.empty()) handle.anchor = vertex;
-    handle.vertices.push_back(vertex);
-    handle.targets.push_back(target);
-  }
-  for (Handle& handle : ends)
-    if (!handle.vertices.empty()) out.handles.push_back(std::move(handle));
-  out.shown = mesh.vertex_count();
-  out.show = [from = memory.get()](std::span<double> to) {
-    std::ranges::copy(from->positions, to.begin());
-  };
-  out.triangles = mesh.triangles;
-  return out;
 }
 
 }  // namespace topograd::view

@@ -3,7 +3,6 @@
 
 #include "../../../frontend/problem.hpp"
 #include "../../../solver/options.hpp"
-#include "../../problems/mesh.hpp"
 #include "handles.hpp"
 
 #include <array>
@@ -39,7 +38,7 @@ struct Subject {
   Pulls pulls;
   std::vector<Handle> handles;  ///< of the start
   std::vector<Slider> sliders;
-  SolverOptions options;
+  SolverOptions options = {.max_iterations = 8};
 
   std::size_t shown = 0;  ///< shown points; the first ones are `points`
   /// Writes the present 3 · shown coordinates.
@@ -55,10 +54,5 @@ inline constexpr double kHandleWeight = 10;
 ///
 ///   points  blocks of three
 Pulls add_pulls(Problem& problem, const Parameters& points, double weight = kHandleWeight);
-
-/// arap(mesh) with its pins as two handles, so that its minimum is that of problems::arap(): handle
-/// 1 has the lowest vertices, handle 2 the highest, which are moved. Throws what problems::arap()
-/// throws.
-Subject arap_subject(const problems::TriangleMesh& mesh);
 
 }  // namespace topograd::view
