@@ -43,7 +43,7 @@ struct ViewArguments {
   SolverArguments solver;
   view::ServerOptions server;
   std::optional<int> steps;
-  double budget = 30;
+  double budget = 16;
   bool open = false;
   std::string record, script, json;
   std::optional<double> bench;

@@ -98,8 +98,13 @@ double quantile(std::vector<double> values, double share) {
 }
 
 Measured measure(Session& session, const Script& script, const MeasureOptions& options) {
-  constexpr double kPatience = 60;
-  std::shared_ptr<const Frame> frame = session.wait(0, kPatience);
+  // The first solve plans and compiles.
+  constexpr double kPatience = 60, kFirstPatience = 600, kLook = 0.5;
+  std::shared_ptr<const Frame> frame;
+  const auto called = Clock::now();
+  while (frame == nullptr && seconds_since(called) < kFirstPatience && !Interrupts::came() &&
+         session.state()->message.empty())
+    frame = session.wait(0, kLook);
   if (frame == nullptr)
     throw Error(ErrorCode::Internal, "view: no frame came; " + session.state()->message);
   Drags drags(session, script);

@@ -32,8 +32,8 @@ struct Measured {
 };
 
 /// Drags by `script` again and again, and encodes each frame as for a client that keeps up.
-/// Interrupts end it early. Throws Error{Internal} with the session's message if no frame comes
-/// within a minute.
+/// Interrupts end it early. Throws Error{Internal} with the session's message if a solve fails, if
+/// the first frame takes ten minutes or another one a minute.
 Measured measure(Session& session, const Script& script, const MeasureOptions& options);
 
 /// The number that this share of the values does not exceed; 0 for no values.

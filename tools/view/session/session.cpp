@@ -32,13 +32,14 @@ struct Overloaded : F... {
 };
 
 /// Ends a solve after the first accepted step beyond the budget: rejected ones would be tried again
-/// by the next solve.
-SolverOptions bounded(SolverOptions options, double budget_ms) {
-  options.callback = [budget_ms](const IterationSummary& step) {
+/// by the next solve. The end of the session ends it at once.
+SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic<bool>& ends) {
+  options.callback = [budget_ms, &ends](const IterationSummary& step) {
     constexpr double kMilliseconds = 1000;
-    const bool ends = step.iteration > 0 && step.step_is_successful &&
-                      kMilliseconds * step.cumulative_time_in_seconds > budget_ms;
-    return ends ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY : CallbackReturn::SOLVER_CONTINUE;
+    const bool suffices = step.iteration > 0 && step.step_is_successful &&
+                          kMilliseconds * step.cumulative_time_in_seconds > budget_ms;
+    return suffices || ends.load() ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
+                                   : CallbackReturn::SOLVER_CONTINUE;
   };
   return options;
 }
@@ -49,7 +50,7 @@ struct Session::Impl {
   Impl(Subject made, const SessionOptions& options, std::function<void()> on_change)
       : subject(std::move(made)),
         changed(std::move(on_change)),
-        solver_options(bounded(resolved(options.solver), options.budget_ms)),
+        solver_options(bounded(resolved(options.solver), options.budget_ms, ends)),
         start(3 * subject.shown),
         first_x(subject.problem->parameter_count()),
         colors(subject, start),
@@ -92,6 +93,8 @@ struct Session::Impl {
   Subject subject;
   std::function<void()> changed;
 
+  std::atomic<bool> ends = false;  // written under the mutex
+
   // Of the session's thread.
   SolverOptions solver_options;
   std::vector<double> start, first_x, first_weights;
@@ -110,7 +113,6 @@ struct Session::Impl {
   mutable std::mutex mutex;
   mutable std::condition_variable wakes, arrived;
   Mailbox mailbox;
-  bool ends = false;
   std::shared_ptr<const Frame> newest;
   std::shared_ptr<const State> state;
   std::string report;

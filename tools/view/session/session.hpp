@@ -75,7 +75,7 @@ struct State {
 
 struct SessionOptions {
   SolverOptions solver;   ///< max_iterations bounds one solve; its callback is replaced
-  double budget_ms = 30;  ///< after which a solve ends with its first accepted step
+  double budget_ms = 16;  ///< after which a solve ends with its first accepted step
   bool paused = false;
 };
 
