@@ -56,6 +56,9 @@ std::string_view name(VectorOp op);
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
 inline constexpr std::uint32_t kMaxBlockWidth = 16;
 
+/// Invocations of a workgroup that works on a tile of a front: eight rows of eight.
+inline constexpr std::uint32_t kTileInvocations = 64;
+
 /// When cg_update changes the step. Where directions take turns in two buffers, every other update
 /// can change it by two directions at once, which reads and writes it half as often.
 enum class StepTime {

@@ -37,7 +37,8 @@ enum class GroupCount {
   elements,  ///< as many as a grid-stride loop over `count` asks for
   one,
   few,   ///< and large: every workgroup of a later kernel reads all of their partial sums
-  items  ///< one for each item, the caller's number
+  items,  ///< one for each item, the caller's number
+  tiles   ///< the same, of kTileInvocations
 };
 
 struct KernelRow {

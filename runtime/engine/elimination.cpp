@@ -8,4 +8,9 @@ EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) 
   return {.why = {MatrixReason::no_ability}};
 }
 
+FactorUse factorize(Engine& engine, bool wanted) {
+  if (Elimination* const able = engine.abilities().elimination) return able->factorize(wanted);
+  return {.why = {MatrixReason::no_ability}};
+}
+
 }  // namespace topograd::runtime

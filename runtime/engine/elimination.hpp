@@ -14,6 +14,16 @@ struct EliminationUse {
   Why<MatrixReason> why;  ///< eliminated, or the obstacle
 };
 
+/// Result of a request for a factor of all unknowns.
+struct FactorUse {
+  bool possible = false;
+  Why<MatrixReason> why;                     ///< if not: the obstacle
+  double entries = 0, operations = 0;        ///< of the factor
+  std::uint64_t levels = 0, dispatches = 0;  ///< of a factorisation and a solution
+  std::uint64_t predicted_bytes = 0;         ///< by the plan, of factor, fronts and lists
+  std::uint64_t bytes = 0;                   ///< of their buffers
+};
+
 /// An ability (abilities.hpp).
 class Elimination {
  public:
@@ -26,9 +36,16 @@ class Elimination {
   ///
   ///   scalars  by scalar: 1 = of a block to eliminate; empty: solve for all unknowns again
   virtual EliminationUse eliminate(std::span<const std::uint8_t> scalars) = 0;
+
+  /// Lets Engine::try_step(request) eliminate all unknowns, by a sparse Cholesky factor of the
+  /// damped JᵀJ. If that is not positive definite the step's model_decrease is NaN. If it is not
+  /// possible, or not `wanted`, steps are solved for as before.
+  virtual FactorUse factorize(bool wanted) = 0;
 };
 
 /// Calls eliminate() if the engine has the ability.
 EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars);
+/// Likewise factorize().
+FactorUse factorize(Engine& engine, bool wanted);
 
 }  // namespace topograd::runtime

@@ -36,7 +36,7 @@ struct NormalInverse::Impl {
     for (Eigen::Index c = 0; c < lower.cols(); ++c)
       for (SparseMatrix::InnerIterator it(lower, c); it; ++it)
         it.valueRef() *= scale[c] * scale[it.row()];
-    const bool complete = factor.factor(values_of(lower)).end == runtime::cpu::FactorEnd::complete;
+    const bool complete = factor.factor(values_of(lower)).end == runtime::FactorEnd::complete;
     if (complete && factor.least_pivot() >= kLeastPivot) selected.emplace(factor);
   }
 

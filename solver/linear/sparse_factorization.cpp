@@ -66,7 +66,7 @@ class Sparse final : public Factorization {
 
   bool factor(const SparseMatrix& lower) override {
     const std::span values(lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros()));
-    return factor_.factor(values).end == runtime::cpu::FactorEnd::complete;
+    return factor_.factor(values).end == runtime::FactorEnd::complete;
   }
   Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
     const auto n = static_cast<std::size_t>(right.size());

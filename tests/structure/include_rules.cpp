@@ -116,7 +116,7 @@ const Arrows kSubfolders = {
     {"runtime/vulkan", {"runtime/device/check", "runtime/vulkan/damped"}},
     {"runtime/vulkan/damped", {"runtime/vulkan/evaluations"}},
     {"runtime/vulkan/evaluations", {"runtime/vulkan/linear", "runtime/vulkan/steps"}},
-    {"runtime/vulkan/linear", {"runtime/vulkan/terms"}},
+    {"runtime/vulkan/linear", {"runtime/factor", "runtime/vulkan/terms"}},
     {"runtime/vulkan/recording", {"runtime/device/kernels", "runtime/engine"}},
     {"runtime/vulkan/steps", {"runtime/vulkan/terms"}},
     {"runtime/vulkan/gather", {"runtime/vulkan/recording"}},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../factor/factor_plan.hpp"
+#include "../../factor/factor_report.hpp"
 #include "../tiles/pool.hpp"
 #include "front_kernels.hpp"
 
@@ -10,19 +11,6 @@
 #include <vector>
 
 namespace topograd::runtime::cpu {
-
-/// How a factorisation ended.
-enum class FactorEnd {
-  complete,
-  not_positive,  ///< a pivot is zero or negative
-  not_finite,    ///< a pivot is NaN or infinite
-};
-
-struct FactorReport {
-  FactorEnd end = FactorEnd::complete;
-  std::uint32_t column = 0;  ///< of the matrix: where it ended
-  double pivot = 0;          ///< there
-};
 
 /// LLᵀ of a symmetric positive definite matrix in the plan's order. The same bits for any number of
 /// threads.

@@ -47,6 +47,7 @@ SchurOperands DeviceElimination::operands() const {
 }
 
 const SolveLists* DeviceElimination::prepare() {
+  if (const SolveLists* const lists = factorization_.prepare()) return lists;
   if (eliminated_.empty()) return nullptr;
   if (!solve_->schur) plan();  // the model has changed
   if (!solve_->schur) return nullptr;

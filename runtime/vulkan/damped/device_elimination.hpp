@@ -4,6 +4,7 @@
 #include "../../engine/elimination.hpp"
 #include "../linear/device_schur.hpp"
 #include "../steps/point_moves.hpp"
+#include "device_factorization.hpp"
 #include "solve_lists.hpp"
 
 #include <cstdint>
@@ -16,14 +17,17 @@ namespace topograd::runtime::vulkan {
 class DeviceElimination final : public Elimination, Part {
  public:
   /// All of these outlive it.
-  DeviceElimination(const Part& part, const PointMoves& moves) : Part(part), moves_(moves) {}
+  DeviceElimination(const Part& part, const PointMoves& moves)
+      : Part(part), moves_(moves), factorization_(part, moves) {}
 
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
+  FactorUse factorize(bool wanted) override { return factorization_.factorize(wanted); }
 
-  /// Lists of a solve through the Schur complement; null: nothing is eliminated.
+  /// Lists of a solve by a factor or through the Schur complement; null: nothing is eliminated.
   const SolveLists* prepare();
   /// Kernels of such a solve, if one was planned.
-  void need(Needs& needs) const {
+  void need(Needs& needs) {
+    factorization_.need(needs);
     if (solve_->schur) solve_->schur->need(needs);
   }
 
@@ -33,6 +37,7 @@ class DeviceElimination final : public Elimination, Part {
   SchurOperands operands() const;
 
   const PointMoves& moves_;
+  DeviceFactorization factorization_;
   std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
   struct Solve {
     std::unique_ptr<DeviceSchur> schur;

@@ -69,6 +69,12 @@ void DeviceMatrix::need_multiply(Needs& needs, VectorOps& vectors) const {
     vectors.need<kernel::matrix_multiply>(needs, {.width = range.width});
 }
 
+void DeviceMatrix::need_residual(Needs& needs, VectorOps& vectors) const {
+  vectors.need<kernel::matrix_blocks>(needs);
+  for (const BlockRange& range : ranges_)
+    vectors.need<kernel::matrix_diagonal, kernel::matrix_residual>(needs, {.width = range.width});
+}
+
 void DeviceMatrix::record_values(CommandList& list, VectorOps& vectors,
                                  std::span<const Buffer> jacobians, const Buffer& packed) {
   const bool several = products_.size() > 1;
@@ -128,6 +134,11 @@ void DeviceMatrix::record_multiply(CommandList& list, VectorOps& vectors, const 
                                    const Buffer& product) {
   record_rows(list, vectors,
               kernel::matrix_multiply{{.direction = direction, .product = product}, {}});
+}
+
+void DeviceMatrix::record_residual(CommandList& list, VectorOps& vectors,
+                                   const kernel::matrix_residual::Buffers& with) {
+  record_rows(list, vectors, kernel::matrix_residual{with, {}});
 }
 
 std::uint32_t DeviceMatrix::record_product(CommandList& list, VectorOps& vectors,

@@ -48,6 +48,12 @@ class DeviceMatrix {
   /// The damped product of an iteration, and its curvature; the partial sums of that.
   std::uint32_t record_product(CommandList& list, VectorOps& vectors,
                                const kernel::matrix_product::Buffers& with);
+  /// Kernels of record_values() and record_residual().
+  void need_residual(Needs& needs, VectorOps& vectors) const;
+  /// The residual of the damped normal equations at a step, its direction.
+  void record_residual(CommandList& list, VectorOps& vectors,
+                       const kernel::matrix_residual::Buffers& with);
+  const Buffer& values() const { return values_; }
   /// Partial sums of the curvature.
   std::uint32_t groups() const;
 

@@ -106,6 +106,7 @@ LoadedKernel load(Context& context, Request& request) {
     if (groups == codegen::GroupCount::few) request.workgroup_size = context.update_workgroup_size;
     if (groups == codegen::GroupCount::items)
       request.workgroup_size = context.item_workgroup_size(2ull * context.update_workgroup_size);
+    if (groups == codegen::GroupCount::tiles) request.workgroup_size = codegen::kTileInvocations;
   }
   if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();
   set_float_controls(context, request);

@@ -3,8 +3,11 @@
 
 #include "../../../runtime/factor/factor_plan.hpp"
 
+#include <Eigen/Core>
 #include <Eigen/SparseCore>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -14,6 +17,7 @@
 namespace topograd::test {
 
 using SparseMatrix = Eigen::SparseMatrix<double>;
+using Vector = Eigen::VectorXd;
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 struct FactorCase {
@@ -28,6 +32,26 @@ inline runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
 
 inline std::span<const double> values_of(const SparseMatrix& lower) {
   return {lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros())};
+}
+
+inline Vector right_of(const SparseMatrix& lower) { return Vector::LinSpaced(lower.cols(), -1, 2); }
+
+/// ‖b − Ax‖ / (‖A‖ ‖x‖), with the residual in more digits.
+inline double backward_error(const SparseMatrix& lower, const Vector& right, const Vector& x) {
+  using Wide = Eigen::Matrix<long double, Eigen::Dynamic, 1>;
+  Wide residual = right.cast<long double>(), sums = Wide::Zero(right.size());
+  for (Eigen::Index c = 0; c < lower.cols(); ++c) {
+    for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
+      const long double a = it.value();
+      residual[it.row()] -= a * x[c];
+      sums[it.row()] += std::abs(a);
+      if (it.row() == c) continue;
+      residual[c] -= a * x[it.row()];
+      sums[c] += std::abs(a);
+    }
+  }
+  const long double scale = sums.maxCoeff() * x.cast<long double>().lpNorm<Eigen::Infinity>();
+  return static_cast<double>(residual.lpNorm<Eigen::Infinity>() / scale);
 }
 
 /// Blocks of unknowns, some of which meet: random numbers off the diagonal, which dominates.

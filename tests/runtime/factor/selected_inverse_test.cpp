@@ -11,7 +11,7 @@
 namespace topograd::test {
 namespace {
 
-using runtime::cpu::FactorEnd;
+using runtime::FactorEnd;
 using runtime::cpu::SelectedInverse;
 using runtime::cpu::SparseFactor;
 using WideMatrix = Eigen::Matrix<long double, Eigen::Dynamic, Eigen::Dynamic>;

@@ -13,10 +13,9 @@
 namespace topograd::test {
 namespace {
 
-using runtime::cpu::FactorEnd;
-using runtime::cpu::FactorReport;
+using runtime::FactorEnd;
+using runtime::FactorReport;
 using runtime::cpu::SparseFactor;
-using Vector = Eigen::VectorXd;
 
 SparseFactor factor_of(const SparseMatrix& lower, int threads = 0,
                        const runtime::cpu::FrontKernels& kernels = runtime::cpu::front_kernels()) {
@@ -28,26 +27,6 @@ Vector solve(const SparseFactor& factor, const Vector& right) {
   factor.solve({right.data(), static_cast<std::size_t>(right.size())},
                {out.data(), static_cast<std::size_t>(out.size())});
   return out;
-}
-
-Vector right_of(const SparseMatrix& lower) { return Vector::LinSpaced(lower.cols(), -1, 2); }
-
-/// ‖b − Ax‖ / (‖A‖ ‖x‖), with the residual in more digits.
-double backward_error(const SparseMatrix& lower, const Vector& right, const Vector& x) {
-  using Wide = Eigen::Matrix<long double, Eigen::Dynamic, 1>;
-  Wide residual = right.cast<long double>(), sums = Wide::Zero(right.size());
-  for (Eigen::Index c = 0; c < lower.cols(); ++c) {
-    for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
-      const long double a = it.value();
-      residual[it.row()] -= a * x[c];
-      sums[it.row()] += std::abs(a);
-      if (it.row() == c) continue;
-      residual[c] -= a * x[it.row()];
-      sums[c] += std::abs(a);
-    }
-  }
-  const long double scale = sums.maxCoeff() * x.cast<long double>().lpNorm<Eigen::Infinity>();
-  return static_cast<double>(residual.lpNorm<Eigen::Infinity>() / scale);
 }
 
 TEST(SparseFactor, SolvesEveryStructure) {

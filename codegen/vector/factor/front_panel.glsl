@@ -1,0 +1,82 @@
+// Factorises the pivots' block of a step, in every workgroup of its own, and computes the columns of
+// L in further rows. The block itself stays as it is, since others read it; its factor goes above
+// its diagonal, and the reciprocals of the diagonal behind the panel. status of the step's first
+// pivot is 1 + the number in the step of the first one that is not positive and finite; 0: none.
+
+shared REAL lower[528];
+shared REAL tile[1056];
+
+void main() {
+  for (uint w = gl_WorkGroupID.x; w < count; w += gl_NumWorkGroups.x) {
+    #include front_item
+    uint width = min(32u, pivots - c0);
+    uint from = max(r0, c0 + width);
+    uint height = min(r0 + 32u, rows) - from;
+    for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
+      uint i = t / 32u;
+      uint j = t % 32u;
+      if (j <= i && i < width) lower[i * (i + 1u) / 2u + j] = panels[panel + (c0 + i) * pivots + c0 + j];
+      if (i < height && j < width) tile[i * 33u + j] = panels[panel + (from + i) * pivots + c0 + j];
+    }
+    barrier();
+    for (uint p = 0u; p < width; ++p) {
+      uint rest = width - p - 1u;
+      precise REAL inverse = REAL(1) / lower[p * (p + 1u) / 2u + p];
+      for (uint t = gl_LocalInvocationIndex; t < rest * rest; t += GROUP) {
+        uint i = p + 1u + t / rest;
+        uint j = p + 1u + t % rest;
+        if (j <= i) {
+          uint at = i * (i + 1u) / 2u;
+          precise REAL factor = lower[at + p] * inverse;
+          lower[at + j] = fma(-factor, lower[j * (j + 1u) / 2u + p], lower[at + j]);
+        }
+      }
+      barrier();
+    }
+    if (gl_LocalInvocationIndex == 0u && r0 == c0) {
+      uint failed = 0u;
+      for (uint p = width; p > 0u; --p) {
+        precise REAL pivot = lower[(p - 1u) * p / 2u + p - 1u];
+        precise REAL none = pivot - pivot;
+        if (!(pivot > REAL(0) && none == REAL(0))) failed = p;
+      }
+      status[fronts[word + 5u] + c0] = failed;
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < width; i += GROUP) {
+      uint at = i * (i + 1u) / 2u + i;
+      precise REAL reciprocal = REAL(1) / sqrt(lower[at]);
+      lower[at] = lower[at] > REAL(0) ? reciprocal : REAL(uintBitsToFloat(0x7fc00000u));
+    }
+    barrier();
+    for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
+      uint i = t / 32u;
+      uint j = t % 32u;
+      if (j < i && i < width) {
+        precise REAL value = lower[i * (i + 1u) / 2u + j] * lower[j * (j + 1u) / 2u + j];
+        lower[i * (i + 1u) / 2u + j] = value;
+      }
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < height; i += GROUP) {
+      for (uint j = 0u; j < width; ++j) {
+        uint at = j * (j + 1u) / 2u;
+        REAL value = tile[i * 33u + j];
+        for (uint q = 0u; q < j; ++q) value = fma(-tile[i * 33u + q], lower[at + q], value);
+        precise REAL scaled = value * lower[at + j];
+        tile[i * 33u + j] = scaled;
+      }
+    }
+    barrier();
+    for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
+      uint i = t / 32u;
+      uint j = t % 32u;
+      if (i < height && j < width) panels[panel + (from + i) * pivots + c0 + j] = tile[i * 33u + j];
+      if (r0 == c0 && i < j && j < width) {
+        panels[panel + (c0 + i) * pivots + c0 + j] = lower[j * (j + 1u) / 2u + i];
+      }
+      if (r0 == c0 && i == j && j < width) panels[panel + rows * pivots + c0 + i] = lower[i * (i + 1u) / 2u + i];
+    }
+    barrier();
+  }
+}

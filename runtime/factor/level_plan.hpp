@@ -1,0 +1,80 @@
+// The plan of a sparse Cholesky factorisation where many fronts run at one time: lists by level.
+#pragma once
+
+#include "factor_plan.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Rows and columns of a tile of the fronts here, and columns of one step of a factorisation.
+inline constexpr std::uint32_t kFrontTile = 32;
+
+/// Fronts by level, a level being all fronts that have as many ancestors: each is as late as it can
+/// be, so that an update matrix lives for two levels. Work is listed by items, a tile of a front
+/// each, so that all fronts of a level are one dispatch. Numbers below are positions in the lists
+/// and in the memory of a device; everything is a pure function of the FactorPlan.
+struct LevelPlan {
+  /// Words of a front: where its panel begins, pivots, rows below, where its update matrix begins,
+  /// its vector, first place in the order, its children (fronts begin ... end − 1), its rows in
+  /// `places` and `row_scalars`, and its cuts.
+  ///
+  /// A panel has pivots + below rows of `pivots` numbers, then the reciprocals of the diagonal of
+  /// L. An update matrix is a lower triangle, packed by rows.
+  static constexpr std::uint32_t kFrontWords = 10;
+  /// Words of an entry: position in the matrix, position in the panels of its level, row, column.
+  static constexpr std::uint32_t kEntryWords = 4;
+  /// Words of an item: front, and its tile: row + 65536 column.
+  static constexpr std::uint32_t kItemWords = 2;
+
+  struct Items {
+    std::uint32_t first = 0, count = 0;
+  };
+  struct Level {
+    std::uint64_t panels = 0;       ///< position of its panels, a multiple of kPanelAlignment
+    std::uint64_t panels_size = 0;  ///< numbers
+    std::uint32_t entries = 0, entries_count = 0;
+    Items assemble;  ///< tiles of pivots' columns, of fronts with children
+    Items update;    ///< tiles of update matrices
+    Items gather;    ///< tiles of rows
+    Items below;     ///< tiles of pivots, of fronts with rows below
+    /// By step: tiles of rows from the step's pivots on, tiles behind its columns among pivots'
+    /// columns, and tiles of pivots up to its own.
+    std::vector<Items> panel, trailing, backward;
+  };
+
+  std::vector<Level> levels;  ///< leaves of the longest branch first, roots last
+  std::vector<std::uint32_t> fronts, entries, items;
+  /// By row below the pivots of a front: its number in the parent, and its column of the matrix.
+  std::vector<std::uint32_t> places, row_scalars;
+  /// By front with a parent, from its cuts on: the first of its rows that lies at row 32 t of the
+  /// parent or behind it, for t = 0 up to the number of the parent's tiles of rows.
+  std::vector<std::uint32_t> cuts;
+  std::vector<std::uint32_t> pivot_scalars;  ///< column of the matrix by place
+
+  static constexpr std::uint64_t kPanelAlignment = 128;
+  std::uint64_t panels = 0;             ///< numbers of the factor
+  std::uint64_t updates[2] = {};        ///< numbers of update matrices of even and odd levels
+  std::uint64_t vectors = 0;            ///< numbers of a solve's workspace
+  std::uint64_t largest_level = 0;      ///< numbers of the panels of one level
+  double operations = 0, nonzeros = 0;  ///< of the FactorPlan
+
+  std::uint32_t unknowns() const { return static_cast<std::uint32_t>(pivot_scalars.size()); }
+  std::uint64_t words() const;    ///< u32 of all lists that a device holds
+  std::uint64_t numbers() const;  ///< of factor, update matrices and vectors
+  /// Bytes of a device from the first factorisation to the last solve, with numbers of that size.
+  std::uint64_t bytes(std::uint32_t number) const { return 4 * words() + number * numbers(); }
+};
+
+/// Lists for a plan.
+///
+///   lower      the pattern that was planned
+///   positions  by entry of the pattern: where its value lies; empty: where it lies in the pattern
+///
+/// Throws Error{Unsupported} if offsets do not fit 32 bits.
+LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,
+                          std::span<const std::uint32_t> positions = {});
+
+}  // namespace topograd::runtime

@@ -1,0 +1,157 @@
+// Plans, buffers and lists of steps by a factor.
+#include "device_factorization.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../factor/factor_plan.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::Scalar;
+
+/// Steps of refinement of a factor in f32: each leaves about 1e-7 times the condition of what was
+/// left before.
+constexpr int kRefinements = 2;
+
+}  // namespace
+
+FactorUse DeviceFactorization::factorize(bool wanted) {
+  *solve_ = {};
+  wanted_ = wanted;
+  if (!wanted) return {};
+  const FactorUse use = plan();
+  wanted_ = use.possible;
+  return use;
+}
+
+DeviceFactorization::Pattern DeviceFactorization::pattern_of(const NormalPlan& plan) const {
+  Pattern out;
+  out.starts.push_back(0);
+  std::size_t block = 0;
+  for (const ParameterArray& array : problem_.model().arrays) {
+    for (std::uint64_t b = 0; b < array.blocks; ++b, ++block) {
+      const std::uint32_t* const row = &plan.rows[block * NormalPlan::kRowWords];
+      const auto columns = std::span(plan.columns).subspan(row[1], row[2]);
+      for (std::uint32_t k = 0; k < array.width; ++k) {
+        // The row of a symmetric matrix from its diagonal on is a column of the lower triangle.
+        for (std::uint32_t c = row[3] + k; c < row[2]; ++c) {
+          out.rows.push_back(static_cast<int>(columns[c]));
+          out.positions.push_back(row[0] + k * row[2] + c);
+        }
+        out.starts.push_back(static_cast<int>(out.rows.size()));
+      }
+    }
+  }
+  return out;
+}
+
+FactorUse DeviceFactorization::plan() {
+  const Model& model = problem_.model();
+  if (moves_.shaped()) return {.why = {MatrixReason::bounds_or_manifolds}};
+  const auto start = std::chrono::steady_clock::now();
+  NormalPlan normal = plan_normal_matrix(model, terms_.slot_groups());
+  if (normal.possible()) normal.why = DeviceMatrix::obstacle(context_, normal, terms_.all());
+  if (!normal.possible()) return {.why = normal.why};
+  Pattern pattern = pattern_of(normal);
+  if (!factor_ || pattern != pattern_) {
+    const LowerPattern lower{pattern.starts, pattern.rows};
+    LevelPlan levels;
+    try {
+      levels = make_level_plan(make_factor_plan(lower), lower, pattern.positions);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Unsupported) throw;
+      return {.why = {MatrixReason::memory}};
+    }
+    if (const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
+        why.reason != MatrixReason::none)
+      return {.why = why};
+    factor_ = std::make_unique<DeviceFactor>(context_, *v_.ops, levels);
+    pattern_ = std::move(pattern);
+    diagonals_ = make_buffer(context_, v_.diagonal_positions, "factor_words");
+    correction_ = make_numbers(context_, context_.wide() ? 1 : model.scalars, "factor_numbers");
+    use_ = {.possible = true,
+            .entries = levels.nonzeros,
+            .operations = levels.operations,
+            .levels = levels.levels.size(),
+            .dispatches = factor_->dispatches(),
+            .predicted_bytes = factor_->predicted_bytes(),
+            .bytes = factor_->bytes()};
+  }
+  Solve& solve = *solve_;
+  for (std::size_t t = 0; t < terms_.size(); ++t) {
+    const bool used = terms_.takes_part(t, Pass::stored_jacobian);
+    solve.jacobians.push_back(make_numbers(
+        context_, used ? terms_[t]->stored_size(Pass::stored_jacobian) : 1, "factor_jacobian"));
+  }
+  solve.matrix =
+      std::make_unique<DeviceMatrix>(context_, std::move(normal), terms_.all(), v_.blocks);
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return use_;
+}
+
+void DeviceFactorization::need(Needs& needs) {
+  if (!solve_->matrix) return;
+  for (std::size_t t = 0; t < terms_.size(); ++t)
+    if (terms_.takes_part(t, Pass::stored_jacobian))
+      terms_[t]->need_store(needs, Pass::stored_jacobian);
+  v_.ops->need<kernel::schur_damping, kernel::axpby>(needs);
+  solve_->matrix->need_residual(needs, *v_.ops);
+  factor_->need(needs);
+}
+
+void DeviceFactorization::record_residual(CommandList& list) {
+  list.barrier();
+  solve_->matrix->record_residual(list, *v_.ops,
+                                  {.direction = v_.step,
+                                   .damping = v_.damping,
+                                   .gradient = v_.gradient,
+                                   .residual = v_.residual,
+                                   .fixed_scalars = v_.fixed});
+}
+
+void DeviceFactorization::record(CommandList& list) {
+  const auto unknowns = static_cast<std::uint32_t>(problem_.model().scalars);
+  list.barrier();
+  v_.ops->record(list, kernel::schur_damping{{.blocks = v_.packed,
+                                              .scale = v_.scale,
+                                              .damping = v_.damping,
+                                              .diagonals = diagonals_,
+                                              .fixed_scalars = v_.fixed},
+                                             {.count = unknowns}});
+  for (std::size_t t = 0; t < terms_.size(); ++t)
+    if (terms_.takes_part(t, Pass::stored_jacobian))
+      terms_[t]->record_store(list, Pass::stored_jacobian, terms_.operands(v_.x),
+                              solve_->jacobians[t]);
+  list.barrier();
+  solve_->matrix->record_values(list, *v_.ops, solve_->jacobians, v_.packed);
+  factor_->record_factor(
+      list, {.values = solve_->matrix->values(), .damping = v_.damping, .fixed = v_.fixed});
+  factor_->record_solve(list, v_.gradient, true, v_.fixed, v_.step);
+  record_residual(list);
+  for (int k = 0; !context_.wide() && k < kRefinements; ++k) {
+    factor_->record_solve(list, v_.residual, false, v_.fixed, correction_);
+    list.barrier();
+    v_.ops->record(
+        list, kernel::axpby{{.x = correction_, .y = v_.step},
+                            {.count = unknowns, .x_factor = Scalar::one, .y_factor = Scalar::one}});
+    record_residual(list);
+  }
+  factor_->record_finish(list);
+}
+
+const SolveLists* DeviceFactorization::prepare() {
+  if (!wanted_) return nullptr;
+  if (!solve_->matrix && !plan().possible) return nullptr;  // the model has changed
+  SolveLists& lists = solve_->lists;
+  if (lists.start.list) return &lists;
+  Recorder::make([&](Needs& needs) { need(needs); });
+  lists.start = recorder_.make_list("factor", [&](CommandList& l) { record(l); });
+  lists.iterations = recorder_.make_list("factor_iterations", [](CommandList&) {});
+  return &lists;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,65 @@
+// Steps by a sparse Cholesky factor on a device: when it is possible, and its lists.
+#pragma once
+
+#include "../../engine/elimination.hpp"
+#include "../linear/device_factor.hpp"
+#include "../linear/device_matrix.hpp"
+#include "../steps/point_moves.hpp"
+#include "solve_lists.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// (JᵀJ + λD) δ = −Jᵀr by a factor. Assembles JᵀJ by blocks, adds the damping, factorises and
+/// solves in one recorded list. In f32, solutions are refined with residuals in the widest
+/// precision of the device.
+///
+/// Source of the refinement: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+/// chapter 12.
+class DeviceFactorization : Part {
+ public:
+  /// All of these outlive it.
+  DeviceFactorization(const Part& part, const PointMoves& moves) : Part(part), moves_(moves) {}
+
+  /// As Elimination::factorize().
+  FactorUse factorize(bool wanted);
+
+  /// Lists of a solve; null: steps are not solved for by a factor.
+  const SolveLists* prepare();
+  /// Kernels of such a solve, if one was planned.
+  void need(Needs& needs);
+
+ private:
+  /// The pattern of the lower triangle, and where its values lie in the matrix by blocks.
+  struct Pattern {
+    std::vector<int> starts, rows;
+    std::vector<std::uint32_t> positions;
+
+    bool operator==(const Pattern&) const = default;
+  };
+  struct Solve {
+    std::unique_ptr<DeviceMatrix> matrix;
+    std::vector<Buffer> jacobians;  // by term
+    SolveLists lists;
+  };
+
+  Pattern pattern_of(const NormalPlan& plan) const;
+  /// Describes the plan, or says why there is none.
+  FactorUse plan();
+  void record(CommandList& list);
+  void record_residual(CommandList& list);
+
+  const PointMoves& moves_;
+  bool wanted_ = false;
+  Pattern pattern_;                       // that factor_ was planned for
+  std::unique_ptr<DeviceFactor> factor_;  // outlives changes that leave the pattern as it is
+  FactorUse use_;
+  Buffer diagonals_, correction_;
+  Derived<Solve> solve_{recorder_.kernels};  // Jacobians have other columns without fixed blocks
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,176 @@
+// Recording of a factorisation, level by level, and of both triangular solves.
+#include "device_factor.hpp"
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+Why<MatrixReason> DeviceFactor::obstacle(const Context& context, const LevelPlan& plan) {
+  if (context.device->limits().max_workgroup_invocations < codegen::kTileInvocations)
+    return {MatrixReason::small_workgroups};
+  const std::uint64_t numbers =
+      std::max({plan.largest_level, plan.updates[0], plan.updates[1], plan.vectors});
+  const std::uint64_t words = std::max({plan.entries.size(), plan.items.size(), plan.places.size(),
+                                        plan.cuts.size(), plan.fronts.size()});
+  if (numbers * context.element_bytes() > context.max_range() || words * 4 > context.max_range())
+    return {MatrixReason::out_of_range};
+  return {};
+}
+
+DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan& plan)
+    : context_(context),
+      vectors_(vectors),
+      levels_(plan.levels),
+      unknowns_(plan.unknowns()),
+      predicted_(plan.bytes(context.element_bytes())) {
+  const auto words = [&](const std::vector<std::uint32_t>& list) {
+    return make_buffer(context, list, "factor_words");
+  };
+  const auto numbers = [&](std::uint64_t count) {
+    return make_numbers(context, count, "factor_numbers");
+  };
+  fronts_ = words(plan.fronts);
+  entries_ = words(plan.entries);
+  items_ = words(plan.items);
+  places_ = words(plan.places);
+  row_scalars_ = words(plan.row_scalars);
+  cuts_ = words(plan.cuts);
+  pivot_scalars_ = words(plan.pivot_scalars);
+  panels_ = numbers(plan.panels);
+  for (int k : {0, 1}) updates_[k] = numbers(plan.updates[k]);
+  fronts_vectors_ = numbers(plan.vectors);
+  solved_ = numbers(unknowns_);
+  status_ = words(std::vector<std::uint32_t>(unknowns_));
+}
+
+std::uint64_t DeviceFactor::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Buffer* buffer :
+       {&fronts_, &entries_, &items_, &places_, &row_scalars_, &cuts_, &pivot_scalars_, &panels_,
+        &updates_[0], &updates_[1], &fronts_vectors_, &solved_, &status_})
+    sum += buffer->size();
+  return sum;
+}
+
+void DeviceFactor::need(Needs& needs) const {
+  vectors_.need<kernel::front_entries, kernel::front_finish>(needs);
+  vectors_.need<kernel::front_assemble, kernel::front_panel, kernel::front_trailing,
+                kernel::front_update, kernel::front_gather, kernel::front_forward,
+                kernel::front_below, kernel::front_backward>(needs);
+}
+
+template <class Kernel>
+void DeviceFactor::record_items(CommandList& list, Kernel kernel, const Items& items) {
+  if (items.count == 0) return;
+  list.barrier();
+  kernel.buffers.fronts = fronts_;
+  kernel.buffers.items = items_;
+  kernel.push.count = items.count;
+  kernel.push.first = items.first;
+  const std::uint32_t most = context_.device->limits().max_workgroups_x;
+  vectors_.record(list, kernel, {.groups = std::min(items.count, most)});
+}
+
+template <class Kernel>
+Kernel DeviceFactor::with_children(Kernel kernel) const {
+  kernel.buffers.cuts = cuts_;
+  kernel.buffers.places = places_;
+  return kernel;
+}
+
+kernel::Part DeviceFactor::panels(const LevelPlan::Level& level) const {
+  const std::uint64_t number = context_.element_bytes();
+  return {panels_, level.panels * number, std::max<std::uint64_t>(level.panels_size, 1) * number};
+}
+
+void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
+  list.barrier();
+  list.fill(panels_, 0, panels_.size(), 0);
+  list.barrier();
+  for (const LevelPlan::Level& level : levels_) {
+    if (level.entries_count == 0) continue;
+    vectors_.record(list,
+                    kernel::front_entries{{.matrix = matrix.values,
+                                           .damping = matrix.damping,
+                                           .panels = panels(level),
+                                           .entries = entries_,
+                                           .fixed_scalars = matrix.fixed},
+                                          {.count = level.entries_count, .first = level.entries}});
+  }
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    const LevelPlan::Level& level = levels_[l];
+    const kernel::Part panels = this->panels(level);
+    const Buffer& children = updates_[(l + 1) % 2];
+    record_items(list,
+                 with_children(kernel::front_assemble{{.updates = children, .panels = panels}, {}}),
+                 level.assemble);
+    for (std::uint32_t s = 0; s < level.panel.size(); ++s) {
+      record_items(list, kernel::front_panel{{.panels = panels, .status = status_}, {}},
+                   level.panel[s]);
+      record_items(list,
+                   kernel::front_trailing{{.panels = panels}, {.pivot_first = s * kFrontTile}},
+                   level.trailing[s]);
+    }
+    record_items(list,
+                 with_children(kernel::front_update{
+                     {.panels = panels, .updates = children, .remains = updates_[l % 2]}, {}}),
+                 level.update);
+  }
+}
+
+void DeviceFactor::record_solve(CommandList& list, const Buffer& right, bool negative,
+                                const Buffer& fixed, const Buffer& solution) {
+  for (const LevelPlan::Level& level : levels_) {
+    record_items(list,
+                 with_children(kernel::front_gather{{.right_side = right,
+                                                     .vectors = fronts_vectors_,
+                                                     .pivot_scalars = pivot_scalars_,
+                                                     .fixed_scalars = fixed},
+                                                    {.negative = negative ? 1u : 0u}}),
+                 level.gather);
+    for (const Items& items : level.panel) {
+      record_items(
+          list,
+          kernel::front_forward{
+              {.panels = panels(level), .vectors = fronts_vectors_, .solved = solved_}, {}},
+          items);
+    }
+  }
+  for (std::size_t l = levels_.size(); l-- > 0;) {
+    const LevelPlan::Level& level = levels_[l];
+    record_items(list,
+                 kernel::front_below{{.panels = panels(level),
+                                      .solution = solution,
+                                      .solved = solved_,
+                                      .row_scalars = row_scalars_},
+                                     {}},
+                 level.below);
+    for (std::size_t s = level.backward.size(); s-- > 0;) {
+      record_items(list,
+                   kernel::front_backward{{.panels = panels(level),
+                                           .solved = solved_,
+                                           .solution = solution,
+                                           .pivot_scalars = pivot_scalars_},
+                                          {}},
+                   level.backward[s]);
+    }
+  }
+}
+
+void DeviceFactor::record_finish(CommandList& list) {
+  list.barrier();
+  vectors_.record(list, kernel::front_finish{{.status = status_}, {.count = unknowns_}});
+}
+
+std::uint64_t DeviceFactor::dispatches() const {
+  std::uint64_t sum = 1;
+  const auto add = [&](const Items& items) { sum += items.count > 0 ? 1 : 0; };
+  for (const LevelPlan::Level& level : levels_) {
+    sum += level.entries_count > 0 ? 1 : 0;
+    for (const Items& items : {level.assemble, level.update, level.gather, level.below}) add(items);
+    for (const auto* steps : {&level.panel, &level.trailing, &level.panel, &level.backward})
+      for (const Items& items : *steps) add(items);
+  }
+  return sum;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,72 @@
+// Sparse Cholesky factorisation on the device, by fronts, level by level.
+#pragma once
+
+#include "../../factor/level_plan.hpp"
+#include "../../linear/normal_matrix.hpp"
+#include "../recording/vector_ops.hpp"
+
+#include <cstdint>
+
+namespace topograd::runtime::vulkan {
+
+/// LLᵀ of a symmetric positive definite matrix, and solutions by it, in the precision of the
+/// context. Nothing is added by atomics: the same bits in every run.
+///
+/// A pivot that is not positive and finite makes the solution NaN. Every record_ function begins
+/// with a barrier of its own, and leaves its results behind the caller's next one.
+class DeviceFactor {
+ public:
+  /// Returns MatrixReason::none if its lists and the panels of a level fit the range of a storage
+  /// buffer, and workgroups are large enough; else the reason why not.
+  static Why<MatrixReason> obstacle(const Context& context, const LevelPlan& plan);
+
+  ///   plan  without an obstacle
+  ///
+  /// Context and vectors outlive this.
+  DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan& plan);
+
+  /// Kernels of all that it records.
+  void need(Needs& needs) const;
+
+  /// The lower triangle that was planned for, with the damping of each column.
+  struct Matrix {
+    const Buffer &values, &damping;
+    const Buffer& fixed;  ///< u32 by column: 1: its row and column are the identity's
+  };
+  void record_factor(CommandList& list, const Matrix& matrix);
+  /// solution = A⁻¹ right, after record_factor().
+  ///
+  ///   negative  solution = −A⁻¹ right
+  void record_solve(CommandList& list, const Buffer& right, bool negative, const Buffer& fixed,
+                    const Buffer& solution);
+  /// Scalar::state: converged, or breakdown if a pivot was refused; no iterations.
+  void record_finish(CommandList& list);
+
+  /// By place in the order: at the first pivot of each step 1 + the number, from it on, of the
+  /// first refused pivot of the step; 0: there is none. After record_factor().
+  const Buffer& status() const { return status_; }
+  /// Bytes of its buffers.
+  std::uint64_t bytes() const;
+  /// Bytes that the plan predicted.
+  std::uint64_t predicted_bytes() const { return predicted_; }
+  /// Dispatches of a factorisation and a solution.
+  std::uint64_t dispatches() const;
+
+ private:
+  using Items = LevelPlan::Items;
+  template <class Kernel>
+  void record_items(CommandList& list, Kernel kernel, const Items& items);
+  template <class Kernel>
+  Kernel with_children(Kernel kernel) const;
+  kernel::Part panels(const LevelPlan::Level& level) const;
+
+  Context& context_;
+  VectorOps& vectors_;
+  std::vector<LevelPlan::Level> levels_;
+  std::uint32_t unknowns_ = 0;
+  std::uint64_t predicted_ = 0;
+  Buffer fronts_, entries_, items_, places_, row_scalars_, cuts_, pivot_scalars_;
+  Buffer panels_, updates_[2], fronts_vectors_, solved_, status_;
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,155 @@
+// The sparse factorisation on a device against Eigen's, on many structures.
+#include <gtest/gtest.h>
+
+#include "../../../ir/error.hpp"
+#include "../../../runtime/vulkan/linear/host_matrix_factor.hpp"
+#include "../../support/validation.hpp"
+#include "factor_matrices.hpp"
+
+#include <Eigen/SparseCholesky>
+
+#include <limits>
+
+namespace topograd::test {
+namespace {
+
+using runtime::EngineOptions;
+using runtime::FactorEnd;
+using runtime::FactorReport;
+using runtime::vulkan::HostMatrixFactor;
+
+class VulkanFactor : public VulkanTest {
+ protected:
+  static HostMatrixFactor factor_of(const SparseMatrix& lower, const EngineOptions& options) {
+    return {pattern_of(lower), make_factor_plan(pattern_of(lower)), options};
+  }
+  static Vector solve(HostMatrixFactor& factor, const Vector& right) {
+    Vector out(right.size());
+    factor.solve({right.data(), static_cast<std::size_t>(right.size())},
+                 {out.data(), static_cast<std::size_t>(out.size())});
+    return out;
+  }
+};
+
+/// In f32, too: solutions are refined with residuals in f64.
+TEST_F(VulkanFactor, SolvesEveryStructure) {
+  constexpr double kBound = 4 * std::numeric_limits<double>::epsilon();
+  for (const auto precision : precisions()) {
+    for (const FactorCase& c : factor_cases()) {
+      SCOPED_TRACE(c.name + " " + std::string(codegen::name(precision)));
+      HostMatrixFactor factor = factor_of(c.lower, {.precision = precision});
+      ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
+      if (c.lower.cols() == 0) continue;
+      const Vector b = right_of(c.lower), x = solve(factor, b);
+      EXPECT_LE(backward_error(c.lower, b, x), kBound);
+      if (c.lower.cols() > 1) {
+        EXPECT_EQ(factor.refinements() > 0, precision == codegen::Precision::f32);
+      }
+      const SparseMatrix other = 4 * c.lower;
+      ASSERT_EQ(factor.factor(values_of(other)).end, FactorEnd::complete);
+      EXPECT_EQ(4 * solve(factor, b), x);  // a power of two changes exponents alone
+    }
+  }
+}
+
+TEST_F(VulkanFactor, BitsAreTheSameInEveryRun) {
+  for (const auto precision : precisions()) {
+    for (const SparseMatrix& lower :
+         {random_blocks(220, 500, 16, 3), blocks_that_meet({330}, {})}) {
+      const Vector b = right_of(lower);
+      HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+      ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
+      const Vector x = solve(factor, b);
+      for (int run = 1; run < 100; ++run) {
+        ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
+        ASSERT_EQ(solve(factor, b), x) << run;
+      }
+    }
+  }
+}
+
+TEST_F(VulkanFactor, IsAsAccurateAsEigens) {
+  for (const auto precision : precisions()) {
+    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+      SCOPED_TRACE(seed);
+      const std::uint32_t count = 20 + seed;
+      const SparseMatrix lower = random_blocks(count, count * (1 + seed % 4), 1 + seed % 7, seed);
+      HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+      ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
+      const Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower> eigen(lower);
+      const Vector b = right_of(lower);
+      const double theirs = backward_error(lower, b, eigen.solve(b));
+      EXPECT_LE(backward_error(lower, b, solve(factor, b)),
+                4 * std::max(theirs, std::numeric_limits<double>::epsilon() / 4));
+    }
+  }
+}
+
+TEST_F(VulkanFactor, RefusesMatricesThatAreNotPositiveDefinite) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  struct Row {
+    double diagonal;
+    FactorEnd end;
+  };
+  const Row rows[] = {{-1, FactorEnd::not_positive},
+                      {0, FactorEnd::not_positive},
+                      {kNan, FactorEnd::not_finite},
+                      {kInfinity, FactorEnd::not_finite}};
+  for (const auto precision : precisions()) {
+    for (const FactorCase& c : factor_cases()) {
+      if (c.lower.cols() == 0) continue;
+      HostMatrixFactor factor = factor_of(c.lower, {.precision = precision});
+      for (const Row& row : rows) {
+        const Eigen::Index at = c.lower.cols() / 2;
+        SCOPED_TRACE(c.name + " " + std::to_string(row.diagonal));
+        SparseMatrix broken = c.lower;
+        broken.coeffRef(at, at) = row.diagonal;
+        const FactorReport report = factor.factor(values_of(broken));
+        EXPECT_EQ(report.end, row.end);
+        EXPECT_EQ(report.column, at);
+      }
+      ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
+    }
+  }
+}
+
+/// The difference of neighbours, which has no diagonal of its own: the last pivot is exactly zero.
+TEST_F(VulkanFactor, RefusesSingularMatricesAndEmptyRows) {
+  SparseMatrix differences(4, 4), empty(3, 3);
+  for (int k = 0; k < 4; ++k) differences.insert(k, k) = k == 0 || k == 3 ? 1 : 2;
+  for (int k = 0; k < 3; ++k) differences.insert(k + 1, k) = -1;
+  differences.makeCompressed();
+  empty.insert(0, 0) = 1;
+  empty.insert(2, 2) = 1;
+  empty.makeCompressed();
+  for (const auto precision : precisions()) {
+    EXPECT_EQ(factor_of(differences, {.precision = precision}).factor(values_of(differences)).end,
+              FactorEnd::not_positive);
+    const FactorReport report = factor_of(empty, {.precision = precision}).factor(values_of(empty));
+    EXPECT_EQ(report.end, FactorEnd::not_positive);
+    EXPECT_EQ(report.column, 1U);
+  }
+}
+
+TEST_F(VulkanFactor, TakesTheMemoryThatThePlanPredicts) {
+  const SparseMatrix lower = random_blocks(900, 2700, 3, 5);
+  for (const auto precision : precisions()) {
+    const HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+    const auto predicted = static_cast<double>(factor.predicted_bytes());
+    EXPECT_NEAR(static_cast<double>(factor.bytes()), predicted, 0.02 * predicted);
+  }
+}
+
+TEST_F(VulkanFactor, RefusesWhatDoesNotFitTheDevice) {
+  const SparseMatrix lower = blocks_that_meet({330}, {});
+  try {
+    factor_of(lower, {.precision = codegen::Precision::f32, .max_storage_buffer_range = 65536});
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
