@@ -117,6 +117,12 @@ void check_ranges(const SolverOptions& o) {
         o.domain_epsilon);
   check(o.checkpoint.every_seconds >= 0, "checkpoint.every_seconds", ">= 0",
         o.checkpoint.every_seconds);
+#ifndef TOPOGRAD_CHOLMOD
+  if (o.factor == FactorPlace::cholmod)
+    throw Error(ErrorCode::Unsupported,
+                "factor cholmod: this build has no CHOLMOD; use factor host, or configure with "
+                "-DTOPOGRAD_CHOLMOD=ON");
+#endif
   check_descent(o);
 }
 
@@ -126,6 +132,9 @@ Backend parse_backend(std::string_view text) { return parse_enum<Backend>("backe
 Method parse_method(std::string_view text) { return parse_enum<Method>("method", text); }
 LinearSolver parse_linear_solver(std::string_view text) {
   return parse_enum<LinearSolver>("linear solver", text);
+}
+FactorPlace parse_factor_place(std::string_view text) {
+  return parse_enum<FactorPlace>("factor", text);
 }
 Preconditioner parse_preconditioner(std::string_view text) {
   return parse_enum<Preconditioner>("preconditioner", text);

@@ -91,6 +91,19 @@ inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
 
+/// Where `cholesky` factorises the normal equations (plan/decide_factor.hpp). Naming the device
+/// selects cholesky if linear_solver is automatic.
+enum class FactorPlace {
+#define TG_FACTOR(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<FactorPlace> kFactorPlaces[] = {
+#define TG_FACTOR(row, ...) {.value = FactorPlace::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(FactorPlace, kFactorPlaces)
+FactorPlace parse_factor_place(std::string_view text);
+
 /// Preconditioner of conjugate gradients for the damped normal equations
 /// (runtime/linear/preconditioner.hpp). Naming one other than `automatic` selects pcg if
 /// linear_solver is automatic.
@@ -226,8 +239,11 @@ struct SolverOptions {
   /// (1990).
   double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
-  Preconditioner preconditioner = Preconditioner::automatic;      ///< preconditioner of pcg
-  NormalMatrix normal_matrix = NormalMatrix::automatic;           ///< JᵀJ of pcg on a device
+  /// Where cholesky factorises. `device` where steps cannot be solved for there, and `cholmod` in a
+  /// build without it, are Error{Unsupported}.
+  FactorPlace factor = FactorPlace::automatic;
+  Preconditioner preconditioner = Preconditioner::automatic;  ///< preconditioner of pcg
+  NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< JᵀJ of pcg on a device
 
   /// With two or more groups, `schur` eliminates the blocks of the lowest group. No two of them may
   /// share a residual; if two do, that is an error that names them. Blocks that no group names come

@@ -65,6 +65,14 @@ std::string backend_part(const Summary& s) {
   if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(linear_solver_name(s)));
   if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
+  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(s.method)) {
+    out += row("Factor", std::string(name(s.factor)));
+    if (!s.factor_note.empty()) out += format("  why: %s\n", s.factor_note.c_str());
+    if (s.factor_bytes > 0) {
+      out += row("Device memory of factor", s.factor_bytes) +
+             row("  predicted by its plan", s.predicted_factor_bytes);
+    }
+  }
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
     if (!s.preconditioner_note.empty()) out += format("  why: %s\n", s.preconditioner_note.c_str());

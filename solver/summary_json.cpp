@@ -67,6 +67,14 @@ void add_place(Json& json, const Summary& s) {
   json["method_note"] = s.method_note;
   json["linear_solver"] = linear_solver_name(s);
   json["linear_solver_note"] = s.linear_solver_note;
+  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(s.method)) {
+    json["factor"] = name(s.factor);
+    json["factor_note"] = s.factor_note;
+    if (s.factor_bytes > 0) {
+      json["factor_bytes"] = s.factor_bytes;
+      json["predicted_factor_bytes"] = s.predicted_factor_bytes;
+    }
+  }
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     json["preconditioner"] = name(s.preconditioner);
     json["preconditioner_note"] = s.preconditioner_note;

@@ -295,6 +295,8 @@ constexpr Option kOptions[] = {
     {"parameter_tolerance",
      [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
+    {"factor",
+     [](SolverOptions& o, const Item& v) { o.factor = parse_factor_place(v.string("a text")); }},
     {"forcing_sequence",
      [](SolverOptions& o, const Item& v) {
        o.forcing_sequence = parse_forcing_sequence(v.string("a text"));

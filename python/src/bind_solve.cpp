@@ -126,6 +126,7 @@ const std::map<std::string, Setter>& setters() {
       {"linear_solver", named(&O::linear_solver, parse_linear_solver)},
       {"preconditioner", named(&O::preconditioner, parse_preconditioner)},
       {"normal_matrix", named(&O::normal_matrix, parse_normal_matrix)},
+      {"factor", named(&O::factor, parse_factor_place)},
       {"forcing_sequence", named(&O::forcing_sequence, parse_forcing_sequence)},
       {"dogleg_type", named(&O::dogleg_type, parse_dogleg_type)},
       {"domain", named(&O::domain, parse_domain_policy)},

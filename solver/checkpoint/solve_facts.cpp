@@ -124,6 +124,7 @@ void add_options(Facts& facts, const SolverOptions& o) {
   facts.add("linear_tolerance", o.linear_tolerance);
   facts.add("max_linear_iterations", o.max_linear_iterations);
   facts.add("eta", o.eta);
+  facts.add("factor", name(o.factor));
   facts.add("forcing_sequence", name(o.forcing_sequence));
   facts.add("preconditioner", name(o.preconditioner));
   facts.add("normal_matrix", name(o.normal_matrix));

@@ -36,6 +36,7 @@ struct CholeskyStep::Impl {
     int threads = 0;
     EliminationHint hint;                  // for eliminations of schur
     std::optional<SchurIteration> limits;  // for schur by conjugate gradients
+    FactorPlace factor = FactorPlace::automatic;
   };
 
   /// `found`: the elimination; none for cholesky.
@@ -52,7 +53,7 @@ struct CholeskyStep::Impl {
         elimination(std::move(found)) {
     by_blocks = host_solver(asked.kind, false, elimination.pays()) == LinearSolver::schur;
     factor = by_blocks ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
-                       : make_sparse_factorization(damped, asked.threads);
+                       : make_sparse_factorization(damped, asked.threads, asked.factor);
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.
@@ -180,9 +181,9 @@ struct CholeskyStep::Impl {
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
                            const EliminationHint& hint, const std::optional<SchurIteration>& limits,
-                           std::optional<Elimination> found)
+                           std::optional<Elimination> found, FactorPlace factor)
     : impl_(
-          std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits},
+          std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits, factor},
                                  found ? std::move(*found) : elimination_for(kind, model, hint))) {}
 CholeskyStep::~CholeskyStep() = default;
 

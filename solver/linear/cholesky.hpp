@@ -25,12 +25,14 @@ class CholeskyStep final : public StepSolver {
   ///   hint     blocks that schur eliminates
   ///   limits   for schur by conjugate gradients; without them schur factorises
   ///   found    result of find_elimination() for the hint, if it was called
+  ///   factor   of cholesky: as make_sparse_factorization() takes it
   ///
   /// Throws Error{Unsupported} as NormalEquations does, and the errors of find_elimination().
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
                         int threads = 0, const EliminationHint& hint = {},
                         const std::optional<SchurIteration>& limits = {},
-                        std::optional<Elimination> found = {});
+                        std::optional<Elimination> found = {},
+                        FactorPlace factor = FactorPlace::automatic);
   ~CholeskyStep() override;
 
   /// Like those of Factorization.

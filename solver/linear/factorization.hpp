@@ -1,6 +1,7 @@
 // Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
+#include "../options.hpp"
 #include "elimination.hpp"
 
 #include <Eigen/Core>
@@ -34,7 +35,11 @@ class Factorization {
 /// by CHOLMOD if it was built in.
 ///
 ///   threads  0 = all
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads);
+///   place    host or cholmod; others mean used_on_host()
+std::unique_ptr<Factorization> make_sparse_factorization(
+    const SparseMatrix& pattern, int threads, FactorPlace place = FactorPlace::automatic);
+/// What factorises on the host: cholmod or host.
+FactorPlace used_on_host(FactorPlace place);
 
 /// Stopping rule of conjugate gradients.
 struct SchurIteration {

@@ -1,6 +1,11 @@
 // Sparse Cholesky factorisation by our own fronts, or by CHOLMOD if it was built in.
 #include "factorization.hpp"
 
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/factor/sparse_factor.hpp"
+
+#include <cstddef>
+
 #ifdef TOPOGRAD_CHOLMOD
 #include "blas_threads.hpp"
 
@@ -8,10 +13,6 @@
 
 #include <algorithm>
 #include <thread>
-#else
-#include "../../runtime/cpu/factor/sparse_factor.hpp"
-
-#include <cstddef>
 #endif
 
 namespace topograd {
@@ -19,9 +20,9 @@ namespace {
 
 #ifdef TOPOGRAD_CHOLMOD
 
-class Sparse final : public Factorization {
+class Cholmod final : public Factorization {
  public:
-  Sparse(const SparseMatrix& pattern, int /*threads: those of the BLAS*/) {
+  explicit Cholmod(const SparseMatrix& pattern) {
     common().print = 0;  // otherwise it writes warnings to the standard output
     factor_.analyzePattern(pattern);
   }
@@ -52,16 +53,16 @@ class Sparse final : public Factorization {
   Factor factor_;
 };
 
-#else
+#endif
 
 runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
   return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
           {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
 }
 
-class Sparse final : public Factorization {
+class Fronts final : public Factorization {
  public:
-  Sparse(const SparseMatrix& pattern, int threads)
+  Fronts(const SparseMatrix& pattern, int threads)
       : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads) {}
 
   bool factor(const SparseMatrix& lower) override {
@@ -81,12 +82,23 @@ class Sparse final : public Factorization {
   runtime::cpu::SparseFactor factor_;
 };
 
-#endif
-
 }  // namespace
 
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads) {
-  return std::make_unique<Sparse>(pattern, threads);
+FactorPlace used_on_host(FactorPlace place) {
+#ifdef TOPOGRAD_CHOLMOD
+  if (place != FactorPlace::host) return FactorPlace::cholmod;
+#endif
+  return place == FactorPlace::cholmod ? FactorPlace::cholmod : FactorPlace::host;
+}
+
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads,
+                                                         FactorPlace place) {
+#ifdef TOPOGRAD_CHOLMOD
+  if (used_on_host(place) == FactorPlace::cholmod) return std::make_unique<Cholmod>(pattern);
+#endif
+  if (used_on_host(place) != FactorPlace::host)
+    throw Error(ErrorCode::Internal, "factor cholmod: resolved() was not called");
+  return std::make_unique<Fronts>(pattern, threads);
 }
 
 }  // namespace topograd

@@ -2,11 +2,13 @@
 #include "system_search.hpp"
 
 #include "../../ir/error.hpp"
+#include "factor_step.hpp"
 #include "projected_step.hpp"
 #include "schur_step.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <utility>
 
 namespace topograd {
@@ -24,7 +26,10 @@ SystemFacts SystemSearch::facts() const {
       .unknowns = model_.scalars - static_cast<std::uint64_t>(std::count(model_.constant.begin(),
                                                                          model_.constant.end(), 1)),
       .rows = model_.rows,
-      .hinted = !hint_.empty()};
+      .hinted = !hint_.empty(),
+      .threads = options_.threads > 0
+                     ? options_.threads
+                     : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u))};
   double entries = 0;
   for (const runtime::Term& term : model_.terms) {
     const std::uint64_t columns = term.batch->parameter_columns();
@@ -57,7 +62,9 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
       return;
     case Fact::factor:
       try {
-        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads);
+        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads,
+                                                 EliminationHint{}, std::nullopt, std::nullopt,
+                                                 options_.factor);
         facts.factor = {factor_->factor_entries(), factor_->factor_flops()};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::Unsupported) throw;
@@ -65,6 +72,7 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
         facts.factor = {kBeyond, kBeyond};
       }
       return;
+    case Fact::device_factor: facts.device_factor = runtime::factorize(engine_, true); return;
     case Fact::none:
     case Fact::device:
     case Fact::scheduler:
@@ -77,16 +85,19 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
     if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
     return std::make_unique<PcgStep>(choice.forcing);
   }
+  if (choice.by_engine && choice.kind == LinearSolver::cholesky)
+    return std::make_unique<FactorStep>(model_, options_.threads);
   if (choice.by_engine)
     return std::make_unique<SchurStep>(model_, std::move(*elimination_), options_.threads, hint_,
                                        schur_iteration(options_));
+  if (choice.system.device_factor) runtime::factorize(engine_, false);
   if (factor_) return std::move(factor_);
   // An elimination that was found to pay is searched again when the model changes, and may not pay
   // then.
   const bool may_end = choice.reason == LinearReason::elimination;
   return std::make_unique<CholeskyStep>(model_, may_end ? LinearSolver::automatic : choice.kind,
                                         options_.threads, hint_, schur_iteration(options_),
-                                        std::move(elimination_));
+                                        std::move(elimination_), options_.factor);
 }
 
 }  // namespace topograd

@@ -60,6 +60,7 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
   if (machine.device) {
     out.device = machine.device->name;
     out.problem = machine.device->problem;
+    out.software = machine.device->software;
   }
   if (machine.failure) out.problem = *machine.failure;
   if (machine.scheduler) out.measurements = *machine.scheduler;
@@ -103,6 +104,8 @@ class LinearRules {
     const LinearSolver asked = options_.linear_solver;
     if (system_.unknowns == 0) return iterate(LinearReason::nothing_to_solve);
     if (asked == LinearSolver::pcg) return iterate(LinearReason::asked_for);
+    if (asked == LinearSolver::automatic && options_.factor == FactorPlace::device)
+      return factor(LinearReason::asked_for);
     if (asked == LinearSolver::automatic) {
       if (options_.preconditioner != Preconditioner::automatic)
         return iterate(LinearReason::preconditioner);
@@ -138,7 +141,23 @@ class LinearRules {
     plan_.linear.by_engine = by_engine;
   }
   void iterate(LinearReason reason) { choose(LinearSolver::pcg, reason, true); }
-  void factor(LinearReason reason) { choose(LinearSolver::cholesky, reason, false); }
+  void factor(LinearReason reason) {
+    const FactorChoice where =
+        decide_factor({.asked = options_.factor,
+                       .on_device = on_device_ && !plan_.linear.of_hessian &&
+                                    plan_.steps == StepPlace::engine && !plan_.linear.needs.any(),
+                       .software = plan_.backend.software,
+                       .threads = system_.threads,
+                       .unknowns = system_.unknowns,
+                       .factor = system_.factor,
+                       .device = system_.device_factor});
+    if (where.next == FactorChoice::Fact::factor) return ask(Fact::factor);
+    if (where.next == FactorChoice::Fact::device) return ask(Fact::device_factor);
+    plan_.linear.factor = where;
+    const bool there = where.place == FactorPlace::device && system_.device_factor &&
+                       system_.device_factor->possible;
+    choose(LinearSolver::cholesky, reason, there);
+  }
   /// On the device, where its engine can.
   void eliminate(LinearReason reason) {
     choose(LinearSolver::schur, reason, system_.on_device && system_.on_device->possible);
@@ -208,6 +227,17 @@ bool only_host(const Plan& plan, const ProblemFacts& problem, const SolverOption
   return options.linear_solver != LinearSolver::automatic || !on_device;
 }
 
+/// A factor that is to be on a device is not made elsewhere, unless the device failed.
+void refuse_other_factor(const Plan& plan, const SolverOptions& options,
+                         const MachineFacts& machine) {
+  const LinearChoice& linear = plan.linear;
+  if (options.factor != FactorPlace::device || plan.next != Fact::none || machine.failure) return;
+  if (linear.by_engine && linear.kind == LinearSolver::cholesky) return;
+  if (linear.reason == LinearReason::nothing_to_solve) return;
+  throw Error(ErrorCode::Unsupported,
+              "factor device: " + lack_of_device_factor(plan) + "; use factor host or automatic");
+}
+
 void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& options) {
   const bool wanted = problem.want_host();
   const bool only = wanted && only_host(plan, problem, options);
@@ -242,6 +272,7 @@ Plan decide(const ProblemFacts& problem, const SolverOptions& options,
   if (plan.next != Fact::none) return plan;
   if (problem.system) {
     decide_steps(plan, problem, options);
+    refuse_other_factor(plan, options, machine);
   } else {
     plan.next = Fact::system;
   }

@@ -6,6 +6,7 @@
 #include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/hybrid/routing/decision.hpp"
 #include "../options.hpp"
+#include "decide_factor.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -79,11 +80,6 @@ struct EliminationFacts {
   bool pays = false, remains_wide = false;
 };
 
-/// Facts about a sparse factor of JᵀJ.
-struct FactorFacts {
-  double entries = 0, operations = 0;
-};
-
 /// A linear system in all free scalars. Optional facts are expensive: decide() asks for them.
 struct SystemFacts {
   std::uint64_t unknowns = 0, rows = 0;
@@ -94,6 +90,8 @@ struct SystemFacts {
   std::optional<EliminationFacts> elimination;
   std::optional<runtime::EliminationUse> on_device;  ///< the engine's answer to the elimination
   std::optional<FactorFacts> factor;
+  int threads = 1;                                  ///< of the host
+  std::optional<runtime::FactorUse> device_factor;  ///< the engine's answer to a factor there
 
   /// Operations of the dense part of a factor: one residual reads all of its unknowns.
   double widest_operations() const {
@@ -124,6 +122,7 @@ enum class Fact {
   elimination,         ///< SystemFacts::elimination
   device_elimination,  ///< SystemFacts::on_device
   factor,              ///< SystemFacts::factor
+  device_factor,       ///< SystemFacts::device_factor
 };
 
 enum class BackendReason {
@@ -141,6 +140,7 @@ enum class BackendReason {
 struct BackendChoice {
   Backend backend = Backend::cpu;  ///< cpu or vulkan
   BackendReason reason = BackendReason::asked_for;
+  bool software = false;   ///< the device is Vulkan on the CPU
   bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
   bool cpu_first = false;  ///< the interpreter serves while the device's kernels are made
   std::uint64_t instances = 0, threshold = 0;
@@ -177,6 +177,7 @@ struct LinearChoice {
   bool by_engine = true;    ///< else the engine's Jacobian or Hessian is read
   bool iterates = false;    ///< conjugate gradients on the Schur complement, on the CPU, too
   bool of_hessian = false;  ///< Newton's system
+  FactorChoice factor;      ///< of cholesky
   HostNeeds needs;
   SystemFacts system;
 };
@@ -216,8 +217,10 @@ struct Plan {
 ///
 ///   options  resolved, with the method that is meant
 ///
+/// A factor on the device that is asked for is cholesky.
+///
 /// Throws Error for a forced device alone: with the device's code, or Unsupported if f64 is asked
-/// of one without.
+/// of one without; and Unsupported where the factor is to be on a device and cannot.
 Plan decide(const ProblemFacts& problem, const SolverOptions& options, const MachineFacts& machine);
 
 /// The solver on the host: `automatic` is schur with a hint or if elimination pays, else cholesky.

@@ -95,6 +95,7 @@ std::string asked_text(const LinearChoice& choice, bool on_device) {
   const bool by_blocks = choice.kind == LinearSolver::schur;
   std::string out = "asked for";
   if (by_blocks && system.hinted) out += " in the order given";
+  if (choice.by_engine && choice.kind == LinearSolver::cholesky) return out;
   if (choice.by_engine) return out + "; on the device, " + text(system.on_device->why);
   if (on_device) out += "; Jacobian and gradient are read back at each accepted point";
   if (by_blocks) out += "; " + eliminated_text(choice);
@@ -151,6 +152,38 @@ std::string backend_text(const BackendChoice& choice) {
     case BackendReason::scheduler: return "cpu: " + scheduler_text(choice);
     case BackendReason::reaches_threshold: return "vulkan: " + size + " reach" + threshold;
     case BackendReason::device_failed: return "cpu: the device failed: " + choice.problem;
+  }
+  return {};
+}
+
+std::string lack_of_device_factor(const Plan& plan) {
+  const LinearChoice& choice = plan.linear;
+  if (plan.backend.backend == Backend::cpu)
+    return "the backend is cpu (" + backend_text(plan.backend) + ")";
+  if (choice.of_hessian) return "newton factorises Hessians on the host";
+  if (choice.reason == LinearReason::from_gradients) return "steps come from gradients";
+  if (choice.needs.any()) return "steps are made on the host (" + text(choice.needs) + ")";
+  if (choice.kind != LinearSolver::cholesky)
+    return "the linear solver is " + std::string(name(choice.kind));
+  return text(choice.system.device_factor->why);
+}
+
+std::string factor_text(const Plan& plan) {
+  const FactorChoice& choice = plan.linear.factor;
+  const std::string seconds = rounded(choice.host_seconds) + " s expected on the host, " +
+                              rounded(choice.device_seconds) + " s on the device";
+  switch (choice.reason) {
+    case FactorReason::asked_for: return "asked for";
+    case FactorReason::no_device: return lack_of_device_factor(plan);
+    case FactorReason::software: return "the device is the host's processor";
+    case FactorReason::few:
+      if (!plan.linear.system.factor)
+        return std::to_string(plan.linear.system.unknowns) + " unknowns, too few for a device";
+      return rounded(plan.linear.system.factor->operations) + " operations, too few for a device";
+    case FactorReason::not_possible:
+      return "not on the device: " + text(plan.linear.system.device_factor->why);
+    case FactorReason::slower:
+    case FactorReason::faster: return seconds;
   }
   return {};
 }

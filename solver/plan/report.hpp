@@ -20,6 +20,10 @@ std::string text(const runtime::Why<runtime::PreconditionerReason>& why);
 std::string text(const runtime::Why<runtime::MatrixReason>& why);
 /// "bounds, manifolds"; empty for none.
 std::string text(const HostNeeds& needs);
+/// Likewise, where the factor of cholesky is made.
+std::string factor_text(const Plan& plan);
+/// Why it is not made on a device.
+std::string lack_of_device_factor(const Plan& plan);
 /// The feature that a device lacks if it cannot run in f64.
 std::string lack_of_float64(const BackendChoice& choice);
 

@@ -386,8 +386,21 @@ struct Solver::Impl {
   void start(runtime::Engine& engine) {
     summary_.linear_solver = session_.plan.linear.kind;
     summary_.linear_solver_note = linear_text(session_.plan);
+    describe_factor();
     engine.set_point(x_);
     describe_place(engine);
+  }
+
+  void describe_factor() {
+    const LinearChoice& linear = session_.plan.linear;
+    const FactorPlace place = linear.factor.place;
+    summary_.factor = place == FactorPlace::device && linear.by_engine
+                          ? FactorPlace::device
+                          : used_on_host(options_.factor);
+    summary_.factor_note = factor_text(session_.plan);
+    if (summary_.factor != FactorPlace::device) return;
+    summary_.factor_bytes = linear.system.device_factor->bytes;
+    summary_.predicted_factor_bytes = linear.system.device_factor->predicted_bytes;
   }
 
   void describe_place(runtime::Engine& engine) {

@@ -59,12 +59,15 @@ std::vector<Case> cases() {
       {"springs", solve_of(kSprings), one_list(pcg, blocks), 5},
       {"two levels", solve_of(kArap), one_list(pcg, levels), 6},
       {"Schur complement", solve_of(kBundle), one_list(schur, blocks), 5},
+      {"factor", solve_of(kArap), one_list(LinearSolver::cholesky, blocks), 5},
       {"mixed", solve_of(kArap), one_list(pcg, blocks), 5},
       {"mixed, two levels", solve_of(kArap), one_list(pcg, levels), 6},
       {"mixed, Schur complement", solve_of(kBundle), one_list(schur, blocks), 5},
+      {"mixed, factor", solve_of(kArap), one_list(LinearSolver::cholesky, blocks), 5},
   };
   rows[1].options.precision = Precision::f32;
   for (Case& row : rows) {
+    if (std::string_view(row.what).ends_with("factor")) row.options.factor = FactorPlace::device;
     if (std::string_view(row.what).starts_with("mixed")) row.options.precision = Precision::mixed;
   }
   return rows;

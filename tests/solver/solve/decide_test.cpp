@@ -48,6 +48,9 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
         problem.system->on_device = known.system->on_device.value();
         break;
       case Fact::factor: problem.system->factor = known.system->factor.value(); break;
+      case Fact::device_factor:
+        problem.system->device_factor = known.system->device_factor.value();
+        break;
       case Fact::none:
       case Fact::system: break;
     }
@@ -282,9 +285,9 @@ TEST(Decide, LinearSolver) {
   const SystemFacts many = {.unknowns = 1'000'001, .rows = 2'000'000, .slots = 8'000'001};
   const SystemFacts wide = {
       .unknowns = 3000, .rows = 3, .widest = 3000, .product_operations = 36000};
-  const std::vector<Fact> nothing, search = {Fact::elimination},
-                                   search_ask = {Fact::elimination, Fact::device_elimination},
-                                   search_factor = {Fact::elimination, Fact::factor};
+  const std::vector<Fact> nothing,
+      search = {Fact::elimination}, search_ask = {Fact::elimination, Fact::device_elimination},
+      search_factor = {Fact::elimination, Fact::factor}, costs = {Fact::factor};
   const Preconditioner none = Preconditioner::automatic, blocks = Preconditioner::block_jacobi;
   const ForcingSequence constant = ForcingSequence::constant,
                         by_gradient = ForcingSequence::eisenstat_walker;
@@ -306,7 +309,7 @@ TEST(Decide, LinearSolver) {
       {"preconditioner", cpu, any, blocks, hinted, nothing, pcg, true, constant,
        "its preconditioner is asked for"},
       {"cholesky", cpu, cholesky, none, points, nothing, cholesky, false, constant, "asked for"},
-      {"cholesky from a device", vulkan, cholesky, none, points, nothing, cholesky, false, constant,
+      {"cholesky from a device", vulkan, cholesky, none, points, costs, cholesky, false, constant,
        "asked for; Jacobian and gradient are read back at each accepted point"},
       {"schur", cpu, schur, none, points, search, schur, false, constant,
        "asked for; 500 blocks eliminated, 300 unknowns remain"},

@@ -44,6 +44,7 @@ TEST(Options, NamesAreReadBack) {
   expect_names<Backend>("backend", parse_backend, table);
   expect_names<Method>("method", parse_method, table);
   expect_names<LinearSolver>("linear_solver", parse_linear_solver, table);
+  expect_names<FactorPlace>("factor", parse_factor_place, table);
   expect_names<ForcingSequence>("forcing_sequence", parse_forcing_sequence, table);
   expect_names<NormalMatrix>("normal_matrix", parse_normal_matrix, table);
   expect_names<DoglegType>("dogleg_type", parse_dogleg_type, table);

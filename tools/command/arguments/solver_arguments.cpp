@@ -55,6 +55,7 @@ void add_method_options(Command app, SolverArguments& a) {
              "how steps are found, also lm and gn; automatic is lm, or lbfgs with energies",
              defaults.method);
   add_choice(app, "--linear", a.linear, "linear solver", defaults.linear_solver);
+  add_choice(app, "--factor", a.factor, "where cholesky factorises", defaults.factor);
   add_choice(app, "--preconditioner", a.preconditioner, "preconditioner of pcg",
              defaults.preconditioner);
   add_choice(app, "--normal-matrix", a.normal_matrix, "how pcg multiplies by JᵀJ on a device",
@@ -103,6 +104,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
+  if (!a.factor.empty()) options.factor = parse_factor_place(a.factor);
   if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
   if (!a.normal_matrix.empty()) options.normal_matrix = parse_normal_matrix(a.normal_matrix);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;

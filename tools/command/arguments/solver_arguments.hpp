@@ -13,7 +13,7 @@ namespace topograd::command {
 /// Text of the given options; to_options() parses it.
 struct SolverArguments {
   std::string domain, cross_check;
-  std::string backend, precision, method, linear, preconditioner, normal_matrix, forcing,
+  std::string backend, precision, method, linear, preconditioner, normal_matrix, factor, forcing,
       accumulate, device;
   std::string plan, plan_out;
   std::string checkpoint, resume;

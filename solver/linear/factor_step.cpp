@@ -1,0 +1,41 @@
+// Steps by a sparse factor of the normal equations that the engine makes.
+#include "factor_step.hpp"
+
+#include "../../ir/machine/state_record.hpp"
+
+namespace topograd {
+
+void FactorStep::begin_solve() {
+  if (host_) host_->begin_solve();
+}
+
+void FactorStep::transfer(ir::StateRecord& record) {
+  bool on_host = host_ != nullptr;
+  record.value("factors on the host", on_host);
+  if (on_host) host().transfer(record);
+}
+
+CholeskyStep& FactorStep::host() {
+  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, threads_);
+  return *host_;
+}
+
+bool FactorStep::by_host(const runtime::Engine& engine) const {
+  return !possible_ || engine.backend() == runtime::Backend::cpu;
+}
+
+void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
+  if (revision_ != model_.revision) {  // branches may have changed which blocks meet
+    revision_ = model_.revision;
+    possible_ = runtime::factorize(engine, true).possible;
+  }
+  if (by_host(engine)) host().linearized(engine, point);
+}
+
+runtime::StepReport FactorStep::try_step(runtime::Engine& engine,
+                                         const runtime::StepRequest& request) {
+  return by_host(engine) ? host().try_step(engine, request)
+                         : runtime::damped_steps(engine).try_step(request);
+}
+
+}  // namespace topograd

@@ -1,0 +1,40 @@
+// Steps by a sparse factor of the normal equations that the engine makes.
+#pragma once
+
+#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/model/model.hpp"
+#include "cholesky.hpp"
+#include "step_solver.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace topograd {
+
+/// A factor on a device, which the engine was asked for; while the interpreter is in use, or where
+/// branches changed the problem so that the device cannot, a factor on the host (cholesky.hpp).
+class FactorStep final : public StepSolver {
+ public:
+  ///   threads  of the host, 0 = all
+  FactorStep(const runtime::Model& model, int threads)
+      : model_(model), threads_(threads), revision_(model.revision) {}
+
+  LinearSolver kind() const override { return LinearSolver::cholesky; }
+  void begin_solve() override;
+  void transfer(ir::StateRecord& record) override;
+  void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
+  runtime::StepReport try_step(runtime::Engine& engine,
+                               const runtime::StepRequest& request) override;
+
+ private:
+  bool by_host(const runtime::Engine& engine) const;
+  CholeskyStep& host();
+
+  const runtime::Model& model_;
+  int threads_;
+  std::uint64_t revision_;
+  bool possible_ = true;                // on the device
+  std::unique_ptr<CholeskyStep> host_;  // made on first use
+};
+
+}  // namespace topograd

@@ -1,0 +1,64 @@
+// Where a sparse factor of the normal equations is made.
+#pragma once
+
+#include "../../runtime/engine/elimination.hpp"
+#include "../options.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace topograd {
+
+/// Operations of a sparse factor for each second and core: 24 to 37e9 were measured
+/// (docs/notes/linear-solvers.md). More cores than these find little to do beside each other.
+inline constexpr double kHostFactorRate = 2.5e10;
+inline constexpr int kMostFactorThreads = 8;
+/// The same on a device, of tiles that go through shared memory, and the time of a dispatch and its
+/// barrier: cautious guesses.
+inline constexpr double kDeviceFactorRate = 5e11;
+inline constexpr double kDispatchSeconds = 6e-6;
+/// Operations below which a device is not asked: dispatches of its levels take longer.
+inline constexpr double kLeastOnDevice = 2e9;
+/// Unknowns below which there are not that many.
+inline constexpr std::uint64_t kLeastUnknowns = 2000;
+
+/// Facts about a sparse factor of JᵀJ.
+struct FactorFacts {
+  double entries = 0, operations = 0;
+};
+
+/// Facts for the decision where a factor is made. Optional ones are expensive: decide_factor() asks
+/// for them.
+struct FactorPlaceFacts {
+  FactorPlace asked = FactorPlace::automatic;
+  bool on_device = false;  ///< kernels run on one, and steps are made there
+  bool software = false;   ///< it is one
+  int threads = 1;         ///< of the host
+  std::uint64_t unknowns = 0;
+  std::optional<FactorFacts> factor;
+  std::optional<runtime::FactorUse> device;  ///< the engine's answer
+};
+
+enum class FactorReason {
+  asked_for,
+  no_device,     ///< kernels run on the CPU, or steps are made on the host
+  software,      ///< the device is the host's processor
+  few,           ///< operations
+  not_possible,  ///< the engine says why
+  slower,        ///< on the device, as predicted
+  faster,
+};
+
+struct FactorChoice {
+  enum class Fact { none, factor, device };
+  Fact next = Fact::none;                 ///< what has to be known before more is decided
+  FactorPlace place = FactorPlace::host;  ///< not automatic: `host` stands for all of the host
+  FactorReason reason = FactorReason::no_device;
+  double host_seconds = 0, device_seconds = 0;  ///< predicted; 0: they were not needed
+};
+
+/// Decides from facts alone. A device that is asked for and cannot is FactorReason::no_device or
+/// not_possible, with FactorPlace::device; the caller refuses it.
+FactorChoice decide_factor(const FactorPlaceFacts& facts);
+
+}  // namespace topograd
