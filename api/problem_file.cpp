@@ -74,6 +74,7 @@ class Builder {
     for (const auto& uniform : description_.uniforms)
       uniforms_.push_back(file_.problem.add_uniform(uniform.value));
     for (const BlockDescription& block : description_.residuals) add_block(block);
+    for (const BlockDescription& block : description_.constraints) add_block(block);
     file_.options = description_.options;
   }
 
@@ -196,7 +197,7 @@ class Builder {
       made.programs.push_back(expression(block.expressions[k], names,
                                          block.pointer + "/expressions/" + std::to_string(k)));
     add_instances(block, made);
-    add_curve(block, made, names);
+    if (!is_constraint(block.kind)) add_curve(block, made, names);
   }
 
   /// One block of the file, ready to be traced.
@@ -278,11 +279,17 @@ class Builder {
       if (numbers.back() == 0) described.left_out.push_back(i);
       numbers.back() = root_of_weight(block, i, numbers.back());
     }
-    file_.residuals.push_back(std::move(described));
+    if (!is_constraint(block.kind)) file_.residuals.push_back(std::move(described));
+    const auto rows = [&](Element e) { return trace(made, e); };
+    const MapOptions options{
+        .indices = indices, .data = numbers, .loss = block.loss, .label = block.label};
     try {
-      file_.problem.add_residuals(
-          count, [&](Element e) { return trace(made, e); },
-          {.indices = indices, .data = numbers, .loss = block.loss, .label = block.label});
+      switch (block.kind) {
+        case BlockKind::residual: file_.problem.add_residuals(count, rows, options); break;
+        case BlockKind::energy: file_.problem.add_energies(count, rows, options); break;
+        case BlockKind::equality: file_.problem.add_equalities(count, rows, options); break;
+        case BlockKind::inequality: file_.problem.add_inequalities(count, rows, options); break;
+      }
     } catch (const Error& error) {
       fail(block.pointer, error.what());
     }

@@ -3,6 +3,8 @@
 
 #include "../ir/batch/batch.hpp"
 #include "../ir/topology/topology.hpp"
+#include "block_kind.hpp"
+#include "constraint.hpp"
 #include "doors.hpp"
 #include "host_residual.hpp"
 #include "loss.hpp"
@@ -287,7 +289,7 @@ class Problem {
   template <class F>
   requires std::invocable<F&> Residual add_residual(F&& f, const ResidualOptions& options = {}) {
     if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
-      return handle(add_callable(RowsCallable::of(f), options, false));
+      return handle(add_callable(RowsCallable::of(f), options, BlockKind::residual));
     } else {
       return {};
     }
@@ -302,7 +304,7 @@ class Problem {
   template <class F>
   requires std::invocable<F&> Term add_energy(F&& f, const ResidualOptions& options = {}) {
     if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
-      const Residual added = handle(add_callable(RowsCallable::of(f), options, true));
+      const Residual added = handle(add_callable(RowsCallable::of(f), options, BlockKind::energy));
       return {added.problem, added.id};
     } else {
       return {};
@@ -314,11 +316,59 @@ class Problem {
   template <class F>
   Terms add_energies(std::size_t count, F&& f, const MapOptions& options = {}) {
     if constexpr (detail::takes_element<F>()) {
-      const Residuals added = add_map(count, Callable::of(f), options, true);
+      const Residuals added = add_map(count, Callable::of(f), options, BlockKind::energy);
       return {added.problem, added.first, added.last, added.count};
     } else {
       return {};
     }
+  }
+
+  /// Requires that an expression with one row or several is 0 at the solution: c(x) = 0.
+  ///
+  /// Constraints are traced, matched and compiled like residuals, but are no part of the objective:
+  /// an Evaluator and methods without constraints do not see them. solve() meets them by
+  /// Method::augmented_lagrangian. Throws what add_residual throws. A row that depends on no
+  /// parameter is Error{NoParameters}.
+  template <class Rows>
+  Constraint add_equality(const Rows& rows, const ConstraintOptions& options = {}) {
+    return add_any_constraint(rows, options, BlockKind::equality);
+  }
+  Constraint add_equality(std::initializer_list<Value> rows,
+                          const ConstraintOptions& options = {}) {
+    return add_constraint({rows.begin(), rows.size()}, options, BlockKind::equality);
+  }
+  /// Requires that no row of an expression is negative at the solution: c(x) >= 0. Otherwise like
+  /// add_equality(). Points of a solve may violate it, its result may by
+  /// SolverOptions::constraint_tolerance. Bounds of unknowns (set_bounds) always hold, and are
+  /// cheaper.
+  template <class Rows>
+  Constraint add_inequality(const Rows& rows, const ConstraintOptions& options = {}) {
+    return add_any_constraint(rows, options, BlockKind::inequality);
+  }
+  Constraint add_inequality(std::initializer_list<Value> rows,
+                            const ConstraintOptions& options = {}) {
+    return add_constraint({rows.begin(), rows.size()}, options, BlockKind::inequality);
+  }
+  /// Adds one constraint for each of `count` elements, as add_residuals() adds residuals. Throws
+  /// what add_residuals throws, and Error{InvalidArgument} for a loss.
+  template <class F>
+  Constraints add_equalities(std::size_t count, F&& f, const MapOptions& options = {}) {
+    return add_constraints(count, f, options, BlockKind::equality);
+  }
+  template <class F>
+  Constraints add_inequalities(std::size_t count, F&& f, const MapOptions& options = {}) {
+    return add_constraints(count, f, options, BlockKind::inequality);
+  }
+  /// The same: add_equality(count, f) adds `count` constraints.
+  template <class F>
+  requires std::invocable<F&, Element> Constraints add_equality(std::size_t count, F&& f,
+                                                                const MapOptions& options = {}) {
+    return add_constraints(count, f, options, BlockKind::equality);
+  }
+  template <class F>
+  requires std::invocable<F&, Element> Constraints add_inequality(std::size_t count, F&& f,
+                                                                  const MapOptions& options = {}) {
+    return add_constraints(count, f, options, BlockKind::inequality);
   }
 
   /// Adds one block of opaque code over blocks of unknowns; it is called on the calling thread.
@@ -349,6 +399,7 @@ class Problem {
   /// removal, constant for later ones.
   void remove(const Residual& residual);
   void remove(const Term& energy);
+  void remove(const Constraint& constraint);
   /// Removes an array of unknowns. Its memory is not accessed any more, and its handle becomes
   /// invalid. The other arrays keep their places in x; later arrays of its width may take its
   /// place. Throws Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if a
@@ -383,11 +434,16 @@ class Problem {
   std::size_t residual_count() const;
   std::size_t residual_block_count() const;
   std::size_t energy_count() const;
+  /// Number of scalar rows of the constraints.
+  std::size_t constraint_count() const;
   std::size_t topology_count() const;
   /// Topology t and its instances; both keep their addresses. Topologies are never removed, but can
   /// become empty. A topology of energies has one output, and the rows of its batch count energies.
+  /// A topology of constraints has the residuals that penalise them (methods.md), whose rows follow
+  /// those of the residuals.
   const ir::Topology& topology(std::size_t t) const;
   const ir::Batch& batch(std::size_t t) const;
+  BlockKind kind(std::size_t t) const;
   bool is_energy(std::size_t t) const;
   /// The first label that a block of the topology was given; may be empty.
   std::string_view label(std::size_t t) const;
@@ -431,6 +487,7 @@ class Problem {
 
  private:
   friend class Branches;
+  friend class Penalties;
   friend class ProblemUse;
 
   /// Another view of the same state, which lives until its last view ends.
@@ -492,8 +549,43 @@ class Problem {
   std::size_t scalar_of(const char* call, const Parameters& x, std::size_t block,
                         int coordinate) const;
   Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options,
-                    bool energy = false);
-  std::uint64_t add_callable(const RowsCallable& f, const ResidualOptions& options, bool energy);
+                    BlockKind kind = BlockKind::residual);
+  std::uint64_t add_callable(const RowsCallable& f, const ResidualOptions& options, BlockKind kind);
+  Constraint add_constraint(std::span<const Value> rows, const ConstraintOptions& options,
+                            BlockKind kind);
+  /// Takes what add_residual takes.
+  template <class Rows>
+  Constraint add_any_constraint(const Rows& values, const ConstraintOptions& options,
+                                BlockKind kind) {
+    if constexpr (std::convertible_to<const Rows&, Value>) {
+      const Value row = values;
+      return add_constraint({&row, 1}, options, kind);
+    } else if constexpr (std::invocable<const Rows&>) {
+      if constexpr (detail::gives_rows<std::invoke_result_t<const Rows&>>()) {
+        const Residual added =
+            handle(add_callable(RowsCallable::of(values), {.label = options.label}, kind));
+        return {added.problem, added.id};
+      } else {
+        return {};
+      }
+    } else if constexpr (detail::kGivesRows<const Rows&>) {
+      std::vector<Value> rows;
+      append_rows(values, rows);
+      return add_constraint(rows, options, kind);
+    } else {
+      detail::refuse_rows<Rows>();
+      return {};
+    }
+  }
+  template <class F>
+  Constraints add_constraints(std::size_t count, F& f, const MapOptions& options, BlockKind kind) {
+    if constexpr (detail::takes_element<F>()) {
+      const Residuals added = add_map(count, Callable::of(f), options, kind);
+      return {added.problem, added.first, added.last, added.count};
+    } else {
+      return {};
+    }
+  }
   Residual handle(std::uint64_t id) const;
 
   std::shared_ptr<detail::ProblemState> state_;

@@ -1,6 +1,7 @@
 // Advice for a solve that reached its limit of steps.
 #include "advice.hpp"
 
+#include "step_method.hpp"
 #include "summary.hpp"
 
 #include <algorithm>
@@ -24,10 +25,10 @@ Advice advise(const Summary& summary) {
       std::span(summary.iterations).last(std::min(kLast, summary.iterations.size() - 1));
   const double before = (&steps.front() - 1)->cost, after = steps.back().cost;
   const bool falls = before - after > kStillFalls * std::abs(before);
-  const bool newton_is_left = summary.method != Method::newton && summary.host_residuals == 0;
+  const bool newton_is_left = step_method(summary) != Method::newton && summary.host_residuals == 0;
   const Advice flat = newton_is_left ? Advice::looser_tolerance : Advice::good_enough;
-  if (summary.method == Method::newton) return falls ? Advice::more_steps : flat;
-  if (takes_energies(summary.method)) return Advice::other_method;
+  if (step_method(summary) == Method::newton) return falls ? Advice::more_steps : flat;
+  if (takes_energies(step_method(summary))) return Advice::other_method;
   const auto poor = std::ranges::count_if(steps, [](const IterationSummary& step) {
     return !step.step_is_successful || step.relative_decrease < kPoorGain;
   });

@@ -97,6 +97,11 @@ void check_ranges(const SolverOptions& o) {
   check_at_least("function_tolerance", o.function_tolerance, 0);
   check_at_least("gradient_tolerance", o.gradient_tolerance, 0);
   check_at_least("parameter_tolerance", o.parameter_tolerance, 0);
+  check_at_least("absolute_gradient_tolerance", o.absolute_gradient_tolerance, 0);
+  check_positive("constraint_tolerance", o.constraint_tolerance);
+  check_positive("kkt_tolerance", o.kkt_tolerance);
+  check_at_least("initial_penalty", o.initial_penalty, 0);
+  check_at_least("max_outer_iterations", o.max_outer_iterations, 1);
   check_positive("initial_trust_region_radius", o.initial_trust_region_radius);
   check_positive("min_trust_region_radius", o.min_trust_region_radius);
   check(o.max_trust_region_radius >= o.min_trust_region_radius, "max_trust_region_radius",

@@ -203,12 +203,23 @@ struct SolverOptions {
   /// ‖step‖ / ‖x‖ of an accepted step at which to stop; for sums of squares in the norm
   /// √Σ (‖J_i‖ x_i)².
   double parameter_tolerance = 1e-8;
+  /// max |g_i| in the problem's units at which a solve also stops; 0: at no other.
+  double absolute_gradient_tolerance = 0;
   /// No decision depends on the units of residuals and unknowns: both tolerances above are
   /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit
   /// (except with ForcingSequence::eisenstat_walker, which uses ‖r‖). false: as in Ceres, the
   /// tolerances are for max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance), in the problem's
   /// units, and columns are scaled by 1 / (1 + ‖column‖ at the start).
   bool scale_free = true;
+
+  /// Largest violation of a constraint, |c| or max(0, −c), with which augmented_lagrangian stops.
+  double constraint_tolerance = 1e-10;
+  /// Share of max |∇f_i| (at least of 1e-2 of it at the start) to which augmented_lagrangian
+  /// reduces the gradient of the Lagrangian. It is the tolerance that ends a solve with
+  /// constraints: function_tolerance, gradient_tolerance and parameter_tolerance do not.
+  double kkt_tolerance = 1e-10;
+  double initial_penalty = 0;      ///< μ of augmented_lagrangian's first minimisation; 0: chosen
+  int max_outer_iterations = 100;  ///< minimisations, each with max_iterations; >= 1
 
   double initial_trust_region_radius = 1e4;  ///< radius of the first step, > 0
   double min_trust_region_radius = 1e-32;    ///< radius below which a solve ends

@@ -1,6 +1,8 @@
 // Reports of a solve as text.
 #include "summary.hpp"
 
+#include "step_method.hpp"
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -65,7 +67,7 @@ std::string backend_part(const Summary& s) {
   if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(linear_solver_name(s)));
   if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
-  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(s.method)) {
+  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
     out += row("Factor", std::string(name(s.factor)));
     if (!s.factor_note.empty()) out += format("  why: %s\n", s.factor_note.c_str());
     if (s.factor_bytes > 0) {
@@ -73,7 +75,7 @@ std::string backend_part(const Summary& s) {
              row("  predicted by its plan", s.predicted_factor_bytes);
     }
   }
-  if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
+  if (s.linear_solver == LinearSolver::pcg && !takes_energies(step_method(s))) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
     if (!s.preconditioner_note.empty()) out += format("  why: %s\n", s.preconditioner_note.c_str());
     out += row("Normal matrix", std::string(name(s.normal_matrix)));
@@ -106,6 +108,31 @@ std::string cost_part(const Summary& s) {
   if (!s.checkpoint_warning.empty()) out += "  warning: " + s.checkpoint_warning + "\n";
   if (s.num_flips > 0) {
     out += row("Branches that flipped", s.num_flips) + row("  traced again", s.num_retraces);
+  }
+  return out;
+}
+
+std::string constraint_part(const Summary& s) {
+  const ConstrainedSummary& c = s.constrained;
+  if (c.outer_iterations == 0 && c.constraints.empty()) return {};
+  std::string out = "\nConstraints:\n" +
+                    row("Rows", static_cast<std::uint64_t>(c.multipliers.size())) +
+                    row("Outer iterations", static_cast<std::uint64_t>(c.outer_iterations)) +
+                    row("Penalty", format("%.3e", c.penalty)) +
+                    row("Largest violation", format("%.3e", c.kkt.feasibility)) +
+                    row("Gradient of the Lagrangian", format("%.3e", c.kkt.stationarity)) +
+                    row("Complementarity", format("%.3e", c.kkt.complementarity));
+  if (!c.infeasible.empty()) out += "  cannot be met: " + c.infeasible + "\n";
+  std::size_t shown = 0;
+  for (const ConstraintSummary& one : c.constraints) {
+    if (++shown > kMostChoices) {
+      out += format("  and %llu more labels\n", wide(c.constraints.size() - kMostChoices));
+      break;
+    }
+    out +=
+        format("  %-20s %-10s %8llu rows  %8llu active  %-10s  violation %.1e  multiplier %.6g\n",
+               one.label.c_str(), kind_name(one).data(), wide(one.rows), wide(one.active),
+               name(one.outcome).data(), one.violation, one.largest_multiplier);
   }
   return out;
 }
@@ -208,14 +235,15 @@ std::string cross_check_part(const CrossCheck& c) {
 
 std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
-         cost_part(*this) + plan_part(*this) + time_part(*this) + kernel_part(*this) +
-         counter_part(*this) + cross_check_part(cross_check) +
+         cost_part(*this) + constraint_part(*this) + plan_part(*this) + time_part(*this) +
+         kernel_part(*this) + counter_part(*this) + cross_check_part(cross_check) +
          "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str()) +
          (advice == Advice::none ? "" : "Advice: " + std::string(text(advice)) + "\n");
 }
 
 std::string_view linear_solver_name(const Summary& summary) {
-  const bool by_gradients = takes_energies(summary.method) && summary.method != Method::newton;
+  const bool by_gradients =
+      takes_energies(step_method(summary)) && step_method(summary) != Method::newton;
   return by_gradients ? "none" : name(summary.linear_solver);
 }
 

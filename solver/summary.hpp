@@ -5,6 +5,7 @@
 #include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "advice.hpp"
+#include "constraints.hpp"
 #include "options.hpp"
 
 #include <cstdint>
@@ -21,6 +22,7 @@ enum class Termination {
   FAILURE,         ///< no step could be found; the parameters hold the best accepted point
   USER_SUCCESS,    ///< a callback was satisfied
   USER_FAILURE,    ///< a callback stopped the solve
+  INFEASIBLE,      ///< a constraint cannot be met; ConstrainedSummary::infeasible names it
 };
 TG_ENUM_NAMES(Termination)
 
@@ -74,7 +76,7 @@ struct Summary : runtime::EngineCounts {
   Termination termination = Termination::FAILURE;
   std::string message;           ///< reason for the end, one line
   Advice advice = Advice::none;  ///< advice for the next solve
-  double initial_cost = 0;       ///< ½ Σ r² and the energies
+  double initial_cost = 0;       ///< ½ Σ r² and the energies, without penalties of constraints
   double final_cost = 0;
   int num_successful_steps = 0;    ///< accepted
   int num_unsuccessful_steps = 0;  ///< rejected or invalid
@@ -98,12 +100,13 @@ struct Summary : runtime::EngineCounts {
   std::string device;      ///< its name
   std::string why;         ///< reason for the backend, one line
   Precision precision = Precision::f64;
-  Method method = Method::levenberg_marquardt;     ///< the method in use
-  std::string method_note;                         ///< reason, if it was chosen for energies
-  LinearSolver linear_solver = LinearSolver::pcg;  ///< the solver in use
-  std::string linear_solver_note;                  ///< reason and cost; empty: the device's default
-  FactorPlace factor = FactorPlace::host;          ///< of cholesky: where it was made
-  std::string factor_note;                         ///< reason
+  Method method = Method::levenberg_marquardt;       ///< the method in use
+  std::string method_note;                           ///< reason, if it was not asked for
+  Method step_method = Method::levenberg_marquardt;  ///< of augmented_lagrangian: its inner method
+  LinearSolver linear_solver = LinearSolver::pcg;    ///< the solver in use
+  std::string linear_solver_note;          ///< reason and cost; empty: the device's default
+  FactorPlace factor = FactorPlace::host;  ///< of cholesky: where it was made
+  std::string factor_note;                 ///< reason
   /// Of a factor on a device: bytes of its buffers, and those that its plan predicted.
   std::uint64_t factor_bytes = 0, predicted_factor_bytes = 0;
   Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg: the last one in use
@@ -123,6 +126,7 @@ struct Summary : runtime::EngineCounts {
   std::vector<std::string> unread_names;   ///< names of the first of them in messages
 
   CrossCheck cross_check;
+  ConstrainedSummary constrained;  ///< of augmented_lagrangian
 
   PhaseTimes times;
 
@@ -132,7 +136,8 @@ struct Summary : runtime::EngineCounts {
   int num_iterations() const { return num_successful_steps + num_unsuccessful_steps; }
   /// True if the parameters are at least as good as at the start.
   bool is_solution_usable() const {
-    return termination != Termination::FAILURE && termination != Termination::USER_FAILURE;
+    return termination != Termination::FAILURE && termination != Termination::USER_FAILURE &&
+           termination != Termination::INFEASIBLE;
   }
   /// One line.
   std::string brief_report() const;

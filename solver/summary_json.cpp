@@ -2,8 +2,13 @@
 #include "summary_json.hpp"
 
 #include "../runtime/plan/record/plan_json_value.hpp"
+#include "step_method.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -67,7 +72,7 @@ void add_place(Json& json, const Summary& s) {
   json["method_note"] = s.method_note;
   json["linear_solver"] = linear_solver_name(s);
   json["linear_solver_note"] = s.linear_solver_note;
-  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(s.method)) {
+  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
     json["factor"] = name(s.factor);
     json["factor_note"] = s.factor_note;
     if (s.factor_bytes > 0) {
@@ -75,7 +80,7 @@ void add_place(Json& json, const Summary& s) {
       json["predicted_factor_bytes"] = s.predicted_factor_bytes;
     }
   }
-  if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
+  if (s.linear_solver == LinearSolver::pcg && !takes_energies(step_method(s))) {
     json["preconditioner"] = name(s.preconditioner);
     json["preconditioner_note"] = s.preconditioner_note;
     json["normal_matrix"] = name(s.normal_matrix);
@@ -89,6 +94,32 @@ void add_place(Json& json, const Summary& s) {
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);
   json["unread_blocks"] = s.unread_blocks.size();
+}
+
+// Multipliers beyond this many rows of one label are left out.
+constexpr std::size_t kMostMultipliers = 1000;
+
+Json constraints(const ConstrainedSummary& c) {
+  Json list = Json::array();
+  for (const ConstraintSummary& one : c.constraints) {
+    const std::size_t shown = std::min(one.multipliers.size(), kMostMultipliers);
+    list.push_back({{"label", one.label},
+                    {"kind", kind_name(one)},
+                    {"outcome", name(one.outcome)},
+                    {"rows", one.rows},
+                    {"active", one.active},
+                    {"redundant", one.redundant},
+                    {"violation", one.violation},
+                    {"largest_multiplier", one.largest_multiplier},
+                    {"multipliers", std::vector<double>(one.multipliers.begin(),
+                                                        one.multipliers.begin() +
+                                                            static_cast<std::ptrdiff_t>(shown))}});
+  }
+  Json out = {{"outer_iterations", c.outer_iterations},   {"penalty", c.penalty},
+              {"stationarity", c.kkt.stationarity},       {"feasibility", c.kkt.feasibility},
+              {"complementarity", c.kkt.complementarity}, {"blocks", list}};
+  if (!c.infeasible.empty()) out["infeasible"] = c.infeasible;
+  return out;
 }
 
 void add_times(Json& json, const PhaseTimes& t) {
@@ -128,6 +159,8 @@ std::string to_json(const Summary& summary, int indent) {
                            {"differences", summary.cross_check.differences},
                            {"messages", summary.cross_check.messages}};
   }
+  if (!summary.constrained.constraints.empty())
+    json["constraints"] = constraints(summary.constrained);
   if (summary.resumed_step >= 0) json["resumed_step"] = summary.resumed_step;
   if (!summary.checkpoint_note.empty()) json["checkpoints"] = summary.checkpoint_note;
   if (!summary.checkpoint_warning.empty()) json["checkpoint_warning"] = summary.checkpoint_warning;

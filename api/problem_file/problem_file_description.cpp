@@ -241,9 +241,14 @@ std::vector<Binding> read_bindings(const Item& block, const std::string& key, bo
   return out;
 }
 
-BlockDescription read_block(const Item& item) {
-  item.object({"label", "count", "expressions", "parameters", "data", "weight", "loss"});
+BlockDescription read_block(const Item& item, BlockKind kind = BlockKind::residual) {
+  if (is_constraint(kind)) {
+    item.object({"label", "count", "expressions", "parameters", "data"});
+  } else {
+    item.object({"label", "count", "expressions", "parameters", "data", "weight", "loss"});
+  }
   BlockDescription out;
+  out.kind = kind;
   out.pointer = item.pointer();
   if (const auto label = item.find("label")) out.label = label->string("a text");
   if (const auto count = item.find("count")) out.count = count->integer("a count from 1", 1);
@@ -294,6 +299,12 @@ constexpr Option kOptions[] = {
      [](SolverOptions& o, const Item& v) { o.gradient_tolerance = v.number(); }},
     {"parameter_tolerance",
      [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
+    {"constraint_tolerance",
+     [](SolverOptions& o, const Item& v) { o.constraint_tolerance = v.number(); }},
+    {"kkt_tolerance", [](SolverOptions& o, const Item& v) { o.kkt_tolerance = v.number(); }},
+    {"initial_penalty", [](SolverOptions& o, const Item& v) { o.initial_penalty = v.number(); }},
+    {"max_outer_iterations",
+     [](SolverOptions& o, const Item& v) { o.max_outer_iterations = v.count(); }},
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
     {"factor",
      [](SolverOptions& o, const Item& v) { o.factor = parse_factor_place(v.string("a text")); }},
@@ -374,7 +385,8 @@ Description read_description(const Document& document) {
   }
   Source source(document);
   const Item root(source, json, "");
-  root.object({"title", "parameters", "uniforms", "data", "residuals", "solver", "$schema"});
+  root.object({"title", "parameters", "uniforms", "data", "residuals", "equalities", "inequalities",
+               "solver", "$schema"});
   Description out;
   if (const auto title = root.find("title")) out.title = title->string("a text");
   if (const auto schema = root.find("$schema")) schema->string("a text");
@@ -387,6 +399,11 @@ Description read_description(const Document& document) {
         {item.get("name").string("a name"), item.get("value").number(), item.pointer()});
   });
   each(root, "residuals", [&](const Item& item) { out.residuals.push_back(read_block(item)); });
+  each(root, "equalities",
+       [&](const Item& item) { out.constraints.push_back(read_block(item, BlockKind::equality)); });
+  each(root, "inequalities", [&](const Item& item) {
+    out.constraints.push_back(read_block(item, BlockKind::inequality));
+  });
   if (out.parameters.empty()) root.fail("expected \"parameters\" with at least one array");
   if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
   if (const auto solver = root.find("solver")) out.options = read_options(*solver);

@@ -1,6 +1,7 @@
 // The content of a problem file, before anything is built from it.
 #pragma once
 
+#include "../../frontend/block_kind.hpp"
 #include "../../frontend/loss.hpp"
 #include "../../frontend/manifold.hpp"
 #include "../../solver/options.hpp"
@@ -47,6 +48,7 @@ struct Binding {
 };
 
 struct BlockDescription {
+  BlockKind kind = BlockKind::residual;
   std::string label;
   std::vector<std::string> expressions;
   std::vector<Binding> parameters, data;
@@ -61,6 +63,8 @@ struct Description {
   std::vector<ArrayDescription> parameters, data;
   std::vector<UniformDescription> uniforms;
   std::vector<BlockDescription> residuals;
+  std::vector<BlockDescription>
+      constraints;  ///< equalities, then inequalities; without weight and loss
   SolverOptions options;
 };
 

@@ -34,30 +34,30 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
   // Moves renumber instances, but ids stay.
   struct Failed {
     std::uint64_t id;
-    bool energy;
+    BlockKind kind;
     std::string label;
   };
   std::vector<Failed> failed;
   for (const BranchFailure& failure : failures) {
     const detail::Group& group = state.groups[failure.topology];
     const std::uint64_t id = state.id_of(group, failure.instance);
-    const auto& callables = state.callables[group.energy ? 1 : 0];
+    const auto& callables = state.callables[static_cast<std::size_t>(group.kind)];
     if (callables == nullptr || callables->find(id) == nullptr)
       throw Error(ErrorCode::StaleBranch,
                   "if: a branch of " + describe(failure) +
                       " holds no longer, and there is no callable to trace it again; add the "
                       "residual by a callable, or use select(condition, a, b)");
     failed.push_back(
-        {id, group.energy, std::string(problem_.label(failure.topology, failure.instance))});
+        {id, group.kind, std::string(problem_.label(failure.topology, failure.instance))});
   }
-  for (const auto& [id, energy, label] : failed) {
-    TracedMap& map = *state.callables[energy ? 1 : 0]->find(id);
+  for (const auto& [id, kind, label] : failed) {
+    TracedMap& map = *state.callables[static_cast<std::size_t>(kind)]->find(id);
     const std::size_t element = map.element_of(id);
     const TracedMap::ElementState before = map.state_of(element);
-    detail::Caller caller = state.caller("if", label, energy);
+    detail::Caller caller = state.caller("if", label, kind);
     caller.number = id;
     const detail::ConcreteTape tape = map.retake(state, element, point, caller);
-    const detail::Location from = state.locate(id, energy);
+    const detail::Location from = state.locate(id, kind);
     const std::uint32_t loss = state.loss_of(state.groups[from.group], from.instance);
     const std::uint32_t to =
         detail::match_tape(state, tape.view(), caller, state.losses[loss].program);

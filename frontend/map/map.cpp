@@ -66,11 +66,11 @@ std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
 /// One call of add_residuals.
 class Map {
  public:
-  Map(ProblemState& state, std::size_t count, const MapOptions& options, bool energy)
+  Map(ProblemState& state, std::size_t count, const MapOptions& options, BlockKind kind)
       : state_(state),
-        energy_(energy),
+        kind_(kind),
         options_(options),
-        caller_(state.caller(energy ? "add_energies" : "add_residuals", options.label, energy)),
+        caller_(state.caller(add_call(kind, true), options.label, kind)),
         elements_(count, options, caller_) {}
 
   /// Runs the callable once for each shape of element and each path of its elements, and brings the
@@ -91,7 +91,7 @@ class Map {
                      std::vector<std::uint32_t>& pattern) const;
 
   ProblemState& state_;
-  bool energy_;
+  BlockKind kind_;
   const MapOptions& options_;
   Caller caller_;
   MapElements elements_;
@@ -109,7 +109,7 @@ void Map::trace(const RowsOfElement& call) {
     std::vector<std::size_t> left = std::move(shape.elements);
     while (!left.empty()) {
       const std::size_t first = left.front();
-      caller_.number = state_.ledger(energy_).blocks + first;
+      caller_.number = state_.ledger(kind_).blocks + first;
       TracedPath path = run(call, left.front(), shape);
       ++state_.statistics.map_traces;
       if (left.size() > 1) {
@@ -117,7 +117,7 @@ void Map::trace(const RowsOfElement& call) {
         refuse_memory(path, again);
         path = std::move(again);  // with the serial of the map that caller_ names
       }
-      if (energy_) check_energy(path.rows.size(), options_.loss, caller_);
+      check_block(path.rows.size(), options_.loss, caller_);
       if (!known.paths.empty() && known.paths.front().rows.size() != path.rows.size())
         caller_.fail(ErrorCode::Shape, "expected " +
                                            std::to_string(known.paths.front().rows.size()) +
@@ -125,7 +125,7 @@ void Map::trace(const RowsOfElement& call) {
                                            std::to_string(known.elements.front()) + " has, got " +
                                            std::to_string(path.rows.size()) + " for element " +
                                            std::to_string(first));
-      caller_.number = state_.ledger(energy_).blocks;
+      caller_.number = state_.ledger(kind_).blocks;
       const std::vector<std::size_t> taken = take_holding(path, left);
       elements_.check_ranges(path.forms, taken, caller_);
       divide(taken, path);
@@ -231,7 +231,7 @@ void Map::divide(std::span<const std::size_t> elements, const TracedPath& path) 
 
 void Map::append(std::uint32_t label, std::uint32_t loss) {
   state_.statistics.map_blocks += elements_.size();
-  append_elements(state_, elements_, parts_, part_of_, {energy_, label, loss},
+  append_elements(state_, elements_, parts_, part_of_, {kind_, label, loss},
                   has_branches_ ? &ids_ : nullptr);
 }
 
@@ -239,7 +239,7 @@ void Map::keep(RowsOfElement call) {
   auto kept = std::make_unique<TracedMap>(std::move(call), options_, std::move(ids_));
   for (ElementPaths& paths : paths_) kept->add_shape(std::move(paths));
   const std::uint64_t first = kept->ids().front();
-  state_.callables_of(energy_).maps.emplace(first, std::move(kept));
+  state_.callables_of(kind_).maps.emplace(first, std::move(kept));
 }
 
 [[noreturn]] void fail_uncopied(const char* call) {
@@ -253,15 +253,14 @@ void Map::keep(RowsOfElement call) {
 }  // namespace detail
 
 Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options,
-                           bool energy) {
-  const char* call = energy ? "add_energies" : "add_residuals";
-  const detail::Ledger& ledger = changing(state_, call).ledger(energy);
+                           BlockKind kind) {
+  const char* call = add_call(kind, true);
+  const detail::Ledger& ledger = changing(state_, call).ledger(kind);
   const std::uint64_t first = ledger.next_id;
   if (count == 0) return {whole(state_).serial, first, first, 0};
-  detail::Map map(whole(state_), count, options, energy);
+  detail::Map map(whole(state_), count, options, kind);
   map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
-  if (map.has_branches() && f.keep == nullptr)
-    detail::fail_uncopied(energy ? "add_energies" : "add_residuals");
+  if (map.has_branches() && f.keep == nullptr) detail::fail_uncopied(call);
   // Calls to user code that may throw come before anything is appended.
   detail::RowsOfElement kept;
   if (map.has_branches()) kept = f.keep(f.object);
@@ -272,8 +271,8 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
 }
 
 std::uint64_t Problem::add_callable(const RowsCallable& f, const ResidualOptions& options,
-                                    bool energy) {
-  detail::ProblemState& state = changing(state_, energy ? "add_energy" : "add_residual");
+                                    BlockKind kind) {
+  detail::ProblemState& state = changing(state_, add_call(kind));
   const detail::Point start;
   const detail::FinishResidual finish;
   detail::begin_segment();
@@ -283,10 +282,10 @@ std::uint64_t Problem::add_callable(const RowsCallable& f, const ResidualOptions
     f.call(f.object, rows);
   }
   const bool has_branches = !detail::open_branches().empty();
-  if (has_branches && f.keep == nullptr)
-    detail::fail_uncopied(energy ? "add_energy" : "add_residual");
-  const std::uint64_t id = detail::trace_block(state, rows, options, energy);
-  if (has_branches) state.callables_of(energy).singles.emplace(id, f.keep(f.object));
+  if (has_branches && f.keep == nullptr) detail::fail_uncopied(add_call(kind));
+  detail::check_block(rows.size(), options.loss, state.caller(add_call(kind), options.label, kind));
+  const std::uint64_t id = detail::trace_block(state, rows, options, kind);
+  if (has_branches) state.callables_of(kind).singles.emplace(id, f.keep(f.object));
   return id;
 }
 

@@ -38,8 +38,8 @@ class Append {
         part_of_(part_of),
         what_(what),
         entries_(state.data.numbers()),
-        first_row_(state.ledger(what.energy).rows),
-        first_id_(state.ledger(what.energy).next_id) {
+        first_row_(state.ledger(what.kind).first_row + state.ledger(what.kind).rows),
+        first_id_(state.ledger(what.kind).next_id) {
     find_groups();
   }
 
@@ -61,7 +61,8 @@ class Append {
   struct Target {
     std::uint32_t group = 0;
     std::uint32_t outputs = 0;
-    std::uint32_t loss_uniforms = 0;
+    std::vector<std::uint32_t> hidden_uniforms;  // their numbers
+    std::uint32_t hidden_data = 0;
     bool from_arrays = false;
     std::size_t count = 0;  // of new instances
     std::size_t first = 0;  // first new instance
@@ -77,13 +78,18 @@ class Append {
              std::vector<std::uint64_t>* ids);
   bool alike() const {
     return parts_.size() == 1 && targets_[0].sources == nullptr &&
-           !state_.ledger(what_.energy).removed_any;
+           !state_.ledger(what_.kind).removed_any;
   }
   void write_columns(std::size_t begin, std::size_t end) const;
   const ir::Batch::NewRows& block_of(const Target& to, std::size_t instance) const {
     return to.blocks[instance / ir::Batch::kBlockRows - to.first / ir::Batch::kBlockRows];
   }
-  std::uint32_t first_uniform() const { return state_.losses[what_.loss].first_uniform; }
+  std::vector<std::uint32_t> hidden_of(const Group& group) const {
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t k = 0; k < group.hidden_uniforms; ++k)
+      numbers.push_back(state_.hidden_uniform(group, what_.loss, k));
+    return numbers;
+  }
   void write_row(const Part& part, const Target& to, std::size_t number, std::size_t element,
                  std::uint64_t row) const;
 
@@ -105,13 +111,14 @@ void Append::find_groups() {
   const std::uint32_t program = state_.losses[what_.loss].program;
   for (const Part& part : parts_) {
     const std::uint32_t group =
-        state_.variant(state_.group_of(part.canonical, what_.energy, program), program);
+        state_.variant(state_.group_of(part.canonical, what_.kind, program), program);
     const auto known = std::ranges::find(targets_, group, &Target::group);
     target_of_.push_back(static_cast<std::uint32_t>(known - targets_.begin()));
     if (known == targets_.end())
       targets_.push_back({.group = group,
                           .outputs = state_.groups[group].outputs(),
-                          .loss_uniforms = state_.groups[group].loss_uniforms,
+                          .hidden_uniforms = hidden_of(state_.groups[group]),
+                          .hidden_data = state_.groups[group].hidden_data,
                           .blocks = {}});
     Target& target = targets_[target_of_.back()];
     target.from_arrays = target.from_arrays || part.from_arrays;
@@ -163,7 +170,7 @@ void Append::write(std::size_t piece, std::size_t begin, std::size_t end,
   const std::size_t n = targets_.size();
   std::vector<std::uint64_t> next(begins_.begin() + static_cast<std::ptrdiff_t>(piece * n),
                                   begins_.begin() + static_cast<std::ptrdiff_t>((piece + 1) * n));
-  Ledger& kind = state_.ledger(what_.energy);
+  Ledger& kind = state_.ledger(what_.kind);
   std::uint64_t row = rows_[piece];
   for (std::size_t e = begin; e < end; ++e) {
     const std::uint32_t number = target_of_[part_of_[e]];
@@ -194,8 +201,10 @@ void Append::write_columns(std::size_t begin, std::size_t end) const {
       for (std::size_t i = 0; i < n; ++i) index[i] = read.entry(elements_, begin + i);
       index += block.stride;
     }
-    for (std::uint32_t k = 0; k < to.loss_uniforms; ++k, index += block.stride)
-      std::fill_n(index, n, first_uniform() + k);
+    for (const std::uint32_t uniform : to.hidden_uniforms) {
+      std::fill_n(index, n, uniform);
+      index += block.stride;
+    }
     double* data = block.data + at;
     for (const DataRead& read : part.data) {
       if (read.kind == DataRead::Kind::Own) {
@@ -205,6 +214,8 @@ void Append::write_columns(std::size_t begin, std::size_t end) const {
       }
       data += block.stride;
     }
+    for (std::uint32_t k = 0; k < to.hidden_data; ++k, data += block.stride)
+      std::fill_n(data, n, 0.0);
     for (std::size_t i = 0; i < n; ++i) block.row[at + i] = first_row_ + (begin + i) * to.outputs;
     begin += n;
   }
@@ -221,8 +232,8 @@ void Append::write_row(const Part& part, const Target& to, std::size_t number, s
     *index = read.entry(elements_, element);
     index += block.stride;
   }
-  for (std::uint32_t k = 0; k < to.loss_uniforms; ++k) {
-    *index = first_uniform() + k;
+  for (const std::uint32_t uniform : to.hidden_uniforms) {
+    *index = uniform;
     index += block.stride;
   }
   double* data = block.data + at;
@@ -240,6 +251,7 @@ void Append::write_row(const Part& part, const Target& to, std::size_t number, s
     if (source != nullptr) *source++ = entry;
     data += block.stride;
   }
+  for (std::uint32_t k = 0; k < to.hidden_data; ++k, data += block.stride) *data = 0;
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Part make_part(const MapElements& elements, std::size_t element, const TracedPat
 
 /// Properties that all instances appended by a map share.
 struct Appended {
-  bool energy = false;
+  BlockKind kind = BlockKind::residual;
   std::uint32_t label = 0;  ///< number in ProblemState::labels
   std::uint32_t loss = 0;   ///< entry in ProblemState::losses
 };

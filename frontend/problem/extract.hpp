@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/topology/topology.hpp"
+#include "../block_kind.hpp"
 #include "../value/raw_tape.hpp"
 
 #include <cstdint>
@@ -17,18 +18,18 @@ struct ProblemState;
 
 /// The call that traces a residual, for the texts of errors.
 struct Caller {
-  std::string_view call;                               ///< "add_residual"
-  std::string_view label;                              ///< label of the residual; may be empty
-  std::uint64_t number;                                ///< number of the residual block or energy
-  std::uint32_t problem;                               ///< serial
-  std::uint32_t map = 0;                               ///< serial of the map being traced
+  std::string_view call;   ///< "add_residual"
+  std::string_view label;  ///< label of the residual; may be empty
+  std::uint64_t number;    ///< number of the block among those of its kind
+  std::uint32_t problem;   ///< serial
+  std::uint32_t map = 0;   ///< serial of the map being traced
   std::size_t parameters = 0, uniforms = 0, data = 0;  ///< sizes of the problem
-  bool energy = false;                  ///< true if an energy is traced, not a residual
+  BlockKind block = BlockKind::residual;
   const ProblemState* state = nullptr;  ///< finds removed unknowns; may be null
 
-  std::string_view kind() const { return energy ? "energy" : "residual"; }
+  std::string_view kind() const { return noun(block); }
 
-  /// Throws an Error whose message begins with the call and ends with the residual or energy.
+  /// Throws an Error whose message begins with the call and ends with the block.
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
   [[noreturn]] void fail_removed(std::uint32_t parameter) const;
 };

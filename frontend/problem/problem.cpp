@@ -90,14 +90,21 @@ double Problem::value(const Uniform& uniform) const {
 }
 
 Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
-  return {whole(state_).serial,
-          detail::trace_block(changing(state_, "add_residual"), rows, options, false)};
+  return {whole(state_).serial, detail::trace_block(changing(state_, "add_residual"), rows, options,
+                                                    BlockKind::residual)};
 }
 
 Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
-  detail::check_energy(1, options.loss,
-                       changing(state_, "add_energy").caller("add_energy", options.label, true));
-  return {whole(state_).serial, detail::trace_block(whole(state_), {&energy, 1}, options, true)};
+  const BlockKind kind = BlockKind::energy;
+  detail::check_block(1, options.loss,
+                      changing(state_, "add_energy").caller("add_energy", options.label, kind));
+  return {whole(state_).serial, detail::trace_block(whole(state_), {&energy, 1}, options, kind)};
+}
+
+Constraint Problem::add_constraint(std::span<const Value> rows, const ConstraintOptions& options,
+                                   BlockKind kind) {
+  return {whole(state_).serial, detail::trace_block(changing(state_, add_call(kind)), rows,
+                                                    {.label = options.label}, kind)};
 }
 
 Residual Problem::handle(std::uint64_t id) const { return {whole(state_).serial, id}; }
@@ -114,12 +121,18 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 
 void Problem::remove(const Residual& residual) {
   detail::check_owner("remove", "residual", residual.problem, changing(state_, "remove").serial);
-  whole(state_).remove(residual.id, false);
+  whole(state_).remove(residual.id, BlockKind::residual);
 }
 
 void Problem::remove(const Term& energy) {
   detail::check_owner("remove", "energy", energy.problem, changing(state_, "remove").serial);
-  whole(state_).remove(energy.id, true);
+  whole(state_).remove(energy.id, BlockKind::energy);
+}
+
+void Problem::remove(const Constraint& constraint) {
+  detail::check_owner("remove", "constraint", constraint.problem,
+                      changing(state_, "remove").serial);
+  whole(state_).remove(constraint.id, BlockKind::equality);
 }
 
 namespace {

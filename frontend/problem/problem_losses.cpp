@@ -67,7 +67,7 @@ std::uint32_t ProblemState::loss_entry(const char* call, const Loss& loss, bool 
 
 std::uint32_t ProblemState::loss_of(const Group& group, std::size_t instance) const {
   if (group.loss_program == 0) return kTrivialLoss;
-  const std::uint32_t column = group.batch.index_columns() - group.loss_uniforms;
+  const std::uint32_t column = group.batch.index_columns() - group.hidden_uniforms;
   const std::uint32_t uniform = group.batch.index(instance, column);
   const auto after = std::upper_bound(
       losses.begin() + 1, losses.end(), uniform,
@@ -76,7 +76,7 @@ std::uint32_t ProblemState::loss_of(const Group& group, std::size_t instance) co
 }
 
 void ProblemState::set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss) {
-  index_blocks(false);
+  index_blocks(residuals);
   const std::vector<Location>& locations = residuals.locations;
   std::vector<std::uint64_t> traced;
   std::vector<std::uint32_t> host;
@@ -129,9 +129,9 @@ void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
   const Location at = kind.locations[id];
   Group& from = groups[at.group];
   const std::uint32_t before = loss_of(from, at.instance);
-  const std::uint32_t columns = from.batch.index_columns() - from.loss_uniforms;
+  const std::uint32_t columns = from.batch.index_columns() - from.hidden_uniforms;
   if (from.loss_program == losses[to].program) {
-    for (std::uint32_t k = 0; k < from.loss_uniforms; ++k)
+    for (std::uint32_t k = 0; k < from.hidden_uniforms; ++k)
       from.batch.set_index(at.instance, columns + k, losses[to].first_uniform + k);
     if (before != kTrivialLoss) --losses[before].users;
     if (to != kTrivialLoss) ++losses[to].users;
@@ -140,27 +140,27 @@ void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
   move_block(id, variant(at.group, losses[to].program), row_of(at), to);
 }
 
-Location ProblemState::locate(std::uint64_t id, bool energy) {
-  index_blocks(energy);
-  return ledger(energy).locations[id];
+Location ProblemState::locate(std::uint64_t id, BlockKind kind) {
+  index_blocks(ledger(kind));
+  return ledger(kind).locations[id];
 }
 
 Row ProblemState::row_of(const Location& at) const {
   const Group& group = groups[at.group];
-  const std::uint32_t columns = group.batch.index_columns() - group.loss_uniforms;
-  const std::size_t numbers = group.batch.data_columns();
+  const std::uint32_t columns = group.batch.index_columns() - group.hidden_uniforms;
+  const std::size_t stored = group.batch.data_columns(), numbers = stored - group.hidden_data;
   Row values;
   for (std::uint32_t k = 0; k < columns; ++k)
     values.indices.push_back(group.batch.index(at.instance, k));
   for (std::uint32_t k = 0; k < numbers; ++k) {
     values.data.push_back(group.batch.data(at.instance, k));
-    if (!group.sources.empty()) values.sources.push_back(group.sources[at.instance * numbers + k]);
+    if (!group.sources.empty()) values.sources.push_back(group.sources[at.instance * stored + k]);
   }
   return values;
 }
 
 void ProblemState::move(std::uint64_t id, std::uint32_t group, const Row& values) {
-  const Location at = locate(id, groups[group].energy);
+  const Location at = locate(id, groups[group].kind);
   const std::uint32_t loss = loss_of(groups[at.group], at.instance);
   move_block(id, variant(group, losses[loss].program), values, loss);
   ++versions.structure;
@@ -168,7 +168,7 @@ void ProblemState::move(std::uint64_t id, std::uint32_t group, const Row& values
 
 void ProblemState::move_block(std::uint64_t id, std::uint32_t target, const Row& values,
                               std::uint32_t loss) {
-  Ledger& kind = ledger(groups[target].energy);
+  Ledger& kind = ledger(groups[target].kind);
   const Location at = kind.locations[id];
   const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);
   const std::uint32_t label = label_at(groups[at.group], id);

@@ -31,12 +31,12 @@ struct Reader {
 /// Finds the first block of each kind that reads certain unknowns.
 class Readers {
  public:
-  Readers(const ProblemState& state, bool energy, std::uint32_t first, std::uint32_t end)
+  Readers(const ProblemState& state, BlockKind kind, std::uint32_t first, std::uint32_t end)
       : state_(state), first_(first), end_(end) {
     for (const Group& group : state.groups)
-      if (group.energy == energy) look(group);
+      if (group.kind == kind) look(group);
     for (const HostBlock& block : state.host_blocks) {
-      if (energy) break;
+      if (kind != BlockKind::residual) break;
       for (std::size_t k = 0; k < block.offsets.size(); ++k) {
         if (!reads(block.offsets[k])) continue;
         note({block.id, block.offsets[k], block.label, 0});
@@ -77,25 +77,27 @@ class Readers {
 };
 
 /// The number of blocks of a kind that were added before `id`.
-std::uint64_t number_of_block(const ProblemState& state, bool energy, std::uint64_t id) {
+std::uint64_t number_of_block(const ProblemState& state, BlockKind kind, std::uint64_t id) {
   std::uint64_t number = 0;
   for (const Group& group : state.groups) {
-    if (group.energy != energy) continue;
+    if (&state.ledger(group.kind) != &state.ledger(kind)) continue;
     for (std::size_t i = 0; i < group.batch.size(); ++i) number += state.id_of(group, i) < id;
   }
-  for (const HostBlock& block : state.host_blocks) number += !energy && block.id < id;
+  for (const HostBlock& block : state.host_blocks)
+    number += kind == BlockKind::residual && block.id < id;
   return number;
 }
 
 void refuse_readers(const ProblemState& state, const ParameterArray& array) {
-  for (const bool energy : {false, true}) {
-    const Readers readers(state, energy, array.offset, array.offset + scalars_of(array));
+  for (const BlockKind kind :
+       {BlockKind::residual, BlockKind::energy, BlockKind::equality, BlockKind::inequality}) {
+    const Readers readers(state, kind, array.offset, array.offset + scalars_of(array));
     if (readers.count() == 0) continue;
     const Reader& reader = readers.earliest();
-    std::string text = std::string("remove: expected an array that nothing reads, but ") +
-                       (energy ? "energy" : "residual");
+    std::string text =
+        std::string("remove: expected an array that nothing reads, but ") + std::string(noun(kind));
     if (reader.label != 0) text += " \"" + state.labels[reader.label] + "\"";
-    text += " #" + std::to_string(number_of_block(state, energy, reader.id)) + " reads block " +
+    text += " #" + std::to_string(number_of_block(state, kind, reader.id)) + " reads block " +
             std::to_string((reader.scalar - array.offset) / array.width) + " of " +
             (array.name.empty() ? "it" : "\"" + array.name + "\"");
     if (readers.count() > 1) text += ", and " + std::to_string(readers.count() - 1) + " more do";

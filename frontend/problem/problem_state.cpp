@@ -10,60 +10,78 @@ namespace topograd::detail {
 ProblemState::ProblemState() : serial(next_serial()) { enter_problem(*this); }
 ProblemState::~ProblemState() { leave_problem(*this); }
 
-Callables& ProblemState::callables_of(bool energy) {
-  std::unique_ptr<Callables>& kept = callables[energy ? 1 : 0];
+Callables& ProblemState::callables_of(BlockKind kind) {
+  std::unique_ptr<Callables>& kept = callables[static_cast<std::size_t>(kind)];
   if (kept == nullptr) kept = std::make_unique<Callables>();
   return *kept;
 }
 
-Caller ProblemState::caller(std::string_view call, std::string_view label, bool energy) const {
+Caller ProblemState::caller(std::string_view call, std::string_view label, BlockKind kind) const {
   return {.call = call,
           .label = label,
-          .number = ledger(energy).blocks,
+          .number = ledger(kind).blocks,
           .problem = serial,
           .parameters = scalars,
           .uniforms = uniforms.size(),
           .data = data.size(),
-          .energy = energy,
+          .block = kind,
           .state = this};
 }
 
 namespace {
 
-/// The group's program without its loss's uniforms.
-ir::Program without_loss(const Group& group) {
+/// The group's program as the user wrote it.
+ir::Program written(const Group& group) {
+  if (is_constraint(group.kind)) return group.plain;
   ir::Program program = group.topology.program;
-  program.leaves.uniforms -= group.loss_uniforms;
+  program.leaves.uniforms -= group.hidden_uniforms;
   return program;
 }
 
-Group make_group(ir::Topology topology, bool energy, std::uint32_t loss_program,
+Group make_group(ir::Topology topology, BlockKind kind, std::uint32_t loss_program,
                  std::uint32_t loss_uniforms) {
-  topology.program.leaves.uniforms += loss_uniforms;
+  ir::Program plain;
+  std::uint32_t hidden_data = 0;
+  if (is_constraint(kind)) {
+    plain = std::move(topology.program);
+    topology.program = penalty_program(plain, kind);
+    topology.hash = ir::canonicalize(topology.program).topology.hash;
+    loss_uniforms = 1;
+    hidden_data = static_cast<std::uint32_t>(plain.outputs.size());
+  } else {
+    topology.program.leaves.uniforms += loss_uniforms;
+  }
   const ir::LeafCounts leaves = topology.program.leaves;
-  return {std::move(topology),
-          energy,
-          loss_program,
-          loss_uniforms,
-          {},
-          ir::Batch(leaves.parameters, leaves.uniforms, leaves.data),
-          {},
-          {},
-          {}};
+  return {.topology = std::move(topology),
+          .kind = kind,
+          .loss_program = loss_program,
+          .hidden_uniforms = loss_uniforms,
+          .hidden_data = hidden_data,
+          .plain = std::move(plain),
+          .variants = {},
+          .batch = ir::Batch(leaves.parameters, leaves.uniforms, leaves.data),
+          .runs = {},
+          .sources = {},
+          .ids = {}};
 }
 
 }  // namespace
 
-std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, bool energy,
+std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, BlockKind kind,
                                      std::uint32_t loss_program) {
   const ir::Topology& topology = canonical.topology;
   const auto [first, beyond] = group_of_hash.equal_range(topology.hash);
   for (auto at = first; at != beyond; ++at) {
     const Group& group = groups[at->second];
-    if (group.energy == energy && without_loss(group) == topology.program) return at->second;
+    if (group.kind == kind && written(group) == topology.program) return at->second;
   }
   const auto number = static_cast<std::uint32_t>(groups.size());
-  groups.push_back(make_group(topology, energy, loss_program, loss_uniforms(loss_program)));
+  if (is_constraint(kind) && penalty_uniform == kNoUniform) {
+    penalty_uniform = static_cast<std::uint32_t>(uniforms.size());
+    uniforms.push_back(0);
+    ++versions.uniforms;
+  }
+  groups.push_back(make_group(topology, kind, loss_program, loss_uniforms(loss_program)));
   group_of_hash.emplace(topology.hash, number);
   if (!canonical.exact) ++statistics.canonical_misses;
   return number;
@@ -74,8 +92,8 @@ std::uint32_t ProblemState::variant(std::uint32_t number, std::uint32_t loss_pro
   for (const std::uint32_t other : groups[number].variants)
     if (groups[other].loss_program == loss_program) return other;
   const auto added = static_cast<std::uint32_t>(groups.size());
-  groups.push_back(make_group({without_loss(groups[number]), groups[number].topology.hash},
-                              groups[number].energy, loss_program, loss_uniforms(loss_program)));
+  groups.push_back(make_group({written(groups[number]), groups[number].topology.hash},
+                              groups[number].kind, loss_program, loss_uniforms(loss_program)));
   std::vector<std::uint32_t> family = groups[number].variants;
   family.push_back(number);
   for (const std::uint32_t member : family) groups[member].variants.push_back(added);
@@ -97,27 +115,31 @@ std::uint32_t ProblemState::label_number(std::string_view label) {
 std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std::uint32_t label,
                                    std::uint32_t loss) {
   Group& group = groups[number];
-  Ledger& kind = ledger(group.energy);
+  Ledger& kind = ledger(group.kind);
   const std::uint64_t id = kind.next_id;
   const auto instance = static_cast<std::uint32_t>(group.batch.size());
   const bool plain = group.runs.empty() && label == 0;
   if (!plain && (group.runs.empty() || group.runs.back().label != label))
     group.runs.push_back({id, label});
   if (!values.sources.empty() || !group.sources.empty()) {
-    group.sources.resize(std::size_t{instance} * values.data.size(), kNoSource);
+    const std::size_t columns = group.batch.data_columns();
+    group.sources.resize(std::size_t{instance} * columns, kNoSource);
     group.sources.insert(group.sources.end(), values.sources.begin(), values.sources.end());
-    group.sources.resize((std::size_t{instance} + 1) * values.data.size(), kNoSource);
+    group.sources.resize((std::size_t{instance} + 1) * columns, kNoSource);
   }
-  if (loss == kTrivialLoss) {
-    group.batch.append(values.indices, values.data, kind.rows);
+  const std::uint64_t row_number = kind.first_row + kind.rows;
+  if (group.hidden_uniforms == 0) {
+    group.batch.append(values.indices, values.data, row_number);
   } else {
     std::vector<std::uint32_t>& indices = scratch;
     indices.assign(values.indices.begin(), values.indices.end());
-    for (std::uint32_t k = 0; k < group.loss_uniforms; ++k)
-      indices.push_back(losses[loss].first_uniform + k);
-    group.batch.append(indices, values.data, kind.rows);
-    ++losses[loss].users;
+    for (std::uint32_t k = 0; k < group.hidden_uniforms; ++k)
+      indices.push_back(hidden_uniform(group, loss, k));
+    padded.assign(values.data.begin(), values.data.end());
+    padded.resize(group.batch.data_columns(), 0);
+    group.batch.append(indices, padded, row_number);
   }
+  if (loss != kTrivialLoss) ++losses[loss].users;
   kind.next_id += group.outputs();
   kind.rows += group.outputs();
   ++kind.blocks;
@@ -133,7 +155,7 @@ std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std:
 std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, const Many& many,
                                                           std::uint32_t label, std::uint32_t loss) {
   Group& group = groups[number];
-  Ledger& kind = ledger(group.energy);
+  Ledger& kind = ledger(group.kind);
   const bool plain = group.runs.empty() && label == 0;
   if (!plain && (group.runs.empty() || group.runs.back().label != label))
     group.runs.push_back({many.first_id, label});
@@ -153,7 +175,7 @@ std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, 
 }
 
 std::uint64_t ProblemState::id_of(const Group& group, std::size_t instance) const {
-  const bool listed = ledger(group.energy).removed_any;
+  const bool listed = ledger(group.kind).removed_any;
   return listed ? group.ids[instance] : group.batch.residual_row(instance);
 }
 
@@ -163,15 +185,14 @@ Run ProblemState::run_of(const Group& group, std::size_t instance) const {
   return after == group.runs.begin() ? Run{} : *(after - 1);
 }
 
-void ProblemState::index_blocks(bool energy) {
-  Ledger& kind = ledger(energy);
+void ProblemState::index_blocks(Ledger& kind) {
   if (kind.removed_any) return;
   kind.locations.resize(kind.next_id);
-  for (std::uint32_t k = 0; !energy && k < host_blocks.size(); ++k)
+  for (std::uint32_t k = 0; &kind == &residuals && k < host_blocks.size(); ++k)
     kind.locations[host_blocks[k].id] = {kHostGroup, k};
   for (std::uint32_t g = 0; g < groups.size(); ++g) {
     Group& group = groups[g];
-    if (group.energy != energy) continue;
+    if (&ledger(group.kind) != &kind) continue;
     for (std::uint32_t k = 0; k < group.batch.size(); ++k) {
       // Before the first removal an id is the number of the block's first row.
       group.ids.push_back(group.batch.residual_row(k));
@@ -181,14 +202,13 @@ void ProblemState::index_blocks(bool energy) {
   kind.removed_any = true;
 }
 
-void ProblemState::remove(std::uint64_t id, bool energy) {
-  index_blocks(energy);
-  Ledger& kind = ledger(energy);
+void ProblemState::remove(std::uint64_t id, BlockKind block) {
+  Ledger& kind = ledger(block);
+  index_blocks(kind);
   const bool host = id < kind.locations.size() && kind.locations[id].group == kHostGroup;
   if (!host && (id >= kind.locations.size() || kind.locations[id].group >= groups.size()))
-    throw Error(ErrorCode::InvalidArgument, std::string("remove: the ") +
-                                                (energy ? "energy" : "residual") +
-                                                " is not there, or was removed before");
+    throw Error(ErrorCode::InvalidArgument,
+                "remove: the " + std::string(noun(block)) + " is not there, or was removed before");
   if (host) {
     kind.rows -= host_blocks[kind.locations[id].instance].rows;
     remove_host_block(kind.locations[id].instance);
@@ -246,9 +266,14 @@ void ProblemState::take_out(Ledger& kind, std::uint64_t id) {
 }
 
 void ProblemState::number_rows() {
-  for (Ledger* kind : {&residuals, &energies}) {
+  if (constraints.blocks > 0 && constraints.first_row != residuals.rows) {
+    index_blocks(constraints);
+    constraints.first_row = residuals.rows;
+    constraints.rows_moved = true;
+  }
+  for (Ledger* kind : {&residuals, &energies, &constraints}) {
     if (!kind->rows_moved) continue;
-    std::uint64_t next = 0;
+    std::uint64_t next = kind->first_row;
     for (const Location& at : kind->locations) {
       if (at.group == kHostGroup) {
         host_blocks[at.instance].row = next;

@@ -4,10 +4,12 @@
 #include "../../ir/hash.hpp"
 #include "../../ir/whole.hpp"
 #include "../problem.hpp"
+#include "constraint_program.hpp"
 #include "data_arrays.hpp"
 #include "memory_ranges.hpp"
 #include "raw_shape.hpp"
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,14 +35,18 @@ struct LossEntry {
   std::uint64_t users = 0;  ///< number of instances, without host blocks
 };
 inline constexpr std::uint32_t kTrivialLoss = 0;  ///< entry of the trivial loss
+inline constexpr std::uint32_t kNoUniform = ~std::uint32_t{0};
 
-/// A topology and its instances, with data that only the frontend needs. Residuals of one topology
-/// whose losses have different programs are in different groups.
+/// A topology and its instances, with data that only the frontend needs. Blocks of different kinds,
+/// and residuals whose losses have different programs, are in different groups.
 struct Group {
-  ir::Topology topology;  ///< the last uniforms are those of the loss
-  bool energy = false;    ///< energies and residuals of equal topologies are in different groups
-  std::uint32_t loss_program = 0;       ///< as LossEntry::program
-  std::uint32_t loss_uniforms = 0;      ///< number of the loss's uniforms
+  ir::Topology topology;  ///< the last slots are the hidden ones; of constraints: penalty_program()
+  BlockKind kind = BlockKind::residual;
+  std::uint32_t loss_program = 0;  ///< as LossEntry::program
+  /// Number of uniforms that no user wrote: those of the loss, or the weight of constraints.
+  std::uint32_t hidden_uniforms = 0;
+  std::uint32_t hidden_data = 0;        ///< likewise: one shift for each row of a constraint
+  ir::Program plain;                    ///< of constraints: as the user wrote them
   std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
   ir::Batch batch;
   std::vector<Run> runs;               ///< ascending by id
@@ -61,11 +67,12 @@ struct Location {
   std::uint32_t instance = 0;
 };
 
-/// The blocks of one kind, residuals or energies, in the order of adding. Each kind has its own
-/// numbering of rows (an energy has one) and ids.
+/// The residuals, the energies, or the constraints of both kinds, in the order of adding. Each has
+/// its own numbering of rows (an energy has one) and ids.
 struct Ledger {
   std::uint64_t blocks = 0;         ///< present now
   std::uint64_t rows = 0;           ///< present now
+  std::uint64_t first_row = 0;      ///< rows of constraints follow those of residuals
   std::uint64_t next_id = 0;        ///< ids count all rows that were ever added
   bool removed_any = false;         ///< true: `locations` and Group::ids are maintained
   bool rows_moved = false;          ///< true: rows must be renumbered before they are read
@@ -126,14 +133,20 @@ struct ProblemState {
   std::unordered_map<std::string_view, std::uint32_t> label_numbers;
   std::uint32_t last_label = 0;  ///< number of the label that was requested last
 
-  Ledger residuals, energies;
-  Ledger& ledger(bool energy) { return energy ? energies : residuals; }
-  const Ledger& ledger(bool energy) const { return energy ? energies : residuals; }
+  Ledger residuals, energies, constraints;
+  Ledger& ledger(BlockKind kind) {
+    return is_constraint(kind) ? constraints : kind == BlockKind::energy ? energies : residuals;
+  }
+  const Ledger& ledger(BlockKind kind) const {
+    return is_constraint(kind) ? constraints : kind == BlockKind::energy ? energies : residuals;
+  }
+  std::uint32_t penalty_uniform = kNoUniform;  ///< the weight of all constraints, once there is one
 
-  RawShapes residual_shapes, energy_shapes;
-  RawShapes& shapes(bool energy) { return energy ? energy_shapes : residual_shapes; }
+  std::array<RawShapes, kBlockKinds> raw_shapes;
+  RawShapes& shapes(BlockKind kind) { return raw_shapes[static_cast<std::size_t>(kind)]; }
   Row row;
   std::vector<std::uint32_t> scratch;
+  std::vector<double> padded;
   std::vector<std::uint32_t> raw_rows;
   std::vector<RawGuard> raw_guards;
   CompactTape compact;
@@ -142,8 +155,8 @@ struct ProblemState {
   SolveInProgress* solve = nullptr;  ///< null: none
   /// The Problem that was destroyed while views of this state remained.
   const Problem* ended = nullptr;
-  /// Callables of residuals and of energies with branches; null if none has branches.
-  std::unique_ptr<Callables> callables[2];
+  /// By kind: callables of blocks with branches; null if none has branches.
+  std::array<std::unique_ptr<Callables>, kBlockKinds> callables;
 
   /// Adds an array, in a gap that is large enough or at the end of x; returns its offset. Throws
   /// Error{InvalidArgument} if it shares memory with another array.
@@ -160,10 +173,12 @@ struct ProblemState {
   /// Throws Error{InvalidArgument} if `row`, a row of the group, reads a removed unknown.
   void check_present(std::uint32_t group, const Caller& caller) const;
 
-  /// The caller of the next residual block or energy, for error messages.
-  Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
+  /// The caller of the next block of a kind, for error messages.
+  Caller caller(std::string_view call, std::string_view label,
+                BlockKind kind = BlockKind::residual) const;
   /// A group of an equal topology of this kind, with any losses; added if there is none.
-  std::uint32_t group_of(const ir::Canonical& canonical, bool energy, std::uint32_t loss_program);
+  std::uint32_t group_of(const ir::Canonical& canonical, BlockKind kind,
+                         std::uint32_t loss_program);
   /// The group of the same topology whose losses have this program; added if there is none.
   std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
   /// The entry of an equal loss, which is added if there is none. Throws Error{Unsupported} for a
@@ -178,7 +193,7 @@ struct ProblemState {
   std::uint32_t label_number(std::string_view label);
   /// Appends an instance; returns its id.
   ///
-  ///   values  do not include the loss's uniforms
+  ///   values  do not include hidden uniforms and data
   std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
                        std::uint32_t loss);
   std::uint64_t append(HostBlock block);
@@ -187,22 +202,27 @@ struct ProblemState {
     std::uint64_t first_id = 0;  ///< at most the ids of the instances
     bool sources = false;        ///< true: Group::sources gets entries, too, all kNoSource
   };
-  /// Appends instances of one group. The caller then writes their rows, columns (including those of
-  /// the loss), sources, ids and locations together.
+  /// Appends instances of one group. The caller then writes their rows, columns (including
+  /// hidden ones), sources, ids and locations together.
   std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
                                               std::uint32_t label, std::uint32_t loss);
 
-  void remove(std::uint64_t id, bool energy);
-  /// The instance with an id, and its row without the loss's uniforms.
-  Location locate(std::uint64_t id, bool energy);
+  void remove(std::uint64_t id, BlockKind kind);
+  /// The instance with an id, and its row without hidden uniforms and data.
+  Location locate(std::uint64_t id, BlockKind kind);
   Row row_of(const Location& at) const;
   /// Makes a block an instance of another topology with the same number of rows; id, position among
   /// the rows, label and loss stay.
   void move(std::uint64_t id, std::uint32_t group, const Row& values);
   /// Callables stored for this kind of block, to be added to.
-  Callables& callables_of(bool energy);
-  /// Renumbers the rows in the order of ids if a removal has moved them.
+  Callables& callables_of(BlockKind kind);
+  /// Renumbers the rows in the order of ids if a removal has moved them, and those of constraints
+  /// if residuals were added before them.
   void number_rows();
+  /// The uniform that stands for hidden uniform k of a group's instances.
+  std::uint32_t hidden_uniform(const Group& group, std::uint32_t loss, std::uint32_t k) const {
+    return is_constraint(group.kind) ? penalty_uniform : losses[loss].first_uniform + k;
+  }
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
   Run run_of(const Group& group, std::size_t instance) const;
 
@@ -212,7 +232,7 @@ struct ProblemState {
   void set_data(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values);
 
   /// Begins to maintain the table from ids to blocks.
-  void index_blocks(bool energy);
+  void index_blocks(Ledger& kind);
 
  private:
   std::uint32_t loss_uniforms(std::uint32_t program) const {
@@ -251,12 +271,11 @@ std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& 
 std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
                          std::uint32_t loss_program, LeafMap* leaves = nullptr);
 
-/// Adds the residual block of `rows`, or the energy of the only row: by its raw shape, or in
-/// canonical form. Returns its id.
+/// Adds the block of `rows`: by its raw shape, or in canonical form. Returns its id.
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
-                          const ResidualOptions& options, bool energy);
+                          const ResidualOptions& options, BlockKind kind);
 
-/// Throws unless an energy has one row and no robust loss.
-void check_energy(std::size_t rows, const Loss& loss, const Caller& caller);
+/// Throws unless an energy has one row, and only a residual a robust loss.
+void check_block(std::size_t rows, const Loss& loss, const Caller& caller);
 
 }  // namespace topograd::detail

@@ -22,13 +22,17 @@ std::size_t Problem::parameter_count() const { return whole(state_).scalars; }
 std::size_t Problem::residual_count() const { return whole(state_).residuals.rows; }
 std::size_t Problem::residual_block_count() const { return whole(state_).residuals.blocks; }
 std::size_t Problem::energy_count() const { return whole(state_).energies.blocks; }
+std::size_t Problem::constraint_count() const { return whole(state_).constraints.rows; }
 std::size_t Problem::topology_count() const { return whole(state_).groups.size(); }
 
 const ir::Topology& Problem::topology(std::size_t t) const {
   return whole(state_).groups[t].topology;
 }
 
-bool Problem::is_energy(std::size_t t) const { return whole(state_).groups[t].energy; }
+BlockKind Problem::kind(std::size_t t) const { return whole(state_).groups[t].kind; }
+bool Problem::is_energy(std::size_t t) const {
+  return whole(state_).groups[t].kind == BlockKind::energy;
+}
 
 const ir::Batch& Problem::batch(std::size_t t) const {
   whole(state_).number_rows();
@@ -97,7 +101,7 @@ void Problem::write_x(std::span<const double> x) const {
 
 Place Problem::locate(std::uint64_t row) const {
   for (std::size_t t = 0; t < topology_count(); ++t) {
-    if (is_energy(t)) continue;
+    if (kind(t) != BlockKind::residual) continue;
     const ir::Batch& instances = batch(t);
     const std::uint64_t outputs = whole(state_).groups[t].outputs();
     for (std::size_t k = 0; k < instances.size(); ++k) {
@@ -124,10 +128,11 @@ TraceStatistics Problem::statistics() const {
 
 std::size_t Problem::bytes() const {
   const detail::ProblemState& s = whole(state_);
-  const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity();
-  std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() + s.data.bytes() +
-                      s.uniforms.capacity() * 8 + s.constants.capacity() +
+  const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity() +
+                                s.constraints.locations.capacity();
+  std::size_t total = s.data.bytes() + s.uniforms.capacity() * 8 + s.constants.capacity() +
                       locations * sizeof(detail::Location);
+  for (const detail::RawShapes& shapes : s.raw_shapes) total += shapes.bytes();
   for (const auto& callables : s.callables)
     if (callables != nullptr)
       for (const auto& [id, map] : callables->maps) total += map->bytes();

@@ -33,12 +33,12 @@ RawTape open_tape(const ProblemState& state) {
 
 /// Stores the open segment as another way to trace the slots of `leaves` (of the compact tape).
 void remember_open_tape(ProblemState& state, std::span<const Value> rows, const LeafMap& leaves,
-                        std::uint32_t group, bool energy) {
+                        std::uint32_t group, BlockKind kind) {
   const std::span<const std::uint64_t> ids = state.compact.ids();
   const std::uint64_t size = tape.size - open_segment();
   const bool worth_it = size > ids.size() && size <= 2 * ids.size() + 64;
   if (!worth_it || ids.front() < open_segment() || !rows_in_open_segment(state, rows)) return;
-  state.shapes(energy).add(open_tape(state), leaves.moved(ids, open_segment()), group);
+  state.shapes(kind).add(open_tape(state), leaves.moved(ids, open_segment()), group);
 }
 
 /// Matches without nodes that the rows do not need, and with nodes from before the open segment.
@@ -50,7 +50,7 @@ std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, con
   LeafMap leaves;
   const std::uint32_t group =
       match_tape(state, state.compact.view(), caller, loss_program, &leaves);
-  remember_open_tape(state, rows, leaves, group, caller.energy);
+  remember_open_tape(state, rows, leaves, group, caller.block);
   return group;
 }
 
@@ -58,7 +58,7 @@ std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, con
 
 std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
                          std::uint32_t loss_program, LeafMap* leaves) {
-  RawShapes& shapes = state.shapes(caller.energy);
+  RawShapes& shapes = state.shapes(caller.block);
   if (const RawShape* known = shapes.match(raw, state.data.numbers(), state.row)) {
     if (leaves != nullptr) *leaves = known->leaves();
     if (state.removed_arrays) state.check_present(known->topology(), caller);
@@ -66,7 +66,7 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
   }
   Extraction extraction = extract(
       raw, [](const TapeNode& node) { return node.a; }, caller);
-  const std::uint32_t group = state.group_of(extraction.canonical, caller.energy, loss_program);
+  const std::uint32_t group = state.group_of(extraction.canonical, caller.block, loss_program);
   ++state.statistics.canonical_forms;
   shapes.add(raw, extraction.leaves, group);
   RawShape(raw, extraction.leaves, group).read(raw, state.data.numbers(), state.row);
@@ -88,32 +88,34 @@ std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& 
   return nodes;
 }
 
-void check_energy(std::size_t rows, const Loss& loss, const Caller& caller) {
-  if (rows != 1)
+void check_block(std::size_t rows, const Loss& loss, const Caller& caller) {
+  if (caller.block == BlockKind::residual) return;
+  if (caller.block == BlockKind::energy && rows != 1)
     caller.fail(ErrorCode::Shape, "expected one number, got " + std::to_string(rows) + " rows");
   if (loss != Loss{})
     caller.fail(ErrorCode::InvalidArgument,
-                "a robust loss belongs to a residual, not to an energy");
+                "a robust loss belongs to a residual, not to " +
+                    std::string(is_constraint(caller.block) ? "a constraint" : "an energy"));
 }
 
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
-                          const ResidualOptions& options, bool energy) {
+                          const ResidualOptions& options, BlockKind kind) {
   const FinishResidual finish;
   std::uint32_t group = 0;
   const std::uint32_t loss = state.loss_entry("add_residual", options.loss);
   const std::uint32_t loss_program = state.losses[loss].program;
-  const char* call = energy ? "add_energy" : "add_residual";
+  const char* call = add_call(kind);
   const RawShape* known = nullptr;
   // If nothing was appended since the last residual, the open segment belongs to that residual.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
-    known = state.shapes(energy).match(open_tape(state), state.data.numbers(), state.row);
+    known = state.shapes(kind).match(open_tape(state), state.data.numbers(), state.row);
   if (known != nullptr) {
     group = known->topology();
-    if (state.removed_arrays) state.check_present(group, state.caller(call, options.label, energy));
+    if (state.removed_arrays) state.check_present(group, state.caller(call, options.label, kind));
     ++state.statistics.fast_matches;
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
-    group = match_slowly(state, rows, state.caller(call, options.label, energy), loss_program);
+    group = match_slowly(state, rows, state.caller(call, options.label, kind), loss_program);
   }
   return state.append(state.variant(group, loss_program), state.row,
                       state.label_number(options.label), loss);

@@ -47,7 +47,7 @@ void transfer_summary(ir::StateRecord& record, Summary& summary) {
   transfer_column(record, "iteration time", steps, &Step::iteration_time_in_seconds);
   transfer_column(record, "cumulative time", steps, &Step::cumulative_time_in_seconds);
 
-  record.value("termination", summary.termination, Termination::USER_FAILURE);
+  record.value("termination", summary.termination, Termination::INFEASIBLE);
   record.text("message", summary.message);
   record.value("initial cost", summary.initial_cost);
   record.value("final cost", summary.final_cost);

@@ -12,6 +12,8 @@ namespace {
 
 // A change of the cost below this many units of rounding of the initial cost is invisible.
 constexpr double kCostRounding = 64;
+// Steps without a smaller gradient that end a minimisation whose costs say nothing.
+constexpr int kMostIdle = 8;
 
 }  // namespace
 
@@ -65,7 +67,7 @@ void DescentControl::check_limits(const GradientNorms& norms) {
   const double start =
       summary_.iterations.empty() ? 0 : summary_.iterations.front().gradient_max_norm;
   const double unit = options_.scale_free ? SolveControl::kShareOfStart * start : 1;
-  control_.check_limits("max |gradient|", norms.max, unit);
+  control_.check_limits("max |gradient|", norms.max, unit, norms.max);
 }
 
 void DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
@@ -78,14 +80,27 @@ void DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   const double cost_bound = options_.function_tolerance * std::abs(cost);
   const double size = options_.scale_free ? x_norm : x_norm + options_.parameter_tolerance;
   const double step_bound = options_.parameter_tolerance * size;
+  monotone = monotone && !ends_by_gradient(options_);
   if (monotone && std::abs(iteration.cost_change) <= cost_bound) {
     control_.converge("function tolerance reached: |cost change|", std::abs(iteration.cost_change),
                       cost_bound);
   } else if (monotone && iteration.step_norm <= step_bound) {
     control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
   }
+  if (ends_by_gradient(options_)) look_at_gradient(iteration, norms);
   record(iteration, norms);
   check_limits(norms);
+}
+
+/// Stops where rounding hides what steps do to the cost, and the gradient falls no more.
+void DescentControl::look_at_gradient(const IterationSummary& iteration,
+                                      const GradientNorms& norms) {
+  const double noise = kCostRounding * cost_unit(options_) * std::abs(summary_.final_cost);
+  if (!(std::abs(iteration.cost_change) <= noise)) return;
+  idle_ = norms.max < 0.5 * least_gradient_ ? 0 : idle_ + 1;
+  least_gradient_ = std::min(least_gradient_, norms.max);
+  if (idle_ >= kMostIdle)
+    finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
 }
 
 void DescentControl::rejected(IterationSummary iteration, const GradientNorms& norms) {

@@ -6,6 +6,7 @@
 #include "../summary.hpp"
 
 #include <chrono>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,10 +72,13 @@ class DescentControl {
  private:
   void record(IterationSummary iteration, const GradientNorms& norms);
   void check_limits(const GradientNorms& norms);
+  void look_at_gradient(const IterationSummary& iteration, const GradientNorms& norms);
 
   const SolverOptions& options_;
   Summary& summary_;
   SolveControl control_;
+  double least_gradient_ = std::numeric_limits<double>::infinity();  // of steps hidden in rounding
+  int idle_ = 0;                                                     // such steps since it fell
 };
 
 }  // namespace topograd

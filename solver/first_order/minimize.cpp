@@ -139,6 +139,7 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
     case Method::levenberg_marquardt:
     case Method::gauss_newton:
     case Method::dogleg:
+    case Method::augmented_lagrangian:
     case Method::automatic: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +

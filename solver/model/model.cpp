@@ -14,7 +14,7 @@ namespace topograd {
 namespace {
 
 std::string_view kind(const Problem& problem, std::size_t topology) {
-  return problem.is_energy(topology) ? "energy" : "residual";
+  return noun(problem.kind(topology));
 }
 
 std::string term_name(const Problem& problem, std::size_t topology, std::string_view label) {
@@ -84,24 +84,28 @@ std::string ProblemModel::describe(std::size_t term, std::size_t instance) const
          " (topology " + to_string(model.terms[term].topology->hash) + ")";
 }
 
-ProblemModel make_model(const char* call, const Problem& problem, bool with_losses) {
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses,
+                        bool with_constraints) {
   if (problem.parameter_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
   }
-  if (problem.residual_count() == 0 && problem.energy_count() == 0) {
+  const std::size_t constraints = with_constraints ? problem.constraint_count() : 0;
+  if (problem.residual_count() + problem.energy_count() + constraints == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
   }
   ProblemModel out;
   out.problem = &problem;
   out.with_losses = with_losses;
+  out.with_constraints = with_constraints;
   for (const ParameterArray& array : problem.arrays()) {
     out.model.arrays.push_back(
         {.offset = array.offset, .width = array.width, .blocks = array.blocks});
   }
   out.model.scalars = problem.parameter_count();
-  out.model.rows = problem.residual_count();
+  out.model.rows = problem.residual_count() + constraints;
   for (std::size_t t = 0; t < problem.topology_count(); ++t) {
     if (problem.batch(t).size() == 0) continue;
+    if (is_constraint(problem.kind(t)) && !with_constraints) continue;
     out.model.terms.push_back({.topology = &problem.topology(t),
                                .batch = &problem.batch(t),
                                .name = term_name(problem, t, problem.label(t)),

@@ -19,7 +19,8 @@ struct ProblemModel {
   runtime::Model model;
   std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
   const Problem* problem = nullptr;
-  bool with_losses = true;                                    ///< argument of make_model
+  bool with_losses = true;  ///< arguments of make_model
+  bool with_constraints = false;
   std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of rewritten terms
 
   std::uint64_t instances() const;
@@ -31,10 +32,13 @@ struct ProblemModel {
 /// outlive it.
 ///
 ///   call         name for messages, e.g. "solve"
-///   with_losses  false: ignore robust losses
+///   with_losses       false: ignore robust losses
+///   with_constraints  true: the residuals that penalise constraints are part of it, after the rows
+///                     of the problem's residuals
 ///
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
-ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true,
+                        bool with_constraints = false);
 
 /// Throws Error{InvalidArgument} that names array, block and manifold if a block with free
 /// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.

@@ -265,7 +265,8 @@ class FollowingEngine final : public runtime::Engine,
 
   /// Makes the model of the problem as it is now, and brings the engine to it.
   void follow() {
-    ProblemModel next = make_model(settings_.call, problem_, settings_.with_losses);
+    ProblemModel next =
+        make_model(settings_.call, problem_, settings_.with_losses, model_.with_constraints);
     if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
     next.model.revision = model_.model.revision + 1;
     inner_->refresh(next.model);

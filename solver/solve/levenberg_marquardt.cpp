@@ -19,6 +19,15 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
+// Changes of the cost below this many units of its rounding say nothing about a step.
+constexpr double kHiddenUnits = 64;
+// Steps without a smaller gradient that end a minimisation whose costs say nothing.
+constexpr int kMostIdle = 20;
+// A rising gradient divides the radius by 2 to this power; a falling one multiplies it by 3.
+constexpr int kHalvings = 2;
+
+double unit_of(Precision precision) { return precision == Precision::f32 ? 0x1p-23 : 0x1p-52; }
+
 bool finite(const runtime::PointReport& point) {
   return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
 }
@@ -65,6 +74,7 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
 void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
   inspector_.check_point(engine, "at the start");
   const bool resumes = checkpoints_ != nullptr && checkpoints_->restores();
+  started_ = started_ || resumes;
   if (resumes) {
     control_.resume(
         checkpoints_->restore([&](ir::StateRecord& record) { transfer(record, engine, solver); }));
@@ -77,10 +87,12 @@ void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
   }
   if (resumes) return;
   summary_.final_cost = point_.cost;
-  if (!summary_.iterations.empty()) return;  // a second engine takes over
-  summary_.initial_cost = point_.cost;
+  if (started_) return;  // a second engine takes over
+  started_ = true;
   set_region();
   gain_.start(point_.cost);
+  if (!summary_.iterations.empty()) return;  // another minimisation went before
+  summary_.initial_cost = point_.cost;
   record({.cost = point_.cost});
 }
 
@@ -137,7 +149,8 @@ void Minimizer::set_region() {
 }
 
 std::optional<runtime::StepRule> Minimizer::rule() const {
-  if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
+  if (polishing_ || options_.use_nonmonotonic_steps || inspector_.looks_at_trials())
+    return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
                            .rescales = options_.rescale_steps && here_->can_rescale(),
                            .least_gain = least_gain()};
@@ -159,7 +172,7 @@ runtime::StepRequest Minimizer::request() const {
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   const double begin = control_.elapsed();
   Trial trial = here_->try_step(request());
-  if (!trial.report.accepted) rescale(trial);
+  if (!trial.report.accepted && !polishing_) rescale(trial);
   const StepReport& report = trial.report;
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
@@ -185,14 +198,39 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
                                       : iteration.cost_change / report.model_decrease;
   }
   if (!iteration.step_is_valid && invalid_in_a_row_ == 0 && refuse_decreasing_loss(engine)) return;
+  const bool hidden = iteration.step_is_valid && is_hidden(iteration, report);
   // An engine's verdict stands: it rounds in its own way.
-  if (report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease)) {
+  const bool accepted =
+      (polishing_ && hidden) ||
+      report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease);
+  polishing_ = hidden;
+  if (accepted) {
     take(engine, solver, std::move(trial), iteration);
   } else {
     refuse(report, iteration);
   }
   iteration.cost = point_.cost;
   record(iteration);
+}
+
+/// Neither the cost nor the model can tell whether the step is good: its gradient has to.
+bool Minimizer::is_hidden(const IterationSummary& iteration, const StepReport& report) const {
+  if (!ends_by_gradient(options_)) return false;
+  const double noise = kHiddenUnits * unit_of(options_.precision) * std::abs(point_.cost);
+  return report.model_decrease <= noise && std::abs(iteration.cost_change) <= noise;
+}
+
+/// Sizes the region by gradients, and stops where rounding lets them fall no more.
+void Minimizer::follow_gradient(const runtime::PointReport& before) {
+  if (point_.gradient_max_norm < before.gradient_max_norm) {
+    region_.accepted(1, 0);
+  } else {
+    for (int halving = 0; halving < kHalvings; ++halving) region_.invalid();
+  }
+  idle_ = point_.gradient_max_norm < 0.5 * least_gradient_ ? 0 : idle_ + 1;
+  least_gradient_ = std::min(least_gradient_, point_.gradient_max_norm);
+  if (idle_ >= kMostIdle)
+    finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
 }
 
 /// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
@@ -236,9 +274,11 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, Trial trial,
   gain_.accepted(report.trial_cost, report.model_decrease);
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   invalid_in_a_row_ = 0;
-  if (!undamped_) region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
+  if (!undamped_ && !polishing_)
+    region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
   undamped_ = options_.method == Method::gauss_newton;
   linearize(engine, solver);
+  if (polishing_) follow_gradient(before);
   check_accepted(iteration, before);
   prepare_steps(engine);
   if (!finite(point_)) {
@@ -305,6 +345,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
 
 void Minimizer::check_accepted(const IterationSummary& iteration,
                                const runtime::PointReport& before) {
+  if (ends_by_gradient(options_)) return;
   const double tolerance = options_.parameter_tolerance;
   const double cost_bound = options_.function_tolerance * before.cost;
   const double step = options_.scale_free ? point_.scaled_step_norm : iteration.step_norm;
@@ -324,9 +365,9 @@ void Minimizer::check_bounds() {
   if (options_.scale_free) {
     const double start = SolveControl::kShareOfStart * residual_norm(summary_.initial_cost);
     control_.check_limits("max |gradient| / ‖column‖", point_.scaled_gradient_max,
-                          std::max(residual_norm(point_.cost), start));
+                          std::max(residual_norm(point_.cost), start), point_.gradient_max_norm);
   } else {
-    control_.check_limits("max |gradient|", point_.gradient_max_norm, 1);
+    control_.check_limits("max |gradient|", point_.gradient_max_norm, 1, point_.gradient_max_norm);
   }
   if (!control_.finished() && region_.radius() <= options_.min_trust_region_radius)
     control_.converge("minimum trust region radius reached: radius", region_.radius(),

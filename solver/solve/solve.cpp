@@ -7,6 +7,7 @@
 #include "../../ir/whole.hpp"
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
+#include "../constrained/augmented_lagrangian.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
 #include "../interrupts.hpp"
@@ -19,6 +20,7 @@
 #include "../session/session.hpp"
 #include "kernels_ahead.hpp"
 #include "levenberg_marquardt.hpp"
+#include "method_checks.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -33,30 +35,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Least squares, unless there is what is no square.
-Method chosen_method(const Problem& problem) {
-  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
-}
-
-void refuse_energies(const Problem& problem, Method method) {
-  if (takes_energies(method)) return;
-  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
-    if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
-    std::string label(problem.label(t));
-    if (label.empty()) label = "energy" + std::to_string(t);
-    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
-                                            " minimises sums of squares, the energy \"" + label +
-                                            "\" is none; use lbfgs, newton, adam, adamw or sgd");
-  }
-}
-
-/// Newton's method asks for what opaque code does not tell.
-void refuse_host_blocks(const Problem& problem, Method method) {
-  if (method != Method::newton || problem.host_blocks().empty()) return;
-  throw Error(ErrorCode::Unsupported,
-              "solve: newton takes second derivatives, " + host_name(problem, 0) +
-                  " has none; use levenberg_marquardt, lbfgs, adam, adamw or sgd");
-}
+// The least radius with which another minimisation of a constrained solve begins.
+constexpr double kLeastRadius = 1e-2;
 
 }  // namespace
 
@@ -79,7 +59,7 @@ struct Solver::Impl {
     try {
       follow();
       prepare();
-      minimize();
+      constrained_ ? minimize_constrained() : minimize();
     } catch (const std::bad_alloc&) {
       save_best();
       session_ = {};  // in the middle of something
@@ -155,8 +135,9 @@ struct Solver::Impl {
   void follow() {
     options_ = resolved(asked);
     if (options_.method == Method::automatic) options_.method = chosen_method(problem_);
-    refuse_energies(problem_, options_.method);
-    refuse_host_blocks(problem_, options_.method);
+    constrained_ = options_.method == Method::augmented_lagrangian;
+    if (constrained_) options_ = inner_options(options_, problem_);
+    check_method(problem_, options_.method, constrained_);
     options_.callback = [this](const IterationSummary& iteration) {
       note(iteration);
       const CallbackReturn answer =
@@ -166,13 +147,18 @@ struct Solver::Impl {
       interrupted_ = true;
       return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
     };
+    follow_problem();
+  }
+
+  /// Brings model and engine up to what has changed of the problem.
+  void follow_problem() {
     const Versions now = problem_.versions();
     if (session_.engine && now == versions_) return;
     const bool rebuilds = !session_.engine || now.structure != versions_.structure ||
                           options_.domain == DomainPolicy::guarded;
     if (rebuilds) session_ = {};  // before what it refers to
     const std::uint64_t revision = model_.model.revision;
-    model_ = make_model("solve", problem_);
+    model_ = make_model("solve", problem_, true, constrained_);
     // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
     const bool same_unknowns = now.constants == versions_.constants && !session_.host;
     model_.model.revision = same_unknowns ? revision : revision + 1;
@@ -237,6 +223,11 @@ struct Solver::Impl {
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
+    if (constrained_) {
+      summary_.method_note =
+          asked.method == Method::automatic ? "chosen for the constraints; " : "";
+      summary_.method_note += "steps by " + std::string(name(options_.method));
+    }
     checkpoints_ = options_.checkpoint.file.empty() && options_.resume.empty()
                        ? nullptr
                        : std::make_unique<Checkpoints>(options_, summary_);
@@ -309,6 +300,54 @@ struct Solver::Impl {
     if (!steps_) return;
     summary_.linear_solver = steps_->kind();  // the host's are settled at the first
     summary_.linear_solver_note += steps_->note();
+  }
+
+  /// The minimisations of a solve with constraints.
+  class Inner final : public InnerSolves {
+   public:
+    explicit Inner(Impl& impl) : impl_(impl) {}
+    runtime::Engine& engine() override {
+      impl_.follow_problem();
+      if (!impl_.session_.engine)
+        impl_.open(open_session(impl_.model_, impl_.options_, impl_.facts_, "solve"));
+      impl_.session_.engine->set_point(impl_.x_);
+      return *impl_.session_.engine;
+    }
+    std::span<const double> point() const override { return impl_.x_; }
+    void minimize(double bound, bool anew) override {
+      SolverOptions& options = impl_.options_;
+      options.absolute_gradient_tolerance = bound;
+      options.max_iterations = impl_.summary_.num_iterations() + impl_.asked.max_iterations;
+      const double first = impl_.asked.initial_trust_region_radius;
+      const auto& before = impl_.summary_.iterations;
+      const bool goes_on = !anew && !before.empty() && before.back().iteration > 0;
+      options.initial_trust_region_radius =
+          goes_on
+              ? std::clamp(before.back().trust_region_radius, std::min(kLeastRadius, first), first)
+              : first;
+      impl_.follow_problem();
+      impl_.minimizer_ = std::make_unique<Minimizer>(options, impl_.model_, impl_.summary_);
+      impl_.minimize();
+      impl_.versions_ = impl_.problem_.versions();  // branches may have brought topologies
+    }
+
+   private:
+    Impl& impl_;
+  };
+
+  /// Once more from the best point, without multipliers, if a device fails between minimisations.
+  void minimize_constrained() {
+    Inner inner(*this);
+    const auto run = [&] {
+      AugmentedLagrangian(problem_, model_, options_, summary_, inner).run();
+    };
+    try {
+      run();
+    } catch (const Error& error) {
+      if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) throw;
+      open(take_over(model_, options_, error, session_));
+      run();
+    }
   }
 
   /// The median of the steps, without the first one, which brings tables and buffers.
@@ -469,9 +508,10 @@ struct Solver::Impl {
   void describe_problem() {
     const runtime::Model& model = model_.model;
     summary_.precision = options_.precision;
-    summary_.method = options_.method;
+    summary_.method = constrained_ ? Method::augmented_lagrangian : options_.method;
+    summary_.step_method = options_.method;
     summary_.parameters = model.scalars;
-    summary_.residuals = model.rows;
+    summary_.residuals = model.rows - (constrained_ ? problem_.constraint_count() : 0);
     if (!facts_.want_host()) {
       summary_.unknowns = model.scalars;
       for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
@@ -513,6 +553,7 @@ struct Solver::Impl {
   Problem problem_;                  // the same, which lives as long as this
   const ProblemUse* use_ = nullptr;  // of the present solve
   bool solver_ended_ = false;
+  bool constrained_ = false;  // options_ are those of the minimisations between updates
   bool interrupted_ = false;  // by a signal (Interrupts), in this solve
   SolverOptions options_;     // as settled for the present solve
   Versions versions_;         // that model and session are of

@@ -40,12 +40,16 @@ void SolveControl::record(IterationSummary iteration) {
   call_back();
 }
 
-void SolveControl::check_limits(const char* what, double gradient, double unit) {
+void SolveControl::check_limits(const char* what, double gradient, double unit,
+                                double gradient_max) {
   if (finished_) return;
   const double bound = options_.gradient_tolerance * unit;
   if (gradient <= bound) {
     const std::string text = std::string("gradient tolerance reached: ") + what;
     converge(text.c_str(), gradient, bound);
+  } else if (gradient_max <= options_.absolute_gradient_tolerance) {
+    converge("absolute gradient tolerance reached: max |gradient|", gradient_max,
+             options_.absolute_gradient_tolerance);
   } else if (elapsed() - summary_.resumed_seconds >= options_.time_limit_seconds) {
     finish(Termination::NO_CONVERGENCE,
            "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");

@@ -9,6 +9,12 @@
 
 namespace topograd {
 
+/// True if only the gradient ends a minimisation: steps go on where rounding hides what they do to
+/// the cost.
+inline bool ends_by_gradient(const SolverOptions& options) {
+  return options.absolute_gradient_tolerance > 0 && options.function_tolerance == 0;
+}
+
 /// Keeps the history in a summary, and ends the solve at a limit or on request of a callback.
 class SolveControl {
  public:
@@ -35,7 +41,8 @@ class SolveControl {
   ///   what      name of the gradient's size for the message
   ///   gradient  its size, compared with
   ///   unit      times SolverOptions::gradient_tolerance
-  void check_limits(const char* what, double gradient, double unit);
+  ///   gradient_max  max |g_i|, compared with SolverOptions::absolute_gradient_tolerance
+  void check_limits(const char* what, double gradient, double unit, double gradient_max);
 
  private:
   using Clock = std::chrono::steady_clock;

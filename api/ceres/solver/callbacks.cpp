@@ -55,7 +55,8 @@ TerminationType FromTopograd(topograd::Termination termination) {
   switch (termination) {
     case topograd::Termination::CONVERGENCE: return CONVERGENCE;
     case topograd::Termination::NO_CONVERGENCE: return NO_CONVERGENCE;
-    case topograd::Termination::FAILURE: return FAILURE;
+    case topograd::Termination::FAILURE:
+    case topograd::Termination::INFEASIBLE: return FAILURE;
     case topograd::Termination::USER_SUCCESS: return USER_SUCCESS;
     case topograd::Termination::USER_FAILURE: return USER_FAILURE;
   }

@@ -52,7 +52,8 @@ void add_method_options(Command app, SolverArguments& a) {
   const SolverOptions defaults;
   app.group("The method");
   add_choice(app, "--method", a.method,
-             "how steps are found, also lm and gn; automatic is lm, or lbfgs with energies",
+             "how steps are found, also lm, gn and al; automatic is lm, lbfgs with energies, or al "
+             "with constraints",
              defaults.method);
   add_choice(app, "--linear", a.linear, "linear solver", defaults.linear_solver);
   add_choice(app, "--factor", a.factor, "where cholesky factorises", defaults.factor);

@@ -8,7 +8,7 @@ namespace topograd::command {
 
 std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary) {
   std::vector<std::string> passes = {"cost", "gradient"};
-  switch (summary.method) {
+  switch (summary.step_method) {
     case Method::levenberg_marquardt:
     case Method::gauss_newton:
     case Method::dogleg:
@@ -25,6 +25,7 @@ std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summa
     case Method::adam:
     case Method::adamw:
     case Method::sgd:
+    case Method::augmented_lagrangian:
     case Method::automatic: break;
   }
   SourceOptions options{.precision = summary.precision};

@@ -1,0 +1,399 @@
+// Constraints: closed forms, everything that a problem can have beside them, and what cannot be
+// solved.
+#include <gtest/gtest.h>
+
+#include "../../../frontend/manifold.hpp"
+#include "../../../frontend/problem.hpp"
+#include "../../../frontend/value/math.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/evaluator.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../solver/summary_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+constexpr double kClose = 1e-8;
+
+/// The point of a set that is closest to `target`.
+struct Projection {
+  explicit Projection(std::vector<double> to, std::vector<double> from = {})
+      : target(std::move(to)), x(from.empty() ? target : std::move(from)) {
+    unknowns = problem.add_parameters(x);
+    for (std::size_t k = 0; k < x.size(); ++k) problem.add_residual(unknowns[k] - target[k]);
+  }
+
+  std::vector<double> target, x;
+  Problem problem;
+  Parameters unknowns;
+};
+
+TEST(Constrained, EqualityHasItsMultiplier) {
+  Projection one({3, 4});
+  const Parameters& x = one.unknowns;
+  one.problem.add_equality(square(x[0]) + square(x[1]) - 1.0, {.label = "circle"});
+  const Summary s = solve(one.problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_EQ(s.method, Method::augmented_lagrangian);
+  EXPECT_EQ(s.step_method, Method::levenberg_marquardt);
+  EXPECT_NEAR(one.x[0], 0.6, kClose);
+  EXPECT_NEAR(one.x[1], 0.8, kClose);
+  EXPECT_NEAR(s.initial_cost, 0, kClose);
+  EXPECT_NEAR(s.final_cost, 8, kClose);
+  EXPECT_EQ(s.residuals, 2u);
+  ASSERT_EQ(s.constrained.constraints.size(), 1u);
+  const ConstraintSummary& circle = s.constrained.constraints[0];
+  EXPECT_EQ(circle.label, "circle");
+  EXPECT_EQ(circle.outcome, ConstraintOutcome::active);
+  EXPECT_NEAR(circle.multipliers.at(0), (1 - 5) / 2.0, 1e-7);  // x − p = 2 λ x
+}
+
+TEST(Constrained, InequalitiesAreActiveOrNot) {
+  Projection one({0, 0});
+  const Parameters& x = one.unknowns;
+  one.problem.add_inequality(x[0] + x[1] - 1.0, {.label = "half plane"});
+  one.problem.add_inequality(x[0] + x[1] + 1.0, {.label = "far"});
+  const Summary s = solve(one.problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(one.x[0], 0.5, kClose);
+  EXPECT_NEAR(one.x[1], 0.5, kClose);
+  const auto& found = s.constrained.constraints;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].outcome, ConstraintOutcome::active);
+  EXPECT_EQ(found[0].active, 1u);
+  EXPECT_NEAR(found[0].multipliers.at(0), 0.5, 1e-7);
+  EXPECT_EQ(found[1].outcome, ConstraintOutcome::inactive);
+  EXPECT_EQ(found[1].active, 0u);
+  EXPECT_EQ(found[1].multipliers.at(0), 0);
+  EXPECT_LE(s.constrained.kkt.feasibility, kClose);
+  EXPECT_LE(s.constrained.kkt.stationarity, kClose);
+  EXPECT_LE(s.constrained.kkt.complementarity, kClose);
+}
+
+/// 100 points, each as close to its target as a disc of its own radius lets it be.
+struct Discs {
+  static constexpr std::size_t kCount = 100;
+  enum class Door { single, map, map_by_data };
+
+  explicit Discs(Door door) {
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const double t = static_cast<double>(k);
+      target.insert(target.end(), {2 * std::sin(t), 2 * std::cos(3 * t)});
+      radii.push_back(1 + 0.01 * t);
+      numbers.push_back(static_cast<std::uint32_t>(k));
+    }
+    x = target;
+    const Parameters p = problem.add_parameters(x, 2);
+    const Data goal = problem.add_data(target, 2);
+    problem.add_residuals(kCount, [=](Element e) { return e.vec2(p, 0) - e.vec2(goal, 0); },
+                          {.indices = numbers});
+    if (door == Door::single) {
+      for (std::size_t k = 0; k < kCount; ++k)
+        problem.add_inequality(radii[k] * radii[k] - dot(p.vec2(k), p.vec2(k)), {.label = "disc"});
+    } else if (door == Door::map) {
+      problem.add_inequality(
+          kCount, [=](Element e) { return square(e.data(0)) - dot(e.vec2(p, 0), e.vec2(p, 0)); },
+          {.indices = numbers, .data = radii, .label = "disc"});
+    } else {
+      radius = problem.add_data(radii);
+      const Data r = radius;
+      problem.add_inequalities(
+          kCount,
+          [=](Element e) { return square(r[e.index(0)]) - dot(e.vec2(p, 0), e.vec2(p, 0)); },
+          {.indices = numbers, .label = "disc"});
+    }
+  }
+
+  double error() const {
+    double most = 0;
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const double length = std::hypot(target[2 * k], target[2 * k + 1]);
+      const double scale = std::min(1.0, radii[k] / length);
+      for (std::size_t c = 0; c < 2; ++c)
+        most = std::max(most, std::abs(x[2 * k + c] - scale * target[2 * k + c]));
+    }
+    return most;
+  }
+
+  std::vector<double> target, radii, x;
+  std::vector<std::uint32_t> numbers;
+  Problem problem;
+  Data radius;
+};
+
+TEST(Constrained, AllDoorsGiveOneTopology) {
+  for (const Discs::Door door : {Discs::Door::single, Discs::Door::map, Discs::Door::map_by_data}) {
+    Discs discs(door);
+    EXPECT_EQ(discs.problem.topology_count(), 2u);
+    EXPECT_EQ(discs.problem.constraint_count(), Discs::kCount);
+    const Summary s = solve(discs.problem);
+    ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_LE(discs.error(), 1e-7);
+    ASSERT_EQ(s.constrained.constraints.size(), 1u);
+    EXPECT_EQ(s.constrained.constraints[0].rows, Discs::kCount);
+  }
+}
+
+TEST(Constrained, ASolverFollowsDataAndRemovals) {
+  Discs discs(Discs::Door::map_by_data);
+  Solver solver(discs.problem);
+  ASSERT_EQ(solver.solve().termination, Termination::CONVERGENCE);
+  const std::uint64_t structure = discs.problem.versions().structure;
+  for (double& r : discs.radii) r *= 0.5;
+  discs.problem.set(discs.radius, discs.radii);
+  const Summary again = solver.solve();
+  ASSERT_EQ(again.termination, Termination::CONVERGENCE) << again.message;
+  EXPECT_LE(discs.error(), 1e-7);
+  EXPECT_EQ(discs.problem.versions().structure, structure);  // nothing is planned again
+  EXPECT_EQ(again.shaders_compiled, 0u);
+
+  Projection one({0, 0});
+  const Constraint wall = one.problem.add_inequality(one.unknowns[0] - 1.0);
+  one.problem.add_residual(one.unknowns[1] - 3.0);  // rows of constraints come after it
+  Solver other(one.problem);
+  other.solve();
+  EXPECT_NEAR(one.x[0], 1, kClose);
+  EXPECT_NEAR(one.x[1], 1.5, kClose);
+  one.problem.remove(wall);
+  EXPECT_EQ(one.problem.constraint_count(), 0u);
+  other.solve();
+  EXPECT_NEAR(one.x[0], 0, 1e-6);
+  EXPECT_THROW(one.problem.remove(wall), Error);
+}
+
+TEST(Constrained, RowsOfSpansAndVecs) {
+  Projection one({5, 6, 7});
+  const Parameters& x = one.unknowns;
+  const std::vector<Value> two = {x[0] - 1.0, x[1] - 2.0};
+  one.problem.add_equality(std::span<const Value>(two), {.label = "two"});
+  one.problem.add_inequality(Vec2{3.0 - x[2], 100.0 - x[2]}, {.label = "vec"});
+  const Summary s = solve(one.problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(one.x[0], 1, kClose);
+  EXPECT_NEAR(one.x[1], 2, kClose);
+  EXPECT_NEAR(one.x[2], 3, kClose);
+  EXPECT_EQ(one.problem.constraint_count(), 4u);
+  const auto& found = s.constrained.constraints;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_NEAR(found[0].multipliers.at(0), -4, 1e-6);
+  EXPECT_NEAR(found[0].multipliers.at(1), -4, 1e-6);
+  EXPECT_NEAR(found[1].multipliers.at(0), 4, 1e-6);
+  EXPECT_EQ(found[1].multipliers.at(1), 0);
+}
+
+TEST(Constrained, BoundsLossesAndFixedUnknownsHold) {
+  // ½ ρ(x₀²) with Huber's ρ, whose slope is at most 1, and x₁ at its bound, x₂ fixed.
+  std::vector<double> x = {10, 0, 2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0], {.loss = Loss::huber(1)});
+  problem.add_residual(p[1] - 5.0);
+  problem.set_bounds(p, 1, 0, -1, 1);
+  problem.set_constant(p, 2);
+  problem.add_equality(p[0] - p[1] - p[2]);
+  const Summary s = solve(problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(x[1], 1, kClose);
+  EXPECT_NEAR(x[0], 3, kClose);
+  EXPECT_EQ(x[2], 2);
+  EXPECT_NEAR(s.constrained.multipliers.at(0), 1, 1e-6);  // the slope of Huber's loss beyond 1
+}
+
+TEST(Constrained, ManifoldsStay) {
+  // The quaternion closest to a target whose rotation leaves the z axis within a half space.
+  std::vector<double> q = {1, 0, 0, 0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(q, 4);
+  problem.set_manifold(p, Manifold::quaternion());
+  const double half = 0.4;
+  const std::array<double, 4> target = {std::cos(half), std::sin(half), 0, 0};
+  for (int k = 0; k < 4; ++k) problem.add_residual(p(0, k) - target[static_cast<std::size_t>(k)]);
+  // z of the turned z axis: 1 − 2 (q₁² + q₂²) >= cos 0.4, so at most half the turn.
+  problem.add_inequality(1.0 - 2.0 * (square(p(0, 1)) + square(p(0, 2))) - std::cos(half));
+  const Summary s = solve(problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(q[0], std::cos(half / 2), 1e-7);
+  EXPECT_NEAR(q[1], std::sin(half / 2), 1e-7);
+  EXPECT_NEAR(q[2], 0, 1e-7);
+  EXPECT_NEAR(q[3], 0, 1e-7);
+}
+
+TEST(Constrained, BranchesAreTracedAgain) {
+  Projection one({3, 0.5}, {-2, 0});
+  const Parameters& x = one.unknowns;
+  // x₀ <= 1 where x₀ > 0, and x₀ >= −5 elsewhere.
+  one.problem.add_inequality([x]() -> Value {
+    if (x[0] > 0.0) return 1.0 - x[0];
+    return x[0] + 5.0;
+  });
+  const Summary s = solve(one.problem, {.backend = Backend::cpu});
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(one.x[0], 1, kClose);
+  EXPECT_NEAR(one.x[1], 0.5, kClose);
+}
+
+TEST(Constrained, OnlyConstraintsAreAProblem) {
+  std::vector<double> x = {2, 1};  // Hock and Schittkowski, problem 8
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_equality({square(p[0]) + square(p[1]) - 25.0, p[0] * p[1] - 9.0});
+  const Summary s = solve(problem);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(x[0], std::sqrt((25 + std::sqrt(301.0)) / 2), kClose);
+  EXPECT_NEAR(x[1], 9 / x[0], kClose);
+  EXPECT_EQ(s.final_cost, 0);
+}
+
+TEST(Constrained, EvaluatorsSeeTheObjective) {
+  Projection one({3, 4}, {0, 0});
+  one.problem.add_equality(one.unknowns[0] - 1.0);
+  Evaluator evaluator(one.problem, {.backend = Backend::cpu});
+  EXPECT_EQ(evaluator.cost(one.x), 12.5);
+  EXPECT_EQ(evaluator.residuals(one.x).size(), 2u);
+}
+
+TEST(Constrained, TheCallersMemoryIsWrittenOnce) {
+  Projection one({3, 4});
+  one.problem.add_equality(square(one.unknowns[0]) + square(one.unknowns[1]) - 1.0);
+  int calls = 0;
+  SolverOptions options;
+  options.callback = [&](const IterationSummary&) {
+    EXPECT_EQ(one.x, one.target);
+    return ++calls < 4 ? CallbackReturn::SOLVER_CONTINUE
+                       : CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
+  };
+  const Summary s = solve(one.problem, options);
+  EXPECT_EQ(s.termination, Termination::USER_SUCCESS);
+  EXPECT_EQ(calls, 4);
+  EXPECT_NE(one.x, one.target);
+}
+
+/// What a problem that cannot be solved, or has more constraints than it needs, ends with.
+struct BadInput {
+  const char* what;
+  void (*add)(Problem& problem, const Parameters& x);
+  Termination termination;
+  ConstraintOutcome outcome;  ///< of the last label
+  const char* message;        ///< part of it
+};
+
+const BadInput kBadInput[] = {
+    {"inconsistent equalities",
+     [](Problem& problem, const Parameters& x) {
+       problem.add_equality(x[0] - 1.0, {.label = "at one"});
+       problem.add_equality(x[0] - 4.0, {.label = "at four"});
+     },
+     Termination::INFEASIBLE, ConstraintOutcome::infeasible, "cannot be met"},
+    {"an empty feasible set",
+     [](Problem& problem, const Parameters& x) {
+       problem.add_inequality(1.0 - square(x[0]) - square(x[1]), {.label = "disc"});
+       problem.add_inequality(x[0] - 2.0, {.label = "right of the disc"});
+     },
+     Termination::INFEASIBLE, ConstraintOutcome::infeasible, "cannot be met"},
+    {"an equality that is never 0",
+     [](Problem& problem, const Parameters& x) {
+       problem.add_equality(square(x[0]) + 1.0, {.label = "positive"});
+     },
+     Termination::INFEASIBLE, ConstraintOutcome::infeasible,
+     "constraint \"positive\" #0 cannot be met"},
+    {"bounds against a constraint",
+     [](Problem& problem, const Parameters& x) {
+       problem.set_bounds(x, 0, 0, -10, 0);
+       problem.add_equality(x[0] - 1.0, {.label = "beyond the bound"});
+     },
+     Termination::INFEASIBLE, ConstraintOutcome::infeasible,
+     "constraint \"beyond the bound\" #0 cannot be met"},
+    {"redundant equalities",
+     [](Problem& problem, const Parameters& x) {
+       problem.add_equality(x[0] + x[1] - 1.0, {.label = "sum"});
+       problem.add_equality(2.0 * x[0] + 2.0 * x[1] - 2.0, {.label = "twice the sum"});
+     },
+     Termination::CONVERGENCE, ConstraintOutcome::redundant, "meet the tolerances"},
+    {"a constraint on fixed unknowns that holds",
+     [](Problem& problem, const Parameters& x) {
+       problem.set_constant(x, 0);
+       problem.add_equality(x[0], {.label = "fixed"});
+     },
+     Termination::CONVERGENCE, ConstraintOutcome::fixed, "meet the tolerances"},
+    {"a constraint on fixed unknowns that does not hold",
+     [](Problem& problem, const Parameters& x) {
+       problem.set_constant(x, 0);
+       problem.add_inequality(x[0] - 3.0, {.label = "fixed"});
+     },
+     Termination::INFEASIBLE, ConstraintOutcome::infeasible,
+     "constraint \"fixed\" #0 reads only fixed unknowns and is violated by 3"},
+};
+
+TEST(Constrained, BadInputEndsWithItsName) {
+  for (const BadInput& bad : kBadInput) {
+    SCOPED_TRACE(bad.what);
+    Projection one({0, 2});
+    bad.add(one.problem, one.unknowns);
+    const Summary s = solve(one.problem);
+    EXPECT_EQ(s.termination, bad.termination) << s.message;
+    EXPECT_NE(s.message.find(bad.message), std::string::npos) << s.message;
+    ASSERT_FALSE(s.constrained.constraints.empty());
+    EXPECT_EQ(s.constrained.constraints.back().outcome, bad.outcome);
+    const bool infeasible = bad.termination == Termination::INFEASIBLE;
+    EXPECT_EQ(s.constrained.infeasible.empty(), !infeasible);
+    EXPECT_EQ(s.is_solution_usable(), !infeasible);
+    EXPECT_EQ(to_json(s).find("\"infeasible\"") == std::string::npos, !infeasible);
+    const std::string named = infeasible ? s.constrained.infeasible : "augmented_lagrangian";
+    EXPECT_NE(s.full_report().find(named), std::string::npos);
+  }
+}
+
+TEST(Constrained, OtherMethodsRefuse) {
+  for (const Method method : {Method::levenberg_marquardt, Method::dogleg, Method::lbfgs}) {
+    Projection one({0, 2});
+    one.problem.add_equality(one.unknowns[0] - 1.0);
+    try {
+      solve(one.problem, {.method = method});
+      FAIL() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+      EXPECT_NE(std::string(error.what()).find("use augmented_lagrangian"), std::string::npos);
+    }
+  }
+}
+
+TEST(Constrained, RefusesWhatIsNoConstraint) {
+  Projection one({0, 2});
+  const Parameters x = one.unknowns;
+  EXPECT_THROW(one.problem.add_equality(literal(1)), Error);
+  EXPECT_THROW(one.problem.add_equalities(
+                   2, [=](Element e) { return x[e.index(0)]; },
+                   {.indices = std::vector<std::uint32_t>{0, 1}, .loss = Loss::huber(1)}),
+               Error);
+  EXPECT_EQ(one.problem.constraint_count(), 0u);
+  EXPECT_EQ(solve(one.problem).method, Method::levenberg_marquardt);
+}
+
+TEST(Constrained, ReportsHaveTheConditions) {
+  Projection one({3, 4});
+  one.problem.add_equality(square(one.unknowns[0]) + square(one.unknowns[1]) - 1.0,
+                           {.label = "circle"});
+  const Summary s = solve(one.problem);
+  const auto json = nlohmann::json::parse(to_json(s))["constraints"];
+  EXPECT_EQ(json["outer_iterations"], s.constrained.outer_iterations);
+  EXPECT_EQ(json["stationarity"], s.constrained.kkt.stationarity);
+  EXPECT_EQ(json["feasibility"], s.constrained.kkt.feasibility);
+  EXPECT_EQ(json["blocks"][0]["label"], "circle");
+  EXPECT_EQ(json["blocks"][0]["kind"], "equality");
+  EXPECT_EQ(json["blocks"][0]["outcome"], "active");
+  EXPECT_EQ(json["blocks"][0]["multipliers"].size(), 1u);
+  const std::string report = s.full_report();
+  for (const char* part : {"Outer iterations", "Largest violation", "Gradient of the Lagrangian",
+                           "circle", "augmented_lagrangian"})
+    EXPECT_NE(report.find(part), std::string::npos) << part;
+}
+
+}  // namespace
+}  // namespace topograd
