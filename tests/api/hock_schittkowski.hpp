@@ -1,0 +1,12 @@
+// The table of problems of Hock and Schittkowski, solved and compared with what the book says.
+#pragma once
+
+#include "../../solver/options.hpp"
+
+namespace topograd::test {
+
+/// Solves all problems of data/hock_schittkowski.json with these options. f* and x* must be right
+/// to 1e-6, the KKT residuals at most 1e-8.
+void check_hock_schittkowski(const SolverOptions& options);
+
+}  // namespace topograd::test
