@@ -13,10 +13,10 @@ namespace topograd {
 /// (docs/notes/linear-solvers.md). More cores than these find little to do beside each other.
 inline constexpr double kHostFactorRate = 2.5e10;
 inline constexpr int kMostFactorThreads = 8;
-/// The same on a device, of tiles that go through shared memory, and the time of a dispatch and its
-/// barrier: cautious guesses.
-inline constexpr double kDeviceFactorRate = 5e11;
-inline constexpr double kDispatchSeconds = 6e-6;
+/// The same on a device, of tiles that go through shared memory, and the time of a dispatch with
+/// its barrier, from the times of two meshes on an H200.
+inline constexpr double kDeviceFactorRate = 2e12;
+inline constexpr double kDispatchSeconds = 1.7e-5;
 /// Operations below which a device is not asked: dispatches of its levels take longer.
 inline constexpr double kLeastOnDevice = 2e9;
 /// Unknowns below which there are not that many.
