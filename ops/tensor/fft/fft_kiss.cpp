@@ -58,7 +58,7 @@ Complex root(std::uint64_t k, std::uint64_t n) {
   return {std::cos(angle), -std::sin(angle)};
 }
 
-/// What is computed once for a length and sign.
+/// Tables of one length and sign.
 struct Tables {
   Tables(std::uint64_t n, RowKind kind)
       : length(n),
@@ -120,7 +120,7 @@ struct RowTransform<T>::Impl {
     if (tables.bluestein()) {
       padded.resize(tables.padded);
       convolved.resize(tables.padded);
-    } else if (tables.generic > 0) {
+    } else if (tables.generic > 0 || tables.length == 1) {  // these write to their plan
       own.emplace(tables.plan);
     }
   }
