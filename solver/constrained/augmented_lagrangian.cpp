@@ -21,6 +21,7 @@ constexpr double kPenaltyGrowth = 10;
 // Growth of μ in vain before a problem may be called infeasible, and its factor meanwhile.
 constexpr int kStalls = 5;
 constexpr double kStalledGrowth = 100;
+constexpr double kLargestPenalty = 1e20;
 // Inner tolerances: the first one as a share of the gradient at the start, and their decrease.
 constexpr double kFirstBound = 0.1, kBoundDecrease = 0.05;
 // Where the violation is stationary: its slope as a share of that at the start.
@@ -179,7 +180,7 @@ void AugmentedLagrangian::set_multipliers() {
   set(std::sqrt(mu_), shift_);
 }
 
-/// What the last minimisation reached.
+/// Examines the point of the last minimisation.
 void AugmentedLagrangian::look() {
   std::vector<double> rows(model_.model.rows), gradient(model_.model.scalars);
   runtime::Engine& engine = inner_.engine();
@@ -238,7 +239,8 @@ void AugmentedLagrangian::update() {
   const bool some = progress_ <= std::max(kSomeProgress * best_, options_.constraint_tolerance);
   stalls_ = some ? 0 : stalls_ + 1;
   if (!some) next_lambda_ = lambda_;
-  if (progress_ > enough) mu_ *= stalls_ < 2 ? kPenaltyGrowth : kStalledGrowth;
+  if (progress_ > enough)
+    mu_ = std::min(kLargestPenalty, mu_ * (stalls_ < 2 ? kPenaltyGrowth : kStalledGrowth));
   before_ = progress_;
   best_ = std::min(best_, progress_);
   bound_ = std::max(std::min(bound_, kkt_.stationarity) * kBoundDecrease,
@@ -257,7 +259,7 @@ bool AugmentedLagrangian::infeasible() {
   set(0, {});
   runtime::evaluate(inner_.engine(), {.gradient = alone});
   for (std::size_t k = 0; k < with.size(); ++k) with[k] -= alone[k];
-  set_multipliers();
+  set(std::sqrt(mu_), shift_);  // update() still decides about the next multipliers
   return projected_max(with) <= kStationary * std::max(violation_slope_, 1e-8) * norm(violation_);
 }
 
