@@ -176,7 +176,7 @@ struct BlockAdder : Adding {
 /// Entries of a block of JᵀJ.
 enum class Entries : std::uint8_t { block, diagonal };
 
-/// Of a block that is wider than kWidestDenseBlock, the diagonal is the block.
+/// A block that is wider than kWidestDenseBlock is stored as its diagonal.
 bool is_diagonal(Entries entries, std::uint32_t width) {
   return entries == Entries::diagonal || width > kWidestDenseBlock;
 }

@@ -21,7 +21,11 @@ constexpr int kRefinements = 2;
 FactorUse DeviceFactorization::factorize(bool wanted) {
   *solve_ = {};
   wanted_ = wanted;
-  if (!wanted) return {};
+  if (!wanted) {
+    factor_.reset();
+    pattern_ = {};
+    return {};
+  }
   const FactorUse use = plan();
   wanted_ = use.possible;
   return use;
@@ -61,17 +65,20 @@ FactorUse DeviceFactorization::plan() {
     LevelPlan levels;
     try {
       levels = make_level_plan(make_factor_plan(lower), lower, pattern.positions);
+      if (const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
+          why.reason != MatrixReason::none)
+        return {.why = why};
+      factor_ = std::make_unique<DeviceFactor>(context_, *v_.ops, levels);
+      diagonals_ = make_buffer(context_, v_.diagonal_positions, "factor_words");
+      correction_ = make_numbers(context_, context_.wide() ? 1 : model.scalars, "factor_numbers");
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::Unsupported) throw;
+      const bool too_large =
+          error.code() == ErrorCode::Unsupported || error.code() == ErrorCode::OutOfDeviceMemory;
+      if (!too_large) throw;
+      factor_.reset();
       return {.why = {MatrixReason::memory}};
     }
-    if (const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
-        why.reason != MatrixReason::none)
-      return {.why = why};
-    factor_ = std::make_unique<DeviceFactor>(context_, *v_.ops, levels);
     pattern_ = std::move(pattern);
-    diagonals_ = make_buffer(context_, v_.diagonal_positions, "factor_words");
-    correction_ = make_numbers(context_, context_.wide() ? 1 : model.scalars, "factor_numbers");
     use_ = {.possible = true,
             .entries = levels.nonzeros,
             .operations = levels.operations,

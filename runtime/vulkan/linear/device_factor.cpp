@@ -13,6 +13,9 @@ Why<MatrixReason> DeviceFactor::obstacle(const Context& context, const LevelPlan
                                         plan.cuts.size(), plan.fronts.size()});
   if (numbers * context.element_bytes() > context.max_range() || words * 4 > context.max_range())
     return {MatrixReason::out_of_range};
+  // Levels bind parts of the panels, which are one buffer.
+  if (plan.panels * context.element_bytes() > context.device->limits().max_allocation_size)
+    return {MatrixReason::out_of_range};
   return {};
 }
 
