@@ -20,7 +20,7 @@ constexpr int kWidth = 1000, kHeight = 640;
 /// The part of the page that has no text: the middle of the view.
 constexpr int kLeft = 100, kTop = 90, kPartWidth = 500, kPartHeight = 360;
 
-/// As far as software rasterisers of different versions may differ.
+/// Differences that versions of software rasterisers may have.
 bool alike(const PictureDifference& difference) {
   return difference.mean < 3 && difference.share < 0.01;
 }

@@ -46,8 +46,8 @@ TEST(ViewCommand, MeasuresWithoutAPage) {
 
 TEST(ViewCommand, ServesUntilASignal) {
   if (!view::server_is_built()) GTEST_SKIP() << "built without libwebsockets";
-  const CommandResult result =
-      topograd("view arap --icosphere 1 --backend cpu", "timeout --preserve-status --signal INT 2");
+  const CommandResult result = topograd("view arap --icosphere 1 --backend cpu",
+                                        "timeout --preserve-status --signal INT 10");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(result.out.starts_with("http://127.0.0.1:")) << result.out;
   EXPECT_TRUE(result.out.ends_with("/\n")) << result.out;

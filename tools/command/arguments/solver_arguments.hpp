@@ -26,7 +26,7 @@ struct SolverArguments {
 void add_place_options(Command app, SolverArguments& a);
 /// Options of the method: how steps are found.
 void add_method_options(Command app, SolverArguments& a);
-/// Those and limits, for commands that solve once.
+/// These options and limits, for commands that solve once.
 void add_solve_options(Command app, SolverArguments& a);
 /// Options of checkpoints, which one solve has.
 void add_checkpoint_options(Command app, SolverArguments& a);

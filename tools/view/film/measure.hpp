@@ -5,6 +5,7 @@
 #include "script.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -32,9 +33,10 @@ namespace fs = std::filesystem;
 std::shared_ptr<const Frame> next_frame(const Session& session, std::uint64_t number) {
   constexpr double kLook = 0.5;
   for (;;) {
-    if (std::shared_ptr<const Frame> frame = session.wait(number, kLook)) return frame;
+    const std::shared_ptr<const Frame> frame = session.wait(number, kLook);
     if (const std::string message = session.state()->message; !message.empty())
       throw Error(ErrorCode::Internal, "view: " + message);
+    if (frame != nullptr) return frame;
   }
 }
 

@@ -62,7 +62,8 @@ class Members {
   std::size_t unread_ = 0;
 };
 
-constexpr double kLongest = 3600, kFastest = 1000, kMostSolves = 1000;
+constexpr double kLongest = 3600, kFastest = 1000;
+constexpr std::uint32_t kMostSolves = 1000;
 
 ScriptedDrag read_drag(const json& object, const std::string& where) {
   Members members(object, where);
@@ -113,7 +114,10 @@ Script parse_script(std::string_view text, std::string_view name) {
   script.seconds = members.number("seconds", script.seconds, 0, kLongest);
   script.frames_per_second =
       members.number("frames_per_second", script.frames_per_second, 1, kFastest);
-  script.solves_per_frame = static_cast<int>(members.number("solves_per_frame", 1, 1, kMostSolves));
+  const std::uint32_t solves = members.whole("solves_per_frame", 1);
+  if (solves < 1 || solves > kMostSolves)
+    members.fail("expected 1 to " + std::to_string(kMostSolves) + " as \"solves_per_frame\"");
+  script.solves_per_frame = static_cast<int>(solves);
   const json* drags = members.find("drags");
   if (drags == nullptr || !drags->is_array()) members.fail("expected a list as \"drags\"");
   for (const json& drag : *drags)

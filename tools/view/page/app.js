@@ -22,6 +22,7 @@ const send = (message) => {
 };
 
 const stage = new Stage($('stage'), scene, geometry, {
+  writes: () => state.writes,
   grab(vertex) {
     if (!state.writes) return null;
     const id = 1 + Math.max(lastHandle, ...state.handles.map((handle) => handle.id));
@@ -56,6 +57,7 @@ function showFrame(head, frames) {
     if (number === head.drag) latencies.push(performance.now() - time);
     sentAt.delete(number);
   }
+  serial = Math.max(serial, head.drag);  // another page may have dragged before this one
   if (latencies.length > 60) latencies.shift();
   for (const [plot, values] of plots) {
     plot.add(values(head));
@@ -69,8 +71,8 @@ function showFrame(head, frames) {
   $('place').title = `${head.backend}: ${head.device}; ${head.compiled} shaders compiled`;
   $('phases').textContent = `solve ${head.ms.solve.toFixed(0)}, linear ${head.ms.linear.toFixed(0)}`;
   $('legend').hidden = !head.colors;
-  $('low').textContent = head.low.toPrecision(3);
-  $('high').textContent = head.high.toPrecision(3);
+  $('low').textContent = (head.low ?? NaN).toPrecision(3);
+  $('high').textContent = (head.high ?? NaN).toPrecision(3);
 }
 
 function showState(now) {

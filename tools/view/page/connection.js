@@ -74,8 +74,8 @@ export class Connection {
         return;
       }
       const head = frames.read(data);
-      this.#on.frame(head, frames);
       requestAnimationFrame(() => this.send({do: 'drawn', frame: head.frame}));
+      this.#on.frame(head, frames);
     };
     socket.onclose = () => {
       this.#on.lost();

@@ -220,7 +220,7 @@ export class Stage {
     const canvas = this.#renderer.domElement;
     const plane = new Plane(), normal = new Vector3(), at = new Vector3();
     canvas.addEventListener('pointerdown', (event) => {
-      if (event.button !== 0) return;
+      if (event.button !== 0 || !this.#on.writes()) return;
       let handle = this.#handleAt(event);
       if (handle && event.shiftKey) {
         this.#on.release(handle.id);

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -78,7 +79,11 @@ struct Server::Impl {
   static int on_event(lws* wsi, lws_callback_reasons reason, void* user, void* in,
                       std::size_t size) {
     auto* server = static_cast<Impl*>(lws_context_user(lws_get_context(wsi)));
-    return server->handle(wsi, reason, static_cast<Connection**>(user), in, size);
+    try {
+      return server->handle(wsi, reason, static_cast<Connection**>(user), in, size);
+    } catch (const std::exception&) {
+      return -1;  // closes the connection: no exception may pass through the library
+    }
   }
   int handle(lws* wsi, lws_callback_reasons reason, Connection** slot, void* in, std::size_t size);
   int answer(lws* wsi, Connection& connection, std::string_view path);
@@ -203,6 +208,7 @@ int Server::Impl::handle(lws* wsi, lws_callback_reasons reason, Connection** slo
         --clients;
       }
       [[fallthrough]];
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL:  // after each answer of a connection that is kept
     case LWS_CALLBACK_CLOSED_HTTP:
       if (slot != nullptr) delete std::exchange(*slot, nullptr);
       return 0;

@@ -118,7 +118,17 @@ void Handles::release(HandleId id) {
 
 void Handles::remember() {
   past_.push_back(handles_);
-  if (past_.size() > kMostUndo) past_.erase(past_.begin());
+  const auto vertices = [](const std::map<HandleId, Handle>& handles) {
+    std::size_t sum = 0;
+    for (const auto& [id, handle] : handles) sum += handle.vertices.size();
+    return sum;
+  };
+  std::size_t sum = 0;
+  for (const auto& handles : past_) sum += vertices(handles);
+  while (past_.size() > kMostUndo || (past_.size() > 1 && sum > kMostUndoVertices)) {
+    sum -= vertices(past_.front());
+    past_.erase(past_.begin());
+  }
 }
 
 bool Handles::undo() {

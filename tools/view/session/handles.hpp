@@ -28,6 +28,8 @@ struct Handle {
 class Handles {
  public:
   static constexpr std::size_t kMostHandles = 4096, kMostUndo = 100;
+  /// Vertices of the handles that can be brought back, all states together.
+  static constexpr std::size_t kMostUndoVertices = 4'000'000;
   /// Coordinates of targets are within this many diagonals of the start.
   static constexpr double kFarthest = 100;
 

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 namespace topograd::view {
 namespace {
@@ -168,7 +169,7 @@ void Session::Impl::apply(const Command& command) {
   settled = false;
   if (!std::holds_alternative<Drag>(command)) {
     state_changed = true;
-    message.clear();
+    if (!std::holds_alternative<Step>(command)) message.clear();
   }
   std::visit(
       Overloaded{
@@ -256,9 +257,10 @@ void Session::Impl::solve() {
       !(summary.initial_cost - summary.final_cost > kSettled * summary.initial_cost);
   rate.add(frame.steps);
   std::tie(frame.solves_per_second, frame.steps_per_second) = rate.per_second();
+  std::string text = summary.full_report();
   {
     const std::lock_guard lock(mutex);
-    report = summary.full_report();
+    report = std::move(text);
   }
   publish(std::move(frame));
 }
