@@ -11,7 +11,7 @@
 
 namespace topograd {
 
-/// What became of a constraint.
+/// Outcome of a constraint.
 enum class ConstraintOutcome {
   inactive,    ///< met with room to spare: its multipliers are 0
   active,      ///< met, and its multipliers or at least one of them is not 0
