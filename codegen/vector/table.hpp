@@ -36,7 +36,7 @@ enum class Width {
 enum class GroupCount {
   elements,  ///< as many as a grid-stride loop over `count` asks for
   one,
-  few,   ///< and large: every workgroup of a later kernel reads all of their partial sums
+  few,    ///< and large: every workgroup of a later kernel reads all of their partial sums
   items,  ///< one for each item, the caller's number
   tiles   ///< the same, of kTileInvocations
 };

@@ -342,7 +342,8 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "linear_solver, preconditioner, normal_matrix, max_iterations, max_linear_iterations, "
        "time_limit_seconds, function_tolerance, gradient_tolerance, parameter_tolerance, "
        "linear_tolerance, "
-       "factor, forcing_sequence, initial_trust_region_radius, dogleg_type, use_nonmonotonic_steps, "
+       "factor, forcing_sequence, initial_trust_region_radius, dogleg_type, "
+       "use_nonmonotonic_steps, "
        "max_consecutive_nonmonotonic_steps, threads, got \"iterations\""},
   };
   for (const Mistake& row : rows) {
