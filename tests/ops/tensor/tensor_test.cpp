@@ -10,6 +10,8 @@
 #include "../../../ops/tensor/operations.hpp"
 #include "../../../ops/tensor/state.hpp"
 
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace topograd::ops::test {
@@ -49,6 +51,18 @@ TEST(Tensor, FftOfManyRowsIsThatOfEachRow) {
       }
     }
   }
+}
+
+TEST(Tensor, ShortestTransformsOfManyRows) {
+  constexpr std::int64_t kRows = 20'000;
+  const Tensor x = randn({kRows, 2}, 5, Type::f64), z = randn({kRows, 1, 2}, 6, Type::f64);
+  const std::vector<double> in = x.values(), out = rfft(x).values();
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const double a = in[2 * row], b = in[2 * row + 1];
+    ASSERT_NEAR(out[4 * row], a + b, 1e-15 * (std::abs(a) + std::abs(b))) << row;
+    ASSERT_NEAR(out[4 * row + 2], a - b, 1e-15 * (std::abs(a) + std::abs(b))) << row;
+  }
+  EXPECT_EQ(fft(z).values(), z.values());
 }
 
 TEST(Tensor, NetworksGrowApart) {

@@ -8,6 +8,7 @@
 
 #include <Eigen/SparseCholesky>
 
+#include <cstdlib>
 #include <limits>
 
 namespace topograd::test {
@@ -52,15 +53,18 @@ TEST_F(VulkanFactor, SolvesEveryStructure) {
   }
 }
 
+/// Cases of a sweep: a tenth of them where the device is masked, which changes kernels and not
+/// numbers.
+int cases(int all) { return std::getenv("TOPOGRAD_MASK") == nullptr ? all : all / 10; }
+
 TEST_F(VulkanFactor, BitsAreTheSameInEveryRun) {
   for (const auto precision : precisions()) {
-    for (const SparseMatrix& lower :
-         {random_blocks(220, 500, 16, 3), blocks_that_meet({330}, {})}) {
+    for (const SparseMatrix& lower : {random_blocks(60, 140, 16, 3), blocks_that_meet({100}, {})}) {
       const Vector b = right_of(lower);
       HostMatrixFactor factor = factor_of(lower, {.precision = precision});
       ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
       const Vector x = solve(factor, b);
-      for (int run = 1; run < 100; ++run) {
+      for (int run = 1; run < cases(100); ++run) {
         ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
         ASSERT_EQ(solve(factor, b), x) << run;
       }
@@ -70,9 +74,10 @@ TEST_F(VulkanFactor, BitsAreTheSameInEveryRun) {
 
 TEST_F(VulkanFactor, IsAsAccurateAsEigens) {
   for (const auto precision : precisions()) {
-    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    for (int k = 0; k < cases(40); ++k) {
+      const auto seed = static_cast<std::uint32_t>(k);
       SCOPED_TRACE(seed);
-      const std::uint32_t count = 20 + seed;
+      const std::uint32_t count = 20 + 5 * seed;
       const SparseMatrix lower = random_blocks(count, count * (1 + seed % 4), 1 + seed % 7, seed);
       HostMatrixFactor factor = factor_of(lower, {.precision = precision});
       ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
