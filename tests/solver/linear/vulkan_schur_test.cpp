@@ -54,7 +54,9 @@ void expect_same_steps(const Summary& device, const Summary& host, double bound)
     }
     EXPECT_NEAR(d.cost, h.cost, bound * h.cost + 1e-14 * host.initial_cost);
     if (h.cost > 1e-12 * host.initial_cost) {
-      EXPECT_NEAR(d.step_norm, h.step_norm, bound * h.step_norm);
+      // Rounding of the gradient is a step of its own, which short steps show.
+      EXPECT_NEAR(d.step_norm, h.step_norm,
+                  bound * h.step_norm + 1e-11 * host.iterations[1].step_norm);
     }
     EXPECT_EQ(d.linear_iterations > 0, k > 0);
   }
