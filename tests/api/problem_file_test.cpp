@@ -267,7 +267,7 @@ TEST(ProblemFile, SaysWhereTheFormIsWrong) {
       {"{}", "f.json:1:1: expected \"parameters\" with at least one array"},
       {"{\"parameter\": []}",
        "f.json:1:15: /parameter: expected one of the keys title, parameters, "
-       "uniforms, data, residuals, solver, $schema, got \"parameter\""},
+       "uniforms, data, residuals, equalities, inequalities, solver, $schema, got \"parameter\""},
       {"{\"title\": \"a\",\n \"parameters\": [{\"name\": \"v\",\n  \"values\": [1], \"name\": "
        "\"w\"}]}",
        "f.json:3:18: the key \"name\" is there twice"},
@@ -341,6 +341,7 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
        "linear_solver, preconditioner, normal_matrix, max_iterations, max_linear_iterations, "
        "time_limit_seconds, function_tolerance, gradient_tolerance, parameter_tolerance, "
+       "constraint_tolerance, kkt_tolerance, initial_penalty, max_outer_iterations, "
        "linear_tolerance, "
        "factor, forcing_sequence, initial_trust_region_radius, dogleg_type, "
        "use_nonmonotonic_steps, "

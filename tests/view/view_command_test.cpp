@@ -13,7 +13,7 @@ namespace {
 TEST(ViewCommand, RecordsAScript) {
   const TemporaryDir folder;
   const std::string film = (folder.path() / "film.png").string(),
-                    script = (source_dir() / "samples/data/drag.json").string();
+                    script = (source_dir() / "samples/data/view/drag.json").string();
   const CommandResult result = topograd("view arap --icosphere 2 --backend cpu --record " + film +
                                         " --script " + script + " --json -");
   ASSERT_EQ(result.status, 0) << result.err;
