@@ -160,7 +160,8 @@ const Row kRows[] = {
     {"a report over the problem file", "{}", "solve MESH --json MESH",
      "topograd: --json: expected another file than MESH has, got MESH\n"},
     {"no command", nullptr, "",
-     "topograd: expected one of the commands info, doctor, solve, dump, grad, bench, check, model, "
+     "topograd: expected one of the commands info, doctor, solve, view, dump, grad, bench, check, "
+     "model, "
      "warm-up, man, completion, got none\n"},
     {"unknown check", nullptr, "check nonsense --count 3",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
