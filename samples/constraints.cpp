@@ -33,7 +33,8 @@ int main() {
       kPoints, [=](tg::Element e) { return dot(e.vec3(p, 0), e.vec3(p, 0)) - kRadius * kRadius; },
       {.indices = points, .label = "outside"});
 
-  const tg::Summary summary = tg::solve(problem);
+  const tg::Summary summary =
+      tg::solve(problem, {.constraint_tolerance = 1e-6, .kkt_tolerance = 1e-5});
 
   std::printf("%s after %d minimisations\n", tg::name(summary.termination).data(),
               summary.constrained.outer_iterations);
@@ -52,6 +53,6 @@ int main() {
     worst_link = std::max(worst_link, std::abs(link - kLength));
   }
   std::printf("nearest point %.6f, links right to %.0e\n", shortest, worst_link);
-  const bool good = shortest > kRadius - 1e-7 && worst_link < 1e-7;
+  const bool good = shortest > kRadius - 1e-6 && worst_link < 1e-6;
   return good && summary.termination == tg::Termination::CONVERGENCE ? 0 : 1;
 }
