@@ -178,10 +178,13 @@ void Route::failed(const Error& failure) {
     executor_->record_fallback(operation_, device_name_, failure);
 }
 
-void Route::measured(bool on_device, double step_us) {
-  if (on_device && device_ == hybrid::kCpu) return;
+void Route::measured_steps(bool on_device, std::span<double> step_seconds) {
+  if (step_seconds.size() < 3 || (on_device && device_ == hybrid::kCpu)) return;
+  const std::span<double> later = step_seconds.subspan(1);
+  const auto middle = later.begin() + static_cast<std::ptrdiff_t>(later.size() / 2);
+  std::nth_element(later.begin(), middle, later.end());
   learn(shape(), on_device ? device_ : hybrid::kCpu,
-        {.times = {.kernel = step_us}, .settled = true});
+        {.times = {.kernel = 1e6 * *middle}, .settled = true});
 }
 
 void Route::measured(runtime::Pass pass, bool on_device, double us) {

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace topograd {
@@ -37,8 +38,9 @@ class Route {
 
   /// The device failed; the CPU takes over if `automatic` chose it.
   void failed(const Error& failure);
-  /// Median time of one outer step, once things are warm, where all of them ran.
-  void measured(bool on_device, double step_us);
+  /// Learns the median time of outer steps, without the first one, which brings tables and buffers.
+  /// At least three are needed. Reorders them.
+  void measured_steps(bool on_device, std::span<double> step_seconds);
   /// Median time of one kind of evaluations. The slowest kind that was measured on both backends
   /// decides for later Evaluators.
   void measured(runtime::Pass pass, bool on_device, double us);

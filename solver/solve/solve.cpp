@@ -18,6 +18,7 @@
 #include "../plan/report.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
+#include "../step_control/trust_region.hpp"
 #include "kernels_ahead.hpp"
 #include "levenberg_marquardt.hpp"
 #include "method_checks.hpp"
@@ -34,9 +35,6 @@ namespace topograd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The least radius with which another minimisation of a constrained solve begins.
-constexpr double kLeastRadius = 1e-2;
 
 }  // namespace
 
@@ -294,7 +292,7 @@ struct Solver::Impl {
       run_method();
     }
     keep_best();
-    teach();
+    if (session_.route) session_.route->measured_steps(on_device(), step_seconds_);
     describe_place(*session_.engine);
     count_work();
     if (!steps_) return;
@@ -322,9 +320,7 @@ struct Solver::Impl {
       const auto& before = impl_.summary_.iterations;
       const bool goes_on = !anew && !before.empty() && before.back().iteration > 0;
       options.initial_trust_region_radius =
-          goes_on
-              ? std::clamp(before.back().trust_region_radius, std::min(kLeastRadius, first), first)
-              : first;
+          goes_on ? TrustRegion::next_first(before.back().trust_region_radius, first) : first;
       impl_.follow_problem();
       impl_.minimizer_ = std::make_unique<Minimizer>(options, impl_.model_, impl_.summary_);
       impl_.minimize();
@@ -348,15 +344,6 @@ struct Solver::Impl {
       open(take_over(model_, options_, error, session_));
       run();
     }
-  }
-
-  /// The median of the steps, without the first one, which brings tables and buffers.
-  void teach() {
-    if (!session_.route || step_seconds_.size() < 3) return;
-    const auto middle =
-        step_seconds_.begin() + 1 + static_cast<std::ptrdiff_t>((step_seconds_.size() - 1) / 2);
-    std::nth_element(step_seconds_.begin() + 1, middle, step_seconds_.end());
-    session_.route->measured(on_device(), 1e6 * *middle);
   }
 
   void run_method() {

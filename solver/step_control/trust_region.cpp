@@ -11,6 +11,11 @@ namespace topograd {
 TrustRegion::TrustRegion(double radius, double largest, bool dogleg)
     : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg) {}
 
+double TrustRegion::next_first(double last, double first) {
+  constexpr double kLeast = 1e-2;
+  return std::clamp(last, std::min(kLeast, first), first);
+}
+
 void TrustRegion::accepted(double gain, double step) {
   if (dogleg_) {
     if (gain < 0.25) radius_ /= 2;

@@ -18,6 +18,9 @@ class TrustRegion {
   ///   dogleg   the radius is that of the step itself, not the inverse of a damping
   TrustRegion(double radius, double largest, bool dogleg = false);
 
+  /// First radius of a minimisation that goes on from another one, which began with `first`.
+  static double next_first(double last, double first);
+
   double radius() const { return radius_; }
   /// Call after an accepted step; `gain` is actual over predicted decrease. `step` is its norm,
   /// read for the dogleg: a good step allows one three times as long, a poor one halves the radius.

@@ -31,6 +31,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;  // Clang 16 does not deduce it
 
 /// Ends a solve after the first accepted step beyond the budget: rejected ones would be tried again
 /// by the next solve. The end of the session ends it at once.
