@@ -209,7 +209,7 @@ TEST_F(ServerTest, ClosesThoseWhoDoNotKeepToTheProtocol) {
   } rows[] = {{"binary", 2, "abc", true, 3},
               {"bad text", 1, "bad", true, 3},
               {"too large", 1, std::string(2000, 'a'), true, 2000},
-              {"announces a terabyte", 1, std::string(2000, 'a'), true, std::uint64_t{1} << 40U},
+              {"announces a terabyte", 1, std::string(20000, 'a'), true, std::uint64_t{1} << 40U},
               {"continues nothing", 0, "abc", true, 3},
               {"unknown opcode", 11, "abc", true, 3}};
   for (const auto& row : rows) {
