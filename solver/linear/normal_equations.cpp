@@ -231,18 +231,17 @@ void NormalEquations::refresh(runtime::Engine& engine) {
         const TermValues& term = terms_[use.term];
         const double* J = term.values.data() + std::size_t{use.instance} * term.rows * term.slots;
         const std::span<const std::uint16_t> order = orders_[use.order];
-        const std::size_t n = order.size();
-        if (adjacent_[use.order] != 0) {
-          J += order[0];
-          panel.set_right({J + use.at, term.slots, 1}, term.rows, 1);
-          for (const Run& run : runs) panel.add(run.row, run.count, {J + run.at, term.slots, 1});
-          return;
+        const double* rows = J + order[0];
+        std::size_t n = term.slots;
+        if (adjacent_[use.order] == 0) {  // gathered, in the order of their scalars
+          n = order.size();
+          scratch.resize(term.rows * n);
+          for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
+            for (std::size_t k = 0; k < n; ++k) scratch[i * n + k] = J[order[k]];
+          rows = scratch.data();
         }
-        scratch.resize(term.rows * n);
-        for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
-          for (std::size_t k = 0; k < n; ++k) scratch[i * n + k] = J[order[k]];
-        panel.set_right({&scratch[use.at], n, 1}, term.rows, 1);
-        for (const Run& run : runs) panel.add(run.row, run.count, {&scratch[run.at], n, 1});
+        panel.set_right({rows + use.at, n, 1}, term.rows, 1);
+        for (const Run& run : runs) panel.add(run.row, run.count, {rows + run.at, n, 1});
       });
 }
 

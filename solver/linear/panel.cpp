@@ -1,6 +1,8 @@
 // A few adjacent columns of a matrix, to which products of small blocks are added.
 #include "panel.hpp"
 
+#include "../../ir/machine/instruction_sets.hpp"
+
 #include <array>
 
 namespace topograd {
@@ -68,9 +70,9 @@ constexpr Adds kAvx2{add_avx2<4>, add_avx2<8>, add_avx2<12>, add_avx2<16>};
 constexpr Adds kAvx512{add_avx2<4>, add_avx512<8>, add_avx512<12>, add_avx512<16>};
 
 const Adds& adds() {
-  static const Adds& best = __builtin_cpu_supports("avx512vl") ? kAvx512
-                            : __builtin_cpu_supports("avx2")   ? kAvx2
-                                                               : kPlain;
+  static const Adds& best = platform::has_avx512() ? kAvx512
+                            : platform::has_avx2() ? kAvx2
+                                                   : kPlain;
   return best;
 }
 #else
