@@ -47,7 +47,7 @@ ExecutionStats Executor::execute(Task& task) {
 
 ExecutionStats Executor::run(Task& task, const TaskShape& shape, const Decision& decision,
                              Items items) {
-  const bool forced = is_forced_to_device(shape, options_);
+  const bool forced = forced_side(shape, options_) == Side::device;
   if (decision.target == kCpu) {
     if (forced || (shape.targets & 1) == 0) {
       scheduler_.cancel(decision);

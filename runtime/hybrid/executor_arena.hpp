@@ -106,12 +106,6 @@ struct Executor::Arena {
   }
 };
 
-/// True if the task, or else the options, force it to a device.
-inline bool is_forced_to_device(const TaskShape& task, const HybridOptions& options) {
-  return task.where == Override::device ||
-         (task.where == Override::none && options.force == Force::device);
-}
-
 /// The error if a task is forced to a device and none is suitable.
 Error no_device_error(const TaskShape& task, Reason reason);
 /// Throws Error{InvalidArgument} if a task of the list is null.

@@ -138,7 +138,7 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
   ExecutionStats stats;
   const std::optional<Error> error = try_device(
       shape, decision, [&](DeviceBackend& device) { return device.run(*program); }, stats);
-  if (error && is_forced_to_device(shape, options_)) throw *error;
+  if (error && forced_side(shape, options_) == Side::device) throw *error;
   if (error) fail(shape, decision, *error);
   if (!error && options_.telemetry) telemetry_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();

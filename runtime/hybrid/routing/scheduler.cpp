@@ -12,11 +12,19 @@ constexpr double kTransferShare = 0.2;
 constexpr double kLeastConfidence = 0.2;
 // Largest age of a reading of free memory.
 constexpr double kFreeSeconds = 0.02;
-// Assumed cost factor of a side without measurements, when its exploration is considered.
-constexpr double kUnknownFactor = 10;
 // A side that is certainly this many times slower is explored less often by the same factor.
 constexpr double kMuchSlower = 2;
 constexpr std::uint64_t kMoreRarely = 4;
+
+/// Upper bound of the CPU time of all tasks; 0 if one is not known, or has a deadline.
+double most_cpu_us(std::span<const TaskShape> tasks) {
+  double most = 0;
+  for (const TaskShape& task : tasks) {
+    if (task.most_cpu_us <= 0 || task.deadline_us > 0) return 0;
+    most += task.most_cpu_us;
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -178,7 +186,7 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
   return why;
 }
 
-Scheduler::Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
+Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
   const auto at = [](const TaskShape& task) {
     return static_cast<std::size_t>(size_class(task.size));
   };
@@ -193,55 +201,27 @@ Scheduler::Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
   return together_[hash];
 }
 
-void Scheduler::weigh_measured(Side& side, Decision& decision) const {
-  const bool sure = decision.confidence >= options_.sure_confidence;
-  decision.needed = sure ? options_.speed_up_sure : options_.speed_up_unsure;
-  // For any confidence: a slightly lower one is no reason to leave.
-  if (side == Side::device) decision.needed = options_.speed_up_sure / options_.margin;
-  const bool faster = decision.speed_up >= decision.needed;
-  side = faster ? Side::device : Side::cpu;
-  decision.target = faster ? decision.device : kCpu;
-  decision.reason = faster ? Reason::faster : Reason::slower;
-}
-
-/// True if the device has been measured, the CPU has not, and the CPU cannot take very much longer:
-/// one or two runs tell which is faster.
-bool Scheduler::tries_cpu(std::span<const TaskShape> tasks, const Decision& decision) const {
-  if (!decision.on_device.measured || decision.on_cpu.measured || options_.explore_every == 0)
-    return false;
-  double most = 0;
-  for (const TaskShape& task : tasks) {
-    if (task.most_cpu_us <= 0 || task.deadline_us > 0) return false;
-    most += task.most_cpu_us;
-  }
-  return most <= kUnknownFactor * decision.on_device.terms.total();
-}
-
 void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
-  const Prediction& cpu = decision.on_cpu;
-  const Prediction& device = decision.on_device;
-  if (cpu.terms.total() > 0 && device.terms.total() > 0)
-    decision.speed_up = cpu.terms.total() / device.terms.total();
-  decision.confidence = std::min(cpu.confidence, device.confidence);
-  if (cpu.measured && device.measured) return weigh_measured(side_of(tasks), decision);
-  if (tries_cpu(tasks, decision)) {
-    decision.reason = Reason::unmeasured;
-    return;
+  SideFacts facts{.on_cpu = decision.on_cpu, .on_device = decision.on_device};
+  const bool measured = facts.on_cpu.measured && facts.on_device.measured;
+  Side* const last = measured ? &side_of(tasks) : nullptr;
+  if (last) {
+    facts.last = *last;
+  } else {
+    // The minimum of a task that has its own was checked before.
+    facts.below_threshold = std::ranges::all_of(tasks, [&](const TaskShape& task) {
+      return !task.minimum &&
+             static_cast<double>(task.size) < threshold_of(task.operation, task.first_threshold);
+    });
+    facts.most_cpu_us = most_cpu_us(tasks);
   }
-  const auto known = [](const Prediction& p) { return p.measured || p.guessed; };
-  if (known(cpu) && known(device)) {
-    decision.needed = options_.speed_up_unsure;
-    decision.reason = Reason::guessed;
-    decision.target = decision.speed_up >= decision.needed ? decision.device : kCpu;
-    return;
-  }
-  // The minimum of a task that has its own was checked before.
-  const bool small = std::ranges::all_of(tasks, [&](const TaskShape& task) {
-    return !task.minimum &&
-           static_cast<double>(task.size) < threshold_of(task.operation, task.first_threshold);
-  });
-  decision.reason = small ? Reason::below_threshold : Reason::unmeasured;
-  decision.target = small ? kCpu : decision.device;
+  const SideChoice choice = choose_side(facts, options_);
+  if (last) *last = choice.side;
+  decision.target = choice.side == Side::device ? decision.device : kCpu;
+  decision.reason = choice.reason;
+  decision.speed_up = choice.speed_up;
+  decision.needed = choice.needed;
+  decision.confidence = choice.confidence;
 }
 
 bool Scheduler::explores(const TaskShape& task, const Decision& decision) {
@@ -269,20 +249,17 @@ Decision Scheduler::choose(std::span<const TaskShape> tasks) {
   }
   Decision decision;
   decision.on_cpu = predicted(tasks, kCpu);
-  const bool forced_cpu = first.where == Override::cpu ||
-                          (first.where == Override::none && options_.force == Force::cpu);
-  const bool forced_device = first.where == Override::device ||
-                             (first.where == Override::none && options_.force == Force::device);
+  const Side forced = forced_side(first, options_);
   const bool few = std::ranges::all_of(tasks, [&](const TaskShape& task) {
     return task.size < task.minimum.value_or(minimum_batch(options_, task.operation));
   });
-  if (forced_cpu) {
+  if (forced == Side::cpu) {
     decision.reason = Reason::forced;
-  } else if (!forced_device && few) {
+  } else if (forced == Side::none && few) {
     decision.reason = Reason::below_minimum;
   } else {
     decision.reason = find_device(tasks, decision);
-    if (decision.device != kCpu && forced_device) {
+    if (decision.device != kCpu && forced == Side::device) {
       decision.target = decision.device;
       decision.reason = Reason::forced;
     } else if (decision.device != kCpu && (first.targets & 1) == 0) {

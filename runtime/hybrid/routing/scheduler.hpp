@@ -2,6 +2,7 @@
 #pragma once
 
 #include "breaker.hpp"
+#include "choice.hpp"
 #include "decision.hpp"
 #include "first_guess.hpp"
 #include "history.hpp"
@@ -122,7 +123,6 @@ class Scheduler {
   double now() const { return clock_(); }
 
  private:
-  enum class Side : std::int8_t { none, cpu, device };
   struct Kernel {
     std::vector<History> targets;
     std::array<Side, kSizeClasses> sides{};  // last side of measured tasks
@@ -177,8 +177,6 @@ class Scheduler {
   /// Finds the device for tasks, or the reason why there is none.
   Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
   void weigh(std::span<const TaskShape> tasks, Decision& decision);
-  void weigh_measured(Side& side, Decision& decision) const;
-  bool tries_cpu(std::span<const TaskShape> tasks, const Decision& decision) const;
   Side& side_of(std::span<const TaskShape> tasks);
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
