@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../cache/disk_cache.hpp"
-#include "routing/scheduler.hpp"
+#include "routing/knowledge.hpp"
 
 #include <memory>
 #include <optional>

@@ -4,6 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/hash.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -68,6 +69,16 @@ struct TaskShape {
   bool admit_software = false;  ///< for this task
   double deadline_us = 0;       ///< 0 = none; with a deadline nothing is explored
   bool teaches = true;          ///< false: nothing is learned from the time of this run
+
+  /// Bytes of memory that it needs on a device.
+  std::uint64_t memory() const { return bytes_held != 0 ? bytes_held : bytes_in + bytes_out; }
+  std::uint64_t resident_on(std::size_t target) const {
+    return target < resident.size() ? resident[target] : 0;
+  }
+  /// Bytes that have to be uploaded to a target first.
+  std::uint64_t upload_to(std::size_t target) const {
+    return bytes_in - std::min(bytes_in, resident_on(target));
+  }
 };
 
 /// Reason for the choice of a target.

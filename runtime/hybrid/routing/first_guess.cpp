@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace topograd::runtime::hybrid {
 namespace {
@@ -147,6 +148,19 @@ Estimate FirstGuess::at(std::string_view operation, std::uint64_t size,
 }
 
 double FirstGuess::error_factor() const { return fitted_ ? std::exp(sigma_) : 0; }
+
+void TrainingSet::keep(TrainingRow row) {
+  const auto same =
+      std::ranges::find_if(rows_, [&](const TrainingRow& one) { return row.replaces(one); });
+  guess_.add(row);
+  if (same == rows_.end() && rows_.size() < kMaxTrainingRows) {
+    rows_.push_back(std::move(row));
+    return;
+  }
+  TrainingRow& old = same != rows_.end() ? *same : rows_[next_++ % kMaxTrainingRows];
+  guess_.remove(old);
+  old = std::move(row);
+}
 
 double held_out_error(const std::vector<TrainingRow>& rows) {
   std::set<Hash128> kernels;

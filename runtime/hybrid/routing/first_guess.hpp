@@ -5,6 +5,7 @@
 #include "history.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -67,6 +68,24 @@ class FirstGuess {
   std::uint64_t rows_ = 0, since_fit_ = 0;
   bool fitted_ = false;
   double sigma_ = 0;
+};
+
+/// Number of training rows kept per target: several times what a small regression needs.
+inline constexpr std::size_t kMaxTrainingRows = 512;
+
+/// The latest training rows of one target, at most kMaxTrainingRows, and the regression over them.
+/// Not thread-safe.
+class TrainingSet {
+ public:
+  /// Adds a row, or replaces the one of the same kernel and size, or else the oldest if it is full.
+  void keep(TrainingRow row);
+  const std::vector<TrainingRow>& rows() const { return rows_; }
+  const FirstGuess& guess() const { return guess_; }
+
+ private:
+  FirstGuess guess_;
+  std::vector<TrainingRow> rows_;
+  std::size_t next_ = 0;  // the place that is overwritten next, once it is full
 };
 
 /// Cross-validated error: each kernel's rows are guessed from those of the other kernels. Returns

@@ -74,14 +74,13 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
     return t.breaker.opened_by_rate() ? Reason::success_rate : Reason::breaker_open;
   const std::uint64_t refused = kernel ? kernel->refused : 0;
   if (((task.targets & ~refused) >> target & 1) == 0) return Reason::unsupported;
-  const std::uint64_t bytes =
-      task.bytes_held != 0 ? task.bytes_held : task.bytes_in + task.bytes_out;
+  const std::uint64_t bytes = task.memory();
   std::uint64_t limit = t.device.memory_bytes;
   if (options_.memory_limit != 0 && (limit == 0 || options_.memory_limit < limit))
     limit = options_.memory_limit;
   if (limit != 0 && bytes > limit) return Reason::memory_limit;
-  const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
-  if (const auto free = free_bytes(t, now); free && bytes - std::min(bytes, there) > *free)
+  if (const auto free = free_bytes(t, now);
+      free && bytes - std::min(bytes, task.resident_on(target)) > *free)
     return Reason::memory_limit;
   for (const auto& [size, breaker] : t.out_of_memory) {
     // A failure without a size says nothing about tasks that state bytes.
@@ -99,7 +98,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std
   if (kernel && target < kernel->targets.size()) work = kernel->targets[target].at(task.size);
   p.measured = work.known;
   if (!work.known) {
-    const Estimate guess = t.guess.at(task.operation, task.size, task.features);
+    const Estimate guess = t.training.guess().at(task.operation, task.size, task.features);
     if (guess.confidence >= kLeastConfidence) {
       work = guess;
       p.guessed = true;
@@ -113,19 +112,12 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std
     if (task.bytes_away == 0 || task.away_on == kCpu) return p;
     const Target& from = targets_[task.away_on];
     p.terms.queue += from.queued_us;  // time waiting for the target
-    const Transfers& transfers = task.queued ? from.operations : from.tasks;
-    read_back =
-        transfers.read_back.at(task.queued ? moved_bytes(0, task.bytes_away) : task.bytes_away);
+    read_back = from.transfers.predict_fetch(task);
   } else {
-    const Transfers& transfers = task.queued ? t.operations : t.tasks;
-    const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
-    const std::uint64_t up = task.bytes_in - std::min(task.bytes_in, there);
-    if (up > 0) upload = transfers.upload.at(up);
-    if (task.bytes_out > 0) {
-      read_back = transfers.read_back.at(task.queued ? moved_bytes(sent + up, task.bytes_out)
-                                                     : task.bytes_out);
-    }
-    if (!task.queued) p.terms.submit = transfers.submit.at(1).us;
+    const TransferTimes::Predicted moved = t.transfers.predict(task, task.upload_to(target), sent);
+    upload = moved.upload;
+    read_back = moved.read_back;
+    p.terms.submit = moved.submit_us;
   }
   p.terms.upload = upload.us;
   p.terms.read_back = read_back.us;
@@ -145,8 +137,7 @@ Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t ta
   std::uint64_t sent = 0;
   for (const TaskShape& task : tasks) {
     const Prediction p = predicted(task, find(task.kernel), target, sent);
-    const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
-    sent = task.bytes_out > 0 ? 0 : sent + task.bytes_in - std::min(task.bytes_in, there);
+    sent = task.bytes_out > 0 ? 0 : sent + task.upload_to(target);
     sum.terms.queue = std::max(sum.terms.queue, p.terms.queue);
     sum.terms.upload += p.terms.upload;
     sum.terms.submit += p.terms.submit;

@@ -6,7 +6,9 @@
 #include "decision.hpp"
 #include "first_guess.hpp"
 #include "history.hpp"
+#include "knowledge.hpp"
 #include "load_watch.hpp"
+#include "transfer_times.hpp"
 
 #include <array>
 #include <functional>
@@ -29,27 +31,6 @@ struct DeviceTarget {
   std::uint64_t memory_bytes = 0;  ///< installed; 0 = not known
   /// Free bytes now, if known; called at most every 20 ms. Must not call the scheduler.
   std::function<std::optional<std::uint64_t>()> free_bytes = {};
-};
-
-/// Number of training rows kept per target: several times what a small regression needs.
-inline constexpr std::size_t kMaxTrainingRows = 512;
-
-/// Learned data, to be saved, transferred to other machines and reported. Targets are named.
-struct Knowledge {
-  struct Kernel {
-    Hash128 hash;
-    std::string operation;
-    std::map<std::string, std::vector<History::Row>> targets;
-    std::uint64_t used = 0;  ///< order of last use in this process; 0 = unused; not saved
-  };
-  std::vector<Kernel> kernels;
-  /// "upload", "submit" and "read_back" of each target, and for queued operations
-  /// "operations_upload" and "operations_read_back"; sizes are bytes.
-  std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
-  std::map<std::string, double> thresholds;  ///< items, by operation
-  std::map<std::string, std::vector<TrainingRow>> training;
-  /// Drivers of the targets on which it was measured; a missing entry matches any driver.
-  std::map<std::string, std::string> drivers;
 };
 
 /// State of one target, for telemetry.
@@ -130,14 +111,6 @@ class Scheduler {
     std::uint64_t used = 0;                  // tick
     std::string operation;
   };
-  struct Transfers {
-    History upload, submit, read_back;
-  };
-  /// Bytes that determine the wait for a result of queued work: those sent before it and those that
-  /// come back, which the host copies once more.
-  static std::uint64_t moved_bytes(std::uint64_t sent, std::uint64_t back) {
-    return sent + 2 * back;
-  }
   struct Target {
     Target(DeviceTarget target, const HybridOptions& options)
         : device(std::move(target)), breaker(options) {}
@@ -145,10 +118,8 @@ class Scheduler {
     DeviceTarget device;
     Breaker breaker;
     std::map<int, Breaker> out_of_memory;  // by size class of bytes
-    Transfers tasks, operations;           // operations: TaskShape::queued
-    FirstGuess guess;
-    std::vector<TrainingRow> rows;
-    std::size_t next_row = 0;
+    TransferTimes transfers;
+    TrainingSet training;
     DriftWatch watch{6, 3};
     LoadWatch load;
     mutable std::optional<std::uint64_t> free_bytes;
@@ -156,14 +127,6 @@ class Scheduler {
     std::uint64_t drifts = 0;
     double queued_us = 0;
   };
-  /// A part of an account by its name in Knowledge.
-  struct TransferPart {
-    const char* name;
-    Transfers Target::*account;
-    History Transfers::*part;
-  };
-  static const std::array<TransferPart, 5> kTransferParts;
-
   bool usable(std::size_t target, bool admit_software = false) const;
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
@@ -181,7 +144,6 @@ class Scheduler {
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
-  static void keep_row(Target& target, TrainingRow row);
   void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device);
   void release(const Decision& decision);

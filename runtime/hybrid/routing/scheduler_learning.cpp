@@ -50,16 +50,14 @@ void Scheduler::record(const TaskShape& task, std::size_t target, const Outcome&
 void Scheduler::record_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes,
                                  double us) {
   const std::lock_guard lock(mutex_);
-  targets_.at(target).operations.read_back.record(moved_bytes(sent, bytes), us, options_);
+  targets_.at(target).transfers.record_read_back(sent, bytes, us, options_);
 }
 
 /// Updates the target's breaker and limits from an outcome.
 void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& outcome) {
   Target& t = targets_[target];
   const double now = clock_();
-  const std::uint64_t bytes =
-      task.bytes_held != 0 ? task.bytes_held : task.bytes_in + task.bytes_out;
-  const int bytes_class = size_class(bytes);
+  const int bytes_class = size_class(task.memory());
   if (outcome.success) {
     t.breaker.record(true, now);
     if (const auto found = t.out_of_memory.find(bytes_class);
@@ -102,20 +100,6 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
   }
 }
 
-void Scheduler::keep_row(Target& target, TrainingRow row) {
-  const auto same =
-      std::ranges::find_if(target.rows, [&](const TrainingRow& one) { return row.replaces(one); });
-  target.guess.add(row);
-  if (same == target.rows.end() && target.rows.size() < kMaxTrainingRows) {
-    target.rows.push_back(std::move(row));
-    return;
-  }
-  TrainingRow& old =
-      same != target.rows.end() ? *same : target.rows[target.next_row++ % kMaxTrainingRows];
-  target.guess.remove(old);
-  old = std::move(row);
-}
-
 void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled) {
   Target& t = targets_[target];
   Kernel& kernel = make(task.kernel, task.operation);
@@ -126,8 +110,8 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
   const bool told = recorded.verdict == History::Verdict::normal &&
                     std::has_single_bit(history.samples(size_class(task.size)));
   if (told || recorded.verdict == History::Verdict::drift) {
-    keep_row(t, {task.kernel, std::string(task.operation), task.size, task.features,
-                 history.at(task.size).us});
+    t.training.keep({task.kernel, std::string(task.operation), task.size, task.features,
+                     history.at(task.size).us});
   }
   if (recorded.residual == 0) return;
   t.load.add(recorded.residual, recorded.expected_us, task.kernel.low, clock_());
@@ -150,12 +134,7 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   const Terms& times = outcome.times;
   ++outcomes_learned_;
   learn_kernel(task, target, times.kernel + (task.queued ? times.submit : 0), outcome.settled);
-  Transfers& transfers = task.queued ? t.operations : t.tasks;
-  if (outcome.bytes_up > 0 && times.upload > 0)
-    transfers.upload.record(outcome.bytes_up, times.upload, options_);
-  if (outcome.bytes_down > 0 && times.read_back > 0)
-    transfers.read_back.record(outcome.bytes_down, times.read_back, options_);
-  if (times.submit > 0 && !task.queued) transfers.submit.record(1, times.submit, options_);
+  t.transfers.record(task, outcome, options_);
   for (std::size_t k = target == kCpu ? 1 : target;
        k < (target == kCpu ? targets_.size() : target + 1); ++k)
     move_threshold(task, *find(task.kernel), k);
@@ -236,19 +215,12 @@ std::vector<TargetState> Scheduler::targets() const {
                    .outcomes = t.breaker.samples(),
                    .queued_us = t.queued_us,
                    .drifts = t.drifts,
-                   .guess_error = t.guess.error_factor(),
+                   .guess_error = t.training.guess().error_factor(),
                    .load = t.load.factor(now),
                    .free_bytes = free_bytes(t, now)});
   }
   return out;
 }
-
-const std::array<Scheduler::TransferPart, 5> Scheduler::kTransferParts = {
-    {{"upload", &Target::tasks, &Transfers::upload},
-     {"submit", &Target::tasks, &Transfers::submit},
-     {"read_back", &Target::tasks, &Transfers::read_back},
-     {"operations_upload", &Target::operations, &Transfers::upload},
-     {"operations_read_back", &Target::operations, &Transfers::read_back}}};
 
 Knowledge Scheduler::knowledge() const {
   const std::lock_guard lock(mutex_);
@@ -263,9 +235,8 @@ Knowledge Scheduler::knowledge() const {
   }
   std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);
   for (const Target& t : targets_) {
-    auto& transfers = out.transfers[t.device.name];
-    for (const TransferPart& p : kTransferParts) transfers[p.name] = (t.*p.account.*p.part).rows();
-    out.training[t.device.name] = t.rows;
+    out.transfers[t.device.name] = t.transfers.rows();
+    out.training[t.device.name] = t.training.rows();
   }
   out.thresholds.insert(thresholds_.begin(), thresholds_.end());
   return out;
@@ -287,16 +258,12 @@ void Scheduler::merge(const Knowledge& knowledge) {
   }
   for (Target& t : targets_) {
     if (const auto found = knowledge.transfers.find(t.device.name);
-        found != knowledge.transfers.end()) {
-      for (const TransferPart& p : kTransferParts) {
-        if (const auto rows = found->second.find(p.name); rows != found->second.end())
-          (t.*p.account.*p.part).merge(rows->second);
-      }
-    }
+        found != knowledge.transfers.end())
+      t.transfers.merge(found->second);
     // Only once: a later merge for a new device brings the same rows.
     const auto training = knowledge.training.find(t.device.name);
-    if (training == knowledge.training.end() || !t.rows.empty()) continue;
-    for (const TrainingRow& row : training->second) keep_row(t, row);
+    if (training == knowledge.training.end() || !t.training.rows().empty()) continue;
+    for (const TrainingRow& row : training->second) t.training.keep(row);
   }
   for (const auto& [operation, value] : knowledge.thresholds)
     thresholds_.try_emplace(operation, value);

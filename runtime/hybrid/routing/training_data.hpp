@@ -1,7 +1,7 @@
 // Export of the training rows of first guesses, for users who fit their own.
 #pragma once
 
-#include "scheduler.hpp"
+#include "knowledge.hpp"
 
 #include <string>
 
