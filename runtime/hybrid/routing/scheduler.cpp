@@ -29,7 +29,7 @@ double most_cpu_us(std::span<const TaskShape> tasks) {
 }  // namespace
 
 Scheduler::Scheduler(HybridOptions options, Clock clock)
-    : options_(std::move(options)), clock_(std::move(clock)) {
+    : options_(std::move(options)), clock_(std::move(clock)), kernels_(options_.max_kernels) {
   check(options_);
   targets_.emplace_back(DeviceTarget{.name = "cpu"}, options_);
 }
@@ -66,7 +66,7 @@ std::optional<std::uint64_t> Scheduler::free_bytes(const Target& target, double 
   return target.free_bytes;
 }
 
-std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* kernel,
+std::optional<Reason> Scheduler::refusal(const TaskShape& task, const KernelTimes* kernel,
                                          std::size_t target, double now) const {
   const Target& t = targets_[target];
   if (!usable(target, task.admit_software)) return Reason::no_device;
@@ -90,12 +90,12 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
   return std::nullopt;
 }
 
-Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std::size_t target,
-                                std::uint64_t sent) const {
+Prediction Scheduler::predicted(const TaskShape& task, const KernelTimes* kernel,
+                                std::size_t target, std::uint64_t sent) const {
   const Target& t = targets_[target];
   Prediction p;
   Estimate work;
-  if (kernel && target < kernel->targets.size()) work = kernel->targets[target].at(task.size);
+  if (const History* history = kernel ? kernel->on(target) : nullptr) work = history->at(task.size);
   p.measured = work.known;
   if (!work.known) {
     const Estimate guess = t.training.guess().at(task.operation, task.size, task.features);
@@ -130,13 +130,13 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std
 
 /// Tasks wait once for the target's queue; the confidence is that of the parts that take long.
 Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t target) const {
-  if (tasks.size() == 1) return predicted(tasks[0], find(tasks[0].kernel), target);
+  if (tasks.size() == 1) return predicted(tasks[0], kernels_.find(tasks[0].kernel), target);
   Prediction sum{.measured = true};
   double sure = 0;
   bool known = true;
   std::uint64_t sent = 0;
   for (const TaskShape& task : tasks) {
-    const Prediction p = predicted(task, find(task.kernel), target, sent);
+    const Prediction p = predicted(task, kernels_.find(task.kernel), target, sent);
     sent = task.bytes_out > 0 ? 0 : sent + task.upload_to(target);
     sum.terms.queue = std::max(sum.terms.queue, p.terms.queue);
     sum.terms.upload += p.terms.upload;
@@ -158,7 +158,7 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
   for (std::size_t k = 1; k < targets_.size(); ++k) {
     std::optional<Reason> refused;
     for (const TaskShape& task : tasks) {
-      if (!refused) refused = refusal(task, find(task.kernel), k, now);
+      if (!refused) refused = refusal(task, kernels_.find(task.kernel), k, now);
     }
     if (refused) {
       // A reason from an existing device is more informative than the absence of another one.
@@ -177,25 +177,10 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
   return why;
 }
 
-Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
-  const auto at = [](const TaskShape& task) {
-    return static_cast<std::size_t>(size_class(task.size));
-  };
-  if (tasks.size() == 1) return find(tasks[0].kernel)->sides[at(tasks[0])];
-  Hash128 hash;
-  for (const TaskShape& task : tasks) {
-    hash.add(task.kernel.high);
-    hash.add(task.kernel.low);
-    hash.add(at(task));
-  }
-  if (together_.size() >= options_.max_kernels) together_.clear();
-  return together_[hash];
-}
-
 void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
   SideFacts facts{.on_cpu = decision.on_cpu, .on_device = decision.on_device};
   const bool measured = facts.on_cpu.measured && facts.on_device.measured;
-  Side* const last = measured ? &side_of(tasks) : nullptr;
+  Side* const last = measured ? &kernels_.last_side(tasks) : nullptr;
   if (last) {
     facts.last = *last;
   } else {
@@ -235,9 +220,7 @@ bool Scheduler::explores(const TaskShape& task, const Decision& decision) {
 /// Chooses by the rules, the model and exploration; overrides apply to all tasks.
 Decision Scheduler::choose(std::span<const TaskShape> tasks) {
   const TaskShape& first = tasks.front();
-  for (const TaskShape& task : tasks) {
-    if (Kernel* kernel = find(task.kernel)) kernel->used = ++tick_;
-  }
+  for (const TaskShape& task : tasks) kernels_.use(task.kernel);
   Decision decision;
   decision.on_cpu = predicted(tasks, kCpu);
   const Side forced = forced_side(first, options_);
@@ -292,8 +275,8 @@ Decision Scheduler::follow(const TaskShape& task, const Decision& placed) {
   const std::lock_guard lock(mutex_);
   const std::size_t target = placed.target;
   Decision decision{.target = target, .reason = placed.reason};
-  Kernel* kernel = find(task.kernel);
-  if (kernel) kernel->used = ++tick_;
+  kernels_.use(task.kernel);
+  const KernelTimes* const kernel = kernels_.find(task.kernel);
   decision.on_cpu = predicted(task, kernel, kCpu);
   for (std::size_t k = target == kCpu ? 1 : target; k < targets_.size(); ++k) {
     if (target == kCpu && !usable(k, task.admit_software)) continue;

@@ -2,22 +2,20 @@
 #pragma once
 
 #include "breaker.hpp"
-#include "choice.hpp"
 #include "decision.hpp"
 #include "first_guess.hpp"
 #include "history.hpp"
+#include "kernel_table.hpp"
 #include "knowledge.hpp"
 #include "load_watch.hpp"
 #include "transfer_times.hpp"
 
-#include <array>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -104,13 +102,6 @@ class Scheduler {
   double now() const { return clock_(); }
 
  private:
-  struct Kernel {
-    std::vector<History> targets;
-    std::array<Side, kSizeClasses> sides{};  // last side of measured tasks
-    std::uint64_t refused = 0;               // targets that cannot run it
-    std::uint64_t used = 0;                  // tick
-    std::string operation;
-  };
   struct Target {
     Target(DeviceTarget target, const HybridOptions& options)
         : device(std::move(target)), breaker(options) {}
@@ -128,11 +119,11 @@ class Scheduler {
     double queued_us = 0;
   };
   bool usable(std::size_t target, bool admit_software = false) const;
-  std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
-                                double now) const;
+  std::optional<Reason> refusal(const TaskShape& task, const KernelTimes* kernel,
+                                std::size_t target, double now) const;
   std::optional<std::uint64_t> free_bytes(const Target& target, double now) const;
   /// `sent`: bytes uploaded by earlier tasks since the last reading.
-  Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target,
+  Prediction predicted(const TaskShape& task, const KernelTimes* kernel, std::size_t target,
                        std::uint64_t sent = 0) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
   Decision choose(std::span<const TaskShape> tasks);
@@ -140,26 +131,21 @@ class Scheduler {
   /// Finds the device for tasks, or the reason why there is none.
   Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
   void weigh(std::span<const TaskShape> tasks, Decision& decision);
-  Side& side_of(std::span<const TaskShape> tasks);
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
   void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
-  void move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device);
+  void move_threshold(const TaskShape& task, const KernelTimes& kernel, std::size_t device);
   void release(const Decision& decision);
-  Kernel* find(Hash128 hash) const;
-  Kernel& make(Hash128 hash, std::string_view operation);
-  void forget_oldest();
   double threshold_of(std::string_view operation, std::uint64_t first) const;
 
   const HybridOptions options_;
   const Clock clock_;
   mutable std::mutex mutex_;
   std::vector<Target> targets_;
-  mutable std::unordered_map<Hash128, Kernel> kernels_;
+  KernelTable kernels_;
   std::map<std::string, double, std::less<>> thresholds_;
-  std::unordered_map<Hash128, Side> together_;  // last side of tasks placed as one
-  std::uint64_t tick_ = 0, outcomes_learned_ = 0;
+  std::uint64_t outcomes_learned_ = 0;
   std::uint64_t since_exploring_ = 0;
   double total_us_ = 0, explored_us_ = 0;
 };

@@ -7,29 +7,6 @@
 
 namespace topograd::runtime::hybrid {
 
-Scheduler::Kernel* Scheduler::find(Hash128 hash) const {
-  const auto found = kernels_.find(hash);
-  return found == kernels_.end() ? nullptr : &found->second;
-}
-
-Scheduler::Kernel& Scheduler::make(Hash128 hash, std::string_view operation) {
-  if (Kernel* found = find(hash)) return *found;
-  if (kernels_.size() >= options_.max_kernels) forget_oldest();
-  Kernel& made = kernels_[hash];
-  made.used = ++tick_;
-  made.operation = operation;
-  return made;
-}
-
-/// Removes a quarter, so that a full table is not searched for every new kernel.
-void Scheduler::forget_oldest() {
-  std::vector<std::uint64_t> ticks;
-  for (const auto& [hash, kernel] : kernels_) ticks.push_back(kernel.used);
-  const auto cut = ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 4);
-  std::nth_element(ticks.begin(), cut, ticks.end());
-  std::erase_if(kernels_, [&](const auto& entry) { return entry.second.used <= *cut; });
-}
-
 void Scheduler::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   release(decision);
@@ -81,7 +58,7 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
     case ErrorCode::Unsupported:
     case ErrorCode::ShaderCompile:
     case ErrorCode::LayoutMismatch:
-      make(task.kernel, task.operation).refused |= std::uint64_t{1} << target;
+      kernels_.make(task.kernel, task.operation).refused |= std::uint64_t{1} << target;
       t.breaker.leave();
       break;
     case ErrorCode::InvalidArgument:
@@ -102,7 +79,7 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
 
 void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled) {
   Target& t = targets_[target];
-  Kernel& kernel = make(task.kernel, task.operation);
+  KernelTimes& kernel = kernels_.make(task.kernel, task.operation);
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
   const History::Recorded recorded = history.record(task.size, us, options_, settled);
@@ -120,11 +97,7 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
   if (change.log_factor == 0) return;
   ++t.drifts;
   t.load = {};  // from now on it is usual
-  // Kernels that have noticed the change themselves are already right.
-  for (auto& [hash, other] : kernels_) {
-    if (target < other.targets.size() && !other.targets[target].moved_lately())
-      other.targets[target].shift(change);
-  }
+  kernels_.shift(target, change);
 }
 
 void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
@@ -137,12 +110,13 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   t.transfers.record(task, outcome, options_);
   for (std::size_t k = target == kCpu ? 1 : target;
        k < (target == kCpu ? targets_.size() : target + 1); ++k)
-    move_threshold(task, *find(task.kernel), k);
+    move_threshold(task, *kernels_.find(task.kernel), k);
 }
 
 /// Moves the threshold for new kernels of this operation towards the size where both sides are
 /// equal.
-void Scheduler::move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device) {
+void Scheduler::move_threshold(const TaskShape& task, const KernelTimes& kernel,
+                               std::size_t device) {
   const Prediction cpu = predicted(task, &kernel, kCpu);
   const Prediction other = predicted(task, &kernel, device);
   if (!cpu.measured || !other.measured || !usable(device)) return;
@@ -166,12 +140,12 @@ void Scheduler::move_threshold(const TaskShape& task, const Kernel& kernel, std:
 
 Prediction Scheduler::predict(const TaskShape& task, std::size_t target) const {
   const std::lock_guard lock(mutex_);
-  return predicted(task, find(task.kernel), target);
+  return predicted(task, kernels_.find(task.kernel), target);
 }
 
 double Scheduler::speed_up(const TaskShape& task) const {
   const std::lock_guard lock(mutex_);
-  const Kernel* kernel = find(task.kernel);
+  const KernelTimes* kernel = kernels_.find(task.kernel);
   const double cpu = predicted(task, kernel, kCpu).terms.work();
   double best = 0;
   for (std::size_t k = 1; k < targets_.size(); ++k) {
@@ -188,9 +162,9 @@ double Scheduler::success_rate(std::size_t target) const {
 
 std::uint64_t Scheduler::samples(const TaskShape& task, std::size_t target) const {
   const std::lock_guard lock(mutex_);
-  const Kernel* kernel = find(task.kernel);
-  if (!kernel || target >= kernel->targets.size()) return 0;
-  return kernel->targets[target].samples(size_class(task.size));
+  const KernelTimes* kernel = kernels_.find(task.kernel);
+  const History* const history = kernel ? kernel->on(target) : nullptr;
+  return history ? history->samples(size_class(task.size)) : 0;
 }
 
 std::uint64_t Scheduler::outcomes_learned() const {
@@ -225,7 +199,7 @@ std::vector<TargetState> Scheduler::targets() const {
 Knowledge Scheduler::knowledge() const {
   const std::lock_guard lock(mutex_);
   Knowledge out;
-  for (const auto& [hash, kernel] : kernels_) {
+  for (const auto& [hash, kernel] : kernels_.all()) {
     Knowledge::Kernel& one =
         out.kernels.emplace_back(Knowledge::Kernel{hash, kernel.operation, {}, kernel.used});
     for (std::size_t k = 0; k < kernel.targets.size(); ++k) {
@@ -244,12 +218,9 @@ Knowledge Scheduler::knowledge() const {
 
 void Scheduler::merge(const Knowledge& knowledge) {
   const std::lock_guard lock(mutex_);
-  std::size_t room =
-      options_.max_kernels - std::min<std::size_t>(options_.max_kernels, kernels_.size());
   for (const Knowledge::Kernel& from : knowledge.kernels) {
-    if (!find(from.hash) && room == 0) continue;
-    if (!find(from.hash)) --room;
-    Kernel& kernel = make(from.hash, from.operation);
+    if (!kernels_.find(from.hash) && kernels_.room() == 0) continue;
+    KernelTimes& kernel = kernels_.make(from.hash, from.operation);
     kernel.targets.resize(std::max(kernel.targets.size(), targets_.size()));
     for (std::size_t k = 0; k < targets_.size(); ++k) {
       const auto rows = from.targets.find(targets_[k].device.name);
