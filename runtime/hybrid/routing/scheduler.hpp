@@ -1,49 +1,21 @@
 // The scheduler: chooses the target of each task by rules, then measurements, then guesses.
 #pragma once
 
-#include "breaker.hpp"
 #include "decision.hpp"
-#include "first_guess.hpp"
-#include "history.hpp"
-#include "kernel_table.hpp"
-#include "knowledge.hpp"
-#include "load_watch.hpp"
-#include "transfer_times.hpp"
+#include "exploration.hpp"
+#include "measurements.hpp"
+#include "target.hpp"
 
-#include <functional>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace topograd::runtime::hybrid {
-
-/// A device as the scheduler sees it.
-struct DeviceTarget {
-  std::string name;
-  bool software = false;           ///< runs on the CPU
-  bool available = true;           ///< exists and can be opened
-  std::uint64_t memory_bytes = 0;  ///< installed; 0 = not known
-  /// Free bytes now, if known; called at most every 20 ms. Must not call the scheduler.
-  std::function<std::optional<std::uint64_t>()> free_bytes = {};
-};
-
-/// State of one target, for telemetry.
-struct TargetState {
-  DeviceTarget target;
-  BreakerState breaker = BreakerState::closed;
-  std::uint64_t breaker_openings = 0;
-  double success_rate = 1;
-  std::uint64_t outcomes = 0;  ///< number in the rate
-  double queued_us = 0;
-  std::uint64_t drifts = 0;  ///< of the target as a whole
-  double guess_error = 0;    ///< FirstGuess::error_factor()
-  double load = 1;           ///< present slow-down
-  std::optional<std::uint64_t> free_bytes;
-};
 
 /// Thread-safe. Never runs anything itself; the clock is injected.
 class Scheduler {
@@ -102,52 +74,22 @@ class Scheduler {
   double now() const { return clock_(); }
 
  private:
-  struct Target {
-    Target(DeviceTarget target, const HybridOptions& options)
-        : device(std::move(target)), breaker(options) {}
-
-    DeviceTarget device;
-    Breaker breaker;
-    std::map<int, Breaker> out_of_memory;  // by size class of bytes
-    TransferTimes transfers;
-    TrainingSet training;
-    DriftWatch watch{6, 3};
-    LoadWatch load;
-    mutable std::optional<std::uint64_t> free_bytes;
-    mutable double free_known_at = -1;  // seconds
-    std::uint64_t drifts = 0;
-    double queued_us = 0;
-  };
-  bool usable(std::size_t target, bool admit_software = false) const;
-  std::optional<Reason> refusal(const TaskShape& task, const KernelTimes* kernel,
-                                std::size_t target, double now) const;
-  std::optional<std::uint64_t> free_bytes(const Target& target, double now) const;
-  /// `sent`: bytes uploaded by earlier tasks since the last reading.
-  Prediction predicted(const TaskShape& task, const KernelTimes* kernel, std::size_t target,
-                       std::uint64_t sent = 0) const;
+  void add(DeviceTarget device);
+  std::optional<Reason> refusal(const TaskShape& task, std::size_t target, double now) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
   Decision choose(std::span<const TaskShape> tasks);
-  void reserve(Decision& decision);
   /// Finds the device for tasks, or the reason why there is none.
   Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
   void weigh(std::span<const TaskShape> tasks, Decision& decision);
-  bool explores(const TaskShape& task, const Decision& decision);
+  void reserve(Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
-  void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
-  void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
-  void move_threshold(const TaskShape& task, const KernelTimes& kernel, std::size_t device);
-  void release(const Decision& decision);
-  double threshold_of(std::string_view operation, std::uint64_t first) const;
 
   const HybridOptions options_;
   const Clock clock_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<Target> targets_;
-  KernelTable kernels_;
-  std::map<std::string, double, std::less<>> thresholds_;
-  std::uint64_t outcomes_learned_ = 0;
-  std::uint64_t since_exploring_ = 0;
-  double total_us_ = 0, explored_us_ = 0;
+  Measurements measurements_;
+  Exploration exploration_;
 };
 
 /// Describes a decision and its terms in some lines.

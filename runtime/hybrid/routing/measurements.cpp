@@ -1,0 +1,216 @@
+// Predictions from measurements, and what each outcome changes.
+#include "measurements.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+// The confidence of transfers counts only if they take more than this share of the time.
+constexpr double kTransferShare = 0.2;
+// Less certain guesses decide nothing.
+constexpr double kLeastConfidence = 0.2;
+
+}  // namespace
+
+Measurements::Measurements(const HybridOptions& options, const Clock& clock)
+    : options_(options), clock_(clock), kernels_(options.max_kernels) {}
+
+void Measurements::add_target(std::string name) {
+  targets_.emplace_back();
+  targets_.back().name = std::move(name);
+}
+
+/// `sent`: bytes uploaded by earlier tasks since the last reading.
+Prediction Measurements::predict_one(const TaskShape& task, std::size_t target,
+                                     std::uint64_t sent) const {
+  const TargetTimes& t = targets_[target];
+  const KernelTimes* const kernel = kernels_.find(task.kernel);
+  Prediction p;
+  Estimate work;
+  if (const History* history = kernel ? kernel->on(target) : nullptr) work = history->at(task.size);
+  p.measured = work.known;
+  if (!work.known) {
+    const Estimate guess = t.training.guess().at(task.operation, task.size, task.features);
+    if (guess.confidence >= kLeastConfidence) {
+      work = guess;
+      p.guessed = true;
+    }
+  }
+  p.terms.kernel = t.load.loaded() ? t.load.slowed(work.us, clock_()) : work.us;
+  p.confidence = work.confidence;
+  Estimate upload, read_back;
+  if (target == kCpu) {
+    if (task.bytes_away == 0 || task.away_on == kCpu) return p;
+    read_back = targets_[task.away_on].transfers.predict_fetch(task);
+  } else {
+    const TransferTimes::Predicted moved = t.transfers.predict(task, task.upload_to(target), sent);
+    upload = moved.upload;
+    read_back = moved.read_back;
+    p.terms.submit = moved.submit_us;
+  }
+  p.terms.upload = upload.us;
+  p.terms.read_back = read_back.us;
+  for (const Estimate& transfer : {upload, read_back}) {
+    if (transfer.known && transfer.us > kTransferShare * p.terms.work())
+      p.confidence = std::min(p.confidence, transfer.confidence);
+  }
+  return p;
+}
+
+Prediction Measurements::predict(std::span<const TaskShape> tasks, std::size_t target) const {
+  if (tasks.size() == 1) return predict_one(tasks[0], target, 0);
+  Prediction sum{.measured = true};
+  double sure = 0;
+  bool known = true;
+  std::uint64_t sent = 0;
+  for (const TaskShape& task : tasks) {
+    const Prediction p = predict_one(task, target, sent);
+    sent = task.bytes_out > 0 ? 0 : sent + task.upload_to(target);
+    sum.terms.upload += p.terms.upload;
+    sum.terms.submit += p.terms.submit;
+    sum.terms.kernel += p.terms.kernel;
+    sum.terms.read_back += p.terms.read_back;
+    sum.measured = sum.measured && p.measured;
+    known = known && (p.measured || p.guessed);
+    sure += p.confidence * p.terms.work();
+  }
+  sum.guessed = known && !sum.measured;
+  if (sum.terms.work() > 0) sum.confidence = sure / sum.terms.work();
+  return sum;
+}
+
+bool Measurements::runs_on(Hash128 kernel, std::size_t target) const {
+  const KernelTimes* const known = kernels_.find(kernel);
+  return !known || (known->refused >> target & 1) == 0;
+}
+
+std::uint64_t Measurements::samples(const TaskShape& task, std::size_t target) const {
+  const KernelTimes* const kernel = kernels_.find(task.kernel);
+  const History* const history = kernel ? kernel->on(target) : nullptr;
+  return history ? history->samples(size_class(task.size)) : 0;
+}
+
+double Measurements::threshold(std::string_view operation, std::uint64_t first) const {
+  const auto found = thresholds_.find(operation);
+  if (found != thresholds_.end()) return found->second;
+  return static_cast<double>(std::max(first, minimum_batch(options_, operation)));
+}
+
+void Measurements::use(std::span<const TaskShape> tasks) {
+  for (const TaskShape& task : tasks) kernels_.use(task.kernel);
+}
+
+void Measurements::learn_kernel(const TaskShape& task, std::size_t target, double us,
+                                bool settled) {
+  TargetTimes& t = targets_[target];
+  KernelTimes& kernel = kernels_.make(task.kernel, task.operation);
+  if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
+  History& history = kernel.targets[target];
+  const History::Recorded recorded = history.record(task.size, us, options_, settled);
+  // Updates the training row when the median changes much: at samples 1, 2, 4, ..., and on drift.
+  const bool told = recorded.verdict == History::Verdict::normal &&
+                    std::has_single_bit(history.samples(size_class(task.size)));
+  if (told || recorded.verdict == History::Verdict::drift) {
+    t.training.keep({task.kernel, std::string(task.operation), task.size, task.features,
+                     history.at(task.size).us});
+  }
+  if (recorded.residual == 0) return;
+  t.load.add(recorded.residual, recorded.expected_us, task.kernel.low, clock_());
+  const DriftWatch::Change change = t.watch.add(recorded.residual, recorded.expected_us,
+                                                task.kernel.low, std::log(options_.outlier_factor));
+  if (change.log_factor == 0) return;
+  ++t.drifts;
+  t.load = {};  // from now on it is usual
+  kernels_.shift(target, change);
+}
+
+void Measurements::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
+  const Terms& times = outcome.times;
+  ++outcomes_;
+  learn_kernel(task, target, times.kernel + (task.queued ? times.submit : 0), outcome.settled);
+  targets_[target].transfers.record(task, outcome, options_);
+}
+
+void Measurements::learn_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes,
+                                   double us) {
+  targets_.at(target).transfers.record_read_back(sent, bytes, us, options_);
+}
+
+void Measurements::refuse(const TaskShape& task, std::size_t target) {
+  kernels_.make(task.kernel, task.operation).refused |= std::uint64_t{1} << target;
+}
+
+void Measurements::move_threshold(const TaskShape& task, std::size_t device) {
+  const Prediction cpu = predict_one(task, kCpu, 0);
+  const Prediction other = predict_one(task, device, 0);
+  if (!cpu.measured || !other.measured) return;
+  const double speed_up = cpu.terms.work() / other.terms.work();
+  const double now = threshold(task.operation, task.first_threshold);
+  const auto size = static_cast<double>(task.size);
+  const auto least = static_cast<double>(minimum_batch(options_, task.operation));
+  double moved = now;
+  if (speed_up * options_.margin < 1 && size >= now)
+    moved = std::min(now * options_.step, size + 1);
+  if (speed_up > options_.margin && size < now) moved = std::max(least, now / options_.step);
+  if (moved == now) return;
+  const auto found = thresholds_.find(task.operation);
+  if (found != thresholds_.end()) {
+    found->second = moved;
+  } else if (thresholds_.size() < options_.max_kernels) {
+    thresholds_.emplace(task.operation, moved);
+  }
+}
+
+Measurements::Condition Measurements::condition(std::size_t target) const {
+  const TargetTimes& t = targets_[target];
+  return {.drifts = t.drifts,
+          .guess_error = t.training.guess().error_factor(),
+          .load = t.load.factor(clock_())};
+}
+
+Knowledge Measurements::knowledge() const {
+  Knowledge out;
+  for (const auto& [hash, kernel] : kernels_.all()) {
+    Knowledge::Kernel& one =
+        out.kernels.emplace_back(Knowledge::Kernel{hash, kernel.operation, {}, kernel.used});
+    for (std::size_t k = 0; k < kernel.targets.size(); ++k) {
+      auto rows = kernel.targets[k].rows();
+      if (!rows.empty()) one.targets[targets_[k].name] = std::move(rows);
+    }
+  }
+  std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);
+  for (const TargetTimes& t : targets_) {
+    out.transfers[t.name] = t.transfers.rows();
+    out.training[t.name] = t.training.rows();
+  }
+  out.thresholds.insert(thresholds_.begin(), thresholds_.end());
+  return out;
+}
+
+void Measurements::merge(const Knowledge& knowledge) {
+  for (const Knowledge::Kernel& from : knowledge.kernels) {
+    if (!kernels_.find(from.hash) && kernels_.room() == 0) continue;
+    KernelTimes& kernel = kernels_.make(from.hash, from.operation);
+    kernel.targets.resize(std::max(kernel.targets.size(), targets_.size()));
+    for (std::size_t k = 0; k < targets_.size(); ++k) {
+      const auto rows = from.targets.find(targets_[k].name);
+      if (rows != from.targets.end()) kernel.targets[k].merge(rows->second);
+    }
+  }
+  for (TargetTimes& t : targets_) {
+    if (const auto found = knowledge.transfers.find(t.name); found != knowledge.transfers.end())
+      t.transfers.merge(found->second);
+    // Only once: a later merge for a new device brings the same rows.
+    const auto training = knowledge.training.find(t.name);
+    if (training == knowledge.training.end() || !t.training.rows().empty()) continue;
+    for (const TrainingRow& row : training->second) t.training.keep(row);
+  }
+  for (const auto& [operation, value] : knowledge.thresholds)
+    thresholds_.try_emplace(operation, value);
+}
+
+}  // namespace topograd::runtime::hybrid
