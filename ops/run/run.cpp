@@ -3,7 +3,6 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/median.hpp"
-#include "../../runtime/hybrid/executor_arena.hpp"
 #include "../../runtime/hybrid/process_executor.hpp"
 #include "../backend/device_list.hpp"
 #include "chain.hpp"

@@ -63,4 +63,15 @@ bool is_device_failure(ErrorCode code) {
   return false;
 }
 
+Error no_device_error(const TaskShape& task, Reason reason) {
+  ErrorCode code = ErrorCode::NoDevice;
+  if (reason == Reason::unsupported) code = ErrorCode::Unsupported;
+  if (reason == Reason::memory_limit || reason == Reason::out_of_memory)
+    code = ErrorCode::OutOfDeviceMemory;
+  if (reason == Reason::breaker_open || reason == Reason::success_rate)
+    code = ErrorCode::DeviceLost;
+  return Error(code, "task \"" + std::string(task.operation) + "\": forced to a device, but " +
+                         std::string(name(reason)));
+}
+
 }  // namespace topograd::runtime::hybrid

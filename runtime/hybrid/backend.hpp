@@ -70,4 +70,7 @@ std::unique_ptr<DeviceBackend> make_unavailable_backend(std::string name, std::s
 /// True for errors of a device, as opposed to mistakes of the caller: the CPU can take over.
 bool is_device_failure(ErrorCode code);
 
+/// The error if a task is forced to a device and none is suitable.
+Error no_device_error(const TaskShape& task, Reason reason);
+
 }  // namespace topograd::runtime::hybrid

@@ -2,29 +2,26 @@
 #pragma once
 
 #include "backend.hpp"
-#include "telemetry/telemetry.hpp"
-#include "telemetry/trace.hpp"
+#include "device_list.hpp"
+#include "recorder.hpp"
+#include "routing/scheduler.hpp"
 
-#include <atomic>
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd::runtime::hybrid {
 
-class KnowledgeFile;
-
-enum class LogLevel { trace, info, warning };
-using Log = std::function<void(LogLevel, const std::string&)>;
-
-/// Called after each successful task, including those run elsewhere (record(), ran()), on the
-/// thread that ran it, with operation, items and statistics.
-using Observer = std::function<void(std::string_view, std::uint64_t, const ExecutionStats&)>;
+class StoredKnowledge;
+class TaskRunner;
 
 /// All members are thread-safe, but call set_log() and set_observer() before the first task.
 ///
@@ -47,9 +44,11 @@ class Executor {
                         const std::function<std::unique_ptr<DeviceBackend>()>& make);
   /// Logs messages of level `least` and above: info for a new device, a warning for each fallback,
   /// a line for each decision.
-  void set_log(Log log, LogLevel least = LogLevel::info);
+  void set_log(Log log, LogLevel least = LogLevel::info) {
+    recorder_.set_log(std::move(log), least);
+  }
 
-  void set_observer(Observer observer);
+  void set_observer(Observer observer) { recorder_.set_observer(std::move(observer)); }
 
   /// Runs a task and waits for it.
   ///
@@ -76,7 +75,9 @@ class Executor {
   /// Records that the task ran at its target, or failed there.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// Counts a choice made elsewhere; decide() counts its own.
-  void routed(std::string_view operation, const Decision& decision) { note(operation, decision); }
+  void routed(std::string_view operation, const Decision& decision) {
+    recorder_.decided(operation, decision);
+  }
   /// Updates counters, trace and observer only, for work whose total time teaches the scheduler
   /// nothing.
   ///
@@ -96,7 +97,7 @@ class Executor {
   /// is their name in telemetry.
   void record_fallback(std::string_view operation, const std::string& device, const Error& error);
   /// Target of the device with this name, or kCpu.
-  std::size_t find_device(std::string_view name) const;
+  std::size_t find_device(std::string_view name) const { return devices_.find(name); }
 
   /// Writes learned data to HybridOptions::state; also done at destruction if there is anything
   /// new. Returns false if that fails or is disabled.
@@ -109,69 +110,27 @@ class Executor {
   std::vector<Capabilities> capabilities() const;
   /// Zeros with HybridOptions::telemetry off.
   OperationStatistics statistics(std::string_view operation, std::string_view device) const {
-    return telemetry_.statistics(operation, device);
+    return recorder_.telemetry().statistics(operation, device);
   }
   Scheduler& scheduler() { return scheduler_; }
   const Scheduler& scheduler() const { return scheduler_; }
-  const Telemetry& telemetry() const { return telemetry_; }
-  TraceLog& trace() { return trace_; }
-  const TraceLog& trace() const { return trace_; }
+  const Telemetry& telemetry() const { return recorder_.telemetry(); }
+  TraceLog& trace() { return recorder_.trace(); }
+  const TraceLog& trace() const { return recorder_.trace(); }
   /// Figures of all devices, with the label `device`.
   std::vector<Figure> figures() const;
   std::string explain(const Decision& decision) const;
 
  private:
-  struct Device {
-    std::unique_ptr<DeviceBackend> backend;
-    std::string name;
-    std::string driver;  ///< empty if not available
-    std::atomic<bool> lost{false};
-    std::mutex reopening;
-  };
-  /// Tasks that run as one.
-  struct Group {
-    std::vector<Task*> tasks;
-    std::vector<std::size_t> places;  // positions in the caller's list
-  };
-
   void save_learned() noexcept;
-  Device& device(std::size_t target) const;
-  std::vector<Device*> devices() const;
-  const std::string& name_of(std::size_t target) const;
-  void trace_task(std::string_view operation, std::size_t target, double end_seconds,
-                  const Terms& times, std::uint64_t items);
-  void tell(std::string_view operation, std::uint64_t items, const ExecutionStats& stats) const;
-  void log(LogLevel level, const std::string& text) const;
-  void note(std::string_view operation, const Decision& decision);
-  ExecutionStats run(Task& task, const TaskShape& shape, const Decision& decision, Items items);
-  ExecutionStats run_on_cpu(Task& task, const TaskShape& shape, Items items,
-                            const Decision* decision);
-  /// Runs `work` on the decision's device; returns its error if it is a failure of the device.
-  std::optional<Error> try_device(const TaskShape& shape, const Decision& decision,
-                                  const std::function<RunReport(DeviceBackend&)>& work,
-                                  ExecutionStats& stats);
-  void fail(const TaskShape& shape, const Decision& decision, const Error& error);
-  bool wants_split(Task& task, const TaskShape& shape, const Decision& decision) const;
-  ExecutionStats run_split(Task& task, const TaskShape& shape, const Decision& decision);
-  std::vector<Group> groups(std::span<Task* const> tasks) const;
-  void run_group(const Group& group, std::span<ExecutionStats> out);
-  void warm_up_on(Task& task, std::size_t target, int samples);
 
   const HybridOptions options_;
   Scheduler scheduler_;
-  Telemetry telemetry_;
-  TraceLog trace_;
-  std::unique_ptr<KnowledgeFile> state_;
-  Knowledge known_;  // loaded data, for devices that are added later
-  CpuThreads threads_;
+  DeviceList devices_;
+  Recorder recorder_;
+  std::unique_ptr<StoredKnowledge> knowledge_;
+  std::unique_ptr<TaskRunner> runner_;
   std::mutex adding_;
-  mutable std::mutex devices_mutex_;
-  mutable std::deque<Device> devices_;  // target k is devices_[k - 1]
-  Log log_;
-  Observer observer_;
-  LogLevel least_level_ = LogLevel::info;
-  struct Arena;
-  std::unique_ptr<Arena> arena_;
 };
 
 }  // namespace topograd::runtime::hybrid

@@ -1,9 +1,8 @@
-// Internal: background work of an executor, on the process's one pool of threads.
+// Internal: background work of tasks, on the process's one pool of threads.
 #pragma once
 
 #include "../../ir/machine/foreign_call.hpp"
 #include "../../ir/machine/parallel.hpp"
-#include "executor.hpp"
 
 #include <tbb/info.h>
 #include <tbb/task_group.h>
@@ -71,17 +70,23 @@ class Begun {
 };
 
 /// At least two threads, to wait for a device and the CPU at the same time.
-struct Executor::Arena {
-  ir::Arena arena{std::max(2, tbb::info::default_concurrency()), 1};
-  std::shared_ptr<Begun> begun = std::make_shared<Begun>();
+class TaskArena {
+ public:
+  ~TaskArena() { finish(); }
 
-  ~Arena() {
-    if (arena.usable()) begun->finish();  // else the arena and its tasks are the parent's
+  /// False in a child of fork(): the pool and its tasks are the parent's.
+  bool usable() const { return arena_.usable(); }
+
+  /// Waits for work that has begun (Begun::finish()). Returns usable().
+  bool finish() {
+    if (!usable()) return false;
+    begun_->finish();
+    return true;
   }
 
   void begin(std::function<void()> work) {
-    begun->add(std::move(work));
-    arena.enqueue([list = begun] { list->run_next(); });
+    begun_->add(std::move(work));
+    arena_.enqueue([list = begun_] { list->run_next(); });
   }
 
   /// Runs both concurrently if a thread is free, else `here` first. Throws the error of either.
@@ -92,7 +97,7 @@ struct Executor::Arena {
       there();
       return;
     }
-    arena.execute([&] {
+    arena_.execute([&] {
       tbb::task_group group;
       group.run(there);
       try {
@@ -104,11 +109,10 @@ struct Executor::Arena {
       group.wait();
     });
   }
-};
 
-/// The error if a task is forced to a device and none is suitable.
-Error no_device_error(const TaskShape& task, Reason reason);
-/// Throws Error{InvalidArgument} if a task of the list is null.
-void require_tasks(const char* call, std::span<Task* const> tasks);
+ private:
+  ir::Arena arena_{std::max(2, tbb::info::default_concurrency()), 1};
+  std::shared_ptr<Begun> begun_ = std::make_shared<Begun>();
+};
 
 }  // namespace topograd::runtime::hybrid

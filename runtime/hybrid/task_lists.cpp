@@ -1,7 +1,7 @@
-// Lists of tasks, and tasks that run on both sides at once.
-#include "executor.hpp"
+// Lists of tasks, tasks that run on both sides at once, and warm-up.
+#include "task_runner.hpp"
 
-#include "executor_arena.hpp"
+#include "task_arena.hpp"
 
 #include <algorithm>
 #include <map>
@@ -70,10 +70,19 @@ TaskShape part_of(TaskShape shape, Items items) {
   return shape;
 }
 
+/// Throws Error{InvalidArgument} if a task of the list is null.
+void require_tasks(const char* call, std::span<Task* const> tasks) {
+  const auto none = std::ranges::find(tasks, nullptr);
+  if (none == tasks.end()) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": task " +
+                                              std::to_string(none - tasks.begin()) +
+                                              " of the list is null");
+}
+
 }  // namespace
 
 /// Groups tasks by kernel, in the order of each kernel's first task. Overridden tasks stay alone.
-std::vector<Executor::Group> Executor::groups(std::span<Task* const> tasks) const {
+std::vector<TaskRunner::Group> TaskRunner::groups(std::span<Task* const> tasks) const {
   std::vector<Group> groups;
   std::map<std::pair<Hash128, Override>, std::size_t> known;
   for (std::size_t k = 0; k < tasks.size(); ++k) {
@@ -89,15 +98,7 @@ std::vector<Executor::Group> Executor::groups(std::span<Task* const> tasks) cons
   return groups;
 }
 
-void require_tasks(const char* call, std::span<Task* const> tasks) {
-  const auto none = std::ranges::find(tasks, nullptr);
-  if (none == tasks.end()) return;
-  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": task " +
-                                              std::to_string(none - tasks.begin()) +
-                                              " of the list is null");
-}
-
-std::vector<ExecutionStats> Executor::execute(std::span<Task* const> tasks) {
+std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
   require_tasks("execute", tasks);
   std::vector<ExecutionStats> stats(tasks.size());
   std::exception_ptr first;
@@ -112,7 +113,7 @@ std::vector<ExecutionStats> Executor::execute(std::span<Task* const> tasks) {
   return stats;
 }
 
-void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
+void TaskRunner::run_group(const Group& group, std::span<ExecutionStats> out) {
   std::optional<DeviceProgram> program;
   if (group.tasks.size() > 1) program = merged(group.tasks);
   if (!program) {
@@ -128,19 +129,19 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
       const TaskShape one = group.tasks[k]->shape();
       Decision own = decision;
       own.reserved_us = 0;
-      note(one.operation, own);
+      recorder_.decided(one.operation, own);
       out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
-      tell(one.operation, one.size, out[group.places[k]]);
+      recorder_.observe(one.operation, one.size, out[group.places[k]]);
     }
     return;
   }
-  note(shape.operation, decision);
+  recorder_.decided(shape.operation, decision);
   ExecutionStats stats;
   const std::optional<Error> error = try_device(
       shape, decision, [&](DeviceBackend& device) { return device.run(*program); }, stats);
   if (error && forced_side(shape, options_) == Side::device) throw *error;
-  if (error) fail(shape, decision, *error);
-  if (!error && options_.telemetry) telemetry_.coalesced(group.tasks.size());
+  if (error) fell_back(shape, decision, *error);
+  if (!error) recorder_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
     ExecutionStats& one = out[group.places[k]];
@@ -148,11 +149,11 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
     one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
     if (error) one.fallback = error->what();
     one.decision = decision;
-    tell(own.operation, own.size, one);
+    recorder_.observe(own.operation, own.size, one);
   }
 }
 
-bool Executor::wants_split(Task& task, const TaskShape& shape, const Decision& decision) const {
+bool TaskRunner::wants_split(Task& task, const TaskShape& shape, const Decision& decision) const {
   if (options_.split_size == 0 || shape.size < options_.split_size || !task.splittable())
     return false;
   if (decision.reason != Reason::faster && decision.reason != Reason::slower) return false;
@@ -160,7 +161,7 @@ bool Executor::wants_split(Task& task, const TaskShape& shape, const Decision& d
   return std::min(cpu, device) >= kLeastShare * (cpu + device);
 }
 
-ExecutionStats Executor::run_split(Task& task, const TaskShape& shape, const Decision& decision) {
+ExecutionStats TaskRunner::run_split(Task& task, const TaskShape& shape, const Decision& decision) {
   scheduler_.cancel(decision);
   const double cpu = decision.on_cpu.terms.total(), device = decision.on_device.terms.total();
   const double share = device / (cpu + device);
@@ -179,15 +180,51 @@ ExecutionStats Executor::run_split(Task& task, const TaskShape& shape, const Dec
   };
   arena_->both(on_device, [&] { run_on_cpu(task, part_of(shape, here), here, nullptr); });
   if (error) {
-    fail(shape, apart, *error);
+    fell_back(shape, apart, *error);
     stats = run_on_cpu(task, part_of(shape, there), there, nullptr);
     stats.fallback = error->what();
   } else {
     stats.cpu_share = share;
   }
-  if (options_.telemetry) telemetry_.split();
+  recorder_.split();
   stats.decision = decision;
   return stats;
+}
+
+void TaskRunner::warm_up_on(Task& task, std::size_t target, int samples) {
+  const TaskShape shape = task.shape();
+  const Items all{0, shape.size};
+  const Decision decision{.target = target, .device = target, .reason = Reason::forced};
+  for (int k = 0; k <= samples; ++k) {
+    if (target == kCpu) {
+      run_on_cpu(task, shape, all, nullptr);
+      continue;
+    }
+    ExecutionStats stats;
+    const auto work = [&](DeviceBackend& device) {
+      if (k == 0) {
+        if (const auto program = task.program(all)) device.prepare(*program);
+      }
+      return task.run_on_device(device, all);
+    };
+    if (const auto error = try_device(shape, decision, work, stats)) {
+      recorder_.log(LogLevel::warning,
+                    "warm_up: " + devices_.name_of(target) + ": " + error->what());
+      return;
+    }
+  }
+}
+
+void TaskRunner::warm_up(std::span<Task* const> tasks, int samples) {
+  require_tasks("warm_up", tasks);
+  for (Task* task : tasks) {
+    const std::uint64_t targets = task->shape().targets;
+    const std::size_t last = devices_.all().size();
+    for (std::size_t target = 0; target <= last; ++target) {
+      if ((targets >> target & 1) != 0 && scheduler_.admits(target))
+        warm_up_on(*task, target, samples);
+    }
+  }
 }
 
 }  // namespace topograd::runtime::hybrid

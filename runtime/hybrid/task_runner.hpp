@@ -1,0 +1,70 @@
+// Runs an executor's tasks: one after a decision, lists by kernel, and parts on both sides.
+#pragma once
+
+#include "device_list.hpp"
+#include "recorder.hpp"
+#include "task.hpp"
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::hybrid {
+
+class TaskArena;
+
+/// Public members are as in Executor. Thread-safe.
+class TaskRunner {
+ public:
+  /// All arguments outlive it. `owner` marks threads that run its tasks.
+  TaskRunner(const Executor& owner, const HybridOptions& options, Scheduler& scheduler,
+             DeviceList& devices, Recorder& recorder);
+  /// Waits for submitted tasks.
+  ~TaskRunner();
+
+  ExecutionStats execute(Task& task);
+  std::vector<ExecutionStats> execute(std::span<Task* const> tasks);
+  std::future<ExecutionStats> submit(Task& task);
+  void warm_up(std::span<Task* const> tasks, int samples);
+
+  int threads() const { return threads_.count(); }
+  /// Waits for submitted tasks, except for one that runs on this thread. Returns false in a child
+  /// of fork(), where they are the parent's.
+  bool finish();
+  /// False in a child of fork().
+  bool owns_pool() const;
+
+ private:
+  /// Tasks that run as one.
+  struct Group {
+    std::vector<Task*> tasks;
+    std::vector<std::size_t> places;  // positions in the caller's list
+  };
+
+  ExecutionStats run(Task& task, const TaskShape& shape, const Decision& decision, Items items);
+  ExecutionStats run_on_cpu(Task& task, const TaskShape& shape, Items items,
+                            const Decision* decision);
+  /// Runs `work` on the decision's device; returns its error if it is a failure of the device.
+  std::optional<Error> try_device(const TaskShape& shape, const Decision& decision,
+                                  const std::function<RunReport(DeviceBackend&)>& work,
+                                  ExecutionStats& stats);
+  void fell_back(const TaskShape& shape, const Decision& decision, const Error& error);
+  bool wants_split(Task& task, const TaskShape& shape, const Decision& decision) const;
+  ExecutionStats run_split(Task& task, const TaskShape& shape, const Decision& decision);
+  std::vector<Group> groups(std::span<Task* const> tasks) const;
+  void run_group(const Group& group, std::span<ExecutionStats> out);
+  void warm_up_on(Task& task, std::size_t target, int samples);
+
+  const Executor& owner_;
+  const HybridOptions& options_;
+  Scheduler& scheduler_;
+  DeviceList& devices_;
+  Recorder& recorder_;
+  const CpuThreads threads_;
+  const std::unique_ptr<TaskArena> arena_;
+};
+
+}  // namespace topograd::runtime::hybrid
