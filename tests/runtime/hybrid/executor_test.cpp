@@ -234,6 +234,27 @@ TEST_F(ExecutorTest, SubmittedTasksEndBeforeTheExecutor) {
   for (const auto& task : tasks) EXPECT_TRUE(task->right());
 }
 
+TEST_F(ExecutorTest, SubmittedTasksAreSplitWhileTheExecutorEnds) {
+  make({.split_size = 10000});
+  std::vector<std::unique_ptr<AddTask>> tasks;
+  for (int k = 0; k < 50; ++k) {
+    tasks.push_back(std::make_unique<AddTask>(20000, static_cast<float>(k)));
+    tasks.back()->after_cpu = [&] { now = now + 15e-6; };
+  }
+  Task* const list[] = {tasks.front().get()};
+  executor->warm_up(list);
+  state->items = 0;
+  for (const auto& task : tasks) executor->submit(*task);
+  executor = nullptr;
+  std::uint64_t on_cpu = 0;
+  for (const auto& task : tasks) {
+    EXPECT_TRUE(task->right());
+    on_cpu += task == tasks.front() ? 0 : task->on_cpu.load();
+  }
+  EXPECT_GT(on_cpu, 0u);
+  EXPECT_GT(state->items, 0u);
+}
+
 /// Submits two other tasks to its executor and waits for them, down to a depth.
 class NestingTask final : public Task {
  public:
