@@ -2,6 +2,7 @@
 #include "engine.hpp"
 
 #include "../../ir/error.hpp"
+#include "first_order.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -35,13 +36,18 @@ SecondDerivatives& second_derivatives(Engine& engine) {
   return require(engine.abilities().second_derivatives, engine, "second derivatives");
 }
 
-bool prepare(Engine& engine, Pass pass) {
-  KernelsAhead* const kernels = engine.abilities().kernels_ahead;
-  return kernels == nullptr || kernels->prepare(pass);
-}
-bool prepare_step(Engine& engine) {
-  KernelsAhead* const kernels = engine.abilities().kernels_ahead;
-  return kernels == nullptr || kernels->prepare_step();
+bool prepare(Engine& engine, const Need& need) {
+  const Abilities able = engine.abilities();
+  if (able.kernels_ahead == nullptr) return true;
+  switch (need.of) {
+    case Need::Of::evaluation: return able.kernels_ahead->prepare(need.pass);
+    case Need::Of::damped_step: return able.kernels_ahead->prepare_step();
+    case Need::Of::first_order_step:
+      return able.gradient_steps && able.gradient_steps->first_order_steps(false) != nullptr;
+    case Need::Of::descent_step:
+      return able.gradient_steps && able.gradient_steps->descent_steps(false) != nullptr;
+  }
+  return true;
 }
 
 std::unique_ptr<Pending> begin(Engine& engine, Pass pass, std::span<const double> x,

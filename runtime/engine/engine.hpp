@@ -11,6 +11,7 @@
 #include "damped_steps.hpp"
 #include "engine_stats.hpp"
 #include "evaluation.hpp"
+#include "need.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -95,9 +96,10 @@ void evaluate_unless_refused(Engine& engine, const Values& wanted);
 /// AsynchronousEvaluations it has run when it returns. Throws Error{Unsupported} for other kinds.
 std::unique_ptr<Pending> begin(Engine& engine, Pass pass, std::span<const double> x,
                                std::span<const double> p, std::span<double> out);
-/// Uses KernelsAhead; returns true without it.
-bool prepare(Engine& engine, Pass pass);
-bool prepare_step(Engine& engine);
+/// Uses KernelsAhead and GradientSteps to start compiling what `need` names, without waiting.
+/// Returns true when it is ready, and for engines without KernelsAhead. Throws the error of a
+/// failed compilation.
+bool prepare(Engine& engine, const Need& need);
 
 // Abilities without a substitute. Throw Error{Unsupported} if they are missing.
 DampedSteps& damped_steps(Engine& engine);

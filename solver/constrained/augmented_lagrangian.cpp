@@ -129,12 +129,12 @@ void AugmentedLagrangian::start() {
   list_rows();
   std::vector<double> gradient(model_.model.scalars), with(gradient.size());
   set(0, lambda_);
-  runtime::Engine& without = inner_.engine();
+  runtime::Engine& without = inner_.engine(runtime::Pass::cost_gradient);
   runtime::evaluate(without, {.cost = &objective_, .gradient = gradient});
   first_objective_ = objective_;
   std::vector<double> rows(model_.model.rows);
   set(1, {});
-  runtime::Engine& engine = inner_.engine();
+  runtime::Engine& engine = inner_.engine(runtime::Pass::values);
   runtime::evaluate(engine, {.residuals = rows, .gradient = with});
   for (std::size_t k = 0; k < with.size(); ++k) with[k] -= gradient[k];
   const std::span<const double> own(rows.data() + (rows.size() - lambda_.size()), lambda_.size());
@@ -151,7 +151,7 @@ void AugmentedLagrangian::start() {
   best_ = before_ = std::numeric_limits<double>::infinity();
   next_lambda_ = lambda_;
   set_multipliers();
-  runtime::Engine& penalised = inner_.engine();
+  runtime::Engine& penalised = inner_.engine(runtime::Pass::gradient);
   runtime::evaluate(penalised, {.gradient = gradient});
   bound_ = kFirstBound * projected_max(gradient);
 }
@@ -183,7 +183,7 @@ void AugmentedLagrangian::set_multipliers() {
 /// Examines the point of the last minimisation.
 void AugmentedLagrangian::look() {
   std::vector<double> rows(model_.model.rows), gradient(model_.model.scalars);
-  runtime::Engine& engine = inner_.engine();
+  runtime::Engine& engine = inner_.engine(runtime::Pass::values);
   runtime::evaluate(engine, {.residuals = rows, .gradient = gradient});
   kkt_ = {};
   kkt_.stationarity = projected_max(gradient);
@@ -200,7 +200,7 @@ void AugmentedLagrangian::look() {
       kkt_.complementarity = std::max(kkt_.complementarity, std::abs(next_lambda_[k] * c));
   }
   set(0, {});
-  runtime::Engine& without = inner_.engine();
+  runtime::Engine& without = inner_.engine(runtime::Pass::cost_gradient);
   runtime::evaluate(without, {.cost = &objective_, .gradient = gradient});
   summary_.final_cost = objective_;
   scale_ = std::max(largest(gradient), kShareOfStart * first_gradient_);
@@ -255,9 +255,9 @@ bool AugmentedLagrangian::infeasible() {
     return false;
   std::vector<double> zero(lambda_.size(), 0.0), with(model_.model.scalars), alone(with.size());
   set(1, zero);
-  runtime::evaluate(inner_.engine(), {.gradient = with});
+  runtime::evaluate(inner_.engine(runtime::Pass::gradient), {.gradient = with});
   set(0, {});
-  runtime::evaluate(inner_.engine(), {.gradient = alone});
+  runtime::evaluate(inner_.engine(runtime::Pass::gradient), {.gradient = alone});
   for (std::size_t k = 0; k < with.size(); ++k) with[k] -= alone[k];
   set(std::sqrt(mu_), shift_);  // update() still decides about the next multipliers
   return projected_max(with) <= kStationary * std::max(violation_slope_, 1e-8) * norm(violation_);
@@ -325,7 +325,7 @@ void AugmentedLagrangian::report() {
     if (std::abs(lambda) <= least) lambda = 0;
   out.constraints = summarise({.problem = problem_,
                                .model = model_,
-                               .engine = inner_.engine(),
+                               .engine = inner_.engine(runtime::Pass::jacobian),
                                .first_row = penalties_.first_row(),
                                .fixed = fixed_,
                                .multipliers = out.multipliers,

@@ -18,8 +18,9 @@ namespace topograd {
 class InnerSolves {
  public:
   virtual ~InnerSolves() = default;
-  /// The engine at the best point, with the present numbers of the problem.
-  virtual runtime::Engine& engine() = 0;
+  /// An engine for this kind of evaluation at the best point, with the present numbers of the
+  /// problem. Until the next call.
+  virtual runtime::Engine& engine(runtime::Pass pass) = 0;
   virtual std::span<const double> point() const = 0;
   /// Minimises the cost until max |gradient| <= `bound`, or until another rule ends it; history,
   /// counts, termination and message go to the summary.

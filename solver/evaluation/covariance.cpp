@@ -54,7 +54,7 @@ struct Covariance::Impl {
     HostEngine& engine = *session.host;
     std::vector<double> x(model.model.scalars);
     problem.read_x(x);
-    engine.set_point(x);
+    session.engines->at(runtime::Pass::jacobian, x);
     TangentJacobian tangent(model.model, space, engine.host());
     engine.evaluate_host();
     const std::span<const double> bases = engine.basis();

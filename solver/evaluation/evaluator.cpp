@@ -64,11 +64,11 @@ struct Evaluator::Impl {
   static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "evaluator"); }
 
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
-  runtime::Engine& engine() { return *session.engine; }
+  runtime::Engine& engine() { return session.engine(); }
   void open(Session opened) {
     end_session();
     times.clear();
-    if (session.engine) earlier += session.engine->stats();
+    if (session.engines) earlier += session.engines->stats();
     session = std::move(opened);
     follow_branches(session, "evaluator", problem, model, options, counts,
                     losses == Losses::applied);
@@ -90,24 +90,26 @@ struct Evaluator::Impl {
     if (now.structure != versions.structure) {
       open(open_session(model, options));
     } else {
-      engine().refresh(model.model);
+      session.engines->refresh(model.model);
     }
     normal.reset();
     second.reset();
     versions = now;
   }
 
-  void move_to(std::optional<Numbers> x) {
+  /// Moves the engine that serves an evaluation of this kind to x, or to the caller's values.
+  void move_to(runtime::Pass pass, std::optional<Numbers> x) {
     wait_for_pool();
     follow();
     if (x) {
       check_size("x", x->size(), model.model.scalars);
-      engine().set_point(*x);
     } else {
       current.resize(model.model.scalars);
       problem.read_x(current);
-      engine().set_point(current);
     }
+    // JᵀJ is assembled on the host, from Jacobians.
+    session.engines->at(pass == runtime::Pass::blocks ? runtime::Pass::jacobian : pass,
+                        x ? *x : Numbers(current));
     if (session.follows_branches) settle();
   }
 
@@ -156,14 +158,14 @@ struct Evaluator::Impl {
   auto at(runtime::Pass pass, std::optional<Numbers> x, const F& f) {
     try {
       const Clock::time_point begin = Clock::now();
-      move_to(x);
+      move_to(pass, x);
       auto result = f(engine());
       teach(pass, begin);
       return result;
     } catch (const Error& error) {
       if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
       open(take_over(model, options, error, session));
-      move_to(x);
+      move_to(pass, x);
       return f(engine());
     }
   }
@@ -173,7 +175,7 @@ struct Evaluator::Impl {
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     busy_seconds += 1e-6 * us;
     if (options.deterministic || engine().backend() != session.planned_backend()) return;
-    if (const auto median = times.add(pass, us, engine().stats().compile_wall_ms))
+    if (const auto median = times.add(pass, us, session.engines->stats().compile_wall_ms))
       session.route->measured(pass, engine().backend() != runtime::Backend::cpu, *median);
   }
 
@@ -324,7 +326,7 @@ struct Evaluator::Impl {
     settle_begun();
     if (session.route && busy_seconds > 0)
       session.route->ended(engine().backend() != runtime::Backend::cpu, busy_seconds,
-                           engine().stats());
+                           session.engines->stats());
     busy_seconds = 0;
   }
   /// An engine that does not run asynchronously is used by one thread at a time.
@@ -357,13 +359,14 @@ struct Evaluator::Impl {
   void start(const std::shared_ptr<AsyncState>& state) {
     state->since = AsyncState::Clock::now();
     const bool here = session.follows_branches || !problem.host_blocks().empty();
-    if (here || engine().abilities().asynchronous != nullptr) {
-      try {
-        state->begun =
-            runtime::begin(engine(), state->pass, state->x, state->p, span_of(state->out));
-      } catch (...) {
-        state->error = std::current_exception();
+    try {
+      runtime::Engine& engine = session.engines->for_evaluation(state->pass);
+      if (here || engine.abilities().asynchronous != nullptr) {
+        state->begun = runtime::begin(engine, state->pass, state->x, state->p, span_of(state->out));
+        return;
       }
+    } catch (...) {
+      state->error = std::current_exception();
       return;
     }
     state->running = run_on_pool([state, &on = engine()] {
@@ -381,7 +384,7 @@ struct Evaluator::Impl {
       } catch (const Error& error) {
         if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
         state.error = nullptr;
-        if (session.engine->backend() != runtime::Backend::cpu)
+        if (engine().backend() != runtime::Backend::cpu)
           open(take_over(model, options, error, session));
         runtime::begin(engine(), state.pass, state.x, state.p, span_of(state.out))->finish();
       }
@@ -482,7 +485,7 @@ Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
 }
 
 EvaluatorReport Evaluator::report() const {
-  runtime::EngineStats stats = Impl::of(impl_).session.engine->stats();
+  runtime::EngineStats stats = Impl::of(impl_).session.engines->stats();
   stats += Impl::of(impl_).earlier;
   EvaluatorReport report;
   static_cast<runtime::EngineCounts&>(report) = stats;
@@ -491,7 +494,7 @@ EvaluatorReport Evaluator::report() const {
   report.device = device();
   report.why = why();
   report.asynchronous = *Impl::of(impl_).figures;
-  report.plan = Impl::of(impl_).session.engine->abilities().plans->plan();
+  report.plan = Impl::of(impl_).session.engines->planned().abilities().plans->plan();
   return report;
 }
 
@@ -502,9 +505,9 @@ std::vector<KernelInfo> Evaluator::kernels() const {
   return out;
 }
 std::string Evaluator::backend() const {
-  return std::string(name(Impl::of(impl_).session.engine->backend()));
+  return std::string(name(Impl::of(impl_).session.engine().backend()));
 }
-std::string Evaluator::device() const { return Impl::of(impl_).session.engine->device(); }
+std::string Evaluator::device() const { return Impl::of(impl_).session.engine().device(); }
 const std::string& Evaluator::why() const {
   Impl& impl = Impl::of(impl_);
   return impl.reason = impl.session.reason();

@@ -19,23 +19,23 @@
 namespace topograd {
 namespace {
 
-void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
-                     const Objective& objective, std::span<double> x, const SolverOptions& options,
-                     Summary& summary, Checkpoints* checkpoints) {
+void minimize_newton(Engines& engines, const runtime::Model& model, const Objective& objective,
+                     std::span<double> x, const SolverOptions& options, Summary& summary,
+                     Checkpoints* checkpoints) {
   if (options.linear_solver == LinearSolver::pcg) {
-    TruncatedNewton direction(engine, model, options.max_linear_iterations);
+    TruncatedNewton direction(engines, model, options.max_linear_iterations);
     descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
   }
-  ProjectedNewton direction(engine, model);
+  ProjectedNewton direction(engines, model);
   descend(objective, direction, x, options, summary, {}, checkpoints);
 }
 
 /// The cost as a function of the coordinates of the problem's tangent spaces.
 class ManifoldCost {
  public:
-  ManifoldCost(runtime::Engine& engine, const runtime::Model& model, const Problem& problem)
-      : inner_(cost_of(engine, model)), space_(problem), ambient_(model.scalars) {}
+  ManifoldCost(Engines& engines, const runtime::Model& model, const Problem& problem)
+      : inner_(cost_of(engines, model)), space_(problem), ambient_(model.scalars) {}
 
   bool moves() const { return space_.size() > 0 && !space_.blocks().empty(); }
   /// Refers to this.
@@ -67,75 +67,75 @@ class ManifoldCost {
   mutable std::vector<double> ambient_, basis_;
 };
 
-/// The engine's own steps, if no option needs points on the host.
-runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
-                                 const SolverOptions& options) {
+/// The engines if their own steps may be made: no option needs points on the host.
+Engines* steps_of(Engines& engines, bool shaped, const SolverOptions& options) {
   const bool shows_points =
       options.update_state_every_iteration || options.domain == DomainPolicy::strict;
-  return shaped || shows_points ? nullptr : engine.abilities().gradient_steps;
+  return shaped || shows_points ? nullptr : &engines;
 }
 
 /// Runs L-BFGS, and continues on the engine's vectors as soon as their kernels are ready, without
 /// the host's history.
-void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
-               std::span<double> x, const SolverOptions& options, Summary& summary,
-               BestElsewhere& elsewhere, Checkpoints* checkpoints) {
+void run_lbfgs(Engines& engines, Engines* source, const Objective& objective, std::span<double> x,
+               const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
+               Checkpoints* checkpoints) {
   runtime::DescentSteps* steps = nullptr;
   const auto ready = [&] {
     if (source) steps = source->descent_steps(true);
     return steps != nullptr;
   };
   if (!ready() && minimize_lbfgs(objective, x, options, summary, ready, checkpoints)) return;
-  engine.set_point(x);
+  engines.here().set_point(x);
   const BestElsewhere::Scope ahead(&elsewhere, [steps, x] { steps->descent_point(x); });
   minimize_lbfgs(*steps, x, options, summary, checkpoints);
 }
 
 /// Runs Adam and its relatives the same way, but passes the means of gradients on.
-void run_rules(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
-               std::span<double> x, const SolverOptions& options, Summary& summary,
-               BestElsewhere& elsewhere, Checkpoints* checkpoints) {
+void run_rules(Engines& engines, Engines* source, const Objective& objective, std::span<double> x,
+               const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
+               Checkpoints* checkpoints) {
   const auto steps_at = [&](std::span<const double> at) {
     runtime::FirstOrderSteps* const steps = source ? source->first_order_steps(true) : nullptr;
-    if (steps) engine.set_point(at);
+    if (steps) engines.here().set_point(at);
     return steps;
   };
   minimize_first_order(objective, x, options, summary, steps_at, &elsewhere, checkpoints);
 }
 
-void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
-                const Inspector& inspector, std::span<double> x, const SolverOptions& options,
-                Summary& summary, BestElsewhere& elsewhere, Checkpoints* checkpoints) {
+void run_method(Engines& engines, const ProblemModel& problem_model, const Inspector& inspector,
+                std::span<double> x, const SolverOptions& options, Summary& summary,
+                BestElsewhere& elsewhere, Checkpoints* checkpoints) {
   const runtime::Model& model = problem_model.model;
   const Problem& problem = *problem_model.problem;
   std::optional<ManifoldCost> on_manifolds;
-  if (problem.has_manifolds()) on_manifolds.emplace(engine, model, problem);
+  if (problem.has_manifolds()) on_manifolds.emplace(engines, model, problem);
   const bool curved = on_manifolds && on_manifolds->moves();
-  Objective objective = curved ? on_manifolds->objective() : cost_of(engine, model);
+  Objective objective = curved ? on_manifolds->objective() : cost_of(engines, model);
   objective.lower = model.lower;
   objective.upper = model.upper;
-  objective.evaluate = [&engine, &inspector, &summary, inner = objective.evaluate](
+  objective.evaluate = [&engines, &inspector, &summary, inner = objective.evaluate](
                            std::span<const double> at, std::span<double> gradient) {
-    inspector.check_domains(engine, at, summary.iterations.empty() ? "at the start" : "at a trial");
+    inspector.check_domains(engines.here(), at,
+                            summary.iterations.empty() ? "at the start" : "at a trial");
     return inner(at, gradient);
   };
-  runtime::GradientSteps* const steps = steps_of(engine, curved || objective.bounded(), options);
+  Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
   switch (options.method) {
     case Method::lbfgs:
       do {
-        run_lbfgs(engine, steps, objective, x, options, summary, elsewhere, checkpoints);
+        run_lbfgs(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
       } while (escapes && escape(objective, x, options, summary));
       return;
     case Method::newton:
       do {
-        minimize_newton(engine, model, objective, x, options, summary, checkpoints);
+        minimize_newton(engines, model, objective, x, options, summary, checkpoints);
       } while (escapes && escape(objective, x, options, summary));
       return;
     case Method::adam:
     case Method::adamw:
     case Method::sgd:
-      return run_rules(engine, steps, objective, x, options, summary, elsewhere, checkpoints);
+      return run_rules(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
     case Method::levenberg_marquardt:
     case Method::gauss_newton:
     case Method::dogleg:
@@ -148,9 +148,10 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
 
 }  // namespace
 
-Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
-  const auto evaluate = [&engine, &model](std::span<const double> x, std::span<double> gradient) {
-    engine.set_point(x);
+Objective cost_of(Engines& engines, const runtime::Model& model) {
+  const auto evaluate = [&engines, &model](std::span<const double> x, std::span<double> gradient) {
+    using runtime::Pass;
+    runtime::Engine& engine = engines.at(gradient.empty() ? Pass::cost : Pass::cost_gradient, x);
     if (gradient.empty()) return engine.cost();
     double cost = 0;
     runtime::evaluate(engine, {.cost = &cost, .gradient = gradient});
@@ -170,28 +171,28 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
           .constant = model.constant};
 }
 
-void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
+void minimize_cost(Engines& engines, const ProblemModel& model, std::span<double> x,
                    const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
                    Checkpoints* checkpoints) {
   const Inspector inspector(options, model, summary);
   try {
-    run_method(engine, model, inspector, x, options, summary, elsewhere, checkpoints);
+    run_method(engines, model, inspector, x, options, summary, elsewhere, checkpoints);
   } catch (const Error& error) {
     // Adds the origin of the number, which the minimiser does not know.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;
-    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model));
+    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engines.here(), model));
   }
 }
 
-bool prepare_cost(runtime::Engine& engine, const ProblemModel& model,
-                  const SolverOptions& options) {
+bool prepare_cost(Engines& engines, const ProblemModel& model, const SolverOptions& options) {
   using runtime::Pass;
   std::vector<Pass> passes = {Pass::cost, Pass::cost_gradient};
   const bool products = options.linear_solver == LinearSolver::pcg;
   if (options.method == Method::newton) passes.push_back(products ? Pass::hvp : Pass::hessian);
   bool there = true;
-  for (const Pass pass : passes) there &= runtime::prepare(engine, pass);  // starts all
-  runtime::GradientSteps* const steps = steps_of(engine, model.problem->has_manifolds(), options);
+  for (const Pass pass : passes)
+    there &= engines.prepare(runtime::Need::evaluation(pass));  // starts all
+  Engines* const steps = steps_of(engines, model.problem->has_manifolds(), options);
   if (steps == nullptr || options.method == Method::newton) return there;
   if (options.method == Method::lbfgs) {
     steps->descent_steps(false);

@@ -51,8 +51,8 @@ bool has_branches(const runtime::Model& model) {
 }  // namespace
 
 struct ProjectedNewton::Impl {
-  Impl(runtime::Engine& e, const runtime::Model& of)
-      : engine(e),
+  Impl(Engines& e, const runtime::Model& of)
+      : engines(e),
         model(of),
         revision(of.revision),
         hessian(of, true),
@@ -96,7 +96,7 @@ struct ProjectedNewton::Impl {
     }
   }
 
-  runtime::Engine& engine;
+  Engines& engines;
   const runtime::Model& model;
   std::uint64_t revision;  // of the model that `hessian` describes
   NormalEquations hessian;
@@ -105,20 +105,20 @@ struct ProjectedNewton::Impl {
   double shift = kLeastShift;
 };
 
-ProjectedNewton::ProjectedNewton(runtime::Engine& engine, const runtime::Model& model)
-    : impl_(std::make_unique<Impl>(engine, model)) {}
+ProjectedNewton::ProjectedNewton(Engines& engines, const runtime::Model& model)
+    : impl_(std::make_unique<Impl>(engines, model)) {}
 ProjectedNewton::~ProjectedNewton() = default;
 
 void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
                               std::span<const std::uint8_t> held, std::span<double> direction) {
-  impl_->engine.set_point(x);
-  if (has_branches(impl_->model)) impl_->engine.cost();  // they may change the model's terms
+  runtime::Engine& engine = impl_->engines.at(runtime::Pass::hessian, x);
+  if (has_branches(impl_->model)) engine.cost();  // they may change the model's terms
   if (impl_->revision != impl_->model.revision) {
     const double shift = impl_->shift;
-    impl_ = std::make_unique<Impl>(impl_->engine, impl_->model);
+    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model);
     impl_->shift = shift;
   }
-  impl_->hessian.refresh_hessian(impl_->engine, true);
+  impl_->hessian.refresh_hessian(engine, true);
   std::fill(direction.begin(), direction.end(), 0.0);
   const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();
   Eigen::VectorXd right(impl_->size());
@@ -150,9 +150,9 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   const std::size_t n = g.size();
   std::vector<double> steepest(n);
   for (std::size_t k = 0; k < n; ++k) steepest[k] = is_held(held, k) ? -0.0 : -g[k];
-  engine_.set_point(x);
+  runtime::Engine& engine = engines_.at(runtime::Pass::hvp, x);
   auto hessian = cpu::product_by<double>([&](const double* p, double* q) {
-    runtime::second_derivatives(engine_).hvp({p, n}, {q, n});
+    runtime::second_derivatives(engine).hvp({p, n}, {q, n});
     for (std::size_t k = 0; k < n; ++k)
       if (is_constant(model_, k) || is_held(held, k)) q[k] = 0;
     return dot({p, n}, {q, n});

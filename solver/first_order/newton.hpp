@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
-#include "../../runtime/engine/engine.hpp"
 #include "../../runtime/model/model.hpp"
+#include "../session/engines.hpp"
 #include "descent.hpp"
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace topograd {
 class ProjectedNewton final : public SearchDirection {
  public:
   /// Both must outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
-  ProjectedNewton(runtime::Engine& engine, const runtime::Model& model);
+  ProjectedNewton(Engines& engines, const runtime::Model& model);
   ~ProjectedNewton() override;
 
   /// Held scalars have the rows and columns of the identity.
@@ -44,8 +44,8 @@ class ProjectedNewton final : public SearchDirection {
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
 class TruncatedNewton final : public SearchDirection {
  public:
-  TruncatedNewton(runtime::Engine& engine, const runtime::Model& model, int max_iterations)
-      : engine_(engine), model_(model), max_iterations_(max_iterations) {}
+  TruncatedNewton(Engines& engines, const runtime::Model& model, int max_iterations)
+      : engines_(engines), model_(model), max_iterations_(max_iterations) {}
 
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
@@ -60,7 +60,7 @@ class TruncatedNewton final : public SearchDirection {
   int linear_iterations() const override { return iterations_; }
 
  private:
-  runtime::Engine& engine_;
+  Engines& engines_;
   const runtime::Model& model_;
   int max_iterations_, iterations_ = 0;
   bool gradient_only_ = false;

@@ -2,16 +2,15 @@
 #include "host_engine.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../runtime/rows/rows.hpp"
 #include "../model/model.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace topograd {
-HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
-                       const runtime::Model& model, bool with_losses)
-    : inner_(std::move(inner)),
+HostEngine::HostEngine(runtime::Engine& inner, const Problem& problem, const runtime::Model& model,
+                       bool with_losses)
+    : OuterEngine(inner),
       problem_(problem),
       model_(&model),
       with_losses_(with_losses),
@@ -22,38 +21,27 @@ HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& pr
       rows_(model.rows) {}
 
 runtime::Abilities HostEngine::abilities() {
-  const runtime::Abilities inner = inner_->abilities();
+  const runtime::Abilities able = inner().abilities();
   return {.steps = this,
-          .second_derivatives = inner.second_derivatives ? this : nullptr,
+          .second_derivatives = able.second_derivatives ? this : nullptr,
           .several_values = this,
-          .kernels_ahead = this,
           .known_point = this,
-          .plans = inner.plans,
-          .measurements = inner.measurements};
+          .plans = able.plans,
+          .measurements = able.measurements};
 }
-
-std::unique_ptr<runtime::RowRunner> HostEngine::row_runner() const { return inner_->row_runner(); }
 
 void HostEngine::refresh(const runtime::Model& model) {
   model_ = &model;
-  inner_->refresh(model);
+  inner().refresh(model);
   space_ = std::make_unique<TangentSpace>(problem_);
   host_ = std::make_unique<HostTerms>(problem_, with_losses_);
   rows_.resize(model.rows);
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
-bool HostEngine::prepare_step() {
-  bool there = true;
-  for (const auto pass : {runtime::Pass::cost, runtime::Pass::residual, runtime::Pass::gradient,
-                          runtime::Pass::jacobian})
-    there &= runtime::prepare(*inner_, pass);  // all begin
-  return there;
-}
-
 void HostEngine::set_point(std::span<const double> x) {
   x_.assign(x.begin(), x.end());
-  inner_->set_point(x);
+  inner().set_point(x);
   inner_at_trial_ = host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
@@ -66,7 +54,7 @@ bool HostEngine::last_known_point(std::span<double> x) {
 
 void HostEngine::move_inner(const std::vector<double>& x, bool trial) {
   if (!trial && !inner_at_trial_) return;
-  inner_->set_point(x);
+  inner().set_point(x);
   inner_at_trial_ = trial;
 }
 
@@ -78,13 +66,13 @@ void HostEngine::evaluate_host() {
 
 double HostEngine::cost() {
   move_inner(x_, false);
-  const double inner = inner_->cost();
-  return host_->empty() ? inner : inner + host_->cost(x_);
+  const double traced = inner().cost();
+  return host_->empty() ? traced : traced + host_->cost(x_);
 }
 
 void HostEngine::residuals(std::span<double> out) {
   move_inner(x_, false);
-  inner_->residuals(out);
+  inner().residuals(out);
   evaluate_host();
   for (const HostBlock& block : host_->blocks())
     for (std::uint64_t r = block.row; r < block.row + block.rows; ++r)
@@ -93,7 +81,7 @@ void HostEngine::residuals(std::span<double> out) {
 
 void HostEngine::gradient(std::span<double> out) {
   move_inner(x_, false);
-  inner_->gradient(out);
+  inner().gradient(out);
   evaluate_host();
   add_host_transposed(rows_, out);
   if (!host_has_value_) std::ranges::fill(out, kNaN);
@@ -101,7 +89,7 @@ void HostEngine::gradient(std::span<double> out) {
 
 void HostEngine::jacobian(std::size_t term, std::span<double> values) {
   move_inner(x_, false);
-  inner_->jacobian(term, values);
+  inner().jacobian(term, values);
 }
 
 void HostEngine::add_host_products(std::span<const double> p, std::span<double> rows) const {
@@ -118,7 +106,7 @@ void HostEngine::add_host_transposed(std::span<const double> rows, std::span<dou
 
 void HostEngine::jvp(std::span<const double> p, std::span<double> out) {
   move_inner(x_, false);
-  inner_->jvp(p, out);
+  inner().jvp(p, out);
   evaluate_host();
   for (const HostBlock& block : host_->blocks())
     std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(block.row), block.rows, 0.0);
@@ -127,14 +115,14 @@ void HostEngine::jvp(std::span<const double> p, std::span<double> out) {
 
 void HostEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   move_inner(x_, false);
-  inner_->vjp(seeds, out);
+  inner().vjp(seeds, out);
   evaluate_host();
   add_host_transposed(seeds, out);
 }
 
 void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
   move_inner(x_, false);
-  inner_->jtjp(p, out);
+  inner().jtjp(p, out);
   evaluate_host();
   std::vector<double> rows(rows_.size(), 0.0);
   add_host_products(p, rows);
@@ -150,13 +138,13 @@ void HostEngine::refuse_second_order(const char* call) const {
 void HostEngine::hvp(std::span<const double> p, std::span<double> out) {
   refuse_second_order("hvp");
   move_inner(x_, false);
-  runtime::second_derivatives(*inner_).hvp(p, out);
+  runtime::second_derivatives(inner()).hvp(p, out);
 }
 
 void HostEngine::hessian(std::size_t term, bool project, std::span<double> values) {
   refuse_second_order("hessian");
   move_inner(x_, false);
-  runtime::second_derivatives(*inner_).hessian(term, project, values);
+  runtime::second_derivatives(inner()).hessian(term, project, values);
 }
 
 std::span<const double> HostEngine::basis() {
@@ -225,8 +213,8 @@ runtime::StepReport HostEngine::try_tangent(std::span<const double> delta, doubl
 
 double HostEngine::trial_cost() {
   move_inner(trial_, true);
-  const double inner = inner_->cost();
-  return host_->empty() ? inner : inner + host_->cost(trial_);
+  const double traced = inner().cost();
+  return host_->empty() ? traced : traced + host_->cost(trial_);
 }
 
 void HostEngine::accept() {

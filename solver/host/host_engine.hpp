@@ -1,7 +1,7 @@
 // An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
 #pragma once
 
-#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/engine/outer_engine.hpp"
 #include "../model/host_terms.hpp"
 #include "tangent_space.hpp"
 
@@ -18,28 +18,20 @@ namespace topograd {
 /// double, and moves it within manifolds and bounds.
 ///
 /// linearize() reports the gradient's norms as Ceres does: of x less the projection of x − g.
-class HostEngine final : public runtime::Engine,
+class HostEngine final : public runtime::OuterEngine,
                          public runtime::DampedSteps,
                          public runtime::SecondDerivatives,
                          public runtime::SeveralValues,
-                         public runtime::KernelsAhead,
                          public runtime::KnownPoint {
  public:
   ///   inner  holds the traced residuals of the same problem
   ///   model  that it was made from; both it and the problem outlive the engine
-  HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
-             const runtime::Model& model, bool with_losses);
+  HostEngine(runtime::Engine& inner, const Problem& problem, const runtime::Model& model,
+             bool with_losses);
 
   /// Evaluations run at once: host blocks are evaluated here, with the rest. Steps of other lengths
   /// are the caller's: try_tangent() takes a length.
   runtime::Abilities abilities() override;
-  runtime::Backend backend() const override { return inner_->backend(); }
-  std::string device() const override { return inner_->device(); }
-  runtime::EngineStats stats() const override { return inner_->stats(); }
-  std::unique_ptr<runtime::RowRunner> row_runner() const override;
-  bool prepare(runtime::Pass pass) override { return runtime::prepare(*inner_, pass); }
-  /// Prepares the evaluations of steps on the host.
-  bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
   void refresh(const runtime::Model& model) override;
 
@@ -90,7 +82,6 @@ class HostEngine final : public runtime::Engine,
   void add_host_products(std::span<const double> p, std::span<double> rows) const;
   void add_host_transposed(std::span<const double> rows, std::span<double> out) const;
 
-  std::unique_ptr<runtime::Engine> inner_;
   const Problem& problem_;
   const runtime::Model* model_;
   bool with_losses_;

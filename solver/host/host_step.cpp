@@ -37,6 +37,13 @@ HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const Solver
       system_(options.linear_solver, options.threads, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
+std::vector<runtime::Need> HostStep::needs() const {
+  using runtime::Need;
+  using runtime::Pass;
+  return {Need::evaluation(Pass::cost), Need::evaluation(Pass::residual),
+          Need::evaluation(Pass::gradient), Need::evaluation(Pass::jacobian)};
+}
+
 void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, engine_.space(), engine_.host());

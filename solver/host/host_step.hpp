@@ -28,6 +28,8 @@ class HostStep final : public StepSolver {
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
+  /// Evaluations alone: the engine makes no steps.
+  std::vector<runtime::Need> needs() const override;
   void begin_solve() override { scale_.resize(0); }
   void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;

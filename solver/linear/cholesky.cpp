@@ -219,6 +219,14 @@ LinearSolver CholeskyStep::kind() const {
 double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
 double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 
+std::vector<runtime::Need> CholeskyStep::needs() const {
+  using runtime::Need;
+  std::vector<Need> needs = {Need{}, Need::evaluation(runtime::Pass::gradient),
+                             Need::evaluation(runtime::Pass::jacobian)};
+  if (impl_->by_rows) needs.push_back(Need::evaluation(runtime::Pass::residual));
+  return needs;
+}
+
 void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> columns = std::move(impl_->columns), units = std::move(impl_->units);

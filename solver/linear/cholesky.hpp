@@ -41,6 +41,7 @@ class CholeskyStep final : public StepSolver {
 
   LinearSolver kind() const override;
   std::string note() const override;
+  std::vector<runtime::Need> needs() const override;
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;

@@ -25,7 +25,8 @@ bool FactorStep::by_host(const runtime::Engine& engine) const {
 }
 
 void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
-  if (revision_ != model_.revision) {  // branches may have changed which blocks meet
+  const bool on_device = engine.backend() != runtime::Backend::cpu;
+  if (on_device && revision_ != model_.revision) {  // branches may have changed which blocks meet
     revision_ = model_.revision;
     possible_ = runtime::factorize(engine, true).possible;
   }

@@ -53,13 +53,11 @@ CholeskyStep& SchurStep::host() {
 }
 
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
-  if (revision_ != model_.revision) {  // branches may have changed which blocks meet
-    revision_ = model_.revision;
-    elimination_ = find_elimination(model_, hint_);
-    runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
-  }
-  if (engine.backend() != runtime::Backend::cpu) return;
-  host().linearized(engine, point);
+  if (engine.backend() == runtime::Backend::cpu) return host().linearized(engine, point);
+  if (revision_ == model_.revision) return;
+  revision_ = model_.revision;  // branches may have changed which blocks meet
+  elimination_ = find_elimination(model_, hint_);
+  runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
 }
 
 runtime::StepReport SchurStep::try_step(runtime::Engine& engine,

@@ -5,6 +5,7 @@
 #include "../options.hpp"
 
 #include <string>
+#include <vector>
 
 namespace topograd {
 
@@ -18,6 +19,8 @@ class StepSolver {
   virtual std::string note() const { return {}; }
   /// Meaning of ForcingSequence::automatic for this solver.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
+  /// What steps need of the engine beyond the cost.
+  virtual std::vector<runtime::Need> needs() const { return {runtime::Need{}}; }
   /// Marks the start of another solve: data of the first point are forgotten.
   virtual void begin_solve() {}
   /// Saves or restores what steps read of earlier points. A restored solver is given the point by

@@ -4,7 +4,7 @@
 #include "../../frontend/map/branches.hpp"
 #include "../../frontend/refused.hpp"
 #include "../../ir/error.hpp"
-#include "../../runtime/rows/rows.hpp"
+#include "../../runtime/engine/outer_engine.hpp"
 #include "../model/inspect.hpp"
 
 #include <algorithm>
@@ -33,16 +33,17 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
-class FollowingEngine final : public runtime::Engine,
+class FollowingEngine final : public runtime::OuterEngine,
                               public runtime::DampedSteps,
                               public runtime::StepLengths,
                               public runtime::SecondDerivatives,
                               public runtime::SeveralValues,
                               public runtime::KnownPoint {
  public:
-  FollowingEngine(std::unique_ptr<runtime::Engine> engine, const Following& settings,
-                  Problem& problem, ProblemModel& model, RetraceCounts& counts)
-      : inner_(std::move(engine)),
+  FollowingEngine(Engines& engines, const Following& settings, Problem& problem,
+                  ProblemModel& model, RetraceCounts& counts)
+      : OuterEngine(engines.here()),
+        engines_(engines),
         settings_(settings),
         problem_(problem),
         model_(model),
@@ -52,44 +53,39 @@ class FollowingEngine final : public runtime::Engine,
   /// Evaluations run at once: branches are settled before anything is evaluated. There is no linear
   /// system for others: one that is made again, because branches went back, has its own gradient.
   runtime::Abilities abilities() override {
-    const runtime::Abilities inner = inner_->abilities();
+    const runtime::Abilities able = inner().abilities();
     return {.steps = this,
-            .step_lengths = inner.step_lengths ? this : nullptr,
-            .elimination = inner.elimination,
-            .second_derivatives = inner.second_derivatives ? this : nullptr,
+            .step_lengths = able.step_lengths ? this : nullptr,
+            .elimination = able.elimination,
+            .second_derivatives = able.second_derivatives ? this : nullptr,
             .several_values = this,
-            .kernels_ahead = inner.kernels_ahead,
             .known_point = this,
-            .plans = inner.plans,
-            .measurements = inner.measurements};
+            .plans = able.plans,
+            .measurements = able.measurements};
   }
-  runtime::Backend backend() const override { return inner_->backend(); }
-  std::string device() const override { return inner_->device(); }
-  runtime::EngineStats stats() const override { return inner_->stats(); }
-  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
 
   void refresh(const runtime::Model& model) override {
-    inner_->refresh(model);
+    inner().refresh(model);
     settled_ = linear_ = false;
   }
 
   void set_point(std::span<const double> x) override {
     take_back();
-    inner_->set_point(x);
+    inner().set_point(x);
     settled_ = linear_ = false;
   }
   void point(std::span<double> x) override {
     take_back();
-    inner_->point(x);
+    inner().point(x);
   }
   bool last_known_point(std::span<double> x) override {
-    if (inner_->abilities().known_point->last_known_point(x)) return true;
+    if (inner().abilities().known_point->last_known_point(x)) return true;
     if (known_.size() != x.size()) return false;
     std::copy(known_.begin(), known_.end(), x.begin());
     return true;
   }
   std::uint64_t steps_after_known_point() const override {
-    return inner_->abilities().known_point->steps_after_known_point();
+    return inner().abilities().known_point->steps_after_known_point();
   }
 
   double cost() override {
@@ -98,7 +94,7 @@ class FollowingEngine final : public runtime::Engine,
     } catch (const PointRefused&) {
       return std::numeric_limits<double>::quiet_NaN();
     }
-    return inner_->cost();
+    return inner().cost();
   }
   void residuals(std::span<double> out) override { settled().residuals(out); }
   void gradient(std::span<double> out) override { settled().gradient(out); }
@@ -141,7 +137,7 @@ class FollowingEngine final : public runtime::Engine,
   }
   StepReport rescale_step(double length) override {
     take_back();
-    return settle_trial(runtime::step_lengths(*inner_).rescale_step(length));
+    return settle_trial(runtime::step_lengths(inner()).rescale_step(length));
   }
   void begin_solve() override { steps_inside().begin_solve(); }
   void transfer(ir::StateRecord& record) override { steps_inside().transfer(record); }
@@ -160,22 +156,22 @@ class FollowingEngine final : public runtime::Engine,
  private:
   using At = runtime::Guards::At;
 
-  runtime::DampedSteps& steps_inside() const { return *inner_->abilities().steps; }
-  runtime::Guards& guards() const { return *inner_->abilities().guards; }
+  runtime::DampedSteps& steps_inside() const { return *inner().abilities().steps; }
+  runtime::Guards& guards() const { return *inner().abilities().guards; }
 
   /// The engine with all branches right at its point.
   runtime::Engine& settled() {
     settle();
-    return *inner_;
+    return inner();
   }
 
   void settle() {
     take_back();
     if (settled_) return;
-    inner_->cost();
+    inner().cost();
     for (int tries = 0; guards().failed_guards() > 0; ++tries) {
       retake(At::point, tries);
-      inner_->cost();
+      inner().cost();
     }
     branches_.keep();
     settled_ = true;
@@ -221,7 +217,7 @@ class FollowingEngine final : public runtime::Engine,
                                               std::to_string(tries) + " times at one point");
     }
     std::vector<double> x(model_.model.scalars);
-    inner_->point(x);
+    inner().point(x);
     known_ = x;
     if (at == At::trial) trial_point(x);
     counts_.flips += failures.size();
@@ -269,13 +265,13 @@ class FollowingEngine final : public runtime::Engine,
         make_model(settings_.call, problem_, settings_.with_losses, model_.with_constraints);
     if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
     next.model.revision = model_.model.revision + 1;
-    inner_->refresh(next.model);
+    engines_.refresh_inside(next.model);
     std::swap(model_, next);  // what the engine refers to keeps its address
     std::ranges::move(next.own_topologies, std::back_inserter(old_topologies_));
     linear_ = false;
   }
 
-  std::unique_ptr<runtime::Engine> inner_;
+  Engines& engines_;  // it is around the one that serves
   Following settings_;
   Problem& problem_;
   ProblemModel& model_;
@@ -298,8 +294,8 @@ void follow_branches(Session& session, const char* call, Problem& problem, Probl
                      .with_losses = with_losses,
                      .guarded_by = {}};
   if (options.domain == DomainPolicy::guarded) settings.guarded_by = options.domain_epsilon;
-  session.engine = std::make_unique<FollowingEngine>(std::move(session.engine), settings, problem,
-                                                     model, counts);
+  session.engines->put_around(
+      std::make_unique<FollowingEngine>(*session.engines, settings, problem, model, counts));
 }
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// An engine for a problem, in the place that was chosen for it.
+// The engines for a problem, on the backend that was chosen for it.
 #include "session.hpp"
 
 #include "../../runtime/cpu/engine.hpp"
@@ -32,13 +32,15 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
   return out;
 }
 
-/// The interpreter serves while the device's kernels are made. `model`, `options` and the session's
-/// route outlive its engine.
-void serve_first(Session& session, const ProblemModel& model, const SolverOptions& options) {
+/// The device, and the interpreter that serves while its kernels are made. `model`, `options` and
+/// the session's route outlive them.
+std::unique_ptr<Engines> start_on_interpreter(std::unique_ptr<runtime::Engine> device,
+                                              const Session& session, const ProblemModel& model,
+                                              const SolverOptions& options) {
   Plan plan = session.plan;
   plan.preconditioner = runtime::decide_preconditioner(options.preconditioner, false);
-  auto tiered = std::make_unique<TieredEngine>(
-      std::move(session.engine),
+  return std::make_unique<Engines>(
+      model.model.scalars, std::move(device),
       [&model, &options, plan] {
         return runtime::cpu::make_cpu_engine(model.model, engine_options(options, plan));
       },
@@ -47,8 +49,6 @@ void serve_first(Session& session, const ProblemModel& model, const SolverOption
         route.failed(error);
         return true;
       });
-  session.tiers = tiered.get();
-  session.engine = std::move(tiered);
 }
 
 /// Asks machine and scheduler as far as the decision depends on them, and tells the scheduler.
@@ -75,10 +75,7 @@ void decide_backend(Session& session, const SolverOptions& options) {
 
 }  // namespace
 
-std::string Session::reason() const {
-  const std::string why = backend_text(plan.backend);
-  return tiers ? tiers->reason(why) : why;
-}
+std::string Session::reason() const { return engines->reason(backend_text(plan.backend)); }
 
 Session open_session(const ProblemModel& model, const SolverOptions& options,
                      const ProblemFacts& problem, const char* operation) {
@@ -95,8 +92,11 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
     const bool on_device = choice.backend != Backend::cpu;
     if (on_device && automatic) require_self_check(options);
     const auto make = on_device ? make_device_engine : runtime::cpu::make_cpu_engine;
-    session.engine = make(model.model, engine_options(options, session.plan));
-    if (choice.cpu_first) serve_first(session, model, options);
+    std::unique_ptr<runtime::Engine> engine =
+        make(model.model, engine_options(options, session.plan));
+    session.engines = choice.cpu_first
+                          ? start_on_interpreter(std::move(engine), session, model, options)
+                          : std::make_unique<Engines>(std::move(engine));
   } catch (const Error& error) {
     if (!automatic || !is_device_failure(error.code())) throw;
     return take_over(model, options, error, session);
@@ -111,17 +111,17 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
   session.problem.system.reset();
   session.machine.failure = failure.what();
   session.plan = decide(session.problem, options, session.machine);
-  session.engine =
-      runtime::cpu::make_cpu_engine(model.model, engine_options(options, session.plan));
+  session.engines = std::make_unique<Engines>(
+      runtime::cpu::make_cpu_engine(model.model, engine_options(options, session.plan)));
   session.route = std::move(failed.route);
   return session;
 }
 
 Session on_host(Session session, const ProblemModel& model) {
-  auto host = std::make_unique<HostEngine>(std::move(session.engine), *model.problem, model.model,
+  auto host = std::make_unique<HostEngine>(session.engine(), *model.problem, model.model,
                                            model.with_losses);
   session.host = host.get();
-  session.engine = std::move(host);
+  session.engines->put_around(std::move(host));
   return session;
 }
 

@@ -1,11 +1,10 @@
-// An engine for a problem, in the place that was chosen for it.
+// The engines for a problem, on the backend that was chosen for it.
 #pragma once
 
-#include "../../runtime/engine/engine.hpp"
 #include "../model/model.hpp"
 #include "../plan/decide.hpp"
+#include "engines.hpp"
 #include "routing.hpp"
-#include "tiered_engine.hpp"
 
 #include <memory>
 
@@ -14,15 +13,16 @@ namespace topograd {
 class HostEngine;
 
 struct Session {
-  std::unique_ptr<runtime::Engine> engine;
+  std::unique_ptr<Engines> engines;
   ProblemFacts problem;
   MachineFacts machine;
   Plan plan;                      ///< from these; open_session() decides the backend
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
-  const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
-  HostEngine* host = nullptr;           ///< `engine`, where that is one (on_host())
-  std::unique_ptr<Route> route;         ///< what decided
+  HostEngine* host = nullptr;     ///< engine(), where that is one (on_host())
+  std::unique_ptr<Route> route;   ///< what decided
 
+  /// The engine that serves now.
+  runtime::Engine& engine() const { return engines->here(); }
   /// The backend that kernels run on once all of them are there.
   runtime::Backend planned_backend() const {
     return plan.backend.backend == Backend::cpu ? runtime::Backend::cpu : runtime::Backend::vulkan;
@@ -31,10 +31,10 @@ struct Session {
   std::string reason() const;
 };
 
-/// Decides the backend (plan/decide.hpp) and makes the engine there. Under `automatic` a device
+/// Decides the backend (plan/decide.hpp) and makes the engines. Under `automatic` a device
 /// that cannot be opened, or that refuses the kernels, means the CPU, and `why` says so; and unless
 /// `deterministic` is set the interpreter serves while the device's kernels are made
-/// (tiered_engine.hpp).
+/// (start_up.hpp).
 ///
 ///   model, options  outlive the session; options are resolved
 ///   problem         of steps, where they are made; open_session() adds what the model says
@@ -46,7 +46,7 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
 
 /// The interpreter in the place of a device that failed; the executor is told.
 ///
-///   failed  gives its facts and its route away; its engine goes first
+///   failed  gives its facts and its route away; its engines go first
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
                   Session& failed);
 

@@ -7,32 +7,42 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 namespace topograd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// True once the kernels of the method are there.
-bool begin_kernels(runtime::Engine& engine, const ProblemModel& model, const SolverOptions& options,
-                   bool host_steps) {
-  if (takes_energies(options.method)) return prepare_cost(engine, model, options);
-  bool there = runtime::prepare_step(engine);
-  if (!host_steps) return there;
+/// What steps need, and what solvers on the host may come to read.
+std::vector<runtime::Need> needs_of(const StepSolver* steps) {
+  if (steps == nullptr) return {};
+  std::vector<runtime::Need> needs = steps->needs();
+  if (steps->kind() == LinearSolver::pcg) return needs;
   for (const auto pass :
        {runtime::Pass::residual, runtime::Pass::gradient, runtime::Pass::jacobian})
-    there &= runtime::prepare(engine, pass);  // all begin
+    needs.push_back(runtime::Need::evaluation(pass));
+  return needs;
+}
+
+/// True once the kernels of the method are there.
+bool begin_kernels(Engines& engines, const ProblemModel& model, const SolverOptions& options,
+                   std::span<const runtime::Need> needs) {
+  if (takes_energies(options.method)) return prepare_cost(engines, model, options);
+  bool there = true;
+  for (const runtime::Need& need : needs) there &= engines.prepare(need);  // all begin
   return there;
 }
 
 }  // namespace
 
-void make_kernels(runtime::Engine& engine, const ProblemModel& model, const SolverOptions& options,
-                  std::span<const double> x, bool host_steps) {
+void make_kernels(Engines& engines, const ProblemModel& model, const SolverOptions& options,
+                  const StepSolver* steps, std::span<const double> x) {
   constexpr std::chrono::minutes kLongest{10};
   const Clock::time_point begin = Clock::now();
+  const std::vector<runtime::Need> needs = needs_of(steps);
   const auto wait = [&] {
-    while (!begin_kernels(engine, model, options, host_steps) || unmade_kernels() > 0) {
+    while (!begin_kernels(engines, model, options, needs) || unmade_kernels() > 0) {
       if (Clock::now() - begin > kLongest)
         throw Error(ErrorCode::Timeout, "warm_up: kernels were not made within 10 minutes");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -43,7 +53,7 @@ void make_kernels(runtime::Engine& engine, const ProblemModel& model, const Solv
   // kind after the other begins when a point is set.
   constexpr int kReplacements = 2;
   for (int k = 0; k < kReplacements; ++k) {
-    engine.set_point(x);
+    engines.here().set_point(x);
     wait();
   }
 }

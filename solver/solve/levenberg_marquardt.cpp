@@ -48,42 +48,42 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       gain_(options.max_consecutive_nonmonotonic_steps),
       undamped_(options.method == Method::gauss_newton) {}
 
-void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
+void Minimizer::run(Engines& engines, StepSolver& solver) {
   const ForcingSequence asked = options_.forcing_sequence;
   forcing_ = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
                      options_.linear_tolerance);
-  start(engine, solver);
+  start(engines, solver);
   check_bounds();
-  save(engine, solver);
+  save(engines.here(), solver);
   while (!control_.finished()) {
-    step(engine, solver);
+    step(engines, solver);
     check_bounds();
-    save(engine, solver);
+    save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
   if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
                        summary_.termination == Termination::NO_CONVERGENCE))
-    refuse_decreasing_loss(engine);
-  return_to_best(engine);
+    refuse_decreasing_loss(engines.here());
+  return_to_best(engines.here());
   if (!first_nonfinite_.empty())
     summary_.message += "; at " + std::to_string(summary_.num_nonfinite_steps) +
                         " trial points the cost was not finite, at the first of them " +
                         first_nonfinite_;
 }
 
-void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
-  inspector_.check_point(engine, "at the start");
+void Minimizer::start(Engines& engines, StepSolver& solver) {
+  inspector_.check_point(engines.here(), "at the start");
   const bool resumes = checkpoints_ != nullptr && checkpoints_->restores();
   started_ = started_ || resumes;
   if (resumes) {
-    control_.resume(
-        checkpoints_->restore([&](ir::StateRecord& record) { transfer(record, engine, solver); }));
+    control_.resume(checkpoints_->restore(
+        [&](ir::StateRecord& record) { transfer(record, engines.here(), solver); }));
   }
-  linearize(engine, solver);
+  linearize(engines, solver);
   if (resumes && control_.finished()) return;
-  if (!resumes) prepare_steps(engine);
+  if (!resumes) prepare_steps(engines.here());
   if (!finite(point_)) {
-    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
+    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engines.here(), model_));
   }
   if (resumes) return;
   summary_.final_cost = point_.cost;
@@ -120,8 +120,9 @@ void Minimizer::save(runtime::Engine& engine, StepSolver& solver) {
       [&](std::span<double> x) { engine.point(x); });
 }
 
-void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
+void Minimizer::linearize(Engines& engines, StepSolver& solver) {
   const double begin = control_.elapsed();
+  runtime::Engine& engine = engines.for_steps(solver.needs());
   point_ = runtime::damped_steps(engine).linearize();
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
@@ -169,7 +170,8 @@ runtime::StepRequest Minimizer::request() const {
           .rule = rule()};
 }
 
-void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
+void Minimizer::step(Engines& engines, StepSolver& solver) {
+  runtime::Engine& engine = engines.here();
   const double begin = control_.elapsed();
   Trial trial = here_->try_step(request());
   if (!trial.report.accepted && !polishing_) rescale(trial);
@@ -205,7 +207,7 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
       report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease);
   polishing_ = hidden;
   if (accepted) {
-    take(engine, solver, std::move(trial), iteration);
+    take(engines, solver, std::move(trial), iteration);
   } else {
     refuse(report, iteration);
   }
@@ -263,11 +265,11 @@ void Minimizer::rescale(Trial& trial) {
   }
 }
 
-void Minimizer::take(runtime::Engine& engine, StepSolver& solver, Trial trial,
+void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial,
                      IterationSummary& iteration) {
   const StepReport report = trial.report;
   const runtime::PointReport before = point_;
-  keep_best(engine, report.trial_cost);
+  keep_best(engines.here(), report.trial_cost);
   std::move(*here_).accept(std::move(trial));
   iteration.step_is_successful = true;
   ++summary_.num_successful_steps;
@@ -277,13 +279,13 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, Trial trial,
   if (!undamped_ && !polishing_)
     region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
   undamped_ = options_.method == Method::gauss_newton;
-  linearize(engine, solver);
+  linearize(engines, solver);
   if (polishing_) follow_gradient(before);
   check_accepted(iteration, before);
-  prepare_steps(engine);
+  prepare_steps(engines.here());
   if (!finite(point_)) {
     point_.cost = report.trial_cost;
-    refuse_derivatives(describe_nonfinite(engine, model_));
+    refuse_derivatives(describe_nonfinite(engines.here(), model_));
   }
 }
 

@@ -1,12 +1,12 @@
 // The outer loop of nonlinear least squares: damped steps, accepted or rejected by their gain.
 #pragma once
 
-#include "../../runtime/engine/engine.hpp"
 #include "../checkpoint/checkpoints.hpp"
 #include "../linear/step_solver.hpp"
 #include "../model/inspect.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"
+#include "../session/engines.hpp"
 #include "../step_control/forcing.hpp"
 #include "../step_control/gain.hpp"
 #include "../step_control/solve_control.hpp"
@@ -35,30 +35,32 @@ class Minimizer {
   Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary,
             Checkpoints* checkpoints = nullptr);
 
-  /// Minimises from the engine's point until a rule ends it; fills in costs, history, steps,
-  /// termination and message. The engine is left at the best accepted point.
+  /// Minimises from the point of engines.here() until a rule ends it; fills in costs, history,
+  /// steps, termination and message. The engine that serves then is left at the best accepted
+  /// point.
   ///
-  /// After an Error of an engine it may be called again with another engine that holds the same
+  /// After an Error of an engine it may be called again with other engines that hold the same
   /// point; radius and history go on.
   ///
   /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite or a loss
   /// decreases at the start, and what the engine throws.
-  void run(runtime::Engine& engine, StepSolver& solver);
+  void run(Engines& engines, StepSolver& solver);
   /// The accepted point of least cost where steps have raised it since; else empty.
   const std::vector<double>& best() const { return best_; }
 
  private:
-  void start(runtime::Engine& engine, StepSolver& solver);
-  void step(runtime::Engine& engine, StepSolver& solver);
-  void take(runtime::Engine& engine, StepSolver& solver, Trial trial, IterationSummary& iteration);
+  void start(Engines& engines, StepSolver& solver);
+  void step(Engines& engines, StepSolver& solver);
+  void take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration);
   void rescale(Trial& trial);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
   /// Writes a checkpoint if one is due.
   void save(runtime::Engine& engine, StepSolver& solver);
-  /// Looks at the engine's point; what solves for steps follows it by prepare_steps().
-  void linearize(runtime::Engine& engine, StepSolver& solver);
+  /// Looks at the point; what solves for steps follows it by prepare_steps(). Another engine may
+  /// serve from here on.
+  void linearize(Engines& engines, StepSolver& solver);
   void prepare_steps(runtime::Engine& engine);
   /// The unit of the trust region's radius: dogleg's is a length in the scaled unknowns.
   void set_region();

@@ -89,14 +89,13 @@ struct Solver::Impl {
     try {
       follow();
       prepare();
-      if (session_.engine) {
-        before = session_.engine->stats();
+      if (session_.engines) {
+        before = session_.engines->stats();
       } else {
         facts_.at_once = true;
         open(open_session(model_, options_, facts_, "solve"));
       }
-      const bool in_engine = steps_ && steps_->kind() == LinearSolver::pcg && !session_.host;
-      make_kernels(*session_.engine, model_, options_, x_, !in_engine);
+      make_kernels(*session_.engines, model_, options_, steps_.get(), x_);
     } catch (const Error& error) {
       if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) {
         session_ = {};
@@ -108,9 +107,9 @@ struct Solver::Impl {
       session_ = {};
       throw;
     }
-    const runtime::EngineStats made = session_.engine->stats() - before;
-    WarmUp out{made, made, std::string(name(session_.planned_backend())), session_.engine->device(),
-               session_.reason()};
+    const runtime::EngineStats made = session_.engines->stats() - before;
+    WarmUp out{made, made, std::string(name(session_.planned_backend())),
+               session_.engine().device(), session_.reason()};
     out.device_bytes = made.device_bytes;
     out.seconds = seconds_since(begin);
     return out;
@@ -151,8 +150,8 @@ struct Solver::Impl {
   /// Brings model and engine up to what has changed of the problem.
   void follow_problem() {
     const Versions now = problem_.versions();
-    if (session_.engine && now == versions_) return;
-    const bool rebuilds = !session_.engine || now.structure != versions_.structure ||
+    if (session_.engines && now == versions_) return;
+    const bool rebuilds = !session_.engines || now.structure != versions_.structure ||
                           options_.domain == DomainPolicy::guarded;
     if (rebuilds) session_ = {};  // before what it refers to
     const std::uint64_t revision = model_.model.revision;
@@ -161,21 +160,21 @@ struct Solver::Impl {
     const bool same_unknowns = now.constants == versions_.constants && !session_.host;
     model_.model.revision = same_unknowns ? revision : revision + 1;
     if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
-    if (!rebuilds) session_.engine->refresh(model_.model);
+    if (!rebuilds) session_.engines->refresh(model_.model);
     versions_ = now;
   }
 
-  bool on_device() const { return session_.engine->backend() != runtime::Backend::cpu; }
+  bool on_device() const { return session_.engine().backend() != runtime::Backend::cpu; }
 
   /// Remembers how long an outer step took where it ran.
   void note(const IterationSummary& iteration) {
     const bool device = on_device();
     summary_.iterations.back().on_device = device;
     // While kernels are made, the interpreter shares its threads with compilers.
-    const double compiled = session_.engine->stats().compile_wall_ms;
+    const double compiled = session_.engines->stats().compile_wall_ms;
     const bool cold = compiled != compiled_ms_;
     compiled_ms_ = compiled;
-    if (iteration.iteration == 0 || cold || (session_.tiers && !device)) return;
+    if (iteration.iteration == 0 || cold || session_.engines->starting()) return;
     step_seconds_.push_back(iteration.iteration_time_in_seconds - callback_seconds_);
   }
 
@@ -276,7 +275,7 @@ struct Solver::Impl {
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
-    if (session_.engine) {
+    if (session_.engines) {
       go_on();
     } else {
       open(open_session(model_, options_, facts_, "solve"));
@@ -293,7 +292,7 @@ struct Solver::Impl {
     }
     keep_best();
     if (session_.route) session_.route->measured_steps(on_device(), step_seconds_);
-    describe_place(*session_.engine);
+    describe_place();
     count_work();
     if (!steps_) return;
     summary_.linear_solver = steps_->kind();  // the host's are settled at the first
@@ -304,12 +303,11 @@ struct Solver::Impl {
   class Inner final : public InnerSolves {
    public:
     explicit Inner(Impl& impl) : impl_(impl) {}
-    runtime::Engine& engine() override {
+    runtime::Engine& engine(runtime::Pass pass) override {
       impl_.follow_problem();
-      if (!impl_.session_.engine)
+      if (!impl_.session_.engines)
         impl_.open(open_session(impl_.model_, impl_.options_, impl_.facts_, "solve"));
-      impl_.session_.engine->set_point(impl_.x_);
-      return *impl_.session_.engine;
+      return impl_.session_.engines->at(pass, impl_.x_);
     }
     std::span<const double> point() const override { return impl_.x_; }
     void minimize(double bound, bool anew) override {
@@ -349,26 +347,26 @@ struct Solver::Impl {
   void run_method() {
     if (checkpoints_) identify(*checkpoints_);
     if (takes_energies(options_.method)) {
-      minimize_cost(*session_.engine, model_, x_, options_, summary_, elsewhere_,
+      minimize_cost(*session_.engines, model_, x_, options_, summary_, elsewhere_,
                     checkpoints_.get());
     } else {
-      minimizer_->run(*session_.engine, *steps_);
+      minimizer_->run(*session_.engines, *steps_);
     }
   }
 
   /// Says what the solve is, and moves to the point of the one that it resumes.
   void identify(Checkpoints& checkpoints) {
-    const SolvePlace place = {.backend = std::string(name(session_.engine->backend())),
+    const SolvePlace place = {.backend = std::string(name(session_.engine().backend())),
                               .linear_solver = std::string(linear_solver_name(summary_))};
     if (!checkpoints.identify(facts_of(model_, options_, place, x_), x_)) return;
     check_manifolds("solve", problem_, x_);
     if (has_bounds(problem_)) TangentSpace(problem_).check_bounds("solve", x_);
-    session_.engine->set_point(x_);
+    session_.engine().set_point(x_);
   }
 
   void count_work() {
-    summary_.add(session_.engine->stats() - before_);
-    const runtime::DampedSteps& steps = *session_.engine->abilities().steps;
+    summary_.add(session_.engines->stats() - before_);
+    const runtime::DampedSteps& steps = *session_.engine().abilities().steps;
     const runtime::PreconditionerUse use = steps.preconditioner();
     summary_.preconditioner = use.kind;
     summary_.preconditioner_note = preconditioner_text(session_.plan, use);
@@ -383,7 +381,7 @@ struct Solver::Impl {
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
     steps_ = nullptr;
     const Clock::time_point begin = Clock::now();
-    SystemSearch search(model_.model, options_, *session_.engine, hint_);
+    SystemSearch search(model_.model, options_, session_.engines->planned(), hint_);
     Plan& plan = session_.plan;
     SystemFacts& system = session_.problem.system.emplace(search.facts());
     while ((plan = decide(session_.problem, options_, session_.machine)).next != Fact::none)
@@ -397,24 +395,24 @@ struct Solver::Impl {
     }
     summary_.times.plan_seconds += seconds_since(begin);
     before_ = {};
-    start(*session_.engine);
+    start();
   }
 
   /// Takes engine, kernels and patterns of factors from the last solve.
   void go_on() {
-    before_ = session_.engine->stats();
-    session_.engine->abilities().steps->begin_solve();
+    before_ = session_.engines->stats();
+    session_.engines->begin_solve();
     if (steps_) steps_->begin_solve();
     if (options_.method == Method::newton) options_.linear_solver = session_.plan.linear.kind;
-    start(*session_.engine);
+    start();
   }
 
-  void start(runtime::Engine& engine) {
+  void start() {
     summary_.linear_solver = session_.plan.linear.kind;
     summary_.linear_solver_note = linear_text(session_.plan);
     describe_factor();
-    engine.set_point(x_);
-    describe_place(engine);
+    session_.engine().set_point(x_);
+    describe_place();
   }
 
   void describe_factor() {
@@ -429,13 +427,13 @@ struct Solver::Impl {
     summary_.predicted_factor_bytes = linear.system.device_factor->predicted_bytes;
   }
 
-  void describe_place(runtime::Engine& engine) {
-    const runtime::Plans& plans = *engine.abilities().plans;
-    summary_.plan = plans.plan();
+  void describe_place() {
+    runtime::Engine& engine = session_.engine();
+    summary_.plan = session_.engines->planned().abilities().plans->plan();
     summary_.backend = name(engine.backend());
     summary_.on_device = on_device();
     summary_.device = engine.device();
-    summary_.accumulation = plans.accumulation();
+    summary_.accumulation = engine.abilities().plans->accumulation();
     summary_.why = session_.reason();
   }
 
@@ -443,7 +441,7 @@ struct Solver::Impl {
   /// steps were accepted after it.
   int keep_best() noexcept {
     const int accepted = summary_.num_successful_steps;
-    if (accepted == 0 || !session_.engine) return 0;
+    if (accepted == 0 || !session_.engines) return 0;
     if (takes_energies(options_.method)) {
       try {
         if (elsewhere_.read) elsewhere_.read();
@@ -455,11 +453,11 @@ struct Solver::Impl {
     std::vector<double> best = x_;
     int lost = 0;
     try {
-      session_.engine->point(best);
+      session_.engine().point(best);
     } catch (...) {
       best = x_;
       try {
-        runtime::KnownPoint& known = *session_.engine->abilities().known_point;
+        runtime::KnownPoint& known = *session_.engine().abilities().known_point;
         if (!known.last_known_point(best)) return accepted;
         lost = static_cast<int>(known.steps_after_known_point());
       } catch (...) {
@@ -519,7 +517,7 @@ struct Solver::Impl {
   /// As the solve left them: branches may have brought new ones.
   void describe_branches() {
     std::vector<double> x(model_.model.scalars);
-    if (session_.follows_branches) session_.engine->point(x);  // after a rejected trial, too
+    if (session_.follows_branches) session_.engine().point(x);  // after a rejected trial, too
     summary_.num_retraces = counts_.retraces;
     summary_.num_flips = counts_.flips;
     describe_topologies();

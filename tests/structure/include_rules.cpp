@@ -125,7 +125,7 @@ const Arrows kSubfolders = {
     {"solver/checkpoint", {"solver/model"}},
     {"solver/constrained", {"solver/host"}},
     {"solver/evaluation", {"solver/session"}},
-    {"solver/first_order", {"solver/checkpoint", "solver/host"}},
+    {"solver/first_order", {"solver/checkpoint", "solver/session"}},
     {"solver/host", {"solver/linear", "solver/model"}},
     {"solver/linear", {"solver/plan", "solver/step_control"}},
     {"solver/model", {"solver"}},

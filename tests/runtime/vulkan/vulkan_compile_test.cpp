@@ -130,12 +130,13 @@ TEST_F(VulkanCompile, PreparingDoesNotWait) {
   const auto engine = open(m);
   const SlowCompiler slow(milliseconds(300));
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(runtime::prepare(*engine, Pass::gradient));
-  EXPECT_FALSE(runtime::prepare_step(*engine));
+  EXPECT_FALSE(runtime::prepare(*engine, runtime::Need::evaluation(Pass::gradient)));
+  EXPECT_FALSE(runtime::prepare(*engine, runtime::Need{}));
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(300));
-  for (int k = 0; k < 20000 && !runtime::prepare(*engine, Pass::gradient); ++k)
+  for (int k = 0;
+       k < 20000 && !runtime::prepare(*engine, runtime::Need::evaluation(Pass::gradient)); ++k)
     std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(runtime::prepare(*engine, Pass::gradient));
+  EXPECT_TRUE(runtime::prepare(*engine, runtime::Need::evaluation(Pass::gradient)));
   const std::uint64_t compiled = engine->stats().shaders_compiled;
   std::vector<double> g(m.x.size());
   engine->gradient(g);

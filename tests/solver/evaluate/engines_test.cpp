@@ -29,7 +29,7 @@ struct Springs : test::SidedSprings {
   Session open(Precision precision) {
     options.precision = precision;
     Session session = open_session(model, options);
-    session.engine->set_point(x);
+    session.engine().set_point(x);
     return session;
   }
   SolverOptions options{.backend = Backend::cpu};
@@ -41,27 +41,28 @@ TEST(MixedPrecision, MemoryHasTheSystemInF32) {
   Springs springs;
   const Session wide = springs.open(Precision::f64), narrow = springs.open(Precision::f32);
   const Session mixed = springs.open(Precision::mixed);
-  EXPECT_GT(host_bytes(*narrow.engine), 0u);
-  EXPECT_GT(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine) / 2);
-  EXPECT_LE(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine));
-  EXPECT_GT(mixed.engine->abilities().measurements->copy_rate(), 1e8);
+  EXPECT_GT(host_bytes(narrow.engine()), 0u);
+  EXPECT_GT(host_bytes(mixed.engine()),
+            host_bytes(wide.engine()) + host_bytes(narrow.engine()) / 2);
+  EXPECT_LE(host_bytes(mixed.engine()), host_bytes(wide.engine()) + host_bytes(narrow.engine()));
+  EXPECT_GT(mixed.engine().abilities().measurements->copy_rate(), 1e8);
 }
 
 TEST(MixedPrecision, AnEvaluationElsewhereMovesTheLinearSystemToo) {
   Springs springs;
   const Session mixed = springs.open(Precision::mixed), wide = springs.open(Precision::f64);
   const runtime::StepRequest request{.lambda = 1e-3, .linear_tolerance = 1e-7};
-  runtime::damped_steps(*mixed.engine).linearize();
-  runtime::damped_steps(*mixed.engine).try_step(request);
+  runtime::damped_steps(mixed.engine()).linearize();
+  runtime::damped_steps(mixed.engine()).try_step(request);
   const std::vector<double> x(springs.x.size(), -2.0);
   double cost = 0;
-  runtime::begin(*mixed.engine, Pass::cost, x, {}, std::span(&cost, 1))->finish();
-  wide.engine->set_point(x);
-  EXPECT_NEAR(cost, wide.engine->cost(), 1e-12 * cost);
+  runtime::begin(mixed.engine(), Pass::cost, x, {}, std::span(&cost, 1))->finish();
+  wide.engine().set_point(x);
+  EXPECT_NEAR(cost, wide.engine().cost(), 1e-12 * cost);
   std::vector<double> expected(x.size()), actual(x.size());
   for (const auto& [session, step] : {std::pair(&wide, &expected), std::pair(&mixed, &actual)}) {
-    runtime::damped_steps(*session->engine).try_step(request);
-    runtime::damped_steps(*session->engine).trial_point(*step);
+    runtime::damped_steps(session->engine()).try_step(request);
+    runtime::damped_steps(session->engine()).trial_point(*step);
   }
   for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(actual[k], expected[k], 1e-4) << k;
 }
@@ -70,17 +71,16 @@ TEST(HostEngine, PassesOnWhatItDoesNotDoItself) {
   Springs springs;
   const Session inner = springs.open(Precision::f64);
   Session host = on_host(springs.open(Precision::f64), springs.model);
-  host.engine->set_point(springs.x);
-  EXPECT_EQ(host_bytes(*host.engine), host_bytes(*inner.engine));
-  EXPECT_GT(host.engine->abilities().measurements->copy_rate(), 1e8);
-  EXPECT_TRUE(runtime::prepare(*host.engine, Pass::gradient));
-  EXPECT_TRUE(runtime::prepare_step(*host.engine));
+  host.engine().set_point(springs.x);
+  EXPECT_EQ(host_bytes(host.engine()), host_bytes(inner.engine()));
+  EXPECT_GT(host.engine().abilities().measurements->copy_rate(), 1e8);
+  EXPECT_TRUE(host.engines->prepare(runtime::Need::evaluation(Pass::gradient)));
   const std::vector<double> delta(springs.x.size(), 0.25);
-  const runtime::StepReport step = runtime::damped_steps(*host.engine).try_step(delta);
-  EXPECT_NE(host.engine->cost(), step.trial_cost);
-  runtime::damped_steps(*host.engine).accept();
-  EXPECT_EQ(host.engine->cost(), step.trial_cost);
-  EXPECT_EQ(host.engine->abilities().step_lengths, nullptr);
+  const runtime::StepReport step = runtime::damped_steps(host.engine()).try_step(delta);
+  EXPECT_NE(host.engine().cost(), step.trial_cost);
+  runtime::damped_steps(host.engine()).accept();
+  EXPECT_EQ(host.engine().cost(), step.trial_cost);
+  EXPECT_EQ(host.engine().abilities().step_lengths, nullptr);
 }
 
 TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
@@ -103,9 +103,9 @@ TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
   Session session = on_host(open_session(model, options), model);
   std::vector<double> rows(2);
   const std::vector<double> at = {3, 7};
-  runtime::begin(*session.engine, Pass::residual, at, {}, rows)->finish();
+  runtime::begin(session.engine(), Pass::residual, at, {}, rows)->finish();
   EXPECT_EQ(rows, (std::vector<double>{21, -4}));
-  EXPECT_EQ(session.engine->abilities().asynchronous, nullptr);
+  EXPECT_EQ(session.engine().abilities().asynchronous, nullptr);
 }
 
 TEST(FollowingEngine, PassesOnWhatItDoesNotDoItself) {
@@ -114,9 +114,9 @@ TEST(FollowingEngine, PassesOnWhatItDoesNotDoItself) {
   Session session = springs.open(Precision::f64);
   follow_branches(session, "test", springs.problem, springs.model, springs.options, springs.counts);
   ASSERT_TRUE(session.follows_branches);
-  EXPECT_EQ(host_bytes(*session.engine), host_bytes(*inner.engine));
-  EXPECT_GT(session.engine->abilities().measurements->copy_rate(), 1e8);
-  EXPECT_TRUE(runtime::prepare_step(*session.engine));
+  EXPECT_EQ(host_bytes(session.engine()), host_bytes(inner.engine()));
+  EXPECT_GT(session.engine().abilities().measurements->copy_rate(), 1e8);
+  EXPECT_TRUE(session.engines->prepare(runtime::Need{}));
 }
 
 TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
@@ -127,9 +127,9 @@ TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
   for (const double value : {0.1, -2.0, 2.0}) {
     const std::vector<double> x(springs.x.size(), value);
     double cost = 0;
-    runtime::begin(*session.engine, Pass::cost, x, {}, std::span(&cost, 1))->finish();
-    expected.engine->set_point(x);
-    EXPECT_NEAR(cost, expected.engine->cost(), 1e-12 * cost) << "at " << value;
+    runtime::begin(session.engine(), Pass::cost, x, {}, std::span(&cost, 1))->finish();
+    expected.engine().set_point(x);
+    EXPECT_NEAR(cost, expected.engine().cost(), 1e-12 * cost) << "at " << value;
   }
   EXPECT_GT(springs.counts.retraces, 0u);
 }

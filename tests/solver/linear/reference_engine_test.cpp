@@ -19,7 +19,8 @@ Summary minimize(runtime::Engine& engine, const ProblemModel& model, const Solve
   engine.set_point(x);
   Summary summary;
   PcgStep pcg;
-  Minimizer(options, model, summary).run(engine, pcg);
+  Engines engines(engine);
+  Minimizer(options, model, summary).run(engines, pcg);
   return summary;
 }
 

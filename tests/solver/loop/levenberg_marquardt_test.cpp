@@ -35,7 +35,8 @@ Summary minimize(ScriptedEngine& engine, SolverOptions options) {
   const ProblemModel model;
   Summary summary;
   PcgStep pcg;
-  Minimizer(options, model, summary).run(engine, pcg);
+  Engines engines(engine);
+  Minimizer(options, model, summary).run(engines, pcg);
   return summary;
 }
 
@@ -337,10 +338,12 @@ TEST(Minimizer, ASecondEngineGoesOn) {
     }
   } failing;
   ScriptedEngine first({point(8)}, {trial(4, 9)});
-  EXPECT_THROW(minimizer.run(first, failing), Error);
+  Engines before(first);
+  EXPECT_THROW(minimizer.run(before, failing), Error);
 
   ScriptedEngine second({point(8), point(4, 0)}, {trial(4, 4)});
-  minimizer.run(second, pcg);
+  Engines after(second);
+  minimizer.run(after, pcg);
   EXPECT_EQ(second.lambdas, (std::vector<double>{2e-4}));
   EXPECT_EQ(summary.initial_cost, 8);
   EXPECT_EQ(summary.final_cost, 4);

@@ -23,7 +23,7 @@ Session open_with(const char* order, const ProblemModel& model, const SolverOpti
                   std::span<const double> x) {
   platform::set_environment(runtime::kOrderVariable, order);
   Session session = open_session(model, options, {.at_once = true});
-  session.engine->set_point(x);
+  session.engine().set_point(x);
   return session;
 }
 
@@ -56,7 +56,7 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
   const Session found = open_with(runtime::kFoundOrder, model, options, x);
   ordered_json report;
   // The interpreter does not reorder blocks.
-  report["reordered"] = found.engine->backend() == runtime::Backend::vulkan &&
+  report["reordered"] = found.engine().backend() == runtime::Backend::vulkan &&
                         !runtime::find_order(model.model).identity();
   report["pairs"] = pairs;
   const bool rows = model.model.rows > 0;
@@ -64,7 +64,8 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
                            : std::vector{Pass::cost, Pass::gradient, Pass::hvp};
   for (const Pass pass : passes) {
     if (Interrupts::came()) break;
-    report[std::string(runtime::name(pass))] = time_pairs(*found.engine, *kept.engine, pass, pairs);
+    report[std::string(runtime::name(pass))] =
+        time_pairs(found.engine(), kept.engine(), pass, pairs);
   }
   return report;
 }

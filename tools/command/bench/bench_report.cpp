@@ -74,7 +74,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
   if (!times.wants("fresh_evaluation")) return;
   times.add("fresh_evaluation",
             times.wall(std::min(times.samples(), kFreshSamples),
-                       [&] { evaluate(*open_session(model, options, {.at_once = true}).engine); }),
+                       [&] { evaluate(open_session(model, options, {.at_once = true}).engine()); }),
             bytes);
 }
 
@@ -174,7 +174,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const ProblemModel model = make_model("bench", named->problem());
   const Session session = open_session(model, options, {.at_once = true});
-  runtime::Engine& engine = *session.engine;
+  runtime::Engine& engine = session.engine();
   describe(report, arguments, model, options, engine);
   std::vector<double> x(model.model.scalars);
   named->problem().read_x(x);

@@ -94,7 +94,7 @@ nlohmann::ordered_json run_bench_topologies(const TopologiesArguments& arguments
   const SolverOptions options = resolved(to_options(arguments.solver));
   const ProblemModel model = make_model("bench", problem);
   const Session session = open_session(model, options, {.at_once = true});
-  runtime::Engine& engine = *session.engine;
+  runtime::Engine& engine = session.engine();
   engine.set_point(values);
   std::vector<double> residuals(model.model.rows);
   const auto first = std::chrono::steady_clock::now();

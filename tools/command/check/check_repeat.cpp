@@ -58,16 +58,16 @@ ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& opt
   for (std::size_t k = 0; k < p.size(); ++k) p[k] = std::cos(static_cast<double>(k));
   std::set<std::string> gradients, products;
   for (int run = 0; run < arguments.runs; ++run) {
-    session.engine->set_point(x);
-    session.engine->gradient(out);
+    session.engine().set_point(x);
+    session.engine().gradient(out);
     gradients.insert(hash_of(out));
-    session.engine->jtjp(p, out);
+    session.engine().jtjp(p, out);
     products.insert(hash_of(out));
   }
-  return {{"backend", name(session.engine->backend())},
-          {"device", session.engine->device()},
+  return {{"backend", name(session.engine().backend())},
+          {"device", session.engine().device()},
           {"order", shuffled ? "shuffled" : "sorted"},
-          {"accumulation", session.engine->abilities().plans->accumulation()},
+          {"accumulation", session.engine().abilities().plans->accumulation()},
           {"precision", name(options.precision)},
           {"runs", arguments.runs},
           {"gradient", gradients},
