@@ -8,6 +8,24 @@
 #include <cmath>
 
 namespace topograd {
+namespace {
+
+/// rows += J p of host blocks.
+void add_products(const HostTerms& host, std::span<const double> p, std::span<double> rows) {
+  host.for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    rows[row] += entry * p[scalar];
+  });
+}
+
+/// out += Jᵀ rows of host blocks.
+void add_transposed(const HostTerms& host, std::span<const double> rows, std::span<double> out) {
+  host.for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    out[scalar] += entry * rows[row];
+  });
+}
+
+}  // namespace
+
 HostEngine::HostEngine(runtime::Engine& inner, const Problem& problem, const runtime::Model& model,
                        bool with_losses)
     : OuterEngine(inner),
@@ -83,7 +101,7 @@ void HostEngine::gradient(std::span<double> out) {
   move_inner(x_, false);
   inner().gradient(out);
   evaluate_host();
-  add_host_transposed(rows_, out);
+  add_transposed(*host_, rows_, out);
   if (!host_has_value_) std::ranges::fill(out, kNaN);
 }
 
@@ -92,32 +110,20 @@ void HostEngine::jacobian(std::size_t term, std::span<double> values) {
   inner().jacobian(term, values);
 }
 
-void HostEngine::add_host_products(std::span<const double> p, std::span<double> rows) const {
-  host_->for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
-    rows[row] += entry * p[scalar];
-  });
-}
-
-void HostEngine::add_host_transposed(std::span<const double> rows, std::span<double> out) const {
-  host_->for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
-    out[scalar] += entry * rows[row];
-  });
-}
-
 void HostEngine::jvp(std::span<const double> p, std::span<double> out) {
   move_inner(x_, false);
   inner().jvp(p, out);
   evaluate_host();
   for (const HostBlock& block : host_->blocks())
     std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(block.row), block.rows, 0.0);
-  add_host_products(p, out);
+  add_products(*host_, p, out);
 }
 
 void HostEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   move_inner(x_, false);
   inner().vjp(seeds, out);
   evaluate_host();
-  add_host_transposed(seeds, out);
+  add_transposed(*host_, seeds, out);
 }
 
 void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
@@ -125,8 +131,8 @@ void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
   inner().jtjp(p, out);
   evaluate_host();
   std::vector<double> rows(rows_.size(), 0.0);
-  add_host_products(p, rows);
-  add_host_transposed(rows, out);
+  add_products(*host_, p, rows);
+  add_transposed(*host_, rows, out);
 }
 
 void HostEngine::refuse_second_order(const char* call) const {

@@ -79,8 +79,6 @@ class HostEngine final : public runtime::OuterEngine,
   double trial_cost();
   void refuse_second_order(const char* call) const;
   void move_inner(const std::vector<double>& x, bool trial);
-  void add_host_products(std::span<const double> p, std::span<double> rows) const;
-  void add_host_transposed(std::span<const double> rows, std::span<double> out) const;
 
   const Problem& problem_;
   const runtime::Model* model_;

@@ -33,6 +33,124 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
+/// Traces instances with failed branches again, and brings model and engines to what was traced.
+class Retracing {
+ public:
+  using At = runtime::Guards::At;
+
+  Retracing(Engines& engines, const Following& settings, Problem& problem, ProblemModel& model,
+            RetraceCounts& counts)
+      : engines_(engines),
+        settings_(settings),
+        problem_(problem),
+        model_(model),
+        counts_(counts),
+        branches_(problem) {}
+
+  /// Evaluates the cost at `at` until all branches hold there, and returns it if it was evaluated
+  /// again. If that fails, branches are those of the last accepted point.
+  std::optional<double> settle(runtime::Engine& engine, At at) {
+    runtime::Guards& guards = *engine.abilities().guards;
+    std::optional<double> cost;
+    for (int tries = 0; guards.failed_guards() > 0; ++tries) {
+      retake(engine, at, tries);
+      cost = at == At::trial ? guards.trial_cost() : engine.cost();
+    }
+    return cost;
+  }
+  /// The point that was settled last is accepted.
+  void keep() { branches_.keep(); }
+  /// The last trial was not accepted: its branches go back.
+  void take_back() {
+    const std::size_t moved = branches_.undo();
+    counts_.retraces -= moved;
+    if (moved > 0) follow();
+  }
+  /// Changes whenever the model does.
+  std::uint64_t revision() const { return model_.model.revision; }
+  /// The last accepted point, when branches were last traced again; empty: never.
+  const std::vector<double>& known_point() const { return known_; }
+
+ private:
+  void retake(runtime::Engine& engine, At at, int tries) {
+    const std::vector<BranchFailure> failures = find_failures(*engine.abilities().guards, at);
+    const auto describe = [&](const BranchFailure& f) { return describe_failure(f); };
+    if (failures.empty()) {
+      throw Error(ErrorCode::Internal,
+                  std::string(settings_.call) + ": the backend counted " +
+                      std::to_string(engine.abilities().guards->failed_guards()) +
+                      " failed branches and found none");
+    }
+    if (tries >= kMostRetries) {
+      give_up();
+      throw Error(ErrorCode::StaleBranch, std::string(settings_.call) + ": the branches of " +
+                                              describe(failures.front()) +
+                                              " do not settle: they were traced again " +
+                                              std::to_string(tries) + " times at one point");
+    }
+    std::vector<double> x(model_.model.scalars);
+    engine.point(x);
+    known_ = x;
+    if (at == At::trial) engine.abilities().steps->trial_point(x);
+    counts_.flips += failures.size();
+    counts_.retraces += failures.size();
+    try {
+      branches_.retake(failures, x, settings_.narrow, describe);
+    } catch (const PointRefused&) {
+      give_up();
+      throw;
+    } catch (const Error& error) {
+      give_up();
+      throw Error(error.code(), std::string(settings_.call) + ": " + error.what());
+    } catch (...) {
+      give_up();
+      throw;
+    }
+    follow();
+  }
+
+  void give_up() {
+    branches_.undo();
+    follow();
+  }
+
+  std::vector<BranchFailure> find_failures(runtime::Guards& guards, At at) const {
+    std::vector<BranchFailure> failures;
+    for (std::size_t t = 0; t < model_.model.terms.size(); ++t) {
+      for (const std::uint32_t instance : guards.failed_instances(t, at))
+        failures.push_back({model_.topologies[t], instance});
+    }
+    return failures;
+  }
+
+  std::string describe_failure(const BranchFailure& failure) const {
+    for (std::size_t t = 0; t < model_.topologies.size(); ++t) {
+      if (model_.topologies[t] == failure.topology) return model_.describe(t, failure.instance);
+    }
+    return "residual #" + std::to_string(failure.instance);
+  }
+
+  /// Makes the model of the problem as it is now, and brings the engine to it.
+  void follow() {
+    ProblemModel next =
+        make_model(settings_.call, problem_, settings_.with_losses, model_.with_constraints);
+    if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
+    next.model.revision = model_.model.revision + 1;
+    engines_.refresh_inside(next.model);
+    std::swap(model_, next);  // what the engine refers to keeps its address
+    std::ranges::move(next.own_topologies, std::back_inserter(old_topologies_));
+  }
+
+  Engines& engines_;
+  Following settings_;
+  Problem& problem_;
+  ProblemModel& model_;
+  RetraceCounts& counts_;
+  Branches branches_;
+  std::vector<std::unique_ptr<ir::Topology>> old_topologies_;  // terms that stayed refer to them
+  std::vector<double> known_;
+};
+
 class FollowingEngine final : public runtime::OuterEngine,
                               public runtime::DampedSteps,
                               public runtime::StepLengths,
@@ -42,13 +160,7 @@ class FollowingEngine final : public runtime::OuterEngine,
  public:
   FollowingEngine(Engines& engines, const Following& settings, Problem& problem,
                   ProblemModel& model, RetraceCounts& counts)
-      : OuterEngine(engines.here()),
-        engines_(engines),
-        settings_(settings),
-        problem_(problem),
-        model_(model),
-        counts_(counts),
-        branches_(problem) {}
+      : OuterEngine(engines.here()), retracing_(engines, settings, problem, model, counts) {}
 
   /// Evaluations run at once: branches are settled before anything is evaluated. There is no linear
   /// system for others: one that is made again, because branches went back, has its own gradient.
@@ -66,22 +178,25 @@ class FollowingEngine final : public runtime::OuterEngine,
 
   void refresh(const runtime::Model& model) override {
     inner().refresh(model);
-    settled_ = linear_ = false;
+    settled_ = false;
+    linear_.reset();
   }
 
   void set_point(std::span<const double> x) override {
-    take_back();
+    retracing_.take_back();
     inner().set_point(x);
-    settled_ = linear_ = false;
+    settled_ = false;
+    linear_.reset();
   }
   void point(std::span<double> x) override {
-    take_back();
+    retracing_.take_back();
     inner().point(x);
   }
   bool last_known_point(std::span<double> x) override {
     if (inner().abilities().known_point->last_known_point(x)) return true;
-    if (known_.size() != x.size()) return false;
-    std::copy(known_.begin(), known_.end(), x.begin());
+    const std::vector<double>& known = retracing_.known_point();
+    if (known.size() != x.size()) return false;
+    std::ranges::copy(known, x.begin());
     return true;
   }
   std::uint64_t steps_after_known_point() const override {
@@ -90,11 +205,10 @@ class FollowingEngine final : public runtime::OuterEngine,
 
   double cost() override {
     try {
-      settle();
+      return settled().cost();
     } catch (const PointRefused&) {
       return std::numeric_limits<double>::quiet_NaN();
     }
-    return inner().cost();
   }
   void residuals(std::span<double> out) override { settled().residuals(out); }
   void gradient(std::span<double> out) override { settled().gradient(out); }
@@ -118,25 +232,26 @@ class FollowingEngine final : public runtime::OuterEngine,
   }
 
   PointReport linearize() override {
-    settle();
+    settled();
     const PointReport report = steps_inside().linearize();
-    linear_ = true;
+    linear_ = retracing_.revision();
     return report;
   }
   StepReport try_step(const StepRequest& request) override {
-    settle();
+    settled();
     runtime::DampedSteps& steps = steps_inside();
-    if (!std::exchange(linear_, true)) steps.linearize();
+    if (linear_ != retracing_.revision()) steps.linearize();
+    linear_ = retracing_.revision();
     StepRequest trial = request;
     trial.rule.reset();  // the branches of a trial are settled before it is judged
     return settle_trial(steps.try_step(trial));
   }
   StepReport try_step(std::span<const double> delta) override {
-    settle();
+    settled();
     return settle_trial(steps_inside().try_step(delta));
   }
   StepReport rescale_step(double length) override {
-    take_back();
+    retracing_.take_back();
     return settle_trial(runtime::step_lengths(inner()).rescale_step(length));
   }
   void begin_solve() override { steps_inside().begin_solve(); }
@@ -148,33 +263,26 @@ class FollowingEngine final : public runtime::OuterEngine,
   runtime::NormalMatrixUse normal_matrix() const override { return steps_inside().normal_matrix(); }
   void accept() override {
     steps_inside().accept();
-    branches_.keep();
+    retracing_.keep();
     settled_ = true;
-    linear_ = false;
+    linear_.reset();
   }
 
  private:
   using At = runtime::Guards::At;
 
   runtime::DampedSteps& steps_inside() const { return *inner().abilities().steps; }
-  runtime::Guards& guards() const { return *inner().abilities().guards; }
 
   /// The engine with all branches right at its point.
   runtime::Engine& settled() {
-    settle();
-    return inner();
-  }
-
-  void settle() {
-    take_back();
-    if (settled_) return;
-    inner().cost();
-    for (int tries = 0; guards().failed_guards() > 0; ++tries) {
-      retake(At::point, tries);
+    retracing_.take_back();
+    if (!settled_) {
       inner().cost();
+      retracing_.settle(inner(), At::point);
+      retracing_.keep();
+      settled_ = true;
     }
-    branches_.keep();
-    settled_ = true;
+    return inner();
   }
 
   StepReport settle_trial(StepReport report) {
@@ -183,104 +291,19 @@ class FollowingEngine final : public runtime::OuterEngine,
       report.trial_cost = std::numeric_limits<double>::quiet_NaN();
       return report;
     }
+    const bool settled = std::exchange(settled_, false);  // if tracing fails
     try {
-      for (int tries = 0; guards().failed_guards() > 0; ++tries) {
-        retake(At::trial, tries);
-        report.trial_cost = guards().trial_cost();
-      }
+      report.trial_cost = retracing_.settle(inner(), At::trial).value_or(report.trial_cost);
+      settled_ = settled;
     } catch (const PointRefused&) {
       report.trial_cost = std::numeric_limits<double>::quiet_NaN();
     }
     return report;
   }
 
-  /// The last trial was not accepted: its branches go back.
-  void take_back() {
-    const std::size_t moved = branches_.undo();
-    counts_.retraces -= moved;
-    if (moved > 0) follow();
-  }
-
-  void retake(At at, int tries) {
-    const std::vector<BranchFailure> failures = find_failures(at);
-    const auto describe = [&](const BranchFailure& f) { return describe_failure(f); };
-    if (failures.empty()) {
-      throw Error(ErrorCode::Internal, std::string(settings_.call) + ": the backend counted " +
-                                           std::to_string(guards().failed_guards()) +
-                                           " failed branches and found none");
-    }
-    if (tries >= kMostRetries) {
-      give_up();
-      throw Error(ErrorCode::StaleBranch, std::string(settings_.call) + ": the branches of " +
-                                              describe(failures.front()) +
-                                              " do not settle: they were traced again " +
-                                              std::to_string(tries) + " times at one point");
-    }
-    std::vector<double> x(model_.model.scalars);
-    inner().point(x);
-    known_ = x;
-    if (at == At::trial) trial_point(x);
-    counts_.flips += failures.size();
-    counts_.retraces += failures.size();
-    try {
-      branches_.retake(failures, x, settings_.narrow, describe);
-    } catch (const PointRefused&) {
-      give_up();
-      throw;
-    } catch (const Error& error) {
-      give_up();
-      throw Error(error.code(), std::string(settings_.call) + ": " + error.what());
-    } catch (...) {
-      give_up();
-      throw;
-    }
-    follow();
-  }
-
-  void give_up() {
-    branches_.undo();
-    follow();
-    settled_ = false;
-  }
-
-  std::vector<BranchFailure> find_failures(At at) {
-    std::vector<BranchFailure> failures;
-    for (std::size_t t = 0; t < model_.model.terms.size(); ++t) {
-      for (const std::uint32_t instance : guards().failed_instances(t, at))
-        failures.push_back({model_.topologies[t], instance});
-    }
-    return failures;
-  }
-
-  std::string describe_failure(const BranchFailure& failure) const {
-    for (std::size_t t = 0; t < model_.topologies.size(); ++t) {
-      if (model_.topologies[t] == failure.topology) return model_.describe(t, failure.instance);
-    }
-    return "residual #" + std::to_string(failure.instance);
-  }
-
-  /// Makes the model of the problem as it is now, and brings the engine to it.
-  void follow() {
-    ProblemModel next =
-        make_model(settings_.call, problem_, settings_.with_losses, model_.with_constraints);
-    if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
-    next.model.revision = model_.model.revision + 1;
-    engines_.refresh_inside(next.model);
-    std::swap(model_, next);  // what the engine refers to keeps its address
-    std::ranges::move(next.own_topologies, std::back_inserter(old_topologies_));
-    linear_ = false;
-  }
-
-  Engines& engines_;  // it is around the one that serves
-  Following settings_;
-  Problem& problem_;
-  ProblemModel& model_;
-  RetraceCounts& counts_;
-  Branches branches_;
-  std::vector<std::unique_ptr<ir::Topology>> old_topologies_;  // terms that stayed refer to them
-  std::vector<double> known_;  // the last accepted point, when branches were last traced again
-  bool settled_ = false;       // all branches are right at the engine's point
-  bool linear_ = false;        // the engine was linearised there, and refreshed no more since
+  Retracing retracing_;
+  bool settled_ = false;                 // all branches are right at the engine's point
+  std::optional<std::uint64_t> linear_;  // revision of the model that it was linearised with there
 };
 
 }  // namespace
