@@ -75,8 +75,6 @@ class NormalPlanner {
   void sort_pairs();
   void place_rows();
   void list_products();
-  std::array<std::uint32_t, 4> places_of(std::uint32_t row, std::uint32_t column) const;
-  std::uint32_t place(std::uint32_t row, std::uint32_t column) const;
 
   const Model& model_;
   std::span<const std::vector<SlotGroup>> groups_;
@@ -174,7 +172,7 @@ void NormalPlanner::sort_pairs() {
 
 void NormalPlanner::place_rows() {
   const auto blocks = static_cast<std::uint32_t>(array_.size());
-  plan_.rows.assign(std::size_t{blocks} * NormalPlan::kRowWords, 0);
+  BlockRows& matrix = plan_.matrix = BlockRows(blocks);
   std::atomic<std::uint32_t> longest = 0, most = 0;
   std::atomic<std::uint64_t> count = blocks;
   const auto raise = [](std::atomic<std::uint32_t>& to, std::uint32_t value) {
@@ -182,18 +180,15 @@ void NormalPlanner::place_rows() {
     }
   };
   ir::parallel_for(0u, blocks, [&](std::uint32_t block) {
-    std::uint32_t length = width(block), diagonal = 0, met = 0, largest = 0;
+    std::uint32_t met = 0, largest = 0;
+    matrix.add(block, block, width(block));
     each_meeting(block, [&](std::span<const Pair> pairs) {
-      const std::uint32_t other = pairs.front().value;
-      length += width(other);
-      diagonal += other < block ? width(other) : 0;
+      matrix.add(block, pairs.front().value, width(pairs.front().value));
       largest = std::max(largest, static_cast<std::uint32_t>(pairs.size()));
       ++met;
     });
-    plan_.rows[std::size_t{block} * NormalPlan::kRowWords + 2] = length;
-    plan_.rows[std::size_t{block} * NormalPlan::kRowWords + 3] = diagonal;
     count += met;
-    raise(longest, length);
+    raise(longest, matrix.row(block).length);
     raise(most, largest);
   });
   plan_.blocks = count;
@@ -201,45 +196,15 @@ void NormalPlanner::place_rows() {
     return void(plan_.why = because(MatrixReason::long_row, longest.load()));
   if (most > kMostOfBlock)
     return void(plan_.why = because(MatrixReason::many_residuals, most.load()));
-  std::uint64_t columns = 0;
-  for (std::uint32_t block = 0; block < blocks; ++block) {
-    std::uint32_t* const row = &plan_.rows[std::size_t{block} * NormalPlan::kRowWords];
-    row[0] = static_cast<std::uint32_t>(plan_.values);
-    row[1] = static_cast<std::uint32_t>(columns);
-    plan_.values += std::uint64_t{row[2]} * width(block);
-    columns += row[2];
-    if (plan_.values > ~0u) return void(plan_.why = {MatrixReason::memory});
-  }
-  plan_.columns.resize(columns);
+  if (!matrix.place([&](std::uint32_t block) { return width(block); }))
+    return void(plan_.why = {MatrixReason::memory});
   ir::parallel_for(0u, blocks, [&](std::uint32_t block) {
-    std::uint32_t* to = &plan_.columns[plan_.rows[std::size_t{block} * NormalPlan::kRowWords + 1]];
-    const auto add = [&](std::uint32_t other) {
-      for (std::uint32_t k = 0; k < width(other); ++k) *to++ = first_scalar(other) + k;
-    };
-    bool own = false;
-    each_meeting(block, [&](std::span<const Pair> pairs) {
-      if (!own && pairs.front().value > block) add(block);
-      own = own || pairs.front().value > block;
-      add(pairs.front().value);
+    matrix.list(block, first_scalar(block), width(block), [&](const auto& add) {
+      each_meeting(block, [&](std::span<const Pair> pairs) {
+        add(first_scalar(pairs.front().value), width(pairs.front().value));
+      });
     });
-    if (!own) add(block);
   });
-}
-
-/// Position of the block's values.
-std::uint32_t NormalPlanner::place(std::uint32_t row, std::uint32_t column) const {
-  const std::uint32_t* const words = &plan_.rows[std::size_t{row} * NormalPlan::kRowWords];
-  const auto columns = std::span(plan_.columns).subspan(words[1], words[2]);
-  const auto at = std::ranges::lower_bound(columns, first_scalar(column));
-  return words[0] + static_cast<std::uint32_t>(at - columns.begin());
-}
-
-std::array<std::uint32_t, 4> NormalPlanner::places_of(std::uint32_t row,
-                                                      std::uint32_t column) const {
-  const auto length = [&](std::uint32_t block) {
-    return plan_.rows[std::size_t{block} * NormalPlan::kRowWords + 2];
-  };
-  return {place(row, column), length(row), place(column, row), length(column)};
 }
 
 /// Lists blocks by term and shape, in the order of their rows.
@@ -266,7 +231,9 @@ void NormalPlanner::list_products() {
       plan_.products.push_back({.term = key[0]});
     plan_.products.back().add(
         model_.arrays[key[1]].width, model_.arrays[key[2]].width, list,
-        [&](const Block& block) { return places_of(block.row, sorted_[block.first].value); },
+        [&](const Block& block) {
+          return plan_.matrix.places(block.row, sorted_[block.first].value);
+        },
         [&](const Block& block) {
           return std::span(sorted_).subspan(block.first, block.last - block.first);
         });

@@ -1,10 +1,10 @@
 // The products of Jacobians that make up the blocks of JᵀJ, and the positions of these blocks.
 #pragma once
 
-#include "../../ir/batch/pages.hpp"
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
 #include "block_products.hpp"
+#include "block_rows.hpp"
 #include "normal_matrix.hpp"
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 
 namespace topograd::runtime {
 
-/// JᵀJ by rows of blocks: the blocks of a row are adjacent, ascending, so that its scalar rows are
-/// dense rows of one length. All sums run in the order of the lists here, so that results have the
+/// JᵀJ by rows of blocks. All sums run in the order of the lists here, so that results have the
 /// same bits in every run.
 struct NormalPlan {
   Why<MatrixReason> why;  ///< if it is not possible
@@ -24,12 +23,8 @@ struct NormalPlan {
   /// length, and those of its transpose.
   std::vector<BlockProducts> products;
 
-  static constexpr std::uint32_t kRowWords = 4;
-  std::vector<std::uint32_t> rows;  ///< by block of x: its values, columns, length, and where in
-                                    ///< the row its diagonal block begins
-  ir::PagedVector<std::uint32_t> columns;  ///< scalars of x, by row of blocks
-  std::uint64_t values = 0;                ///< numbers
-  std::uint64_t blocks = 0;                ///< of both triangles
+  BlockRows matrix;          ///< by block of x; columns are scalars of x
+  std::uint64_t blocks = 0;  ///< of both triangles
 };
 
 /// Largest number of products of two blocks of an instance in a plan: 16 bytes each.

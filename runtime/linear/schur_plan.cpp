@@ -38,8 +38,8 @@ class SchurPlanner {
     if (!plan_.possible()) return std::move(plan_);
     for (std::uint32_t k = 0; k < plan_.kept.size(); ++k) add_row(k);
     list_pieces();
-    list_blocks();
-    list_rows();
+    place_rows();
+    if (plan_.possible()) list_blocks();
     return std::move(plan_);
   }
 
@@ -70,7 +70,6 @@ class SchurPlanner {
   };
   struct Block {
     std::uint32_t row = 0, column = 0, meeting = SchurPlan::kNone;
-    std::uint32_t at = 0, transposed_at = 0;  // in their rows
     std::vector<std::uint32_t> pieces;
   };
 
@@ -90,8 +89,8 @@ class SchurPlanner {
   void add_row(std::uint32_t k);
   void add_block(std::uint32_t k, std::uint32_t other, std::span<const Product> products);
   void list_pieces();
+  void place_rows();
   void list_blocks();
-  void list_rows();
 
   const Model& model_;
   std::span<const std::uint8_t> scalars_;
@@ -110,8 +109,7 @@ class SchurPlanner {
   std::vector<Product> products_;
   std::map<Shape, std::vector<Piece>> pieces_;
   std::map<Shape, std::vector<Block>> blocks_;
-  std::vector<std::vector<std::uint32_t>> row_;  // by kept block: the blocks it meets in S
-  std::vector<std::uint32_t> length_;            // of its rows
+  std::vector<std::vector<std::uint32_t>> row_;  // by kept block: others that it meets in S
 };
 
 void SchurPlanner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& by_width,
@@ -290,7 +288,7 @@ void SchurPlanner::list_couplings() {
     plan_.row_starts.push_back(narrow(plan_.row_entries.size() / 3));
   }
   row_.resize(plan_.kept.size());
-  length_.resize(plan_.kept.size());
+  plan_.complement = BlockRows(plan_.kept.size());
   later_.assign(plan_.kept.size() + 1, narrow(meetings_.size()));
   for (std::size_t m = meetings_.size(); m-- > couplings_;) later_[meetings_[m].row] = narrow(m);
   for (std::size_t k = plan_.kept.size(); k-- > 0;) later_[k] = std::min(later_[k], later_[k + 1]);
@@ -322,13 +320,12 @@ void SchurPlanner::add_row(std::uint32_t k) {
 void SchurPlanner::add_block(std::uint32_t k, std::uint32_t other,
                              std::span<const Product> products) {
   const std::uint32_t rows = kept_[k].width, columns = kept_[other].width;
-  Block block{.row = k, .column = other, .at = length_[k], .transposed_at = length_[k]};
-  row_[k].push_back(other);
-  length_[k] += columns;
+  Block block{.row = k, .column = other};
+  plan_.complement.add(k, other, columns);
   if (other != k) {
-    block.transposed_at = length_[other];
+    row_[k].push_back(other);
     row_[other].push_back(k);
-    length_[other] += rows;
+    plan_.complement.add(other, k, rows);
   }
   const auto met = std::lower_bound(
       meetings_.begin() + later_[k], meetings_.begin() + later_[k + 1], other,
@@ -365,44 +362,34 @@ void SchurPlanner::list_pieces() {
   if (plan_.piece_values > SchurPlan::kNone) plan_.why = {MatrixReason::memory_of_pieces};
 }
 
-void SchurPlanner::list_blocks() {
-  std::vector<std::uint64_t> base(plan_.kept.size());
-  for (std::size_t k = 0; k < plan_.kept.size(); ++k) {
-    base[k] = plan_.values;
-    plan_.values += std::uint64_t{kept_[k].width} * length_[k];
+void SchurPlanner::place_rows() {
+  if (!plan_.complement.place([&](std::uint32_t k) { return kept_[k].width; }))
+    return void(plan_.why = {MatrixReason::memory_of_complement});
+  for (std::uint32_t k = 0; k < plan_.kept.size(); ++k) {
+    plan_.complement.list(k, kept_[k].position, kept_[k].width, [&](const auto& add) {
+      for (const std::uint32_t other : row_[k]) add(kept_[other].position, kept_[other].width);
+    });
   }
-  if (plan_.values > SchurPlan::kNone) plan_.why = {MatrixReason::memory_of_complement};
+}
+
+void SchurPlanner::list_blocks() {
   for (const auto& [shape, list] : blocks_) {
     const auto& [rows, columns, inner] = shape;
     plan_.blocks.push_back(
         {rows, columns, inner, narrow(plan_.block_starts.size()), narrow(list.size())});
     for (const Block& block : list) {
       const bool diagonal = block.row == block.column;
+      const auto places = plan_.complement.places(block.row, block.column);
+      plan_.block_words.push_back(block.meeting);
+      plan_.block_words.insert(plan_.block_words.end(), places.begin(), places.end());
       plan_.block_words.insert(
           plan_.block_words.end(),
-          {block.meeting, narrow(base[block.row] + block.at), length_[block.row],
-           narrow(base[block.column] + block.transposed_at), length_[block.column],
-           diagonal ? plan_.kept[block.row] : SchurPlan::kNone, kept_[block.row].packed});
+          {diagonal ? plan_.kept[block.row] : SchurPlan::kNone, kept_[block.row].packed});
       plan_.block_starts.push_back(narrow(plan_.block_pieces.size()));
       plan_.block_pieces.insert(plan_.block_pieces.end(), block.pieces.begin(), block.pieces.end());
     }
   }
   plan_.block_starts.push_back(narrow(plan_.block_pieces.size()));
-}
-
-void SchurPlanner::list_rows() {
-  std::uint32_t values = 0;
-  for (std::uint32_t k = 0; k < plan_.kept.size(); ++k) {
-    const auto first = narrow(plan_.columns.size());
-    for (const std::uint32_t other : row_[k]) {
-      for (std::uint32_t a = 0; a < kept_[other].width; ++a)
-        plan_.columns.push_back(kept_[other].position + a);
-    }
-    for (std::uint32_t a = 0; a < kept_[k].width; ++a) {
-      plan_.rows.insert(plan_.rows.end(), {values, first, length_[k], k, a});
-      values += length_[k];
-    }
-  }
 }
 
 }  // namespace

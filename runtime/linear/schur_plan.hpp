@@ -4,6 +4,7 @@
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
 #include "block_products.hpp"
+#include "block_rows.hpp"
 #include "normal_matrix.hpp"
 
 #include <cstdint>
@@ -50,7 +51,7 @@ struct SchurPlan {
   std::vector<std::uint32_t> row_starts;      ///< by kept block: its meetings
   std::vector<std::uint32_t> row_entries;     ///< 3 words: values, first scalar, columns
 
-  // S: sums of products in pieces, then its storage as full rows of different lengths.
+  // S: sums of products in pieces, then its blocks.
   std::vector<BlockShape> pieces;  ///< by shape; inner: columns of the meetings
   std::vector<std::uint32_t> piece_starts, piece_entries;  ///< 2 words: value in E C⁻¹, value in E
   std::vector<std::uint32_t> piece_outputs;                ///< position of the piece's values
@@ -62,11 +63,8 @@ struct SchurPlan {
                                            ///< block, then of its transpose; kept block (diagonal
                                            ///< ones) or kNone; its packed place
   std::vector<std::uint32_t> block_starts, block_pieces;  ///< positions of pieces' values
-  std::vector<std::uint32_t> rows;     ///< by kept position, 5 words: values, columns, length,
-                                       ///< kept block, coordinate
-  std::vector<std::uint32_t> columns;  ///< kept positions
-  std::uint64_t values = 0;            ///< numbers of S
-  std::uint32_t packed = 0;            ///< numbers of its diagonal blocks' triangles
+  BlockRows complement;      ///< S by kept block; columns are kept positions
+  std::uint32_t packed = 0;  ///< numbers of its diagonal blocks' triangles
   std::uint64_t total_products = 0;
 
   std::uint32_t unknowns() const { return static_cast<std::uint32_t>(kept_scalar.size()); }

@@ -37,13 +37,13 @@ DeviceFactorization::Pattern DeviceFactorization::pattern_of(const NormalPlan& p
   std::size_t block = 0;
   for (const ParameterArray& array : problem_.model().arrays) {
     for (std::uint64_t b = 0; b < array.blocks; ++b, ++block) {
-      const std::uint32_t* const row = &plan.rows[block * NormalPlan::kRowWords];
-      const auto columns = std::span(plan.columns).subspan(row[1], row[2]);
+      const BlockRows::Row row = plan.matrix.row(block);
+      const auto columns = plan.matrix.columns_of(block);
       for (std::uint32_t k = 0; k < array.width; ++k) {
         // The row of a symmetric matrix from its diagonal on is a column of the lower triangle.
-        for (std::uint32_t c = row[3] + k; c < row[2]; ++c) {
+        for (std::uint32_t c = row.diagonal + k; c < row.length; ++c) {
           out.rows.push_back(static_cast<int>(columns[c]));
-          out.positions.push_back(row[0] + k * row[2] + c);
+          out.positions.push_back(row.values + k * row.length + c);
         }
         out.starts.push_back(static_cast<int>(out.rows.size()));
       }

@@ -15,18 +15,21 @@ constexpr std::uint64_t kNumbersOfLane = 6;
 }  // namespace
 
 std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan) {
-  return plan.values * context.element_bytes() + 4 * (plan.columns.size() + plan.rows.size());
+  const BlockRows& matrix = plan.matrix;
+  return matrix.values() * context.element_bytes() +
+         4 * (matrix.columns().size() + matrix.words().size());
 }
 
 Why<MatrixReason> DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan,
                                          Terms terms) {
-  std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
+  std::uint64_t words =
+      std::max<std::uint64_t>(plan.matrix.columns().size(), plan.matrix.words().size());
   for (const BlockProducts& products : plan.products) {
     if (!jacobian_fits(context, *terms[products.term]))
       return {MatrixReason::jacobian_out_of_range};
     words = std::max<std::uint64_t>({words, products.outputs.size(), products.entries.size()});
   }
-  if (plan.values * context.element_bytes() > context.max_range() ||
+  if (plan.matrix.values() * context.element_bytes() > context.max_range() ||
       words * 4 > context.max_range())
     return {MatrixReason::out_of_range};
   return {};
@@ -42,7 +45,7 @@ DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
     first_rows_.push_back(block);
     block += range.count;
   }
-  const std::uint64_t per_row = plan.columns.size() / std::max<std::uint64_t>(block, 1);
+  const std::uint64_t per_row = plan.matrix.columns().size() / std::max<std::uint64_t>(block, 1);
   if (!context.device->info().software()) {
     lanes_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         std::bit_ceil(per_row / kNumbersOfLane + 1), context.workgroup_size));
@@ -50,9 +53,9 @@ DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
   const auto words = [&](std::span<const std::uint32_t> list) {
     return make_buffer(context, list, "matrix_words");
   };
-  rows_ = words(plan.rows);
-  columns_ = words(plan.columns);
-  values_ = make_numbers(context, plan.values, "matrix_values");
+  rows_ = words(plan.matrix.words());
+  columns_ = words(plan.matrix.columns());
+  values_ = make_numbers(context, plan.matrix.values(), "matrix_values");
   for (const BlockProducts& products : plan.products)
     products_.emplace_back(context, products, *terms[products.term], "matrix_words");
   use_ = {.assembled = true, .blocks = plan.blocks, .bytes = bytes(context, plan)};

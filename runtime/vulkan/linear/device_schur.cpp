@@ -14,9 +14,10 @@ Why<MatrixReason> DeviceSchur::obstacle(const Context& context, const SchurPlan&
     if (!jacobian_fits(context, *terms[products.term]))
       return {MatrixReason::jacobian_out_of_range};
   }
-  const std::uint64_t numbers = std::max({plan.meeting_values, plan.piece_values, plan.values});
+  const std::uint64_t numbers =
+      std::max({plan.meeting_values, plan.piece_values, plan.complement.values()});
   const std::uint64_t words = std::max({plan.piece_entries.size(), plan.back_entries.size(),
-                                        plan.block_words.size(), plan.columns.size()});
+                                        plan.block_words.size(), plan.complement.columns().size()});
   if (numbers * context.element_bytes() > context.max_range() || words * 4 > context.max_range())
     return {MatrixReason::out_of_range};
   return {};
@@ -60,7 +61,8 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
   values_.inverses = numbers(plan_.inverses);
   values_.pieces = numbers(plan_.piece_values);
   plan_.products.clear();  // the device has these lists now
-  plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
+  plan_.piece_entries = plan_.back_entries = plan_.block_words = {};
+  plan_.complement = {};
 }
 
 template <class Kernel>

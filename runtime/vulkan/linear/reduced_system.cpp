@@ -29,11 +29,28 @@ void record_inverses(CommandList& list, VectorOps& vectors,
   }
 }
 
+namespace {
+
+/// By kept position: its values, columns, length, kept block and coordinate.
+std::vector<std::uint32_t> scalar_rows(const SchurPlan& plan) {
+  std::vector<std::uint32_t> words;
+  for (const SchurPlan::Blocks& range : plan.kept_widths) {
+    for (std::uint32_t k = range.first; k < range.first + range.count; ++k) {
+      const BlockRows::Row row = plan.complement.row(k);
+      for (std::uint32_t a = 0; a < range.width; ++a)
+        words.insert(words.end(), {row.values + a * row.length, row.columns, row.length, k, a});
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
 ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPlan& plan)
     : context_(context), vectors_(vectors), plan_(plan) {
   const std::uint32_t n = plan.unknowns();
-  lanes_ = lanes_of_rows(context, plan.values, n);
-  const auto words = [&](const std::vector<std::uint32_t>& list) {
+  lanes_ = lanes_of_rows(context, plan.complement.values(), n);
+  const auto words = [&](std::span<const std::uint32_t> list) {
     return make_buffer(context, list, "schur_words");
   };
   const auto numbers = [&](std::uint64_t count) {
@@ -46,9 +63,9 @@ ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPl
                                    range.inverse + b * range.width * (range.width + 1) / 2});
   }
   places_ = words(places);
-  rows_ = words(plan.rows);
-  columns_ = words(plan.columns);
-  input_ = {numbers(plan.values), numbers(plan.packed), numbers(n)};
+  rows_ = words(scalar_rows(plan));
+  columns_ = words(plan.complement.columns());
+  input_ = {numbers(plan.complement.values()), numbers(plan.packed), numbers(n)};
   inverse_blocks_ = numbers(plan.packed);
   no_damping_ = make_buffer(context, std::vector<double>(n), "schur_numbers");
   none_fixed_ = words(std::vector<std::uint32_t>(n));

@@ -29,7 +29,7 @@ class ReducedSystem final : public DeviceSystem {
     Buffer complement, packed_blocks, gradient;
   };
 
-  /// Context, vectors and plan outlive this; it keeps what it needs of plan.rows and plan.columns.
+  /// Context, vectors and plan outlive this; it keeps what it needs of plan.complement.
   ReducedSystem(Context& context, VectorOps& vectors, const SchurPlan& plan);
 
   const Input& input() const { return input_; }

@@ -39,11 +39,11 @@ std::vector<ScalarRow> rows_of(const NormalPlan& plan, const OwnedModel& m) {
   std::size_t block = 0;
   for (const runtime::ParameterArray& array : m.model.arrays) {
     for (std::uint64_t b = 0; b < array.blocks; ++b, ++block) {
-      const std::uint32_t* const words = &plan.rows[block * NormalPlan::kRowWords];
+      const runtime::BlockRows::Row at = plan.matrix.row(block);
+      const auto columns = plan.matrix.columns_of(block);
       for (std::uint32_t a = 0; a < array.width; ++a) {
-        ScalarRow row{.values = words[0] + std::size_t{a} * words[2], .diagonal = words[3]};
-        for (std::uint32_t k = 0; k < words[2]; ++k)
-          row.columns.push_back(plan.columns[words[1] + k]);
+        ScalarRow row{.values = at.values + std::size_t{a} * at.length, .diagonal = at.diagonal};
+        row.columns.assign(columns.begin(), columns.end());
         rows.push_back(std::move(row));
       }
     }
@@ -55,7 +55,7 @@ std::vector<ScalarRow> rows_of(const NormalPlan& plan, const OwnedModel& m) {
 Dense assembled(const OwnedModel& m, const NormalPlan& plan, const Dense& expected) {
   const Dense jacobian = reference_jacobian(m);
   const auto groups = groups_of(m);
-  std::vector<double> values(plan.values, std::nan(""));
+  std::vector<double> values(plan.matrix.values(), std::nan(""));
   for (const runtime::BlockProducts& products : plan.products) {
     const ir::Batch& batch = *m.model.terms[products.term].batch;
     const std::size_t rows = m.model.terms[products.term].topology->program.outputs.size();
@@ -140,7 +140,7 @@ TEST(NormalPlan, BlocksAreThoseOfTheProduct) {
     for (const runtime::BlockProducts& products : plan.products) {
       for (const runtime::BlockShape& shape : products.shapes) counted += 2 * shape.count;
     }
-    EXPECT_GE(counted + plan.rows.size() / NormalPlan::kRowWords, plan.blocks);
+    EXPECT_GE(counted + plan.matrix.size(), plan.blocks);
   }
 }
 

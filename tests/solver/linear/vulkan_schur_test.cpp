@@ -249,7 +249,7 @@ TEST(SchurPlan, SaysWhyNot) {
     EXPECT_EQ(plan.why.reason, row.why);
     if (!plan.possible()) continue;
     EXPECT_EQ(plan.unknowns(), 1u);
-    EXPECT_EQ(plan.values, 1u);
+    EXPECT_EQ(plan.complement.values(), 1u);
     EXPECT_EQ(plan.total_products, 2u);
   }
 }

@@ -1,0 +1,96 @@
+// The pattern of a symmetric block-sparse matrix: JᵀJ, or a Schur complement.
+#pragma once
+
+#include "../../ir/batch/pages.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// A matrix by rows of blocks: the blocks of a row are adjacent, ascending, so that its scalar rows
+/// are dense rows of one length. Both triangles are stored.
+///
+/// Made in three steps: add() every block, place(), then list() the columns of every row.
+class BlockRows {
+ public:
+  static constexpr std::uint32_t kWords = 4;
+
+  BlockRows() = default;
+  explicit BlockRows(std::size_t rows) : words_(rows * kWords) {}
+
+  /// Adds the block at `column` to a row; `width` is its number of columns. Different rows
+  /// may be added to concurrently.
+  void add(std::uint32_t row, std::uint32_t column, std::uint32_t width) {
+    words_[row * std::size_t{kWords} + 2] += width;
+    if (column < row) words_[row * std::size_t{kWords} + 3] += width;
+  }
+  /// Sets the positions of all rows. Returns false if they do not fit in 32 bits.
+  ///
+  ///   width_of  scalars of a block
+  template <class WidthOf>
+  bool place(const WidthOf& width_of) {
+    std::uint64_t columns = 0;
+    for (std::uint32_t row = 0; row < size(); ++row) {
+      std::uint32_t* const at = &words_[row * std::size_t{kWords}];
+      at[0] = static_cast<std::uint32_t>(values_);
+      at[1] = static_cast<std::uint32_t>(columns);
+      values_ += std::uint64_t{at[2]} * width_of(row);
+      columns += at[2];
+      if (values_ > ~std::uint32_t{0}) return false;
+    }
+    columns_.resize(columns);
+    return true;
+  }
+  /// Lists the columns of a row; different rows may be listed concurrently.
+  ///
+  ///   first, width  scalars of the diagonal block
+  ///   each          calls its argument with the scalars of each other block, ascending
+  template <class Each>
+  void list(std::uint32_t row, std::uint32_t first, std::uint32_t width, const Each& each) {
+    const Row at = this->row(row);
+    std::uint32_t* to = columns_.data() + at.columns;
+    const std::uint32_t* const diagonal = to + at.diagonal;
+    const auto add = [&](std::uint32_t scalar, std::uint32_t count) {
+      for (std::uint32_t k = 0; k < count; ++k) *to++ = scalar + k;
+    };
+    each([&](std::uint32_t scalar, std::uint32_t count) {
+      if (to == diagonal) add(first, width);
+      add(scalar, count);
+    });
+    if (to == diagonal) add(first, width);
+  }
+
+  struct Row {
+    std::uint32_t values;    ///< position of its values
+    std::uint32_t columns;   ///< position of its columns
+    std::uint32_t length;    ///< scalars of a scalar row
+    std::uint32_t diagonal;  ///< where in the row its diagonal block begins
+  };
+  std::size_t size() const { return words_.size() / kWords; }
+  Row row(std::size_t block) const {
+    const std::uint32_t* const at = &words_[block * kWords];
+    return {at[0], at[1], at[2], at[3]};
+  }
+  std::span<const std::uint32_t> columns_of(std::size_t block) const {
+    return std::span(columns_).subspan(row(block).columns, row(block).length);
+  }
+  /// Position of a block and its row's length, then those of its transpose.
+  std::array<std::uint32_t, 4> places(std::uint32_t row, std::uint32_t column) const;
+
+  std::span<const std::uint32_t> words() const { return words_; }      ///< kWords each: a Row
+  std::span<const std::uint32_t> columns() const { return columns_; }  ///< scalars
+  std::uint64_t values() const { return values_; }                     ///< numbers
+
+ private:
+  std::uint32_t position(std::uint32_t row, std::uint32_t column) const;
+
+  std::vector<std::uint32_t> words_;
+  ir::PagedVector<std::uint32_t> columns_;
+  std::uint64_t values_ = 0;
+};
+
+}  // namespace topograd::runtime
