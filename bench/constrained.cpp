@@ -59,9 +59,10 @@ std::unique_ptr<Case> poses(std::uint32_t width) {
     made->x.insert(made->x.end(), {1 / n, a / n, b / n, 0});
   }
   for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t column = k % width, row = k / width;
     const double t = static_cast<double>(k);
-    made->x.insert(made->x.end(), {static_cast<double>(k % width) + 0.1 * std::sin(t),
-                                   static_cast<double>(k / width), 0.1 * std::cos(3 * t)});
+    made->x.insert(made->x.end(), {static_cast<double>(column) + 0.1 * std::sin(t),
+                                   static_cast<double>(row), 0.1 * std::cos(3 * t)});
   }
   Problem& problem = made->problem;
   const Parameters q = problem.add_parameters(std::span(made->x).first(4 * count), 4);

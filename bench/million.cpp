@@ -33,7 +33,7 @@ tg::Summary curve(const tg::SolverOptions& options, std::vector<double>& x) {
 
 /// A signal of half a million unknowns: its distance to measurements, and saturating differences.
 tg::Summary signal(const tg::SolverOptions& options, std::vector<double>& x) {
-  constexpr std::size_t n = kRows / 2;
+  const std::size_t n = kRows / 2;
   std::vector<double> measured(n);
   std::vector<std::uint32_t> own(n), next(2 * (n - 1));
   for (std::size_t k = 0; k < n; ++k) {

@@ -102,7 +102,7 @@ void become_child() {
   made = nullptr;  // its threads are the parent's; never destroyed
 }
 
-[[maybe_unused]] const bool watched = platform::after_fork(become_child);
+[[maybe_unused]] const bool kWatched = platform::after_fork(become_child);
 
 /// Never destroyed: its threads wait until the process is gone.
 Threads& threads() {

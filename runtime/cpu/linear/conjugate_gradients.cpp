@@ -31,6 +31,12 @@ std::array<double, 2> products_of(SumOrder order, const T* r, const T* z, std::s
   return sums;
 }
 
+/// The next direction: p = z + beta p.
+template <class T>
+void turn(const T* z, T beta, T* p, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) p[i] = z[i] + beta * p[i];
+}
+
 }  // namespace
 
 template <class T>
@@ -100,7 +106,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     }
     const T beta = static_cast<T>(next.rz / now.rz);
     pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) p[i] = z[i] + beta * p[i];
+      turn(z + begin, beta, p + begin, end - begin);
     });
     now = next;
   }
