@@ -1,4 +1,4 @@
-# What `cmake --install` puts down: headers, archives, the CMake package and the pkg-config file.
+# Installs headers, archives, the CMake package and the pkg-config file.
 include(CMakePackageConfigHelpers)
 include(TopogradPkgConfig)
 

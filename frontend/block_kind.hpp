@@ -7,7 +7,7 @@
 
 namespace topograd {
 
-/// What the numbers of a block are to the problem.
+/// The part that the numbers of a block have in the problem.
 enum class BlockKind : std::uint8_t {
   residual,    ///< half their squares, or a loss of them, are part of the objective
   energy,      ///< the number is part of the objective

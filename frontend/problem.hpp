@@ -217,8 +217,8 @@ class Problem {
   /// size differs, Error{WrongProblem}. Cost: linear in the reads of data arrays.
   void set(const Data& data, std::span<const double> values);
   /// The same for numbers that are stored elsewhere, such as on a device. Backends that can access
-  /// them use them in place; they are copied to the host when they are read there. Whether
-  /// residuals read them is determined once per change of the structure. Throws
+  /// them use them in place; they are copied to the host when they are read there. The problem
+  /// determines once per change of the structure whether residuals read them. Throws
   /// Error{InvalidArgument} for null.
   void set(const Data& data, std::shared_ptr<const ir::ResidentData> values);
   void set(const Uniform& uniform, double value);

@@ -1,4 +1,4 @@
-// What a constrained solve found: multipliers, active constraints, and how well they are met.
+// Constraints in the summary of a solve: multipliers, active constraints, violations.
 #pragma once
 
 #include "../frontend/block_kind.hpp"

@@ -91,8 +91,8 @@ inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
 
-/// Where `cholesky` factorises the normal equations (plan/decide_factor.hpp). Naming the device
-/// selects cholesky if linear_solver is automatic.
+/// The place in which `cholesky` factorises the normal equations (plan/decide_factor.hpp). Naming
+/// the device selects cholesky if linear_solver is automatic.
 enum class FactorPlace {
 #define TG_FACTOR(row, ...) row,
 #include "options.def"
@@ -250,8 +250,8 @@ struct SolverOptions {
   /// (1990).
   double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
-  /// Where cholesky factorises. `device` where steps cannot be solved for there, and `cholmod` in a
-  /// build without it, are Error{Unsupported}.
+  /// The place in which cholesky factorises. Throws Error{Unsupported} for `device` if steps cannot
+  /// be solved for there, and for `cholmod` in a build without it.
   FactorPlace factor = FactorPlace::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< preconditioner of pcg
   NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< JᵀJ of pcg on a device

@@ -107,7 +107,7 @@ struct Summary : runtime::EngineCounts {
   std::string linear_solver_note;          ///< reason and cost; empty: the device's default
   FactorPlace factor = FactorPlace::host;  ///< of cholesky: where it was made
   std::string factor_note;                 ///< reason
-  /// Of a factor on a device: bytes of its buffers, and those that its plan predicted.
+  /// Bytes of the buffers of a factor on a device, and the bytes that its plan predicted.
   std::uint64_t factor_bytes = 0, predicted_factor_bytes = 0;
   Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg: the last one in use
   std::string preconditioner_note;                               ///< reason and cost

@@ -118,8 +118,8 @@ std::string index_expression(const IndexSource& source) {
 
 // No branch: all rows of a shared number read the same place.
 constexpr std::string_view kColumnPosition = R"(
-// Where row `row` of a flexible column lies: numbers by row begin at form / 2 where form is odd,
-// otherwise one number is shared.
+// Position of row `row` of a flexible column: an odd form has numbers by row from form / 2 on, an even
+// one a shared number there.
 uint column_position(uint form, uint row) {
   return (form >> 1u) + (row & (0u - (form & 1u)));
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kBroadcast = R"(
 shared {S} workgroup_value;
 
-// What invocation 0 has, in every invocation.
+// Gives every invocation the value of invocation 0.
 {S} workgroup_broadcast({S} value) {
   barrier();
   if (gl_LocalInvocationIndex == 0u) workgroup_value = value;

@@ -238,7 +238,7 @@ std::string VectorSource::word(std::string_view word) {
   return std::string(word);
 }
 
-/// Declares what the word names. Where places of a buffer are listed, these stand for it.
+/// Declares the function or buffer that the word names, or the listed places of that buffer.
 void VectorSource::note(std::string_view word) {
   if (word == "workgroup_sum") sums_.total(shader_, "");
   if (word == "workgroup_broadcast") declare_broadcast(shader_, request_.scalars);

@@ -1,6 +1,6 @@
-// Operations on tensors: the functions of operations.def, which has their documentation. Those that
-// are not expressions of elements also take options as their last argument; expressions take them
-// when they are computed: (a + b).evaluate({.stats = &stats}).
+// Operations on tensors: the functions of operations.def, which has their documentation. Functions
+// that are not expressions of elements also take options as their last argument; expressions take
+// them when they are computed: (a + b).evaluate({.stats = &stats}).
 #pragma once
 
 #include "../../ir/op.hpp"

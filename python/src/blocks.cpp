@@ -47,8 +47,8 @@ RowFacts facts_of(const std::vector<RowGroup>& groups, std::size_t rows,
   return facts;
 }
 
-/// Number of rows from `begin` on that make one block: rows of different kinds. Where more of them
-/// read the same blocks than a block should have, each is a block of its own.
+/// Number of rows from `begin` on that make one block: rows of different kinds. If more rows read
+/// the same blocks than a block should have, each is a block of its own.
 std::size_t piece_of(const RowFacts& facts, std::size_t begin, std::size_t end) {
   const auto first = facts.kind.begin() + static_cast<std::ptrdiff_t>(begin);
   std::size_t piece = 1;

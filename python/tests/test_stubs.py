@@ -10,7 +10,7 @@ import topograd
 from topograd import _core
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "topograd"
-#: What users call. The other files are tables of NumPy's functions, whose stubs know arrays alone.
+#: The interface that users call. The other files are tables of NumPy's functions, whose stubs know arrays alone.
 INTERFACE = "__init__.py _core.pyi _demo.py _least_squares.py _losses.py _problem.py _summary.py"
 
 

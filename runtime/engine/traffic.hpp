@@ -10,8 +10,8 @@ namespace topograd::runtime {
 
 /// Bytes that one evaluation of a model moves at least, on any backend: the columns of every batch
 /// that takes part, as a plan stores them (one index of 4 bytes per row and block; columns that are
-/// constant or count up take none), the unknowns, a direction and the results once each. Of
-/// Jacobians and Hessians it counts entries that are neither constant nor, up to sign, equal to
+/// constant or count up take none), the unknowns, a direction and the results once each.
+/// Entries of Jacobians and Hessians count unless they are constant or, up to sign, equal to
 /// another one of the same instance.
 ///
 /// Kernels may move more: columns copied for each block that an instance touches, stored terms,

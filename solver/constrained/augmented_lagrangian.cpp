@@ -24,7 +24,7 @@ constexpr double kStalledGrowth = 100;
 constexpr double kLargestPenalty = 1e20;
 // Inner tolerances: the first one as a share of the gradient at the start, and their decrease.
 constexpr double kFirstBound = 0.1, kBoundDecrease = 0.05;
-// Where the violation is stationary: its slope as a share of that at the start.
+// Slope of the violation, as a share of that at the start, below which the violation is stationary.
 constexpr double kStationary = 1e-3;
 // Range of the first μ.
 constexpr double kLeastPenalty = 1e-3, kLargestFirstPenalty = 300;

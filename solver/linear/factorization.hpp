@@ -38,7 +38,7 @@ class Factorization {
 ///   place    host or cholmod; others mean used_on_host()
 std::unique_ptr<Factorization> make_sparse_factorization(
     const SparseMatrix& pattern, int threads, FactorPlace place = FactorPlace::automatic);
-/// Where the host factorises: cholmod or host.
+/// The library that factorises on the host: cholmod or host.
 FactorPlace used_on_host(FactorPlace place);
 
 /// Stopping rule of conjugate gradients.

@@ -1,4 +1,4 @@
-// Where a sparse factor of the normal equations is made.
+// Decides whether the host or the device makes the sparse factor of the normal equations.
 #pragma once
 
 #include "../../runtime/engine/elimination.hpp"

@@ -17,12 +17,12 @@ struct RetraceCounts {
 
 /// Puts the protocol of branches around the session's engine, if the problem has any.
 ///
-/// Every evaluation of the engine that comes out is one in which all branches hold. Where instances
-/// fail one they are found by the backend, traced again at its point (Branches::retake), `model` is
-/// made again in its place with another revision, the engine follows, and the same point is
-/// evaluated again, at most four times. Moves for a trial point are taken back if the next
-/// evaluation, or point(), comes without an accept(). Where residuals or Jacobians are read by the
-/// model's terms, cost() comes first.
+/// All branches hold in every evaluation of the resulting engine. If instances fail a branch, the
+/// backend finds them, Branches::retake traces them again at its point, `model` is made again in
+/// its place with another revision, the engine follows, and the same point is evaluated again, at
+/// most four times. Moves for a trial point are taken back if the next evaluation, or point(),
+/// comes without an accept(). Callers call cost() before they read residuals or Jacobians by the
+/// model's terms.
 ///
 /// A callable that refuses a point (PointRefused) makes cost and trial cost there NaN.
 ///

@@ -236,9 +236,9 @@ void Minimizer::follow_gradient(const runtime::PointReport& before) {
 }
 
 /// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
-/// as inexact Newton methods do. Of exact ones those of poor gain would zigzag along the valley
-/// where more damping turns them: springs that fold, and the sets of NIST, take half as many steps
-/// again and more.
+/// as inexact Newton methods do. Longer exact steps of poor gain would zigzag along a valley
+/// into which more damping turns them: springs that fold, and the sets of NIST, then take half as
+/// many steps again and more.
 double Minimizer::least_gain() const {
   return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
 }

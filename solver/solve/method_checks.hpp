@@ -6,7 +6,7 @@
 
 namespace topograd {
 
-/// What Method::automatic is: least squares, unless there are constraints or what is no square.
+/// The choice of Method::automatic: least squares, unless there are constraints or energies.
 Method chosen_method(const Problem& problem);
 
 /// Throws Error{Unsupported} for a method that does not know what the problem has: energies,

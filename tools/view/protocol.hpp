@@ -32,7 +32,7 @@ struct Received {
 /// unknown colouring.
 Received parse_message(std::string_view text);
 
-/// What a page needs before the first frame: sizes, limits of weights, names of choices.
+/// The text that a page needs before the first frame: sizes, limits of weights, names of choices.
 std::string scene_text(const Session& session);
 /// Connections and start positions: the number of points, triangles and lines as 32-bit integers,
 /// then 3 floats for each point, 3 indices for each triangle and 2 for each line.

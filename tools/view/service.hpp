@@ -55,7 +55,7 @@ class Service final : public Application {
   std::mutex server_mutex_;
   Server* server_ = nullptr;
 
-  // Of the server's thread.
+  // Used by the server's thread alone.
   std::map<ClientId, Client> clients_;
   ClientId writer_ = 0;
   std::uint64_t roles_ = 1;  ///< changes with the writer

@@ -1,4 +1,4 @@
-// What a front leaves to its parent: what its children left there, less L Lᵀ of the rows below.
+// Computes the update matrix of a front: the update matrices of its children less L Lᵀ of the rows below.
 
 shared REAL tile[1024];
 shared REAL left[264];

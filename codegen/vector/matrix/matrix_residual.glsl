@@ -1,4 +1,4 @@
-// What is left of the damped normal equations, in the precision of sums.
+// Residual of the damped normal equations, in the precision of sums.
 void main() {
   #include matrix_rows
       #each precise SUM left_$ = SUM(gradient[k + $u]) + sum_$ + SUM(damping[k + $u]) * SUM(direction[k + $u]);

@@ -30,7 +30,7 @@ State awaited(uint place) {
 }
 State from_lane(State s, uint lane) { return State({shuffle}); }
 
-// Of the lanes up to this one, and of all.
+// Combines the states of the lanes up to this one.
 State scanned(State s) {
   uint lane = gl_SubgroupInvocationID;
   for (uint width = 1u; width < {S}u; width *= 2u) {

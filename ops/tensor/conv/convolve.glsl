@@ -1,6 +1,6 @@
 // One sum of products for each invocation.
 
-// Where a term reads along one axis; -1: nowhere.
+// Position from which a term reads along one axis; -1: none.
 int place(uint y, uint i, int padding, int size) {
   int t = int(y * stride + i * dilation) - padding;
   if (clamped != 0u) return clamp(t, 0, size - 1);

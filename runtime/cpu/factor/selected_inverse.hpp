@@ -48,7 +48,7 @@ class SelectedInverse {
   struct Place {
     std::uint32_t front, row, column;  // column of its pivots
   };
-  /// Where an entry lies; row == kNoFront if it is not in the pattern.
+  /// Position of an entry; row == kNoFront if it is not in the pattern.
   Place find(std::uint32_t row, std::uint32_t column) const;
   std::uint32_t row_in(std::uint32_t front, std::uint32_t place) const;
   void invert(std::uint32_t f);

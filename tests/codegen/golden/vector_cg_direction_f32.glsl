@@ -65,7 +65,7 @@ float workgroup_sum(vec2 value) {
 
 shared float workgroup_value;
 
-// What invocation 0 has, in every invocation.
+// Gives every invocation the value of invocation 0.
 float workgroup_broadcast(float value) {
   barrier();
   if (gl_LocalInvocationIndex == 0u) workgroup_value = value;

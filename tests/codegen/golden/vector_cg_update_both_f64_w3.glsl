@@ -38,7 +38,7 @@ const uint NEXT_STATE = 24u;
 
 shared double workgroup_value;
 
-// What invocation 0 has, in every invocation.
+// Gives every invocation the value of invocation 0.
 double workgroup_broadcast(double value) {
   barrier();
   if (gl_LocalInvocationIndex == 0u) workgroup_value = value;

@@ -26,8 +26,8 @@ struct FitPlot {
   std::vector<double> curve_x, curve_y;  ///< ascending in x
 };
 
-/// The plot as an <svg> element with linear axes. Of many points, some thousand are chosen evenly,
-/// always including the ends. Empty if no point is finite.
+/// The plot as an <svg> element with linear axes. If there are many points, some thousand are
+/// chosen evenly, always including the ends. Empty if no point is finite.
 std::string svg(const FitPlot& plot);
 
 /// "0.0123", "4.5e-9": a short form for readers.

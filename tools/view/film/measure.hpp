@@ -18,7 +18,7 @@ struct MeasureOptions {
   std::optional<std::uint64_t> random;  ///< seed of random drags of random points; else the script
 };
 
-/// What was measured. Lists have one number for each frame that was seen, in its order.
+/// The measurements of a run. Lists have one number for each frame that was seen, in its order.
 struct Measured {
   double seconds = 0;
   std::uint64_t solves = 0, steps = 0, drags = 0;

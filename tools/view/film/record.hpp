@@ -13,7 +13,7 @@ namespace topograd::view {
 void check_film(const std::string& path);
 
 /// Plays a script in a paused session, frame by frame, and writes an animated PNG, or an MP4 by
-/// ffmpeg. What it draws depends on the script alone, not on the speed of the machine. Returns the
+/// ffmpeg. The pictures depend on the script alone, not on the speed of the machine. Returns the
 /// last frame.
 ///
 /// Throws Error{InvalidArgument} for a subject without triangles or a session that runs,

@@ -1,4 +1,4 @@
-// What the page uses of three.js; scripts/vendor-three makes three.min.js of it.
+// The parts of three.js that the page uses; scripts/vendor-three makes three.min.js of it.
 export {
   BufferAttribute, BufferGeometry, Color, DirectionalLight, DynamicDrawUsage,
   HemisphereLight, InstancedMesh, LineBasicMaterial, LineSegments, Matrix4, Mesh,

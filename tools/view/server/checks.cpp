@@ -1,4 +1,4 @@
-// What a server checks in requests, and its token.
+// Checks of requests to a server, and its token.
 #include "server.hpp"
 
 #include <array>

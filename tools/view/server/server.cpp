@@ -28,7 +28,7 @@ constexpr unsigned kNotFound = 404, kMethodNotAllowed = 405;
 constexpr lws_retry_bo kPings = {.secs_since_valid_ping = kPingSeconds,
                                  .secs_since_valid_hangup = kHangUpSeconds};
 
-/// What is being sent on one connection, and what has come of the message that is being received.
+/// One connection: the message that is being sent, and the received part of the next one.
 struct Connection {
   ClientId client = 0;  ///< of a WebSocket, else 0
   Message sending;

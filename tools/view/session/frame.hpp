@@ -76,8 +76,8 @@ enum BlockBits : std::uint8_t {
 };
 inline constexpr std::size_t kBlockPoints = 64;
 
-/// What encode() made, applied to `base` (or to nothing). Throws Error{Parse} for a payload that
-/// does not fit.
+/// Decodes a payload of encode(), applied to `base` (or to nothing). Throws Error{Parse} for a
+/// payload that does not fit.
 Quantised decode(std::string_view payload, std::size_t points, const Grid& grid,
                  const Quantised* base);
 

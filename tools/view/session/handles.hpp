@@ -23,8 +23,8 @@ struct Handle {
 
 /// All handles of a problem. A vertex belongs to one handle at most.
 ///
-/// What solvers read is a target and a switch for each vertex, so that adding, moving and removing
-/// handles changes numbers alone.
+/// Solvers read a target and a switch for each vertex, so that adding, moving and removing handles
+/// changes numbers alone.
 class Handles {
  public:
   static constexpr std::size_t kMostHandles = 4096, kMostUndo = 100;

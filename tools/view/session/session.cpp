@@ -98,7 +98,7 @@ struct Session::Impl {
 
   std::atomic<bool> ends = false;  // written under the mutex
 
-  // Of the session's thread.
+  // Used by the session's thread alone.
   SolverOptions solver_options;
   std::vector<double> start, first_x, first_weights;
   Colors colors;

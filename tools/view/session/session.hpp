@@ -18,7 +18,7 @@
 
 namespace topograd::view {
 
-/// What the colour of a point shows.
+/// The quantity that the colour of a point shows.
 enum class Coloring {
   none,
   displacement,  ///< distance from the start
@@ -27,7 +27,7 @@ enum class Coloring {
 };
 TG_ENUM_NAMES(Coloring)
 
-/// What people do. Handles are numbered by whoever adds them.
+/// Commands that people give. Handles are numbered by whoever adds them.
 struct Grab {
   HandleId handle = 0;
   std::uint32_t vertex = 0;
@@ -61,7 +61,7 @@ struct Undo {};   ///< the handles before the last grab, release, beginning drag
 struct Reset {};  ///< the start: positions, handles
 using Command = std::variant<Grab, Drag, Release, Weigh, Color, Choose, Pause, Step, Undo, Reset>;
 
-/// What a page shows besides frames.
+/// The state that a page shows besides frames.
 struct State {
   std::uint64_t version = 0;
   bool paused = false;
@@ -111,7 +111,7 @@ class Session {
   /// The report of the last solve, for people.
   std::string report() const;
 
-  // What never changes.
+  // Constant during a session.
 
   const Subject& subject() const;
   /// Positions at the start, three for each shown point.

@@ -1,4 +1,4 @@
-// What a session shows and pulls at: a problem, its points and their connections, its weights.
+// The subject of a session: a problem, its points and their connections, its weights.
 #pragma once
 
 #include "../../../frontend/problem.hpp"

@@ -25,8 +25,8 @@ Subject developable_subject(const problems::TriangleMesh& mesh, problems::Develo
 /// springs(width), drawn as a cloth. Throws what problems::springs() throws.
 Subject springs_subject(std::uint32_t width);
 
-/// The points of a scene, and after them the centres of its cameras, which follow. What is far
-/// outside is shown at the border of a box. Throws what BundleAdjustment throws.
+/// The points of a scene, and after them the centres of its cameras, which follow. Points
+/// far outside are shown at the border of a box. Throws what BundleAdjustment throws.
 Subject bundle_subject(BundleScene scene);
 
 /// The poses of a graph in space, and its edges as lines. Throws Error{Unsupported} for a graph in

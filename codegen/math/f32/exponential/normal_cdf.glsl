@@ -1,6 +1,6 @@
 // Cumulative distribution of the standard normal law, erfc(-x / sqrt(2)) / 2, without a branch: its
 // lower tail is exp(-u^2 / 2) f(t) / (u + k), u = |x|, t = (u - k) / (u + k). u^2 is h^2 + (u - h) (u + h),
-// where h has the upper half of the digits of u and an exact square. What u + k loses by rounding goes
+// where h has the upper half of the digits of u and an exact square. The rounding error of u + k goes
 // into the exponent. Sums of fma() may be fused with products or not, and regrouped where they are not.
 // Source: Shepherd & Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc(x), 1981 (the
 // form of the tail).
