@@ -72,12 +72,20 @@ enum class ForcingSequence {
 #define TG_FORCING_SEQUENCE(row, ...) row,
 #include "options.def"
 };
-inline constexpr EnumRow<ForcingSequence> kForcingSequences[] = {
+struct ForcingRow {
+  ForcingSequence value;
+  std::string_view name, help = {}, alias = {};
+  double gamma = 0;  ///< tolerance / (ratio of successive gradients)²; 0 = `linear_tolerance` alone
+};
+inline constexpr ForcingRow kForcingSequences[] = {
 #define TG_FORCING_SEQUENCE(row, ...) {.value = ForcingSequence::row, .name = #row, __VA_ARGS__},
 #include "options.def"
 };
 TG_ENUM_TABLE(ForcingSequence, kForcingSequences)
 ForcingSequence parse_forcing_sequence(std::string_view text);
+constexpr double forcing_gamma(ForcingSequence sequence) {
+  return kForcingSequences[static_cast<std::size_t>(sequence)].gamma;
+}
 
 /// Solver of the damped normal equations (plan/decide.hpp).
 enum class LinearSolver {

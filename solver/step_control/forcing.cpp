@@ -10,7 +10,6 @@
 namespace topograd {
 namespace {
 
-constexpr double kGamma = 0.9;
 constexpr double kFirst = 0.1, kLoosest = 0.5;
 constexpr double kSafeguard = 0.1;  ///< above it the tolerance falls no faster than quadratically
 constexpr double kRefused = 0.1;
@@ -19,25 +18,23 @@ constexpr double kTrusted = 1e-2;  ///< a step that is solved so exactly may be 
 }  // namespace
 
 Forcing::Forcing(ForcingSequence sequence, double tightest)
-    : sequence_(sequence),
+    : gamma_(forcing_gamma(sequence)),
       tightest_(tightest),
-      tolerance_(sequence == ForcingSequence::constant ? tightest : std::max(tightest, kFirst)),
+      tolerance_(is_loose() ? std::max(tightest, kFirst) : tightest),
       loosest_(std::max(tightest, kLoosest)) {}
 
 void Forcing::moved(double gradient_norm) {
   const double last = std::exchange(last_norm_, gradient_norm);
-  if (sequence_ == ForcingSequence::constant || !(last > 0) || !std::isfinite(gradient_norm))
-    return;
+  if (!is_loose() || !(last > 0) || !std::isfinite(gradient_norm)) return;
   const double ratio = gradient_norm / last;
-  double next = kGamma * ratio * ratio;
-  const double bound = kGamma * tolerance_ * tolerance_;
+  double next = gamma_ * ratio * ratio;
+  const double bound = gamma_ * tolerance_ * tolerance_;
   if (bound > kSafeguard) next = std::max(next, bound);
   tolerance_ = std::clamp(next, tightest_, loosest_);
 }
 
 bool Forcing::trusts_last() {
-  if (sequence_ == ForcingSequence::constant || tolerance_ <= std::max(tightest_, kTrusted))
-    return true;
+  if (!is_loose() || tolerance_ <= std::max(tightest_, kTrusted)) return true;
   loosest_ = std::max(tightest_, kRefused * tolerance_);
   return false;
 }
@@ -49,8 +46,7 @@ void Forcing::transfer(ir::StateRecord& record) {
 }
 
 void Forcing::refused() {
-  if (sequence_ != ForcingSequence::constant)
-    tolerance_ = std::max(tightest_, kRefused * tolerance_);
+  if (is_loose()) tolerance_ = std::max(tightest_, kRefused * tolerance_);
 }
 
 }  // namespace topograd

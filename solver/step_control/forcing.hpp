@@ -13,7 +13,7 @@ namespace topograd {
 /// minimum an exact step is wasted.
 ///
 /// Source: Eisenstat, Walker, Choosing the forcing terms in an inexact Newton method, SIAM J. Sci.
-/// Comput. 17 (1996), choice 2 with γ = 0.9 and α = 2, and its safeguard.
+/// Comput. 17 (1996), choice 2 with α = 2, γ of the row of solver/options.def, and its safeguard.
 class Forcing {
  public:
   ///   sequence  not automatic
@@ -34,10 +34,10 @@ class Forcing {
   /// ‖residual of the normal equations‖ / ‖gradient‖ at which to stop.
   double tolerance() const { return tolerance_; }
   /// True if the tolerance follows the gradient.
-  bool is_loose() const { return sequence_ == ForcingSequence::eisenstat_walker; }
+  bool is_loose() const { return gamma_ > 0; }
 
  private:
-  ForcingSequence sequence_;
+  double gamma_;
   double tightest_;
   double tolerance_;
   double loosest_;
