@@ -65,12 +65,12 @@ class Robust final : public ceres::LossFunction {
   const std::function<std::array<double, 3>(double)>& loss_;
 };
 
-void add_star(ceres::Problem& problem, std::vector<double*> blocks, bool closed) {
+void add_star(ceres::Problem& problem, const std::vector<double*>& blocks, bool closed) {
   using Function = ceres::DynamicAutoDiffCostFunction<Star, 6>;
   auto function = std::make_unique<Function>(new Star{blocks.size() - 1, closed});
   for (std::size_t k = 0; k < blocks.size(); ++k) function->AddParameterBlock(3);
   function->SetNumResiduals(1);
-  problem.AddResidualBlock(function.release(), new Energy, std::move(blocks));
+  problem.AddResidualBlock(function.release(), new Energy, blocks);
 }
 
 /// Adds the residual blocks of one kind.

@@ -70,8 +70,9 @@ void add_reprojections(Problem& problem, const Parameters& cameras, const Parame
     for (int k = 0; k < 9; ++k) camera[static_cast<std::size_t>(k)] = cameras(e.index(0), k);
     return reprojection(camera, e.vec3(points, 1), e.data_vec2(0));
   };
-  problem.add_residuals(scene.observations.size(), residual,
-                        {.indices = indices, .data = seen, .loss = loss, .label = "observation"});
+  problem.add_residuals(
+      scene.observations.size(), residual,
+      {.indices = indices, .data = seen, .loss = std::move(loss), .label = "observation"});
 }
 
 BundleAdjustment::BundleAdjustment(BundleScene scene, const BundleAdjustmentOptions& options)

@@ -14,8 +14,8 @@ Slice slice_of(const Tensor& tensor, Type type);
 /// A tensor that shares the array's numbers: later writes to the array are visible. Throws
 /// Error{Shape} "tensor: expected 6 numbers for (2, 3), got 5".
 template <class T>
-requires std::is_floating_point_v<T> Tensor tensor(const Array<T>& array, Shape shape) {
-  return detail::tensor_of(array.untyped(), std::move(shape));
+requires std::is_floating_point_v<T> Tensor tensor(const Array<T>& array, const Shape& shape) {
+  return detail::tensor_of(array.untyped(), shape);
 }
 
 /// The tensor's numbers, row-major, on their device; shared if they are contiguous. Read-only: a

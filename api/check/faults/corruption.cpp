@@ -173,7 +173,7 @@ class CorruptionCheck {
 
   /// Complete files of another version, device or kind.
   void other_owners(const std::string& folder) {
-    const auto read = [&](runtime::DiskCacheOptions options) {
+    const auto read = [&](const runtime::DiskCacheOptions& options) {
       return [options](std::uint64_t& rejected) {
         runtime::DiskCache cache(options);
         auto found = cache.load("check", kKey);
