@@ -108,7 +108,7 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
       case PeerTerm::Kind::star: {
         std::vector<double*> blocks;
         for (std::size_t i = 0; i < width; ++i) blocks.push_back(block(i));
-        add_star(problem, std::move(blocks), n[0] != 0);
+        add_star(problem, blocks, n[0] != 0);
         break;
       }
       case PeerTerm::Kind::planar_edge:

@@ -126,11 +126,11 @@ class Evaluator {
   Eigen::VectorXd jtjp(Numbers p);  ///< JᵀJ p
   Eigen::VectorXd jtjp(Numbers x, Numbers p);
 
-  // The same at x, without waiting: the call returns when the evaluation has started, so that the
-  // caller can prepare the next one meanwhile; get() returns the result. x and p are read before
-  // the call returns. The problem must not change until the result is there. Other calls of this
+  // The same at x, without waiting: the call returns when x and p are read and the evaluation has
+  // started; get() returns the result. The problem must not change until then. Other calls of this
   // Evaluator wait for what they need; on a device at most two evaluations of a kind run at a time.
-  // Problems with branches or with blocks that run on the host are evaluated at once.
+  // Problems with branches or with blocks that run on the host are evaluated before the call
+  // returns.
   Async<double> cost_async(Numbers x);
   Async<Eigen::VectorXd> residuals_async(Numbers x);
   Async<Eigen::VectorXd> gradient_async(Numbers x);

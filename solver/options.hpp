@@ -258,8 +258,8 @@ struct SolverOptions {
   /// (1990).
   double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
-  /// The place in which cholesky factorises. Throws Error{Unsupported} for `device` if steps cannot
-  /// be solved for there, and for `cholmod` in a build without it.
+  /// The place in which cholesky factorises. A solve throws Error{Unsupported} for `device` if
+  /// steps cannot be solved for there, and for `cholmod` in a build without it.
   FactorPlace factor = FactorPlace::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< preconditioner of pcg
   NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< JᵀJ of pcg on a device

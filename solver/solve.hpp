@@ -20,11 +20,11 @@ namespace topograd {
 /// the CPU takes over from a failing device, at the last accepted point that had reached the host,
 /// and the summary says so.
 ///
-/// Throws Error: EmptyProblem; NonFinite if a start value, a residual or a derivative at the start
-/// is NaN or infinite (names it); InvalidArgument for options out of range; Unsupported, with the
-/// energy's label, if the problem has energies and the method is for sums of squares; the errors of
-/// a forced backend and of a callback; and InvalidArgument if the problem is already being solved,
-/// as in a callback, or is destroyed in one.
+/// Throws Error: EmptyProblem; NonFinite, with its name, if a start value, a residual or a
+/// derivative at the start is NaN or infinite; InvalidArgument for options out of range, if the
+/// problem is already being solved, as in a callback, and if a callback destroys it; Unsupported,
+/// with the energy's label, if the problem has energies and the method is for sums of squares; the
+/// errors of a forced backend and of a callback.
 Summary solve(Problem& problem, const SolverOptions& options = {});
 
 /// Results of warm_up(). Counts and times are those of EngineCounts and MakingTimes.
@@ -35,13 +35,11 @@ struct WarmUp : runtime::EngineCounts, runtime::MakingTimes {
   double seconds = 0;
 };
 
-/// Compiles and allocates everything that a solve with these options needs, without solving:
-/// shaders, pipelines and the pools of device memory. Nothing is evaluated (a software device
-/// compiles a kernel when it first runs: there each runs once, on the start values), no callback is
-/// called, and the parameters do not change. The next solve of such a problem compiles nothing, in
-/// this process and in others with the same disk cache. Its numbers may differ; its topologies,
-/// method, precision and linear solver must be the same. One exception: a two-level preconditioner
-/// is planned at a point of the solve, which then makes that preconditioner's few kernels.
+/// Compiles and allocates the shaders, pipelines and pools of device memory that a solve with these
+/// options needs. Nothing is evaluated, except on a software device, which compiles a kernel when
+/// it first runs. No callback is called, and the parameters do not change. The next solve with the
+/// same topologies, method, precision and linear solver compiles nothing but the few kernels of a
+/// two-level preconditioner, in this process and in others with the same disk cache.
 ///
 /// Under `automatic` the backend is chosen as in the solve: a problem that stays on the CPU has
 /// nothing to compile.
@@ -49,11 +47,11 @@ struct WarmUp : runtime::EngineCounts, runtime::MakingTimes {
 /// Throws the errors of solve() before its first step.
 WarmUp warm_up(Problem& problem, const SolverOptions& options = {});
 
-/// Solves one problem repeatedly while its numbers change: each solve reuses the data of the one
-/// before, on the CPU and on a device. Data, uniforms, losses, fixed flags and the parameters'
-/// values may change in between at the cost of the change. After residuals or parameters were added
-/// or removed the next solve() sets up again, with the kernels of known topologies. Each solve
-/// starts at the parameters' present values and gives the result of solve(problem, options).
+/// Solves one problem repeatedly: each solve reuses the data of the one before, on either backend.
+/// Data, uniforms, losses, fixed flags and the parameters' values may change in between at the cost
+/// of the change. After residuals or parameters were added or removed the next solve() sets up
+/// again, with the kernels of known topologies. Each solve starts at the parameters' present values
+/// and gives the result of solve(problem, options).
 ///
 /// One thread at a time. If a callback destroys its own Solver, solve() throws
 /// Error{InvalidArgument} as soon as the callback has returned.

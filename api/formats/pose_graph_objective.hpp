@@ -17,8 +17,7 @@ namespace topograd {
 ///   chi2      Σ eᵀ Ω e, e = (R_iᵀ (t_j − t_i) − t̃, 2 vec(q̃ (q_i⁻¹ q_j)⁻¹)) in space, with the
 ///             quaternion that turns by at most π, and (R_iᵀ (t_j − t_i) − t̃, angle in [−π, π)) in
 ///             the plane.
-///   geodesic  Σ ‖L e‖² with Ω = L Lᵀ, as pose_graph_2d and pose_graph_3d of Ceres' examples have
-///             it: χ² where Ω is diagonal, and something else where its directions differ much.
+///   geodesic  Σ ‖L e‖² with Ω = L Lᵀ, as in Ceres' examples; χ² only where Ω is diagonal.
 enum class PoseObjective { chordal, geodesic, chi2 };
 TG_ENUM_NAMES(PoseObjective)
 /// Throws Error{InvalidArgument} that lists the names.

@@ -11,9 +11,8 @@ namespace topograd {
 
 /// After convergence, evaluates both sides of x along one seeded direction, at 10⁻³ of the root
 /// mean square of x. If the cost decreases on both sides by more than rounding and the function
-/// tolerance, x is not a minimum but a saddle or a concave kink, such as a symmetric shape whose
-/// smallest eigenvalues are double. x then moves to the better side, as a step of the history.
-/// Returns true if it has moved and nothing stops the solve: minimise again from there.
+/// tolerance, x is a saddle or a concave kink and moves to the better side, as a step of the
+/// history. Returns true if it has moved and nothing stops the solve: minimise again from there.
 ///
 /// Does nothing after options.max_escapes escapes, or if operands outside their domains end a
 /// solve.

@@ -3,11 +3,9 @@
 
 namespace topograd {
 
-/// Number of threads that pays for a factorisation by CHOLMOD. Its dense blocks are small: OpenBLAS
-/// gives each of their products to all its threads, and if these are as many as the machine's
-/// cores, one thread that waits for its core delays the others. On 16 cores a factorisation of 9 ×
-/// 10⁷ operations takes 23 ms on one thread, 14 on 4, 20 on 8 and 410 on 16
-/// (docs/notes/linear-solvers.md).
+/// Number of threads that pays for a factorisation by CHOLMOD. Its dense blocks are small, OpenBLAS
+/// divides each product between all its threads, and one that waits for its core delays the others
+/// (docs/notes/linear-solvers.md has times).
 ///
 ///   flops  operations of the factorisation; 0 if unknown, which gives one thread
 ///   cores  of the machine, at least 1

@@ -12,10 +12,9 @@ namespace topograd {
 /// The diagonal for the damping of such blocks.
 ///
 /// If residuals do not determine a block, damping by the diagonal of JᵀJ alone decides the
-/// direction of the step: of all steps of equal gain the one with equal ‖J_i δ_i‖, which sends
-/// coordinates with small derivatives far away. One spring between two free points then does not
-/// converge. The coordinates of a block have one unit, so the largest diagonal entry of the block
-/// replaces all others: the step then leads along the gradient.
+/// direction of the step and sends coordinates with small derivatives far away: one spring between
+/// two free points does not converge. The coordinates of a block have one unit, so the largest
+/// diagonal entry of the block replaces all others: the step then leads along the gradient.
 class UndeterminedBlocks {
  public:
   /// `normal` and `model` belong to one problem; `normal` may be refreshed.

@@ -204,20 +204,25 @@ struct Plan {
 /// throws; `automatic` takes the CPU for few instances, where no device fits, and where the only
 /// one is software that was not named; then the scheduler is heard, unless `deterministic` is set.
 ///
-/// Engines make steps but for what only the host can do: engines know bounds, and devices
-/// manifolds, where they solve for the step, which is by conjugate gradients.
+/// Engines make steps, except for those that only the host can make: engines know bounds, and
+/// devices know manifolds if they solve for the step, which they do by conjugate gradients.
 ///
-/// LinearSolver::automatic is, on a device, because nothing has to leave it, schur where at least
-/// as many unknowns are eliminated as remain and what remains is no mesh, else pcg, but cholesky
-/// for the smallest problems; on the CPU cholesky up to kLargestFactorised unknowns and where
-/// factors are cheap, else pcg, which it is too where one residual reads so many unknowns that
-/// their part of a factor is dear. A preconditioner that is asked for is pcg's; with a hint it is
-/// schur. Newton's method has products for meshes of more than kLargestFactorised unknowns: damped
-/// steps and local energies make few iterations there, and a factor fills up.
+/// LinearSolver::automatic means
 ///
-///   options  resolved, with the method that is meant
+///   cholesky  if a factor on the device is asked for
+///   pcg       else if a preconditioner is asked for
+///   schur     else with a hint
+///   device    else cholesky for the smallest problems; schur if it eliminates at least as many
+///             unknowns as remain, and these are no mesh; else pcg
+///   CPU       else schur if an elimination pays; cholesky up to kLargestFactorised unknowns and
+///             where factors are cheap; else pcg
 ///
-/// A factor on the device that is asked for is cholesky.
+/// A residual that reads very many unknowns rules cholesky out where nothing asks for it.
+///
+/// Newton's method uses products for meshes of more than kLargestFactorised unknowns, where damped
+/// steps take few iterations and a factor fills up.
+///
+///   options  resolved, with the chosen method
 ///
 /// Throws Error for a forced device alone: with the device's code, or Unsupported if f64 is asked
 /// of one without; and Unsupported where the factor is to be on a device and cannot.

@@ -71,12 +71,11 @@ struct RoutingReport {
 };
 
 /// Warms up an executor with five kernels of 2 to 2,048 operations per item at the powers of ten up
-/// to 10⁷ items (as long as a run takes at most 1/500 of the time). Lets it decide over a random
-/// trace of these and the sizes between them. After every second decision, one kernel and size is
-/// measured on both backends, at least five times in all, and teaches the executor nothing; the
-/// medians tell which backend was faster. In the second half of the time, does the same with array
-/// and tensor operations, alone, in chains and as training steps, with the executor of the process,
-/// which should not have been used before.
+/// to 10⁷ items, and lets it decide over a random trace of these and the sizes between them. After
+/// every second decision, one kernel and size is measured on both backends without teaching the
+/// executor; medians of at least five measurements tell which backend was faster. The second half
+/// of the time is for array and tensor operations, alone, in chains and as training steps, with the
+/// executor of the process, which should not have been used before.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device.
 RoutingReport check_routing(const RoutingOptions& options);
