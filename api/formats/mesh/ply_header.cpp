@@ -42,7 +42,7 @@ PlyType read_type(WordReader& reader) {
 /// A word that no item of the list has as its name.
 template <class Items>
 std::string read_new_name(WordReader& reader, const Items& items, std::string_view what) {
-  const std::string name(reader.word_of_line());
+  std::string name(reader.word_of_line());
   if (name.empty()) reader.fail_expected(what, name);
   if (std::ranges::any_of(items, [&](const auto& item) { return item.name == name; }))
     reader.fail(std::string(what) + " \"" + name + "\" is there twice");

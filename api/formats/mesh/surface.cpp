@@ -32,6 +32,22 @@ std::vector<Side> sorted_sides(const TriangleMesh& mesh) {
   return sides;
 }
 
+/// Appends the vertices with more than one fan of triangles; `corners` joins those of one fan.
+void append_vertices(const TriangleMesh& mesh, DisjointSets& corners, std::size_t count,
+                     std::vector<NotManifold>& found) {
+  // The first corner of each fan, by vertex.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> fans;
+  for (std::uint32_t c = 0; c < count; ++c)
+    if (corners.least(c) == c) fans.emplace_back(mesh.triangles[c / 3][c % 3], c / 3);
+  std::ranges::sort(fans);
+  for (std::size_t first = 0, last = 0; first < fans.size(); first = last) {
+    for (last = first; last < fans.size() && fans[last].first == fans[first].first;) ++last;
+    if (last - first == 1) continue;
+    NotManifold& vertex = found.emplace_back(NotManifold{{fans[first].first}, {}});
+    for (std::size_t k = first; k < last; ++k) vertex.triangles.push_back(fans[k].second);
+  }
+}
+
 }  // namespace
 
 std::vector<NotManifold> find_not_manifold(const TriangleMesh& mesh) {
@@ -52,17 +68,7 @@ std::vector<NotManifold> find_not_manifold(const TriangleMesh& mesh) {
     NotManifold& edge = found.emplace_back(NotManifold{{side.low(), side.high()}, {}});
     for (std::size_t k = first; k < last; ++k) edge.triangles.push_back(sides[k].triangle);
   }
-  // The first corner of each fan, by vertex.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> fans;
-  for (std::uint32_t c = 0; c < sides.size(); ++c)
-    if (corners.least(c) == c) fans.emplace_back(mesh.triangles[c / 3][c % 3], c / 3);
-  std::ranges::sort(fans);
-  for (std::size_t first = 0, last = 0; first < fans.size(); first = last) {
-    for (last = first; last < fans.size() && fans[last].first == fans[first].first;) ++last;
-    if (last - first == 1) continue;
-    NotManifold& vertex = found.emplace_back(NotManifold{{fans[first].first}, {}});
-    for (std::size_t k = first; k < last; ++k) vertex.triangles.push_back(fans[k].second);
-  }
+  append_vertices(mesh, corners, sides.size(), found);
   return found;
 }
 
