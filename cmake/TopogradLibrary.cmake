@@ -1,6 +1,7 @@
 # One library per folder: topograd_library(ir PUBLIC_HEADERS a.hpp SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
 # Public headers are what programs include, and what these include; they alone are installed.
 include(GNUInstallDirs)
+include(TopogradUnity)
 
 # Headers are included as <topograd/FOLDER/FILE.hpp>: the build tree holds links that spell it so.
 set(TOPOGRAD_INCLUDE_ROOT ${PROJECT_BINARY_DIR}/include)
@@ -36,12 +37,6 @@ function(topograd_target_defaults target)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${TOPOGRAD_SANITIZE})
   endif()
-endfunction()
-
-# Compiles files of a target eight at a time where TOPOGRAD_UNITY is on: names in their anonymous namespaces
-# must differ.
-function(topograd_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TOPOGRAD_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
 function(topograd_link_headers folder)

@@ -3,6 +3,10 @@
 
 #include "bad_input_cases.hpp"
 
+#include "../../../frontend/problem.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/solve.hpp"
+
 namespace topograd {
 namespace {
 
