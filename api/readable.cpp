@@ -95,9 +95,10 @@ class Reader {
     while (at != p.powers.end() && at->first < base) ++at;
     if (at == p.powers.end() || at->first != base) {
       p.powers.insert(at, {base, exponent});
-    } else if ((at->second += exponent) == 0) {
-      p.powers.erase(at);
+      return;
     }
+    at->second += exponent;
+    if (at->second == 0) p.powers.erase(at);
   }
 
   Id power(Id a, Id b) {

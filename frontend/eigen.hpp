@@ -49,29 +49,27 @@ namespace internal {
 /// Eigen's expressions refer to their operands, which is an error if `auto` keeps an expression of
 /// temporaries. Expressions of Values hold copies: 8 bytes per entry while tracing.
 template <class Plain>
-struct ref_selector_of_values {
+struct RefSelectorOfValues {
   using type = const Plain;
   using non_const_type = Plain&;
 };
 template <class Plain>
-struct ref_selector_of_values<const Plain> {
+struct RefSelectorOfValues<const Plain> {
   using type = const Plain;
   using non_const_type = const Plain;
 };
 template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
 struct ref_selector<Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
-    : ref_selector_of_values<Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
+    : RefSelectorOfValues<Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
 template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
 struct ref_selector<const Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
-    : ref_selector_of_values<const Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {
-};
+    : RefSelectorOfValues<const Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
 template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
 struct ref_selector<Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
-    : ref_selector_of_values<Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
+    : RefSelectorOfValues<Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
 template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
 struct ref_selector<const Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
-    : ref_selector_of_values<const Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {
-};
+    : RefSelectorOfValues<const Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
 
 }  // namespace internal
 }  // namespace Eigen

@@ -165,6 +165,7 @@ void append_uniforms(const LossStage& stage, std::vector<double>& out) {
 }
 
 using ClosedForm = Rho (*)(double s, double a, double b);
+// NOLINTNEXTLINE(readability-identifier-naming): a word of losses.def
 [[maybe_unused]] constexpr ClosedForm derived = nullptr;
 
 Rho huber_at(double s, double a, double) {
@@ -249,7 +250,7 @@ void check(bool ok, const std::string& loss, const char* field, const char* rang
               loss + " loss: " + field + " must be " + range + ", got " + number(value));
 }
 
-std::string scaled_text(std::string text, double scale) {
+std::string scaled_text(const std::string& text, double scale) {
   return scale == 1 ? text : "scaled(" + text + ", " + number(scale) + ")";
 }
 

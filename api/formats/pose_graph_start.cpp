@@ -105,6 +105,14 @@ void solve_linear(Problem& problem) {
                   .max_iterations = 2});
 }
 
+/// The square root of the edge's weight, and its rotation by columns.
+void append_rotation(const PoseGraph::Edge& edge, int d, std::vector<double>& data) {
+  data.push_back(std::sqrt(chordal_weights(edge, d).rotation));
+  const Matrix measured = rotation_matrix(edge.measured, d);
+  for (Eigen::Index j = 0; j < d; ++j)
+    for (Eigen::Index i = 0; i < d; ++i) data.push_back(measured(i, j));
+}
+
 /// Rows of all matrices as blocks: row r of pose k is block r · poses + k.
 void relax_rotations(PoseGraph& graph) {
   const int d = graph.dimension;
@@ -122,10 +130,7 @@ void relax_rotations(PoseGraph& graph) {
     const std::uint32_t first = r * static_cast<std::uint32_t>(poses);
     for (const PoseGraph::Edge& edge : graph.edges) {
       indices.insert(indices.end(), {first + edge.from, first + edge.to});
-      data.push_back(std::sqrt(chordal_weights(edge, d).rotation));
-      const Matrix measured = rotation_matrix(edge.measured, d);
-      for (Eigen::Index j = 0; j < d; ++j)
-        for (Eigen::Index i = 0; i < d; ++i) data.push_back(measured(i, j));
+      append_rotation(edge, d, data);
     }
   }
   Problem problem;

@@ -75,7 +75,7 @@ Manifold read_manifold(const Item& item, std::uint32_t width) {
     if (!found) item.fail_expected(manifold_names() + " or {\"subset\": [...]}");
     return *found;
   };
-  const Manifold manifold = made_from(item, [&] {
+  Manifold manifold = made_from(item, [&] {
     if (!item.is_object()) return named(item.string("the name of a manifold"));
     std::vector<int> constant;
     for (const std::uint32_t k : item.object({"subset"}).get("subset").blocks())

@@ -50,7 +50,7 @@ std::string_view comment(ColumnForm::Word word) {
   throw Error(ErrorCode::InvalidArgument, "generate: \"" + request.name + "\": " + what);
 }
 
-void check(const KernelRequest& request) {
+void check_head(const KernelRequest& request) {
   if (!is_identifier(request.name))
     refuse(request, "expected a name of letters, digits and underscores");
   if (request.title.find_first_of("\n\r\\") != std::string::npos) {
@@ -60,6 +60,10 @@ void check(const KernelRequest& request) {
     refuse(request, text("expected a workgroup size that is a power of two up to 1024, got ",
                          request.workgroup_size));
   }
+}
+
+void check(const KernelRequest& request) {
+  check_head(request);
   const bool by_owner = request.form == Form::gather || request.form == Form::sum_terms;
   if (by_owner && request.roles.empty()) refuse(request, "expected at least one role, got none");
   if (by_owner && (request.owner_width == 0 || request.out_width == 0)) {

@@ -12,7 +12,7 @@ std::string block_text(const ArrayName& array, std::uint64_t block) {
 }
 
 std::string scalar_text(const ArrayName& array, std::uint64_t scalar) {
-  const std::string block = block_text(array, scalar / array.width);
+  std::string block = block_text(array, scalar / array.width);
   if (!array.name.empty() && array.width == 1) return block;
   return block + ", coordinate " + std::to_string(scalar % array.width);
 }

@@ -20,8 +20,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry* const instance = new Registry;  // outlives every problem
-  return *instance;
+  static Registry* const kInstance = new Registry;  // outlives every problem
+  return *kInstance;
 }
 
 thread_local BranchScope* scope = nullptr;

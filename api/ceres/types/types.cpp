@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <string_view>
+#include <utility>
 
 namespace ceres {
 namespace {
@@ -70,13 +71,13 @@ TG_NAMES(LoggingType, TG_NAME(SILENT), TG_NAME(PER_MINIMIZER_ITERATION))
 TG_NAMES(DumpFormatType, TG_NAME(CONSOLE), TG_NAME(TEXTFILE))
 
 bool StringtoNumericDiffMethodType(std::string value, NumericDiffMethodType* type) {
-  return StringToNumericDiffMethodType(value, type);
+  return StringToNumericDiffMethodType(std::move(value), type);
 }
 bool StringtoLoggingType(std::string value, LoggingType* type) {
-  return StringToLoggingType(value, type);
+  return StringToLoggingType(std::move(value), type);
 }
 bool StringtoDumpFormatType(std::string value, DumpFormatType* type) {
-  return StringToDumpFormatType(value, type);
+  return StringToDumpFormatType(std::move(value), type);
 }
 
 const char* TerminationTypeToString(TerminationType type) {

@@ -64,7 +64,7 @@ FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
 }
 
 FaultAnswer run_solve(Backend backend, const std::string& device, Precision precision) {
-  const FaultAnswer answer = solve_valleys(
+  FaultAnswer answer = solve_valleys(
       Valleys(kValleys, 0.9, 0.7), {.backend = backend, .precision = precision, .device = device});
   runtime::vulkan::release_devices();
   return answer;
@@ -84,7 +84,7 @@ FaultAnswer long_solve(Backend backend, const std::string& device, Precision pre
   options.max_trust_region_radius = kLongRadius;  // no Gauss-Newton steps, of which a dozen suffice
   options.initial_trust_region_radius = kLongRadius;
   options.rescale_steps = false;
-  const FaultAnswer answer = solve_valleys(Valleys(kValleys, -1.2, 1), std::move(options));
+  FaultAnswer answer = solve_valleys(Valleys(kValleys, -1.2, 1), std::move(options));
   runtime::vulkan::release_devices();
   return answer;
 }
