@@ -153,8 +153,8 @@ class Problem {
  public:
   Problem();
   ~Problem();
-  Problem(Problem&&);  // NOLINT(performance-noexcept-move-constructor): throws while a solve runs
-  Problem& operator=(Problem&&);  // NOLINT(performance-noexcept-move-constructor)
+  Problem(Problem&&);  // NOLINT(performance-noexcept-*,bugprone-exception-*): throws in a solve
+  Problem& operator=(Problem&&);  // NOLINT(performance-noexcept-*,bugprone-exception-*)
 
   /// Adds values.size() / width blocks of `width` unknowns, which start from `values`.
   ///

@@ -27,6 +27,7 @@ Problem::~Problem() {
   state_->solve->ended = true;
 }
 
+// NOLINTNEXTLINE(performance-noexcept-*,bugprone-exception-*)
 Problem::Problem(Problem&& other) : is_view_(other.is_view_) {
   if (other.state_ != nullptr && !is_view_) detail::changing(other.state_, "Problem: move");
   state_ = std::move(other.state_);
@@ -34,6 +35,7 @@ Problem::Problem(Problem&& other) : is_view_(other.is_view_) {
   if (state_ != nullptr && !is_view_) state_->lenders.clear();
 }
 
+// NOLINTNEXTLINE(performance-noexcept-*,bugprone-exception-*)
 Problem& Problem::operator=(Problem&& other) {
   if (this == &other) return *this;
   if (state_ != nullptr && !is_view_) detail::changing(state_, "Problem: move");

@@ -31,7 +31,7 @@ thread_local WhenStopped* innermost = nullptr;
 
 /// Registers the first exit handler at start-up, so that every exit() calls it. Otherwise a thread
 /// with its first call during exit() would load libraries amid static destruction.
-[[maybe_unused]] const bool has_handler = [] {
+[[maybe_unused]] const bool kHasHandler = [] {
   platform::at_exit(end_foreign_calls);
   return true;
 }();
@@ -41,7 +41,7 @@ bool enter() {
     ++depth;
     return true;
   }
-  [[maybe_unused]] static const bool prepared = [] {
+  [[maybe_unused]] static const bool kPrepared = [] {
     platform::at_exit(end_foreign_calls);
     return platform::after_fork([] { copied = true; });
   }();

@@ -169,13 +169,13 @@ namespace {
 
 /// True if the system gives large pages on request.
 bool has_large_pages() {
-  static const bool there = [] {
+  static const bool kThere = [] {
     const File file(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
     char text[64] = {};  // "always [madvise] never"
     if (!file.ok() || ::read(file.get(), text, sizeof text - 1) <= 0) return false;
     return std::strstr(text, "[always]") != nullptr || std::strstr(text, "[madvise]") != nullptr;
   }();
-  return there;
+  return kThere;
 }
 
 }  // namespace

@@ -113,13 +113,13 @@ std::string refusal(const OpCall& call, const DeviceFacts& device) {
 
 /// Approximate time with half of the threads, because few operations use all of them well.
 double most_cpu_us(const Work& work, std::uint64_t items) {
-  static const double threads = std::max(1.0, 0.5 * tbb::info::default_concurrency());
+  static const double kThreads = std::max(1.0, 0.5 * tbb::info::default_concurrency());
   const bool random = work.pattern == hybrid::MemoryPattern::gather ||
                       work.pattern == hybrid::MemoryPattern::scatter;
   const double one = kOperationMicroseconds * work.operations +
                      kByteMicroseconds * (work.bytes_read + work.bytes_written) +
                      (random ? kRandomMicroseconds * static_cast<double>(items) : 0);
-  return one / threads;
+  return one / kThreads;
 }
 
 /// One call: its shape for the executor, and statistics of its run.

@@ -19,7 +19,7 @@ inline const std::shared_ptr<Executor>& process_executor() {
   // Never destroyed: other threads may still ask it while the process ends.
   static const auto& executor =
       *new std::shared_ptr<Executor>(std::make_shared<Executor>(process_hybrid_options()));
-  [[maybe_unused]] static const int saved = std::atexit([] { process_executor()->save_at_exit(); });
+  [[maybe_unused]] static const int kSave = std::atexit([] { process_executor()->save_at_exit(); });
   return executor;
 }
 

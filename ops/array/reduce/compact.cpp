@@ -50,7 +50,7 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
   const Slice zero_index = make_slice(Type::u32, 1);
   *zero_index.write<std::uint32_t>() = 0;
   gather_into(last, zero_index, number, IndexCheck::none, options);
-  const Slice output = make_slice(x.type, *number.read<std::uint32_t>(), "compact");
+  Slice output = make_slice(x.type, *number.read<std::uint32_t>(), "compact");
   if (output.size == 0) return output;
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);
