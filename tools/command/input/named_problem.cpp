@@ -1,6 +1,7 @@
 // Creates problems by name.
 #include "named_problem.hpp"
 
+#include "../../problems/developable.hpp"
 #include "../../problems/mgh_large.hpp"
 #include "../../problems/springs.hpp"
 #include "loss_argument.hpp"
