@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace topograd::bench {
@@ -123,6 +124,25 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
           if (!problem.HasManifold(block(i)))
             problem.SetManifold(block(i), new ceres::QuaternionManifold);
         break;
+    }
+  }
+}
+
+/// Holds the numbers of x that `constant` marks.
+void hold(ceres::Problem& problem, const std::vector<std::uint8_t>& constant,
+          const std::vector<double>& x) {
+  std::vector<double*> blocks;
+  problem.GetParameterBlocks(&blocks);
+  for (double* block : blocks) {
+    const auto first = static_cast<std::size_t>(block - x.data());
+    const int size = problem.ParameterBlockSize(block);
+    std::vector<int> held;
+    for (int k = 0; k < size; ++k)
+      if (constant[first + static_cast<std::size_t>(k)] != 0) held.push_back(k);
+    if (std::cmp_equal(held.size(), size)) {
+      problem.SetParameterBlockConstant(block);
+    } else if (!held.empty()) {
+      problem.SetManifold(block, new ceres::SubsetManifold(size, held));
     }
   }
 }
@@ -266,10 +286,7 @@ void run(const PeerInput& input, PeerReport& report) {
   ceres::Problem problem;
   report.build_s = microseconds_of([&] {
                      for (const PeerTerm& term : input.terms) add_term(problem, term, x);
-                     for (const std::uint32_t block : input.fixed) {
-                       double* at = &x[3 * std::size_t{block}];
-                       if (problem.HasParameterBlock(at)) problem.SetParameterBlockConstant(at);
-                     }
+                     if (!input.constant.empty()) hold(problem, input.constant, x);
                    }) *
                    1e-6;
   if (input.minimize) return minimize(problem, input, report);

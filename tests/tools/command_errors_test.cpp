@@ -130,7 +130,7 @@ const Row kRows[] = {
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
-     "topograd: mgh --count: --peer ceres expects arap, bal without --fix, bundle, developable, "
+     "topograd: mgh --count: --peer ceres expects arap, bal, bundle, developable, "
      "mgh, multi, nist, pose-graph, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},

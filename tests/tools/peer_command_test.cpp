@@ -87,9 +87,8 @@ TEST(PeerCommand, CeresHasTheSamePoseGraphs) {
   }
 }
 
-TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
-  const TemporaryDir folder;
-  const std::string file = folder.path() / "scene.txt";
+/// Four cameras and 30 points, with noise and outliers.
+BundleScene noisy_scene() {
   BundleScene scene;
   for (std::uint32_t c = 0; c < 4; ++c)
     scene.cameras.insert(scene.cameras.end(), {0, 0.1 * c, 0, -0.5 * c, 0, 0, 100, 0.1, 0});
@@ -102,7 +101,13 @@ TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
       scene.observations.push_back({c, p, seen});
     }
   }
-  write_scene(file, scene);
+  return scene;
+}
+
+TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "scene.txt";
+  write_scene(file, noisy_scene());
   const nlohmann::json report =
       solve("bal '" + file + "' --loss huber:1 --tolerance 1e-12 --max-iterations 300");
   const nlohmann::json& ceres = report["peers"][0];
@@ -110,6 +115,29 @@ TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
   EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-11 * start);
   EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-4 * cost);  // the valley is flat
   EXPECT_LT(cost, 0.9 * start);
+}
+
+TEST(PeerCommand, CeresHoldsWhatIsFixed) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "scene.txt";
+  write_scene(file, noisy_scene());
+  double free_cost = 0;
+  for (const std::string fix :
+       {"", " --fix k2=0 k1", " --fix translation", " --fix cameras", " --fix points f=99"}) {
+    SCOPED_TRACE(fix);
+    const nlohmann::json report =
+        solve("bal '" + file + "' --tolerance 1e-12 --max-iterations 300" + fix);
+    ASSERT_EQ(report["peers"].size(), 1u);
+    const nlohmann::json& ceres = report["peers"][0];
+    const double start = report["initial_cost"], cost = report["final_cost"];
+    EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-11 * start);
+    EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-4 * cost);  // the valley is flat
+    if (fix.empty()) {
+      free_cost = cost;
+    } else {
+      EXPECT_GT(cost, 1.001 * free_cost);
+    }
+  }
 }
 
 // With our residuals and Jacobians, from both starts.

@@ -78,7 +78,7 @@ struct PeerFunctions {
 struct PeerInput {
   std::vector<double> x;  ///< with terms: three numbers per block
   std::vector<PeerTerm> terms;
-  std::vector<std::uint32_t> fixed;  ///< blocks that stay, by the names that terms have for them
+  std::vector<std::uint8_t> constant;  ///< 1 for each number of x that stays; empty: none stays
   PeerFunctions functions;
   int threads = 1;
   bool evaluate = true;   ///< time evaluations; otherwise only the construction of the problem

@@ -11,12 +11,14 @@
 #include "../input/pose_graph_file.hpp"
 
 #include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/machine/platform.hpp"
 
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -131,12 +133,8 @@ PeerInput graph_input(const PoseGraph& graph, PoseObjective objective) {
       input.x.resize(input.x.size() + 2);  // two blocks hold four numbers
     }
   }
-  const std::vector<bool> anchors = graph.anchors();
-  for (std::uint32_t pose = 0; pose < graph.size(); ++pose) {
-    if (!anchors[pose]) continue;
-    input.fixed.push_back(blocks * pose);
-    if (!plane) input.fixed.push_back(blocks * pose + 1);
-  }
+  for (const bool anchor : graph.anchors())
+    input.constant.insert(input.constant.end(), 3 * std::size_t{blocks}, anchor ? 1 : 0);
   return input;
 }
 
@@ -148,7 +146,7 @@ PeerInput with_loss(PeerInput input, const std::string& text) {
   return input;
 }
 
-PeerInput scene_input(const BundleScene& scene) {
+PeerInput scene_input(const BundleScene& scene, std::span<const std::uint8_t> constant = {}) {
   const auto points = static_cast<std::uint32_t>(scene.cameras.size() / 3);  // their first block
   PeerTerm seen{PeerTerm::Kind::observation, {}, {}};
   for (const BundleScene::Observation& o : scene.observations) {
@@ -157,7 +155,12 @@ PeerInput scene_input(const BundleScene& scene) {
   }
   std::vector<double> x = scene.cameras;
   x.insert(x.end(), scene.points.begin(), scene.points.end());
-  return {std::move(x), {std::move(seen)}};
+  return {std::move(x), {std::move(seen)}, {constant.begin(), constant.end()}};
+}
+
+PeerInput bal_input(const ProblemArguments& arguments) {
+  const BundleAdjustment adjustment(read_bal(arguments.file), {.fixed = arguments.fixed});
+  return scene_input(adjustment.scene(), adjustment.problem().constant_mask());
 }
 
 }  // namespace
@@ -183,8 +186,7 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
   if (arguments.name == "developable")
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(arguments.bundle));
-  if (arguments.name == "bal")
-    return with_loss(scene_input(read_bal(arguments.file)), arguments.loss);
+  if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
   if (arguments.name == "pose-graph")
     return with_loss(
         graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective)),

@@ -43,9 +43,8 @@ PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
 bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
-  for (const char* name : {"arap", "bundle", "pose-graph", "smooth", "springs"})
+  for (const char* name : {"arap", "bal", "bundle", "pose-graph", "smooth", "springs"})
     if (problem.name == name) return true;
-  if (problem.name == "bal") return problem.fixed.empty();
   return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
 }
 
@@ -74,7 +73,7 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
     if (!is_known(problem))
       throw Error(ErrorCode::InvalidArgument,
                   problem.name + (problem.count ? " --count" : "") +
-                      ": --peer ceres expects arap, bal without --fix, bundle, developable, "
+                      ": --peer ceres expects arap, bal, bundle, developable, "
                       "mgh, multi, nist, pose-graph, smooth or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
