@@ -181,10 +181,12 @@ void Map::add(Problem& problem, const AddOptions& options, AddedRows& added) con
   const MapOptions map{
       .indices = indices_, .data = data_, .loss = options.loss, .label = options.label};
   const auto rows = [this](Element e) { return write(e); };
-  if (options.energy)
-    problem.add_energies(count, rows, map);
-  else
-    added.maps.push_back(problem.add_residuals(count, rows, map));
+  switch (options.kind) {
+    case BlockKind::residual: added.maps.push_back(problem.add_residuals(count, rows, map)); break;
+    case BlockKind::energy: problem.add_energies(count, rows, map); break;
+    case BlockKind::equality: problem.add_equalities(count, rows, map); break;
+    case BlockKind::inequality: problem.add_inequalities(count, rows, map); break;
+  }
   for (const std::size_t b : blocks_)
     for (std::size_t k = 0; k < width; ++k) added.rows.push_back(group_.rows[b * width + k]);
 }

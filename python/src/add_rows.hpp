@@ -12,9 +12,9 @@ namespace topograd::python {
 
 /// Options of added blocks.
 struct AddOptions {
-  Loss loss;
+  BlockKind kind = BlockKind::residual;
+  Loss loss = {};  ///< of residuals
   std::string_view label = {};
-  bool energy = false;
 };
 
 /// The number of the array that has an unknown of x. Cost: logarithmic in arrays.

@@ -142,6 +142,11 @@ py::array_t<double> evaluate_loss(const Loss& loss, const Doubles& s) {
 }  // namespace
 
 void bind_graph(py::module_& module) {
+  py::enum_<BlockKind>(module, "BlockKind", "What the numbers of blocks are to a problem.")
+      .value("residual", BlockKind::residual)
+      .value("energy", BlockKind::energy)
+      .value("equality", BlockKind::equality)
+      .value("inequality", BlockKind::inequality);
   py::class_<Loss>(module, "Loss", "A robust loss that was traced.")
       .def("evaluate", &evaluate_loss);
   py::class_<Graph>(module, "Graph", "Operations on whole arrays, in the order of their tracing.")
@@ -158,10 +163,10 @@ void bind_graph(py::module_& module) {
       .def("loss", [](const Graph& g, NodeId root) { return traced_loss(g.graph, root); })
       .def("add_blocks",
            [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
-              const std::string& label, bool energy) {
-             const Loss of_blocks = loss_from(loss);
+              const std::string& label, BlockKind kind) {
+             const AddOptions options{.kind = kind, .loss = loss_from(loss), .label = label};
              const py::gil_scoped_release released;
-             return bound.model->add_blocks(g.graph, root, width, of_blocks, label, energy);
+             return bound.model->add_blocks(g.graph, root, width, options);
            })
       .def("size", [](const Graph& g) { return g.graph.size(); });
 }

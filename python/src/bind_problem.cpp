@@ -178,7 +178,8 @@ py::array_t<double> to_numpy(std::vector<double> values) {
 
 void bind_problem(py::module_& module) {
   py::class_<AddedBlocks>(module, "AddedBlocks", "Residual blocks of one call.")
-      .def_readonly("rows", &AddedBlocks::rows);
+      .def_readonly("rows", &AddedBlocks::rows)
+      .def_readonly("first", &AddedBlocks::first);
   py::class_<Bound>(module, "Model", "A problem over NumPy arrays.")
       .def(py::init<>())
       .def("add_parameters", &add_parameters)

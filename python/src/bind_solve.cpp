@@ -261,6 +261,10 @@ void bind_solve(py::module_& module) {
           "linear_solver",
           [](const Result& r) { return std::string(linear_solver_name(r.summary)); })
       .def_readonly("interrupted", &Result::interrupted)
+      .def("multipliers",
+           [](const Result& r, const Bound& bound) {
+             return to_numpy(bound.model->constraints_in_order(r.summary.constrained.multipliers));
+           })
       .def("brief_report", [](const Result& r) { return r.summary.brief_report(); })
       .def("full_report", [](const Result& r) { return r.summary.full_report(); })
       .def("json", [](const Result& r) { return to_json(r.summary, -1); });

@@ -1,8 +1,8 @@
 // Problems made of traced arrays.
 #include "model.hpp"
 
+#include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
-#include "add_rows.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -67,8 +67,16 @@ std::size_t Model::add_parameters(std::span<double> values, int width, std::stri
   return arrays_.size() - 1;
 }
 
-void Model::add_groups(std::vector<RowGroup> groups, const Loss& loss, std::string_view label,
-                       bool energy, AddedBlocks& added) {
+void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
+                       AddedBlocks& added) {
+  const bool constrains = is_constraint(options.kind);
+  const std::size_t first = constrains ? added.first : rows_;
+  for (const RowGroup& group : groups) {
+    if (constrains && group.unknowns.empty())
+      throw Error(ErrorCode::NoParameters, std::string(add_call(options.kind, true)) + ": row " +
+                                               std::to_string(group.rows.front()) +
+                                               " reads no unknown");
+  }
   for (const RowGroup& group : groups) {
     if (group.unknowns.empty()) {
       for (std::size_t b = 0; b < group.count(); ++b)
@@ -78,21 +86,26 @@ void Model::add_groups(std::vector<RowGroup> groups, const Loss& loss, std::stri
       continue;
     }
     AddedRows rows;
-    add_rows(problem_, arrays_, group, {loss, label, energy}, rows);
+    add_rows(problem_, arrays_, group, options, rows);
     std::ranges::move(rows.maps, std::back_inserter(added.maps));
-    if (energy) continue;
-    for (const Index row : rows.rows) order_.push_back(rows_ + row);
+    if (options.kind == BlockKind::energy) continue;
+    std::vector<std::size_t>& order = constrains ? constraint_order_ : order_;
+    for (const Index row : rows.rows) order.push_back(first + row);
   }
 }
 
 AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
-                              const Loss& loss, std::string_view label, bool energy) {
+                              const AddOptions& options) {
   AddedBlocks added;
   const std::size_t size = graph[root].size;
-  add_groups(group_rows(graph, root, all_rows(size, width)), loss, label, energy, added);
+  if (is_constraint(options.kind)) {
+    added.first = constraints_;
+    constraints_ += size;  // an exception leaves numbers that no row has
+  }
+  add_groups(group_rows(graph, root, all_rows(size, width)), options, added);
   added.rows = size;
   added.topologies = problem_.topology_count();
-  if (!energy) rows_ += size;
+  if (options.kind == BlockKind::residual) rows_ += size;
   return added;
 }
 
@@ -100,6 +113,17 @@ std::vector<double> Model::in_order(std::span<const double> residuals) const {
   std::vector<double> out(rows_);
   for (std::size_t k = 0; k < residuals.size(); ++k) out[order_[k]] = residuals[k];
   for (const auto& [row, number] : constants_) out[row] = number;
+  return out;
+}
+
+std::vector<double> Model::constraints_in_order(std::span<const double> numbers) const {
+  if (numbers.size() != constraint_order_.size())
+    throw Error(ErrorCode::InvalidArgument,
+                "multipliers: expected those of " + std::to_string(constraint_order_.size()) +
+                    " constraints, got " + std::to_string(numbers.size()) +
+                    ": constraints were added after the solve");
+  std::vector<double> out(constraints_);
+  for (std::size_t k = 0; k < numbers.size(); ++k) out[constraint_order_[k]] = numbers[k];
   return out;
 }
 
@@ -123,11 +147,11 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
       joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<BlockRows>();
   const bool joined = std::ranges::any_of(blocks, [](const BlockRows& b) { return b.width > 1; });
   if (!joined) {
-    model->add_groups(std::move(groups), loss, {}, false, added);
+    model->add_groups(std::move(groups), {.loss = loss}, added);
   } else {
     groups.clear();
     for (const BlockRows& rows_of_width : blocks)
-      model->add_groups(group_rows(graph, root, rows_of_width), loss, {}, false, added);
+      model->add_groups(group_rows(graph, root, rows_of_width), {.loss = loss}, added);
   }
   model->rows_ = rows;
   return model;

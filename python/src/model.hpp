@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "add_rows.hpp"
 #include "array_graph.hpp"
 #include "blocks.hpp"
 
@@ -16,7 +17,8 @@ namespace topograd::python {
 /// Blocks of one call: their maps, and the rows that they have.
 struct AddedBlocks {
   std::vector<Residuals> maps;
-  std::size_t rows = 0;        ///< scalar rows, or energies
+  std::size_t rows = 0;        ///< scalar rows, or energies or constraints
+  std::size_t first = 0;       ///< of constraints: the number of the first one
   std::size_t topologies = 0;  ///< of the problem, after the call
 };
 
@@ -25,10 +27,11 @@ class Model {
  public:
   /// Adds unknowns; the memory must outlive the model.
   std::size_t add_parameters(std::span<double> values, int width, std::string_view name);
-  /// Adds one residual block for each `width` elements of the traced array, which follow one
-  /// another. Rows of constants are left out; see constant_rows().
-  AddedBlocks add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width, const Loss& loss,
-                         std::string_view label, bool energy);
+  /// Adds one block for each `width` elements of the traced array, which follow one another. Rows
+  /// of residuals without unknowns are left out; see constant_rows(). Throws Error{NoParameters}
+  /// for such rows of constraints.
+  AddedBlocks add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                         const AddOptions& options);
 
   Problem& problem() { return problem_; }
   const std::vector<Parameters>& arrays() const { return arrays_; }
@@ -38,20 +41,23 @@ class Model {
   std::vector<double> in_order(std::span<const double> residuals) const;
   /// For each row of the problem: its number in the order of the traced arrays.
   const std::vector<std::size_t>& order() const { return order_; }
+  /// Numbers of scalar constraints in the order of the traced arrays, from those in the order of
+  /// the problem. Throws Error{InvalidArgument} if these are not as many.
+  std::vector<double> constraints_in_order(std::span<const double> numbers) const;
   /// Rows without unknowns, with their numbers.
   const std::vector<std::pair<std::size_t, double>>& constant_rows() const { return constants_; }
 
  private:
   friend std::unique_ptr<Model> model_of(const ArrayGraph&, NodeId, std::span<double>,
                                          const std::vector<UnknownArray>&, const Loss&, bool);
-  void add_groups(std::vector<RowGroup> groups, const Loss& loss, std::string_view label,
-                  bool energy, AddedBlocks& added);
+  void add_groups(std::vector<RowGroup> groups, const AddOptions& options, AddedBlocks& added);
 
   Problem problem_;
   std::vector<Parameters> arrays_;
-  std::vector<std::size_t> order_;
+  std::vector<std::size_t> order_, constraint_order_;
   std::vector<std::pair<std::size_t, double>> constants_;
-  std::size_t rows_ = 0;
+  std::size_t rows_ = 0;         // of residuals
+  std::size_t constraints_ = 0;  // scalar ones
 };
 
 /// The model of a function of one vector, whose blocks of unknowns and of rows are found.

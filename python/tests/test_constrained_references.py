@@ -1,4 +1,5 @@
-"""The table of constrained problems (tests/api/data/hock_schittkowski.json) against SciPy's SLSQP and trust-constr."""
+"""The table of constrained problems (tests/api/data/hock_schittkowski.json) against SciPy's SLSQP and trust-constr, and
+by topograd.Problem."""
 
 import json
 import math
@@ -8,6 +9,8 @@ import warnings
 
 import numpy as np
 import scipy.optimize
+
+import topograd
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "tests/api/data/hock_schittkowski.json"
 NAMES = {name: getattr(np, name) for name in ("log", "sin", "cos", "exp", "sqrt")}
@@ -79,6 +82,105 @@ class HockSchittkowski(unittest.TestCase):
                                                          "xtol": 1e-12, "barrier_tol": 1e-10})
             with self.subTest(problem=number):
                 self.assertLess(abs(found.fun - row["minimum"]) / max(1, abs(row["minimum"])), 1e-6)
+
+
+def traced_problem(row):
+    """(problem, x) of a row of the table."""
+    start = np.array(row["start"], float)
+    p = topograd.Problem()
+    x = p.parameters(start, block=1, name="x")
+    n = len(start)
+    p.bounds(x, [-np.inf if b is None else b for b in row.get("lower", [None] * n)],
+             [np.inf if b is None else b for b in row.get("upper", [None] * n)])
+    if "energy" in row:
+        p.energies(lambda v: np.stack([function(row["energy"])(v)]), x)
+    else:
+        p.residuals(lambda v: np.stack([math.sqrt(2) * function(t)(v) for t in row["squares"]]), x)
+    kept = {}
+    for kind, add in (("equalities", p.equalities), ("inequalities", p.inequalities)):
+        if row.get(kind):
+            kept[kind] = add(lambda v: np.stack([function(t)(v) for t in row[kind]]), x, label=kind)
+    return p, x, kept
+
+
+class TracedProblems(unittest.TestCase):
+    def test_minima(self):
+        rows = json.loads(TABLE.read_text())["problems"]
+        for row in rows:
+            with self.subTest(problem=row["number"]):
+                p, x, kept = traced_problem(row)
+                summary = p.solve(backend="cpu", max_iterations=300)
+                self.assertEqual(summary.termination, "CONVERGENCE", summary.message)
+                minimum = row["minimum"]
+                found = summary.final_cost + row.get("offset", 0)
+                self.assertLess(abs(found - minimum) / max(1.0, abs(minimum)), 1e-6)
+                self.check_kkt(row, x.value, summary, kept)
+
+    def check_kkt(self, row, x, summary, kept):
+        """Of the table's functions by differences, with the multipliers of the summary."""
+        def gradient(f):
+            return scipy.optimize.approx_fprime(x, f, 1e-7 * np.maximum(1, np.abs(x)))
+
+        left = gradient(objective(row))
+        scale = max(1.0, np.max(np.abs(left)))
+        for kind, constraints in kept.items():
+            numbers = summary.multipliers(constraints)
+            self.assertEqual(len(numbers), len(row[kind]))
+            for text, number in zip(row[kind], numbers):
+                left = left - number * gradient(function(text))
+                value = function(text)(x)
+                if kind == "inequalities":
+                    self.assertGreaterEqual(number, 0)
+                    self.assertLess(abs(number * value), 1e-6 * scale)
+                else:
+                    self.assertLess(abs(value), 1e-9)
+        n = len(x)
+        for k, (low, high) in enumerate(zip(row.get("lower", [None] * n), row.get("upper", [None] * n))):
+            if low is not None and x[k] <= low + 1e-9:
+                left[k] = min(left[k], 0)
+            if high is not None and x[k] >= high - 1e-9:
+                left[k] = max(left[k], 0)
+        scale = max(scale, *(np.max(np.abs(summary.multipliers(c)), initial=0) for c in kept.values()))
+        self.assertLess(np.max(np.abs(left)), 2e-5 * scale)
+
+
+class Constraints(unittest.TestCase):
+    def test_order_of_multipliers(self):
+        """Rows of different topologies, in the order of the traced array."""
+        p = topograd.Problem()
+        x = p.parameters(np.full(4, 3.0))
+        p.residuals(lambda v: v - np.array([1.0, 2.0, 3.0, 4.0]), x)
+        # Half the squared distance with x_k = b_k: the multiplier is b_k - (k + 1).
+        first = p.add_equality(lambda v: np.stack([v[2] - 5.0, 2.0 * v[0] - 8.0]), x, label="two")
+        second = p.add_inequality(lambda v: np.stack([v[3] - 1.0, v[1] - 6.0]), x)
+        summary = p.solve()
+        np.testing.assert_allclose(x.value, [4, 6, 5, 4], atol=1e-8)
+        np.testing.assert_allclose(summary.multipliers(first), [2, 1.5], atol=1e-7)
+        np.testing.assert_allclose(summary.multipliers(second), [0, 4], atol=1e-7)
+        np.testing.assert_allclose(summary.multipliers(), [2, 1.5, 0, 4], atol=1e-7)
+        self.assertEqual(summary.json()["constraints"]["blocks"][0]["label"], "two")
+        self.assertEqual(len(p.evaluate()), 4)
+        p.add_equality(lambda v: v[:1] - 4.0, x)
+        with self.assertRaisesRegex(topograd.Error, "added after the solve"):
+            summary.multipliers(first)
+
+    def test_infeasible(self):
+        p = topograd.Problem()
+        x = p.parameters(np.array([0.5]))
+        p.residuals(lambda v: v - 1.0, x)
+        p.equalities(lambda v: v - 2.0, x, label="two")
+        p.equalities(lambda v: v - 3.0, x, label="three")
+        summary = p.solve()
+        self.assertEqual(summary.termination, "INFEASIBLE")
+        self.assertRegex(summary.message, "two|three")
+
+    def test_rows_without_unknowns(self):
+        p = topograd.Problem()
+        x = p.parameters(np.array([0.5, 1.0]))
+        with self.assertRaisesRegex(topograd.Error, "add_equalities: row 1 reads no unknown"):
+            p.equalities(lambda v: np.stack([v[0] - 1.0, 0 * np.array(2.0)]), x)
+        with self.assertRaises(topograd.TracingError):
+            p.inequalities(lambda v: float(v[0]), x)
 
 
 if __name__ == "__main__":

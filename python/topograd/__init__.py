@@ -20,7 +20,7 @@ from . import _core
 from ._core import ArgumentError, Error
 from ._demo import demo
 from ._least_squares import least_squares
-from ._problem import Blocks, Parameters, Problem, Solver
+from ._problem import Blocks, Constraints, Parameters, Problem, Solver
 from ._summary import Summary
 from ._trace import TracingError
 
@@ -28,6 +28,7 @@ __version__: str = _core.version
 __all__ = [
     "ArgumentError",
     "Blocks",
+    "Constraints",
     "Error",
     "Parameters",
     "Problem",

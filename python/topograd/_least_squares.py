@@ -295,7 +295,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         **(_ball(values, unknowns) if np.ndim(a.scale) > 0 else {}),
         **options,
     }
-    summary = Summary(_core.solve(model, given, None))
+    summary = Summary(_core.solve(model, given, None), model)
     if summary.interrupted:
         raise KeyboardInterrupt
     x = unknowns

@@ -53,6 +53,14 @@ class Blocks:
         self._model.set_loss(self._added, _core_loss(loss))
 
 
+class Constraints:
+    """Scalar constraints of one call of Problem.equalities or Problem.inequalities."""
+
+    def __init__(self, rows: slice) -> None:
+        #: Their numbers among all scalar constraints.
+        self.rows = rows
+
+
 class Problem:
     """½ Σ ρ(‖r‖²) over residual blocks, plus energies, minimised over arrays of unknowns. ::
 
@@ -142,7 +150,7 @@ class Problem:
         """
         rows = self._traced(f, arguments)
         width = rows.size // rows.shape[0] if rows.ndim > 1 else 1
-        added = self._add(rows, width, loss, label, False)
+        added = self._add(rows, width, _core.BlockKind.residual, label, loss)
         first = self._rows
         self._rows += rows.size
         return Blocks(self._model, added, slice(first, self._rows))
@@ -150,12 +158,41 @@ class Problem:
     def energies(self, f: Any, *arguments: Any, label: str = "") -> None:
         """Adds energies, which count themselves and not their squares: the elements that f returns,
         shape (m,). Solves then use L-BFGS, or method='newton'."""
-        self._add(self._traced(f, arguments), 1, None, label, True)
+        self._add(self._traced(f, arguments), 1, _core.BlockKind.energy, label)
 
-    def _add(self, rows: Array, width: int, loss: Loss, label: str, energy: bool) -> Any:
+    def equalities(self, f: Any, *arguments: Any, label: str = "") -> Constraints:
+        """Requires that every element of what f returns is 0 at the solution: c(x) = 0.
+
+        f and its arguments are those of `residuals`; the elements are scalar constraints, whatever
+        their shape. Solves then use the augmented Lagrangian; `Summary.multipliers` has λ of the
+        constraints, and the termination 'INFEASIBLE' names one that cannot be met. Constraints are
+        no part of `cost`, `evaluate` and their derivatives. `add_equality` is the same.
+
+        Raises TracingError for what cannot be traced, and an Error for an element that reads no
+        unknown.
+        """
+        return self._constrain(f, arguments, _core.BlockKind.equality, label)
+
+    def inequalities(self, f: Any, *arguments: Any, label: str = "") -> Constraints:
+        """Requires that no element of what f returns is negative at the solution: c(x) >= 0.
+
+        Otherwise like `equalities`. Points of a solve may violate it, its result may by the option
+        constraint_tolerance. Intervals of unknowns are cheaper as `bounds`, which always hold.
+        `add_inequality` is the same.
+        """
+        return self._constrain(f, arguments, _core.BlockKind.inequality, label)
+
+    add_equality = equalities
+    add_inequality = inequalities
+
+    def _constrain(self, f: Any, arguments: Sequence[Any], kind: Any, label: str) -> Constraints:
+        added = self._add(self._traced(f, arguments), 1, kind, label)
+        return Constraints(slice(added.first, added.first + added.rows))
+
+    def _add(self, rows: Array, width: int, kind: Any, label: str, loss: Loss = None) -> Any:
         self._version += 1
         return self._trace.graph.add_blocks(
-            self._model, rows._whole_node(), width, _core_loss(loss), label, energy)
+            self._model, rows._whole_node(), width, _core_loss(loss), label, kind)
 
     # Flags.
 
@@ -215,7 +252,7 @@ class Problem:
             if not x.is_in_place():
                 x._memory[...] = np.asarray(x.value).reshape(-1)
         try:
-            return Summary(solve())
+            return Summary(solve(), self._model)
         finally:
             for x in self._parameters:
                 if not x.is_in_place():

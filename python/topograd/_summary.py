@@ -8,13 +8,16 @@ import json
 import math
 from typing import Any, Callable, Iterator
 
+import numpy as np
+
 
 class Summary:
     """What a solve did: initial_cost, final_cost, termination, message, success, iterations,
     num_iterations, accepted, rejected, backend, device, why, linear_solver, seconds, interrupted."""
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, model: Any) -> None:
         self._core = core
+        self._model = model
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -23,6 +26,17 @@ class Summary:
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(n for n in dir(self._core) if not n.startswith("_"))})
+
+    def multipliers(self, constraints: Any = None) -> np.ndarray:
+        """λ of these constraints, what Problem.equalities or Problem.inequalities returned, or of
+        all scalar constraints in the order of adding.
+
+        The Lagrangian is f - λᵀc: λ >= 0 for inequalities, and df = λ dc says how fast the minimum
+        grows if 0 becomes a small positive number. Raises an Error if constraints were added after
+        the solve.
+        """
+        numbers = self._core.multipliers(self._model)
+        return numbers if constraints is None else numbers[constraints.rows]
 
     def full_report(self) -> str:
         """Some thirty lines: sizes, backend and reason, costs, steps, times."""
