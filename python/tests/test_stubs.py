@@ -1,4 +1,4 @@
-"""The stub of the extension module has its names, and mypy finds no fault with the interface."""
+"""The stub of the extension module has its names, and mypy finds no fault with the package."""
 
 import ast
 import pathlib
@@ -10,8 +10,6 @@ import topograd
 from topograd import _core
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "topograd"
-#: The interface that users call. The other files are tables of NumPy's functions, whose stubs know arrays alone.
-INTERFACE = "__init__.py _core.pyi _demo.py _least_squares.py _losses.py _problem.py _summary.py"
 
 
 def names(thing):
@@ -35,10 +33,9 @@ class Stubs(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mypy"), "no mypy")
     def test_mypy(self):
-        files = [str(PACKAGE / name) for name in INTERFACE.split()]
         found = subprocess.run(
             ["mypy", "--cache-dir=/dev/null", "--ignore-missing-imports", "--follow-imports=silent",
-             *files], capture_output=True, text=True)
+             "-p", "topograd"], capture_output=True, text=True, cwd=PACKAGE.parent)
         self.assertEqual(found.returncode, 0, found.stdout)
 
     def test_docstrings(self):

@@ -8,10 +8,11 @@ from typing import Any, Callable
 import numpy as np
 
 from ._trace import Array, Trace, TracingError, contains_traced
-from ._ufuncs import accumulate, reduce, select
+from ._ufuncs import MISSING, accumulate, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-_MISSING = np._NoValue
+#: NumPy for traced arrays: its stubs do not know that these implement its functions.
+_numpy: Any = np
 
 
 def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
@@ -177,18 +178,18 @@ def _stack(trace: Trace, arrays: Any, axis: int = 0, **_: Any) -> Array:
 
 @_implements(np.hstack)
 def _hstack(trace: Trace, tup: Any, **_: Any) -> Array:
-    traced = [np.atleast_1d(trace.array(a)) for a in tup]
+    traced = [_numpy.atleast_1d(trace.array(a)) for a in tup]
     return trace.concatenate(traced, 0 if traced[0].ndim == 1 else 1)
 
 
 @_implements(np.vstack, np.row_stack)
 def _vstack(trace: Trace, tup: Any, **_: Any) -> Array:
-    return trace.concatenate([np.atleast_2d(trace.array(a)) for a in tup], 0)
+    return trace.concatenate([_numpy.atleast_2d(trace.array(a)) for a in tup], 0)
 
 
 @_implements(np.dstack)
 def _dstack(trace: Trace, tup: Any) -> Array:
-    return trace.concatenate([np.atleast_3d(trace.array(a)) for a in tup], 2)
+    return trace.concatenate([_numpy.atleast_3d(trace.array(a)) for a in tup], 2)
 
 
 @_implements(np.column_stack)
@@ -207,11 +208,11 @@ def _append(trace: Trace, arr: Any, values: Any, axis: Any = None) -> Array:
 
 def _reduction(op: str) -> Callable:
     def apply(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-              keepdims: Any = False, initial: Any = _MISSING, where: Any = _MISSING) -> Array:
-        if where is not _MISSING or out is not None:
+              keepdims: Any = False, initial: Any = MISSING, where: Any = MISSING) -> Array:
+        if where is not MISSING or out is not None:
             raise TracingError("a reduction with where= or out= cannot be traced")
         result = reduce(trace, op, trace.array(a), axis, keepdims is True)
-        if initial is _MISSING:
+        if initial is MISSING:
             return result
         return trace.apply(op, result, initial)
 
@@ -284,8 +285,8 @@ def _diff(trace: Trace, a: Any, n: int = 1, axis: int = -1, **kwargs: Any) -> Ar
         raise TracingError("np.diff with prepend or append cannot be traced")
     array = trace.array(a)
     for _ in range(n):
-        moved = np.moveaxis(array, axis, -1)
-        array = np.moveaxis(moved[..., 1:] - moved[..., :-1], -1, axis)
+        moved = _numpy.moveaxis(array, axis, -1)
+        array = _numpy.moveaxis(moved[..., 1:] - moved[..., :-1], -1, axis)
     return array
 
 
@@ -363,9 +364,9 @@ def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Array:
     a, b = trace.array(a), trace.array(b)
     if isinstance(axes, int):
         axes = (tuple(range(-axes, 0)), tuple(range(axes)))
-    left, right = ((s,) if isinstance(s, int) else tuple(s) for s in axes)
-    left = [range(a.ndim)[k] for k in left]
-    right = [range(b.ndim)[k] for k in right]
+    of_left, of_right = ((s,) if isinstance(s, int) else tuple(s) for s in axes)
+    left = [range(a.ndim)[k] for k in of_left]
+    right = [range(b.ndim)[k] for k in of_right]
     names = [chr(ord("a") + k) for k in range(a.ndim + b.ndim)]
     of_a, of_b = names[: a.ndim], names[a.ndim:]
     for i, j in zip(left, right):
@@ -424,8 +425,8 @@ def _cross(trace: Trace, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc
            axis: Any = None) -> Array:
     if axis is not None:
         axisa = axisb = axisc = axis
-    a = np.moveaxis(trace.array(a), axisa, -1)
-    b = np.moveaxis(trace.array(b), axisb, -1)
+    a = _numpy.moveaxis(trace.array(a), axisa, -1)
+    b = _numpy.moveaxis(trace.array(b), axisb, -1)
     if a.shape[-1] == 2 and b.shape[-1] == 2:
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     if a.shape[-1] != 3 or b.shape[-1] != 3:
@@ -439,7 +440,7 @@ def _cross(trace: Trace, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc
 @_implements(np.trace)
 def _trace(trace: Trace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1,
            **_: Any) -> Array:
-    return np.sum(trace.array(a).diagonal(offset, axis1, axis2), axis=-1)
+    return _numpy.sum(trace.array(a).diagonal(offset, axis1, axis2), axis=-1)
 
 
 @_implements(np.diag)
@@ -511,7 +512,7 @@ def _inv(trace: Trace, a: Any) -> Array:
 
 @_implements(np.linalg.solve)
 def _solve(trace: Trace, a: Any, b: Any) -> Array:
-    return np.matmul(_inv(trace, a), trace.array(b))
+    return _numpy.matmul(_inv(trace, a), trace.array(b))
 
 
 @_implements(np.polyval)
@@ -525,7 +526,7 @@ def _polyval(trace: Trace, p: Any, x: Any) -> Array:
 @_implements(np.meshgrid)
 def _meshgrid(trace: Trace, *xi: Any, indexing: str = "xy", **_: Any) -> list:
     arrays = [trace.array(x).ravel() for x in xi]
-    at = np.meshgrid(*[np.arange(a.size) for a in arrays], indexing=indexing)
+    at = _numpy.meshgrid(*[np.arange(a.size) for a in arrays], indexing=indexing)
     return [a[i] for a, i in zip(arrays, at)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import types
 from typing import Any, Iterator, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ _NUMPY = os.path.dirname(os.path.abspath(np.__file__))
 
 def user_location() -> str:
     """Line and function of the innermost frame that is neither NumPy's nor this package's."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not os.path.abspath(code.co_filename).startswith((_PACKAGE, _NUMPY)):
@@ -296,7 +297,7 @@ class Array(NDArrayOperatorsMixin):
                 shadow = self._shadow[(*parts, Ellipsis)]
             taken = self._view(shadow)
             if self._storage.unknowns is not None:
-                taken._note_slice()
+                taken._note_slice(self._storage.unknowns)
             return taken
         positions = self._positions()[key]
         node = self.tracer.graph.gather(self._storage.node, positions.reshape(-1))
@@ -305,9 +306,9 @@ class Array(NDArrayOperatorsMixin):
             taken._storage.unknowns = self._storage.unknowns[positions.reshape(-1)]
         return taken
 
-    def _note_slice(self) -> None:
+    def _note_slice(self, unknowns: np.ndarray) -> None:
         if self.ndim == 1 and 1 < self.size <= 16 and self._shadow.strides[0] == 1:
-            first = int(self._storage.unknowns[self._offset()])
+            first = int(unknowns[self._offset()])
             self.tracer.slices.append((first, self.size, 1))
 
     def times(self, scale: np.ndarray) -> "Array":
@@ -454,7 +455,7 @@ def _add_methods() -> None:
         "arctan2 deg2rad rad2deg conjugate isnan isfinite isinf"
     ).split():
         setattr(Array, name, method(getattr(np, name)))
-    Array.conj = Array.conjugate
+    setattr(Array, "conj", getattr(Array, "conjugate"))
 
 
 _add_methods()

@@ -10,6 +10,8 @@ import numpy as np
 from ._trace import Array, Trace, TracingError
 
 #: ufuncs that are one op of the table
+#: What NumPy passes for an argument that was not given.
+MISSING: Any = getattr(np, "_NoValue")
 _OPS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
     "negative": "neg", "square": "square", "reciprocal": "reciprocal", "sqrt": "sqrt",
@@ -159,12 +161,12 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
                 raise TracingError(f"np.{ufunc.__name__} with where= and without out=")
             result = select(trace, where, result, out[0])
     elif method == "reduce" and ufunc.__name__ in _REDUCTIONS and where is True:
-        initial = kwargs.pop("initial", np._NoValue)
+        initial = kwargs.pop("initial", MISSING)
         axis = kwargs.pop("axis", 0)
         keepdims = kwargs.pop("keepdims", False)
         array = trace.array(inputs[0])
         result = reduce(trace, _REDUCTIONS[ufunc.__name__], array, axis, bool(keepdims))
-        if initial is not np._NoValue and initial is not None:
+        if initial is not MISSING and initial is not None:
             result = ufunc(result, initial)
     elif method == "outer":
         a, b = (trace.array(v) for v in inputs)
@@ -178,7 +180,7 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
 
 def accumulate(trace: Trace, ufunc: np.ufunc, array: Array, axis: int) -> Array:
     """Running sums or products along an axis."""
-    parts = [array.take(0, axis)]
+    parts = [array[(slice(None),) * (axis % array.ndim) + (0,)]]
     for k in range(1, array.shape[axis]):
-        parts.append(ufunc(parts[-1], array.take(k, axis)))
+        parts.append(ufunc(parts[-1], array[(slice(None),) * (axis % array.ndim) + (k,)]))
     return trace.stack(parts, axis)
