@@ -13,10 +13,12 @@
 #include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 namespace topograd::view {
 namespace {
@@ -35,14 +37,19 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;  // Clang 16 does not deduce it
 
 /// Ends a solve after the first accepted step beyond the budget: rejected ones would be tried again
-/// by the next solve. The end of the session ends it at once.
-SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic<bool>& ends) {
-  options.callback = [budget_ms, &ends](const IterationSummary& step) {
+/// by the next solve. While commands wait, some tries are enough. The end of the session ends it at
+/// once.
+SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic<bool>& ends,
+                      std::function<bool()> commands_wait) {
+  options.callback = [budget_ms, &ends,
+                      wait = std::move(commands_wait)](const IterationSummary& step) {
     constexpr double kMilliseconds = 1000;
-    const bool suffices = step.iteration > 0 && step.step_is_successful &&
-                          kMilliseconds * step.cumulative_time_in_seconds > budget_ms;
-    return suffices || ends.load() ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
-                                   : CallbackReturn::SOLVER_CONTINUE;
+    constexpr int kTries = 3;
+    const bool is_late =
+        step.iteration > 0 && kMilliseconds * step.cumulative_time_in_seconds > budget_ms;
+    const bool suffices = step.step_is_successful || (step.iteration >= kTries && wait());
+    return (is_late && suffices) || ends.load() ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
+                                                : CallbackReturn::SOLVER_CONTINUE;
   };
   return options;
 }
@@ -53,7 +60,8 @@ struct Session::Impl {
   Impl(Subject made, const SessionOptions& options, std::function<void()> on_change)
       : subject(std::move(made)),
         changed(std::move(on_change)),
-        solver_options(bounded(resolved(options.solver), options.budget_ms, ends)),
+        solver_options(bounded(resolved(options.solver), options.budget_ms, ends,
+                               [this] { return commands_wait(); })),
         start(3 * subject.shown),
         first_x(subject.problem->parameter_count()),
         colors(subject, start),
@@ -86,6 +94,10 @@ struct Session::Impl {
   /// Waits for commands or work. Returns false at the end.
   bool wait_for_work();
   void take_commands();
+  bool commands_wait() const {
+    const std::lock_guard lock(mutex);
+    return !mailbox.empty();
+  }
   void apply(const Command& command);
   void solve();
   void publish(Frame frame);
