@@ -19,8 +19,10 @@ namespace topograd::runtime::hybrid {
 struct KernelTimes {
   std::vector<History> targets;
   std::array<Side, kSizeClasses> sides{};  ///< last side of measured tasks
-  std::uint64_t refused = 0;               ///< targets that cannot run it, one bit each
-  std::uint64_t used = 0;                  ///< order of the last use
+  /// Trials of a side that was not measured at this size: of the CPU, of devices.
+  std::array<std::uint8_t, kSizeClasses> cpu_trials{}, device_trials{};
+  std::uint64_t refused = 0;  ///< targets that cannot run it, one bit each
+  std::uint64_t used = 0;     ///< order of the last use
   std::string operation;
 
   /// The history on this target, or nullptr.

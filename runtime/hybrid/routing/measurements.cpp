@@ -88,6 +88,27 @@ bool Measurements::runs_on(Hash128 kernel, std::size_t target) const {
   return !known || (known->refused >> target & 1) == 0;
 }
 
+bool Measurements::try_at(std::span<const TaskShape> tasks, std::size_t target) {
+  // The first run does not count, since it may be cold.
+  constexpr std::uint8_t kTrials = 2;
+  const auto trials = [&](const TaskShape& task) -> std::uint8_t* {
+    KernelTimes* const kernel = kernels_.find(task.kernel);
+    if (kernel == nullptr) return nullptr;
+    return &(target == kCpu
+                 ? kernel->cpu_trials
+                 : kernel->device_trials)[static_cast<std::size_t>(size_class(task.size))];
+  };
+  bool untried = false;
+  for (const TaskShape& task : tasks) {
+    const std::uint8_t* const begun = trials(task);
+    untried = untried || (begun != nullptr && *begun < kTrials && samples(task, target) == 0);
+  }
+  if (!untried) return false;
+  for (const TaskShape& task : tasks)
+    if (std::uint8_t* const begun = trials(task); begun != nullptr && *begun < kTrials) ++*begun;
+  return true;
+}
+
 std::uint64_t Measurements::samples(const TaskShape& task, std::size_t target) const {
   const KernelTimes* const kernel = kernels_.find(task.kernel);
   const History* const history = kernel ? kernel->on(target) : nullptr;

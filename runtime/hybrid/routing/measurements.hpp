@@ -38,6 +38,10 @@ class Measurements {
   /// Number of items below which unmeasured kernels of an operation stay on the CPU.
   double threshold(std::string_view operation, std::uint64_t first) const;
 
+  /// Begins a trial of a target at a size where one of the tasks was never measured there. Returns
+  /// false if all were, or if the tasks were tried often enough.
+  bool try_at(std::span<const TaskShape> tasks, std::size_t target);
+
   /// Marks the tasks' kernels as the last ones used.
   void use(std::span<const TaskShape> tasks);
   /// Where these tasks ran last; all of them are measured.

@@ -143,8 +143,10 @@ Decision Scheduler::choose(std::span<const TaskShape> tasks) {
       decision.reason = Reason::unsupported;
     } else if (decision.device != kCpu) {
       weigh(tasks, decision);
-      if (exploration_.explores(first, decision)) {
-        decision.target = decision.target == kCpu ? decision.device : kCpu;
+      const std::size_t other = decision.target == kCpu ? decision.device : kCpu;
+      const auto try_there = [&] { return measurements_.try_at(tasks, other); };
+      if (exploration_.explores(first, decision, try_there)) {
+        decision.target = other;
         decision.reason = Reason::explored;
       }
     }

@@ -299,6 +299,45 @@ TEST(Scheduler, ExploredPartsOfAChainCost) {
   EXPECT_LE(explored * 2 * 300, 0.015 * (kChains * 2 * 100 + explored * 2 * 300)) << explored;
 }
 
+// Between sizes that were measured the device seems a little slower; it is faster.
+TEST(Scheduler, ASideThatSeemsNearIsTriedAtEachSize) {
+  for (const double predicted : {140.0, 400.0}) {
+    Fixture f({.explore_every = 1'000'000});
+    f.measure(task(1 << 10), 100, predicted, 8);
+    f.measure(task(1 << 14), 100, predicted, 8);
+    const Decision usual = f.scheduler.decide(task(1 << 10));
+    f.scheduler.record(task(1 << 10), usual, took(100'000));  // makes trials affordable
+    int explored = 0, on_device = 0;
+    for (int k = 0; k < 50; ++k) {
+      const TaskShape shape = task(1 << 12);
+      const Decision decision = f.scheduler.decide(shape);
+      explored += decision.reason == Reason::explored ? 1 : 0;
+      on_device += decision.target != kCpu ? 1 : 0;
+      f.scheduler.record(shape, decision, took(decision.target == kCpu ? 100 : 60));
+    }
+    const bool is_near = predicted < 160;
+    EXPECT_EQ(explored > 0, is_near) << predicted;
+    EXPECT_LE(explored, 2) << predicted;
+    EXPECT_EQ(on_device, is_near ? 50 : 0) << predicted;
+    // Sizes with measurements are not tried.
+    EXPECT_EQ(f.reason(task(1 << 14)), Reason::slower);
+  }
+}
+
+TEST(Scheduler, TrialsThatTeachNothingEnd) {
+  Fixture f({.explore_every = 1'000'000});
+  f.measure(task(1 << 10), 100, 140, 8);
+  f.measure(task(1 << 14), 100, 140, 8);
+  f.scheduler.record(task(1 << 10), f.scheduler.decide(task(1 << 10)), took(100'000));
+  int explored = 0;
+  for (int k = 0; k < 20; ++k) {
+    const Decision decision = f.scheduler.decide(task(1 << 12));
+    explored += decision.reason == Reason::explored ? 1 : 0;
+    f.scheduler.record(task(1 << 12), decision, {.cold = true});
+  }
+  EXPECT_EQ(explored, 2);
+}
+
 TEST(Scheduler, ThresholdOfAnOperationFollowsWhatWasMeasured) {
   Fixture f;
   for (std::uint64_t k = 1; k <= 12; ++k) f.measure(task(5000, k), 10, 100, 3);
