@@ -1,4 +1,4 @@
-// What an executor tells of its tasks: counters, trace, log and observer.
+// The record of an executor's tasks: counters, trace, log and observer.
 #pragma once
 
 #include "device_list.hpp"

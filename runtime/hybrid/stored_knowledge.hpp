@@ -1,4 +1,4 @@
-// What earlier runs have learned, and the file to which this one adds.
+// The data that earlier runs have learned, and the file to which this run adds.
 #pragma once
 
 #include "device_list.hpp"

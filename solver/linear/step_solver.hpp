@@ -19,7 +19,7 @@ class StepSolver {
   virtual std::string note() const { return {}; }
   /// Meaning of ForcingSequence::automatic for this solver.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
-  /// What steps need of the engine beyond the cost.
+  /// Lists the kernels of the engine that steps need beyond that of the cost.
   virtual std::vector<runtime::Need> needs() const { return {runtime::Need{}}; }
   /// Marks the start of another solve: data of the first point are forgotten.
   virtual void begin_solve() {}

@@ -11,7 +11,7 @@ namespace topograd::runtime::hybrid {
 /// Assumed cost factor of a side without measurements, when a trial of it is considered.
 inline constexpr double kUnknownFactor = 10;
 
-/// Where tasks run. `none`: not known, or left open.
+/// The side that runs tasks; `none` if it is not known, or left open.
 enum class Side : std::int8_t { none, cpu, device };
 
 /// The side to which the task, or else the options, force it.

@@ -47,7 +47,7 @@ class KernelTable {
   std::uint64_t room() const;
   const std::unordered_map<Hash128, KernelTimes>& all() const { return kernels_; }
 
-  /// Where tasks of these kernels and size classes, all of them known, ran last as one.
+  /// Returns the last side of tasks that ran as one, by kernels and size classes; all are known.
   Side& last_side(std::span<const TaskShape> tasks);
   /// Applies a change of the target to all kernels but those that have noticed it themselves.
   void shift(std::size_t target, const DriftWatch::Change& change);

@@ -1,4 +1,4 @@
-// What a scheduler has learned, as plain data.
+// The data that a scheduler has learned, in plain structures.
 #pragma once
 
 #include "first_guess.hpp"

@@ -1,4 +1,4 @@
-// What was measured on all targets: predictions, learning, and exchange as plain data.
+// Measurements of all targets: predictions, learning, and exchange as plain data.
 #pragma once
 
 #include "decision.hpp"
@@ -44,7 +44,7 @@ class Measurements {
 
   /// Marks the tasks' kernels as the last ones used.
   void use(std::span<const TaskShape> tasks);
-  /// Where these tasks ran last; all of them are measured.
+  /// Returns the last side of these tasks; all of them are measured.
   Side& last_side(std::span<const TaskShape> tasks) { return kernels_.last_side(tasks); }
 
   /// Learns the times of a successful task.
