@@ -29,6 +29,7 @@
 #include "../solver/evaluator.hpp"
 #include "../solver/interrupts.hpp"
 #include "../solver/options.hpp"
+#include "../solver/sensitivity.hpp"
 #include "../solver/solve.hpp"
 #include "../solver/summary.hpp"
 #include "../solver/summary_json.hpp"

@@ -195,6 +195,7 @@ class Uniform {
   Value value() const { return *this; }
 
  private:
+  friend class NumberSources;
   friend class Problem;
   Uniform(std::uint32_t problem, std::uint32_t index) : problem_(problem), index_(index) {}
 

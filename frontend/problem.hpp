@@ -487,6 +487,7 @@ class Problem {
 
  private:
   friend class Branches;
+  friend class NumberSources;
   friend class Penalties;
   friend class ProblemUse;
 

@@ -130,6 +130,7 @@ const Arrows kSubfolders = {
     {"solver/linear", {"solver/plan", "solver/step_control"}},
     {"solver/model", {"solver"}},
     {"solver/plan", {"solver"}},
+    {"solver/sensitivity", {"solver/session"}},
     {"solver/session", {"solver/host"}},
     {"solver/solve", {"solver/constrained", "solver/first_order", "solver/session"}},
     {"solver/step_control", {"solver"}},

@@ -1,0 +1,335 @@
+// Assembles the Hessian in coordinates, and eliminates the unknowns from the multipliers' system.
+#include "optimality_system.hpp"
+
+#include "../../frontend/inspect/array_names.hpp"
+#include "../../ir/error.hpp"
+#include "../linear/normal_equations.hpp"
+#include "../session/session.hpp"
+#include "manifold_curvature.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using Vector = Eigen::VectorXd;
+using Triplets = std::vector<Eigen::Triplet<double> >;
+
+/// More active constraints are solved for by conjugate gradients.
+constexpr std::size_t kMostDense = 128;
+/// Shares of the largest diagonal entry below which directions of A H⁻¹ Aᵀ depend on others.
+constexpr double kDependent = 1e-11;
+/// ‖residual‖ / ‖right side‖ at which conjugate gradients end, and above which there is no
+/// solution.
+constexpr double kTolerance = 1e-14, kNoSolution = 1e-6;
+/// Steps shorter than this share of x are no reason to call a point unconverged.
+constexpr double kShortStep = 1e-6;
+
+std::string text(double number) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.3g", number);
+  return out;
+}
+
+/// Throws if an instance's condition is not what it was traced for.
+void require_branches(runtime::Engine& engine, const runtime::Model& model) {
+  const auto branches = [](const runtime::Term& term) {
+    return !term.topology->program.guards.empty();
+  };
+  runtime::Guards* const guards = engine.abilities().guards;
+  if (guards == nullptr || std::ranges::none_of(model.terms, branches)) return;
+  engine.cost();
+  if (guards->failed_guards() == 0) return;
+  throw SensitivityError(SensitivityError::Reason::unconverged,
+                         "sensitivity: x is on another side of a branch than its residuals were "
+                         "traced for; expected the parameters as a solve left them");
+}
+
+std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
+
+}  // namespace
+
+/// What the constructor evaluates.
+struct OptimalitySystem::Assembly {
+  Assembly(const ProblemModel& m, std::span<const double> at, const SensitivityOptions& o)
+      : model(m), options(o), space(*m.problem), x(at), session(open_session(m, o.solver)) {}
+
+  bool second_order() const { return options.form == SensitivityForm::full; }
+  /// The coordinate of a column of the tangent space, or kNone where a bound is active.
+  std::uint32_t coordinate(std::uint32_t column) const { return coordinates[column]; }
+
+  const ProblemModel& model;
+  const SensitivityOptions& options;
+  TangentSpace space;
+  std::span<const double> x;
+  Session session;
+  std::vector<double> bases;               // of the tangent spaces
+  std::vector<std::uint32_t> coordinates;  // by column of the tangent space
+  std::vector<std::uint8_t> fixed;         // by scalar: it has no part in the system
+  Vector gradient, rows;                   // by scalar; by row of the model
+  std::vector<double> violations;          // c of active constraints
+  double cost = 0;
+};
+
+OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSources& sources,
+                                   std::span<const double> x, const SensitivityOptions& options) {
+  Assembly at(model, x, options);
+  at.gradient.resize(static_cast<Eigen::Index>(model.model.scalars));
+  at.rows.resize(static_cast<Eigen::Index>(model.model.rows));
+  runtime::Engine& engine = at.session.engines->at(runtime::Pass::values, x);
+  runtime::evaluate(
+      engine, {.cost = &at.cost, .residuals = span_of(at.rows), .gradient = span_of(at.gradient)});
+  if (!std::isfinite(at.cost) || !at.gradient.allFinite())
+    throw Error(ErrorCode::NonFinite, "sensitivity: cost or gradient is not finite");
+  require_branches(engine, model.model);
+  if (!at.space.basis(x, at.bases))
+    throw Error(ErrorCode::NonFinite, "sensitivity: a manifold has no tangent space at x");
+  find_active(at, sources);
+  make_basis(at);
+  take_constraints(at);
+  solver_.emplace(hessian(at), options.solver.threads);
+  if (const auto& failure = solver_->failure()) {
+    std::string where;
+    if (failure->column < scalar_of_.size())
+      where = " at " + scalar_text(model.problem->arrays(), scalar_of_[failure->column]);
+    throw SensitivityError(SensitivityError::Reason::singular,
+                           "sensitivity: the Hessian is singular or indefinite" + where +
+                               " (scaled pivot " + text(failure->pivot) +
+                               "); fix what no residual determines, or add a residual for it");
+  }
+  prepare_multipliers();
+  require_solution(at, options.convergence_tolerance);
+}
+
+/// Unknowns that stay, and constraints that hold with a multiplier.
+void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
+  const TangentSpace& space = at.space;
+  std::vector<double> tangent(space.size());
+  space.project(at.bases, {at.gradient.data(), at.x.size()}, tangent);
+  at.fixed.assign(at.x.size(), 0);
+  std::vector<bool> stays(space.size(), false);
+  for (std::uint32_t k = 0; k < at.x.size(); ++k) {
+    const bool none = space.column(k) == TangentSpace::kNone;
+    const bool active = !none && space.is_active(k, at.x, tangent);
+    if (active) stays[space.column(k)] = true;
+    active_bounds_ += active ? 1 : 0;
+    at.fixed[k] = none || active ? 1 : 0;
+  }
+  at.coordinates.assign(space.size(), TangentSpace::kNone);
+  std::uint32_t next = 0;
+  for (std::size_t column = 0; column < stays.size(); ++column)
+    if (!stays[column]) at.coordinates[column] = next++;
+  scalar_of_.resize(next);
+
+  if (sources.penalty_weight() == NumberSources::kOwn || !at.model.with_constraints) return;
+  weight_ = at.model.model.uniforms[sources.penalty_weight()];
+  if (!(weight_ > 0))
+    throw SensitivityError(SensitivityError::Reason::unconverged,
+                           "sensitivity: the constraints have no multipliers; solve first");
+  for (std::size_t t = 0; t < at.model.topologies.size(); ++t) {
+    const std::size_t topology = at.model.topologies[t];
+    const BlockKind kind = at.model.problem->kind(topology);
+    if (!is_constraint(kind)) continue;
+    const ir::Batch& batch = *at.model.model.terms[t].batch;
+    const std::uint32_t outputs = sources.hidden_data(topology);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      for (std::uint32_t k = 0; k < outputs; ++k) {
+        const auto row = static_cast<std::uint32_t>(batch.residual_row(i)) + k;
+        if (kind == BlockKind::equality || at.rows[row] > 0) active_rows_.push_back(row);
+      }
+    }
+  }
+  std::ranges::sort(active_rows_);
+  at.violations.resize(active_rows_.size());
+  for (std::size_t t = 0; t < at.model.topologies.size(); ++t) {
+    const std::size_t topology = at.model.topologies[t];
+    if (!is_constraint(at.model.problem->kind(topology))) continue;
+    const ir::Batch& batch = *at.model.model.terms[t].batch;
+    const std::uint32_t outputs = sources.hidden_data(topology);
+    const std::uint32_t shifts = batch.data_columns() - outputs;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      for (std::uint32_t k = 0; k < outputs; ++k) {
+        const auto row = static_cast<std::uint32_t>(batch.residual_row(i)) + k;
+        const auto found = std::ranges::lower_bound(active_rows_, row);
+        if (found == active_rows_.end() || *found != row) continue;
+        at.violations[static_cast<std::size_t>(found - active_rows_.begin())] =
+            batch.data(i, shifts + k) - at.rows[row] / weight_;
+      }
+    }
+  }
+}
+
+void OptimalitySystem::make_basis(const Assembly& at) {
+  Triplets entries;
+  for (std::uint32_t k = 0; k < at.x.size(); ++k) {
+    if (at.fixed[k] != 0 || at.space.block_of(k) != nullptr) continue;
+    const std::uint32_t coordinate = at.coordinate(at.space.column(k));
+    scalar_of_[coordinate] = k;
+    entries.emplace_back(static_cast<int>(k), static_cast<int>(coordinate), 1.0);
+  }
+  for (const TangentSpace::Block& block : at.space.blocks()) {
+    for (std::uint32_t t = 0; t < block.tangent; ++t) {
+      const std::uint32_t coordinate = at.coordinate(block.column + t);
+      scalar_of_[coordinate] = block.offset;
+      for (std::uint32_t k = 0; k < block.width; ++k)
+        entries.emplace_back(static_cast<int>(block.offset + k), static_cast<int>(coordinate),
+                             at.bases[block.basis + std::size_t{k} * block.tangent + t]);
+    }
+  }
+  basis_.resize(static_cast<Eigen::Index>(at.x.size()),
+                static_cast<Eigen::Index>(scalar_of_.size()));
+  basis_.setFromTriplets(entries.begin(), entries.end());
+}
+
+/// Lower triangle of PᵀHP and of what manifolds add, with all diagonal entries.
+SparseMatrix OptimalitySystem::hessian(Assembly& at) const {
+  runtime::Model pattern = at.model.model;
+  pattern.constant = at.fixed;
+  NormalEquations normal(pattern, at.second_order(), at.options.solver.threads);
+  const runtime::Pass pass = at.second_order() ? runtime::Pass::hessian : runtime::Pass::jacobian;
+  runtime::Engine& engine = at.session.engines->at(pass, at.x);
+  if (at.second_order())
+    normal.refresh_hessian(engine, false);
+  else
+    normal.refresh(engine);
+  const auto free = static_cast<Eigen::Index>(normal.size());
+  const Eigen::Map<const SparseMatrix> ambient(
+      free, free, static_cast<Eigen::Index>(normal.values().size()), normal.starts().data(),
+      normal.rows().data(), normal.values().data());
+  if (at.space.blocks().empty()) return ambient;
+
+  SparseMatrix select(free, basis_.rows());  // the free scalars
+  select.reserve(Eigen::VectorXi::Ones(basis_.rows()));
+  for (std::size_t k = 0; k < normal.free_scalars().size(); ++k)
+    select.insert(static_cast<Eigen::Index>(k), normal.free_scalars()[k]) = 1;
+  const SparseMatrix basis = select * basis_;
+  const SparseMatrix both = ambient.selfadjointView<Eigen::Lower>();
+  SparseMatrix full = basis.transpose() * SparseMatrix(both * basis);
+  Triplets entries;
+  for (Eigen::Index k = 0; k < full.cols(); ++k)
+    entries.emplace_back(static_cast<int>(k), static_cast<int>(k), 0.0);
+  for (const TangentSpace::Block& block : at.space.blocks()) {
+    if (!at.second_order() || block.tangent == 0) continue;
+    const Eigen::MatrixXd added = manifold_curvature(*block.manifold, at.x.data() + block.offset,
+                                                     at.gradient.data() + block.offset);
+    const auto first = static_cast<int>(at.coordinate(block.column));
+    for (int i = 0; i < added.rows(); ++i)
+      for (int j = 0; j < added.cols(); ++j)
+        entries.emplace_back(first + i, first + j, added(i, j));
+  }
+  SparseMatrix more(full.rows(), full.cols());
+  more.setFromTriplets(entries.begin(), entries.end());
+  full += more;
+  return SparseMatrix(full.triangularView<Eigen::Lower>());
+}
+
+void OptimalitySystem::take_constraints(Assembly& at) {
+  gradients_.resize(static_cast<Eigen::Index>(active_rows_.size()), basis_.cols());
+  if (active_rows_.empty()) return;
+  runtime::Engine& engine = at.session.engines->at(runtime::Pass::jacobian, at.x);
+  Triplets entries;
+  std::vector<double> values;
+  for (std::size_t t = 0; t < at.model.topologies.size(); ++t) {
+    if (!is_constraint(at.model.problem->kind(at.model.topologies[t]))) continue;
+    const runtime::Term& term = at.model.model.terms[t];
+    const std::size_t outputs = term.topology->program.outputs.size();
+    const std::uint32_t slots = term.batch->parameter_columns();
+    values.resize(term.batch->size() * outputs * slots);
+    engine.jacobian(t, values);
+    for (std::size_t i = 0; i < term.batch->size(); ++i) {
+      for (std::size_t k = 0; k < outputs; ++k) {
+        const auto row = static_cast<std::uint32_t>(term.batch->residual_row(i) + k);
+        const auto found = std::ranges::lower_bound(active_rows_, row);
+        if (found == active_rows_.end() || *found != row) continue;
+        for (std::uint32_t s = 0; s < slots; ++s) {
+          const std::uint32_t scalar = term.batch->index(i, s);
+          if (at.fixed[scalar] != 0) continue;
+          entries.emplace_back(static_cast<int>(found - active_rows_.begin()),
+                               static_cast<int>(scalar),
+                               -values[(i * outputs + k) * slots + s] / weight_);
+        }
+      }
+    }
+  }
+  SparseMatrix ambient(gradients_.rows(), basis_.rows());
+  ambient.setFromTriplets(entries.begin(), entries.end());
+  gradients_ = ambient * basis_;
+}
+
+void OptimalitySystem::prepare_multipliers() {
+  const Eigen::Index count = gradients_.rows();
+  if (count == 0 || active_rows_.size() > kMostDense) return;
+  Eigen::MatrixXd complement(count, count);
+  for (Eigen::Index k = 0; k < count; ++k)
+    complement.col(k) = gradients_ * solver_->solve(Vector(gradients_.row(k).transpose()));
+  dense_.emplace();
+  dense_->setThreshold(kDependent);
+  dense_->compute(complement);
+}
+
+/// y of A H⁻¹ Aᵀ y = right: of the shortest ones, or of those that conjugate gradients from 0 find.
+Vector OptimalitySystem::multipliers(const Vector& right) const {
+  const auto product = [&](const Vector& p) -> Vector {
+    return gradients_ * solver_->solve(Vector(gradients_.transpose() * p));
+  };
+  const double norm = right.norm();
+  Vector y = Vector::Zero(right.size());
+  if (norm == 0) return y;
+  Vector residual = right;
+  if (dense_) {
+    y = dense_->solve(right);
+    residual -= product(y);
+  } else {
+    Vector direction = residual;
+    double squared = residual.squaredNorm();
+    const Eigen::Index most = 10 * right.size();
+    for (Eigen::Index k = 0; k < most && std::sqrt(squared) > kTolerance * norm; ++k) {
+      const Vector q = product(direction);
+      const double curvature = direction.dot(q);
+      if (!(curvature > 0)) break;
+      y += squared / curvature * direction;
+      residual -= squared / curvature * q;
+      const double next = residual.squaredNorm();
+      direction = residual + next / squared * direction;
+      squared = next;
+    }
+  }
+  if (residual.norm() <= kNoSolution * norm) return y;
+  throw SensitivityError(SensitivityError::Reason::infeasible,
+                         "sensitivity: no change of the unknowns keeps the active constraints: "
+                         "their gradients by the free unknowns depend on each other, and the data "
+                         "would move one of them alone");
+}
+
+OptimalitySystem::Solution OptimalitySystem::solve(const Vector& b, const Vector& d) const {
+  Solution out{.u = solver_->solve(b), .y = Vector::Zero(d.size())};
+  if (d.size() == 0) return out;
+  out.y = multipliers(gradients_ * out.u - d);
+  out.u -= solver_->solve(Vector(gradients_.transpose() * out.y));
+  return out;
+}
+
+void OptimalitySystem::require_solution(const Assembly& at, double tolerance) const {
+  const Vector g = gather(at.gradient);
+  const Eigen::Map<const Vector> c(at.violations.data(),
+                                   static_cast<Eigen::Index>(at.violations.size()));
+  const Solution step = solve(g, c);
+  const double length = step.u.norm();
+  const double size =
+      Eigen::Map<const Vector>(at.x.data(), static_cast<Eigen::Index>(at.x.size())).norm();
+  double decrease = std::abs(g.dot(step.u)) / 2;
+  for (std::size_t k = 0; k < at.violations.size(); ++k)
+    decrease += std::abs(at.violations[k] * weight_ * at.rows[active_rows_[k]]);
+  if (length <= kShortStep * (size + kShortStep) || decrease <= tolerance * std::abs(at.cost))
+    return;
+  throw SensitivityError(SensitivityError::Reason::unconverged,
+                         "sensitivity: the parameters are no solution: a Newton step of length " +
+                             text(length) + " would change the cost of " + text(at.cost) + " by " +
+                             text(decrease) + "; solve first, to smaller tolerances");
+}
+
+}  // namespace topograd

@@ -1,0 +1,79 @@
+// The linear system of the optimality conditions at a solution, on the unknowns that may move.
+#pragma once
+
+#include "../../frontend/inspect/number_sources.hpp"
+#include "../host/tangent_space.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../sensitivity.hpp"
+#include "symmetric_solver.hpp"
+
+#include <Eigen/Core>
+#include <Eigen/QR>
+#include <Eigen/SparseCore>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+/// [H Aᵀ; A 0] in coordinates: tangents of manifolds, free scalars, without those on active bounds.
+/// H is the Hessian of the augmented Lagrangian, whose penalties μ AᵀA do not change the solution,
+/// since A dx is given; A has the gradients of active constraints.
+///
+/// Where gradients depend on each other, their multipliers are not unique, but dx is.
+///
+/// Source: Fiacco, Introduction to Sensitivity and Stability Analysis in Nonlinear Programming
+/// (1983), chapter 3; Nocedal & Wright, Numerical Optimization, 2nd ed., section 12.5.
+class OptimalitySystem {
+ public:
+  /// Evaluates, assembles and factorises at x.
+  ///
+  ///   model    with constraints and losses
+  ///   sources  of the same problem
+  ///
+  /// Throws what the constructor of Sensitivity throws.
+  OptimalitySystem(const ProblemModel& model, const NumberSources& sources,
+                   std::span<const double> x, const SensitivityOptions& options);
+
+  /// P u: coordinates to the scalars of x.
+  Eigen::VectorXd spread(const Eigen::VectorXd& u) const { return basis_ * u; }
+  /// Pᵀ v.
+  Eigen::VectorXd gather(const Eigen::VectorXd& v) const { return basis_.transpose() * v; }
+
+  struct Solution {
+    Eigen::VectorXd u;  ///< in coordinates
+    Eigen::VectorXd y;  ///< by active constraint
+  };
+  /// [H Aᵀ; A 0] [u; y] = [b; d]. Throws SensitivityError{infeasible} if A u = d has no solution.
+  Solution solve(const Eigen::VectorXd& b, const Eigen::VectorXd& d) const;
+
+  /// Rows of the model that active constraints have, ascending.
+  std::span<const std::uint32_t> active_rows() const { return active_rows_; }
+  double penalty_weight() const { return weight_; }  ///< w: rows are w (s − c)
+  std::size_t active_bounds() const { return active_bounds_; }
+
+ private:
+  struct Assembly;
+
+  void find_active(Assembly& at, const NumberSources& sources);
+  void make_basis(const Assembly& at);
+  SparseMatrix hessian(Assembly& at) const;
+  void take_constraints(Assembly& at);
+  void prepare_multipliers();
+  void require_solution(const Assembly& at, double tolerance) const;
+  Eigen::VectorXd multipliers(const Eigen::VectorXd& right) const;
+
+  SparseMatrix basis_;                     // P, (scalars of x, coordinates)
+  std::vector<std::uint32_t> scalar_of_;   // a scalar of each coordinate, for messages
+  std::optional<SymmetricSolver> solver_;  // of H
+  Eigen::SparseMatrix<double, Eigen::RowMajor> gradients_;  // A
+  std::vector<std::uint32_t> active_rows_;
+  std::optional<Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> > dense_;  // of A H⁻¹ Aᵀ
+  double weight_ = 0;
+  std::size_t active_bounds_ = 0;
+};
+
+}  // namespace topograd
