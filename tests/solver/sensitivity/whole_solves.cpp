@@ -4,7 +4,7 @@
 #include "../../../solver/evaluator.hpp"
 
 #include <gtest/gtest.h>
-#include <Eigen/Cholesky>
+#include <Eigen/SparseCholesky>
 
 #include <cmath>
 #include <cstddef>
@@ -36,11 +36,17 @@ void polish(Problem& problem, int steps) {
   std::vector<double> x(problem.parameter_count());
   for (; steps > 0; --steps) {
     problem.read_x(x);
-    const Eigen::MatrixXd hessian = evaluator.hessian(x);
-    const Eigen::VectorXd scale = hessian.diagonal().cwiseSqrt().cwiseInverse();
-    const Eigen::MatrixXd scaled = scale.asDiagonal() * hessian * scale.asDiagonal();
+    Eigen::SparseMatrix<double> hessian = evaluator.hessian(x);
+    const Eigen::VectorXd diagonal = hessian.diagonal();
+    Eigen::VectorXd scale = Eigen::VectorXd::Ones(diagonal.size());
+    for (Eigen::Index k = 0; k < scale.size(); ++k) {
+      if (diagonal[k] != 0) scale[k] = 1 / std::sqrt(diagonal[k]);
+      if (diagonal[k] == 0) hessian.coeffRef(k, k) = 1;  // fixed
+    }
+    const Eigen::SparseMatrix<double> scaled = scale.asDiagonal() * hessian * scale.asDiagonal();
+    const Eigen::SimplicialLDLT<Eigen::SparseMatrix<double>> factor(scaled);
     const Eigen::VectorXd step =
-        scale.cwiseProduct(scaled.ldlt().solve(scale.cwiseProduct(evaluator.gradient(x))));
+        scale.cwiseProduct(factor.solve(scale.cwiseProduct(evaluator.gradient(x))));
     for (std::size_t k = 0; k < x.size(); ++k) x[k] -= step[static_cast<Eigen::Index>(k)];
     problem.write_x(x);
   }
