@@ -14,31 +14,47 @@
 namespace topograd::python {
 namespace {
 
+/// Marks the numbers of data arrays among those of arrays.
+constexpr std::uint32_t kOfData = std::uint32_t{1} << 31;
+
 /// A parameter leaf of a map: a coordinate of a block that an index column selects.
 struct Leaf {
-  std::uint32_t array = 0;
+  std::uint32_t array = 0;  ///< with kOfData: of data
   int coordinate = 0;
   std::size_t column = 0;
 };
 
-/// The array and coordinate of an unknown.
+/// The array and coordinate of an unknown, or of a number of a data array.
 class Places {
  public:
-  explicit Places(const std::vector<Parameters>& arrays) : arrays_(arrays) {}
+  explicit Places(const LeafArrays& arrays) : arrays_(arrays) {}
 
-  std::uint64_t place(Index unknown) const {
-    const std::uint32_t array = array_of(arrays_, unknown);
-    const Parameters& x = arrays_[array];
-    return (std::uint64_t{array} << 32) | ((unknown - x.offset()) % static_cast<Index>(x.width()));
+  std::uint64_t place(Index leaf) const {
+    if (leaf >= LeafArrays::kFirstDatum) return std::uint64_t{kOfData | array_of_datum(leaf)} << 32;
+    const std::uint32_t array = array_of(arrays_.unknowns, leaf);
+    const Parameters& x = arrays_.unknowns[array];
+    return (std::uint64_t{array} << 32) | ((leaf - x.offset()) % static_cast<Index>(x.width()));
   }
-  /// True if all unknowns are coordinate 0 of blocks of one array.
-  bool has_one() const { return arrays_.size() == 1 && arrays_[0].width() == 1; }
-  Index block(std::uint32_t array, Index unknown) const {
-    return (unknown - arrays_[array].offset()) / static_cast<Index>(arrays_[array].width());
+  /// True if all leaves are coordinate 0 of blocks of one array of unknowns.
+  bool has_one() const {
+    return arrays_.data.empty() && arrays_.unknowns.size() == 1 && arrays_.unknowns[0].width() == 1;
+  }
+  Index block(std::uint32_t array, Index leaf) const {
+    if ((array & kOfData) != 0)
+      return leaf - LeafArrays::kFirstDatum - arrays_.data[array & ~kOfData].id().offset;
+    const Parameters& x = arrays_.unknowns[array];
+    return (leaf - x.offset()) / static_cast<Index>(x.width());
   }
 
  private:
-  const std::vector<Parameters>& arrays_;
+  std::uint32_t array_of_datum(Index leaf) const {
+    const auto offset = [](const Data& data) { return data.id().offset; };
+    const auto after =
+        std::ranges::upper_bound(arrays_.data, leaf - LeafArrays::kFirstDatum, {}, offset);
+    return static_cast<std::uint32_t>(after - arrays_.data.begin() - 1);
+  }
+
+  const LeafArrays& arrays_;
 };
 
 /// The blocks of a group by what their leaves read: blocks that read the same coordinates of the
@@ -116,7 +132,7 @@ std::vector<Value> write_rows(const RowGroup& group, Unknown&& unknown, Data&& d
 /// One map: some blocks of a group, with the columns that they read.
 class Map {
  public:
-  Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Places& places,
+  Map(const LeafArrays& arrays, const RowGroup& group, const Places& places,
       std::span<const std::size_t> blocks);
 
   void add(Problem& problem, const AddOptions& options, AddedRows& added) const;
@@ -124,7 +140,7 @@ class Map {
  private:
   std::vector<Value> write(Element e) const;
 
-  const std::vector<Parameters>& arrays_;
+  const LeafArrays& arrays_;
   const RowGroup& group_;
   std::span<const std::size_t> blocks_;
   std::vector<Leaf> leaves_;
@@ -133,7 +149,7 @@ class Map {
   std::vector<double> data_;              ///< blocks x data columns
 };
 
-Map::Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Places& places,
+Map::Map(const LeafArrays& arrays, const RowGroup& group, const Places& places,
          std::span<const std::size_t> blocks)
     : arrays_(arrays), group_(group), blocks_(blocks) {
   const std::size_t count = blocks.size();
@@ -168,9 +184,11 @@ Map::Map(const std::vector<Parameters>& arrays, const RowGroup& group, const Pla
 }
 
 std::vector<Value> Map::write(Element e) const {
-  const auto unknown = [&](std::uint32_t k) {
+  const auto unknown = [&](std::uint32_t k) -> Value {
     const Leaf& leaf = leaves_[k];
-    return arrays_[leaf.array](e.index(static_cast<int>(leaf.column)), leaf.coordinate);
+    const auto block = e.index(static_cast<int>(leaf.column));
+    if ((leaf.array & kOfData) != 0) return arrays_.data[leaf.array & ~kOfData][block];
+    return arrays_.unknowns[leaf.array](block, leaf.coordinate);
   };
   const auto data = [&](std::uint32_t k) { return e.data(static_cast<int>(data_column_[k])); };
   return write_rows(group_, unknown, data);
@@ -209,7 +227,7 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root) {
   return Loss::custom(rho, "traced");
 }
 
-void add_rows(Problem& problem, const std::vector<Parameters>& arrays, const RowGroup& group,
+void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added) {
   const Places places(arrays);
   for (const std::vector<std::size_t>& blocks : by_places(group, places))

@@ -17,6 +17,15 @@ struct AddOptions {
   std::string_view label = {};
 };
 
+/// Arrays whose elements parameter leaves of a group stand for.
+struct LeafArrays {
+  /// Leaves from here on are numbers of data arrays, in the order of adding, not unknowns of x.
+  static constexpr Index kFirstDatum = Index{1} << 31;
+
+  const std::vector<Parameters>& unknowns;  ///< in the order of x
+  const std::vector<Data>& data;            ///< of width 1, in the order of adding
+};
+
 /// The number of the array that has an unknown of x. Cost: logarithmic in arrays.
 std::uint32_t array_of(const std::vector<Parameters>& arrays, Index unknown);
 
@@ -33,10 +42,8 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root);
 /// Adds the blocks of a group as maps, one for each combination of arrays and coordinates that its
 /// parameter leaves read. Unknowns are numbered as in x.
 ///
-///   arrays  the problem's arrays of unknowns, in the order of x
-///
 /// Throws what Problem::add_residuals throws. Cost: linear in blocks times columns.
-void add_rows(Problem& problem, const std::vector<Parameters>& arrays, const RowGroup& group,
+void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added);
 
 }  // namespace topograd::python

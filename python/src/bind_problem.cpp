@@ -6,6 +6,7 @@
 #include "../../ir/error.hpp"
 #include "../../solver/covariance.hpp"
 #include "../../solver/evaluator.hpp"
+#include "../../solver/sensitivity.hpp"
 #include "add_rows.hpp"
 
 #include <algorithm>
@@ -97,6 +98,54 @@ std::size_t add_parameters(Bound& bound, py::array_t<double> memory, int width,
   return number;
 }
 
+/// The number of an array of data, and the leaf that its first number is in a graph.
+py::tuple add_data(Bound& bound, const Doubles& values, const std::string& name) {
+  const std::span numbers(values.data(), static_cast<std::size_t>(values.size()));
+  const std::size_t number = bound.model->add_data(numbers, name);
+  return py::make_tuple(number, LeafArrays::kFirstDatum + bound.model->data()[number].id().offset);
+}
+
+/// Derivatives of a solution by arrays of data, in their order.
+class SolutionDerivatives {
+ public:
+  SolutionDerivatives(Bound& bound, const std::vector<std::size_t>& arrays, const std::string& form,
+                      double tolerance, const py::dict& options)
+      : sensitivity_(make(bound, arrays, form, tolerance, options_from(options))) {}
+
+  py::array_t<double> jvp(const Doubles& dtheta) const {
+    return product(&Sensitivity::jvp, dtheta);
+  }
+  py::array_t<double> vjp(const Doubles& dx) const { return product(&Sensitivity::vjp, dx); }
+  std::size_t size() const { return sensitivity_.size(); }
+  std::size_t active_bounds() const { return sensitivity_.active_bounds(); }
+  std::size_t active_constraints() const { return sensitivity_.active_constraints(); }
+
+ private:
+  using Product = Eigen::VectorXd (Sensitivity::*)(Numbers) const;
+
+  static Sensitivity make(Bound& bound, const std::vector<std::size_t>& arrays,
+                          const std::string& form, double tolerance, SolverOptions solver) {
+    const SensitivityOptions options{.form = parse_enum<SensitivityForm>("form", form),
+                                     .convergence_tolerance = tolerance,
+                                     .solver = std::move(solver)};
+    std::vector<Theta> theta;
+    for (const std::size_t number : arrays) theta.emplace_back(bound.model->data().at(number));
+    const py::gil_scoped_release released;
+    return Sensitivity(bound.model->problem(), theta, options);
+  }
+  py::array_t<double> product(Product call, const Doubles& direction) const {
+    const std::span numbers(direction.data(), static_cast<std::size_t>(direction.size()));
+    Eigen::VectorXd found;
+    {
+      const py::gil_scoped_release released;
+      found = (sensitivity_.*call)(Numbers(std::span<const double>(numbers)));
+    }
+    return to_numpy({found.data(), found.data() + found.size()});
+  }
+
+  Sensitivity sensitivity_;
+};
+
 /// Calls f(array, block, coordinate) for unknowns given by their indices in x.
 template <class F>
 void for_unknowns(Model& model, const std::vector<Index>& unknowns, F&& f) {
@@ -183,6 +232,13 @@ void bind_problem(py::module_& module) {
   py::class_<Bound>(module, "Model", "A problem over NumPy arrays.")
       .def(py::init<>())
       .def("add_parameters", &add_parameters)
+      .def("add_data", &add_data)
+      .def("set_data",
+           [](Bound& b, std::size_t number, const Doubles& values) {
+             b.model->problem().set(
+                 b.model->data().at(number),
+                 std::span(values.data(), static_cast<std::size_t>(values.size())));
+           })
       .def("set_loss",
            [](Bound& b, const AddedBlocks& blocks, const py::object& loss) {
              for (const Residuals& map : blocks.maps)
@@ -214,6 +270,15 @@ void bind_problem(py::module_& module) {
         out["arrays"] = arrays;
         return out;
       });
+  py::class_<SolutionDerivatives>(module, "Sensitivity", "Derivatives of a solution.")
+      .def(py::init<Bound&, const std::vector<std::size_t>&, const std::string&, double,
+                    const py::dict&>(),
+           py::keep_alive<1, 2>())
+      .def("jvp", &SolutionDerivatives::jvp)
+      .def("vjp", &SolutionDerivatives::vjp)
+      .def_property_readonly("size", &SolutionDerivatives::size)
+      .def_property_readonly("active_bounds", &SolutionDerivatives::active_bounds)
+      .def_property_readonly("active_constraints", &SolutionDerivatives::active_constraints);
   py::class_<Values>(module, "Values", "Values and derivatives of a model.")
       .def(py::init<Bound&, const py::dict&, bool>(), py::keep_alive<1, 2>())
       .def("cost", &Values::cost)

@@ -67,6 +67,11 @@ std::size_t Model::add_parameters(std::span<double> values, int width, std::stri
   return arrays_.size() - 1;
 }
 
+std::size_t Model::add_data(std::span<const double> values, std::string_view name) {
+  data_.push_back(problem_.add_data(values, 1, name));
+  return data_.size() - 1;
+}
+
 void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
                        AddedBlocks& added) {
   const bool constrains = is_constraint(options.kind);
@@ -86,7 +91,7 @@ void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
       continue;
     }
     AddedRows rows;
-    add_rows(problem_, arrays_, group, options, rows);
+    add_rows(problem_, {arrays_, data_}, group, options, rows);
     std::ranges::move(rows.maps, std::back_inserter(added.maps));
     if (options.kind == BlockKind::energy) continue;
     std::vector<std::size_t>& order = constrains ? constraint_order_ : order_;

@@ -27,6 +27,9 @@ class Model {
  public:
   /// Adds unknowns; the memory must outlive the model.
   std::size_t add_parameters(std::span<double> values, int width, std::string_view name);
+  /// Adds numbers that can be set later; returns the number of the array. They are leaves
+  /// LeafArrays::kFirstDatum + first ... of a graph.
+  std::size_t add_data(std::span<const double> values, std::string_view name);
   /// Adds one block for each `width` elements of the traced array, which follow one another. Rows
   /// of residuals without unknowns are left out; see constant_rows(). Throws Error{NoParameters}
   /// for such rows of constraints.
@@ -35,6 +38,7 @@ class Model {
 
   Problem& problem() { return problem_; }
   const std::vector<Parameters>& arrays() const { return arrays_; }
+  const std::vector<Data>& data() const { return data_; }
   std::size_t row_count() const { return rows_; }
 
   /// Residuals in the order of the traced arrays, from those in the order of the problem.
@@ -54,6 +58,7 @@ class Model {
 
   Problem problem_;
   std::vector<Parameters> arrays_;
+  std::vector<Data> data_;
   std::vector<std::size_t> order_, constraint_order_;
   std::vector<std::pair<std::size_t, double>> constants_;
   std::size_t rows_ = 0;         // of residuals

@@ -20,7 +20,8 @@ from . import _core
 from ._core import ArgumentError, Error
 from ._demo import demo
 from ._least_squares import least_squares
-from ._problem import Blocks, Constraints, Parameters, Problem, Solver
+from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solver
+from ._sensitivity import Sensitivity
 from ._summary import Summary
 from ._trace import TracingError
 
@@ -29,9 +30,11 @@ __all__ = [
     "ArgumentError",
     "Blocks",
     "Constraints",
+    "DataArray",
     "Error",
     "Parameters",
     "Problem",
+    "Sensitivity",
     "Solver",
     "Summary",
     "TracingError",

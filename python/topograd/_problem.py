@@ -26,17 +26,28 @@ class Parameters(Array):
     Slices and index arrays of it are unknowns, too, which `Problem.fix` and the like take.
     """
 
-    __slots__ = ("value", "_memory", "_number")
+    __slots__ = ("value", "places", "_memory", "_number")
 
     #: The caller's array, which a solve overwrites, or a copy of it. Other libraries read it by the
     #: buffer protocol or DLPack.
     value: np.ndarray
+    #: Where these unknowns are in Problem.x(), and which columns of jacobian() are theirs.
+    places: slice
     _memory: np.ndarray
     _number: int
 
     def is_in_place(self) -> bool:
         """True if solves use the memory of `value`."""
         return np.shares_memory(self._memory, self.value)
+
+
+class DataArray(Array):
+    """Numbers that residuals read and that Problem.set replaces: as an array, what residuals read."""
+
+    __slots__ = ("_model", "_number")
+
+    _model: Any
+    _number: int
 
 
 class Blocks:
@@ -79,6 +90,7 @@ class Problem:
         self._model = _core.Model()
         self._trace = Trace()
         self._parameters: list[Parameters] = []
+        self._data: list[DataArray] = []
         self._count = 0
         self._rows = 0
         self._version = 0
@@ -120,10 +132,33 @@ class Problem:
         plain = self._trace.unknowns(self._count, shape)
         added = Parameters(plain._storage, plain._shadow)
         added.value, added._memory, added._number = array, memory, number
+        added.places = slice(self._count, self._count + array.size)
         self._parameters.append(added)
         self._count += array.size
         self._version += 1
         return added
+
+    def data(self, values: Any, name: str = "") -> DataArray:
+        """Adds numbers that can be replaced after residuals have read them, and by which a solution
+        can be differentiated (Sensitivity). Copies.
+
+        Other arrays that residuals read are data, too, but stay as they are.
+        """
+        array = np.ascontiguousarray(as_numpy(values), float)
+        number, first = self._model.add_data(array.reshape(-1), name)
+        plain = self._trace.wrap(self._trace.graph.unknowns(first, array.size), array.shape)
+        added = DataArray(plain._storage, plain._shadow)
+        added._model, added._number = self._model, number
+        self._data.append(added)
+        return added
+
+    def set(self, data: DataArray, values: Any) -> None:
+        """Replaces the numbers of an array of data(), for residuals that were added before, too. Nothing
+        is traced or compiled again."""
+        if not isinstance(data, DataArray) or data._model is not self._model:
+            raise ValueError("set: expected an array of this problem's data()")
+        numbers = np.broadcast_to(np.asarray(values, float), data.shape)
+        self._model.set_data(data._number, np.ascontiguousarray(numbers).reshape(-1))
 
     def _traced(self, f: Any, arguments: Sequence[Any]) -> Array:
         if not callable(f):
@@ -247,10 +282,14 @@ class Problem:
         """A Solver, which keeps its plans and factors from one solve to the next."""
         return Solver(self, options)
 
-    def _run(self, solve: Callable[[], Any]) -> Summary:
+    def _bring(self) -> None:
+        """Copies arrays that solves do not use in place to where they do."""
         for x in self._parameters:
             if not x.is_in_place():
                 x._memory[...] = np.asarray(x.value).reshape(-1)
+
+    def _run(self, solve: Callable[[], Any]) -> Summary:
+        self._bring()
         try:
             return Summary(solve(), self._model)
         finally:
