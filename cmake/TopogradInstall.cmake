@@ -42,10 +42,15 @@ install(FILES ${PROJECT_BINARY_DIR}/topogradConfig.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindShaderToolchain.cmake
         DESTINATION ${_package_dir})
 
+# The live view is a package of its own, so that programs without it need no libwebsockets.
+list(REMOVE_ITEM _libraries topograd_view)
 topograd_write_pkg_config(${PROJECT_BINARY_DIR}/topograd.pc ${_libraries})
-configure_file(${PROJECT_SOURCE_DIR}/cmake/topograd-ceres.pc.in
-               ${PROJECT_BINARY_DIR}/topograd-ceres.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/topograd.pc ${PROJECT_BINARY_DIR}/topograd-ceres.pc
+set(_packages ${PROJECT_BINARY_DIR}/topograd.pc)
+foreach(_name topograd-ceres topograd-view)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${_name}.pc.in ${PROJECT_BINARY_DIR}/${_name}.pc @ONLY)
+  list(APPEND _packages ${PROJECT_BINARY_DIR}/${_name}.pc)
+endforeach()
+install(FILES ${_packages}
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/topograd)

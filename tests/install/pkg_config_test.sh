@@ -17,7 +17,7 @@ done
 
 include=$(pkg-config --variable=includedir "$package")
 case $package in
-  topograd) (cd "$include" && find topograd -name '*.hpp' | sort | sed 's/.*/#include <&>/') ;;
+  topograd | topograd-view) (cd "$include" && find topograd -name '*.hpp' | sort | sed 's/.*/#include <&>/') ;;
   topograd-ceres) (cd "$include/$package" && find ceres -name '*.h' | sort | sed 's/.*/#include "&"/') ;;
 esac >"$scratch/headers.cpp"
 "$compiler" "$@" -fsyntax-only "$scratch/headers.cpp"

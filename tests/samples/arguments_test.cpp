@@ -66,6 +66,7 @@ TEST(Samples, WrongArgumentsAreOneLine) {
       {"image_pipeline out.png cpu -5", "image_pipeline: expected a whole number from 1 to 20000"},
       {"image_pipeline no/where.png cpu 9", "image_pipeline: cannot write no/where.png"},
       {"knn_cosine 10", "knn_cosine: expected a whole number from 500"},
+      {"live_view long", "live_view: expected a whole number from 1"},
       {"mesh_weights none.obj out.obj", "mesh_weights: cannot read none.obj"},
       {"nearest 3 cpu", "nearest: expected a whole number from 10"},
       {"option_pricing x", "option_pricing: expected a whole number from 2"},

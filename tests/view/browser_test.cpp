@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "../../tools/view/server/server.hpp"
-#include "../../tools/view/service.hpp"
-#include "../../tools/view/session/subjects.hpp"
+#include "../../tools/view/subjects/subjects.hpp"
+#include "../../view/server/server.hpp"
+#include "../../view/service.hpp"
 #include "browser.hpp"
 
 namespace topograd::test {
@@ -32,7 +32,7 @@ class BrowserTest : public testing::Test {
     if (Browser::program().empty()) GTEST_SKIP() << "no Chromium (Debian: chromium)";
     service = std::make_unique<view::Service>(
         view::arap_subject(problems::icosphere(3)),
-        view::SessionOptions{.solver = {.backend = Backend::cpu, .max_iterations = 8}});
+        view::LiveOptions{.solver = {.backend = Backend::cpu, .max_iterations = 8}});
     server = std::make_unique<view::Server>(view::ServerOptions{}, *service);
     service->set_server(server.get());
     browser = std::make_unique<Browser>(kWidth, kHeight);
@@ -47,10 +47,10 @@ class BrowserTest : public testing::Test {
 
   double cost() { return browser->evaluate("view.frame.cost").get<double>(); }
   bool settles() {
-    // The frame that the page has drawn is the last of the session.
+    // The frame that the page has drawn is the last of the live solver.
     return browser->wait_until("view.frame.settled") &&
            browser->wait_until("view.frame.frame === " +
-                               std::to_string(service->session().frame()->number));
+                               std::to_string(service->live().frame()->number));
   }
   /// Where a handle is on the page.
   std::pair<double, double> place(int id) {
@@ -75,7 +75,7 @@ class BrowserTest : public testing::Test {
 
 TEST_F(BrowserTest, DraggingChangesCostAndPicture) {
   const double before = cost();
-  EXPECT_DOUBLE_EQ(before, service->session().frame()->cost);
+  EXPECT_DOUBLE_EQ(before, service->live().frame()->cost);
   EXPECT_NEAR(
       std::stod(
           browser->evaluate("document.getElementById('cost').textContent").get<std::string>()),
@@ -94,7 +94,7 @@ TEST_F(BrowserTest, DraggingChangesCostAndPicture) {
   ASSERT_TRUE(browser->wait_until("view.frame.drag > 0"));
   ASSERT_TRUE(settles());
   EXPECT_GT(cost(), 1.5 * before);
-  EXPECT_DOUBLE_EQ(cost(), service->session().frame()->cost);
+  EXPECT_DOUBLE_EQ(cost(), service->live().frame()->cost);
   const auto [x1, y1] = place(2);
   EXPECT_NEAR(x1, x + 90, 2);
   EXPECT_NEAR(y1, y - 60, 2);
@@ -115,17 +115,17 @@ TEST_F(BrowserTest, DraggingChangesCostAndPicture) {
 }
 
 TEST_F(BrowserTest, ControlsReachTheSession) {
-  const view::Session& session = service->session();
+  const view::LiveSolver& live = service->live();
   press("pause");
   EXPECT_TRUE(browser->wait_until("view.state.paused"));
-  EXPECT_TRUE(session.state()->paused);
+  EXPECT_TRUE(live.state()->paused);
   press("pause");
   EXPECT_TRUE(browser->wait_until("!view.state.paused"));
   browser->evaluate(
       "{ const select = document.getElementById('coloring'); select.value = 'displacement';"
       "  select.dispatchEvent(new Event('change')); }");
   EXPECT_TRUE(browser->wait_until("view.frame.colors"));
-  EXPECT_EQ(session.frame()->values.size(), 642u);
+  EXPECT_EQ(live.frame()->values.size(), 642u);
   EXPECT_EQ(browser->evaluate("document.getElementById('legend').hidden"), false);
   browser->evaluate(
       "{ const slider = document.getElementById('weight-rigidity'); slider.value = 0;"

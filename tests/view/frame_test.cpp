@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../../tools/view/session/frame.hpp"
+#include "../../view/live/frame.hpp"
 
 namespace topograd::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../../tools/view/session/handles.hpp"
+#include "../../view/live/handles.hpp"
 
 namespace topograd::test {
 namespace {

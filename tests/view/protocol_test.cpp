@@ -7,7 +7,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../tools/view/film/script.hpp"
-#include "../../tools/view/protocol.hpp"
+#include "../../view/protocol.hpp"
 
 namespace topograd::test {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/platform.hpp"
-#include "../../tools/view/server/server.hpp"
+#include "../../view/server/server.hpp"
 #include "raw_client.hpp"
 
 namespace topograd::test {

@@ -1,398 +1,207 @@
-// A session on the CPU: where it ends, what drags do, and what never happens.
+// tg::view::Session: a program's own problem on a page.
+#include "../../view/session.hpp"
+
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <memory>
+#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "../../api/formats/mesh/mesh.hpp"
 #include "../../ir/error.hpp"
-#include "../../solver/evaluator.hpp"
-#include "../../tools/problems/arap.hpp"
-#include "../../tools/problems/bundle.hpp"
-#include "../../tools/view/film/measure.hpp"
-#include "../../tools/view/protocol.hpp"
-#include "../../tools/view/service.hpp"
-#include "../../tools/view/session/session.hpp"
-#include "../../tools/view/session/subjects.hpp"
-#include "../support/paths.hpp"
+#include "../../view/live/handles.hpp"
+#include "../../view/server/server.hpp"
+#include "raw_client.hpp"
 
 namespace topograd::test {
 namespace {
 
-using view::Frame;
+using view::Connections;
 using view::Session;
+using view::SessionOptions;
 
-view::SessionOptions on_cpu(int steps = 8) {
-  return {.solver = {.backend = Backend::cpu, .max_iterations = steps}};
-}
+SessionOptions on_cpu() { return {.solver = {.backend = Backend::cpu, .max_iterations = 8}}; }
 
-constexpr double kPatience = 60;
-
-/// The first frame from which nothing changes any more.
-std::shared_ptr<const Frame> settled(const Session& session, std::uint64_t after = 0) {
-  std::shared_ptr<const Frame> frame;
-  for (std::uint64_t number = after; (frame = session.wait(number, kPatience));) {
-    if (frame->settled) return frame;
-    number = frame->number;
+bool eventually(const std::function<bool()>& holds) {
+  constexpr auto kPatience = std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return nullptr;
+  return true;
 }
 
-template <class Condition>
-bool eventually(Condition condition) {
-  for (int k = 0; k < 3000; ++k) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
-
-/// The minimum is Ceres' (sparse Cholesky, 84 iterations).
-TEST(ViewSession, ReachesTheMinimumOfArap) {
-  const TriangleMesh mesh = read_mesh((source_dir() / "samples/data/spot.obj").string());
-  view::SessionOptions options = on_cpu();
-  options.solver.linear_solver = LinearSolver::cholesky;
-  Session session(view::arap_subject(mesh), options);
-  constexpr double kMinimum = 0.0762447949443;
-  std::shared_ptr<const Frame> frame = session.wait(0, kPatience);
-  ASSERT_NE(frame, nullptr);
-  EXPECT_EQ(frame->backend, "cpu");
-  while (frame->cost > (1 + 1e-4) * kMinimum && frame->number < 400 && !frame->settled) {
-    frame = session.wait(frame->number, kPatience);
-    ASSERT_NE(frame, nullptr);
-  }
-  EXPECT_NEAR(frame->cost, kMinimum, 1e-4 * kMinimum) << "frame " << frame->number;
-  EXPECT_EQ(frame->compiled, 0u);
-}
-
-TEST(ViewSession, StartsAtTheCostOfArap) {
-  const TriangleMesh mesh = problems::icosphere(2);
-  auto arap = problems::arap(mesh);
-  view::Subject subject = view::arap_subject(mesh);
-  view::Handles handles(mesh.positions, subject.handles);
-  subject.problem->set(subject.pulls.targets, handles.targets());
-  subject.problem->set(subject.pulls.switches, handles.switches());
-  EXPECT_NEAR(Evaluator(*subject.problem).cost(), Evaluator(arap->problem).cost(), 1e-12);
-}
-
-TEST(ViewSession, FollowsADrag) {
-  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
-  const auto before = settled(session);
-  ASSERT_NE(before, nullptr);
-  // Ten drags: only the newest counts.
-  view::Point to{};
-  for (int k = 1; k <= 10; ++k) {
-    to = {0.1 * k, 1.5, 0.2};
-    ASSERT_TRUE(session.post(view::Drag{2, to, static_cast<std::uint64_t>(k), k == 1}));
-  }
-  const auto after = settled(session, before->number);
-  ASSERT_NE(after, nullptr);
-  EXPECT_EQ(after->drag, 10u);
-  const std::size_t anchor = 3 * session.state()->handles.at(2).anchor;
-  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(after->positions[anchor + c], to[c], 0.02);
-  EXPECT_EQ(session.state()->undo_depth, 1u);
-
-  ASSERT_TRUE(session.post(view::Undo{}));
-  const auto back = settled(session, after->number);
-  ASSERT_NE(back, nullptr);
-  EXPECT_NEAR(back->cost, before->cost, 1e-6 * before->cost);
-}
-
-TEST(ViewSession, GrabsReleasesWeighsAndResets) {
-  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
-  const auto start = settled(session);
-  ASSERT_NE(start, nullptr);
-  session.post(view::Grab{7, 40, 0.3});
-  session.post(view::Weigh{"rigidity", 0.5});
-  session.post(view::Drag{7, {2, 0, 0}, 1, false});
-  auto pulled = settled(session, start->number);
-  while (pulled != nullptr && pulled->drag < 1) pulled = settled(session, pulled->number);
-  ASSERT_NE(pulled, nullptr);
-  ASSERT_EQ(session.state()->handles.size(), 3u);
-  EXPECT_GT(session.state()->handles.at(7).vertices.size(), 1u);
-  EXPECT_GT(pulled->cost, start->cost);
-  session.post(view::Weigh{"rigidity", 1});
-  session.post(view::Release{7});
-  const auto is_back = [&](const view::Frame& frame) {
-    return std::abs(frame.cost - start->cost) <= 1e-5 * start->cost;
-  };
-  // The session may have solved between the two commands.
-  auto free = settled(session, pulled->number);
-  while (free != nullptr && !is_back(*free)) free = settled(session, free->number);
-  ASSERT_NE(free, nullptr) << "the cost is not that of the start";
-  session.post(view::Pause{true});
-  session.post(view::Reset{});
-  ASSERT_TRUE(eventually([&] { return session.state()->paused; }));
-  session.post(view::Step{});
-  const auto again = session.wait(free->number, kPatience);
-  ASSERT_NE(again, nullptr);
-  EXPECT_EQ(again->number, free->number + 1);
-}
-
-TEST(ViewSession, PausesAndSteps) {
-  Session session(view::arap_subject(problems::icosphere(1)),
-                  {.solver = {.backend = Backend::cpu, .max_iterations = 1}, .paused = true});
-  EXPECT_EQ(session.wait(0, 0.2), nullptr);
-  for (std::uint64_t k = 1; k <= 3; ++k) {
-    session.post(view::Step{});
-    const auto frame = session.wait(k - 1, kPatience);
-    ASSERT_NE(frame, nullptr);
-    EXPECT_EQ(frame->number, k);
-    EXPECT_EQ(frame->steps, 1);
-  }
-  EXPECT_EQ(session.wait(3, 0.2), nullptr);
-}
-
-TEST(ViewSession, ColorsArePerPoint) {
-  Session session(view::arap_subject(problems::icosphere(1)), on_cpu());
-  auto frame = settled(session);
-  ASSERT_NE(frame, nullptr);
-  EXPECT_TRUE(frame->values.empty());
-  session.post(view::Color{view::Coloring::displacement});
-  frame = settled(session, frame->number);
-  ASSERT_NE(frame, nullptr);
-  ASSERT_EQ(frame->values.size(), 42u);
-  for (std::size_t p = 0; p < 42; ++p) {
-    double sum = 0;
-    for (std::size_t c = 3 * p; c < 3 * p + 3; ++c)
-      sum += std::pow(frame->positions[c] - session.start()[c], 2);
-    EXPECT_DOUBLE_EQ(frame->values[p], std::sqrt(sum));
-  }
-  session.post(view::Color{view::Coloring::residual});
-  frame = settled(session, frame->number);
-  ASSERT_NE(frame, nullptr);
-  // Each edge's residual is read by two points, a handle's by one: sums of squares are between one
-  // and two times twice the cost.
-  double sum = 0;
-  for (const double r : frame->values) sum += r * r;
-  EXPECT_GT(sum, 2 * frame->cost);
-  EXPECT_LE(sum, 4 * frame->cost * (1 + 1e-9));
-  session.post(view::Color{view::Coloring::gradient});
-  frame = settled(session, frame->number);
-  ASSERT_NE(frame, nullptr);
-  EXPECT_EQ(frame->values.size(), 42u);
-  EXPECT_LT(frame->high, 1e-2);
-}
-
-TEST(ViewSession, MistakesAreMessages) {
-  Session session(view::arap_subject(problems::icosphere(1)), on_cpu());
-  const auto before = settled(session);
-  ASSERT_NE(before, nullptr);
-  const view::Command mistakes[] = {view::Grab{9, 1000, 0},
-                                    view::Drag{99, {0, 0, 0}},
-                                    view::Release{99},
-                                    view::Weigh{"none", 1},
-                                    view::Weigh{"handles", -1},
-                                    view::Weigh{"handles", NAN},
-                                    view::Choose{.backend = "abacus"},
-                                    view::Drag{1, {1e30, 0, 0}}};
-  for (const view::Command& mistake : mistakes) {
-    const std::uint64_t version = session.state()->version;
-    session.post(mistake);
-    ASSERT_TRUE(eventually([&] { return session.state()->version > version; })) << mistake.index();
-    EXPECT_FALSE(session.state()->message.empty()) << mistake.index();
-  }
-  const auto after = session.frame();
-  EXPECT_NEAR(after->cost, before->cost, 1e-9);
-}
-
-TEST(ViewSession, ABoundedQueueRefuses) {
-  Session session(view::arap_subject(problems::icosphere(3)), on_cpu());
-  int refused = 0;
-  for (int k = 0; k < 100'000; ++k) refused += !session.post(view::Undo{});
-  EXPECT_GT(refused, 0);
-}
-
-TEST(ViewSession, RandomDragsStayFinite) {
-  Session session(view::arap_subject(problems::icosphere(2)), on_cpu());
-  const view::Measured m = view::measure(session, view::turning_script(session, 2),
-                                         {.seconds = 3, .warm_up_seconds = 1, .random = 5});
-  EXPECT_GT(m.solves, 5u);
-  EXPECT_EQ(m.nonfinite, 0u);
-  EXPECT_EQ(m.compiled, 0u);
-  EXPECT_LE(view::quantile(m.drag_to_frame, 0.5), 2);
-  EXPECT_LT(m.bytes_after, m.bytes_before + (std::uint64_t{8} << 20U));
-  EXPECT_TRUE(session.state()->message.empty()) << session.state()->message;
-}
-
-/// Every other subject follows a handle from where it is at rest, stays finite and comes back.
-void expect_to_follow(view::Subject subject) {
-  const std::string what = subject.name;
-  Session session(std::move(subject), on_cpu(20));
-  std::shared_ptr<const Frame> frame = session.wait(0, kPatience);
-  ASSERT_NE(frame, nullptr) << what << ": " << session.state()->message;
-  constexpr std::uint32_t kVertex = 3;
-  const double size = view::diagonal_of(session.start());
-  session.post(view::Grab{9, kVertex, 0.05 * size});
-  ASSERT_TRUE(eventually([&] { return session.state()->handles.contains(9); })) << what;
-  view::Point to = session.state()->handles.at(9).position();
-  const view::Point from = to;
-  to[2] += 0.2 * size;
-  session.post(view::Drag{9, to, 1, true});
-  const auto distance = [&](const view::Point& p) {
-    const double* at = &frame->positions[3 * kVertex];
-    return std::hypot(at[0] - p[0], at[1] - p[1], at[2] - p[2]);
-  };
-  for (int k = 0; k < 100 && (frame->drag < 1 || distance(to) > 0.05 * size); ++k) {
-    frame = session.wait(frame->number, 1);
-    if (frame == nullptr) break;
-    ASSERT_TRUE(std::isfinite(frame->cost)) << what;
-    for (const double x : frame->positions) ASSERT_TRUE(std::isfinite(x)) << what;
-  }
-  ASSERT_NE(frame, nullptr) << what << ": " << session.state()->message;
-  EXPECT_LE(distance(to), 0.05 * size) << what;
-  EXPECT_GT(distance(from), 0.1 * size) << what;
-  EXPECT_TRUE(session.state()->message.empty()) << what << ": " << session.state()->message;
-}
-
-TEST(ViewSubjects, FollowHandles) {
-  const TriangleMesh sphere = problems::icosphere(2);
-  expect_to_follow(view::smooth_subject(sphere));
-  expect_to_follow(view::developable_subject(sphere, problems::Developability::covariance));
-  expect_to_follow(view::springs_subject(12));
-  PoseGraph graph;
-  for (std::uint32_t k = 0; k < 20; ++k) {
-    const double angle = 0.3 * k;
-    graph.ids.push_back(k);
-    graph.poses.push_back({.position = {std::cos(angle), std::sin(angle), 0.1 * k}});
-    graph.given.push_back(true);
-    graph.fixed.push_back(k == 0);
-    if (k == 0) continue;
-    PoseGraph::Edge edge{.from = k - 1, .to = k};
-    for (std::size_t c = 0; c < 3; ++c)
-      edge.measured.position[c] = graph.poses[k].position[c] - graph.poses[k - 1].position[c];
-    for (std::size_t c = 0; c < 6; ++c) edge.information[7 * c] = 1;
-    graph.edges.push_back(edge);
-  }
-  expect_to_follow(view::pose_graph_subject(graph, {}));
-}
-
-TEST(ViewSubjects, ScenesShowTheirCameras) {
-  const problems::BundleOptions options{.cameras = 5, .points = 60, .observations = 300};
-  const auto bundle = problems::bundle(options);
-  Session session(view::bundle_subject(*bundle), on_cpu(20));
-  ASSERT_EQ(session.start().size(), 3u * 65);
-  for (std::size_t camera = 0; camera < 5; ++camera) {
-    const std::array<double, 3> center = bundle->center(camera);
-    for (std::size_t c = 0; c < 3; ++c)
-      EXPECT_DOUBLE_EQ(session.start()[3 * (60 + camera) + c], center[c]);
-  }
-  const auto last = settled(session);
-  ASSERT_NE(last, nullptr) << session.state()->message;
-  EXPECT_LT(last->cost, 1e-10);  // without noise the observations can be met
-}
-
-/// The first message of a kind to a client of a service, as its server would send them.
-class Watcher {
- public:
-  Watcher(view::Service& service, view::ClientId id) : service_(&service), id_(id) {
-    service.joined(id);
-  }
-  /// The newest state that was sent.
-  std::string state() {
-    take();
-    return state_;
-  }
-  /// Takes all messages; acknowledges frames if `draws`.
-  void take(bool draws = true) {
-    for (view::Message m = service_->next(id_); m.body != nullptr; m = service_->next(id_)) {
-      if (!m.binary) {
-        state_ = *m.body;
-        continue;
-      }
-      const view::ReadFrame frame = view::read_frame(*m.body, frames == 0 ? nullptr : &last.points);
-      EXPECT_GT(frame.number, last.number);
-      last = frame;
-      ++frames;
-      if (draws)
-        service_->received(id_, R"({"do":"drawn","frame":)" + std::to_string(last.number) + "}");
+/// A chain of points along x whose neighbours are one apart; the first one is fixed.
+struct Chain {
+  explicit Chain(int width, std::size_t count = 5)
+      : values(count * static_cast<std::size_t>(width)) {
+    for (std::size_t k = 0; k < count; ++k) values[k * static_cast<std::size_t>(width)] = double(k);
+    x = problem.add_parameters(values, width);
+    problem.set_constant(x, 0);
+    for (std::size_t k = 0; k + 1 < count; ++k) {
+      std::vector<Value> rows;
+      for (int c = 0; c < width; ++c) rows.push_back(x(k + 1, c) - x(k, c) - (c == 0 ? 1.0 : 0.0));
+      problem.add_residual(rows);
     }
   }
-  int frames = 0;
-  view::ReadFrame last;
-
- private:
-  view::Service* service_;
-  view::ClientId id_;
-  std::string state_;
+  std::vector<double> values;
+  Problem problem;
+  Parameters x;
 };
 
-TEST(ViewService, OneWritesTheOthersWatch) {
-  view::Service service(view::arap_subject(problems::icosphere(1)), on_cpu());
-  Watcher writer(service, 1), watcher(service, 2);
-  EXPECT_NE(writer.state().find(R"("writes":true)"), std::string::npos) << writer.state();
-  EXPECT_NE(watcher.state().find(R"("writes":false,"writer":true)"), std::string::npos);
-  ASSERT_NE(settled(service.session()), nullptr);
-  EXPECT_TRUE(service.received(2, R"({"do":"pause"})"));
-  EXPECT_TRUE(service.received(1, R"({"do":"release","handle":1})"));
-  ASSERT_TRUE(eventually([&] { return service.session().state()->handles.size() == 1; }));
-  EXPECT_FALSE(service.session().state()->paused);
-  EXPECT_TRUE(service.received(2, R"({"do":"claim"})"));
-  EXPECT_NE(watcher.state().find(R"("writes":false)"), std::string::npos);
-  service.left(1);
-  EXPECT_NE(watcher.state().find(R"("writer":false)"), std::string::npos);
-  EXPECT_TRUE(service.received(2, R"({"do":"claim"})"));
-  EXPECT_NE(watcher.state().find(R"("writes":true)"), std::string::npos);
-  EXPECT_TRUE(service.received(2, R"({"do":"pause"})"));
-  EXPECT_TRUE(eventually([&] { return service.session().state()->paused; }));
-  EXPECT_FALSE(service.received(2, "nonsense"));
-  EXPECT_FALSE(service.received(77, R"({"do":"pause"})"));
-}
-
-TEST(ViewService, SlowClientsSkipFramesAndGetTheNewest) {
-  view::Service service(view::arap_subject(problems::icosphere(2)), on_cpu(1));
-  Watcher quick(service, 1), slow(service, 2);
-  for (int k = 1; k <= 40; ++k) {
-    service.session().post(view::Drag{2, {0.02 * k, 1, 0}, static_cast<std::uint64_t>(k), false});
-    ASSERT_NE(service.session().wait(quick.last.number, kPatience), nullptr);
-    quick.take();
-    slow.take(false);
+/// The page of a session, as a browser has it.
+class Page {
+ public:
+  explicit Page(const std::string& url)
+      : host_(url.substr(7, url.find('/', 7) - 7)),
+        path_(url.substr(url.find('/', 7))),
+        port_(std::stoi(host_.substr(host_.find(':') + 1))),
+        socket_(port_),
+        is_open_(socket_.upgrade(path_ + "ws", host_, "http://" + host_)) {}
+  bool is_open() const { return is_open_; }
+  std::string get(const std::string& file) const {
+    return RawClient(port_).get(path_ + file, host_);
   }
-  EXPECT_LE(slow.frames, static_cast<int>(view::Service::kFramesAhead));
-  EXPECT_GT(quick.frames, 20);
-  const auto last = settled(service.session());
-  ASSERT_NE(last, nullptr);
-  quick.take();
-  // It has drawn the second frame, so it gets the newest, as a difference to what it has.
-  service.received(2, R"({"do":"drawn","frame":)" + std::to_string(slow.last.number) + "}");
-  slow.take(false);
-  EXPECT_EQ(slow.last.number, last->number);
-  EXPECT_EQ(slow.last.points.cells, quick.last.points.cells);
-  for (std::size_t k = 0; k < last->positions.size(); ++k)
-    ASSERT_NEAR(slow.last.points.grid.origin[k % 3] +
-                    slow.last.points.grid.step * slow.last.points.cells[k],
-                last->positions[k], 0.5001 * slow.last.points.grid.step);
+  bool send(const std::string& text) { return socket_.send_text(text); }
+
+ private:
+  std::string host_, path_;
+  int port_;
+  RawClient socket_;
+  bool is_open_;
+};
+
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!view::server_is_built()) GTEST_SKIP() << "built without libwebsockets";
+  }
+};
+
+// With the weight w of handles, the end of a chain of n unit springs is at (w² t + n⁻¹ e) / (w² +
+// n⁻¹), where t is the target and e its end at rest: n springs in a row are one of stiffness 1 / n.
+TEST_F(SessionTest, DragsReachTheMemoryOfTheProgram) {
+  for (const int width : {1, 2, 3, 5}) {
+    Chain chain(width);
+    Session session(chain.problem, chain.x, {.triangles = {}, .lines = {{0, 1}}}, on_cpu());
+    EXPECT_TRUE(session.is_open());
+    Page page(session.url());
+    ASSERT_TRUE(page.is_open()) << width;
+    EXPECT_NE(page.get("scene.json").find(R"("name":"problem","points":5)"), std::string::npos);
+    constexpr double kTarget = 6, kWeight = 10, kLast = 4, kSprings = 4;
+    const double expected =
+        (kWeight * kWeight * kTarget + kLast / kSprings) / (kWeight * kWeight + 1 / kSprings);
+    // Blocks of one are heights.
+    const std::string position = width == 1 ? "[8,6,0]" : "[6,0,0]";
+    const std::size_t axis = width == 1 ? 1 : 0;
+    EXPECT_TRUE(page.send(R"({"do":"grab","handle":7,"vertex":4,"radius":0})"));
+    EXPECT_TRUE(page.send(R"({"do":"drag","handle":7,"position":)" + position +
+                          R"(,"serial":1,"begins":true})"));
+    EXPECT_TRUE(eventually([&] {
+      return std::abs(session.positions()[3 * 4 + axis] - expected) < 1e-6;
+    })) << "width "
+        << width << ": " << session.positions()[3 * 4 + axis] << ", not " << expected << "; "
+        << session.message();
+    session.close();
+    EXPECT_FALSE(session.is_open());
+    EXPECT_TRUE(session.wait(0));
+    EXPECT_NEAR(chain.values[chain.values.size() - static_cast<std::size_t>(width)], expected,
+                1e-6);
+    EXPECT_EQ(chain.values[0], 0);
+    EXPECT_EQ(chain.problem.residual_count(), 4u * static_cast<std::size_t>(width));
+    EXPECT_TRUE(session.positions().empty());
+    EXPECT_TRUE(page.get("").empty());
+  }
 }
 
-TEST(ViewService, ServesItsFiles) {
-  view::Service service(view::arap_subject(problems::icosphere(1)), on_cpu());
-  ASSERT_NE(settled(service.session()), nullptr);
-  const auto text = [&](std::string_view path) {
-    const view::Resource found = service.file(path);
-    return found.body == nullptr ? std::string("missing") : *found.body;
+TEST_F(SessionTest, WeightsOfTheProgramAreSliders) {
+  std::vector<double> values = {1, 0, 0};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values, 3);
+  const Uniform length = problem.add_uniform(2);
+  problem.add_residual(x(0, 0) - length.value());
+  SessionOptions options = on_cpu();
+  options.sliders = {{"length", length, 0, 5}};
+  Session session(problem, x, {}, options);
+  Page page(session.url());
+  EXPECT_NE(page.get("scene.json").find(R"({"name":"length","low":0.0,"high":5.0})"),
+            std::string::npos);
+  EXPECT_TRUE(page.send(R"({"do":"weigh","name":"length","value":4.5})"));
+  EXPECT_TRUE(eventually([&] { return std::abs(session.positions()[0] - 4.5) < 1e-6; }))
+      << session.positions()[0] << "; " << session.message();
+}
+
+TEST_F(SessionTest, ASecondOneFollowsTheFirst) {
+  Chain chain(3);
+  std::string first;
+  {
+    const Session session(chain.problem, chain.x, {}, on_cpu());
+    first = session.url();
+  }
+  Session session(chain.problem, chain.x, {}, on_cpu());
+  EXPECT_NE(session.url(), first);
+  std::thread closes([&] { session.close(); });
+  EXPECT_TRUE(session.wait());
+  closes.join();
+  session.close();  // does nothing
+  EXPECT_EQ(chain.problem.residual_count(), 12u);
+}
+
+TEST_F(SessionTest, MistakesLeaveTheProblemAsItWas) {
+  Chain chain(3), other(3);
+  struct Row {
+    const char* what;
+    std::function<void()> call;
+    ErrorCode code;
+    std::string message;
   };
-  EXPECT_NE(text("").find("<!doctype html>"), std::string::npos);
-  EXPECT_NE(text("app.js").find("./stage.js"), std::string::npos);
-  EXPECT_GT(text("three.min.js").size(), 400'000u);
-  EXPECT_NE(text("scene.json").find(R"("points":42)"), std::string::npos);
-  EXPECT_EQ(text("geometry.bin").size(), 12u + 12 * 42 + 12 * 80);
-  EXPECT_NE(text("topologies.txt").find("handle"), std::string::npos);
-  EXPECT_NE(text("kernels.txt").find("void main()"), std::string::npos);
-  EXPECT_NE(text("report.txt").find("Topograd solver report"), std::string::npos);
-  const TriangleMesh mesh = parse_mesh(text("mesh.obj"), MeshFormat::obj, "mesh.obj");
-  EXPECT_EQ(mesh.positions, service.session().frame()->positions);
-  EXPECT_EQ(mesh.triangles, service.session().subject().triangles);
-  const TriangleMesh same = parse_mesh(text("mesh.ply"), MeshFormat::ply, "mesh.ply");
-  EXPECT_EQ(same.positions, mesh.positions);
-  EXPECT_EQ(text("other"), "missing");
-  EXPECT_EQ(text("../app.js"), "missing");
-  // Nothing of the page is loaded from elsewhere.
-  for (const char* file : {"", "app.js", "stage.js", "connection.js", "plots.js", "style.css"})
-    EXPECT_EQ(text(file).find("https://"), std::string::npos) << file;
+  const auto with = [](auto change) {
+    SessionOptions options = on_cpu();
+    change(options);
+    return options;
+  };
+  const std::vector<Row> rows = {
+      {"no points", [&] { Session(chain.problem, Parameters(), {}, on_cpu()); },
+       ErrorCode::InvalidArgument, "view: expected an array with at least one block"},
+      {"triangle",
+       [&] {
+         Session(chain.problem, chain.x, {.triangles = {{0, 1, 5}}, .lines = {}}, on_cpu());
+       },
+       ErrorCode::InvalidArgument, "view: expected points in 0 .. 5 - 1, got 5 in triangle 0"},
+      {"line",
+       [&] {
+         Session(chain.problem, chain.x, {.triangles = {}, .lines = {{0, 1}, {9, 1}}});
+       },
+       ErrorCode::InvalidArgument, "view: expected points in 0 .. 5 - 1, got 9 in line 1"},
+      {"weight",
+       [&] { Session(chain.problem, chain.x, {}, with([](auto& o) { o.handle_weight = -1; })); },
+       ErrorCode::InvalidArgument, "view: expected a handle_weight >= 0"},
+      {"host",
+       [&] { Session(chain.problem, chain.x, {}, with([](auto& o) { o.host = "0.0.0.0"; })); },
+       ErrorCode::InvalidArgument, "view: expected --host 127.0.0.1"},
+      {"options",
+       [&] {
+         Session(chain.problem, chain.x, {}, with([](auto& o) { o.solver.max_iterations = -1; }));
+       },
+       ErrorCode::InvalidArgument, "max_iterations"},
+      {"array of another problem", [&] { Session(chain.problem, other.x, {}, on_cpu()); },
+       ErrorCode::WrongProblem, ""},
+  };
+  for (const Row& row : rows) {
+    try {
+      row.call();
+      ADD_FAILURE() << row.what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), row.code) << row.what << ": " << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << row.what << ": " << error.what();
+    }
+    EXPECT_EQ(chain.problem.residual_count(), 12u) << row.what;
+  }
 }
 
 }  // namespace

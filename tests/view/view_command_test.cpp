@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "../../tools/view/server/server.hpp"
+#include "../../view/server/server.hpp"
 #include "../support/paths.hpp"
 #include "../tools/run_command.hpp"
 

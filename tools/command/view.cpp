@@ -1,11 +1,11 @@
 // topograd view: pull at a problem in the browser, on film, or for a measurement.
+#include "../../view/service.hpp"
 #include "../problems/bundle.hpp"
 #include "../problems/developable.hpp"
 #include "../view/film/measure.hpp"
 #include "../view/film/record.hpp"
 #include "../view/film/script.hpp"
-#include "../view/service.hpp"
-#include "../view/session/subjects.hpp"
+#include "../view/subjects/subjects.hpp"
 #include "arguments/commands.hpp"
 #include "arguments/output.hpp"
 #include "arguments/solver_arguments.hpp"
@@ -80,7 +80,7 @@ view::Subject make_subject(const ViewArguments& arguments) {
                                               name + "\"" + did_you_mean(name, viewed()));
 }
 
-view::SessionOptions session_options(const ViewArguments& arguments, SolverOptions options) {
+view::LiveOptions live_options(const ViewArguments& arguments, SolverOptions options) {
   // Frames at a steady rate are worth more than exact steps, which the next frames make up for.
   constexpr int kLinearIterations = 60;
   if (arguments.steps) options.max_iterations = *arguments.steps;
@@ -99,7 +99,7 @@ void open_browser(const std::string& url) {
 
 /// Serves until a signal comes.
 void serve(view::Subject subject, const ViewArguments& arguments,
-           const view::SessionOptions& options) {
+           const view::LiveOptions& options) {
   view::Service service(std::move(subject), options);
   view::Server server(arguments.server, service);
   service.set_server(&server);
@@ -117,17 +117,17 @@ ordered_json quantiles(const std::vector<double>& values) {
           {"max", view::quantile(values, 1)}};
 }
 
-ordered_json bench(view::Session& session, const view::Script& script,
+ordered_json bench(view::LiveSolver& live, const view::Script& script,
                    const ViewArguments& arguments) {
   const view::Measured m =
-      view::measure(session, script, {.seconds = *arguments.bench, .random = arguments.random});
+      view::measure(live, script, {.seconds = *arguments.bench, .random = arguments.random});
   const double seconds = std::max(m.seconds, 1e-9);
-  return {{"problem", session.subject().name},
-          {"points", session.subject().shown},
-          {"unknowns", session.subject().problem->parameter_count()},
+  return {{"problem", live.subject().name},
+          {"points", live.subject().shown},
+          {"unknowns", live.subject().problem->parameter_count()},
           {"backend", m.last->backend},
           {"device", m.last->device},
-          {"precision", session.state()->precision},
+          {"precision", live.state()->precision},
           {"seconds", m.seconds},
           {"solves", m.solves},
           {"solves_per_second", static_cast<double>(m.solves) / seconds},
@@ -143,7 +143,7 @@ ordered_json bench(view::Session& session, const view::Script& script,
           {"resident_bytes_before", m.bytes_before},
           {"resident_bytes_after", m.bytes_after},
           {"cost", m.last->cost},
-          {"message", session.state()->message}};
+          {"message", live.state()->message}};
 }
 
 void run(const ViewArguments& arguments) {
@@ -151,21 +151,21 @@ void run(const ViewArguments& arguments) {
     throw Error(ErrorCode::InvalidArgument, "view: expected --record or --bench, got both");
   if (!arguments.record.empty()) view::check_film(arguments.record);
   view::Subject subject = make_subject(arguments);
-  const view::SessionOptions options = session_options(arguments, subject.options);
+  const view::LiveOptions options = live_options(arguments, subject.options);
   if (arguments.record.empty() && !arguments.bench)
     return serve(std::move(subject), arguments, options);
-  view::Session session(std::move(subject), options);
+  view::LiveSolver live(std::move(subject), options);
   constexpr double kSeconds = 4;
   const view::Script script =
-      arguments.script.empty() ? view::turning_script(session, kSeconds)
+      arguments.script.empty() ? view::turning_script(live, kSeconds)
                                : view::parse_script(read_text(arguments.script), arguments.script);
   ordered_json report;
   if (arguments.bench) {
-    report = bench(session, script, arguments);
+    report = bench(live, script, arguments);
     if (arguments.json.empty()) std::cout << report.dump(2) << '\n';
   } else {
-    const std::shared_ptr<const view::Frame> last = view::record(session, script, arguments.record);
-    report = {{"problem", session.subject().name},
+    const std::shared_ptr<const view::Frame> last = view::record(live, script, arguments.record);
+    report = {{"problem", live.subject().name},
               {"film", arguments.record},
               {"solves", last == nullptr ? 0 : last->number},
               {"cost", last == nullptr ? 0 : last->cost}};

@@ -4,7 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/interrupts.hpp"
-#include "../protocol.hpp"
+#include "../../../view/protocol.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -31,8 +31,8 @@ bool all_finite(const Frame& frame) {
 /// eight handles stay.
 class RandomDrags {
  public:
-  RandomDrags(Session& session, std::uint64_t seed)
-      : session_(&session), random_(seed), size_(diagonal_of(session.start())) {}
+  RandomDrags(LiveSolver& live, std::uint64_t seed)
+      : live_(&live), random_(seed), size_(diagonal_of(live.start())) {}
 
   void post(double time, std::uint64_t serial) {
     constexpr double kPeriod = 0.5;
@@ -41,15 +41,15 @@ class RandomDrags {
     if (period != period_) {
       period_ = period;
       if (open_.size() >= kHandles) {
-        session_->post(Release{open_.front()});
+        live_->post(Release{open_.front()});
         open_.pop_front();
       }
-      const auto vertex = static_cast<std::uint32_t>(random_() % session_->subject().points.size());
+      const auto vertex = static_cast<std::uint32_t>(random_() % live_->subject().points.size());
       constexpr double kRadius = 0.05;
       open_.push_back(++last_);
-      session_->post(Grab{last_, vertex, kRadius * size_});
+      live_->post(Grab{last_, vertex, kRadius * size_});
       for (std::size_t k = 0; k < 3; ++k) {
-        from_[k] = session_->start()[3 * std::size_t{vertex} + k];
+        from_[k] = live_->start()[3 * std::size_t{vertex} + k];
         std::uniform_real_distribution<double> anywhere(-size_ / 2, size_ / 2);
         to_[k] = from_[k] + anywhere(random_);
       }
@@ -57,11 +57,11 @@ class RandomDrags {
     const double share = time / kPeriod - static_cast<double>(period);
     Point position{};
     for (std::size_t k = 0; k < 3; ++k) position[k] = from_[k] + share * (to_[k] - from_[k]);
-    session_->post(Drag{last_, position, serial, false});
+    live_->post(Drag{last_, position, serial, false});
   }
 
  private:
-  Session* session_;
+  LiveSolver* live_;
   std::mt19937_64 random_;
   double size_;
   std::int64_t period_ = -1;
@@ -70,10 +70,10 @@ class RandomDrags {
   Point from_ = {}, to_ = {};
 };
 
-/// The frames of a session as a client sees them.
+/// The frames of a live solver as a client sees them.
 class Client {
  public:
-  explicit Client(const Session& session) : grid_(grid_for(session.start())) {}
+  explicit Client(const LiveSolver& live) : grid_(grid_for(live.start())) {}
 
   /// Encodes a frame; returns its bytes.
   std::size_t take(const Frame& frame) {
@@ -97,20 +97,20 @@ double quantile(std::vector<double> values, double share) {
       std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
-Measured measure(Session& session, const Script& script, const MeasureOptions& options) {
+Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& options) {
   // The first solve plans and compiles.
   constexpr double kPatience = 60, kFirstPatience = 600, kLook = 0.5;
   std::shared_ptr<const Frame> frame;
   const auto called = Clock::now();
   while (frame == nullptr && seconds_since(called) < kFirstPatience && !Interrupts::came() &&
-         session.state()->message.empty())
-    frame = session.wait(0, kLook);
+         live.state()->message.empty())
+    frame = live.wait(0, kLook);
   if (frame == nullptr)
-    throw Error(ErrorCode::Internal, "view: no frame came; " + session.state()->message);
-  Drags drags(session, script);
+    throw Error(ErrorCode::Internal, "view: no frame came; " + live.state()->message);
+  Drags drags(live, script);
   std::optional<RandomDrags> random;
-  if (options.random) random.emplace(session, *options.random);
-  Client client(session);
+  if (options.random) random.emplace(live, *options.random);
+  Client client(live);
   Measured out;
   struct Posted {
     std::uint64_t serial, newest;  // frame when it was posted
@@ -143,10 +143,10 @@ Measured measure(Session& session, const Script& script, const MeasureOptions& o
     }
     const double until_drag = static_cast<double>(serial) * period - seconds_since(begin);
     const std::shared_ptr<const Frame> next =
-        session.wait(frame->number, std::clamp(until_drag, 0.0, period));
+        live.wait(frame->number, std::clamp(until_drag, 0.0, period));
     if (next == nullptr) {
       if (seconds_since(last_frame) > kPatience)
-        throw Error(ErrorCode::Internal, "view: no frame came; " + session.state()->message);
+        throw Error(ErrorCode::Internal, "view: no frame came; " + live.state()->message);
       continue;
     }
     const auto now = Clock::now();

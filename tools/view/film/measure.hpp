@@ -1,7 +1,7 @@
-// Measures a session while it is dragged, without a page.
+// Measures a live solver while it is dragged, without a page.
 #pragma once
 
-#include "../session/session.hpp"
+#include "../../../view/live/live_solver.hpp"
 #include "script.hpp"
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct Measured {
 };
 
 /// Drags by `script` again and again, and encodes each frame as for a client that keeps up.
-/// Interrupts end it early. Throws Error{Internal} with the session's message if a solve fails, if
-/// the first frame takes ten minutes or another one a minute.
-Measured measure(Session& session, const Script& script, const MeasureOptions& options);
+/// Interrupts end it early. Throws Error{Internal} with the live solver's message if a solve fails,
+/// if the first frame takes ten minutes or another one a minute.
+Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& options);
 
 /// The number that this share of the values does not exceed; 0 for no values.
 double quantile(std::vector<double> values, double share);

@@ -30,11 +30,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The frame after `number`. Throws Error{Internal} if a solve or a command of the script fails.
-std::shared_ptr<const Frame> next_frame(const Session& session, std::uint64_t number) {
+std::shared_ptr<const Frame> next_frame(const LiveSolver& live, std::uint64_t number) {
   constexpr double kLook = 0.5;
   for (;;) {
-    const std::shared_ptr<const Frame> frame = session.wait(number, kLook);
-    if (const std::string message = session.state()->message; !message.empty())
+    const std::shared_ptr<const Frame> frame = live.wait(number, kLook);
+    if (const std::string message = live.state()->message; !message.empty())
       throw Error(ErrorCode::Internal, "view: " + message);
     if (frame != nullptr) return frame;
   }
@@ -106,27 +106,27 @@ void check_film(const std::string& path) {
                     "ends in .png gives an animated PNG");
 }
 
-std::shared_ptr<const Frame> record(Session& session, const Script& script,
+std::shared_ptr<const Frame> record(LiveSolver& live, const Script& script,
                                     const std::string& path) {
   check_film(path);
-  const Subject& subject = session.subject();
-  if (subject.triangles.empty())
+  const Subject& subject = live.subject();
+  if (subject.connections.triangles.empty())
     throw Error(ErrorCode::InvalidArgument,
                 "view: --record draws triangles, and " + subject.name + " has none");
-  if (!session.state()->paused)
-    throw Error(ErrorCode::InvalidArgument, "view: expected a paused session to record");
-  Drags drags(session, script);
-  std::vector<draw::Mesh> meshes = {draw::make_mesh(session.start(), subject.triangles)};
+  if (!live.state()->paused)
+    throw Error(ErrorCode::InvalidArgument, "view: expected a paused live solver to record");
+  Drags drags(live, script);
+  std::vector<draw::Mesh> meshes = {draw::make_mesh(live.start(), subject.connections.triangles)};
   std::shared_ptr<const Frame> frame;
   const auto frames =
       1 + static_cast<std::uint64_t>(std::lround(script.seconds * script.frames_per_second));
   for (std::uint64_t k = 0; k < frames && !Interrupts::came(); ++k) {
     drags.post(static_cast<double>(k) / script.frames_per_second, k + 1);
     for (int solve = 0; solve < script.solves_per_frame; ++solve) {
-      session.post(Step{});
-      frame = next_frame(session, frame == nullptr ? 0 : frame->number);
+      live.post(Step{});
+      frame = next_frame(live, frame == nullptr ? 0 : frame->number);
     }
-    meshes.push_back(draw::make_mesh(frame->positions, subject.triangles));
+    meshes.push_back(draw::make_mesh(frame->positions, subject.connections.triangles));
   }
   const std::vector<std::string> captions(meshes.size());
   std::vector<draw::Sheet> sheets = draw::lay_out_frames(std::move(meshes), captions, 0.5);

@@ -1,7 +1,7 @@
 // Films of a scripted drag, drawn without a browser.
 #pragma once
 
-#include "../session/session.hpp"
+#include "../../../view/live/live_solver.hpp"
 #include "script.hpp"
 
 #include <string>
@@ -12,14 +12,14 @@ namespace topograd::view {
 /// Error{Unsupported} for .mp4 where the program ffmpeg is not found.
 void check_film(const std::string& path);
 
-/// Plays a script in a paused session, frame by frame, and writes an animated PNG, or an MP4 by
+/// Plays a script in a paused live solver, frame by frame, and writes an animated PNG, or an MP4 by
 /// ffmpeg. The pictures depend on the script alone, not on the speed of the machine. Returns the
 /// last frame.
 ///
-/// Throws Error{InvalidArgument} for a subject without triangles or a session that runs,
-/// Error{File}, Error{Unsupported} if ffmpeg fails, and Error{Internal} with the session's message
-/// if a solve fails.
-std::shared_ptr<const Frame> record(Session& session, const Script& script,
+/// Throws Error{InvalidArgument} for a subject without triangles or a live solver that runs,
+/// Error{File}, Error{Unsupported} if ffmpeg fails, and Error{Internal} with the live solver's
+/// message if a solve fails.
+std::shared_ptr<const Frame> record(LiveSolver& live, const Script& script,
                                     const std::string& path);
 
 }  // namespace topograd::view

@@ -127,15 +127,15 @@ Script parse_script(std::string_view text, std::string_view name) {
   return script;
 }
 
-Script turning_script(const Session& session, double seconds) {
-  const std::vector<double>& start = session.start();
+Script turning_script(const LiveSolver& live, double seconds) {
+  const std::vector<double>& start = live.start();
   const double size = diagonal_of(start);
   ScriptedDrag drag{.from = 0, .to = seconds};
-  const std::size_t handles = session.subject().handles.size();
+  const std::size_t handles = live.subject().handles.size();
   if (handles > 0) {
     drag.handle = static_cast<HandleId>(handles);
   } else {
-    for (std::size_t v = 0; v < session.subject().points.size(); ++v)
+    for (std::size_t v = 0; v < live.subject().points.size(); ++v)
       if (start[3 * v + 1] > start[3 * drag.vertex + 1])
         drag.vertex = static_cast<std::uint32_t>(v);
     constexpr double kShare = 0.05;
@@ -152,9 +152,9 @@ Script turning_script(const Session& session, double seconds) {
   return {.seconds = seconds, .drags = {std::move(drag)}};
 }
 
-Drags::Drags(Session& session, const Script& script) : session_(&session) {
-  const std::shared_ptr<const State> state = session.state();
-  const std::size_t movable = session.subject().points.size();
+Drags::Drags(LiveSolver& live, const Script& script) : live_(&live) {
+  const std::shared_ptr<const State> state = live.state();
+  const std::size_t movable = live.subject().points.size();
   constexpr HandleId kFirstOfScripts = 1'000'000;
   HandleId next = kFirstOfScripts;
   for (const ScriptedDrag& drag : script.drags) {
@@ -172,8 +172,8 @@ Drags::Drags(Session& session, const Script& script) : session_(&session) {
                                                     std::to_string(movable) + " - 1, got " +
                                                     std::to_string(drag.vertex));
       const std::size_t at = 3 * std::size_t{drag.vertex};
-      moving.origin = {session.start()[at], session.start()[at + 1], session.start()[at + 2]};
-      session.post(Grab{next++, drag.vertex, drag.radius});
+      moving.origin = {live.start()[at], live.start()[at + 1], live.start()[at + 2]};
+      live.post(Grab{next++, drag.vertex, drag.radius});
     }
     moving_.push_back(std::move(moving));
   }
@@ -184,7 +184,7 @@ void Drags::post(double time, std::uint64_t serial) {
     const Point offset = moving.drag.offset(time);
     Point position = moving.origin;
     for (std::size_t k = 0; k < 3; ++k) position[k] += offset[k];
-    session_->post(Drag{moving.handle, position, serial, false});
+    live_->post(Drag{moving.handle, position, serial, false});
   }
 }
 

@@ -1,7 +1,7 @@
 // Scripts: drags of handles at times, for films and measurements.
 #pragma once
 
-#include "../session/session.hpp"
+#include "../../../view/live/live_solver.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -35,13 +35,13 @@ struct Script {
 Script parse_script(std::string_view text, std::string_view name);
 
 /// A drag of the last handle of the start, or of the highest point, out, around twice, and back.
-Script turning_script(const Session& session, double seconds);
+Script turning_script(const LiveSolver& live, double seconds);
 
-/// Drags of a session by a script: adds the handles of a script at once, and then moves them.
+/// Drags of a live solver by a script: adds the handles of a script at once, and then moves them.
 class Drags {
  public:
   /// Posts the grabs.
-  Drags(Session& session, const Script& script);
+  Drags(LiveSolver& live, const Script& script);
   /// Posts the drags at a time. All have this serial number.
   void post(double time, std::uint64_t serial);
 
@@ -51,7 +51,7 @@ class Drags {
     Point origin;
     ScriptedDrag drag;
   };
-  Session* session_;
+  LiveSolver* live_;
   std::vector<Moving> moving_;
 };
 

@@ -1,12 +1,15 @@
 // The reference problems and files that can be pulled at.
 #pragma once
 
-#include "../../../api/formats/bundle_scene.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../api/formats/pose_graph_problem.hpp"
+#include "../../../api/problem_file.hpp"
+#include "../../../view/live/subject.hpp"
 #include "../../problems/developable.hpp"
-#include "subject.hpp"
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 namespace topograd::view {
 
@@ -27,10 +30,18 @@ Subject springs_subject(std::uint32_t width);
 
 /// The points of a scene, and after them the centres of its cameras, which follow. Points
 /// far outside are shown at the border of a box. Throws what BundleAdjustment throws.
-Subject bundle_subject(BundleScene scene);
+Subject bundle_subject(BundleScene scene, const BundleAdjustmentOptions& options = {});
 
-/// The poses of a graph in space, and its edges as lines. Throws Error{Unsupported} for a graph in
-/// the plane, and what PoseGraphProblem throws.
+/// The poses of a graph in the plane or in space, and its edges as lines. Throws what
+/// PoseGraphProblem throws.
 Subject pose_graph_subject(PoseGraph graph, const PoseGraphOptions& options);
+
+/// One array of a problem file, by its Axes, and lines between points that a residual block joins.
+///
+///   array  name of the array; empty: the first one with blocks of three numbers, else of two, else
+///          the one with the most blocks
+///
+/// Throws Error{InvalidArgument} for an unknown name. Cost: one pass over the residual blocks.
+Subject file_subject(std::unique_ptr<ProblemFile> file, const std::string& array);
 
 }  // namespace topograd::view

@@ -1,8 +1,9 @@
-// Session: a problem that is solved again and again on a thread of its own while it is pulled at.
+// LiveSolver: a problem that is solved again and again on a thread of its own while it is pulled
+// at.
 #pragma once
 
-#include "../../../ir/enum_table.hpp"
-#include "../../../solver/options.hpp"
+#include "../../ir/enum_table.hpp"
+#include "../../solver/options.hpp"
 #include "frame.hpp"
 #include "handles.hpp"
 #include "subject.hpp"
@@ -73,7 +74,7 @@ struct State {
   std::string message;  ///< the last error; empty if there is none
 };
 
-struct SessionOptions {
+struct LiveOptions {
   SolverOptions solver;   ///< max_iterations bounds one solve; its callback is replaced
   double budget_ms = 16;  ///< after which a solve ends with its first accepted step
   bool paused = false;
@@ -83,21 +84,21 @@ struct SessionOptions {
 /// with each change. Between two solves it takes all commands that came: of the drags of a handle
 /// the newest. Handles are numbers of the problem, so a drag compiles nothing and plans nothing.
 ///
-/// Errors of commands and solves are messages in the state; after an error of a solve the session
-/// is paused at its last good positions.
-class Session {
+/// Errors of commands and solves are messages in the state; after an error of a solve the live
+/// solver is paused at its last good positions.
+class LiveSolver {
  public:
   /// The longest queue of commands other than drags.
   static constexpr std::size_t kMostCommands = 256;
 
-  ///   changed  called on the session's thread after each frame and change of the state
+  ///   changed  called on the live solver's thread after each frame and change of the state
   ///
   /// Throws Error{EmptyProblem}, Error{InvalidArgument} for options out of range.
-  explicit Session(Subject subject, const SessionOptions& options = {},
-                   std::function<void()> changed = {});
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  explicit LiveSolver(Subject subject, const LiveOptions& options = {},
+                      std::function<void()> changed = {});
+  ~LiveSolver();
+  LiveSolver(const LiveSolver&) = delete;
+  LiveSolver& operator=(const LiveSolver&) = delete;
 
   // From any thread.
 
@@ -111,7 +112,7 @@ class Session {
   /// The report of the last solve, for people.
   std::string report() const;
 
-  // Constant during a session.
+  // Constant during a live solver.
 
   const Subject& subject() const;
   /// Positions at the start, three for each shown point.

@@ -40,9 +40,8 @@ void add_weight(Subject& subject, const char* name, const Uniform& weight, doubl
 }
 
 void add_handles(Subject& subject, double weight = kHandleWeight) {
-  constexpr double kMost = 10;
   subject.pulls = add_pulls(*subject.problem, subject.points, weight);
-  add_weight(subject, "handles", subject.pulls.weight, 0, kMost * weight);
+  add_weight(subject, "handles", subject.pulls.weight, 0, kMostHandleWeights * weight);
 }
 
 constexpr double kWeakest = 0.01, kStrongest = 10;
@@ -73,7 +72,7 @@ Subject arap_subject(const problems::TriangleMesh& mesh) {
   }
   for (Handle& handle : ends)
     if (!handle.vertices.empty()) out.handles.push_back(std::move(handle));
-  out.triangles = mesh.triangles;
+  out.connections.triangles = mesh.triangles;
   return out;
 }
 
@@ -93,7 +92,7 @@ Subject smooth_subject(const problems::TriangleMesh& mesh) {
   add_handles(out);
   add_weight(out, "fit", fit, kWeakest, kStrongest);
   add_weight(out, "smoothing", smoothing, kWeakest, kStrongest);
-  out.triangles = mesh.triangles;
+  out.connections.triangles = mesh.triangles;
   return out;
 }
 
@@ -112,7 +111,7 @@ Subject developable_subject(const problems::TriangleMesh& mesh, problems::Develo
   add_handles(out, kHandles);
   add_weight(out, "folds", folds, kWeakest, kStrongest);
   add_weight(out, "lengths", lengths, kWeakest, 10 * kStrongest);
-  out.triangles = mesh.triangles;
+  out.connections.triangles = mesh.triangles;
   out.options.method = Method::lbfgs;
   out.options.max_iterations = kSteps;
   return out;
@@ -128,8 +127,8 @@ Subject springs_subject(std::uint32_t width) {
   for (std::uint32_t j = 0; j + 1 < width; ++j) {
     for (std::uint32_t i = 0; i + 1 < width; ++i) {
       const std::uint32_t k = j * width + i;
-      out.triangles.push_back({k, k + 1, k + width + 1});
-      out.triangles.push_back({k, k + width + 1, k + width});
+      out.connections.triangles.push_back({k, k + 1, k + width + 1});
+      out.connections.triangles.push_back({k, k + width + 1, k + width});
     }
   }
   return out;

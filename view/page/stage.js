@@ -24,6 +24,7 @@ export class Stage {
   #size;
   #movable;
   #plain = null;
+  #flat = false;
   #dragged = null;
   #pending = null;
   #dirty = true;
@@ -95,7 +96,9 @@ export class Stage {
     }
     sphere.center.addVectors(low, high).multiplyScalar(0.5);
     sphere.radius = low.distanceTo(high) / 2 || 1;
-    const away = new Vector3(0.55, 0.3, 1).normalize().multiplyScalar(3.6 * sphere.radius);
+    // What lies in a plane is looked at from the front, and dragged in its plane.
+    this.#flat = high.z - low.z < 1e-6 * sphere.radius;
+    const away = (this.#flat ? new Vector3(0, 0, 1) : new Vector3(0.55, 0.3, 1)).normalize().multiplyScalar(3.6 * sphere.radius);
     this.#camera.position.copy(sphere.center).add(away);
     this.#camera.near = sphere.radius / 100;
     this.#camera.far = sphere.radius * 100;
@@ -241,7 +244,8 @@ export class Stage {
       this.#dragged = {id: handle.id, begins};
       this.#controls.enabled = false;
       canvas.setPointerCapture(event.pointerId);
-      this.#camera.getWorldDirection(normal);
+      if (this.#flat) normal.set(0, 0, 1);
+      else this.#camera.getWorldDirection(normal);
       plane.setFromNormalAndCoplanarPoint(normal, new Vector3().fromArray(handle.position));
       this.#dirty = true;
       event.stopImmediatePropagation();

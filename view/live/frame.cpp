@@ -1,7 +1,7 @@
 // Quantises, encodes and decodes frames.
 #include "frame.hpp"
 
-#include "../../../ir/error.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cmath>

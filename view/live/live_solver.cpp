@@ -1,9 +1,9 @@
-// The thread of a session: commands, solves, frames.
-#include "session.hpp"
+// The thread of a live solver: commands, solves, frames.
+#include "live_solver.hpp"
 
-#include "../../../api/source.hpp"
-#include "../../../ir/error.hpp"
-#include "../../../solver/solve.hpp"
+#include "../../api/source.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 #include "colors.hpp"
 #include "mailbox.hpp"
 
@@ -37,8 +37,8 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;  // Clang 16 does not deduce it
 
 /// Ends a solve after the first accepted step beyond the budget: rejected ones would be tried again
-/// by the next solve. While commands wait, some tries are enough. The end of the session ends it at
-/// once.
+/// by the next solve. While commands wait, some tries are enough. The end of the live solver ends
+/// it at once.
 SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic<bool>& ends,
                       std::function<bool()> commands_wait) {
   options.callback = [budget_ms, &ends,
@@ -56,8 +56,8 @@ SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic
 
 }  // namespace
 
-struct Session::Impl {
-  Impl(Subject made, const SessionOptions& options, std::function<void()> on_change)
+struct LiveSolver::Impl {
+  Impl(Subject made, const LiveOptions& options, std::function<void()> on_change)
       : subject(std::move(made)),
         changed(std::move(on_change)),
         solver_options(bounded(resolved(options.solver), options.budget_ms, ends,
@@ -110,7 +110,7 @@ struct Session::Impl {
 
   std::atomic<bool> ends = false;  // written under the mutex
 
-  // Used by the session's thread alone.
+  // Used by the live solver's thread alone.
   SolverOptions solver_options;
   std::vector<double> start, first_x, first_weights;
   Colors colors;
@@ -136,7 +136,7 @@ struct Session::Impl {
   std::thread thread;
 };
 
-void Session::Impl::run() {
+void LiveSolver::Impl::run() {
   while (wait_for_work()) {
     begun = Clock::now();
     take_commands();
@@ -151,7 +151,7 @@ void Session::Impl::run() {
   }
 }
 
-bool Session::Impl::wait_for_work() {
+bool LiveSolver::Impl::wait_for_work() {
   std::unique_lock lock(mutex);
   const auto has_work = [&] {
     return ends || !mailbox.empty() || (!settled && (!paused || steps_once));
@@ -163,7 +163,7 @@ bool Session::Impl::wait_for_work() {
   return !ends;
 }
 
-void Session::Impl::take_commands() {
+void LiveSolver::Impl::take_commands() {
   std::deque<Command> commands;
   {
     const std::lock_guard lock(mutex);
@@ -179,7 +179,7 @@ void Session::Impl::take_commands() {
   }
 }
 
-void Session::Impl::apply(const Command& command) {
+void LiveSolver::Impl::apply(const Command& command) {
   settled = false;
   if (!std::holds_alternative<Drag>(command)) {
     state_changed = true;
@@ -234,7 +234,7 @@ void Session::Impl::apply(const Command& command) {
       command);
 }
 
-void Session::Impl::choose(const Choose& choice) {
+void LiveSolver::Impl::choose(const Choose& choice) {
   SolverOptions options = solver_options;
   if (!choice.backend.empty()) options.backend = parse_backend(choice.backend);
   if (!choice.precision.empty()) options.precision = parse_solve_precision(choice.precision);
@@ -244,10 +244,9 @@ void Session::Impl::choose(const Choose& choice) {
   solver_options = options;
 }
 
-void Session::Impl::solve() {
+void LiveSolver::Impl::solve() {
   if (applied != handles.version()) {
-    subject.problem->set(subject.pulls.targets, handles.targets());
-    subject.problem->set(subject.pulls.switches, handles.switches());
+    set_pulls(*subject.problem, subject.pulls, handles.targets(), handles.switches());
     applied = handles.version();
   }
   Frame frame{.number = ++frames, .drag = drag};
@@ -279,7 +278,7 @@ void Session::Impl::solve() {
   publish(std::move(frame));
 }
 
-void Session::Impl::publish(Frame frame) {
+void LiveSolver::Impl::publish(Frame frame) {
   frame.positions.resize(start.size());
   subject.show(frame.positions);
   const auto color_begun = Clock::now();
@@ -299,7 +298,7 @@ void Session::Impl::publish(Frame frame) {
   if (changed) changed();
 }
 
-void Session::Impl::publish_state() {
+void LiveSolver::Impl::publish_state() {
   auto made = std::make_shared<State>();
   made->paused = paused;
   made->coloring = coloring;
@@ -321,17 +320,17 @@ void Session::Impl::publish_state() {
   if (changed) changed();
 }
 
-void Session::Impl::fail(const std::string& what) {
+void LiveSolver::Impl::fail(const std::string& what) {
   message = what;
   paused = true;
   publish_state();
 }
 
-Session::Session(Subject subject, const SessionOptions& options, std::function<void()> changed)
+LiveSolver::LiveSolver(Subject subject, const LiveOptions& options, std::function<void()> changed)
     : impl_(std::make_unique<Impl>(std::move(subject), options, std::move(changed))) {}
-Session::~Session() = default;
+LiveSolver::~LiveSolver() = default;
 
-bool Session::post(Command command) {
+bool LiveSolver::post(Command command) {
   bool taken = false;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -341,17 +340,17 @@ bool Session::post(Command command) {
   return taken;
 }
 
-std::shared_ptr<const Frame> Session::frame() const {
+std::shared_ptr<const Frame> LiveSolver::frame() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->newest;
 }
 
-std::shared_ptr<const State> Session::state() const {
+std::shared_ptr<const State> LiveSolver::state() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->state;
 }
 
-std::shared_ptr<const Frame> Session::wait(std::uint64_t number, double seconds) const {
+std::shared_ptr<const Frame> LiveSolver::wait(std::uint64_t number, double seconds) const {
   std::unique_lock lock(impl_->mutex);
   const bool came = impl_->arrived.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
     return impl_->newest != nullptr && impl_->newest->number > number;
@@ -359,14 +358,14 @@ std::shared_ptr<const Frame> Session::wait(std::uint64_t number, double seconds)
   return came ? impl_->newest : nullptr;
 }
 
-std::string Session::report() const {
+std::string LiveSolver::report() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->report;
 }
 
-const Subject& Session::subject() const { return impl_->subject; }
-const std::vector<double>& Session::start() const { return impl_->start; }
-const std::string& Session::topologies() const { return impl_->topologies; }
-const std::string& Session::kernels() const { return impl_->kernels; }
+const Subject& LiveSolver::subject() const { return impl_->subject; }
+const std::vector<double>& LiveSolver::start() const { return impl_->start; }
+const std::string& LiveSolver::topologies() const { return impl_->topologies; }
+const std::string& LiveSolver::kernels() const { return impl_->kernels; }
 
 }  // namespace topograd::view

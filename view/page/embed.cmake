@@ -1,7 +1,7 @@
 # Converts the files of the page to C++: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
 set(files index.html style.css app.js connection.js plots.js stage.js three.min.js)
-file(WRITE ${OUTPUT}.new "// Generated from tools/view/page by embed.cmake.\n"
-     "#include \"view/page/page.hpp\"\n\nnamespace topograd::view {\nnamespace {\n\n"
+file(WRITE ${OUTPUT}.new "// Generated from view/page by embed.cmake.\n"
+     "#include <topograd/view/page/page.hpp>\n\nnamespace topograd::view {\nnamespace {\n\n"
      "using std::string_view_literals::operator\"\"sv;\n\nconstexpr PageFile kFiles[] = {\n")
 foreach(name ${files})
   file(READ ${SOURCE}/${name} text)

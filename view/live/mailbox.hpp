@@ -1,4 +1,4 @@
-// Commands that wait for a session, and the rate of its solves.
+// Commands that wait for a live solver, and the rate of its solves.
 #pragma once
 
 #include <chrono>
@@ -7,14 +7,14 @@
 #include <utility>
 #include <variant>
 
-#include "session.hpp"
+#include "live_solver.hpp"
 
 namespace topograd::view {
 
 /// Commands that wait: drags by handle, the others in order.
 class Mailbox {
  public:
-  static constexpr std::size_t kMostCommands = Session::kMostCommands;
+  static constexpr std::size_t kMostCommands = LiveSolver::kMostCommands;
 
   bool post(Command command) {
     if (auto* drag = std::get_if<Drag>(&command)) {

@@ -76,7 +76,7 @@ class Handles {
   std::uint64_t version_ = 1;
 };
 
-/// The diagonal of the bounding box of points x, y, z.
+/// The diagonal of the bounding box of points x, y, z; 1 if they are all in one place.
 double diagonal_of(std::span<const double> positions);
 
 }  // namespace topograd::view

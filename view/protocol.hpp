@@ -1,10 +1,10 @@
-// Messages between a session and its pages: commands, states and frames as JSON and bytes.
+// Messages between a live solver and its pages: commands, states and frames as JSON and bytes.
 #pragma once
 
-#include "session/frame.hpp"
-#include "session/session.hpp"
+#include "live/frame.hpp"
+#include "live/live_solver.hpp"
 
-#include "../../api/formats/mesh/mesh.hpp"
+#include "../api/formats/mesh/mesh.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace topograd::view {
 
-/// A message of a page that is no command of a session.
+/// A message of a page that is no command of a live solver.
 struct Received {
   enum class Kind {
     command,
@@ -33,10 +33,10 @@ struct Received {
 Received parse_message(std::string_view text);
 
 /// The text that a page needs before the first frame: sizes, limits of weights, names of choices.
-std::string scene_text(const Session& session);
+std::string scene_text(const LiveSolver& live);
 /// Connections and start positions: the number of points, triangles and lines as 32-bit integers,
 /// then 3 floats for each point, 3 indices for each triangle and 2 for each line.
-std::string geometry_bytes(const Session& session);
+std::string geometry_bytes(const LiveSolver& live);
 std::string state_text(const State& state, bool writes, bool writer_is_there);
 
 /// A frame for a client that has `base`, or has nothing: "TGF1", the size of the JSON text as a
@@ -53,6 +53,6 @@ struct ReadFrame {
 ReadFrame read_frame(std::string_view bytes, const Quantised* base);
 
 /// A frame's points and triangles, and in OBJ files its lines.
-std::string mesh_text(const Session& session, const Frame& frame, MeshFormat format);
+std::string mesh_text(const LiveSolver& live, const Frame& frame, MeshFormat format);
 
 }  // namespace topograd::view

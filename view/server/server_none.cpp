@@ -1,7 +1,7 @@
 // The server of builds without libwebsockets: an error that says what is missing.
 #include "server.hpp"
 
-#include "../../../ir/error.hpp"
+#include "../../ir/error.hpp"
 
 namespace topograd::view {
 

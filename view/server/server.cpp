@@ -1,7 +1,7 @@
 // The server by libwebsockets: connections, requests, messages in pieces.
 #include "server.hpp"
 
-#include "../../../ir/error.hpp"
+#include "../../ir/error.hpp"
 
 #include <libwebsockets.h>
 

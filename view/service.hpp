@@ -1,8 +1,8 @@
-// Joins a session and the clients of its server: one writer, any number of watchers.
+// Joins a live solver and the clients of its server: one writer, any number of watchers.
 #pragma once
 
+#include "live/live_solver.hpp"
 #include "server/server.hpp"
-#include "session/session.hpp"
 
 #include <atomic>
 #include <map>
@@ -24,10 +24,10 @@ class Service final : public Application {
   /// Frames that a client may have before it says that it has drawn them.
   static constexpr std::uint64_t kFramesAhead = 2;
 
-  explicit Service(Subject subject, const SessionOptions& options = {});
+  explicit Service(Subject subject, const LiveOptions& options = {});
   ~Service() override;
 
-  Session& session() { return *session_; }
+  LiveSolver& live() { return *live_; }
   /// The server to wake after each frame; null: none.
   void set_server(Server* server) {
     const std::lock_guard lock(server_mutex_);
@@ -64,7 +64,7 @@ class Service final : public Application {
   std::shared_ptr<const std::string> bytes_;
   std::uint64_t bytes_frame_ = 0, bytes_base_ = 0;
 
-  std::unique_ptr<Session> session_;  // last: its thread calls wake()
+  std::unique_ptr<LiveSolver> live_;  // last: its thread calls wake()
 };
 
 }  // namespace topograd::view

@@ -16,15 +16,16 @@ Evaluator& Colors::evaluator() {
 
 void Colors::find_rows() {
   if (!first_row_.empty()) return;
-  const std::size_t points = subject_->points.size();
+  const std::size_t points = subject_->points.size(),
+                    width = static_cast<std::size_t>(subject_->points.width());
   const std::uint32_t first = subject_->problem->offset_of("view", {subject_->points, 0});
   std::vector<std::vector<std::uint32_t>> rows(points);
   const Evaluator::SparseMatrix jacobian = evaluator().jacobian();
   for (int row = 0; row < jacobian.outerSize(); ++row) {
     for (Evaluator::SparseMatrix::InnerIterator entry(jacobian, row); entry; ++entry) {
       const auto scalar = static_cast<std::size_t>(entry.col());
-      if (scalar < first || scalar >= first + 3 * points) continue;
-      std::vector<std::uint32_t>& of_point = rows[(scalar - first) / 3];
+      if (scalar < first || scalar >= first + width * points) continue;
+      std::vector<std::uint32_t>& of_point = rows[(scalar - first) / width];
       const auto number = static_cast<std::uint32_t>(row);
       if (of_point.empty() || of_point.back() != number) of_point.push_back(number);
     }
@@ -52,9 +53,12 @@ std::vector<double> Colors::residuals() {
 std::vector<double> Colors::gradients() {
   const Eigen::VectorXd g = evaluator().gradient();
   const std::uint32_t first = subject_->problem->offset_of("view", {subject_->points, 0});
+  const auto width = static_cast<std::size_t>(subject_->points.width());
   std::vector<double> out(subject_->shown);
   for (std::size_t p = 0; p < subject_->points.size(); ++p)
-    out[p] = g.segment<3>(static_cast<Eigen::Index>(first + 3 * p)).norm();
+    out[p] =
+        g.segment(static_cast<Eigen::Index>(first + width * p), static_cast<Eigen::Index>(width))
+            .norm();
   return out;
 }
 

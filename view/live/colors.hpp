@@ -1,8 +1,8 @@
 // Numbers for the colours of points.
 #pragma once
 
-#include "../../../solver/evaluator.hpp"
-#include "session.hpp"
+#include "../../solver/evaluator.hpp"
+#include "live_solver.hpp"
 #include "subject.hpp"
 
 #include <cstdint>

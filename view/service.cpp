@@ -4,7 +4,7 @@
 #include "page/page.hpp"
 #include "protocol.hpp"
 
-#include "../../ir/error.hpp"
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -18,9 +18,9 @@ std::shared_ptr<const std::string> body(std::string text) {
 
 }  // namespace
 
-Service::Service(Subject subject, const SessionOptions& options)
-    : session_(std::make_unique<Session>(std::move(subject), options, [this] { wake(); })) {}
-Service::~Service() { session_.reset(); }
+Service::Service(Subject subject, const LiveOptions& options)
+    : live_(std::make_unique<LiveSolver>(std::move(subject), options, [this] { wake(); })) {}
+Service::~Service() { live_.reset(); }
 
 void Service::wake() {
   const std::lock_guard lock(server_mutex_);
@@ -31,14 +31,14 @@ Resource Service::file(std::string_view path) {
   constexpr std::string_view kText = "text/plain; charset=utf-8";
   if (const PageFile* page = find_page_file(path))
     return {page->type, body(std::string(page->text))};
-  if (path == "scene.json") return {"application/json", body(scene_text(*session_))};
-  if (path == "geometry.bin") return {"application/octet-stream", body(geometry_bytes(*session_))};
-  if (path == "topologies.txt") return {kText, body(session_->topologies())};
-  if (path == "kernels.txt") return {kText, body(session_->kernels())};
-  if (path == "report.txt") return {kText, body(session_->report())};
+  if (path == "scene.json") return {"application/json", body(scene_text(*live_))};
+  if (path == "geometry.bin") return {"application/octet-stream", body(geometry_bytes(*live_))};
+  if (path == "topologies.txt") return {kText, body(live_->topologies())};
+  if (path == "kernels.txt") return {kText, body(live_->kernels())};
+  if (path == "report.txt") return {kText, body(live_->report())};
   if (path == "mesh.obj" || path == "mesh.ply") {
-    if (const std::shared_ptr<const Frame> frame = session_->frame())
-      return {kText, body(mesh_text(*session_, *frame, mesh_format(path)))};
+    if (const std::shared_ptr<const Frame> frame = live_->frame())
+      return {kText, body(mesh_text(*live_, *frame, mesh_format(path)))};
   }
   return {};
 }
@@ -79,7 +79,7 @@ bool Service::received(ClientId id, std::string_view text) {
     case Received::Kind::command: break;
   }
   // A watcher's page sends no commands; the one of a writer that has just lost its place may.
-  if (writer_ == id) session_->post(std::move(*message.command));
+  if (writer_ == id) live_->post(std::move(*message.command));
   return true;
 }
 
@@ -87,7 +87,7 @@ const std::shared_ptr<const Quantised>& Service::quantised(
     const std::shared_ptr<const Frame>& frame) {
   if (newest_ == nullptr || newest_->number != frame->number) {
     newest_ = std::make_shared<const Quantised>(
-        quantise(*frame, newest_ == nullptr ? grid_for(session_->start()) : newest_->grid));
+        quantise(*frame, newest_ == nullptr ? grid_for(live_->start()) : newest_->grid));
   }
   return newest_;
 }
@@ -96,13 +96,13 @@ Message Service::next(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return {};
   Client& client = found->second;
-  const std::shared_ptr<const State> state = session_->state();
+  const std::shared_ptr<const State> state = live_->state();
   if (state != nullptr && (state->version != client.state || roles_ != client.roles)) {
     client.state = state->version;
     client.roles = roles_;
     return {.binary = false, .body = body(state_text(*state, writer_ == id, writer_ != 0))};
   }
-  const std::shared_ptr<const Frame> frame = session_->frame();
+  const std::shared_ptr<const Frame> frame = live_->frame();
   if (frame == nullptr || frame->number <= client.sent || client.ahead.size() >= kFramesAhead)
     return {};
   const std::shared_ptr<const Quantised> now = quantised(frame);

@@ -1,4 +1,4 @@
-// Frames: the state of a session after a solve, and their binary form for clients.
+// Frames: the state of a live solver after a solve, and their binary form for clients.
 #pragma once
 
 #include <array>

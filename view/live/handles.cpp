@@ -1,7 +1,7 @@
 // Handles of a mesh: grab, drag, release, undo.
 #include "handles.hpp"
 
-#include "../../../ir/error.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,8 @@ double diagonal_of(std::span<const double> positions) {
     low[k % 3] = std::min(low[k % 3], positions[k]);
     high[k % 3] = std::max(high[k % 3], positions[k]);
   }
-  return distance(low, high);
+  const double diagonal = distance(low, high);
+  return diagonal > 0 ? diagonal : 1;
 }
 
 Point Handle::position() const {

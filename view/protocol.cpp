@@ -1,7 +1,7 @@
 // Reads and writes messages.
 #include "protocol.hpp"
 
-#include "../../ir/error.hpp"
+#include "../ir/error.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -133,16 +133,16 @@ Received parse_message(std::string_view message) {
   return {.command = reader->second(parsed)};
 }
 
-std::string scene_text(const Session& session) {
-  const Subject& subject = session.subject();
+std::string scene_text(const LiveSolver& live) {
+  const Subject& subject = live.subject();
   ordered_json out = {{"name", subject.name},
                       {"points", subject.shown},
                       {"movable", subject.points.size()},
-                      {"triangles", subject.triangles.size()},
-                      {"lines", subject.lines.size()},
+                      {"triangles", subject.connections.triangles.size()},
+                      {"lines", subject.connections.lines.size()},
                       {"unknowns", subject.problem->parameter_count()},
                       {"residuals", subject.problem->residual_count()},
-                      {"size", diagonal_of(session.start())}};
+                      {"size", diagonal_of(live.start())}};
   out["sliders"] = ordered_json::array();
   for (const Slider& slider : subject.sliders)
     out["sliders"].push_back({{"name", slider.name}, {"low", slider.low}, {"high", slider.high}});
@@ -158,16 +158,16 @@ std::string scene_text(const Session& session) {
   return out.dump();
 }
 
-std::string geometry_bytes(const Session& session) {
-  const Subject& subject = session.subject();
+std::string geometry_bytes(const LiveSolver& live) {
+  const Subject& subject = live.subject();
   std::string out;
   append_bytes(out, static_cast<std::uint32_t>(subject.shown));
-  append_bytes(out, static_cast<std::uint32_t>(subject.triangles.size()));
-  append_bytes(out, static_cast<std::uint32_t>(subject.lines.size()));
-  for (const double x : session.start()) append_bytes(out, static_cast<float>(x));
-  for (const auto& triangle : subject.triangles)
+  append_bytes(out, static_cast<std::uint32_t>(subject.connections.triangles.size()));
+  append_bytes(out, static_cast<std::uint32_t>(subject.connections.lines.size()));
+  for (const double x : live.start()) append_bytes(out, static_cast<float>(x));
+  for (const auto& triangle : subject.connections.triangles)
     for (const std::uint32_t v : triangle) append_bytes(out, v);
-  for (const auto& line : subject.lines)
+  for (const auto& line : subject.connections.lines)
     for (const std::uint32_t v : line) append_bytes(out, v);
   return out;
 }
@@ -247,12 +247,12 @@ ReadFrame read_frame(std::string_view bytes, const Quantised* base) {
   return out;
 }
 
-std::string mesh_text(const Session& session, const Frame& frame, MeshFormat format) {
-  const Subject& subject = session.subject();
-  std::string out =
-      topograd::mesh_text({.positions = frame.positions, .triangles = subject.triangles}, format);
+std::string mesh_text(const LiveSolver& live, const Frame& frame, MeshFormat format) {
+  const Subject& subject = live.subject();
+  std::string out = topograd::mesh_text(
+      {.positions = frame.positions, .triangles = subject.connections.triangles}, format);
   if (format != MeshFormat::obj) return out;
-  for (const auto& line : subject.lines)
+  for (const auto& line : subject.connections.lines)
     out += "l " + std::to_string(line[0] + 1) + " " + std::to_string(line[1] + 1) + "\n";
   return out;
 }

@@ -1,0 +1,126 @@
+// A session: a live solver of the caller's problem, behind a server.
+#include "session.hpp"
+
+#include "../ir/error.hpp"
+#include "service.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace topograd::view {
+
+struct Session::Impl {
+  Impl(Problem& chosen, const Parameters& points, const Connections& shown,
+       const SessionOptions& options)
+      : problem(&chosen) {
+    if (points.size() == 0)
+      throw Error(ErrorCode::InvalidArgument, "view: expected an array with at least one block");
+    if (!(options.handle_weight >= 0) || !std::isfinite(options.handle_weight))
+      throw Error(ErrorCode::InvalidArgument, "view: expected a handle_weight >= 0");
+    Subject subject = make_subject(chosen, points, shown, options.handle_weight);
+    pulls = subject.pulls.residuals;
+    try {
+      subject.name = options.name;
+      subject.sliders.insert(subject.sliders.end(), options.sliders.begin(), options.sliders.end());
+      service.emplace(std::move(subject),
+                      LiveOptions{.solver = options.solver, .budget_ms = options.budget_ms});
+      server.emplace(
+          ServerOptions{
+              .host = options.host, .port = options.port, .allow_remote = options.allow_remote},
+          *service);
+    } catch (...) {
+      end();
+      throw;
+    }
+    service->set_server(&*server);
+    url = server->url();
+  }
+  ~Impl() {
+    try {
+      close();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void close() {
+    const std::lock_guard lock(mutex);
+    if (!open) return;
+    open = false;
+    end();
+    closed.notify_all();
+  }
+
+  /// Ends the threads, the server's first, and removes the handles.
+  void end() {
+    if (server) {
+      service->set_server(nullptr);
+      server.reset();
+    }
+    service.reset();
+    for (const Residual& pull : pulls) problem->remove(pull);
+    pulls.clear();
+  }
+
+  Problem* problem;
+  std::string url;
+  std::vector<Residual> pulls;
+  mutable std::mutex mutex;
+  mutable std::condition_variable closed;
+  bool open = true;
+  std::optional<Service> service;
+  std::optional<Server> server;
+};
+
+Session::Session(Problem& problem, const Parameters& points, const Connections& shown,
+                 const SessionOptions& options)
+    : impl_(std::make_unique<Impl>(problem, points, shown, options)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+const std::string& Session::url() const { return impl_->url; }
+void Session::close() { impl_->close(); }
+
+bool Session::is_open() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->open;
+}
+
+bool Session::wait(double seconds) const {
+  std::unique_lock lock(impl_->mutex);
+  const auto is_closed = [this] { return !impl_->open; };
+  if (std::isinf(seconds)) {
+    impl_->closed.wait(lock, is_closed);
+    return true;
+  }
+  return impl_->closed.wait_for(lock, std::chrono::duration<double>(seconds), is_closed);
+}
+
+std::vector<double> Session::positions() const {
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->open) return {};
+  const LiveSolver& live = impl_->service->live();
+  const std::shared_ptr<const Frame> frame = live.frame();
+  return frame == nullptr ? live.start() : frame->positions;
+}
+
+double Session::cost() const {
+  const std::lock_guard lock(impl_->mutex);
+  const std::shared_ptr<const Frame> frame = impl_->open ? impl_->service->live().frame() : nullptr;
+  return frame == nullptr ? std::numeric_limits<double>::quiet_NaN() : frame->cost;
+}
+
+std::string Session::message() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->open ? impl_->service->live().state()->message : std::string();
+}
+
+}  // namespace topograd::view
