@@ -44,6 +44,28 @@ TEST(ViewCommand, MeasuresWithoutAPage) {
   EXPECT_EQ(report["message"], "");
 }
 
+TEST(ViewCommand, ViewsFilesWithTheOptionsOfSolve) {
+  const std::string data = (source_dir() / "samples/data").string();
+  const struct {
+    std::string arguments;
+    int points;
+  } rows[] = {
+      {data + "/triangle.json", 3},
+      {data + "/curve_fit.json --array c", 1},
+      {"pose-graph " + data + "/ranges.g2o --skip-unknown --loss huber:1", 81},
+      {"pose-graph " + data + "/ranges.g2o --skip-unknown --gnc --start odometry", 81},
+  };
+  for (const auto& [arguments, points] : rows) {
+    const CommandResult result =
+        topograd("view " + arguments + " --backend cpu --bench 0.2 --json -");
+    ASSERT_EQ(result.status, 0) << arguments << ": " << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    EXPECT_EQ(report["points"], points) << arguments;
+    EXPECT_EQ(report["nonfinite_frames"], 0) << arguments;
+    EXPECT_EQ(report["message"], "") << arguments;
+  }
+}
+
 TEST(ViewCommand, ServesUntilASignal) {
   if (!view::server_is_built()) GTEST_SKIP() << "built without libwebsockets";
   const CommandResult result = topograd("view arap --icosphere 1 --backend cpu",
@@ -58,6 +80,11 @@ TEST(ViewCommand, MistakesSayWhatToChange) {
     std::string arguments, part;
   } rows[] = {
       {"view nist", "expected the problem "},
+      {"view none.json", "none.json: "},
+      {"view " + (source_dir() / "samples/data/triangle.json").string() + " --array corners",
+       "expected --array to be one of points, got \"corners\""},
+      {"view bal", "bal: expected a file"},
+      {"view pose-graph", "pose-graph: expected a file"},
       {"view arap", "expected --mesh FILE or --icosphere K"},
       {"view arap --icosphere 1 --record film.gif", "expected --record to end in .png or .mp4"},
       {"view arap --icosphere 1 --record a.png --bench 1", "got both"},

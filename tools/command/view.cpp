@@ -9,13 +9,14 @@
 #include "arguments/commands.hpp"
 #include "arguments/output.hpp"
 #include "arguments/solver_arguments.hpp"
+#include "input/loss_argument.hpp"
 #include "input/mesh_problem.hpp"
 #include "input/named_problem.hpp"
+#include "input/pose_graph_file.hpp"
 
 #include "../../api/formats/bal.hpp"
-#include "../../api/formats/g2o.hpp"
 #include "../../api/formats/pose_graph_objective.hpp"
-#include "../../api/formats/pose_graph_start.hpp"
+#include "../../api/problem_file.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/interrupts.hpp"
 
@@ -45,7 +46,7 @@ struct ViewArguments {
   std::optional<int> steps;
   double budget = 16;
   bool open = false;
-  std::string record, script, json;
+  std::string array, record, script, json;
   std::optional<double> bench;
   std::optional<std::uint64_t> random;
 };
@@ -67,16 +68,21 @@ view::Subject make_subject(const ViewArguments& arguments) {
                                      problems::parse_developability(problem.energy));
   if (name == "springs") return view::springs_subject(problem.width);
   if (name == "bundle") return view::bundle_subject(*problems::bundle(problem.bundle));
-  if (name == "bal" || name == "pose-graph") {
-    if (problem.file.empty()) throw Error(ErrorCode::InvalidArgument, name + ": expected a file");
-    if (name == "bal") return view::bundle_subject(read_bal(problem.file));
-    return view::pose_graph_subject(
-        with_start(read_g2o(problem.file), parse_pose_start(problem.start)),
-        {.objective = parse_pose_objective(problem.objective)});
+  if (name == "bal") {
+    if (problem.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
+    return view::bundle_subject(
+        read_bal(problem.file),
+        {.loss = parse_loss(problem.loss), .fixed = problem.fixed, .normalize = problem.normalize});
   }
+  if (name == "pose-graph")
+    return view::pose_graph_subject(
+        pose_graph_at_start(problem),
+        {.objective = parse_pose_objective(problem.objective), .loss = parse_loss(problem.loss)});
+  if (name.ends_with(".json")) return view::file_subject(read_problem_file(name), arguments.array);
   std::string names;
   for (const std::string& one : viewed()) names += (names.empty() ? "" : ", ") + one;
-  throw Error(ErrorCode::InvalidArgument, "view: expected the problem " + names + ", got \"" +
+  throw Error(ErrorCode::InvalidArgument, "view: expected the problem " + names +
+                                              " or a problem file that ends in .json, got \"" +
                                               name + "\"" + did_you_mean(name, viewed()));
 }
 
@@ -181,6 +187,8 @@ void add_view(Command app) {
   Command command = app.subcommand(
       "view", "Serves a page on which a problem can be pulled at while it is solved");
   add_problem_options(command, arguments->problem);
+  command.option("--array", &arguments->array,
+                 "problem file: array of unknowns that is shown and pulled");
   command.group("The page");
   command.option("--port", &arguments->server.port, "port of the page; 0: one that is free")
       .range(0, 65535);
@@ -207,6 +215,7 @@ void add_view(Command app) {
   command.option("--budget", &arguments->budget,
                  "milliseconds after which a solve ends with its first accepted step");
   command.example("topograd view arap --mesh samples/data/spot.obj --open");
+  command.example("topograd view samples/data/triangle.json");
   command.example("topograd view arap --icosphere 5 --bench 20 --json -");
   command.example("topograd view arap --icosphere 3 --record film.png --script drag.json");
   command.callback(noting_signals([arguments] { run(*arguments); }));
