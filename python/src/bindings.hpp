@@ -38,5 +38,6 @@ py::array_t<double> to_numpy(std::vector<double> values);
 void bind_graph(py::module_& module);
 void bind_problem(py::module_& module);
 void bind_solve(py::module_& module);
+void bind_view(py::module_& module);
 
 }  // namespace topograd::python

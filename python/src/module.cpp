@@ -81,4 +81,5 @@ PYBIND11_MODULE(_core, module) {
   topograd::python::bind_graph(module);
   topograd::python::bind_problem(module);
   topograd::python::bind_solve(module);
+  topograd::python::bind_view(module);
 }

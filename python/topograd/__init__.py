@@ -13,7 +13,8 @@ one kernel each, with exact derivatives, on the CPU or on a Vulkan device. ::
     result.x
 
 `least_squares` is scipy.optimize.least_squares with another import. `Problem` is for large sparse
-problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds.
+problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds. `view` opens
+a page, also in Jupyter, on which a problem is pulled at while it is solved.
 """
 
 from . import _core
@@ -24,6 +25,7 @@ from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solve
 from ._sensitivity import Sensitivity
 from ._summary import Summary
 from ._trace import TracingError
+from ._view import View, view
 
 __version__: str = _core.version
 __all__ = [
@@ -38,7 +40,9 @@ __all__ = [
     "Solver",
     "Summary",
     "TracingError",
+    "View",
     "demo",
     "least_squares",
+    "view",
     "__version__",
 ]

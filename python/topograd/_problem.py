@@ -87,7 +87,8 @@ class Problem:
     """
 
     def __init__(self) -> None:
-        self._model = _core.Model()
+        self._bound = _core.Model()
+        self._viewed = False
         self._trace = Trace()
         self._parameters: list[Parameters] = []
         self._data: list[DataArray] = []
@@ -95,6 +96,24 @@ class Problem:
         self._rows = 0
         self._version = 0
         self._values: dict[Any, tuple[int, Any]] = {}
+
+    @property
+    def _model(self) -> Any:
+        """The model, which an open view has for itself."""
+        if self._viewed:
+            raise RuntimeError("the problem is open in a view; close() the view first")
+        return self._bound
+
+    def _begin_view(self) -> Any:
+        """The model, with the present numbers, for a view that is about to open."""
+        model = self._model
+        self._read_arrays()
+        self._values.clear()
+        return model
+
+    def _end_view(self) -> None:
+        self._viewed = False
+        self._write_arrays()
 
     # Building.
 
@@ -282,20 +301,24 @@ class Problem:
         """A Solver, which keeps its plans and factors from one solve to the next."""
         return Solver(self, options)
 
-    def _bring(self) -> None:
+    def _read_arrays(self) -> None:
         """Copies arrays that solves do not use in place to where they do."""
         for x in self._parameters:
             if not x.is_in_place():
                 x._memory[...] = np.asarray(x.value).reshape(-1)
 
+    def _write_arrays(self) -> None:
+        for x in self._parameters:
+            if not x.is_in_place():
+                x.value[...] = x._memory.reshape(np.shape(x.value))
+
     def _run(self, solve: Callable[[], Any]) -> Summary:
-        self._bring()
+        model = self._model
+        self._read_arrays()
         try:
-            return Summary(solve(), self._model)
+            return Summary(solve(), model)
         finally:
-            for x in self._parameters:
-                if not x.is_in_place():
-                    x.value[...] = x._memory.reshape(np.shape(x.value))
+            self._write_arrays()
 
     # Values and derivatives.
 
@@ -349,7 +372,7 @@ class Problem:
     @property
     def sizes(self) -> dict[str, int]:
         """Numbers of unknowns, rows, blocks, energies and topologies."""
-        return self._model.sizes()
+        return self._bound.sizes()
 
     def __repr__(self) -> str:
         sizes = self.sizes

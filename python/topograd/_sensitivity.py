@@ -47,7 +47,7 @@ class Sensitivity:
         for part in parts:
             if not isinstance(part, DataArray) or part._model is not problem._model:
                 raise ValueError("Sensitivity: expected arrays of this problem's data()")
-        problem._bring()
+        problem._read_arrays()
         self._core = _core.Sensitivity(
             problem._model, [part._number for part in parts], form, convergence_tolerance, options)
         self._count = problem._count
