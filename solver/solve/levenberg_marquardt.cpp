@@ -19,15 +19,6 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
-// Changes of the cost below this many units of its rounding say nothing about a step.
-constexpr double kHiddenUnits = 64;
-// Steps without a smaller gradient that end a minimisation whose costs say nothing.
-constexpr int kMostIdle = 20;
-// A rising gradient divides the radius by 2 to this power; a falling one multiplies it by 3.
-constexpr int kHalvings = 2;
-
-double unit_of(Precision precision) { return precision == Precision::f32 ? 0x1p-23 : 0x1p-52; }
-
 bool finite(const runtime::PointReport& point) {
   return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
 }
@@ -46,6 +37,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
               options.method == Method::dogleg),
       forcing_(ForcingSequence::constant, options.linear_tolerance),
       gain_(options.max_consecutive_nonmonotonic_steps),
+      hidden_(options),
       undamped_(options.method == Method::gauss_newton) {}
 
 void Minimizer::run(Engines& engines, StepSolver& solver) {
@@ -61,8 +53,8 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
     save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
-  if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
-                       summary_.termination == Termination::NO_CONVERGENCE))
+  if (first_trial_.open && (summary_.termination == Termination::CONVERGENCE ||
+                            summary_.termination == Termination::NO_CONVERGENCE))
     refuse_decreasing_loss(engines.here());
   return_to_best(engines.here());
   if (!first_nonfinite_.empty())
@@ -105,9 +97,9 @@ void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepS
     record.refuse("best point", "has another length");
   record.text("first nonfinite trial", first_nonfinite_);
   record.value("undamped", undamped_);
-  record.value("first trial", first_trial_);
-  record.value("expected decrease", expected_);
-  record.value("nothing to gain", nothing_to_gain_);
+  record.value("first trial", first_trial_.open);
+  record.value("expected decrease", first_trial_.expected);
+  record.value("nothing to gain", first_trial_.nothing_to_gain);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   runtime::damped_steps(engine).transfer(record);
   solver.transfer(record);
@@ -136,7 +128,7 @@ void Minimizer::prepare_steps(runtime::Engine& engine) {
   forcing_.moved(point_.gradient_norm);
   inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += control_.elapsed() - begin;
-  first_trial_ = true;
+  first_trial_.open = true;
 }
 
 double Minimizer::residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
@@ -150,7 +142,7 @@ void Minimizer::set_region() {
 }
 
 std::optional<runtime::StepRule> Minimizer::rule() const {
-  if (polishing_ || options_.use_nonmonotonic_steps || inspector_.looks_at_trials())
+  if (hidden_.last() || options_.use_nonmonotonic_steps || inspector_.looks_at_trials())
     return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
                            .rescales = options_.rescale_steps && here_->can_rescale(),
@@ -174,7 +166,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   runtime::Engine& engine = engines.here();
   const double begin = control_.elapsed();
   Trial trial = here_->try_step(request());
-  if (!trial.report.accepted && !polishing_) rescale(trial);
+  if (!trial.report.accepted && !hidden_.last()) rescale(trial);
   const StepReport& report = trial.report;
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
@@ -200,12 +192,13 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
                                       : iteration.cost_change / report.model_decrease;
   }
   if (!iteration.step_is_valid && invalid_in_a_row_ == 0 && refuse_decreasing_loss(engine)) return;
-  const bool hidden = iteration.step_is_valid && is_hidden(iteration, report);
+  const bool hidden = iteration.step_is_valid &&
+                      hidden_.hides(point_.cost, iteration.cost_change, report.model_decrease);
   // An engine's verdict stands: it rounds in its own way.
   const bool accepted =
-      (polishing_ && hidden) ||
+      (hidden_.last() && hidden) ||
       report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease);
-  polishing_ = hidden;
+  hidden_.set_last(hidden);
   if (accepted) {
     take(engines, solver, std::move(trial), iteration);
   } else {
@@ -213,26 +206,6 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   }
   iteration.cost = point_.cost;
   record(iteration);
-}
-
-/// Neither the cost nor the model can tell whether the step is good: its gradient has to.
-bool Minimizer::is_hidden(const IterationSummary& iteration, const StepReport& report) const {
-  if (!ends_by_gradient(options_)) return false;
-  const double noise = kHiddenUnits * unit_of(options_.precision) * std::abs(point_.cost);
-  return report.model_decrease <= noise && std::abs(iteration.cost_change) <= noise;
-}
-
-/// Sizes the region by gradients, and stops where rounding lets them fall no more.
-void Minimizer::follow_gradient(const runtime::PointReport& before) {
-  if (point_.gradient_max_norm < before.gradient_max_norm) {
-    region_.accepted(1, 0);
-  } else {
-    for (int halving = 0; halving < kHalvings; ++halving) region_.invalid();
-  }
-  idle_ = point_.gradient_max_norm < 0.5 * least_gradient_ ? 0 : idle_ + 1;
-  least_gradient_ = std::min(least_gradient_, point_.gradient_max_norm);
-  if (idle_ >= kMostIdle)
-    finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
 }
 
 /// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
@@ -276,11 +249,12 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial,
   gain_.accepted(report.trial_cost, report.model_decrease);
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   invalid_in_a_row_ = 0;
-  if (!undamped_ && !polishing_)
+  if (!undamped_ && !hidden_.last())
     region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
   undamped_ = options_.method == Method::gauss_newton;
   linearize(engines, solver);
-  if (polishing_) follow_gradient(before);
+  if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
+    finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
   check_accepted(iteration, before);
   prepare_steps(engines.here());
   if (!finite(point_)) {
@@ -319,16 +293,17 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   const double resolution = options_.function_tolerance * point_.cost;
   const double step_bound =
       options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);
-  if (first_trial_) {
-    expected_ = std::abs(report.model_decrease);
-    nothing_to_gain_ = expected_ <= resolution && forcing_.trusts_last();
+  if (first_trial_.open) {
+    first_trial_.expected = std::abs(report.model_decrease);
+    first_trial_.nothing_to_gain = first_trial_.expected <= resolution && forcing_.trusts_last();
   }
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
-  const bool moves_nothing = first_trial_ || options_.scale_free
+  const bool moves_nothing = first_trial_.open || options_.scale_free
                                  ? std::abs(iteration.cost_change) <= resolution
                                  : iteration.step_is_valid && iteration.step_norm <= step_bound;
-  if (nothing_to_gain_ && moves_nothing) {
-    control_.converge("function tolerance reached: |predicted cost change|", expected_, resolution);
+  if (first_trial_.nothing_to_gain && moves_nothing) {
+    control_.converge("function tolerance reached: |predicted cost change|", first_trial_.expected,
+                      resolution);
   }
   if (iteration.step_is_valid) {
     invalid_in_a_row_ = 0;
@@ -342,7 +317,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   }
   forcing_.refused();
   undamped_ = false;
-  first_trial_ = false;
+  first_trial_.open = false;
 }
 
 void Minimizer::check_accepted(const IterationSummary& iteration,

@@ -9,11 +9,11 @@
 #include "../session/engines.hpp"
 #include "../step_control/forcing.hpp"
 #include "../step_control/gain.hpp"
+#include "../step_control/hidden_steps.hpp"
 #include "../step_control/solve_control.hpp"
 #include "../step_control/trust_region.hpp"
 #include "../summary.hpp"
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,8 +72,6 @@ class Minimizer {
   /// Without one, steps are judged here: by what the engine does not know of.
   std::optional<runtime::StepRule> rule() const;
   double least_gain() const;
-  bool is_hidden(const IterationSummary& iteration, const runtime::StepReport& report) const;
-  void follow_gradient(const runtime::PointReport& before);
   /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
   /// if none does.
   bool refuse_decreasing_loss(runtime::Engine& engine);
@@ -93,18 +91,19 @@ class Minimizer {
   TrustRegion region_;
   Forcing forcing_;
   Gain gain_;
+  HiddenSteps hidden_;
   std::vector<double> best_;     // the point of least cost, while steps may raise it
   std::string first_nonfinite_;  // what was not finite at the first trial that was not
   runtime::PointReport point_;
   std::optional<LinearizedPoint> here_;  // the same, where its numbers are finite
   bool undamped_ = false;                // the next trial is a pure Gauss–Newton step
   bool started_ = false;
-  bool polishing_ = false;  // the last step was hidden in rounding
-  double least_gradient_ = std::numeric_limits<double>::infinity();  // of hidden steps
-  int idle_ = 0;                                                     // hidden steps since it fell
-  bool first_trial_ = true;       // no step was refused at this point yet
-  double expected_ = 0;           // by the first step that was refused at this point
-  bool nothing_to_gain_ = false;  // it promised less than the function tolerance
+  struct FirstTrial {
+    bool open = true;              // no step was refused at this point yet
+    double expected = 0;           // decrease, by the first step that was refused at this point
+    bool nothing_to_gain = false;  // it promised less than the function tolerance
+  };
+  FirstTrial first_trial_;
   int invalid_in_a_row_ = 0;
 };
 
