@@ -60,6 +60,7 @@ void AsyncState::finish() {
     error = std::current_exception();
   }
   begun = nullptr;
+  engine = nullptr;
   const Clock::time_point now = Clock::now();
   ++figures->evaluations;
   figures->in_flight_seconds += seconds(now - since);

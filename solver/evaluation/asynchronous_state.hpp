@@ -23,11 +23,12 @@ struct AsyncState {
   void finish();
 
   runtime::Pass pass = runtime::Pass::cost;
-  std::vector<double> x, p;                 ///< where
-  Eigen::VectorXd out;                      ///< results, once finished
-  std::exception_ptr error;                 ///< instead of results
-  std::unique_ptr<runtime::Pending> begun;  ///< by the engine
-  std::future<void> running;                ///< on the pool
+  std::vector<double> x, p;                       ///< where
+  Eigen::VectorXd out;                            ///< results, once finished
+  std::exception_ptr error;                       ///< instead of results
+  std::shared_ptr<const runtime::Engine> engine;  ///< outlives `begun`
+  std::unique_ptr<runtime::Pending> begun;        ///< by the engine
+  std::future<void> running;                      ///< on the pool
   /// Set by the Evaluator: masks results, or evaluates again if a device failed.
   std::function<void(AsyncState&)> complete;
   std::shared_ptr<AsyncFigures> figures;

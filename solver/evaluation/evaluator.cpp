@@ -362,6 +362,7 @@ struct Evaluator::Impl {
     try {
       runtime::Engine& engine = session.engines->for_evaluation(state->pass);
       if (here || engine.abilities().asynchronous != nullptr) {
+        state->engine = session.engines->hold();
         state->begun = runtime::begin(engine, state->pass, state->x, state->p, span_of(state->out));
         return;
       }

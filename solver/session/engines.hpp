@@ -59,6 +59,10 @@ class Engines {
   /// Starts to make kernels of the planned engine; true when they are ready.
   bool prepare(const runtime::Need& need);
 
+  /// The device's engine; null without one. Evaluations that were begun on it hold it until they
+  /// have finished, since it may be let go of before.
+  std::shared_ptr<const runtime::Engine> hold() const { return owned_; }
+
   /// Puts an engine around the one that serves; it was made with here() as its inner one.
   void put_around(std::unique_ptr<runtime::OuterEngine> outer);
   /// Brings all engines to the problem's present numbers.
@@ -83,7 +87,8 @@ class Engines {
                         Steps* (runtime::GradientSteps::*give)(bool));
   void let_go(const Error& error);
 
-  std::unique_ptr<runtime::Engine> owned_, interpreter_;
+  std::shared_ptr<runtime::Engine> owned_;
+  std::unique_ptr<runtime::Engine> interpreter_;
   std::vector<std::unique_ptr<runtime::OuterEngine>> outer_;  // from the innermost
   runtime::Engine* chosen_;   // owned_, or the interpreter after the device was let go of
   runtime::Engine* serving_;  // has the point: chosen_ or interpreter_

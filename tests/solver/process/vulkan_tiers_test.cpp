@@ -187,5 +187,29 @@ TEST_F(VulkanTiers, ADeviceThatRefusesItsKernelsIsLetGo) {
   runtime::vulkan::release_devices();
 }
 
+TEST_F(VulkanTiers, AnEvaluationInFlightKeepsTheDeviceThatIsLetGo) {
+  TG_NEEDS(float64);
+  runtime::vulkan::set_compile_delay(milliseconds(0));
+  const auto springs = problems::springs(12);
+  const double cost = Evaluator(springs->problem, {.backend = Backend::cpu}).cost();
+  Evaluator e(springs->problem, options_);
+  for (int k = 0; k < 6000 && e.backend() != "vulkan"; ++k) {
+    e.cost();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  ASSERT_EQ(e.backend(), "vulkan");
+  Async<double> begun = e.cost_async(springs->x);
+  runtime::vulkan::open({.device = options_.device})
+      ->inject_fault("vkCreateComputePipelines", 0, -13, 1000);  // VK_ERROR_UNKNOWN
+  const auto let_go = [&] { return e.why().find("could not make") != std::string::npos; };
+  for (int k = 0; k < 6000 && !let_go(); ++k) {
+    e.gradient();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(let_go()) << e.why();
+  EXPECT_NEAR(begun.get(), cost, 1e-12 * cost);
+  runtime::vulkan::release_devices();
+}
+
 }  // namespace
 }  // namespace topograd
