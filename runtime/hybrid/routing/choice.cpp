@@ -6,8 +6,6 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-bool is_known(const Prediction& p) { return p.measured || p.guessed; }
-
 /// True if the device has been measured, the CPU has not, and the CPU cannot take very much longer:
 /// one or two runs tell which is faster.
 bool tries_cpu(const SideFacts& facts, const HybridOptions& options) {
@@ -51,7 +49,7 @@ SideChoice choose_side(const SideFacts& facts, const HybridOptions& options) {
     choice.reason = choice.side == Side::device ? Reason::faster : Reason::slower;
   } else if (tries_cpu(facts, options)) {
     choice.reason = Reason::unmeasured;
-  } else if (is_known(cpu) && is_known(device)) {
+  } else if (cpu.known() && device.known()) {
     choice.needed = options.speed_up_unsure;
     device_if(choice.speed_up >= choice.needed);
     choice.reason = Reason::guessed;

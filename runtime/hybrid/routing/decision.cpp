@@ -14,7 +14,7 @@ std::string line(const char* format, auto... values) {
 
 std::string prediction(std::string_view target, const Prediction& p) {
   const std::string head = line("  %-20.20s", std::string(target).c_str());
-  if (!p.measured && !p.guessed && p.terms.kernel == 0) return head + "  nothing known\n";
+  if (!p.known() && p.terms.kernel == 0) return head + "  nothing known\n";
   const char* how = p.measured ? "measured" : (p.guessed ? "guessed" : "first run alone");
   return head + line(
                     "%12.1f µs = queue %.1f + upload %.1f + submit %.1f + kernel %.1f + "

@@ -120,6 +120,8 @@ struct Prediction {
   double confidence = 0;  ///< in [0, 1)
   bool measured = false;  ///< this kernel has run there, near this size
   bool guessed = false;   ///< from features
+
+  bool known() const { return measured || guessed; }
 };
 
 struct Decision {

@@ -38,8 +38,8 @@ class Exploration {
     const bool near = here.measured && there.measured && there.terms.work() < kNear * now;
     if (near && affordable(std::max(0.0, there.terms.work() - now)) && try_there()) return true;
     if (++since_ < options_.explore_every * (sure ? kMoreRarely : 1)) return false;
-    const bool known = there.measured || there.guessed;
-    const double extra = known ? std::max(0.0, there.terms.work() - now) : kUnknownFactor * now;
+    const double extra =
+        there.known() ? std::max(0.0, there.terms.work() - now) : kUnknownFactor * now;
     if (!affordable(extra)) return false;
     since_ = 0;
     return true;

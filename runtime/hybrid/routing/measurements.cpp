@@ -75,7 +75,7 @@ Prediction Measurements::predict(std::span<const TaskShape> tasks, std::size_t t
     sum.terms.kernel += p.terms.kernel;
     sum.terms.read_back += p.terms.read_back;
     sum.measured = sum.measured && p.measured;
-    known = known && (p.measured || p.guessed);
+    known = known && p.known();
     sure += p.confidence * p.terms.work();
   }
   sum.guessed = known && !sum.measured;

@@ -85,9 +85,8 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
       continue;
     }
     const Prediction p = predicted(tasks, k);
-    const auto known = [](const Prediction& x) { return x.measured || x.guessed; };
     const Prediction& best = decision.on_device;
-    const bool better = known(p) && (!known(best) || p.terms.total() < best.terms.total());
+    const bool better = p.known() && (!best.known() || p.terms.total() < best.terms.total());
     if (decision.device == kCpu || better) {
       decision.device = k;
       decision.on_device = p;
