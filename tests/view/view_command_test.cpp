@@ -1,6 +1,8 @@
 // topograd view as it is run: films, measurements, a page until a signal, and errors.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "../../view/server/server.hpp"
@@ -27,6 +29,46 @@ TEST(ViewCommand, RecordsAScript) {
   const std::size_t at = bytes.find("acTL");
   ASSERT_NE(at, bytes.npos);
   EXPECT_EQ(bytes.substr(at + 4, 4), std::string("\0\0\0\x2a", 4));
+}
+
+/// Pictures of a film as bytes of grey, one after the other; empty if ffmpeg cannot read it.
+std::string grey_pictures(const std::string& film, const std::string& format,
+                          const std::filesystem::path& folder) {
+  const std::string out = (folder / "grey").string();
+  const std::string command = "ffmpeg -nostdin -loglevel error -y " + format + "-i '" + film +
+                              "' -vsync passthrough -pix_fmt gray -f rawvideo '" + out + "'";
+  return std::system(command.c_str()) == 0 ? read_file(out) : std::string();
+}
+
+TEST(ViewCommand, AnMp4HasThePicturesOfThePng) {
+  if (std::system("ffmpeg -version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no ffmpeg";
+  const TemporaryDir folder;
+  const std::string script = (source_dir() / "samples/data/view/drag.json").string();
+  const auto record = [&](const std::string& name, const std::string& format) {
+    const std::string film = (folder.path() / name).string();
+    const CommandResult result =
+        topograd("view arap --icosphere 2 --backend cpu --record " + film + " --script " + script);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(result.err.empty()) << result.err;
+    return grey_pictures(film, format, folder.path());
+  };
+  const std::string png = record("film.png", "-f apng "), mp4 = record("film.mp4", "");
+  constexpr std::size_t kPictures = 42;
+  ASSERT_EQ(mp4.size(), png.size());
+  ASSERT_EQ(mp4.size() % kPictures, 0u);
+  const std::size_t pixels = mp4.size() / kPictures;
+  ASSERT_GT(pixels, 0u);
+  const auto difference = [&](const std::string& a, std::size_t k, const std::string& b,
+                              std::size_t l) {
+    double sum = 0;
+    for (std::size_t p = 0; p < pixels; ++p)
+      sum += std::abs(static_cast<unsigned char>(a[pixels * k + p]) -
+                      static_cast<unsigned char>(b[pixels * l + p]));
+    return sum / static_cast<double>(pixels);
+  };
+  // Of 255 shades: 0.3 are lost in compression, and 43 lie between the first and the last picture.
+  for (std::size_t k = 0; k < kPictures; ++k) EXPECT_LT(difference(mp4, k, png, k), 2) << k;
+  EXPECT_GT(difference(mp4, 0, mp4, kPictures - 1), 10);
 }
 
 TEST(ViewCommand, MeasuresWithoutAPage) {
@@ -97,6 +139,12 @@ TEST(ViewCommand, MistakesSayWhatToChange) {
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.err.find(part), std::string::npos) << arguments << ": " << result.err;
   }
+  const CommandResult without =
+      topograd("view arap --icosphere 1 --record a.mp4", "env PATH=/nowhere");
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("needs the program ffmpeg, which was not found (Debian: ffmpeg)"),
+            std::string::npos)
+      << without.err;
   if (!view::server_is_built()) return;
   EXPECT_NE(topograd("view arap --icosphere 1 --host 0.0.0.0").err.find("--allow-remote"),
             std::string::npos);
