@@ -20,7 +20,7 @@ namespace {
 
 using view::ClientId;
 
-/// Serves one large file, and a counter as messages.
+/// Serves a small and a large file, and a counter as messages.
 class Small final : public view::Application {
  public:
   static constexpr std::size_t kBytes = 300'000;
@@ -28,6 +28,7 @@ class Small final : public view::Application {
   view::Resource file(std::string_view path) override {
     ++files;
     if (path == "large") return {"text/plain", large_};
+    if (path == "small") return {"text/plain", small_};
     return {};
   }
   void joined(ClientId client) override { to_send_[client] = 3; }
@@ -48,6 +49,7 @@ class Small final : public view::Application {
   std::atomic<bool> endless = false;
 
  private:
+  std::shared_ptr<const std::string> small_ = std::make_shared<const std::string>("body of it");
   std::shared_ptr<const std::string> large_ = std::make_shared<const std::string>(kBytes, 'x');
   std::map<ClientId, int> to_send_;
 };
@@ -295,6 +297,48 @@ TEST_F(ServerTest, SlowReadersCostNoMemoryAndAreClosed) {
   std::this_thread::sleep_for(std::chrono::seconds(3));
   application.endless = false;
   EXPECT_TRUE(slow.is_closed_by_server());
+  EXPECT_TRUE(serves());
+}
+
+/// Growth of the heap by what is done after it was done a few times.
+template <class F>
+std::int64_t heap_growth(int times, F&& once) {
+  constexpr int kFirst = 50;
+  for (int k = 0; k < kFirst; ++k) once();
+  const auto before = static_cast<std::int64_t>(platform::heap_bytes());
+  for (int k = 0; k < times; ++k) once();
+  return static_cast<std::int64_t>(platform::heap_bytes()) - before;
+}
+
+// Each answer has a record of some 80 bytes.
+TEST_F(ServerTest, RequestsOfOneConnectionCostNoMemory) {
+  RawClient kept = client();
+  const std::string request = "GET " + path + "small HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
+  int answers = 0;
+  constexpr int kTimes = 4000;
+  const std::int64_t growth = heap_growth(kTimes, [&] {
+    kept.send(request);
+    std::string answer;
+    while (!answer.ends_with("body of it") && kept.is_open()) {
+      const std::string more = kept.receive(1);
+      if (more.empty()) return;
+      answer += more;
+    }
+    ++answers;
+  });
+  EXPECT_EQ(answers, kTimes + 50);
+  EXPECT_EQ(server->figures().accepted, 1u);
+  EXPECT_LT(growth, 20 * kTimes);
+}
+
+TEST_F(ServerTest, AnswersThatNobodyReadsCostNoMemory) {
+  constexpr int kTimes = 1000;
+  const std::int64_t growth = heap_growth(kTimes, [&] {
+    RawClient leaves = client();
+    leaves.send("GET " + path + "large HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    leaves.receive(100);
+  });
+  EXPECT_LT(growth, 20 * kTimes);
   EXPECT_TRUE(serves());
 }
 
