@@ -141,7 +141,7 @@ const Arrows kSubfolders = {
     {"tools/command/bench", {"tools/command/bench/ops", "tools/command/peers"}},
     {"tools/command/bench/measure", {"tools/command/input"}},
     {"tools/command/bench/ops", {"tools/command/bench/measure"}},
-    {"tools/command/check", {"tools/command/input"}},
+    {"tools/command/check", {"tools/command/input", "tools/view/film", "tools/view/subjects"}},
     {"tools/command/input", {"tools/command/arguments", "tools/draw", "tools/problems"}},
     {"tools/command/peers", {"tools/command/input"}},
     {"tools/command/solve", {"tools/command/peers"}},

@@ -86,6 +86,26 @@ TEST(ViewCommand, MeasuresWithoutAPage) {
   EXPECT_EQ(report["message"], "");
 }
 
+TEST(ViewCommand, ChecksRandomDrags) {
+  const CommandResult result =
+      topograd("check view --seconds 6 --icosphere 2 --seed 4 --backend cpu --json -");
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["check"], "view");
+  EXPECT_EQ(report["broken"], false);
+  EXPECT_EQ(report["points"], 162);
+  EXPECT_EQ(report["nonfinite_frames"], 0);
+  EXPECT_EQ(report["shaders_compiled"], 0);
+  EXPECT_GT(report["solves"], 20);
+  EXPECT_GT(report["drags"], 60);
+  for (const char* figure : {"resident_bytes", "heap_bytes"}) {
+    EXPECT_GT(report[figure]["first"], 1'000'000) << figure;
+    EXPECT_GT(report[figure]["last"], 1'000'000) << figure;
+    EXPECT_EQ(report[figure]["broken"], false) << figure;
+  }
+  EXPECT_EQ(topograd("check view --seconds 0").status, 2);
+}
+
 TEST(ViewCommand, ViewsFilesWithTheOptionsOfSolve) {
   const std::string data = (source_dir() / "samples/data").string();
   const struct {

@@ -6,6 +6,7 @@
 #include "check_faults.hpp"
 #include "check_repeat.hpp"
 #include "check_start.hpp"
+#include "check_view.hpp"
 
 #include "../../../api/check/faults/corruption.hpp"
 #include "../../../api/check/programs/gradients.hpp"
@@ -394,6 +395,7 @@ void add_check(Command app) {
   add_check_soak(command);
   add_check_start(command);
   add_check_repeat(command);
+  add_check_view(command);
 }
 
 }  // namespace topograd::command

@@ -70,6 +70,14 @@ class RandomDrags {
   Point from_ = {}, to_ = {};
 };
 
+void update(LeastMemory& least) {
+  const auto keep = [](std::uint64_t& kept, std::uint64_t seen) {
+    kept = kept == 0 ? seen : std::min(kept, seen);
+  };
+  keep(least.resident, platform::resident_bytes());
+  keep(least.heap, platform::heap_bytes());
+}
+
 /// The frames of a live solver as a client sees them.
 class Client {
  public:
@@ -122,6 +130,8 @@ Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& o
   bool counts = false;
   std::uint64_t serial = 0, first_number = 0, compiled_before = 0;
   const double period = 1 / options.drags_per_second;
+  constexpr double kLookEvery = 0.1;
+  double next_look = 0;
   for (double time = 0; time < options.warm_up_seconds + options.seconds && !Interrupts::came();
        time = seconds_since(begin)) {
     if (!counts && time >= options.warm_up_seconds) {
@@ -130,6 +140,11 @@ Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& o
       first_number = frame->number;
       compiled_before = frame->compiled;
       out.bytes_before = platform::resident_bytes();
+    }
+    if (const double counted = time - options.warm_up_seconds; counts && time >= next_look) {
+      next_look = time + kLookEvery;
+      update(out.thirds[std::min(static_cast<std::size_t>(3 * counted / options.seconds),
+                                 out.thirds.size() - 1)]);
     }
     if (time >= static_cast<double>(serial) * period) {
       // After a stall there are no drags to catch up with.
@@ -153,11 +168,13 @@ Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& o
     const std::size_t bytes = client.take(*next);
     while (!posted.empty() && posted.front().serial < next->drag) posted.pop_front();
     if (counts) {
+      out.steps += static_cast<std::uint64_t>(next->steps);
+      out.nonfinite += !all_finite(*next);
+    }
+    if (counts && options.lists) {
       out.frame_ms.push_back(1e3 * std::chrono::duration<double>(now - last_frame).count());
       out.encode_ms.push_back(1e3 * seconds_since(now));
       out.frame_bytes.push_back(static_cast<double>(bytes));
-      out.steps += static_cast<std::uint64_t>(next->steps);
-      out.nonfinite += !all_finite(*next);
       if (!posted.empty() && posted.front().serial == next->drag) {
         out.drag_to_frame_ms.push_back(
             1e3 * std::chrono::duration<double>(now - posted.front().time).count());

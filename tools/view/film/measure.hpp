@@ -4,6 +4,7 @@
 #include "../../../view/live/live_solver.hpp"
 #include "script.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,12 @@ struct MeasureOptions {
   double warm_up_seconds = 2;           ///< of dragging before, which does not count
   double drags_per_second = 60;         ///< as a mouse makes them
   std::optional<std::uint64_t> random;  ///< seed of random drags of random points; else the script
+  bool lists = true;                    ///< false: no lists, which grow with the time
+};
+
+/// The least memory of the process in a part of the time, so that work in flight does not count.
+struct LeastMemory {
+  std::uint64_t resident = 0, heap = 0;  ///< bytes
 };
 
 /// The measurements of a run. Lists have one number for each frame that was seen, in its order.
@@ -29,6 +36,7 @@ struct Measured {
   std::uint64_t compiled = 0;   ///< shaders, while it counted
   std::uint64_t nonfinite = 0;  ///< frames whose cost or positions are not finite
   std::uint64_t bytes_before = 0, bytes_after = 0;  ///< of the process in memory
+  std::array<LeastMemory, 3> thirds;                ///< of the time after the warm-up
   std::shared_ptr<const Frame> last;
 };
 
