@@ -69,9 +69,8 @@ void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
   const TermIndex& index = term.index();
   const std::size_t m = term.rows(), n = term.slots();
   check_size("jacobian", "numbers", index.instances * m * n, values.size());
-  // An energy has no stored Jacobian.
-  if (steps_.is_linear() && !term.energy())
-    return term.copy_jacobian(terms_.pool(), terms_.constant(), values);
+  const LinearTerm<T>* const stored = steps_.is_linear() ? steps_.system().linear(term) : nullptr;
+  if (stored != nullptr) return stored->copy_jacobian(terms_.pool(), terms_.constant(), values);
   const std::vector<std::uint8_t>& constant = terms_.constant();
   const auto is_constant = [&](std::size_t i, std::size_t slot) {
     const SlotPlace& place = index.slots[slot];

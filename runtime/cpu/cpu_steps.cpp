@@ -41,7 +41,8 @@ template <class T>
 const Column<T>* CpuSteps<T>::known_gradient() const {
   const auto is_energy = [](const auto& term) { return term->energy(); };
   // Steps take scalars that a bound holds out of the system's gradient, and ignore energies.
-  if (!linear_ || bounded() || std::ranges::any_of(terms_.all(), is_energy)) return nullptr;
+  if (!linear_ || !terms_.box().empty() || std::ranges::any_of(terms_.all(), is_energy))
+    return nullptr;
   return &system_.gradient();
 }
 
@@ -49,7 +50,7 @@ const Column<T>* CpuSteps<T>::known_gradient() const {
 template <class T>
 T CpuSteps<T>::projected_gradient(std::size_t i) const {
   const T g = system_.gradient()[i], x = x_[i];
-  if (!bounded()) return g;
+  if (terms_.box().empty()) return g;
   const Box& box = terms_.box();
   const T low = static_cast<T>(box.lower[i]), high = static_cast<T>(box.upper[i]);
   const T moved = x - g;
@@ -85,11 +86,7 @@ template <class T>
 PointReport CpuSteps<T>::linearize() {
   if (narrow_) narrow_->is_linear = false;
   system_.store_jacobian(x_);
-  double square = 0;
-  for (const auto& term : terms_.all()) {
-    if (!term->energy())
-      square += term->linear_residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x_));
-  }
+  const double square = system_.residual_square(x_);
   terms_.count_failed_guards(x_);
   system_.sum_gradient();
   linear_ = true;
@@ -111,7 +108,7 @@ PointReport CpuSteps<T>::linearize() {
         largest[begin / kScalarsPerRange] = max;
         return sums;
       });
-  if (bounded()) system_.hold(held_at_bounds(system_.gradient()));
+  if (!terms_.box().empty()) system_.hold(held_at_bounds(system_.gradient()));
   double max = 0;
   for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
   PointReport report{.cost = square / 2,
@@ -195,7 +192,7 @@ StepReport CpuSteps<T>::try_narrow_step(const StepRequest& request) {
     Column<T> gradient(terms_.scalars());
     terms_.sum(Part::Gradient, terms_.vectors(x_), gradient);
     // In f32 a point may seem to be on a bound that it is not on.
-    if (bounded()) narrow_->system.hold(held_at_bounds(gradient));
+    if (!terms_.box().empty()) narrow_->system.hold(held_at_bounds(gradient));
     terms_.write(gradient, numbers);
     narrow_->system.set_gradient(numbers);
   }
@@ -214,7 +211,7 @@ StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
   check_size("try_step", "scalars", terms_.scalars(), delta.size());
   system_.set_delta(delta);
   StepReport report = finish_step();
-  if (bounded()) report.slope = system_.gradient_times_delta();
+  if (!terms_.box().empty()) report.slope = system_.gradient_times_delta();
   return report;
 }
 

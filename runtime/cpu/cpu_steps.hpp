@@ -77,7 +77,6 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   EngineStats narrow_stats() const { return narrow_ ? narrow_->terms.stats() : EngineStats(); }
 
  private:
-  bool bounded() const { return !terms_.box().empty(); }
   /// The gradient's entry, or the part of it that the box leaves free.
   T projected_gradient(std::size_t i) const;
   /// Scalars that are fixed, or that a bound holds against this gradient.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace topograd::runtime::cpu {
@@ -25,8 +26,22 @@ void CpuSystem<T>::follow(const Model& model, bool moved) {
     damping_ = Column<T>(terms_.scalars());
     scaled_ = false;
   }
+  follow_terms();
   held_ = terms_.constant();
   preconditioner_->follow(model);
+}
+
+// Terms that are still there keep their columns.
+template <class T>
+void CpuSystem<T>::follow_terms() {
+  std::map<const TermState<T>*, LinearTerm<T>> old;
+  for (LinearTerm<T>& term : linear_) old.emplace(term.term(), std::move(term));
+  linear_.clear();
+  for (const auto& term : terms_.all()) {
+    if (term->energy()) continue;
+    const auto known = old.find(term.get());
+    linear_.push_back(known == old.end() ? LinearTerm<T>(term) : std::move(known->second));
+  }
 }
 
 template <class T>
@@ -45,20 +60,31 @@ void CpuSystem<T>::transfer(ir::StateRecord& record) {
 template <class T>
 void CpuSystem<T>::store_jacobian(const Column<T>& x) {
   blocks_current_ = diagonal_current_ = false;
-  for (const auto& term : terms_.all()) {
-    if (term->energy()) continue;
-    term->linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
+  for (LinearTerm<T>& term : linear_) {
+    term.linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
     ++terms_.stats().kernels_on_cpu;
   }
 }
 
 template <class T>
+double CpuSystem<T>::residual_square(const Column<T>& x) {
+  double square = 0;
+  for (const LinearTerm<T>& term : linear_)
+    square += term.residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x));
+  return square;
+}
+
+template <class T>
+const LinearTerm<T>* CpuSystem<T>::linear(const TermState<T>& term) const {
+  const auto found = std::ranges::find(linear_, &term, &LinearTerm<T>::term);
+  return found == linear_.end() ? nullptr : &*found;
+}
+
+template <class T>
 void CpuSystem<T>::sum_gradient() {
   terms_.zero(gradient_);
-  for (const auto& term : terms_.all()) {
-    if (!term->energy())
-      term->add_linear_gradient(terms_.pool(), terms_.layout(), gradient_.data());
-  }
+  for (const LinearTerm<T>& term : linear_)
+    term.add_gradient(terms_.pool(), terms_.layout(), gradient_.data());
   terms_.mask(gradient_, terms_.constant());
 }
 
@@ -66,9 +92,8 @@ template <class T>
 const Column<T>& CpuSystem<T>::blocks() {
   if (std::exchange(blocks_current_, true)) return blocks_;
   terms_.zero(blocks_);
-  for (const auto& term : terms_.all()) {
-    if (!term->energy()) term->add_linear_blocks(terms_.pool(), terms_.layout(), blocks_.data());
-  }
+  for (const LinearTerm<T>& term : linear_)
+    term.add_blocks(terms_.pool(), terms_.layout(), blocks_.data());
   return blocks_;
 }
 
@@ -87,10 +112,8 @@ const Column<T>& CpuSystem<T>::diagonal() {
     return diagonal_;
   }
   terms_.zero(diagonal_);
-  for (const auto& term : terms_.all()) {
-    if (!term->energy())
-      term->add_linear_diagonal(terms_.pool(), terms_.layout(), diagonal_.data());
-  }
+  for (const LinearTerm<T>& term : linear_)
+    term.add_diagonal(terms_.pool(), terms_.layout(), diagonal_.data());
   return diagonal_;
 }
 
@@ -159,10 +182,8 @@ double CpuSystem<T>::multiply(const Damping& damping, const T* p, T* q) {
   const std::uint64_t scalars = terms_.scalars();
   pool.for_ranges(scalars, kScalarsPerRange,
                   [&](std::size_t begin, std::size_t end) { std::fill(q + begin, q + end, T(0)); });
-  for (const auto& term : terms_.all()) {
-    if (term->energy()) continue;
-    term->add_linear_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars, q);
-  }
+  for (LinearTerm<T>& term : linear_)
+    term.add_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars, q);
   return pool.sum_ranges(scalars, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     double sum = 0;
     for (std::size_t i = begin; i < end; ++i) {
@@ -202,10 +223,9 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   preconditioner_->solved(solved.iterations);
   solved.slope = gradient_times_delta();
   double square = 0;
-  for (const auto& term : terms_.all()) {
-    if (term->energy()) continue;
-    term->apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
-    square += term->applied_square(terms_.pool());
+  for (LinearTerm<T>& term : linear_) {
+    term.apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
+    square += term.applied_square(terms_.pool());
   }
   solved.model_decrease = -solved.slope - square / 2;
   solved.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -232,7 +252,11 @@ std::vector<MemoryUse> CpuSystem<T>::memory() const {
   for (const Column<T>* v : {&gradient_, &delta_, &diagonal_, &scale_, &damping_, &cg_.residual,
                              &cg_.preconditioned, &cg_.direction, &cg_.product})
     vectors += bytes_of(*v);
-  return together({{kVectorsOfUnknowns, vectors, 0}, {"diagonal blocks", bytes_of(blocks_), 0}},
+  std::uint64_t stored = 0;
+  for (const LinearTerm<T>& term : linear_) stored += term.bytes();
+  return together({{kVectorsOfUnknowns, vectors, 0},
+                   {kStoredResults, stored, 0},
+                   {"diagonal blocks", bytes_of(blocks_), 0}},
                   preconditioner_->memory());
 }
 

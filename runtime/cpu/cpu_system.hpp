@@ -4,6 +4,7 @@
 #include "cpu_terms.hpp"
 #include "linear/conjugate_gradients.hpp"
 #include "linear/step_preconditioner.hpp"
+#include "terms/linear_term.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,10 @@ class CpuSystem {
 
   /// Stores rows and Jacobian at x.
   void store_jacobian(const Column<T>& x);
+  /// Σ r² (or Σ ρ) of the stored rows; x: the point of the Jacobian.
+  double residual_square(const Column<T>& x);
+  /// The stored Jacobian of a term; null for energies.
+  const LinearTerm<T>* linear(const TermState<T>& term) const;
   /// Sums of the stored Jacobian.
   void sum_gradient();
   /// Takes exactly these scalars out of steps; 1 = out.
@@ -58,6 +63,7 @@ class CpuSystem {
   std::vector<MemoryUse> memory() const;
 
  private:
+  void follow_terms();
   void set_damping(const StepRequest& request);
   void set_scale(const StepRequest& request);
   template <class Damping>
@@ -66,6 +72,7 @@ class CpuSystem {
               const CgOptions& options);
 
   CpuTerms<T>& terms_;
+  std::vector<LinearTerm<T>> linear_;  // of all residuals
   Column<T> gradient_, delta_;
   Column<T> blocks_, diagonal_;  // of the stored Jacobian's JᵀJ if they are current
   bool blocks_current_ = false, diagonal_current_ = false;

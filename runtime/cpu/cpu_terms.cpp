@@ -42,7 +42,7 @@ bool CpuTerms<T>::follow(const Model& model) {
 // Terms whose batch has the same structure keep their columns; topologies keep their kernels.
 template <class T>
 void CpuTerms<T>::rebuild(const Model& model, bool all) {
-  std::map<const ir::Batch*, std::unique_ptr<TermState<T>>> old;
+  std::map<const ir::Batch*, std::shared_ptr<TermState<T>>> old;
   for (auto& term : terms_) old.emplace(term->term().batch, std::move(term));
   terms_.clear();
   for (const Term& term : model.terms) {
@@ -53,8 +53,8 @@ void CpuTerms<T>::rebuild(const Model& model, bool all) {
       continue;
     }
     auto& kernels = kernels_[{term.topology, term.loss}];
-    if (kernels == nullptr) kernels = std::make_shared<typename TermState<T>::Kernels>();
-    terms_.push_back(std::make_unique<TermState<T>>(term, layout_, model.scalars,
+    if (kernels == nullptr) kernels = std::make_shared<TermKernels<T>>(term);
+    terms_.push_back(std::make_shared<TermState<T>>(term, layout_, model.scalars,
                                                     model.uniforms.size(), kernels));
   }
 }
@@ -172,7 +172,7 @@ std::vector<MemoryUse> CpuTerms<T>::memory() const {
   return {{"index columns", terms.index, 0},
           {"instances by block", terms.lists, 0},
           {"data columns", terms.data, 0},
-          {"stored residuals, Jacobians and terms", terms.stored, 0},
+          {kStoredResults, terms.stored, 0},
           {kVectorsOfUnknowns, bytes_of(uniforms_) + bytes_of(constant_), 0}};
 }
 

@@ -38,7 +38,7 @@ class CpuTerms {
   const Box& box() const { return box_; }
   EngineStats& stats() { return stats_; }
   const EngineStats& stats() const { return stats_; }
-  const std::vector<std::unique_ptr<TermState<T>>>& all() const { return terms_; }
+  const std::vector<std::shared_ptr<TermState<T>>>& all() const { return terms_; }
   Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const {
     return {x.data(), p == nullptr ? nullptr : p->data(), uniforms_.data()};
   }
@@ -76,10 +76,9 @@ class CpuTerms {
   Box box_;
   Pool pool_;
   Workers<T> workers_;
-  std::vector<std::unique_ptr<TermState<T>>> terms_;
+  std::vector<std::shared_ptr<TermState<T>>> terms_;
   /// By topology and loss, including removed terms, whose instances may return.
-  std::map<std::pair<const ir::Topology*, const ir::Program*>,
-           std::shared_ptr<typename TermState<T>::Kernels>>
+  std::map<std::pair<const ir::Topology*, const ir::Program*>, std::shared_ptr<TermKernels<T>>>
       kernels_;
   Column<T> uniforms_;
   EngineStats stats_;

@@ -1,13 +1,11 @@
-// Kernels of one batch: made on first use, bound to its columns, run over its tiles.
+// Kernels of one batch, bound to its columns and run over its tiles.
 #include "term.hpp"
 
-#include "../../../autodiff/robust.hpp"
-#include "../../../autodiff/second_order.hpp"
-#include "../../../ir/passes/guards.hpp"
-#include "../../../ir/passes/passes.hpp"
 #include "../../plan/column_forms.hpp"
+#include "tile_squares.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -17,77 +15,11 @@ namespace {
 // Larger columns (their sum) are written past the caches.
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
-bool is_stored(Part part) {
-  return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp ||
-         part == Part::Linear || part == Part::Hvp || part == Part::CostGradient ||
-         part == Part::Values;
-}
-
-/// The gradient's outputs, then the rows; their squares are summed in double.
-ir::Program gradient_and_rows(const ir::Program& f, std::span<const std::uint32_t> slots) {
-  ir::Program program = autodiff::gradient_and_cost(f, slots, true);
-  program.outputs.erase(program.outputs.begin() + static_cast<std::ptrdiff_t>(slots.size()));
-  return ir::remove_dead(program);
-}
-
-ir::Program program_of(Part part, const ir::Program& f, bool energy) {
-  const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
-  if (energy && part == Part::Gradient) return autodiff::scalar_gradient(f, slots);
-  if (energy && (part == Part::CostGradient || part == Part::Values))
-    return autodiff::scalar_gradient_and_value(f, slots);
-  switch (part) {
-    case Part::Residual:
-    case Part::ApplyLinear:
-    case Part::JtjpLinear: return f;
-    case Part::Gradient: return autodiff::gradient(f, slots);
-    case Part::Vjp: return autodiff::vjp(f, slots);
-    case Part::Jtjp: return autodiff::jtjp(f, slots);
-    case Part::Jvp: return autodiff::jvp(f);
-    case Part::Jacobian: return autodiff::jacobian(f, slots);
-    case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
-    case Part::Hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
-    case Part::Hessian: return autodiff::hessian(energy ? f : autodiff::cost(f), slots);
-    case Part::Cost: return autodiff::cost(f);
-    case Part::Guards: return ir::guard_failure(f);
-    case Part::CostGradient:
-    case Part::Values: return gradient_and_rows(f, slots);
-  }
-  return f;
-}
-
-ir::Program program_of(Part part, const autodiff::Robust& f) {
-  const std::vector<std::uint32_t> slots = autodiff::all_slots(f.residual);
-  switch (part) {
-    case Part::Residual: return autodiff::residual(f);
-    case Part::ApplyLinear:
-    case Part::JtjpLinear: return f.residual;
-    case Part::Gradient: return autodiff::gradient(f, slots);
-    case Part::Vjp: return autodiff::vjp(f, slots);
-    case Part::Jtjp: return autodiff::jtjp(f, slots);
-    case Part::Jvp: return autodiff::jvp(f);
-    case Part::Jacobian: return autodiff::jacobian(f, slots);
-    case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
-    case Part::Hvp: return autodiff::hvp(autodiff::cost(f), slots);
-    case Part::Hessian: return autodiff::hessian(autodiff::cost(f), slots);
-    case Part::Cost: return autodiff::cost(f);
-    case Part::Guards: return ir::guard_failure(f.residual);
-    case Part::CostGradient: return autodiff::gradient_and_cost(f, slots, false);
-    case Part::Values: return autodiff::gradient_and_cost(f, slots, true);
-  }
-  return f.residual;
-}
-
-ir::Program program_of(Part part, const Term& term) {
-  const ir::Program& f = term.topology->program;
-  return term.loss == nullptr ? program_of(part, f, term.energy)
-                              : program_of(part, autodiff::Robust{f, *term.loss});
-}
-
 }  // namespace
 
 template <class T>
 TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-                        std::size_t uniforms, std::shared_ptr<Kernels> kernels)
+                        std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels)
     : term_(term),
       structure_version_(term.batch->structure_version()),
       index_(build_index(*term.batch, layout, scalars, uniforms)),
@@ -120,46 +52,19 @@ void TermState<T>::refresh_data() {
 }
 
 template <class T>
-const typename TermState<T>::Kernel& TermState<T>::kernel(Part part) {
-  std::unique_ptr<const Kernel>& kernel = (*kernels_)[static_cast<std::size_t>(part)];
-  if (kernel == nullptr) kernel = std::make_unique<const Kernel>(make_kernel(part));
-  return *kernel;
-}
-
-template <class T>
-typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
-  const ir::Program& f = term_.topology->program;
-  if (part == Part::ApplyLinear || part == Part::JtjpLinear) {
-    const Kernel& linear = kernel(Part::Linear);
-    const std::span<const OutputSource> jacobian = std::span(linear.sources).subspan(rows());
-    const std::uint32_t columns = linear.tile.program().outputs;
-    const auto of = part == Part::ApplyLinear ? stored_jvp : stored_jtjp;
-    const ir::Program product = of(jacobian, rows(), f.leaves, columns);
-    return {TileKernel<T>(product), {}, 0, ir::operation_count(product)};
-  }
-  const ir::Program program = program_of(part, term_);
-  if (!is_stored(part)) return {TileKernel<T>(program), {}, 0, ir::operation_count(program)};
-  const bool values = part == Part::CostGradient || part == Part::Values;
-  const std::size_t terms = values ? slots() : program.outputs.size();
-  CompactProgram compacted = compact(program, terms);
-  const std::size_t columns = compacted.program.outputs.size() - (program.outputs.size() - terms);
-  const std::uint64_t operations = ir::operation_count(compacted.program);
-  return {TileKernel<T>(compacted.program), std::move(compacted.sources), columns, operations};
-}
-
-// Data slots after the batch's are columns that linearize() wrote.
-template <class T>
-ColumnSource<T> TermState<T>::column_of(const LeafUse& leaf) const {
+ColumnSource<T> TermState<T>::column_of(const LeafUse& leaf,
+                                        std::span<const Column<T>> kept) const {
   if (leaf.op == ir::Op::Seed) return {seeds_[leaf.slot].data()};
   if (leaf.slot < data_.size()) return {data_[leaf.slot].numbers.data(), data_[leaf.slot].shared};
-  return {linear_[leaf.slot - data_.size()].data()};
+  return {kept[leaf.slot - data_.size()].data()};
 }
 
 template <class T>
-Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v) const {
+Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v,
+                              std::span<const Column<T>> kept) const {
   const TileProgram& program = kernel.program();
   Binding<T> binding;
-  for (const LeafUse& leaf : program.columns) binding.columns.push_back(column_of(leaf));
+  for (const LeafUse& leaf : program.columns) binding.columns.push_back(column_of(leaf, kept));
   for (const LeafUse& leaf : program.gathers) {
     if (leaf.op == ir::Op::Uniform) {
       const UniformPlace& place = index_.uniforms[leaf.slot];
@@ -176,11 +81,12 @@ Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v) 
 
 /// Binds the first `count` outputs to columns and makes missing ones.
 template <class T>
-Binding<T> TermState<T>::bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
+Binding<T> TermState<T>::bind_columns(const Kernel<T>& kernel, const Vectors<T>& v,
+                                      std::span<const Column<T>> kept, std::size_t count,
                                       std::vector<Column<T>>& columns) const {
   const std::size_t length = whole_tiles(index_.instances);
   while (columns.size() < count) columns.emplace_back(length);
-  Binding<T> binding = bind(kernel.tile, v);
+  Binding<T> binding = bind(kernel.tile, v, kept);
   binding.outputs.resize(kernel.tile.program().outputs, nullptr);
   for (std::size_t k = 0; k < count; ++k) binding.outputs[k] = columns[k].data();
   binding.stream = count * length * sizeof(T) > kCacheBytes;
@@ -188,9 +94,11 @@ Binding<T> TermState<T>::bind_columns(const Kernel& kernel, const Vectors<T>& v,
 }
 
 template <class T>
-void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel,
-                                  const Vectors<T>& v, std::vector<Column<T>>& columns) {
-  const Binding<T> binding = bind_columns(kernel, v, kernel.tile.program().outputs, columns);
+void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                                  std::span<const Column<T>> kept,
+                                  std::vector<Column<T>>& columns) {
+  const Kernel<T>& kernel = this->kernel(part);
+  const Binding<T> binding = bind_columns(kernel, v, kept, kernel.tile.program().outputs, columns);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
@@ -234,13 +142,13 @@ void TermState<T>::set_seeds(Pool& pool, std::span<const double> seeds) {
 template <class T>
 void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                              const BlockLayout& layout, T* out) {
-  const Kernel& kernel = this->kernel(part);
-  run_to_columns(pool, workers, kernel, v, terms_);
-  add_stored(pool, kernel, layout, out);
+  run_to_columns(pool, workers, part, v, {}, terms_);
+  add_stored(pool, kernel(part), layout, out);
 }
 
 template <class T>
-void TermState<T>::add_stored(Pool& pool, const Kernel& kernel, const BlockLayout& layout, T* out) {
+void TermState<T>::add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout,
+                              T* out) {
   Products<T> products(index_.roles.size());
   for (std::size_t r = 0; r < products.size(); ++r) {
     const Role& role = index_.roles[r];
@@ -257,8 +165,8 @@ template <class T>
 double TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
                                   const BlockLayout& layout, T* out, std::span<double> rows) {
   const bool with_rows = !rows.empty() && !energy();
-  const Kernel& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
-  const Binding<T> binding = bind_columns(kernel, v, kernel.columns, terms_);
+  const Kernel<T>& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
+  const Binding<T> binding = bind_columns(kernel, v, {}, kernel.columns, terms_);
   const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
   std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
@@ -283,6 +191,33 @@ void TermState<T>::copy_rows(const Worker<T>& worker, std::size_t output, std::s
     const std::uint64_t row = index_.row(first + i);
     for (std::size_t k = 0; k < rows; ++k) out[row + k] = double{worker.output(output + k)[i]};
   }
+}
+
+template <class T>
+double TermState<T>::tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const {
+  if (term_.energy) {
+    std::array<double, kTile> values;
+    std::copy_n(worker.output(output), n, values.data());
+    return pairwise_sum(std::span(values).first(n));
+  }
+  if (term_.loss != nullptr) {
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += double{worker.output(output)[i]};
+    return 2 * sum;
+  }
+  TileSquares squares;
+  for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(output + k), 1.0, n);
+  return squares.sum();
+}
+
+template <class T>
+double TermState<T>::cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+  for_tiles(pool, workers, term_.loss == nullptr ? Part::Residual : Part::Cost, v,
+            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
+              tiles[first / kTile] = tile_cost(worker, 0, n);
+            });
+  return pairwise_sum(tiles);
 }
 
 template <class T>

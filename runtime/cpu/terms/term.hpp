@@ -1,19 +1,16 @@
-// One batch on the CPU: its columns, its kernels and their results.
+// One batch on the CPU: its columns, and what its kernels compute from them.
 #pragma once
 
 #include "../../plan/record/plan_record.hpp"
-#include "../interpreter/compact.hpp"
-#include "../interpreter/interpreter.hpp"
 #include "owner_sum.hpp"
-#include "window_sum.hpp"
+#include "term_kernels.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 
-#include <array>
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -29,41 +26,12 @@ struct Vectors {
 template <class T>
 using Workers = tbb::enumerable_thread_specific<Worker<T>>;
 
-/// Results that can be computed for an instance.
-enum class Part : std::uint8_t {
-  Residual,      ///< rows
-  Gradient,      ///< terms of Jᵀr by slot
-  Vjp,           ///< terms of Jᵀ·seeds by slot
-  Jtjp,          ///< terms of Jᵀ(J·p) by slot
-  Jvp,           ///< rows of J·p
-  Jacobian,      ///< J
-  Linear,        ///< rows, then J, stored in columns
-  ApplyLinear,   ///< rows of J·p from the columns of Linear
-  JtjpLinear,    ///< terms of Jᵀ(J·p) by slot from the columns of Linear
-  Hvp,           ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
-  Hessian,       ///< ∇²E by the slots, packed upper triangle
-  Cost,          ///< one number
-  Guards,        ///< 1 if a guard fails
-  CostGradient,  ///< Gradient, then the parts of the cost: rows, or with a loss one number
-  Values,        ///< the same, always with the rows
-};
-inline constexpr std::size_t kParts = 15;
-
 template <class T>
 class TermState {
  public:
-  /// A kernel of a topology, made on first use.
-  struct Kernel {
-    TileKernel<T> tile;
-    std::vector<OutputSource> sources;  // of outputs that are stored
-    std::size_t columns = 0;            // columns they take, before all other outputs
-    std::uint64_t operations = 0;       // per instance; a function counts as one
-  };
-  using Kernels = std::array<std::unique_ptr<const Kernel>, kParts>;
-
   /// `kernels` are the topology's, shared by all its terms.
   TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-            std::size_t uniforms, std::shared_ptr<Kernels> kernels);
+            std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels);
 
   const Term& term() const { return term_; }
   const TermIndex& index() const { return index_; }
@@ -95,29 +63,9 @@ class TermState {
   /// Sets the adjoints of the rows, in the problem's order, for parts with seeds.
   void set_seeds(Pool& pool, std::span<const double> seeds);
 
-  /// Evaluates rows and J into columns and keeps them.
-  void linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// out += Jᵀr of the last linearize().
-  void add_linear_gradient(Pool& pool, const BlockLayout& layout, T* out);
-  /// out += diagonal blocks of JᵀJ of the last linearize().
-  void add_linear_blocks(Pool& pool, const BlockLayout& layout, T* out);
-  /// out += diagonal of JᵀJ of the last linearize().
-  void add_linear_diagonal(Pool& pool, const BlockLayout& layout, T* out);
-  /// Copies the J of the last linearize(), [instance][row][slot], with zeros for fixed scalars.
-  void copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& constant,
-                     std::span<double> out) const;
-  /// Computes and keeps u = J·p (p is v.p) with the J of the last linearize().
-  void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// out += Jᵀ(J·p) with the same J; may overwrite the result of apply().
-  void add_linear_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
-                       const BlockLayout& layout, std::size_t scalars, T* out);
   /// At v.x: Σ of the outputs of energies, or Σ r², or Σ ρ of blocks with a loss; the same bits as
-  /// linear_residual_square() there.
+  /// LinearTerm::residual_square() there.
   double cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// Σ r² (or Σ ρ) at the point of the last linearize(), or Σ u² of the last apply().
-  double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  double applied_square(Pool& pool) const;
-
   /// Bytes of index columns and lists, of data columns, and of results stored by kernels.
   struct Bytes {
     std::uint64_t index = 0, lists = 0, data = 0, stored = 0;
@@ -133,31 +81,32 @@ class TermState {
 
   /// Evaluates a part into columns that nobody reads, to time it.
   void store(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v) {
-    run_to_columns(pool, workers, kernel(part), v, terms_);
+    run_to_columns(pool, workers, part, v, {}, terms_);
   }
 
- private:
-  const Kernel& kernel(Part part);
-  Kernel make_kernel(Part part);
-  std::uint64_t bytes_of_instance(const Kernel& kernel) const;
-  const Kernel& linear_kernel() const {
-    return *(*kernels_)[static_cast<std::size_t>(Part::Linear)];
-  }
-  Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v) const;
-  ColumnSource<T> column_of(const LeafUse& leaf) const;
-  void run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel, const Vectors<T>& v,
-                      std::vector<Column<T>>& columns);
+  // For results that the caller keeps in columns.
+
+  const Kernel<T>& kernel(Part part) { return kernels_->get(part); }
+  /// Columns, vectors and uniforms that a kernel reads.
+  ///
+  ///   kept  data columns after those of the batch
+  Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v,
+                  std::span<const Column<T>> kept) const;
+  /// Evaluates all outputs of a part's kernel into columns; missing ones are made.
+  void run_to_columns(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                      std::span<const Column<T>> kept, std::vector<Column<T>>& columns);
+  /// The numbers of an output whose columns are `columns`.
   Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
-  Products<T> products_with(std::span<const Stored<T>> rows) const;
-  StoredJacobian<T> stored_jacobian() const;
-  std::vector<Stored<T>> stored_residuals() const;
-  std::vector<Stored<T>> applied_rows() const;
-  double square(Pool& pool, std::span<const Stored<T>> rows) const;
+
+ private:
+  std::uint64_t bytes_of_instance(const Kernel<T>& kernel) const;
+  ColumnSource<T> column_of(const LeafUse& leaf, std::span<const Column<T>> kept) const;
   /// A tile's part of cost(), from the worker's outputs from `output` on.
   double tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const;
   /// Sums stored terms by block.
-  void add_stored(Pool& pool, const Kernel& kernel, const BlockLayout& layout, T* out);
-  Binding<T> bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
+  void add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout, T* out);
+  Binding<T> bind_columns(const Kernel<T>& kernel, const Vectors<T>& v,
+                          std::span<const Column<T>> kept, std::size_t count,
                           std::vector<Column<T>>& columns) const;
 
   Term term_;
@@ -169,11 +118,8 @@ class TermState {
     bool shared = false;
   };
   std::vector<Data> data_;
-  std::shared_ptr<Kernels> kernels_;
-  std::vector<Column<T>> terms_;       // of gradient, vjp, jtjp, hvp
-  std::vector<Column<T>> linear_;      // rows and J
-  std::vector<Column<T>> applied_;     // J·p
-  std::optional<WindowSums> windows_;  // made for the first product
+  std::shared_ptr<TermKernels<T>> kernels_;
+  std::vector<Column<T>> terms_;  // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> seeds_;
 };
 
@@ -185,7 +131,7 @@ template <class F>
 void TermState<T>::for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                              const F& f) {
   const TileKernel<T>& tile = kernel(part).tile;
-  const Binding<T> binding = bind(tile, v);
+  const Binding<T> binding = bind(tile, v, {});
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {

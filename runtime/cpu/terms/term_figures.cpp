@@ -42,7 +42,7 @@ bool is_summed(Part part) {
 
 /// Bytes per instance of the columns that the kernel reads, and of what it stores.
 template <class T>
-std::uint64_t TermState<T>::bytes_of_instance(const Kernel& kernel) const {
+std::uint64_t TermState<T>::bytes_of_instance(const Kernel<T>& kernel) const {
   std::uint64_t bytes = kernel.columns * sizeof(T);
   for (const LeafUse& leaf : kernel.tile.program().columns) {
     const bool shared =
@@ -64,9 +64,9 @@ template <class T>
 std::vector<PlanChoice> TermState<T>::kernels_made() const {
   std::vector<PlanChoice> made;
   for (std::size_t k = 0; k < kParts; ++k) {
-    const Kernel* const kernel = (*kernels_)[k].get();
-    if (kernel == nullptr) continue;
     const Part part = static_cast<Part>(k);
+    const Kernel<T>* const kernel = kernels_->made(part);
+    if (kernel == nullptr) continue;
     PlanChoice& choice = made.emplace_back();
     choice.topology = to_string(term_.topology->hash);
     choice.name = term_.name;
@@ -94,8 +94,7 @@ typename TermState<T>::Bytes TermState<T>::bytes() const {
   total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
                 bytes_of(lists.segments);
   for (const Data& data : data_) total.data += bytes_of(data.numbers);
-  total.stored = bytes_of(terms_) + bytes_of(linear_) + bytes_of(applied_) + bytes_of(seeds_) +
-                 (windows_ ? windows_->bytes() : 0);
+  total.stored = bytes_of(terms_) + bytes_of(seeds_);
   return total;
 }
 

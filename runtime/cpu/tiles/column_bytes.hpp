@@ -10,6 +10,7 @@ namespace topograd::runtime::cpu {
 
 /// MemoryUse::use of vectors by scalar.
 inline constexpr const char* kVectorsOfUnknowns = "vectors of unknowns";
+inline constexpr const char* kStoredResults = "stored residuals, Jacobians and terms";
 
 template <class T>
 std::uint64_t bytes_of(const Column<T>& column) {

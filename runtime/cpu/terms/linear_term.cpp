@@ -1,0 +1,165 @@
+// The stored linearisation of one batch: r and J in columns, J·p and Jᵀu from them.
+#include "linear_term.hpp"
+
+#include "../tiles/column_bytes.hpp"
+#include "tile_squares.hpp"
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+void LinearTerm<T>::linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  term_->run_to_columns(pool, workers, Part::Linear, v, {}, linear_);
+}
+
+template <class T>
+std::vector<Stored<T>> LinearTerm<T>::stored_residuals() const {
+  const Kernel<T>& linear = term_->kernel(Part::Linear);
+  std::vector<Stored<T>> residuals;
+  for (std::size_t row = 0; row < term_->rows(); ++row) {
+    residuals.push_back(term_->stored(linear.sources[row], linear_));
+  }
+  return residuals;
+}
+
+template <class T>
+StoredJacobian<T> LinearTerm<T>::stored_jacobian() const {
+  const Kernel<T>& linear = term_->kernel(Part::Linear);
+  StoredJacobian<T> jacobian{.rows = term_->rows(), .columns = term_->slots()};
+  for (std::size_t k = term_->rows(); k < linear.sources.size(); ++k) {
+    jacobian.entries.push_back(term_->stored(linear.sources[k], linear_));
+  }
+  return jacobian;
+}
+
+// Jᵀ times rows, by role.
+template <class T>
+Products<T> LinearTerm<T>::products_with(std::span<const Stored<T>> rows) const {
+  const StoredJacobian<T> jacobian = stored_jacobian();
+  Products<T> products(index().roles.size());
+  for (std::size_t r = 0; r < products.size(); ++r) {
+    const Role& role = index().roles[r];
+    for (std::size_t k = 0; k < role.slots.size(); ++k) {
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        const Stored<T>& entry = jacobian.at(row, role.slots[k]);
+        const double scale = entry.scale * rows[row].scale;
+        if (scale == 0) continue;
+        products[r].push_back(
+            {entry.column, rows[row].column, scale, role.coordinate + role.offsets[k]});
+      }
+    }
+  }
+  return products;
+}
+
+template <class T>
+void LinearTerm<T>::add_gradient(Pool& pool, const BlockLayout& layout, T* out) const {
+  add_to_vector(pool, index(), layout, products_with(stored_residuals()), out);
+}
+
+template <class T>
+void LinearTerm<T>::add_blocks(Pool& pool, const BlockLayout& layout, T* out) const {
+  add_diagonal_blocks(pool, index(), layout, stored_jacobian(), out);
+}
+
+template <class T>
+void LinearTerm<T>::add_diagonal(Pool& pool, const BlockLayout& layout, T* out) const {
+  cpu::add_diagonal(pool, index(), layout, stored_jacobian(), out);
+}
+
+template <class T>
+void LinearTerm<T>::copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& constant,
+                                  std::span<double> out) const {
+  const StoredJacobian<T> jacobian = stored_jacobian();
+  const std::size_t entries = jacobian.entries.size();
+  pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += kTile) {
+      const std::size_t last = std::min(first + kTile, end);
+      for (std::size_t entry = 0; entry < entries; ++entry) {
+        const Stored<T>& from = jacobian.entries[entry];
+        double* to = out.data() + first * entries + entry;
+        for (std::size_t i = first; i < last; ++i, to += entries)
+          *to = from.column == nullptr ? from.scale : from.scale * double{from.column[i]};
+      }
+    }
+    if (constant.empty()) return;
+    for (std::size_t slot = 0; slot < term_->slots(); ++slot) {
+      const SlotPlace& place = index().slots[slot];
+      for (std::size_t i = begin; i < end; ++i) {
+        if (constant[index().roles[place.role].base[i] + place.offset] == 0) continue;
+        for (std::size_t row = 0; row < jacobian.rows; ++row)
+          out[i * entries + row * term_->slots() + slot] = 0;
+      }
+    }
+  });
+}
+
+template <class T>
+void LinearTerm<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  term_->run_to_columns(pool, workers, Part::ApplyLinear, {v.p, v.p, v.uniforms}, linear_,
+                        applied_);
+}
+
+template <class T>
+void LinearTerm<T>::add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                             const BlockLayout& layout, std::size_t scalars, T* out) {
+  if (index().instances == 0) return;
+  if (!windows_) windows_.emplace(index());
+  if (!windows_->pay()) {
+    apply(pool, workers, v);
+    add_to_vector(pool, index(), layout, products_with(applied_rows()), out);
+    return;
+  }
+  const TileKernel<T>& tile = term_->kernel(Part::JtjpLinear).tile;
+  const Binding<T> binding = term_->bind(tile, {v.p, v.p, v.uniforms}, linear_);
+  const auto run = [&](std::size_t first, std::size_t n) {
+    Worker<T>& worker = workers.local();
+    worker.run(tile, binding, first, n);
+    return [&worker](std::size_t slot) { return worker.output(slot); };
+  };
+  windows_->add(pool, scalars, run, out);
+}
+
+template <class T>
+std::vector<Stored<T>> LinearTerm<T>::applied_rows() const {
+  std::vector<Stored<T>> rows;
+  rows.reserve(applied_.size());
+  for (const Column<T>& column : applied_) rows.push_back({column.data(), 1});
+  return rows;
+}
+
+template <class T>
+double LinearTerm<T>::square(Pool& pool, std::span<const Stored<T>> rows) const {
+  std::vector<double> tiles(whole_tiles(index().instances) / kTile);
+  pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += kTile) {
+      TileSquares squares;
+      for (const Stored<T>& row : rows) {
+        const T* column = row.column == nullptr ? nullptr : row.column + first;
+        squares.add(column, row.scale, std::min(kTile, end - first));
+      }
+      tiles[first / kTile] = squares.sum();
+    }
+  });
+  return pairwise_sum(tiles);
+}
+
+template <class T>
+double LinearTerm<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) const {
+  if (term_->term().loss != nullptr) return term_->cost(pool, workers, v);
+  return square(pool, stored_residuals());
+}
+
+template <class T>
+double LinearTerm<T>::applied_square(Pool& pool) const {
+  return square(pool, applied_rows());
+}
+
+template <class T>
+std::uint64_t LinearTerm<T>::bytes() const {
+  return bytes_of(linear_) + bytes_of(applied_) + (windows_ ? windows_->bytes() : 0);
+}
+
+template class LinearTerm<float>;
+template class LinearTerm<double>;
+
+}  // namespace topograd::runtime::cpu
