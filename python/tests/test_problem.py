@@ -71,15 +71,15 @@ class Problems(unittest.TestCase):
 
     def test_a_million_springs_are_built_in_a_second(self):
         positions, edges, rest = springs(708)
-        started = time.perf_counter()
+        started = time.process_time()
         p = topograd.Problem()
         x = p.parameters(positions)
         p.residuals(length, x[edges[:, 0]], x[edges[:, 1]], rest)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         self.assertGreater(p.sizes["rows"], 1_000_000)
         self.assertEqual(p.sizes["topologies"], 1)
-        self.assertLess(seconds, 4.0)  # 1 s on a machine that does nothing else
-        print(f"a million springs: {seconds:.2f} s")
+        self.assertLess(seconds, 4.0)  # of all threads; 1 s on a machine that does nothing else
+        print(f"a million springs: {seconds:.2f} s of processor time")
 
     def test_memory(self):
         whole = np.ones(6)
