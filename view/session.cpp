@@ -23,13 +23,16 @@ struct Session::Impl {
       throw Error(ErrorCode::InvalidArgument, "view: expected an array with at least one block");
     if (!(options.handle_weight >= 0) || !std::isfinite(options.handle_weight))
       throw Error(ErrorCode::InvalidArgument, "view: expected a handle_weight >= 0");
+    SolverOptions solver = options.solver;
+    solver.max_iterations = options.steps;
+    solver.max_linear_iterations = options.linear_iterations;
     Subject subject = make_subject(chosen, points, shown, options.handle_weight);
     pulls = subject.pulls.residuals;
     try {
       subject.name = options.name;
       subject.sliders.insert(subject.sliders.end(), options.sliders.begin(), options.sliders.end());
       service.emplace(std::move(subject),
-                      LiveOptions{.solver = options.solver, .budget_ms = options.budget_ms});
+                      LiveOptions{.solver = solver, .budget_ms = options.budget_ms});
       server.emplace(
           ServerOptions{
               .host = options.host, .port = options.port, .allow_remote = options.allow_remote},

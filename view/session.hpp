@@ -15,8 +15,9 @@ namespace topograd::view {
 struct SessionOptions {
   std::string name = "problem";  ///< title of the page
   std::vector<Slider> sliders;   ///< weights of the problem, besides that of the handles
-  /// max_iterations bounds one solve between two frames; the callback is replaced.
-  SolverOptions solver = {.max_iterations = 8};
+  SolverOptions solver;  ///< max_iterations, max_linear_iterations and the callback are replaced
+  int steps = kSteps;    ///< of a solve between two frames, at most
+  int linear_iterations = kLinearIterations;  ///< of conjugate gradients in a step, at most
   double budget_ms = 16;           ///< after which a solve ends with its first accepted step
   double handle_weight = 10;       ///< of the residuals of handles, >= 0
   std::string host = "127.0.0.1";  ///< a numeric address of this machine

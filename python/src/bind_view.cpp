@@ -28,12 +28,15 @@ std::vector<std::array<std::uint32_t, N>> shapes(const Numbers& given) {
 class LiveView {
  public:
   LiveView(Bound& bound, std::size_t array, const Numbers& triangles, const Numbers& lines,
-           const py::dict& given, const std::string& name, double budget_ms, double handle_weight,
-           const std::string& host, int port, bool allow_remote)
+           const py::dict& given, const std::string& name, int steps, int linear_iterations,
+           double budget_ms, double handle_weight, const std::string& host, int port,
+           bool allow_remote)
       : session_(bound.model->problem(), bound.model->arrays().at(array),
                  {.triangles = shapes<3>(triangles), .lines = shapes<2>(lines)},
                  {.name = name,
                   .solver = options_from(given),
+                  .steps = steps,
+                  .linear_iterations = linear_iterations,
                   .budget_ms = budget_ms,
                   .handle_weight = handle_weight,
                   .host = host,
@@ -58,7 +61,7 @@ class LiveView {
 void bind_view(py::module_& module) {
   py::class_<LiveView>(module, "View", "A page on which a model is pulled at while it is solved.")
       .def(py::init<Bound&, std::size_t, const Numbers&, const Numbers&, const py::dict&,
-                    const std::string&, double, double, const std::string&, int, bool>(),
+                    const std::string&, int, int, double, double, const std::string&, int, bool>(),
            py::keep_alive<1, 2>())
       .def("close", &LiveView::close)
       .def("wait",

@@ -164,6 +164,8 @@ class View(unittest.TestCase):
                 ((x,), {"lines": [[0, 1, 2]]}, r"of shape \(m, 2\)"),
                 ((x,), {"host": "0.0.0.0"}, "allow-remote"),
                 ((x,), {"port": 70000}, "port in 0 .. 65535"),
+                ((x,), {"max_iterations": 3}, "expected steps instead of max_iterations"),
+                ((x,), {"steps": -1}, "max_iterations"),
                 ((x,), {"handle_weight": -1}, "handle_weight >= 0")):
             with self.assertRaisesRegex(ValueError, message):
                 topograd.view(problem, *arguments, **options)

@@ -121,8 +121,8 @@ class Solver:
 
 class View:
     def __init__(self, model: Model, array: int, triangles: NDArray[np.uint32],
-                 lines: NDArray[np.uint32], options: dict[str, Any], name: str, budget_ms: float,
-                 handle_weight: float, host: str, port: int, allow_remote: bool) -> None: ...
+                 lines: NDArray[np.uint32], options: dict[str, Any], name: str, steps: int,
+                 linear_iterations: int, budget_ms: float, handle_weight: float, host: str, port: int, allow_remote: bool) -> None: ...
     url: str
     is_open: bool
     cost: float

@@ -137,9 +137,9 @@ def _triangles(faces: np.ndarray) -> np.ndarray:
 
 
 def view(problem: Problem, mesh: Any = None, *, lines: Any = None, name: str = "problem",
-         budget_ms: float = 16, handle_weight: float = 10, height: int = 600,
-         host: str = "127.0.0.1", port: int = 0, allow_remote: bool = False,
-         **options: Any) -> View:
+         steps: int = 8, linear_iterations: int = 60, budget_ms: float = 16,
+         handle_weight: float = 10, height: int = 600, host: str = "127.0.0.1", port: int = 0,
+         allow_remote: bool = False, **options: Any) -> View:
     """Opens a page on which the problem is pulled at while it is solved, on threads of its own.
 
     Parameters
@@ -154,6 +154,9 @@ def view(problem: Problem, mesh: Any = None, *, lines: Any = None, name: str = "
         Lines between the points.
     name : str
         Title of the page.
+    steps, linear_iterations : int
+        A solve between two frames has at most this many steps, and a step this many iterations of
+        conjugate gradients: the next frames make up for the rest.
     budget_ms : float
         Milliseconds after which a solve between two frames ends with its first accepted step.
     handle_weight : float
@@ -164,14 +167,15 @@ def view(problem: Problem, mesh: Any = None, *, lines: Any = None, name: str = "
         The address that is listened on; port 0 is a free one. An address that other machines reach
         needs allow_remote=True, and nothing is encrypted then.
     **options
-        Those of `Problem.solve`; max_iterations is 8 if not given.
+        Those of `Problem.solve`, without its bounds of iterations.
 
     Returns
     -------
     View, with `url`, `close()`, and the page as its display in Jupyter.
     """
     points, faces = mesh, None
-    if isinstance(mesh, tuple) or (isinstance(mesh, list) and len(mesh) == 2 and np.ndim(mesh[1]) == 2):
+    if isinstance(mesh, tuple) or (
+            isinstance(mesh, list) and len(mesh) == 2 and np.ndim(mesh[1]) == 2):
         if len(mesh) != 2:
             raise ValueError(f"view: expected (vertices, faces), got a tuple of {len(mesh)}")
         points, faces = mesh
@@ -179,10 +183,13 @@ def view(problem: Problem, mesh: Any = None, *, lines: Any = None, name: str = "
     count = x.shape[0]
     corners = np.asarray([] if faces is None else faces)
     triangles = _triangles(_shapes(faces, corners.shape[1] if corners.ndim == 2 else 3, count))
-    options.setdefault("max_iterations", 8)
+    for bound, otherwise in (("max_iterations", "steps"),
+                             ("max_linear_iterations", "linear_iterations")):
+        if bound in options:
+            raise ValueError(f"view: expected {otherwise} instead of {bound}")
     page = _core.View(problem._begin_view(), x._number, _shapes(triangles, 3, count),
-                      _shapes(lines, 2, count), options, name, budget_ms, handle_weight, host, port,
-                      allow_remote)
+                      _shapes(lines, 2, count), options, name, steps, linear_iterations, budget_ms,
+                      handle_weight, host, port, allow_remote)
     opened = View(problem, page, height)
     problem._viewed = True
     _open.add(opened)

@@ -23,7 +23,7 @@ using view::Connections;
 using view::Session;
 using view::SessionOptions;
 
-SessionOptions on_cpu() { return {.solver = {.backend = Backend::cpu, .max_iterations = 8}}; }
+SessionOptions on_cpu() { return {.solver = {.backend = Backend::cpu}}; }
 
 bool eventually(const std::function<bool()>& holds) {
   constexpr auto kPatience = std::chrono::seconds(30);
@@ -183,10 +183,7 @@ TEST_F(SessionTest, MistakesLeaveTheProblemAsItWas) {
       {"host",
        [&] { Session(chain.problem, chain.x, {}, with([](auto& o) { o.host = "0.0.0.0"; })); },
        ErrorCode::InvalidArgument, "view: expected --host 127.0.0.1"},
-      {"options",
-       [&] {
-         Session(chain.problem, chain.x, {}, with([](auto& o) { o.solver.max_iterations = -1; }));
-       },
+      {"options", [&] { Session(chain.problem, chain.x, {}, with([](auto& o) { o.steps = -1; })); },
        ErrorCode::InvalidArgument, "max_iterations"},
       {"array of another problem", [&] { Session(chain.problem, other.x, {}, on_cpu()); },
        ErrorCode::WrongProblem, ""},

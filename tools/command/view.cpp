@@ -87,10 +87,8 @@ view::Subject make_subject(const ViewArguments& arguments) {
 }
 
 view::LiveOptions live_options(const ViewArguments& arguments, SolverOptions options) {
-  // Frames at a steady rate are worth more than exact steps, which the next frames make up for.
-  constexpr int kLinearIterations = 60;
   if (arguments.steps) options.max_iterations = *arguments.steps;
-  options.max_linear_iterations = kLinearIterations;
+  options.max_linear_iterations = view::kLinearIterations;
   return {.solver = to_options(arguments.solver, options),
           .budget_ms =
               arguments.record.empty() ? arguments.budget : std::numeric_limits<double>::infinity(),

@@ -17,6 +17,11 @@ struct Slider {
   double low = 0, high = 1;
 };
 
+/// Bounds of a solve between two frames: frames at a steady rate are worth more than exact steps,
+/// which the next frames make up for.
+inline constexpr int kSteps = 8;              ///< accepted and rejected ones
+inline constexpr int kLinearIterations = 60;  ///< of conjugate gradients in a step
+
 /// Triangles and lines between points, by their numbers. Without triangles the points are drawn.
 struct Connections {
   std::vector<std::array<std::uint32_t, 3>> triangles;

@@ -40,7 +40,7 @@ struct Subject {
   Pulls pulls;
   std::vector<Handle> handles;  ///< of the start
   std::vector<Slider> sliders;
-  SolverOptions options = {.max_iterations = 8};
+  SolverOptions options = {.max_iterations = kSteps};
 
   std::size_t shown = 0;  ///< shown points; the first ones are `points`
   /// Writes the present 3 · shown coordinates.

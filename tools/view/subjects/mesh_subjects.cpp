@@ -24,7 +24,7 @@ struct Vertices {
 };
 
 /// A subject that shows these positions as triangles.
-Subject on_vertices(const char* name, std::shared_ptr<Vertices> memory) {
+Subject on_vertices(const char* name, const std::shared_ptr<Vertices>& memory) {
   Subject out{.name = name, .memory = memory, .problem = &memory->problem};
   out.points = memory->problem.add_parameters(memory->positions, 3, "positions");
   out.shown = out.points.size();
@@ -98,7 +98,7 @@ Subject smooth_subject(const problems::TriangleMesh& mesh) {
 
 Subject developable_subject(const problems::TriangleMesh& mesh, problems::Developability energy) {
   constexpr double kLengths = 3, kHandles = 30;
-  constexpr int kSteps = 50;
+  constexpr int kLbfgsSteps = 50;
   auto memory = std::make_shared<Vertices>();
   memory->positions = mesh.positions;
   Subject out = on_vertices("developable", memory);
@@ -113,7 +113,7 @@ Subject developable_subject(const problems::TriangleMesh& mesh, problems::Develo
   add_weight(out, "lengths", lengths, kWeakest, 10 * kStrongest);
   out.connections.triangles = mesh.triangles;
   out.options.method = Method::lbfgs;
-  out.options.max_iterations = kSteps;
+  out.options.max_iterations = kLbfgsSteps;
   return out;
 }
 
