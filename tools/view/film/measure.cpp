@@ -12,6 +12,7 @@
 #include <deque>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace topograd::view {
 namespace {
@@ -20,6 +21,10 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
 }
 
 bool all_finite(const Frame& frame) {
@@ -70,13 +75,55 @@ class RandomDrags {
   Point from_ = {}, to_ = {};
 };
 
-void update(LeastMemory& least) {
-  const auto keep = [](std::uint64_t& kept, std::uint64_t seen) {
-    kept = kept == 0 ? seen : std::min(kept, seen);
+/// Looks at the memory of the process ten times a second.
+class MemoryLook {
+ public:
+  MemoryLook(Measured& out, const MeasureOptions& options)
+      : out_(&out), seconds_(options.seconds) {}
+
+  ///   time  seconds since the warm-up; negative before its end
+  void look(double time) {
+    if (time < next_) return;
+    constexpr double kPeriod = 0.1;
+    next_ = time + kPeriod;
+    const std::size_t thirds = out_->thirds.size();
+    const auto third = static_cast<std::size_t>(static_cast<double>(thirds) * time / seconds_);
+    LeastMemory& least = out_->thirds[std::min(third, thirds - 1)];
+    keep(least.resident, platform::resident_bytes());
+    keep(least.heap, platform::heap_bytes());
+  }
+
+ private:
+  static void keep(std::uint64_t& least, std::uint64_t seen) {
+    least = least == 0 ? seen : std::min(least, seen);
+  }
+
+  Measured* out_;
+  double seconds_, next_ = 0;
+};
+
+/// Drags that were posted, and that no frame had yet.
+class PostedDrags {
+ public:
+  struct Drag {
+    std::uint64_t serial, newest;  ///< newest: number of the frame when it was posted
+    Clock::time_point time;
   };
-  keep(least.resident, platform::resident_bytes());
-  keep(least.heap, platform::heap_bytes());
-}
+  void add(std::uint64_t serial, std::uint64_t newest) {
+    drags_.push_back({serial, newest, Clock::now()});
+  }
+  /// The drag with this number, if no frame before had it.
+  std::optional<Drag> take(std::uint64_t serial) {
+    while (!drags_.empty() && drags_.front().serial < serial) drags_.pop_front();
+    if (drags_.empty() || drags_.front().serial != serial) return std::nullopt;
+    const Drag found = drags_.front();
+    drags_.pop_front();
+    return found;
+  }
+
+ private:
+  std::deque<Drag> drags_;
+};
 
 /// The frames of a live solver as a client sees them.
 class Client {
@@ -96,6 +143,28 @@ class Client {
   std::shared_ptr<const Quantised> has_;
 };
 
+void list_latency(Measured& out, const PostedDrags::Drag& drag, std::uint64_t frame,
+                  Clock::time_point now) {
+  out.drag_to_frame_ms.push_back(milliseconds(now - drag.time));
+  out.drag_to_frame.push_back(static_cast<double>(frame - drag.newest));
+}
+
+constexpr double kPatience = 60;
+
+[[noreturn]] void fail_without_frame(const LiveSolver& live) {
+  throw Error(ErrorCode::Internal, "view: no frame came; " + live.state()->message);
+}
+
+/// The frame of the first solve, which plans and compiles.
+std::shared_ptr<const Frame> first_frame(const LiveSolver& live) {
+  constexpr double kFirstPatience = 600, kLook = 0.5;
+  const auto called = Clock::now();
+  while (seconds_since(called) < kFirstPatience && !Interrupts::came() &&
+         live.state()->message.empty())
+    if (std::shared_ptr<const Frame> frame = live.wait(0, kLook)) return frame;
+  fail_without_frame(live);
+}
+
 }  // namespace
 
 double quantile(std::vector<double> values, double share) {
@@ -106,32 +175,19 @@ double quantile(std::vector<double> values, double share) {
 }
 
 Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& options) {
-  // The first solve plans and compiles.
-  constexpr double kPatience = 60, kFirstPatience = 600, kLook = 0.5;
-  std::shared_ptr<const Frame> frame;
-  const auto called = Clock::now();
-  while (frame == nullptr && seconds_since(called) < kFirstPatience && !Interrupts::came() &&
-         live.state()->message.empty())
-    frame = live.wait(0, kLook);
-  if (frame == nullptr)
-    throw Error(ErrorCode::Internal, "view: no frame came; " + live.state()->message);
+  std::shared_ptr<const Frame> frame = first_frame(live);
   Drags drags(live, script);
   std::optional<RandomDrags> random;
   if (options.random) random.emplace(live, *options.random);
   Client client(live);
   Measured out;
-  struct Posted {
-    std::uint64_t serial, newest;  // frame when it was posted
-    Clock::time_point time;
-  };
-  std::deque<Posted> posted;
+  PostedDrags posted;
   const auto begin = Clock::now();
   auto last_frame = begin, counted_from = begin;
   bool counts = false;
-  std::uint64_t serial = 0, first_number = 0, compiled_before = 0;
+  std::uint64_t serial = 0, first_number = frame->number, compiled_before = frame->compiled;
   const double period = 1 / options.drags_per_second;
-  constexpr double kLookEvery = 0.1;
-  double next_look = 0;
+  MemoryLook memory(out, options);
   for (double time = 0; time < options.warm_up_seconds + options.seconds && !Interrupts::came();
        time = seconds_since(begin)) {
     if (!counts && time >= options.warm_up_seconds) {
@@ -141,11 +197,7 @@ Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& o
       compiled_before = frame->compiled;
       out.bytes_before = platform::resident_bytes();
     }
-    if (const double counted = time - options.warm_up_seconds; counts && time >= next_look) {
-      next_look = time + kLookEvery;
-      update(out.thirds[std::min(static_cast<std::size_t>(3 * counted / options.seconds),
-                                 out.thirds.size() - 1)]);
-    }
+    memory.look(time - options.warm_up_seconds);
     if (time >= static_cast<double>(serial) * period) {
       // After a stall there are no drags to catch up with.
       serial = std::max(serial + 1, static_cast<std::uint64_t>(time / period));
@@ -153,40 +205,34 @@ Measured measure(LiveSolver& live, const Script& script, const MeasureOptions& o
         random->post(time, serial);
       else
         drags.post(std::fmod(time, script.seconds), serial);
-      posted.push_back({serial, frame->number, Clock::now()});
+      posted.add(serial, frame->number);
       out.drags += counts;
     }
     const double until_drag = static_cast<double>(serial) * period - seconds_since(begin);
-    const std::shared_ptr<const Frame> next =
+    std::shared_ptr<const Frame> next =
         live.wait(frame->number, std::clamp(until_drag, 0.0, period));
     if (next == nullptr) {
-      if (seconds_since(last_frame) > kPatience)
-        throw Error(ErrorCode::Internal, "view: no frame came; " + live.state()->message);
+      if (seconds_since(last_frame) > kPatience) fail_without_frame(live);
       continue;
     }
     const auto now = Clock::now();
     const std::size_t bytes = client.take(*next);
-    while (!posted.empty() && posted.front().serial < next->drag) posted.pop_front();
+    const std::optional<PostedDrags::Drag> drag = posted.take(next->drag);
     if (counts) {
       out.steps += static_cast<std::uint64_t>(next->steps);
       out.nonfinite += !all_finite(*next);
     }
     if (counts && options.lists) {
-      out.frame_ms.push_back(1e3 * std::chrono::duration<double>(now - last_frame).count());
+      out.frame_ms.push_back(milliseconds(now - last_frame));
       out.encode_ms.push_back(1e3 * seconds_since(now));
       out.frame_bytes.push_back(static_cast<double>(bytes));
-      if (!posted.empty() && posted.front().serial == next->drag) {
-        out.drag_to_frame_ms.push_back(
-            1e3 * std::chrono::duration<double>(now - posted.front().time).count());
-        out.drag_to_frame.push_back(static_cast<double>(next->number - posted.front().newest));
-      }
+      if (drag) list_latency(out, *drag, next->number, now);
     }
-    if (!posted.empty() && posted.front().serial == next->drag) posted.pop_front();
     last_frame = now;
-    frame = next;
+    frame = std::move(next);
   }
   out.seconds = seconds_since(counted_from);
-  out.solves = counts ? frame->number - first_number : 0;
+  out.solves = frame->number - first_number;
   out.compiled = frame->compiled - compiled_before;
   out.bytes_after = platform::resident_bytes();
   out.last = frame;

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 std::shared_ptr<const Frame> next_frame(const LiveSolver& live, std::uint64_t number) {
   constexpr double kLook = 0.5;
   for (;;) {
-    const std::shared_ptr<const Frame> frame = live.wait(number, kLook);
+    std::shared_ptr<const Frame> frame = live.wait(number, kLook);
     if (const std::string message = live.state()->message; !message.empty())
       throw Error(ErrorCode::Internal, "view: " + message);
     if (frame != nullptr) return frame;
