@@ -11,6 +11,7 @@
 #include <cmath>
 #include <deque>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -37,7 +38,10 @@ bool all_finite(const Frame& frame) {
 class RandomDrags {
  public:
   RandomDrags(LiveSolver& live, std::uint64_t seed)
-      : live_(&live), random_(seed), size_(diagonal_of(live.start())) {}
+      : live_(&live), random_(seed), size_(diagonal_of(live.start())) {
+    for (const auto& [id, handle] : live.state()->handles)
+      first_.insert(handle.vertices.begin(), handle.vertices.end());
+  }
 
   void post(double time, std::uint64_t serial) {
     constexpr double kPeriod = 0.5;
@@ -46,12 +50,11 @@ class RandomDrags {
     if (period != period_) {
       period_ = period;
       if (open_.size() >= kHandles) {
-        live_->post(Release{open_.front()});
+        live_->post(Release{open_.front().id});
         open_.pop_front();
       }
-      const auto vertex = static_cast<std::uint32_t>(random_() % live_->subject().points.size());
-      constexpr double kRadius = 0.05;
-      open_.push_back(++last_);
+      const std::uint32_t vertex = free_vertex();
+      open_.push_back({++last_, vertex});
       live_->post(Grab{last_, vertex, kRadius * size_});
       for (std::size_t k = 0; k < 3; ++k) {
         from_[k] = live_->start()[3 * std::size_t{vertex} + k];
@@ -66,12 +69,36 @@ class RandomDrags {
   }
 
  private:
+  static constexpr double kRadius = 0.05;  // of handles, in sizes
+  struct Open {
+    HandleId id;
+    std::uint32_t vertex;
+  };
+
+  /// A random vertex that belongs to no handle, if some tries find one.
+  std::uint32_t free_vertex() {
+    constexpr int kTries = 1000;
+    std::uint32_t vertex = 0;
+    for (int k = 0; k < kTries; ++k) {
+      vertex = static_cast<std::uint32_t>(random_() % live_->subject().points.size());
+      if (!first_.contains(vertex) &&
+          std::ranges::none_of(open_, [&](const Open& o) { return is_near(o.vertex, vertex); }))
+        break;
+    }
+    return vertex;
+  }
+  bool is_near(std::uint32_t a, std::uint32_t b) const {
+    const double *p = &live_->start()[3 * std::size_t{a}], *q = &live_->start()[3 * std::size_t{b}];
+    return std::hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2]) <= kRadius * size_;
+  }
+
   LiveSolver* live_;
   std::mt19937_64 random_;
   double size_;
+  std::set<std::uint32_t> first_;  // vertices of the handles of the start
   std::int64_t period_ = -1;
   HandleId last_ = 2'000'000;
-  std::deque<HandleId> open_;
+  std::deque<Open> open_;
   Point from_ = {}, to_ = {};
 };
 
