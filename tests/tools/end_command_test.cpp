@@ -101,6 +101,7 @@ TEST(CommandEnd, ASignalEndsMeasurementsAndChecksWithAReport) {
       {"bench ops --backend cpu", "measured", "rows"},
       {"check random --backend cpu --count 100000000", "checked", "programs"},
       {"check soak --backend cpu --seconds 1000", "checked", "rounds"},
+      {"check view --backend cpu --seconds 1000 --icosphere 1", "checked", "solves"},
       {"check ops --backend cpu --count 100000", "checked", "results"},
       {"check repeat --backend cpu --runs 100 --processes 100", "checked", "results"},
   };
