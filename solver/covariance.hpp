@@ -32,12 +32,15 @@ struct CovarianceOptions {
 /// (JᵀJ)⁻¹ at the caller's values, in the coordinates of the problem's manifolds. If residuals are
 /// divided by their standard deviations, it is the covariance of the parameters.
 ///
-/// Fixed scalars have covariance 0. Bounds are ignored. Later changes of the problem have no
-/// effect; the problem must outlive it.
+/// Fixed scalars have covariance 0. Bounds are ignored. With constraints, those that are active at
+/// the last solve's end hold to first order: the covariance is Z (ZᵀJᵀJZ)⁻¹ Zᵀ with a basis Z of
+/// what their gradients leave free, and unknowns on active bounds have covariance 0. Later changes
+/// of the problem have no effect; the problem must outlive it.
 class Covariance {
  public:
   /// Throws Error{InvalidArgument} for options out of range or a rank-deficient Jacobian, naming
-  /// coordinates without information, Error{NonFinite}, and the errors of Evaluator.
+  /// coordinates without information, Error{NonFinite}, with constraints the errors of Sensitivity,
+  /// and the errors of Evaluator.
   explicit Covariance(Problem& problem, const CovarianceOptions& options = {});
   ~Covariance();
   Covariance(Covariance&&) noexcept;
@@ -57,7 +60,7 @@ class Covariance {
   Eigen::MatrixXd tangent_matrix(std::initializer_list<ParameterBlock> blocks) const {
     return tangent_matrix(std::span(blocks.begin(), blocks.size()));
   }
-  /// Rank of the Jacobian in working precision.
+  /// Rank of the Jacobian in working precision; with constraints, of JZ.
   std::size_t rank() const;
 
  private:

@@ -2,11 +2,13 @@
 #include "../covariance.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
+#include "../../frontend/inspect/number_sources.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
 #include "../host/host_engine.hpp"
 #include "../host/tangent_jacobian.hpp"
 #include "../linear/normal_inverse.hpp"
+#include "../sensitivity/optimality_system.hpp"
 #include "../session/session.hpp"
 
 #include <Eigen/QR>
@@ -15,6 +17,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 namespace topograd {
@@ -44,7 +47,27 @@ struct Covariance::Impl {
       throw Error(ErrorCode::InvalidArgument, "covariance: null_space_rank must be >= -1, got " +
                                                   std::to_string(options.null_space_rank));
     }
-    linearize();
+    if (problem.constraint_count() > 0)
+      linearize_constrained();
+    else
+      linearize();
+  }
+
+  /// Factorises JᵀJ beside the gradients of active constraints.
+  void linearize_constrained() {
+    if (problem.energy_count() > 0 || !problem.host_blocks().empty())
+      throw Error(ErrorCode::Unsupported,
+                  "covariance: with constraints it expects traced residuals only");
+    const ProblemModel model = make_model("covariance", problem, options.apply_loss_function, true);
+    std::vector<double> x(model.model.scalars);
+    problem.read_x(x);
+    space.basis(x, basis);
+    system = std::make_unique<OptimalitySystem>(
+        model, NumberSources(problem), x,
+        SensitivityOptions{.form = SensitivityForm::gauss_newton,
+                           .convergence_tolerance = std::numeric_limits<double>::infinity(),
+                           .solver = resolved(options.solver)});
+    rank = system->degrees_of_freedom();
   }
 
   /// Takes J in tangent coordinates at the caller's values, and factorises.
@@ -123,6 +146,7 @@ struct Covariance::Impl {
   /// Columns of (JᵀJ)⁻¹.
   DenseMatrix columns(const CoordinateRange& of) const {
     const auto n = static_cast<Eigen::Index>(space.size());
+    if (system != nullptr) return constrained_columns(of);
     if (options.algorithm == CovarianceAlgorithm::dense_svd)
       return dense.middleCols(of.first, of.count);
     DenseMatrix out(n, of.count);
@@ -132,6 +156,20 @@ struct Covariance::Impl {
       y = R.transpose().triangularView<Eigen::Lower>().solve(y);
       y = R.triangularView<Eigen::Upper>().solve(y);
       out.col(k) = qr.colsPermutation() * y;
+    }
+    return out;
+  }
+
+  DenseMatrix constrained_columns(const CoordinateRange& of) const {
+    DenseMatrix out = DenseMatrix::Zero(static_cast<Eigen::Index>(space.size()), of.count);
+    const Vector none = Vector::Zero(static_cast<Eigen::Index>(system->active_rows().size()));
+    for (std::uint32_t k = 0; k < of.count; ++k) {
+      const std::uint32_t coordinate = system->coordinate(of.first + k);
+      if (coordinate == TangentSpace::kNone) continue;
+      const Vector u = system->solve(Vector::Unit(system->coordinates(), coordinate), none).u;
+      for (std::uint32_t row = 0; row < space.size(); ++row)
+        if (system->coordinate(row) != TangentSpace::kNone)
+          out(row, k) = u[system->coordinate(row)];
     }
     return out;
   }
@@ -245,7 +283,8 @@ struct Covariance::Impl {
   std::size_t rank = 0;
   std::unique_ptr<NormalInverse> normal;  // of sparse_qr, if JᵀJ has enough digits; else qr
   Eigen::SparseQR<SparseColumns, Eigen::COLAMDOrdering<int> > qr;
-  DenseMatrix dense;  // (JᵀJ)⁻¹ of dense_svd
+  DenseMatrix dense;                         // (JᵀJ)⁻¹ of dense_svd
+  std::unique_ptr<OptimalitySystem> system;  // with constraints
 };
 
 Covariance::Covariance(Problem& problem, const CovarianceOptions& options)

@@ -59,19 +59,16 @@ struct OptimalitySystem::Assembly {
       : model(m), options(o), space(*m.problem), x(at), session(open_session(m, o.solver)) {}
 
   bool second_order() const { return options.form == SensitivityForm::full; }
-  /// The coordinate of a column of the tangent space, or kNone where a bound is active.
-  std::uint32_t coordinate(std::uint32_t column) const { return coordinates[column]; }
 
   const ProblemModel& model;
   const SensitivityOptions& options;
   TangentSpace space;
   std::span<const double> x;
   Session session;
-  std::vector<double> bases;               // of the tangent spaces
-  std::vector<std::uint32_t> coordinates;  // by column of the tangent space
-  std::vector<std::uint8_t> fixed;         // by scalar: it has no part in the system
-  Vector gradient, rows;                   // by scalar; by row of the model
-  std::vector<double> violations;          // c of active constraints
+  std::vector<double> bases;        // of the tangent spaces
+  std::vector<std::uint8_t> fixed;  // by scalar: it has no part in the system
+  Vector gradient, rows;            // by scalar; by row of the model
+  std::vector<double> violations;   // c of active constraints
   double cost = 0;
 };
 
@@ -119,10 +116,10 @@ void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
     active_bounds_ += active ? 1 : 0;
     at.fixed[k] = none || active ? 1 : 0;
   }
-  at.coordinates.assign(space.size(), TangentSpace::kNone);
+  coordinates_.assign(space.size(), TangentSpace::kNone);
   std::uint32_t next = 0;
   for (std::size_t column = 0; column < stays.size(); ++column)
-    if (!stays[column]) at.coordinates[column] = next++;
+    if (!stays[column]) coordinates_[column] = next++;
   scalar_of_.resize(next);
 
   if (sources.penalty_weight() == NumberSources::kOwn || !at.model.with_constraints) return;
@@ -167,16 +164,16 @@ void OptimalitySystem::make_basis(const Assembly& at) {
   Triplets entries;
   for (std::uint32_t k = 0; k < at.x.size(); ++k) {
     if (at.fixed[k] != 0 || at.space.block_of(k) != nullptr) continue;
-    const std::uint32_t coordinate = at.coordinate(at.space.column(k));
-    scalar_of_[coordinate] = k;
-    entries.emplace_back(static_cast<int>(k), static_cast<int>(coordinate), 1.0);
+    const std::uint32_t column = coordinate(at.space.column(k));
+    scalar_of_[column] = k;
+    entries.emplace_back(static_cast<int>(k), static_cast<int>(column), 1.0);
   }
   for (const TangentSpace::Block& block : at.space.blocks()) {
     for (std::uint32_t t = 0; t < block.tangent; ++t) {
-      const std::uint32_t coordinate = at.coordinate(block.column + t);
-      scalar_of_[coordinate] = block.offset;
+      const std::uint32_t column = coordinate(block.column + t);
+      scalar_of_[column] = block.offset;
       for (std::uint32_t k = 0; k < block.width; ++k)
-        entries.emplace_back(static_cast<int>(block.offset + k), static_cast<int>(coordinate),
+        entries.emplace_back(static_cast<int>(block.offset + k), static_cast<int>(column),
                              at.bases[block.basis + std::size_t{k} * block.tangent + t]);
     }
   }
@@ -216,7 +213,7 @@ SparseMatrix OptimalitySystem::hessian(Assembly& at) const {
     if (!at.second_order() || block.tangent == 0) continue;
     const Eigen::MatrixXd added = manifold_curvature(*block.manifold, at.x.data() + block.offset,
                                                      at.gradient.data() + block.offset);
-    const auto first = static_cast<int>(at.coordinate(block.column));
+    const auto first = static_cast<int>(coordinate(block.column));
     for (int i = 0; i < added.rows(); ++i)
       for (int j = 0; j < added.cols(); ++j)
         entries.emplace_back(first + i, first + j, added(i, j));
@@ -313,7 +310,15 @@ OptimalitySystem::Solution OptimalitySystem::solve(const Vector& b, const Vector
   return out;
 }
 
+std::size_t OptimalitySystem::degrees_of_freedom() const {
+  const auto coordinates = static_cast<std::size_t>(basis_.cols());
+  if (active_rows_.empty()) return coordinates;
+  if (dense_) return coordinates - static_cast<std::size_t>(dense_->rank());
+  return coordinates - std::min(coordinates, active_rows_.size());
+}
+
 void OptimalitySystem::require_solution(const Assembly& at, double tolerance) const {
+  if (std::isinf(tolerance)) return;
   const Vector g = gather(at.gradient);
   const Eigen::Map<const Vector> c(at.violations.data(),
                                    static_cast<Eigen::Index>(at.violations.size()));

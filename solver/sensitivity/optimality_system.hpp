@@ -50,6 +50,12 @@ class OptimalitySystem {
   /// [H Aᵀ; A 0] [u; y] = [b; d]. Throws SensitivityError{infeasible} if A u = d has no solution.
   Solution solve(const Eigen::VectorXd& b, const Eigen::VectorXd& d) const;
 
+  /// The coordinate of a column of the tangent space; TangentSpace::kNone if it is on a bound.
+  std::uint32_t coordinate(std::uint32_t column) const { return coordinates_[column]; }
+  Eigen::Index coordinates() const { return basis_.cols(); }
+  /// Number of coordinates, less the independent active constraints.
+  std::size_t degrees_of_freedom() const;
+
   /// Rows of the model that active constraints have, ascending.
   std::span<const std::uint32_t> active_rows() const { return active_rows_; }
   double penalty_weight() const { return weight_; }  ///< w: rows are w (s − c)
@@ -66,9 +72,10 @@ class OptimalitySystem {
   void require_solution(const Assembly& at, double tolerance) const;
   Eigen::VectorXd multipliers(const Eigen::VectorXd& right) const;
 
-  SparseMatrix basis_;                     // P, (scalars of x, coordinates)
-  std::vector<std::uint32_t> scalar_of_;   // a scalar of each coordinate, for messages
-  std::optional<SymmetricSolver> solver_;  // of H
+  std::vector<std::uint32_t> coordinates_;  // by column of the tangent space
+  SparseMatrix basis_;                      // P, (scalars of x, coordinates)
+  std::vector<std::uint32_t> scalar_of_;    // a scalar of each coordinate, for messages
+  std::optional<SymmetricSolver> solver_;   // of H
   Eigen::SparseMatrix<double, Eigen::RowMajor> gradients_;  // A
   std::vector<std::uint32_t> active_rows_;
   std::optional<Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> > dense_;  // of A H⁻¹ Aᵀ

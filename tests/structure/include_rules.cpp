@@ -125,7 +125,7 @@ const Arrows kSubfolders = {
     {"solver", {}},
     {"solver/checkpoint", {"solver/model"}},
     {"solver/constrained", {"solver/host"}},
-    {"solver/evaluation", {"solver/session"}},
+    {"solver/evaluation", {"solver/sensitivity"}},
     {"solver/first_order", {"solver/checkpoint", "solver/session"}},
     {"solver/host", {"solver/linear", "solver/model"}},
     {"solver/linear", {"solver/plan", "solver/step_control"}},

@@ -195,6 +195,60 @@ TEST(CommandAnswer, WhatIsLeftOutHeldOrBoundedIsSaid) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
 }
 
+TEST(CommandAnswer, ConfidenceIsThatOfTheTables) {
+  // Ten measurements of one number: the t of nine degrees of freedom is 2.262157, that of two
+  // sides at 95 %; and of two numbers, F(2, 8) is 4.458970.
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "mean.json";
+  const auto solved = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    const CommandResult result =
+        topograd("solve '" + file + "' --backend cpu --covariance --json -");
+    EXPECT_EQ(result.status, 0) << result.err;
+    return Json::parse(result.out)["covariance"];
+  };
+  const std::string data = R"("data": {"t": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+                                       "v": [2, 4, 3, 5, 4, 6, 7, 5, 8, 9]})";
+  const Json mean = solved(R"({"parameters": [{"name": "m", "values": [0]}], )" + data +
+                           R"(, "residuals": [{"expressions": ["m - v"], "parameters": ["m"],
+                               "data": ["v"]}]})");
+  const double error = mean["standard_errors"][0];
+  // Σ (v − 5.3)² = 44.1.
+  EXPECT_NEAR(error, std::sqrt(44.1 / 9 / 10), 1e-9);
+  EXPECT_EQ(mean["confidence_level"], 0.95);
+  EXPECT_NEAR(mean["confidence_half_widths"][0].get<double>() / error, 2.262157, 1e-6);
+  EXPECT_NEAR(mean["confidence_region"]["bound"].get<double>(), 2.262157 * 2.262157, 1e-5);
+  const std::string line = R"({"parameters": [{"name": "a", "values": [0]},
+                                              {"name": "b", "values": [0]}], )" +
+                           data;
+  const std::string rows = R"(, "residuals": [{"expressions": ["a + b * t - v"],
+      "parameters": ["a", "b"], "data": ["t", "v"]}])";
+  const Json both = solved(line + rows + "}");
+  EXPECT_EQ(both["confidence_region"]["dimension"], 2);
+  EXPECT_NEAR(both["confidence_region"]["bound"].get<double>(), 2 * 4.458970, 1e-5);
+  EXPECT_NEAR(
+      both["confidence_half_widths"][1].get<double>() / both["standard_errors"][1].get<double>(),
+      2.306004, 1e-6);
+  // With a + 5.5 b = 5 the line turns around its middle, which is almost the mean: b has the same
+  // error up to the variance, and a = 5 − 5.5 b has 5.5 times that of b.
+  const Json held = solved(line + rows + R"(, "equalities": [{"expressions": ["a + 5.5 * b - 5"],
+      "parameters": ["a", "b"]}]})");
+  EXPECT_EQ(held["confidence_region"]["dimension"], 1);
+  EXPECT_NEAR(held["standard_errors"][0].get<double>(),
+              5.5 * held["standard_errors"][1].get<double>(), 1e-9);
+  EXPECT_NEAR(held["correlations"][0][1].get<double>(), -1, 1e-9);
+  // s²(b) = Σr² / 9 / Σ(t − 5.5)², Σ(t − 5.5)² = 82.5; of v − 5 = b (t − 5.5).
+  double product = 0, square = 0;
+  const double v[] = {2, 4, 3, 5, 4, 6, 7, 5, 8, 9};
+  for (int k = 0; k < 10; ++k) {
+    product += (k - 4.5) * (v[k] - 5);
+    square += (v[k] - 5) * (v[k] - 5);
+  }
+  const double slope = product / 82.5;
+  EXPECT_NEAR(held["standard_errors"][1].get<double>(),
+              std::sqrt((square - slope * product) / 9 / 82.5), 1e-7);
+}
+
 TEST(CommandAnswer, LargeProblemsShowExtremesAndPlaces) {
   const CommandResult result = topograd("solve springs --width 10 --backend cpu");
   ASSERT_EQ(result.status, 0) << result.err;

@@ -1,6 +1,8 @@
 // Derivatives of solutions against differences of whole solves and closed forms; errors by reason.
 #include "../../../solver/sensitivity.hpp"
 
+#include "../../../solver/covariance.hpp"
+
 #include "../../../frontend/geometry.hpp"
 #include "../../../frontend/manifold.hpp"
 #include "../../../frontend/value/math.hpp"
@@ -342,6 +344,31 @@ TEST(Sensitivity, ClosedFormOfAProjection) {
   const Eigen::VectorXd by_p = s.jvp(target, std::vector<double>{1, 0});
   EXPECT_NEAR(by_p[0], 2.0 / 5 * 0.64, 1e-7);
   EXPECT_NEAR(by_p[1], -2.0 / 5 * 0.48, 1e-7);
+}
+
+TEST(Sensitivity, CovarianceIsThatOfWhatConstraintsLeaveFree) {
+  // Three unknowns with a plane and a half space, which are active, and one that is not.
+  Eigen::MatrixXd J(4, 3);
+  J << 1, 0.5, 0, 0, 2, -1, 0.3, 0, 1, 1, 1, 1;
+  std::vector<double> x = {0, 0, 0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 3);
+  for (int k = 0; k < 4; ++k)
+    problem.add_residual(J(k, 0) * p(0, 0) + J(k, 1) * p(0, 1) + J(k, 2) * p(0, 2) - (k + 1.0));
+  const Eigen::MatrixXd free = (J.transpose() * J).inverse();
+  EXPECT_LE((Covariance(problem).block({p, 0}, {p, 0}) - free).norm(), 1e-12 * free.norm());
+
+  problem.add_equality(p(0, 0) + p(0, 1) - p(0, 2) - 3.0);
+  problem.add_inequality(0.1 - p(0, 2));
+  problem.add_inequality(p(0, 0) + 100.0);
+  const Summary summary = solve(problem);
+  ASSERT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  const Covariance covariance(problem);
+  EXPECT_EQ(covariance.rank(), 1u);
+  const Eigen::Vector3d z(1, -1, 0);  // on the plane, along the half space's boundary
+  const Eigen::Matrix3d expected = z * z.transpose() / (J * z).squaredNorm();
+  EXPECT_LE((covariance.block({p, 0}, {p, 0}) - expected).norm(), 1e-8 * expected.norm());
+  EXPECT_LE((covariance.matrix({{p, 0}}) - expected).norm(), 1e-8 * expected.norm());
 }
 
 TEST(Sensitivity, Energies) {

@@ -1,12 +1,15 @@
 // Collects the results of a solve.
 #include "answer.hpp"
 
+#include "quantiles.hpp"
+
 #include "../../../ir/error.hpp"
 #include "../../../solver/covariance.hpp"
 #include "../../../solver/evaluator.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -116,6 +119,8 @@ ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary) {
   ResidualStatistics out{.rows = static_cast<std::uint64_t>(r.size()),
                          .left_out = rows_left_out(named),
                          .unknowns = summary.unknowns};
+  for (const ConstraintSummary& one : summary.constrained.constraints)
+    out.constraints += one.active - std::min(one.active, one.redundant);
   const auto counted = static_cast<double>(out.rows - out.left_out);
   if (counted > 0) out.rmse = std::sqrt(r.squaredNorm() / counted);
   if (out.degrees_of_freedom() > 0 && summary.energies == 0)
@@ -168,24 +173,37 @@ FreeScalars free_scalars(const Problem& problem) {
   return out;
 }
 
-Uncertainty uncertainty_of(Problem& problem, const std::optional<double>& reduced_chi2) {
+void add_confidence(const ResidualStatistics& residuals, std::size_t rank, Uncertainty& out) {
+  const double freedom = out.scaled ? static_cast<double>(residuals.degrees_of_freedom())
+                                    : std::numeric_limits<double>::infinity();
+  const double wide = std::sqrt(f_quantile(kConfidence, 1, freedom));
+  for (const double error : out.errors) out.half_intervals.push_back(wide * error);
+  out.dimension = rank;
+  const auto dimension = static_cast<double>(rank);
+  if (rank > 0) out.region = dimension * f_quantile(kConfidence, dimension, freedom);
+}
+
+Uncertainty uncertainty_of(Problem& problem, const ResidualStatistics& residuals) {
+  const std::optional<double>& reduced_chi2 = residuals.reduced_chi2;
   Uncertainty out;
   out.scaled = reduced_chi2.has_value();
   try {
     const FreeScalars free = free_scalars(problem);
-    const Eigen::MatrixXd C = Covariance(problem, {.solver = on_the_cpu()}).matrix(free.blocks);
+    const Covariance covariance(problem, {.solver = on_the_cpu()});
+    const Eigen::MatrixXd C = covariance.matrix(free.blocks);
     const auto at = [&](std::size_t i, std::size_t j) {
       return C(static_cast<Eigen::Index>(free.places[i]),
                static_cast<Eigen::Index>(free.places[j]));
     };
     out.names = free.names;
     for (std::size_t i = 0; i < free.names.size(); ++i) {
-      out.errors.push_back(std::sqrt(at(i, i) * reduced_chi2.value_or(1)));
+      out.errors.push_back(std::sqrt(std::max(at(i, i), 0.0) * reduced_chi2.value_or(1)));
       for (std::size_t j = 0; j < free.names.size(); ++j) {
-        const double scale = std::sqrt(at(i, i) * at(j, j));
+        const double scale = std::sqrt(std::max(at(i, i) * at(j, j), 0.0));
         out.correlation.push_back(i == j ? 1 : scale > 0 ? at(i, j) / scale : 0);
       }
     }
+    add_confidence(residuals, covariance.rank(), out);
   } catch (const Error& error) {
     out = {.failure = error.what()};
   }
@@ -226,7 +244,7 @@ Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance)
   add_unknowns(problem, answer);
   if (summary.residuals > 0) answer.residuals = statistics_of(named, summary);
   if (covariance && answer.residuals) {
-    answer.uncertainty = uncertainty_of(problem, answer.residuals->reduced_chi2);
+    answer.uncertainty = uncertainty_of(problem, *answer.residuals);
     const Uncertainty& found = *answer.uncertainty;
     for (UnknownValue& unknown : answer.unknowns) {
       const auto at = std::ranges::find(found.names, unknown.name);

@@ -36,7 +36,8 @@ struct ResidualStatistics {
   std::uint64_t left_out = 0;  ///< rows with weight 0
   double rmse = 0;             ///< √(Σ r² / (rows − left_out))
   std::uint64_t unknowns = 0;
-  /// 2 · cost / (rows − left_out − unknowns), with losses. Empty without degrees of freedom.
+  std::uint64_t constraints = 0;  ///< active, without those that depend on others
+  /// 2 · cost / degrees_of_freedom(), with losses. Empty without degrees of freedom.
   std::optional<double> reduced_chi2;
   struct Worst {
     std::string label;  ///< "point" #7, row 1
@@ -45,7 +46,8 @@ struct ResidualStatistics {
   std::vector<Worst> worst;  ///< largest rows by magnitude, descending
 
   std::int64_t degrees_of_freedom() const {
-    return static_cast<std::int64_t>(rows - left_out) - static_cast<std::int64_t>(unknowns);
+    return static_cast<std::int64_t>(rows - left_out + constraints) -
+           static_cast<std::int64_t>(unknowns);
   }
 };
 
@@ -55,8 +57,18 @@ struct Uncertainty {
   std::vector<std::string> names;   ///< of the variable unknowns
   std::vector<double> errors;       ///< standard errors
   std::vector<double> correlation;  ///< (names, names), row by row
-  std::string failure;              ///< reason if there is none; the lists are then empty
+  /// Half the width of each interval that has the unknown with the probability kConfidence: by
+  /// Student's t if scaled, else by the normal distribution.
+  std::vector<double> half_intervals;
+  /// With that probability all of them are where (x − x*)ᵀ C⁻¹ (x − x*) <= region, C the covariance
+  /// (its pseudo-inverse, if constraints are active): by F if scaled, else by χ².
+  double region = 0;
+  std::size_t dimension = 0;  ///< of the region: its degrees of freedom
+  std::string failure;        ///< reason if there is none; the lists are then empty
 };
+
+/// Probability of confidence intervals and regions.
+inline constexpr double kConfidence = 0.95;
 
 struct Answer {
   std::string title;                            ///< of a problem file

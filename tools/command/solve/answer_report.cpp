@@ -104,6 +104,26 @@ std::string correlation_part(const Answer& answer) {
   return out + "\n";
 }
 
+/// Intervals of the unknowns that are shown with a standard error.
+std::string confidence_part(const Answer& answer) {
+  if (!answer.uncertainty || !answer.uncertainty->failure.empty()) return "";
+  const Uncertainty& u = *answer.uncertainty;
+  const int width = static_cast<int>(longest_name(answer));
+  std::string out = formatted("Confidence intervals, %g %%\n", 100 * kConfidence);
+  std::size_t shown = 0;
+  for (const UnknownValue& one : answer.unknowns) {
+    const auto at = std::ranges::find(u.names, one.name);
+    if (at == u.names.end()) continue;
+    const double half = u.half_intervals[static_cast<std::size_t>(at - u.names.begin())];
+    out += formatted("  %-*s  %18.10g  to %.10g\n", width, one.name.c_str(), one.value - half,
+                     one.value + half);
+    ++shown;
+  }
+  if (shown == 0) return "";
+  return out + formatted("  all together: (x - x*)' C^-1 (x - x*) <= %.6g, dimension %zu\n\n",
+                         u.region, u.dimension);
+}
+
 std::string residual_part(const ResidualStatistics& r) {
   std::string out = "Residuals\n  " + std::to_string(r.rows) + " rows";
   if (r.left_out > 0) out += ", " + std::to_string(r.left_out) + " of them with weight 0";
@@ -145,7 +165,7 @@ std::string solve_part(const Summary& s) {
 
 std::string report(const Answer& answer, const Summary& summary) {
   std::string out = answer.title.empty() ? "" : answer.title + "\n\n";
-  out += parameter_part(answer) + "\n" + correlation_part(answer);
+  out += parameter_part(answer) + "\n" + confidence_part(answer) + correlation_part(answer);
   if (answer.residuals) out += residual_part(*answer.residuals);
   for (const std::string& line : answer.lines) out += line + "\n";
   if (!answer.lines.empty()) out += "\n";
@@ -177,6 +197,9 @@ void describe(const Answer& answer, nlohmann::ordered_json& report) {
   covariance["scaled_by_reduced_chi2"] = u.scaled;
   covariance["parameters"] = u.names;
   covariance["standard_errors"] = u.errors;
+  covariance["confidence_level"] = kConfidence;
+  covariance["confidence_half_widths"] = u.half_intervals;
+  covariance["confidence_region"] = {{"bound", u.region}, {"dimension", u.dimension}};
   nlohmann::ordered_json& rows = covariance["correlations"] = nlohmann::ordered_json::array();
   for (std::size_t a = 0; a < u.names.size(); ++a) {
     const auto begin = u.correlation.begin() + static_cast<std::ptrdiff_t>(a * u.names.size());
