@@ -15,6 +15,7 @@
 #include <Eigen/SVD>
 #include <Eigen/SparseQR>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -170,6 +171,8 @@ struct Covariance::Impl {
       for (std::uint32_t row = 0; row < space.size(); ++row)
         if (system->coordinate(row) != TangentSpace::kNone)
           out(row, k) = u[system->coordinate(row)];
+      double& variance = out(of.first + k, k);
+      variance = std::max(variance, 0.0);  // rounding, where constraints hold it
     }
     return out;
   }
