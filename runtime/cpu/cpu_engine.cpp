@@ -17,7 +17,7 @@ template <class T>
 CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
     : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
                             Accumulation::gather_store),
-      terms_(options.threads),
+      terms_(options),
       steps_(terms_, options) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");

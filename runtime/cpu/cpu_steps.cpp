@@ -41,7 +41,8 @@ template <class T>
 const Column<T>* CpuSteps<T>::known_gradient() const {
   const auto is_energy = [](const auto& term) { return term->energy(); };
   // Steps take scalars that a bound holds out of the system's gradient, and ignore energies.
-  if (!linear_ || !terms_.box().empty() || std::ranges::any_of(terms_.all(), is_energy))
+  if (!linear_ || !terms_.box().empty() || terms_.sums().others_have_energies() ||
+      std::ranges::any_of(terms_.all(), is_energy))
     return nullptr;
   return &system_.gradient();
 }
@@ -86,35 +87,32 @@ template <class T>
 PointReport CpuSteps<T>::linearize() {
   if (narrow_) narrow_->is_linear = false;
   system_.store_jacobian(x_);
-  const double square = system_.residual_square(x_);
+  CostSum cost(terms_.sums());
+  system_.add_residual_square(x_, cost);
   terms_.count_failed_guards(x_);
   system_.sum_gradient();
   linear_ = true;
   trial_ready_ = false;
   const std::vector<std::uint8_t>& constant = terms_.constant();
-  const std::size_t ranges = (terms_.scalars() + kScalarsPerRange - 1) / kScalarsPerRange;
-  std::vector<double> largest(ranges);
-  const auto squares = terms_.pool().template sums_of_ranges<2>(
-      terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+  const SumRanges& ranges = terms_.sums();
+  const SumRanges::Columns<3> columns = ranges.template collect<3>(
+      terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
         std::array<double, 2> sums = {0, 0};  // g·g and x·x over free scalars
         double max = 0;
-        for (std::size_t i = begin; i < end; ++i) {
+        for (std::size_t i = range.first; i < range.end; ++i) {
           const double g = double{projected_gradient(i)}, x = double{x_[i]};
           // Written so that a NaN is kept.
           max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
           sums[0] += g * g;
           if (constant.empty() || constant[i] == 0) sums[1] += x * x;
         }
-        largest[begin / kScalarsPerRange] = max;
-        return sums;
+        return std::array{sums[0], sums[1], max};
       });
   if (!terms_.box().empty()) system_.hold(held_at_bounds(system_.gradient()));
-  double max = 0;
-  for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
-  PointReport report{.cost = square / 2,
-                     .gradient_max_norm = max,
-                     .gradient_norm = std::sqrt(squares[0]),
-                     .x_norm = std::sqrt(squares[1])};
+  PointReport report{.cost = cost.totals().squares / 2,
+                     .gradient_max_norm = largest_of(columns[2]),
+                     .gradient_norm = std::sqrt(pairwise_sum(columns[0])),
+                     .x_norm = std::sqrt(pairwise_sum(columns[1]))};
   add_scaled_norms(report);
   return report;
 }
@@ -124,33 +122,28 @@ void CpuSteps<T>::add_scaled_norms(PointReport& report) {
   const BlockLayout& layout = terms_.layout();
   const std::vector<std::uint8_t>& out = system_.held();
   const Column<T>&gradient = system_.gradient(), &diagonal = system_.diagonal();
-  std::vector<double> largest((layout.blocks() + kBlocksPerRange - 1) / kBlocksPerRange);
-  const auto squares = terms_.pool().template sums_of_ranges<3>(
-      layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+  const SumRanges& ranges = terms_.sums();
+  const SumRanges::Columns<4> columns = ranges.template collect<4>(
+      terms_.pool(), ranges.of_blocks(), [&](const SumRanges::Range& range) {
         std::array<double, 3> sums = {0, 0, 0};  // of gradient, x and step
         double max = 0;
-        const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
-        layout.for_diagonal(b, e, [&](std::uint64_t scalar, std::uint64_t) {
-          const double h = double{diagonal[scalar]};
-          if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
-          const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
-          const double step = moved_ ? x - double{trial_[scalar]} : 0;
-          max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
-          sums[0] += g * g;
-          sums[1] += h * x * x;
-          sums[2] += h * step * step;
-        });
-        largest[begin / kBlocksPerRange] = max;
-        return sums;
+        layout.for_diagonal(
+            range.first_block, range.end_block, [&](std::uint64_t scalar, std::uint64_t) {
+              const double h = double{diagonal[scalar]};
+              if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
+              const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
+              const double step = moved_ ? x - double{trial_[scalar]} : 0;
+              max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
+              sums[0] += g * g;
+              sums[1] += h * x * x;
+              sums[2] += h * step * step;
+            });
+        return std::array{sums[0], sums[1], sums[2], max};
       });
-  report.scaled_gradient_max = 0;
-  for (const double m : largest) {
-    const double max = report.scaled_gradient_max;
-    report.scaled_gradient_max = std::isnan(max) || m <= max ? max : m;
-  }
-  report.scaled_gradient_norm = std::sqrt(squares[0]);
-  report.scaled_x_norm = std::sqrt(squares[1]);
-  report.scaled_step_norm = std::sqrt(squares[2]);
+  report.scaled_gradient_max = largest_of(columns[3]);
+  report.scaled_gradient_norm = std::sqrt(pairwise_sum(columns[0]));
+  report.scaled_x_norm = std::sqrt(pairwise_sum(columns[1]));
+  report.scaled_step_norm = std::sqrt(pairwise_sum(columns[2]));
 }
 
 template <class T>
@@ -216,26 +209,31 @@ StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
 }
 
 template <class T>
-StepReport CpuSteps<T>::finish_step(double length) {
-  const Column<T>& delta = system_.delta();
+T CpuSteps<T>::move_scalar(std::size_t i, double length) {
   const Box& box = terms_.box();
-  const double square = terms_.pool().sum_ranges(terms_.scalars(), kScalarsPerRange,
-                                                 [&](std::size_t begin, std::size_t end) {
-                                                   double sum = 0;
-                                                   for (std::size_t i = begin; i < end; ++i) {
-                                                     T step = static_cast<T>(length) * delta[i];
-                                                     trial_[i] = x_[i] + step;
-                                                     if (!box.empty()) {
-                                                       if (trial_[i] < static_cast<T>(box.lower[i]))
-                                                         trial_[i] = static_cast<T>(box.lower[i]);
-                                                       if (trial_[i] > static_cast<T>(box.upper[i]))
-                                                         trial_[i] = static_cast<T>(box.upper[i]);
-                                                       step = trial_[i] - x_[i];
-                                                     }
-                                                     sum += double{step} * double{step};
-                                                   }
-                                                   return sum;
-                                                 });
+  const T step = static_cast<T>(length) * system_.delta()[i];
+  trial_[i] = x_[i] + step;
+  if (box.empty()) return step;
+  if (trial_[i] < static_cast<T>(box.lower[i])) trial_[i] = static_cast<T>(box.lower[i]);
+  if (trial_[i] > static_cast<T>(box.upper[i])) trial_[i] = static_cast<T>(box.upper[i]);
+  return trial_[i] - x_[i];
+}
+
+template <class T>
+StepReport CpuSteps<T>::finish_step(double length) {
+  const SumRanges& ranges = terms_.sums();
+  if (ranges.is_part()) {  // ghosts are in no range
+    for (std::size_t i = 0; i < trial_.size(); ++i) move_scalar(i, length);
+  }
+  const double square =
+      ranges.sum(terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
+        double sum = 0;
+        for (std::size_t i = range.first; i < range.end; ++i) {
+          const T step = move_scalar(i, length);
+          sum += double{step} * double{step};
+        }
+        return sum;
+      });
   return {.step_norm = std::sqrt(square), .trial_cost = trial_cost()};
 }
 

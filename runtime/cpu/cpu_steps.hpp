@@ -13,8 +13,7 @@ namespace topograd::runtime::cpu {
 
 /// A linear system in f32, of the same model.
 struct NarrowSystem {
-  explicit NarrowSystem(const EngineOptions& options)
-      : terms(options.threads), system(terms, options.preconditioner) {}
+  explicit NarrowSystem(const EngineOptions& options) : terms(options), system(terms, options) {}
 
   void follow(const Model& model);
   void linearize(std::span<const double> point);
@@ -33,7 +32,7 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
  public:
   ///   terms  outlives the steps
   CpuSteps(CpuTerms<T>& terms, const EngineOptions& options)
-      : terms_(terms), system_(terms, options.preconditioner) {
+      : terms_(terms), system_(terms, options) {
     if (options.narrow_system) narrow_ = std::make_unique<NarrowSystem>(options);
   }
 
@@ -84,6 +83,8 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   StepReport try_narrow_step(const StepRequest& request);
   /// Sets the norms that do not depend on the unknowns' units.
   void add_scaled_norms(PointReport& report);
+  /// Moves one scalar of the trial point to x + length δ within the box; returns its step.
+  T move_scalar(std::size_t i, double length);
   /// Moves to x + length δ and evaluates the cost there.
   StepReport finish_step(double length = 1);
 

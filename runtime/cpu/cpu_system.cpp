@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 namespace topograd::runtime::cpu {
@@ -67,11 +68,10 @@ void CpuSystem<T>::store_jacobian(const Column<T>& x) {
 }
 
 template <class T>
-double CpuSystem<T>::residual_square(const Column<T>& x) {
-  double square = 0;
+void CpuSystem<T>::add_residual_square(const Column<T>& x, CostSum& cost) {
   for (const LinearTerm<T>& term : linear_)
-    square += term.residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x));
-  return square;
+    term.add_residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x), terms_.layout(),
+                             cost);
 }
 
 template <class T>
@@ -134,17 +134,18 @@ void CpuSystem<T>::set_delta(std::span<const double> delta) {
   needs_blocks_ = false;
   terms_.read(delta, delta_);
   terms_.mask(delta_, held_);
+  terms_.sums().fill_ghosts(delta_.data());  // whether a bound holds them, their owners know
 }
 
 template <class T>
 double CpuSystem<T>::gradient_times_delta() const {
-  return terms_.pool().sum_ranges(terms_.scalars(), kScalarsPerRange,
-                                  [&](std::size_t begin, std::size_t end) {
-                                    double sum = 0;
-                                    for (std::size_t i = begin; i < end; ++i)
-                                      sum += double{gradient_[i]} * double{delta_[i]};
-                                    return sum;
-                                  });
+  const SumRanges& sums = terms_.sums();
+  return sums.sum(terms_.pool(), sums.of_scalars(), [&](const SumRanges::Range& range) {
+    double sum = 0;
+    for (std::size_t i = range.first; i < range.end; ++i)
+      sum += double{gradient_[i]} * double{delta_[i]};
+    return sum;
+  });
 }
 
 template <class T>
@@ -179,14 +180,17 @@ template <class T>
 template <class Damping>
 double CpuSystem<T>::multiply(const Damping& damping, const T* p, T* q) {
   Pool& pool = terms_.pool();
+  const SumRanges& sums = terms_.sums();
   const std::uint64_t scalars = terms_.scalars();
+  sums.fill_ghosts(const_cast<T*>(p));  // the caller leaves them to the product
   pool.for_ranges(scalars, kScalarsPerRange,
                   [&](std::size_t begin, std::size_t end) { std::fill(q + begin, q + end, T(0)); });
   for (LinearTerm<T>& term : linear_)
-    term.add_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars, q);
-  return pool.sum_ranges(scalars, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    term.add_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars,
+                  sums.by_chunk(), q);
+  return sums.sum(pool, sums.of_scalars(), [&](const SumRanges::Range& range) {
     double sum = 0;
-    for (std::size_t i = begin; i < end; ++i) {
+    for (std::size_t i = range.first; i < range.end; ++i) {
       q[i] += damping(i) * p[i];
       if (!held_.empty() && held_[i] != 0) q[i] = 0;
       sum += double{p[i]} * double{q[i]};
@@ -200,9 +204,19 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
                           const CgOptions& options) {
   Pool& pool = terms_.pool();
   cg_.resize(terms_.scalars());
+  if (terms_.sums().is_part()) {  // conjugate gradients set no ghosts
+    for (Column<T>* v : {&cg_.preconditioned, &cg_.direction, &delta_}) terms_.zero(*v);
+  }
   pool.for_ranges(terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) cg_.residual[i] = -gradient_[i];
   });
+  if constexpr (std::is_same_v<T, double>) {
+    if (krylov_ != nullptr)
+      return krylov_
+          ->solve(matrix, preconditioner, {cg_.residual.data(), cg_.residual.size()},
+                  {delta_.data(), delta_.size()}, options)
+          .iterations;
+  }
   return conjugate_gradients(pool, matrix, preconditioner, cg_, delta_.data(), options).iterations;
 }
 
@@ -213,21 +227,23 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   set_damping(request);
   auto matrix = product_by<T>(
       [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
-  preconditioner_->build(
-      terms_.pool(), {terms_.layout(), x.data(), blocks().data(), damping_.data(), held_, matrix});
+  preconditioner_->build(terms_.pool(), {terms_.layout(), terms_.sums(), x.data(), blocks().data(),
+                                         damping_.data(), held_, matrix});
   const CgOptions options{.tolerance = request.linear_tolerance,
                           .in_energy = request.energy_norm || preconditioner_->is_norm(),
                           .max_iterations = request.max_linear_iterations,
-                          .eta = request.eta};
+                          .eta = request.eta,
+                          .sums = &terms_.sums()};
   Solved solved{.iterations = iterate(matrix, *preconditioner_, options)};
   preconditioner_->solved(solved.iterations);
+  terms_.sums().fill_ghosts(delta_.data());
   solved.slope = gradient_times_delta();
-  double square = 0;
+  CostSum square(terms_.sums());
   for (LinearTerm<T>& term : linear_) {
     term.apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
-    square += term.applied_square(terms_.pool());
+    term.add_applied_square(terms_.pool(), terms_.layout(), square);
   }
-  solved.model_decrease = -solved.slope - square / 2;
+  solved.model_decrease = -solved.slope - square.totals().squares / 2;
   solved.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return solved;
 }
@@ -238,7 +254,7 @@ Timing CpuSystem<T>::time_step(const Column<T>& x, int iterations, double dampin
     return multiply([&](std::size_t) { return static_cast<T>(damping); }, p, q);
   });
   NoPreconditioner<T> none(terms_.scalars(), kScalarsPerRange);
-  const CgOptions options{.tolerance = 0, .max_iterations = iterations};
+  const CgOptions options{.tolerance = 0, .max_iterations = iterations, .sums = &terms_.sums()};
   return median_time(0, samples, [&] {
     store_jacobian(x);
     sum_gradient();

@@ -3,6 +3,7 @@
 
 #include "cpu_terms.hpp"
 #include "linear/conjugate_gradients.hpp"
+#include "linear/krylov_method.hpp"
 #include "linear/step_preconditioner.hpp"
 #include "terms/linear_term.hpp"
 
@@ -24,8 +25,10 @@ class CpuSystem {
   };
 
   ///   terms  outlives the system
-  CpuSystem(CpuTerms<T>& terms, Preconditioner preconditioner)
-      : terms_(terms), preconditioner_(make_preconditioner<T>(preconditioner)) {}
+  CpuSystem(CpuTerms<T>& terms, const EngineOptions& options)
+      : terms_(terms),
+        preconditioner_(make_preconditioner<T>(options.preconditioner)),
+        krylov_(options.krylov) {}
 
   /// Follows the terms, which have other unknowns if `moved`.
   void follow(const Model& model, bool moved);
@@ -35,8 +38,8 @@ class CpuSystem {
 
   /// Stores rows and Jacobian at x.
   void store_jacobian(const Column<T>& x);
-  /// Σ r² (or Σ ρ) of the stored rows; x: the point of the Jacobian.
-  double residual_square(const Column<T>& x);
+  /// Adds Σ r² (or Σ ρ) of the stored rows; x: the point of the Jacobian.
+  void add_residual_square(const Column<T>& x, CostSum& cost);
   /// The stored Jacobian of a term; null for energies.
   const LinearTerm<T>* linear(const TermState<T>& term) const;
   /// Sums of the stored Jacobian.
@@ -82,6 +85,7 @@ class CpuSystem {
   Column<T> damping_;  // added to the diagonal
   std::vector<std::uint8_t> held_;
   std::unique_ptr<StepPreconditioner<T>> preconditioner_;
+  std::shared_ptr<KrylovMethod> krylov_;  // null: conjugate gradients
   CgVectors<T> cg_;
   bool scaled_ = false;
 };

@@ -26,6 +26,7 @@ bool CpuTerms<T>::follow(const Model& model) {
   if (moved) {
     arrays_ = model.arrays;
     layout_ = BlockLayout(arrays_);
+    sums_.follow(layout_, arrays_);
     scalars_ = model.scalars;
   }
   rows_ = model.rows;
@@ -90,27 +91,28 @@ void CpuTerms<T>::write(const Column<T>& v, std::span<double> out) {
 
 template <class T>
 double CpuTerms<T>::cost(const Column<T>& x) {
-  double square = 0, energy = 0;
+  CostSum cost(sums_);
   for (const auto& term : terms_) {
-    (term->energy() ? energy : square) += term->cost(pool_, workers_, vectors(x));
+    term->add_cost(pool_, workers_, vectors(x), layout_, cost);
     ++stats_.kernels_on_cpu;
   }
   count_failed_guards(x);
-  return square / 2 + energy;
+  const CostSum::Totals totals = cost.totals();
+  return totals.squares / 2 + totals.energies;
 }
 
 template <class T>
 double CpuTerms<T>::evaluate(const Column<T>& x, std::span<double> rows, Column<T>& gradient) {
-  double square = 0, energy = 0;
+  CostSum cost(sums_);
   zero(gradient);
   for (const auto& term : terms_) {
-    (term->energy() ? energy : square) +=
-        term->add_gradient(pool_, workers_, vectors(x), layout_, gradient.data(), rows);
+    term->add_gradient(pool_, workers_, vectors(x), layout_, gradient.data(), rows, cost);
     ++stats_.kernels_on_cpu;
   }
   mask(gradient, constant_);
   count_failed_guards(x);
-  return square / 2 + energy;
+  const CostSum::Totals totals = cost.totals();
+  return totals.squares / 2 + totals.energies;
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include "../engine/engine.hpp"
 #include "box.hpp"
+#include "terms/sum_ranges.hpp"
 #include "terms/term.hpp"
 
 #include <cstdint>
@@ -22,7 +23,8 @@ void check_size(const char* call, const char* what, std::size_t expected, std::s
 template <class T>
 class CpuTerms {
  public:
-  explicit CpuTerms(int threads) : pool_(threads) {}
+  explicit CpuTerms(const EngineOptions& options)
+      : pool_(options.threads), sums_(options.deterministic, options.part) {}
 
   /// Reads what has changed of the model. Returns true if it has other unknowns than before.
   bool follow(const Model& model);
@@ -31,6 +33,8 @@ class CpuTerms {
   const Pool& pool() const { return pool_; }
   Workers<T>& workers() { return workers_; }
   const BlockLayout& layout() const { return layout_; }
+  /// The ranges of scalar sums; exchanges with other parts of the model.
+  const SumRanges& sums() const { return sums_; }
   std::uint64_t scalars() const { return scalars_; }
   std::uint64_t rows() const { return rows_; }
   /// Fixed scalars, by scalar; empty: none.
@@ -75,6 +79,7 @@ class CpuTerms {
   std::vector<std::uint8_t> constant_;
   Box box_;
   Pool pool_;
+  SumRanges sums_;
   Workers<T> workers_;
   std::vector<std::shared_ptr<TermState<T>>> terms_;
   /// By topology and loss, including removed terms, whose instances may return.

@@ -24,6 +24,10 @@ namespace topograd::runtime {
 using codegen::Accumulation;
 using codegen::Precision;
 
+namespace cpu {
+class KrylovMethod;
+}
+
 /// Options of one engine; a backend ignores options that do not apply to it.
 struct EngineOptions {
   Precision precision = Precision::f64;
@@ -40,7 +44,13 @@ struct EngineOptions {
   std::uint32_t max_workgroup_invocations = 0;  ///< Vulkan: lowers the limit
   std::uint32_t shared_memory_bytes = 0;        ///< Vulkan: bytes, lowers the limit
   bool validation = false;                      ///< Vulkan: enable the validation layer
-  bool deterministic = false;  ///< all choices follow rules, none follows a measurement
+  /// All choices follow rules, none follows a measurement. On the CPU sums are taken by chunk
+  /// (cpu/terms/sum_ranges.hpp), so that they have the same bits for any division of the model.
+  bool deterministic = false;
+  /// CPU: the part of a model that the engine's model is; null: the whole one.
+  std::shared_ptr<const struct ModelPart> part;
+  /// CPU, in f64: solves for steps in the place of conjugate gradients; null: they do.
+  std::shared_ptr<cpu::KrylovMethod> krylov;
   Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of try_step()
   NormalMatrix normal_matrix = NormalMatrix::automatic;          ///< of try_step()
   /// Vulkan: choices of an earlier run, used for the same topology, pass and size.

@@ -101,16 +101,13 @@ void multiply(std::uint32_t width, std::uint32_t count, const T* inverse, const 
 
 template <class T>
 std::size_t BlockJacobi<T>::ranges() const {
-  return (layout_->blocks() + kBlocksPerRange - 1) / kBlocksPerRange;
+  return sums_->of_blocks().size();
 }
 
 template <class T>
 auto BlockJacobi<T>::range(std::size_t k) const -> Range {
-  const auto begin = static_cast<std::uint32_t>(k * kBlocksPerRange);
-  const std::uint64_t end = begin + kBlocksPerRange;
-  return {layout_->block(begin).first, end < layout_->blocks()
-                                           ? layout_->block(static_cast<std::uint32_t>(end)).first
-                                           : layout_->scalars()};
+  const SumRanges::Range& range = sums_->of_blocks()[k];
+  return {range.first, range.end};
 }
 
 template <class T>
@@ -119,6 +116,7 @@ void BlockJacobi<T>::build(Pool& pool, const StepSystem<T>& system) {
   const T *const blocks = system.blocks, *const damping = system.damping;
   const std::span<const std::uint8_t> constant = system.fixed;
   layout_ = &layout;
+  sums_ = &system.sums;
   if (inverse_.size() != layout.packed_scalars()) inverse_ = Column<T>(layout.packed_scalars());
   pool.for_ranges(layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     layout.for_runs(begin, end, [&](BlockLayout::Block block, std::uint32_t count) {
@@ -136,9 +134,8 @@ void BlockJacobi<T>::build(Pool& pool, const StepSystem<T>& system) {
 
 template <class T>
 void BlockJacobi<T>::apply(std::size_t k, const T* r, T* z) const {
-  const std::uint64_t begin = k * kBlocksPerRange;
-  const std::uint64_t end = std::min<std::uint64_t>(begin + kBlocksPerRange, layout_->blocks());
-  layout_->for_runs(static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end),
+  const SumRanges::Range& range = sums_->of_blocks()[k];
+  layout_->for_runs(range.first_block, range.end_block,
                     [&](const BlockLayout::Block& block, std::uint32_t count) {
                       multiply(block.width, count, inverse_.data() + block.packed, r + block.first,
                                z + block.first);

@@ -28,6 +28,7 @@ class BlockJacobi final : public StepPreconditioner<T> {
 
  private:
   const BlockLayout* layout_ = nullptr;
+  const SumRanges* sums_ = nullptr;
   Column<T> inverse_;
 };
 

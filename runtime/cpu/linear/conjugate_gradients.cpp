@@ -50,14 +50,16 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
 
   // Calls update(begin, end) for each range, then computes z = M⁻¹ r, in one sweep.
   const auto precondition = [&](const auto& update) {
-    const auto sums = pool.template sums_of_ranges<2>(
+    SumRanges::Columns<2> columns = pool.template collect_ranges<2>(
         preconditioner.ranges(), 1, [&](std::size_t k, std::size_t) {
           const auto [begin, end] = preconditioner.range(k);
           update(begin, end);
           preconditioner.apply(k, r, z);
           return products_of(options.order, r + begin, z + begin, end - begin);
         });
-    return Products{sums[0], sums[1] + preconditioner.correct(r, z)};
+    if (options.sums != nullptr) options.sums->complete(columns);
+    const double rr = pairwise_sum(columns[0]), rz = pairwise_sum(columns[1]);
+    return Products{rr, rz + preconditioner.correct(r, z)};
   };
   const auto norm = [&](const Products& of) {
     return std::sqrt(options.in_energy ? of.rz : of.rr);

@@ -1,6 +1,7 @@
 // Preconditioned conjugate gradients on the host.
 #pragma once
 
+#include "../terms/sum_ranges.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
 #include "operators.hpp"
@@ -8,9 +9,6 @@
 #include <cstddef>
 
 namespace topograd::runtime::cpu {
-
-/// Scalars of one range of work.
-inline constexpr std::size_t kScalarsPerRange = 16384;
 
 /// Vectors of one solve, kept between solves.
 template <class T>
@@ -66,6 +64,9 @@ struct CgOptions {
   double eta = 0;  ///< of GainTest
   NegativeCurvature negative = NegativeCurvature::stops;
   SumOrder order = SumOrder::ascending;
+  /// Completes sums over the preconditioner's ranges where other parts of the system have ranges;
+  /// null: there are none.
+  const SumRanges* sums = nullptr;
 };
 
 enum class CgEnd {

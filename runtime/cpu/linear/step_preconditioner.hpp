@@ -6,6 +6,7 @@
 #include "../../linear/preconditioner.hpp"
 #include "../../model/model.hpp"
 #include "../terms/block_layout.hpp"
+#include "../terms/sum_ranges.hpp"
 #include "../tiles/pool.hpp"
 #include "operators.hpp"
 
@@ -20,6 +21,7 @@ namespace topograd::runtime::cpu {
 template <class T>
 struct StepSystem {
   const BlockLayout& layout;
+  const SumRanges& sums;                ///< ranges of the first part of M⁻¹
   const T* x;                           ///< the point
   const T* blocks;                      ///< diagonal blocks of JᵀJ, packed as the layout says
   const T* damping;                     ///< by scalar of x

@@ -13,8 +13,9 @@ namespace topograd::runtime::cpu {
 /// Blocks wider than this are preconditioned by their diagonal alone.
 inline constexpr std::uint32_t kWidestDenseBlock = 16;
 
-/// Blocks of one range of work.
+/// Blocks, and scalars, of one range of work.
 inline constexpr std::size_t kBlocksPerRange = 4096;
+inline constexpr std::size_t kScalarsPerRange = 16384;
 
 /// Stored numbers of a symmetric block of that width: the packed upper triangle, or the diagonal.
 constexpr std::uint64_t packed_size(std::uint32_t width) {

@@ -101,10 +101,11 @@ void LinearTerm<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) 
 
 template <class T>
 void LinearTerm<T>::add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
-                             const BlockLayout& layout, std::size_t scalars, T* out) {
+                             const BlockLayout& layout, std::size_t scalars, bool by_owner,
+                             T* out) {
   if (index().instances == 0) return;
-  if (!windows_) windows_.emplace(index());
-  if (!windows_->pay()) {
+  if (!by_owner && !windows_) windows_.emplace(index());
+  if (by_owner || !windows_->pay()) {
     apply(pool, workers, v);
     add_to_vector(pool, index(), layout, products_with(applied_rows()), out);
     return;
@@ -128,30 +129,40 @@ std::vector<Stored<T>> LinearTerm<T>::applied_rows() const {
 }
 
 template <class T>
-double LinearTerm<T>::square(Pool& pool, std::span<const Stored<T>> rows) const {
-  std::vector<double> tiles(whole_tiles(index().instances) / kTile);
+void LinearTerm<T>::add_square(Pool& pool, std::span<const Stored<T>> rows,
+                               const BlockLayout& layout, CostSum& sum) const {
+  std::vector<double> costs = term_->make_costs(sum);
   pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t first = begin; first < end; first += kTile) {
+      const std::size_t n = std::min(kTile, end - first);
       TileSquares squares;
       for (const Stored<T>& row : rows) {
         const T* column = row.column == nullptr ? nullptr : row.column + first;
-        squares.add(column, row.scale, std::min(kTile, end - first));
+        if (sum.by_chunk()) {
+          for (std::size_t i = 0; i < n; ++i) {
+            const double r = column == nullptr ? row.scale : row.scale * double{column[i]};
+            costs[first + i] += r * r;
+          }
+        } else {
+          squares.add(column, row.scale, n);
+        }
       }
-      tiles[first / kTile] = squares.sum();
+      if (!sum.by_chunk()) costs[first / kTile] = squares.sum();
     }
   });
-  return pairwise_sum(tiles);
+  term_->add_costs(pool, costs, layout, sum);
 }
 
 template <class T>
-double LinearTerm<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) const {
-  if (term_->term().loss != nullptr) return term_->cost(pool, workers, v);
-  return square(pool, stored_residuals());
+void LinearTerm<T>::add_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                                        const BlockLayout& layout, CostSum& cost) const {
+  if (term_->term().loss != nullptr) return term_->add_cost(pool, workers, v, layout, cost);
+  add_square(pool, stored_residuals(), layout, cost);
 }
 
 template <class T>
-double LinearTerm<T>::applied_square(Pool& pool) const {
-  return square(pool, applied_rows());
+void LinearTerm<T>::add_applied_square(Pool& pool, const BlockLayout& layout, CostSum& sum) const {
+  add_square(pool, applied_rows(), layout, sum);
 }
 
 template <class T>

@@ -33,12 +33,15 @@ class LinearTerm {
   /// Computes and keeps u = J·p; p is v.p.
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀ(J·p); may overwrite the result of apply().
+  ///
+  ///   by_owner  adds the terms of each block in the order of instances, whatever is faster
   void add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
-                std::size_t scalars, T* out);
-  /// Σ r² (or Σ ρ) at v.x, the point of the linearisation.
-  double residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) const;
-  /// Σ u² of the last apply().
-  double applied_square(Pool& pool) const;
+                std::size_t scalars, bool by_owner, T* out);
+  /// Adds Σ r² (or Σ ρ) at v.x, the point of the linearisation.
+  void add_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                           const BlockLayout& layout, CostSum& cost) const;
+  /// Adds Σ u² of the last apply().
+  void add_applied_square(Pool& pool, const BlockLayout& layout, CostSum& sum) const;
 
   /// Bytes of stored results.
   std::uint64_t bytes() const;
@@ -49,7 +52,8 @@ class LinearTerm {
   StoredJacobian<T> stored_jacobian() const;
   std::vector<Stored<T>> stored_residuals() const;
   std::vector<Stored<T>> applied_rows() const;
-  double square(Pool& pool, std::span<const Stored<T>> rows) const;
+  void add_square(Pool& pool, std::span<const Stored<T>> rows, const BlockLayout& layout,
+                  CostSum& sum) const;
 
   std::shared_ptr<TermState<T>> term_;
   std::vector<Column<T>> linear_;      // rows and J

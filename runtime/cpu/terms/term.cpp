@@ -162,25 +162,26 @@ void TermState<T>::add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLa
 }
 
 template <class T>
-double TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
-                                  const BlockLayout& layout, T* out, std::span<double> rows) {
+void TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                                const BlockLayout& layout, T* out, std::span<double> rows,
+                                CostSum& cost) {
   const bool with_rows = !rows.empty() && !energy();
   const Kernel<T>& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
   const Binding<T> binding = bind_columns(kernel, v, {}, kernel.columns, terms_);
   const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
-  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+  std::vector<double> costs = make_costs(cost);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
       worker.run(kernel.tile, binding, first, n);
-      tiles[first / kTile] = tile_cost(worker, kernel.columns, n);
+      write_costs(worker, kernel.columns, first, n, cost, costs);
       if (with_rows) copy_rows(worker, first_row, first, n, rows);
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
   });
   add_stored(pool, kernel, layout, out);
-  return pairwise_sum(tiles);
+  add_costs(pool, costs, layout, cost);
 }
 
 template <class T>
@@ -211,13 +212,51 @@ double TermState<T>::tile_cost(const Worker<T>& worker, std::size_t output, std:
 }
 
 template <class T>
-double TermState<T>::cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+void TermState<T>::instance_costs(const Worker<T>& worker, std::size_t output,
+                                  std::span<double> out) const {
+  if (term_.energy || term_.loss != nullptr) {
+    const double factor = term_.energy ? 1 : 2;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = factor * double{worker.output(output)[i]};
+    return;
+  }
+  std::ranges::fill(out, 0.0);
+  for (std::size_t k = 0; k < rows(); ++k) {
+    const T* const row = worker.output(output + k);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += double{row[i]} * double{row[i]};
+  }
+}
+
+template <class T>
+std::vector<double> TermState<T>::make_costs(const CostSum& cost) const {
+  const std::size_t padded = whole_tiles(index_.instances);
+  return std::vector<double>(cost.by_chunk() ? padded : padded / kTile);
+}
+
+template <class T>
+void TermState<T>::write_costs(const Worker<T>& worker, std::size_t output, std::size_t first,
+                               std::size_t n, const CostSum& cost,
+                               std::vector<double>& costs) const {
+  if (cost.by_chunk()) return instance_costs(worker, output, std::span(costs).subspan(first, n));
+  costs[first / kTile] = tile_cost(worker, output, n);
+}
+
+template <class T>
+void TermState<T>::add_costs(Pool& pool, std::span<const double> costs, const BlockLayout& layout,
+                             CostSum& cost) {
+  if (!cost.by_chunk()) return cost.add_tiles(energy(), costs);
+  if (!by_chunk_) by_chunk_.emplace(index_, layout, cost.ranges());
+  cost.add_instances(pool, energy(), costs, *by_chunk_);
+}
+
+template <class T>
+void TermState<T>::add_cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                            const BlockLayout& layout, CostSum& cost) {
+  std::vector<double> costs = make_costs(cost);
   for_tiles(pool, workers, term_.loss == nullptr ? Part::Residual : Part::Cost, v,
             [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-              tiles[first / kTile] = tile_cost(worker, 0, n);
+              write_costs(worker, 0, first, n, cost, costs);
             });
-  return pairwise_sum(tiles);
+  add_costs(pool, costs, layout, cost);
 }
 
 template <class T>

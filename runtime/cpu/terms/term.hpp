@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../plan/record/plan_record.hpp"
+#include "cost_sum.hpp"
 #include "owner_sum.hpp"
 #include "term_kernels.hpp"
 
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,10 +52,10 @@ class TermState {
   void add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                  const BlockLayout& layout, T* out);
 
-  /// Adds the gradient's terms and returns cost(), in one sweep over the instances; also copies the
-  /// rows to the problem's residuals unless these are empty.
-  double add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
-                      const BlockLayout& layout, T* out, std::span<double> rows);
+  /// Adds the gradient's terms and the cost, as add_cost(), in one sweep over the instances; also
+  /// copies the rows to the problem's residuals unless these are empty.
+  void add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
+                    T* out, std::span<double> rows, CostSum& cost);
 
   /// Copies rows of the tile at instance `first` to their places in the problem; they are the
   /// worker's outputs from `output` on.
@@ -63,9 +65,11 @@ class TermState {
   /// Sets the adjoints of the rows, in the problem's order, for parts with seeds.
   void set_seeds(Pool& pool, std::span<const double> seeds);
 
-  /// At v.x: Σ of the outputs of energies, or Σ r², or Σ ρ of blocks with a loss; the same bits as
-  /// LinearTerm::residual_square() there.
-  double cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// Adds, at v.x, Σ of the outputs of energies, or Σ r², or Σ ρ of blocks with a loss; the same
+  /// bits as LinearTerm::add_residual_square() there.
+  void add_cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
+                CostSum& cost);
+
   /// Bytes of index columns and lists, of data columns, and of results stored by kernels.
   struct Bytes {
     std::uint64_t index = 0, lists = 0, data = 0, stored = 0;
@@ -97,12 +101,20 @@ class TermState {
                       std::span<const Column<T>> kept, std::vector<Column<T>>& columns);
   /// The numbers of an output whose columns are `columns`.
   Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
+  /// Costs of all instances, or of all tiles.
+  std::vector<double> make_costs(const CostSum& cost) const;
+  void add_costs(Pool& pool, std::span<const double> costs, const BlockLayout& layout,
+                 CostSum& cost);
 
  private:
   std::uint64_t bytes_of_instance(const Kernel<T>& kernel) const;
   ColumnSource<T> column_of(const LeafUse& leaf, std::span<const Column<T>> kept) const;
-  /// A tile's part of cost(), from the worker's outputs from `output` on.
+  /// Writes the costs of a tile to these, from the worker's outputs from `output` on.
+  void write_costs(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
+                   const CostSum& cost, std::vector<double>& costs) const;
+  /// A tile's cost, and those of its instances.
   double tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const;
+  void instance_costs(const Worker<T>& worker, std::size_t output, std::span<double> out) const;
   /// Sums stored terms by block.
   void add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout, T* out);
   Binding<T> bind_columns(const Kernel<T>& kernel, const Vectors<T>& v,
@@ -119,7 +131,8 @@ class TermState {
   };
   std::vector<Data> data_;
   std::shared_ptr<TermKernels<T>> kernels_;
-  std::vector<Column<T>> terms_;  // of gradient, vjp, jtjp, hvp
+  std::vector<Column<T>> terms_;              // of gradient, vjp, jtjp, hvp
+  std::optional<InstancesByChunk> by_chunk_;  // made for the first cost
   std::vector<Column<T>> seeds_;
 };
 

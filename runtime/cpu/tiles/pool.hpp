@@ -47,15 +47,23 @@ class Pool {
   /// N sums at once; f returns an array of them.
   template <std::size_t N, class F>
   std::array<double, N> sums_of_ranges(std::size_t count, std::size_t grain, const F& f) {
-    std::array<std::vector<double>, N> partial;
-    for (std::vector<double>& p : partial) p.resize((count + grain - 1) / grain);
-    for_ranges(count, grain, [&](std::size_t begin, std::size_t end) {
-      const std::array<double, N> sums = f(begin, end);
-      for (std::size_t k = 0; k < N; ++k) partial[k][begin / grain] = sums[k];
-    });
+    const std::array<std::vector<double>, N> partial = collect_ranges<N>(count, grain, f);
     std::array<double, N> total;
     for (std::size_t k = 0; k < N; ++k) total[k] = pairwise_sum(partial[k]);
     return total;
+  }
+
+  /// The numbers that are summed, in N columns with a number for each range.
+  template <std::size_t N, class F>
+  std::array<std::vector<double>, N> collect_ranges(std::size_t count, std::size_t grain,
+                                                    const F& f) {
+    std::array<std::vector<double>, N> columns;
+    for (std::vector<double>& column : columns) column.resize((count + grain - 1) / grain);
+    for_ranges(count, grain, [&](std::size_t begin, std::size_t end) {
+      const std::array<double, N> numbers = f(begin, end);
+      for (std::size_t k = 0; k < N; ++k) columns[k][begin / grain] = numbers[k];
+    });
+    return columns;
   }
 
  private:

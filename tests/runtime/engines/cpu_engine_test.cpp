@@ -246,12 +246,16 @@ TEST(CpuEngine, TheSameBitsForAnyNumberOfThreads) {
     for (const Case& c : {Case{"springs", springs, 20'000}, Case{"shared", shared_model, 30'000},
                           Case{"mixed", mixed_model, 40}, Case{"cameras", cameras_model, 5'000}}) {
       const OwnedModel m = c.make(c.size);
-      Numbers first;
-      for (int threads : {1, 2, 3}) {
-        const auto engine = open(m, {.precision = precision, .threads = threads});
-        const Numbers all = everything(*engine, m);
-        if (first.empty()) first = all;
-        EXPECT_EQ(all, first) << c.name << " on " << threads << " threads";
+      // Deterministic engines add in another order.
+      for (const bool deterministic : {false, true}) {
+        Numbers first;
+        for (int threads : {1, 2, 3}) {
+          const auto engine =
+              open(m, {.precision = precision, .threads = threads, .deterministic = deterministic});
+          const Numbers all = everything(*engine, m);
+          if (first.empty()) first = all;
+          EXPECT_EQ(all, first) << c.name << " on " << threads << " threads";
+        }
       }
     }
   }

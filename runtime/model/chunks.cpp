@@ -1,0 +1,41 @@
+// Cutting arrays of blocks into chunks.
+#include "chunks.hpp"
+
+#include <algorithm>
+
+namespace topograd::runtime {
+
+std::uint32_t blocks_per_chunk(std::uint64_t blocks) {
+  constexpr std::uint64_t kMostChunks = 1024;
+  std::uint32_t size = 16;
+  while (blocks > kMostChunks * size) size *= 2;
+  return size;
+}
+
+std::vector<Chunk> chunks_of(std::span<const ParameterArray> arrays) {
+  std::uint64_t blocks = 0;
+  for (const ParameterArray& array : arrays) blocks += array.blocks;
+  const std::uint32_t size = blocks_per_chunk(blocks);
+  std::vector<Chunk> chunks;
+  std::uint32_t number = 0;
+  for (const ParameterArray& array : arrays) {
+    for (std::uint64_t k = 0; k < array.blocks; k += size) {
+      const std::uint64_t end = std::min<std::uint64_t>(k + size, array.blocks);
+      chunks.push_back({.first_block = number + static_cast<std::uint32_t>(k),
+                        .end_block = number + static_cast<std::uint32_t>(end),
+                        .first = array.offset + k * array.width,
+                        .end = array.offset + end * array.width});
+    }
+    number += static_cast<std::uint32_t>(array.blocks);
+  }
+  return chunks;
+}
+
+std::size_t find_chunk(std::span<const Chunk> chunks, std::uint32_t block) {
+  const auto after = [](std::uint32_t b, const Chunk& chunk) { return b < chunk.first_block; };
+  const auto next = std::upper_bound(chunks.begin(), chunks.end(), block, after);
+  if (next == chunks.begin() || block >= (next - 1)->end_block) return chunks.size();
+  return static_cast<std::size_t>(next - chunks.begin()) - 1;
+}
+
+}  // namespace topograd::runtime
