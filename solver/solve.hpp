@@ -3,6 +3,7 @@
 
 #include "../frontend/problem.hpp"
 #include "../runtime/engine/engine_stats.hpp"
+#include "make_engine.hpp"
 #include "options.hpp"
 #include "summary.hpp"
 
@@ -60,7 +61,9 @@ class Solver {
   ///   problem  must outlive the Solver
   ///
   /// Throws Error{InvalidArgument} for options out of range. Cost: none; the first solve() sets up.
-  explicit Solver(Problem& problem, const SolverOptions& options = {});
+  ///
+  ///   make  makes the engine in the place of the interpreter; empty: the interpreter is used
+  explicit Solver(Problem& problem, const SolverOptions& options = {}, const MakeEngine& make = {});
   Solver(Solver&&) noexcept;
   Solver& operator=(Solver&&) noexcept;
   ~Solver();

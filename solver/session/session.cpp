@@ -78,7 +78,7 @@ void decide_backend(Session& session, const SolverOptions& options) {
 std::string Session::reason() const { return engines->reason(backend_text(plan.backend)); }
 
 Session open_session(const ProblemModel& model, const SolverOptions& options,
-                     const ProblemFacts& problem, const char* operation) {
+                     const ProblemFacts& problem, const char* operation, const MakeEngine& make) {
   const bool automatic = options.backend == Backend::automatic;
   Session session{.problem = problem};
   session.problem.instances = model.instances();
@@ -91,9 +91,11 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
     const BackendChoice& choice = session.plan.backend;
     const bool on_device = choice.backend != Backend::cpu;
     if (on_device && automatic) require_self_check(options);
-    const auto make = on_device ? make_device_engine : runtime::cpu::make_cpu_engine;
+    const auto usual = on_device ? make_device_engine : runtime::cpu::make_cpu_engine;
+    const bool by_caller = make && !on_device;
+    const runtime::EngineOptions engine_asked = engine_options(options, session.plan);
     std::unique_ptr<runtime::Engine> engine =
-        make(model.model, engine_options(options, session.plan));
+        by_caller ? make(model.model, engine_asked) : usual(model.model, engine_asked);
     session.engines = choice.cpu_first
                           ? start_on_interpreter(std::move(engine), session, model, options)
                           : std::make_unique<Engines>(std::move(engine));

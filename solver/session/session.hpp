@@ -1,6 +1,7 @@
 // The engines for a problem, on the backend that was chosen for it.
 #pragma once
 
+#include "../make_engine.hpp"
 #include "../model/model.hpp"
 #include "../plan/decide.hpp"
 #include "engines.hpp"
@@ -41,8 +42,10 @@ struct Session {
 ///   operation       for the executor's thresholds and statistics: a literal
 ///
 /// Throws what decide() and a forced engine throw.
+///   make       makes the interpreter, or what evaluates in its place; empty: make_cpu_engine()
 Session open_session(const ProblemModel& model, const SolverOptions& options,
-                     const ProblemFacts& problem = {}, const char* operation = "evaluate");
+                     const ProblemFacts& problem = {}, const char* operation = "evaluate",
+                     const MakeEngine& make = {});
 
 /// The interpreter in the place of a device that failed; the executor is told.
 ///

@@ -39,8 +39,8 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 struct Solver::Impl {
-  Impl(Problem& problem, const SolverOptions& options)
-      : asked(options), caller_(problem), problem_(ProblemUse::view_of(problem)) {
+  Impl(Problem& problem, const SolverOptions& options, const MakeEngine& make)
+      : asked(options), make_(make), caller_(problem), problem_(ProblemUse::view_of(problem)) {
     resolved(asked);  // refuses what is out of range here, not in the first solve
   }
 
@@ -93,7 +93,7 @@ struct Solver::Impl {
         before = session_.engines->stats();
       } else {
         facts_.at_once = true;
-        open(open_session(model_, options_, facts_, "solve"));
+        open_first();
       }
       make_kernels(*session_.engines, model_, options_, steps_.get(), x_);
     } catch (const Error& error) {
@@ -278,7 +278,7 @@ struct Solver::Impl {
     if (session_.engines) {
       go_on();
     } else {
-      open(open_session(model_, options_, facts_, "solve"));
+      open_first();
     }
     try {
       run_method();
@@ -305,8 +305,7 @@ struct Solver::Impl {
     explicit Inner(Impl& impl) : impl_(impl) {}
     runtime::Engine& engine(runtime::Pass pass) override {
       impl_.follow_problem();
-      if (!impl_.session_.engines)
-        impl_.open(open_session(impl_.model_, impl_.options_, impl_.facts_, "solve"));
+      if (!impl_.session_.engines) impl_.open_first();
       return impl_.session_.engines->at(pass, impl_.x_);
     }
     std::span<const double> point() const override { return impl_.x_; }
@@ -374,6 +373,8 @@ struct Solver::Impl {
     summary_.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
     summary_.normal_matrix_note = text(matrix.why);
   }
+
+  void open_first() { open(open_session(model_, options_, facts_, "solve", make_)); }
 
   /// Decides how steps are made on a new engine, and makes what solves for them.
   void open(Session session) {
@@ -534,6 +535,7 @@ struct Solver::Impl {
     }
   }
 
+  MakeEngine make_;                  // empty: the backends'
   Problem& caller_;                  // the caller's Problem, read where a solve begins
   Problem problem_;                  // the same, which lives as long as this
   const ProblemUse* use_ = nullptr;  // of the present solve
@@ -561,8 +563,8 @@ struct Solver::Impl {
   double callback_seconds_ = 0;       // of the caller's callback after it
 };
 
-Solver::Solver(Problem& problem, const SolverOptions& options)
-    : impl_(std::make_shared<Impl>(problem, options)) {}
+Solver::Solver(Problem& problem, const SolverOptions& options, const MakeEngine& make)
+    : impl_(std::make_shared<Impl>(problem, options, make)) {}
 Solver::Solver(Solver&&) noexcept = default;
 Solver& Solver::operator=(Solver&& other) noexcept {
   if (this == &other) return *this;

@@ -12,9 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kFolders = {"ir",      "autodiff", "frontend", "codegen", "runtime",
-                                 "solver",  "ops",      "api",      "view",    "tools",
-                                 "samples", "bench",    "python",   "tests"};
+constexpr std::array kFolders = {"ir",     "autodiff", "frontend", "codegen", "runtime",
+                                 "solver", "ops",      "api",      "view",    "distributed",
+                                 "tools",  "samples",  "bench",    "python",  "tests"};
 
 void append(std::vector<SourceFile>& files, const fs::path& path) {
   files.push_back({path.lexically_relative(source_dir()).generic_string(), read_file(path)});

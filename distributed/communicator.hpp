@@ -1,0 +1,59 @@
+// The processes of one distributed solve: exchanges of numbers, and the end of all if one fails.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::distributed {
+
+/// MPI and PETSc from its construction to its end; the first thing in main().
+class Session {
+ public:
+  ///   options  PETSc's, "-ksp_monitor", "-pc_type", ...
+  Session(int* argc, char*** argv, std::span<const std::string> options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+};
+
+/// The ranks of a communicator. All calls are collective: every rank makes them in the same order.
+class Communicator {
+ public:
+  /// Throws Error{InvalidArgument} if MPI does not run.
+  explicit Communicator(MPI_Comm comm);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// Ranks on this machine, to divide its cores.
+  int ranks_here() const { return ranks_here_; }
+
+  /// Joins vectors of which each rank has some numbers, and 0 in all other places: afterwards all
+  /// ranks have all numbers, with their bits. No two ranks have the same number.
+  void join(std::span<double> numbers) const;
+  std::uint64_t sum(std::uint64_t number) const;
+  /// The number of rank 0.
+  int from_first(int number) const;
+  /// The numbers of all ranks, in their order; every rank gives as many.
+  std::vector<double> gather(std::span<const double> numbers) const;
+  /// Throws Error{InvalidArgument}, on all ranks alike, unless the text is the same on all ranks;
+  /// `what` names it.
+  void require_same(const std::string& what, const std::string& text) const;
+
+  /// Prints one line that names rank and reason, and ends all ranks. The others may wait for this
+  /// one, so nothing is thrown.
+  [[noreturn]] void fail(const std::string& reason) const;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1, ranks_here_ = 1;
+};
+
+}  // namespace topograd::distributed

@@ -1,0 +1,162 @@
+// The ordinary solve, with a distributed engine and decisions that all ranks share.
+#include "distributed_problem.hpp"
+
+#include "../api/version.hpp"
+#include "../ir/error.hpp"
+#include "../solver/solve.hpp"
+#include "fingerprint.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using distributed::Communicator;
+using distributed::DistributedEngine;
+using distributed::RankReport;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::Unsupported, "distributed: " + what);
+}
+
+/// Options of the same solve on the CPU, with choices that do not depend on a rank's machine.
+SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks) {
+  if (options.backend == Backend::vulkan || !options.device.empty())
+    refuse("the ranks evaluate on the CPU; expected no device");
+  if (!options.checkpoint.file.empty() || !options.resume.empty())
+    refuse("there are no checkpoints of several processes");
+  if (options.preconditioner == Preconditioner::two_level)
+    refuse("expected preconditioner block_jacobi, got two_level");
+  options.backend = Backend::cpu;
+  options.deterministic = true;
+  options.preconditioner = Preconditioner::block_jacobi;
+  if (options.threads == 0) {
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    options.threads = std::max(1, cores / ranks.ranks_here());
+  }
+  return options;
+}
+
+/// Lets rank 0 decide whether the solve goes on: clocks and callers differ.
+class SharedDecision {
+ public:
+  SharedDecision(const Communicator& ranks, SolverOptions& options)
+      : ranks_(ranks), callback_(options.callback), limit_(options.time_limit_seconds) {
+    options.time_limit_seconds = std::numeric_limits<double>::max();
+    options.callback = [this](const IterationSummary& iteration) { return decide(iteration); };
+  }
+  bool timed_out() const { return timed_out_; }
+  double limit() const { return limit_; }
+
+ private:
+  /// The others wait for this rank: an exception ends them.
+  CallbackReturn call_back(const IterationSummary& iteration) const {
+    try {
+      return callback_ ? callback_(iteration) : CallbackReturn::SOLVER_CONTINUE;
+    } catch (const std::exception& error) {
+      ranks_.fail(error.what());
+    }
+  }
+
+  CallbackReturn decide(const IterationSummary& iteration) {
+    const CallbackReturn answer = call_back(iteration);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    const bool late = elapsed.count() >= limit_;
+    constexpr int kLate = 100;
+    const int decided = ranks_.from_first(late ? kLate : static_cast<int>(answer));
+    timed_out_ = decided == kLate;
+    return timed_out_ ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
+                      : static_cast<CallbackReturn>(decided);
+  }
+
+  const Communicator& ranks_;
+  IterationCallback callback_;
+  double limit_;
+  bool timed_out_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+DistributedReport report_of(const Communicator& ranks, const DistributedEngine& engine) {
+  const RankReport mine = engine.report();
+  const std::vector<double> numbers = {static_cast<double>(mine.blocks),
+                                       static_cast<double>(mine.ghosts),
+                                       static_cast<double>(mine.residuals),
+                                       static_cast<double>(mine.residuals_again),
+                                       static_cast<double>(mine.bytes_per_iteration),
+                                       static_cast<double>(mine.messages_per_iteration),
+                                       static_cast<double>(mine.exchanges),
+                                       mine.waited_seconds};
+  const std::vector<double> all = ranks.gather(numbers);
+  DistributedReport report;
+  double most = 0, sum = 0;
+  for (std::size_t first = 0; first < all.size(); first += numbers.size()) {
+    const auto count = [&](std::size_t k) { return static_cast<std::uint64_t>(all[first + k]); };
+    report.ranks.push_back(
+        {count(0), count(1), count(2), count(3), count(4), count(5), count(6), all[first + 7]});
+    most = std::max(most, all[first + 2]);
+    sum += all[first + 2];
+  }
+  if (sum > 0) report.imbalance = most * static_cast<double>(report.ranks.size()) / sum;
+  return report;
+}
+
+}  // namespace
+
+std::string text(const DistributedReport& report) {
+  std::string out =
+      "rank     blocks    ghosts residuals evaluated twice  bytes/iteration  messages/iteration  "
+      "waited\n";
+  int rank = 0;
+  for (const RankReport& r : report.ranks) {
+    char line[200];
+    std::snprintf(line, sizeof line, "%4d %10llu %9llu %9llu %15llu  %15llu  %18llu  %.3f s\n",
+                  rank++, static_cast<unsigned long long>(r.blocks),
+                  static_cast<unsigned long long>(r.ghosts),
+                  static_cast<unsigned long long>(r.residuals),
+                  static_cast<unsigned long long>(r.residuals_again),
+                  static_cast<unsigned long long>(r.bytes_per_iteration),
+                  static_cast<unsigned long long>(r.messages_per_iteration), r.waited_seconds);
+    out += line;
+  }
+  char line[80];
+  std::snprintf(line, sizeof line, "imbalance of residuals: %.3f\n", report.imbalance);
+  return out + line;
+}
+
+Summary solve(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
+              const DistributedOptions& distribution, DistributedReport* report) {
+  SolverOptions options = options_of_ranks(asked, ranks);
+  ranks.require_same("version", std::string(version()));
+  ranks.require_same("options", distributed::fingerprint(options));
+  SharedDecision decision(ranks, options);
+  DistributedEngine* engine = nullptr;
+  Solver solver(problem, options,
+                [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
+                  ranks.require_same("problem", distributed::fingerprint(model));
+                  auto made = std::make_unique<DistributedEngine>(
+                      ranks, model, of_engine, distribution.partition, distribution.petsc_krylov);
+                  engine = made.get();
+                  return made;
+                });
+  Summary summary = solver.solve();
+  if (decision.timed_out() && summary.termination == Termination::USER_SUCCESS) {
+    summary.termination = Termination::NO_CONVERGENCE;
+    summary.message = "time limit reached: " + std::to_string(decision.limit()) + " s";
+  }
+  if (report != nullptr && engine != nullptr) *report = report_of(ranks, *engine);
+  return summary;
+}
+
+DistributedProblem::DistributedProblem(MPI_Comm comm)
+    : ranks_(std::make_unique<Communicator>(comm)) {}
+
+Summary DistributedProblem::solve(const SolverOptions& options) {
+  return topograd::solve(*ranks_, *this, options, distribution, &report_);
+}
+
+}  // namespace topograd

@@ -1,0 +1,77 @@
+// Problems that several processes solve together.
+#pragma once
+
+#include "communicator.hpp"
+#include "distributed_engine.hpp"
+
+#include "../frontend/problem.hpp"
+#include "../ir/language.hpp"
+#include "../solver/options.hpp"
+#include "../solver/summary.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// How the processes work together.
+struct DistributedOptions {
+  distributed::PartitionMethod partition = distributed::PartitionMethod::ptscotch;
+  /// Solves linear systems of pcg by PETSc's KSP, with PETSc's options. Its sums are PETSc's, so
+  /// results depend on the number of ranks by rounding.
+  bool petsc_krylov = false;
+};
+
+/// How a solve was divided, by rank; the same on all ranks.
+struct DistributedReport {
+  std::vector<distributed::RankReport> ranks;
+  /// Most residuals of a rank over the mean, 1 at best.
+  double imbalance = 1;
+};
+/// A table with a row for each rank, for people.
+std::string text(const DistributedReport& report);
+
+/// Minimises a problem that every rank has built alike, as topograd::solve() does, with the same
+/// result on all ranks: the bits do not depend on the number of ranks, and are those of
+/// topograd::solve() with SolverOptions::deterministic on the CPU.
+///
+/// Each rank evaluates the residuals of its blocks (distributed_engine.hpp). Conjugate gradients
+/// exchange halos alone; other linear solvers, steps on manifolds, and residuals of opaque code
+/// gather what they read, and every rank makes the same step. Under
+/// Preconditioner::automatic it is block_jacobi. The callback is called on all ranks, and rank 0's
+/// answer counts. Collective.
+///
+///   report  null, or where to describe the division
+///
+/// Throws what topograd::solve() throws, on all ranks alike; Error{InvalidArgument} if problem,
+/// options or versions of the library differ between ranks; Error{Unsupported} for a device,
+/// checkpoints, and two_level. An error on one rank alone ends all processes
+/// (Communicator::fail()).
+Summary solve(const distributed::Communicator& ranks, Problem& problem,
+              const SolverOptions& options = {}, const DistributedOptions& distribution = {},
+              DistributedReport* report = nullptr);
+
+/// A problem of the ranks of a communicator. Every rank adds the same parameters, data and
+/// residuals in the same order, by the code of an ordinary Problem.
+class DistributedProblem : public Problem {
+ public:
+  /// Throws Error{InvalidArgument} if MPI does not run (distributed::Session).
+  explicit DistributedProblem(MPI_Comm comm);
+
+  int rank() const { return ranks_->rank(); }
+  int size() const { return ranks_->size(); }
+  const distributed::Communicator& ranks() const { return *ranks_; }
+
+  DistributedOptions distribution;
+  /// topograd::solve(ranks(), *this, options, distribution).
+  Summary solve(const SolverOptions& options = {});
+  /// Of the last solve.
+  const DistributedReport& report() const { return report_; }
+
+ private:
+  std::unique_ptr<distributed::Communicator> ranks_;
+  DistributedReport report_;
+};
+
+}  // namespace topograd

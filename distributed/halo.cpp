@@ -1,0 +1,136 @@
+// Exchanges by PetscSF and MPI.
+#include "halo.hpp"
+
+#include "petsc.hpp"
+
+#include <chrono>
+
+namespace topograd::distributed {
+namespace {
+
+/// Adds its life to a sum of seconds.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Position of each chunk in the concatenation of its owner's chunks, in scalars.
+std::vector<std::uint64_t> packed_positions(std::span<const runtime::Chunk> chunks,
+                                            std::span<const int> owners, int ranks) {
+  std::vector<std::uint64_t> next(static_cast<std::size_t>(ranks)), positions;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    std::uint64_t& at = next[static_cast<std::size_t>(owners[c])];
+    positions.push_back(at);
+    at += chunks[c].end - chunks[c].first;
+  }
+  return positions;
+}
+
+std::size_t chunk_of_scalar(std::span<const runtime::Chunk> chunks, std::uint64_t scalar) {
+  const auto after = [](std::uint64_t s, const runtime::Chunk& chunk) { return s < chunk.first; };
+  const auto next = std::upper_bound(chunks.begin(), chunks.end(), scalar, after);
+  return static_cast<std::size_t>(next - chunks.begin()) - 1;
+}
+
+}  // namespace
+
+Halo::Halo(const Communicator& ranks, const LocalModel& part,
+           std::span<const runtime::Chunk> chunks, std::span<const int> owners)
+    : ranks_(ranks),
+      chunks_of_rank_(static_cast<std::size_t>(ranks.size())),
+      chunks_(chunks.size()),
+      counts_(static_cast<std::size_t>(ranks.size())),
+      places_(static_cast<std::size_t>(ranks.size())) {
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    chunks_of_rank_[static_cast<std::size_t>(owners[c])].push_back(c);
+  connect(part, chunks, owners);
+  traffic_.bytes_per_sum =
+      (chunks_ - chunks_of_rank_[static_cast<std::size_t>(ranks.rank())].size()) * sizeof(double);
+}
+
+// Ranks know where a scalar stands among its owner's own ones, but not among all that the owner
+// holds: the owners tell.
+void Halo::connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
+                   std::span<const int> owners) {
+  const std::vector<std::uint64_t> positions = packed_positions(chunks, owners, ranks_.size());
+  std::vector<PetscInt> leaves, place_at_owner;
+  std::vector<PetscSFNode> packed;
+  for (const Run& run : part.ghosts) {
+    for (std::uint64_t k = 0; k < run.count; ++k) {
+      const std::size_t c = chunk_of_scalar(chunks, run.whole + k);
+      const std::uint64_t at = positions[c] + (run.whole + k - chunks[c].first);
+      leaves.push_back(static_cast<PetscInt>(run.here + k));
+      packed.push_back({owners[c], static_cast<PetscInt>(at)});
+    }
+  }
+  std::vector<PetscInt> own;
+  for (const Run& run : part.own)
+    for (std::uint64_t k = 0; k < run.count; ++k)
+      own.push_back(static_cast<PetscInt>(run.here + k));
+
+  const auto count = static_cast<PetscInt>(leaves.size());
+  PetscSF question = nullptr;
+  check(PetscSFCreate(ranks_.comm(), &question));
+  check(PetscSFSetGraph(question, static_cast<PetscInt>(own.size()), count, nullptr,
+                        PETSC_COPY_VALUES, packed.data(), PETSC_COPY_VALUES));
+  place_at_owner.resize(leaves.size());
+  check(PetscSFBcastBegin(question, MPIU_INT, own.data(), place_at_owner.data(), MPI_REPLACE));
+  check(PetscSFBcastEnd(question, MPIU_INT, own.data(), place_at_owner.data(), MPI_REPLACE));
+  check(PetscSFDestroy(&question));
+
+  for (std::size_t k = 0; k < packed.size(); ++k) packed[k].index = place_at_owner[k];
+  check(PetscSFCreate(ranks_.comm(), &ghosts_));
+  check(PetscSFSetGraph(ghosts_, static_cast<PetscInt>(part.model.scalars), count, leaves.data(),
+                        PETSC_COPY_VALUES, packed.data(), PETSC_COPY_VALUES));
+  check(PetscSFSetUp(ghosts_));
+  PetscInt senders = 0;
+  const PetscMPIInt* of = nullptr;
+  const PetscInt *offsets = nullptr, *mine = nullptr, *theirs = nullptr;
+  check(PetscSFGetRootRanks(ghosts_, &senders, &of, &offsets, &mine, &theirs));
+  traffic_.messages_per_exchange = static_cast<std::uint64_t>(senders);
+  traffic_.bytes_per_exchange = leaves.size() * sizeof(double);
+}
+
+Halo::~Halo() { PetscSFDestroy(&ghosts_); }
+
+void Halo::exchange(MPI_Datatype type, const void* from, void* to) {
+  const Stopwatch watch(traffic_.seconds);
+  check(PetscSFBcastBegin(ghosts_, type, from, to, MPI_REPLACE));
+  check(PetscSFBcastEnd(ghosts_, type, from, to, MPI_REPLACE));
+  ++traffic_.ghost_exchanges;
+}
+
+void Halo::fill_ghosts(std::span<float> v) { exchange(MPI_FLOAT, v.data(), v.data()); }
+void Halo::fill_ghosts(std::span<double> v) { exchange(MPI_DOUBLE, v.data(), v.data()); }
+
+std::span<const double> Halo::all_chunks(std::span<const double> own, std::size_t width) {
+  const Stopwatch watch(traffic_.seconds);
+  ++traffic_.sums;
+  int place = 0;
+  for (std::size_t r = 0; r < counts_.size(); ++r) {
+    counts_[r] = static_cast<int>(chunks_of_rank_[r].size() * width);
+    places_[r] = place;
+    place += counts_[r];
+  }
+  received_.resize(chunks_ * width);
+  all_.resize(chunks_ * width);
+  MPI_Allgatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, received_.data(),
+                 counts_.data(), places_.data(), MPI_DOUBLE, ranks_.comm());
+  for (std::size_t r = 0; r < counts_.size(); ++r) {
+    const double* from = received_.data() + places_[r];
+    for (std::size_t column = 0; column < width; ++column)
+      for (const std::size_t chunk : chunks_of_rank_[r]) all_[column * chunks_ + chunk] = *from++;
+  }
+  return all_;
+}
+
+}  // namespace topograd::distributed

@@ -1,0 +1,54 @@
+// The exchanges between the parts of a model: ghosts by PetscSF, sums by chunk.
+#pragma once
+
+#include "communicator.hpp"
+#include "local_model.hpp"
+
+#include <petscsf.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::distributed {
+
+/// What the exchanges of one rank have moved.
+struct Traffic {
+  std::uint64_t ghost_exchanges = 0, sums = 0;
+  std::uint64_t bytes_per_exchange = 0;     ///< that a rank receives for its ghosts, in f64
+  std::uint64_t messages_per_exchange = 0;  ///< that it receives for them
+  std::uint64_t bytes_per_sum = 0;          ///< that it receives for one scalar sum
+  double seconds = 0;                       ///< in exchanges: transfers, and waiting for others
+};
+
+class Halo final : public runtime::PartLink {
+ public:
+  ///   ranks, part  outlive it
+  ///   chunks       of the whole model
+  ///   owners       rank by chunk
+  Halo(const Communicator& ranks, const LocalModel& part, std::span<const runtime::Chunk> chunks,
+       std::span<const int> owners);
+  ~Halo() override;
+  Halo(const Halo&) = delete;
+  Halo& operator=(const Halo&) = delete;
+
+  void fill_ghosts(std::span<float> v) override;
+  void fill_ghosts(std::span<double> v) override;
+  std::span<const double> all_chunks(std::span<const double> own, std::size_t width) override;
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  void exchange(MPI_Datatype type, const void* from, void* to);
+  void connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
+               std::span<const int> owners);
+
+  const Communicator& ranks_;
+  PetscSF ghosts_ = nullptr;
+  std::vector<std::vector<std::size_t>> chunks_of_rank_;
+  std::size_t chunks_ = 0;
+  std::vector<int> counts_, places_;    // scratch, in numbers, by rank
+  std::vector<double> received_, all_;  // scratch
+  Traffic traffic_;
+};
+
+}  // namespace topograd::distributed

@@ -1,0 +1,126 @@
+// The graph of chunks, and its division by PTScotch or in order.
+#include "partition.hpp"
+
+#include "../runtime/model/block_numbers.hpp"
+#include "petsc.hpp"
+
+#include <petscmat.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace topograd::distributed {
+namespace {
+
+/// Rows that each pair of chunks shares; the graph of PTScotch has few edges, but problems may join
+/// everything with everything.
+using Edges = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t>;
+
+void add_term(const runtime::Term& term, const runtime::BlockNumbers& blocks,
+              std::span<const runtime::Chunk> chunks, std::vector<std::uint64_t>& weights,
+              Edges& edges) {
+  const ir::Batch& batch = *term.batch;
+  const std::uint64_t rows = std::max<std::size_t>(term.topology->program.outputs.size(), 1);
+  std::vector<std::uint32_t> touched;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    touched.clear();
+    for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot) {
+      const std::uint32_t block = blocks.at(batch.index(i, slot));
+      touched.push_back(static_cast<std::uint32_t>(runtime::find_chunk(chunks, block)));
+    }
+    std::ranges::sort(touched);
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (const std::uint32_t a : touched) {
+      weights[a] += rows;
+      for (const std::uint32_t b : touched)
+        if (a != b) edges[{a, b}] += rows;
+    }
+  }
+}
+
+}  // namespace
+
+ChunkGraph chunk_graph(const runtime::Model& model, std::span<const runtime::Chunk> chunks) {
+  ChunkGraph graph;
+  graph.weights.assign(chunks.size(), 1);
+  const runtime::BlockNumbers blocks(model.arrays);
+  Edges edges;
+  for (const runtime::Term& term : model.terms)
+    add_term(term, blocks, chunks, graph.weights, edges);
+  graph.starts.assign(chunks.size() + 1, 0);
+  for (const auto& [pair, rows] : edges) {
+    ++graph.starts[pair.first + 1];
+    graph.neighbours.push_back(pair.second);
+    graph.shared.push_back(rows);
+  }
+  std::partial_sum(graph.starts.begin(), graph.starts.end(), graph.starts.begin());
+  return graph;
+}
+
+std::vector<int> contiguous_parts(std::span<const std::uint64_t> weights, int parts) {
+  const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  std::vector<int> owners;
+  owners.reserve(weights.size());
+  std::uint64_t before = 0;
+  for (const std::uint64_t weight : weights) {
+    const std::uint64_t middle = before + weight / 2;
+    const std::uint64_t part = total == 0 ? 0 : middle * static_cast<std::uint64_t>(parts) / total;
+    owners.push_back(static_cast<int>(std::min<std::uint64_t>(part, parts - 1)));
+    before += weight;
+  }
+  return owners;
+}
+
+std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph,
+                           PartitionMethod method) {
+  const auto chunks = static_cast<PetscInt>(graph.weights.size());
+  // PTScotch divides among more vertices than parts alone.
+  if (ranks.size() == 1 || method == PartitionMethod::contiguous || chunks < 4 * ranks.size())
+    return contiguous_parts(graph.weights, ranks.size());
+  const PetscInt first = chunks * ranks.rank() / ranks.size();
+  const PetscInt end = chunks * (ranks.rank() + 1) / ranks.size();
+  // PETSc frees these.
+  PetscInt *starts = nullptr, *neighbours = nullptr, *shared = nullptr, *weights = nullptr;
+  const PetscInt edges =
+      static_cast<PetscInt>(graph.starts[end]) - static_cast<PetscInt>(graph.starts[first]);
+  check(PetscMalloc1(end - first + 1, &starts));
+  check(PetscMalloc1(edges, &neighbours));
+  check(PetscMalloc1(edges, &shared));
+  check(PetscMalloc1(end - first, &weights));
+  const auto narrow = [](std::uint64_t n) {
+    return static_cast<PetscInt>(std::min<std::uint64_t>(n, 1 << 24));
+  };
+  for (PetscInt c = first; c <= end; ++c)
+    starts[c - first] = static_cast<PetscInt>(graph.starts[c] - graph.starts[first]);
+  for (PetscInt e = 0; e < edges; ++e) {
+    neighbours[e] = static_cast<PetscInt>(graph.neighbours[graph.starts[first] + e]);
+    shared[e] = narrow(graph.shared[graph.starts[first] + e]);
+  }
+  for (PetscInt c = first; c < end; ++c) weights[c - first] = narrow(graph.weights[c]);
+
+  ::Mat adjacency = nullptr;
+  MatPartitioning divides = nullptr;
+  IS owners = nullptr, all = nullptr;
+  check(MatCreateMPIAdj(ranks.comm(), end - first, chunks, starts, neighbours, shared, &adjacency));
+  check(MatPartitioningCreate(ranks.comm(), &divides));
+  check(MatPartitioningSetAdjacency(divides, adjacency));
+  check(MatPartitioningSetVertexWeights(divides, weights));
+  check(MatPartitioningSetUseEdgeWeights(divides, PETSC_TRUE));
+  check(MatPartitioningSetType(divides, MATPARTITIONINGPTSCOTCH));
+  check(MatPartitioningSetFromOptions(divides));
+  check(MatPartitioningApply(divides, &owners));
+  check(ISAllGather(owners, &all));
+  const PetscInt* numbers = nullptr;
+  check(ISGetIndices(all, &numbers));
+  std::vector<int> out(numbers, numbers + chunks);
+  check(ISRestoreIndices(all, &numbers));
+  check(ISDestroy(&all));
+  check(ISDestroy(&owners));
+  check(MatPartitioningDestroy(&divides));
+  check(MatDestroy(&adjacency));
+  return out;
+}
+
+}  // namespace topograd::distributed

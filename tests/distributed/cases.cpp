@@ -1,0 +1,189 @@
+// The problems: their memory, options, and answers as text.
+#include "cases.hpp"
+
+#include "../../api/formats/bundle_adjustment.hpp"
+#include "../../frontend/geometry.hpp"
+#include "../../frontend/value/math.hpp"
+#include "../../ir/error.hpp"
+
+#include "../../api/formats/mesh/mesh.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/mesh.hpp"
+#include "../../tools/problems/smooth.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/paths.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace topograd::test {
+namespace {
+
+template <class Made, class... Arrays>
+Case case_of(std::shared_ptr<Made> made, const SolverOptions& options, const Arrays&... arrays) {
+  return {.problem = &made->problem,
+          .unknowns = {std::span<const double>(arrays)...},
+          .options = options,
+          .memory = made};
+}
+
+SolverOptions pcg(int iterations) {
+  SolverOptions options;
+  options.max_iterations = iterations;
+  options.linear_solver = LinearSolver::pcg;
+  options.preconditioner = Preconditioner::block_jacobi;
+  return options;
+}
+
+Case springs(std::uint32_t width, SolverOptions options) {
+  const std::shared_ptr<problems::Springs> made = problems::springs(width);
+  return case_of(made, options, made->x);
+}
+
+Case arap(const SolverOptions& options) {
+  const TriangleMesh mesh = read_mesh((source_dir() / "samples/data/spot.obj").string());
+  const std::shared_ptr<problems::Arap> made = problems::arap(mesh);
+  return case_of(made, options, made->positions, made->rotations);
+}
+
+Case smooth(const TriangleMesh& mesh, const SolverOptions& options) {
+  const std::shared_ptr<problems::Smooth> made = problems::smooth(mesh);
+  return case_of(made, options, made->positions);
+}
+
+/// A chain of points on a line with bounds, a loss, a uniform and fixed points.
+struct Chain {
+  std::vector<double> x;
+  Problem problem;
+};
+
+Case bounded_chain() {
+  constexpr std::size_t kPoints = 200;
+  const auto made = std::make_shared<Chain>();
+  for (std::size_t k = 0; k < 2 * kPoints; ++k)
+    made->x.push_back(std::clamp(std::sin(0.3 * static_cast<double>(k)), -0.2, 0.6));
+  Problem& problem = made->problem;
+  const Parameters x = problem.add_parameters(made->x, 2);
+  const Uniform weight = problem.add_uniform(1.5);
+  for (std::size_t k = 0; k + 1 < kPoints; ++k) {
+    const Vec2 step = x.vec2(k + 1) - x.vec2(k);
+    problem.add_residual(std::array<Value, 2>{weight * step.x - 0.1, step.y * step.y - 0.2},
+                         {.loss = Loss::huber(0.3)});
+    problem.add_residual(x.vec2(k).x - 0.01 * static_cast<double>(k));
+  }
+  problem.set_constant(x, 7);
+  for (std::size_t k = 0; k < kPoints; k += 3) problem.set_bounds(x, k, 0, -0.2, 0.6);
+  return case_of(made, pcg(30), made->x);
+}
+
+/// Points on unit spheres, each near its neighbour and a target.
+Case spheres() {
+  constexpr std::size_t kPoints = 120;
+  const auto made = std::make_shared<Chain>();
+  for (std::size_t k = 0; k < kPoints; ++k) {
+    const double a = 0.7 * static_cast<double>(k), b = 0.4 * std::sin(3.0 * a);
+    for (const double v : {std::cos(a) * std::cos(b), std::sin(a) * std::cos(b), std::sin(b)})
+      made->x.push_back(v);
+  }
+  Problem& problem = made->problem;
+  const Parameters x = problem.add_parameters(made->x, 3);
+  for (std::size_t k = 0; k < kPoints; ++k) {
+    const double a = 0.05 * static_cast<double>(k);
+    problem.add_residual(0.1 * (x.vec3(k) - Vec3{std::cos(a), std::sin(a), 0.5}));
+    if (k > 0) problem.add_residual(x.vec3(k) - x.vec3(k - 1));
+  }
+  problem.set_manifold(x, Manifold::sphere(3));
+  return case_of(made, {.max_iterations = 30}, made->x);
+}
+
+/// Residuals and energies, which lbfgs minimises.
+Case energies() {
+  constexpr std::size_t kPoints = 150;
+  const auto made = std::make_shared<Chain>();
+  for (std::size_t k = 0; k < kPoints; ++k) made->x.push_back(std::cos(static_cast<double>(k)));
+  Problem& problem = made->problem;
+  const Parameters x = problem.add_parameters(made->x, 1);
+  for (std::size_t k = 0; k + 1 < kPoints; ++k) {
+    const Value d = x[k + 1] - x[k];
+    problem.add_energy(sqrt(1.0 + d * d));
+    problem.add_residual(0.2 * (x[k] - 0.5));
+  }
+  return case_of(made, {.max_iterations = 25}, made->x);
+}
+
+Case bundle() {
+  const std::shared_ptr<problems::Bundle> made =
+      problems::bundle({.cameras = 8, .points = 120, .observations = 700, .noise = 0.5, .seed = 3});
+  return case_of(made, {.max_iterations = 12}, made->cameras, made->points);
+}
+
+const std::map<std::string, std::function<Case()>>& table() {
+  static const std::map<std::string, std::function<Case()>> cases = {
+      {"springs", [] { return springs(40, pcg(12)); }},
+      {"springs_mixed",
+       [] {
+         SolverOptions options = pcg(6);
+         options.precision = Precision::mixed;
+         return springs(24, options);
+       }},
+      {"springs_f32",
+       [] {
+         SolverOptions options = pcg(6);
+         options.precision = Precision::f32;
+         return springs(24, options);
+       }},
+      {"springs_default", [] { return springs(24, {.max_iterations = 12}); }},
+      {"arap", [] { return arap(pcg(3)); }},
+      {"arap_default", [] { return arap({.max_iterations = 4}); }},
+      {"smooth",
+       [] {
+         const std::string spot = (source_dir() / "samples/data/spot.obj").string();
+         return smooth(read_mesh(spot), pcg(3));
+       }},
+      {"smooth_sphere",
+       [] {
+         return smooth(problems::icosphere(2),
+                       {.max_iterations = 100, .function_tolerance = 1e-15});
+       }},
+      {"bounds", bounded_chain},
+      {"manifold", spheres},
+      {"energies", energies},
+      {"bundle", bundle},
+  };
+  return cases;
+}
+
+}  // namespace
+
+Case make_case(const std::string& name) { return table().at(name)(); }
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : table()) names.push_back(name);
+  return names;
+}
+
+std::string exact_text(const Case& solved, const Summary& summary) {
+  std::string out;
+  char line[200];
+  for (const IterationSummary& step : summary.iterations) {
+    std::snprintf(line, sizeof line, "step %d cost %a gradient %a step %a cg %d\n", step.iteration,
+                  step.cost, step.gradient_norm, step.step_norm, step.linear_iterations);
+    out += line;
+  }
+  for (const std::span<const double> numbers : solved.unknowns) {
+    for (const double v : numbers) {
+      std::snprintf(line, sizeof line, "%a\n", v);
+      out += line;
+    }
+  }
+  return out;
+}
+
+}  // namespace topograd::test

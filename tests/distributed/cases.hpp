@@ -1,0 +1,30 @@
+// Problems that are solved by one process and by several.
+#pragma once
+
+#include "../../frontend/problem.hpp"
+#include "../../solver/options.hpp"
+#include "../../solver/summary.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+
+/// A problem with its memory and options.
+struct Case {
+  Problem* problem = nullptr;
+  std::vector<std::span<const double>> unknowns;
+  SolverOptions options;
+  std::shared_ptr<void> memory;
+};
+
+/// "springs", "arap", ...: see the table in cases.cpp.
+Case make_case(const std::string& name);
+std::vector<std::string> case_names();
+
+/// The answer with all bits: the cost of each step, its linear iterations, and the unknowns.
+std::string exact_text(const Case& solved, const Summary& summary);
+
+}  // namespace topograd::test
