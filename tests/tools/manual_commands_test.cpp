@@ -89,6 +89,9 @@ std::string check_line(const CommandText& root, const std::string& line) {
   std::vector<std::string> words = words_of(line);
   static const std::regex assignment(R"(^[A-Za-z_.]+=.*$)");
   while (!words.empty() && std::regex_match(words.front(), assignment)) words.erase(words.begin());
+  // Options of PETSc follow --.
+  if (!words.empty() && words.front() == "mpirun")
+    words = {std::ranges::find(words, "topograd"), std::ranges::find(words, "--")};
   if (words.empty()) return {};
   const std::string& program = words.front();
   const auto exists = [](const std::string& path) {

@@ -17,7 +17,7 @@
 namespace topograd::command {
 namespace {
 
-int fail(std::string message) {
+int print_error(std::string message) {
   for (char& c : message) {
     if (c == '\n') c = ' ';
   }
@@ -77,7 +77,10 @@ CommandText command_text() {
   return line.text();
 }
 
-int run(int argc, const char* const* argv) {
+int run(int argc, const char* const* argv, const std::function<int(const std::string&)>& tell) {
+  const auto fail = [&](const std::string& reason) {
+    return tell ? tell(reason) : print_error(reason);
+  };
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` becomes a failed write
   platform::keep_freed_memory();
   CommandLine line(kName, kDescription);

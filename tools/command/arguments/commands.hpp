@@ -3,6 +3,9 @@
 
 #include "arguments.hpp"
 
+#include <functional>
+#include <string>
+
 namespace topograd::command {
 
 void add_info(Command app);
@@ -20,7 +23,10 @@ CommandText command_text();
 /// Runs the command. Exit status: 0; 1 if a bound was exceeded (doctor: a requirement is missing;
 /// solve --require-convergence: no convergence); 2 for an error, with one line on standard error;
 /// 130 or 143 after SIGINT or SIGTERM.
-int run(int argc, const char* const* argv);
+///
+///   fail  tells an error and returns the exit status; empty: one line on standard error
+int run(int argc, const char* const* argv,
+        const std::function<int(const std::string& reason)>& fail = {});
 
 /// Thrown by a subcommand after its output if a bound was exceeded.
 struct BoundBroken {};

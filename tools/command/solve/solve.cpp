@@ -8,6 +8,7 @@
 #include "../input/named_problem.hpp"
 #include "../peers/peer_inputs.hpp"
 #include "answer.hpp"
+#include "distributed.hpp"
 #include "html_report.hpp"
 #include "plot.hpp"
 #include "progress.hpp"
@@ -29,6 +30,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,7 @@ struct SolveArguments {
   std::string out, json, report, metrics, trace, training;
   std::string command;  // command line of this call
   bool quiet = false, verbose = false, require_convergence = false, covariance = false;
+  bool distributed = false;
   std::vector<std::string> peers;
 
   bool silent() const { return quiet || json == "-"; }
@@ -174,10 +177,12 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
   return report;
 }
 
-Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
+Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent,
+                    DistributedSolver* distributed) {
   Progress progress(!silent, [&named](double cost) { return named.error_text(cost); });
   progress.watch(options);
-  Summary summary = solve(named.problem(), options);
+  Summary summary = distributed == nullptr ? solve(named.problem(), options)
+                                           : distributed->solve(named.problem(), options);
   summary.times.build_seconds = named.build_seconds;
   return summary;
 }
@@ -188,8 +193,22 @@ std::string unconverged(const Summary& summary) {
   return std::string(name(summary.termination)) + ": " + summary.message;
 }
 
+/// The processes that solve together; null: this one alone.
+DistributedSolver* processes_for(const SolveArguments& arguments) {
+  if (!arguments.distributed) return nullptr;
+  if (distributed_solver() == nullptr)
+    refuse(arguments,
+           "--distributed expects the program topograd-distributed beside topograd; build it with "
+           "-DTOPOGRAD_DISTRIBUTED=ON");
+  if (is_set(arguments.problem.name))
+    refuse(arguments, "--distributed expects a problem, not a set of them");
+  return distributed_solver();
+}
+
 void solve_problem(const SolveArguments& arguments) {
-  const Interrupts interrupts;
+  DistributedSolver* const distributed = processes_for(arguments);
+  std::optional<Interrupts> interrupts;
+  if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const SolverOptions options = options_of(arguments.solver, *named);
@@ -200,7 +219,9 @@ void solve_problem(const SolveArguments& arguments) {
   check_peers(arguments.peers, arguments.problem);
   Shown before;
   if (arguments.wants_picture()) before = named->shown_before();
-  const Summary summary = solve_shown(*named, options, arguments.silent());
+  const bool speaks = distributed == nullptr || distributed->speaks();
+  const Summary summary = solve_shown(*named, options, arguments.silent() || !speaks, distributed);
+  if (!speaks) return;
   write_metrics(arguments.metrics);  // before the answer's own work is counted
   write_trace(arguments.trace, summary);
   write_training_data(arguments.training);
@@ -209,6 +230,7 @@ void solve_problem(const SolveArguments& arguments) {
   if (!arguments.silent()) {
     std::cout << report(answer, summary);
     if (arguments.verbose) std::cout << "\n" << summary.full_report();
+    if (distributed != nullptr) std::cout << "\n" << distributed->text();
     std::cout << std::flush;
   }
   const std::vector<PeerReport> peers =
@@ -227,6 +249,7 @@ void solve_problem(const SolveArguments& arguments) {
   if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
   if (!arguments.json.empty()) {
     nlohmann::ordered_json json = json_of(summary, *named, answer);
+    if (distributed != nullptr) distributed->describe(json);
     if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
     write_json(arguments.json, json);
   }
@@ -245,6 +268,9 @@ void add_solve(Command app) {
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
   add_checkpoint_options(command, arguments->solver);
+  command.group("Several processes");
+  command.flag("--distributed", arguments->distributed,
+               "solve together with the processes of mpirun; options of PETSc follow --");
   command.group("Output");
   command.output("--out", &arguments->out,
                  "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "

@@ -1,0 +1,41 @@
+// The way from `topograd` to topograd-distributed.
+#include "distributed.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace topograd::command {
+namespace {
+
+DistributedSolver* solver_of_program = nullptr;
+
+}  // namespace
+
+DistributedSolver* distributed_solver() { return solver_of_program; }
+void set_distributed_solver(DistributedSolver* solver) { solver_of_program = solver; }
+
+SplitArguments split_arguments(int argc, char** argv) {
+  SplitArguments out;
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  out.command.assign(argv, dashes);
+  out.command.push_back(nullptr);
+  if (dashes != end) out.petsc.assign(dashes + 1, end);
+  return out;
+}
+
+void run_distributed_program(int argc, char** argv) {
+  const SplitArguments arguments = split_arguments(argc, argv);
+  const auto last = arguments.command.end() - 1;
+  if (std::find(arguments.command.begin(), last, std::string_view("--distributed")) == last) return;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return;
+  execv((here.parent_path() / "topograd-distributed").c_str(), argv);
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,70 @@
+// Entry point of topograd-distributed: the command, with solves on the processes of mpirun.
+#include "../../distributed/distributed_problem.hpp"
+#include "../../ir/error.hpp"
+#include "../command/arguments/commands.hpp"
+#include "../command/solve/distributed.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using topograd::DistributedReport;
+using topograd::distributed::Communicator;
+using topograd::distributed::RankReport;
+
+class Ranks final : public topograd::command::DistributedSolver {
+ public:
+  explicit Ranks(const Communicator& ranks) : ranks_(ranks) {}
+
+  bool speaks() const override { return ranks_.rank() == 0; }
+
+  topograd::Summary solve(topograd::Problem& problem,
+                          const topograd::SolverOptions& options) override {
+    return topograd::solve(ranks_, problem, options, distribution, &report_);
+  }
+
+  std::string text() const override { return topograd::text(report_); }
+
+  void describe(nlohmann::ordered_json& report) const override {
+    nlohmann::ordered_json& out = report["distributed"];
+    out["ranks"] = ranks_.size();
+    out["imbalance"] = report_.imbalance;
+    out["by_rank"] = nlohmann::ordered_json::array();
+    for (const RankReport& rank : report_.ranks)
+      out["by_rank"].push_back({{"blocks", rank.blocks},
+                                {"ghosts", rank.ghosts},
+                                {"residuals", rank.residuals},
+                                {"residuals_evaluated_twice", rank.residuals_again},
+                                {"bytes_per_iteration", rank.bytes_per_iteration},
+                                {"messages_per_iteration", rank.messages_per_iteration},
+                                {"exchanges", rank.exchanges},
+                                {"waited_s", rank.waited_seconds}});
+  }
+
+  topograd::DistributedOptions distribution;
+
+ private:
+  const Communicator& ranks_;
+  DistributedReport report_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  topograd::command::SplitArguments arguments = topograd::command::split_arguments(argc, argv);
+  int count = arguments.count();
+  char** words = arguments.command.data();
+  const topograd::distributed::Session session(&count, &words, arguments.petsc);
+  const Communicator world(MPI_COMM_WORLD);
+  // One rank speaks. The others' errors are told by Communicator::fail().
+  if (world.rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr)
+    world.fail("cannot open /dev/null");
+  Ranks ranks(world);
+  ranks.distribution.petsc_krylov = !arguments.petsc.empty();
+  topograd::command::set_distributed_solver(&ranks);
+  return topograd::command::run(count, words,
+                                [&](const std::string& reason) -> int { world.fail(reason); });
+}
