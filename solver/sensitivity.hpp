@@ -63,7 +63,8 @@ class SensitivityError : public Error {
 /// θ is a list of data arrays and uniforms, by default all: data arrays in the order of adding,
 /// then uniforms. Numbers that were written into residuals are not part of it. Second derivatives
 /// are evaluated and factorised once, by the constructor; a product is a pass over the residuals
-/// and two triangular solves. Later changes of the problem have no effect. One thread at a time.
+/// and two triangular solves, and more of them with active constraints. Later changes of the
+/// problem have no effect. One thread at a time.
 class Sensitivity {
  public:
   /// Throws SensitivityError; Error{Unsupported} for residuals that run on the host, and for

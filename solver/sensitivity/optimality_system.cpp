@@ -213,6 +213,8 @@ SparseMatrix OptimalitySystem::hessian(Assembly& at) const {
     if (!at.second_order() || block.tangent == 0) continue;
     const Eigen::MatrixXd added = manifold_curvature(*block.manifold, at.x.data() + block.offset,
                                                      at.gradient.data() + block.offset);
+    if (!added.allFinite())
+      throw Error(ErrorCode::NonFinite, "sensitivity: a manifold refuses points near x");
     const auto first = static_cast<int>(coordinate(block.column));
     for (int i = 0; i < added.rows(); ++i)
       for (int j = 0; j < added.cols(); ++j)
@@ -269,7 +271,7 @@ void OptimalitySystem::prepare_multipliers() {
 }
 
 /// y of A H⁻¹ Aᵀ y = right: of the shortest ones, or of those that conjugate gradients from 0 find.
-Vector OptimalitySystem::multipliers(const Vector& right) const {
+Vector OptimalitySystem::multipliers(const Vector& right, bool needed) const {
   const auto product = [&](const Vector& p) -> Vector {
     return gradients_ * solver_->solve(Vector(gradients_.transpose() * p));
   };
@@ -295,17 +297,18 @@ Vector OptimalitySystem::multipliers(const Vector& right) const {
       squared = next;
     }
   }
-  if (residual.norm() <= kNoSolution * norm) return y;
+  if (!needed || residual.norm() <= kNoSolution * norm) return y;
   throw SensitivityError(SensitivityError::Reason::infeasible,
                          "sensitivity: no change of the unknowns keeps the active constraints: "
                          "their gradients by the free unknowns depend on each other, and the data "
                          "would move one of them alone");
 }
 
-OptimalitySystem::Solution OptimalitySystem::solve(const Vector& b, const Vector& d) const {
+OptimalitySystem::Solution OptimalitySystem::solve(const Vector& b, const Vector& d,
+                                                   bool needed) const {
   Solution out{.u = solver_->solve(b), .y = Vector::Zero(d.size())};
   if (d.size() == 0) return out;
-  out.y = multipliers(gradients_ * out.u - d);
+  out.y = multipliers(gradients_ * out.u - d, needed);
   out.u -= solver_->solve(Vector(gradients_.transpose() * out.y));
   return out;
 }
@@ -322,7 +325,8 @@ void OptimalitySystem::require_solution(const Assembly& at, double tolerance) co
   const Vector g = gather(at.gradient);
   const Eigen::Map<const Vector> c(at.violations.data(),
                                    static_cast<Eigen::Index>(at.violations.size()));
-  const Solution step = solve(g, c);
+  // Violations at the level of rounding need not fit dependent constraints.
+  const Solution step = solve(g, c, false);
   const double length = step.u.norm();
   const double size =
       Eigen::Map<const Vector>(at.x.data(), static_cast<Eigen::Index>(at.x.size())).norm();

@@ -48,7 +48,9 @@ class OptimalitySystem {
     Eigen::VectorXd y;  ///< by active constraint
   };
   /// [H Aᵀ; A 0] [u; y] = [b; d]. Throws SensitivityError{infeasible} if A u = d has no solution.
-  Solution solve(const Eigen::VectorXd& b, const Eigen::VectorXd& d) const;
+  ///
+  ///   needed  false: d need not fit constraints that depend on each other
+  Solution solve(const Eigen::VectorXd& b, const Eigen::VectorXd& d, bool needed = true) const;
 
   /// The coordinate of a column of the tangent space; TangentSpace::kNone if it is on a bound.
   std::uint32_t coordinate(std::uint32_t column) const { return coordinates_[column]; }
@@ -70,7 +72,7 @@ class OptimalitySystem {
   void take_constraints(Assembly& at);
   void prepare_multipliers();
   void require_solution(const Assembly& at, double tolerance) const;
-  Eigen::VectorXd multipliers(const Eigen::VectorXd& right) const;
+  Eigen::VectorXd multipliers(const Eigen::VectorXd& right, bool needed) const;
 
   std::vector<std::uint32_t> coordinates_;  // by column of the tangent space
   SparseMatrix basis_;                      // P, (scalars of x, coordinates)

@@ -40,6 +40,7 @@ struct SymmetricSolver::Impl {
       }
       scale[k] = 1 / std::sqrt(diagonal);
     }
+    if (lower.cols() == 0) return;  // nothing is free
     SparseMatrix scaled = lower;
     for (Eigen::Index c = 0; c < scaled.cols(); ++c)
       for (SparseMatrix::InnerIterator it(scaled, c); it; ++it)
@@ -53,7 +54,7 @@ struct SymmetricSolver::Impl {
   void decompose(const SparseMatrix& scaled) {
     dense.emplace(Eigen::MatrixXd(scaled), Eigen::ComputeEigenvectors);
     const Eigen::VectorXd& values = dense->eigenvalues();
-    const double least = values.size() > 0 ? values[0] / values[values.size() - 1] : 1;
+    const double least = values[0] / values[values.size() - 1];
     if (least > kLeastShare * static_cast<double>(values.size())) return;
     Eigen::Index column = 0;
     dense->eigenvectors().col(0).cwiseAbs().maxCoeff(&column);
@@ -75,7 +76,7 @@ struct SymmetricSolver::Impl {
     if (dense) {
       const Eigen::VectorXd along = dense->eigenvectors().transpose() * scaled;
       out = dense->eigenvectors() * along.cwiseQuotient(dense->eigenvalues());
-    } else {
+    } else if (sparse) {
       sparse->solve({scaled.data(), static_cast<std::size_t>(scaled.size())},
                     {out.data(), static_cast<std::size_t>(out.size())});
     }

@@ -327,6 +327,36 @@ TEST(Sensitivity, DependentConstraintsAreTheSameAsOne) {
   EXPECT_LE((a.vjp(v) - b.vjp(v)).norm(), 1e-7 * a.vjp(v).norm());
 }
 
+TEST(Sensitivity, RedundantConstraintsNeedNotHaveTheSameViolation) {
+  std::vector<double> x = {0, 0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  const Data target = problem.add_data(std::vector<double>{3, 4}, 2);
+  problem.add_residual(p.vec2(0) - target.vec2(0));
+  problem.add_equality(p.vec2(0).x - 1.0);
+  problem.add_equality(3.0 * p.vec2(0).x - 3.0);
+  solve(problem);
+  x[0] = 1 + 1e-13;  // violations of rounding that no x meets: 1e-13 and 3e-13 less half a bit
+  const Sensitivity s(problem);
+  const Eigen::VectorXd d = s.jvp(target, std::vector<double>{1, 1});
+  EXPECT_NEAR(d[0], 0, 1e-7);
+  EXPECT_NEAR(d[1], 1, 1e-7);
+}
+
+TEST(Sensitivity, NothingMovesWhereEveryUnknownIsOnABound) {
+  std::vector<double> x = {1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  const Data target = problem.add_data(std::vector<double>{3});
+  problem.add_residual(p[0] - target[0]);
+  problem.set_bounds(p, 0, 0, 0, 1);
+  solve(problem);
+  const Sensitivity s(problem);
+  EXPECT_EQ(s.active_bounds(), 1u);
+  EXPECT_EQ(s.jvp(std::vector<double>{1})[0], 0);
+  EXPECT_EQ(s.vjp(std::vector<double>{1})[0], 0);
+}
+
 TEST(Sensitivity, ClosedFormOfAProjection) {
   // The point of the circle of radius r that is closest to p: r p / |p|.
   std::vector<double> x = {1, 1};
