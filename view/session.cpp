@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "../ir/error.hpp"
+#include "../ir/whole.hpp"
 #include "service.hpp"
 
 #include <chrono>
@@ -23,6 +24,8 @@ struct Session::Impl {
       throw Error(ErrorCode::InvalidArgument, "view: expected an array with at least one block");
     if (!(options.handle_weight >= 0) || !std::isfinite(options.handle_weight))
       throw Error(ErrorCode::InvalidArgument, "view: expected a handle_weight >= 0");
+    if (!(options.budget_ms > 0))
+      throw Error(ErrorCode::InvalidArgument, "view: expected a budget_ms > 0");
     SolverOptions solver = options.solver;
     solver.max_iterations = options.steps;
     solver.max_linear_iterations = options.linear_iterations;
@@ -89,41 +92,46 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-const std::string& Session::url() const { return impl_->url; }
-void Session::close() { impl_->close(); }
+const std::string& Session::url() const { return whole(impl_, "view::Session").url; }
+void Session::close() { whole(impl_, "view::Session").close(); }
 
 bool Session::is_open() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->open;
+  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
+  return whole(impl_, "view::Session").open;
 }
 
 bool Session::wait(double seconds) const {
-  std::unique_lock lock(impl_->mutex);
-  const auto is_closed = [this] { return !impl_->open; };
+  std::unique_lock lock(whole(impl_, "view::Session").mutex);
+  const auto is_closed = [this] { return !whole(impl_, "view::Session").open; };
   if (std::isinf(seconds)) {
-    impl_->closed.wait(lock, is_closed);
+    whole(impl_, "view::Session").closed.wait(lock, is_closed);
     return true;
   }
-  return impl_->closed.wait_for(lock, std::chrono::duration<double>(seconds), is_closed);
+  return whole(impl_, "view::Session")
+      .closed.wait_for(lock, std::chrono::duration<double>(seconds), is_closed);
 }
 
 std::vector<double> Session::positions() const {
-  const std::lock_guard lock(impl_->mutex);
-  if (!impl_->open) return {};
-  const LiveSolver& live = impl_->service->live();
+  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
+  if (!whole(impl_, "view::Session").open) return {};
+  const LiveSolver& live = whole(impl_, "view::Session").service->live();
   const std::shared_ptr<const Frame> frame = live.frame();
   return frame == nullptr ? live.start() : frame->positions;
 }
 
 double Session::cost() const {
-  const std::lock_guard lock(impl_->mutex);
-  const std::shared_ptr<const Frame> frame = impl_->open ? impl_->service->live().frame() : nullptr;
+  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
+  const std::shared_ptr<const Frame> frame =
+      whole(impl_, "view::Session").open ? whole(impl_, "view::Session").service->live().frame()
+                                         : nullptr;
   return frame == nullptr ? std::numeric_limits<double>::quiet_NaN() : frame->cost;
 }
 
 std::string Session::message() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->open ? impl_->service->live().state()->message : std::string();
+  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
+  return whole(impl_, "view::Session").open
+             ? whole(impl_, "view::Session").service->live().state()->message
+             : std::string();
 }
 
 }  // namespace topograd::view

@@ -76,8 +76,18 @@ void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
                        AddedBlocks& added) {
   const bool constrains = is_constraint(options.kind);
   const std::size_t first = constrains ? added.first : rows_;
+  const auto reads_data = [](const RowGroup& group) {
+    return std::ranges::any_of(group.unknowns, [](const std::vector<Index>& leaves) {
+      return !leaves.empty() && leaves.front() >= LeafArrays::kFirstDatum;
+    });
+  };
+  const auto reads_unknown = [](const RowGroup& group) {
+    return std::ranges::any_of(group.unknowns, [](const std::vector<Index>& leaves) {
+      return !leaves.empty() && leaves.front() < LeafArrays::kFirstDatum;
+    });
+  };
   for (const RowGroup& group : groups) {
-    if (constrains && group.unknowns.empty())
+    if ((constrains || reads_data(group)) && !reads_unknown(group))
       throw Error(ErrorCode::NoParameters, std::string(add_call(options.kind, true)) + ": row " +
                                                std::to_string(group.rows.front()) +
                                                " reads no unknown");

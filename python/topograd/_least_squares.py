@@ -201,7 +201,7 @@ def _agrees(values: Any, x: np.ndarray, f: np.ndarray) -> bool:
     if traced.shape != f.shape:
         return False
     scale = np.max(np.abs(f), initial=0.0)
-    if np.max(np.abs(traced - f), initial=0.0) <= 1e-8 * scale:  # NaN: no
+    if np.isfinite(scale) and np.max(np.abs(traced - f), initial=0.0) <= 1e-8 * scale:
         return True
     if not np.array_equal(np.isnan(traced), np.isnan(f)):
         return False

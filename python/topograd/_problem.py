@@ -53,15 +53,15 @@ class DataArray(Array):
 class Blocks:
     """Residual blocks of one call of Problem.residuals."""
 
-    def __init__(self, model: Any, added: Any, rows: slice) -> None:
-        self._model = model
+    def __init__(self, problem: "Problem", added: Any, rows: slice) -> None:
+        self._problem = problem
         self._added = added
         #: The rows of these blocks among all residuals.
         self.rows = rows
 
     def set_loss(self, loss: Loss) -> None:
         """Replaces the loss of these blocks; nothing is compiled for another scale."""
-        self._model.set_loss(self._added, _core_loss(loss))
+        self._problem._model.set_loss(self._added, _core_loss(loss))
 
 
 class Constraints:
@@ -207,7 +207,7 @@ class Problem:
         added = self._add(rows, width, _core.BlockKind.residual, label, loss)
         first = self._rows
         self._rows += rows.size
-        return Blocks(self._model, added, slice(first, self._rows))
+        return Blocks(self, added, slice(first, self._rows))
 
     def energies(self, f: Any, *arguments: Any, label: str = "") -> None:
         """Adds energies, which count themselves and not their squares: the elements that f returns,

@@ -43,13 +43,14 @@ class Sensitivity:
 
     def __init__(self, problem: Problem, *theta: DataArray, form: str = "full",
                  convergence_tolerance: float = 1e-4, **options: Any) -> None:
+        model = problem._model
         parts = theta or tuple(problem._data)
         for part in parts:
-            if not isinstance(part, DataArray) or part._model is not problem._model:
+            if not isinstance(part, DataArray) or part._model is not model:
                 raise ValueError("Sensitivity: expected arrays of this problem's data()")
         problem._read_arrays()
         self._core = _core.Sensitivity(
-            problem._model, [part._number for part in parts], form, convergence_tolerance, options)
+            model, [part._number for part in parts], form, convergence_tolerance, options)
         self._count = problem._count
         self._places: dict[int, slice] = {}
         first = 0

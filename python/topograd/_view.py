@@ -69,8 +69,10 @@ class View:
         if self not in _open:
             return
         _open.discard(self)
-        self._page.close()
-        self._problem._end_view()
+        try:
+            self._page.close()
+        finally:
+            self._problem._end_view()
 
     def __enter__(self) -> "View":
         return self
