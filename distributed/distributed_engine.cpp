@@ -30,6 +30,7 @@ DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& mod
                                      bool petsc_krylov)
     : ranks_(ranks), options_(options), method_(method) {
   options_.deterministic = true;
+  options_.preconditioner = runtime::Preconditioner::block_jacobi;
   if (petsc_krylov) options_.krylov = std::make_shared<PetscKrylov>(ranks);
   together([&] { build(model); });
 }

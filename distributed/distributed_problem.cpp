@@ -34,7 +34,6 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks)
     refuse("expected preconditioner block_jacobi, got two_level");
   options.backend = Backend::cpu;
   options.deterministic = true;
-  options.preconditioner = Preconditioner::block_jacobi;
   if (options.threads == 0) {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     options.threads = std::max(1, cores / ranks.ranks_here());

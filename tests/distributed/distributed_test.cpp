@@ -42,7 +42,6 @@ std::string ordinary(const std::string& name) {
   Case of = make_case(name);
   of.options.backend = Backend::cpu;
   of.options.deterministic = true;
-  of.options.preconditioner = Preconditioner::block_jacobi;
   const Summary summary = solve(*of.problem, of.options);
   EXPECT_GT(summary.num_successful_steps, 0) << name;
   return exact_text(of, summary);
