@@ -140,7 +140,6 @@ const std::map<std::string, std::function<Case()>>& table() {
        }},
       {"springs_default", [] { return springs(24, {.max_iterations = 12}); }},
       {"arap", [] { return arap(pcg(3)); }},
-      {"arap_default", [] { return arap({.max_iterations = 4}); }},
       {"smooth",
        [] {
          const std::string spot = (source_dir() / "samples/data/spot.obj").string();
