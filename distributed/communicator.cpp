@@ -30,13 +30,18 @@ std::string text_of(const std::string& text, int rank, const Communicator& of) {
 Session::Session(int* argc, char*** argv, std::span<const std::string> options) {
   int provided = 0;
   MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
-  // PETSc takes the solve's options alone: the command has its own.
-  PetscInitializeNoArguments();
+  // PETSc takes the solve's options alone: the command has its own. Some, such as -log_view, are
+  // read while it starts.
+  words_ = {"topograd"};
+  words_.insert(words_.end(), options.begin(), options.end());
+  for (std::string& word : words_) pointers_.push_back(word.data());
+  pointers_.push_back(nullptr);
+  int count = static_cast<int>(words_.size());
+  char** words = pointers_.data();
+  if (PetscInitialize(&count, &words, nullptr, nullptr) != 0)
+    throw Error(ErrorCode::InvalidArgument, "distributed: PETSc refuses its options");
   PetscPopSignalHandler();
   PetscPushErrorHandler(PetscReturnErrorHandler, nullptr);  // errors are exceptions (petsc.hpp)
-  std::string line;
-  for (const std::string& option : options) line += option + " ";
-  PetscOptionsInsertString(nullptr, line.c_str());
 }
 
 Session::~Session() {

@@ -18,6 +18,10 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+ private:
+  std::vector<std::string> words_;  // PETSc keeps pointers to them
+  std::vector<char*> pointers_;
 };
 
 /// The ranks of a communicator. All calls are collective: every rank makes them in the same order.

@@ -96,8 +96,7 @@ runtime::Abilities DistributedEngine::abilities() {
           .second_derivatives = this,
           .guards = this,
           .known_point = this,
-          .plans = able.plans,
-          .measurements = able.measurements};
+          .plans = able.plans};
 }
 
 std::string DistributedEngine::device() const {

@@ -3,8 +3,10 @@
 
 #include "../api/version.hpp"
 #include "../ir/error.hpp"
+#include "../ir/text.hpp"
+#include "../runtime/cache/content_hash.hpp"
+#include "../solver/checkpoint/solve_facts.hpp"
 #include "../solver/solve.hpp"
-#include "fingerprint.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,13 +27,15 @@ using distributed::RankReport;
 }
 
 /// Options of the same solve on the CPU, with choices that do not depend on a rank's machine.
-SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks) {
+SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks, bool with_petsc) {
   if (options.backend == Backend::vulkan || !options.device.empty())
     refuse("the ranks evaluate on the CPU; expected no device");
   if (!options.checkpoint.file.empty() || !options.resume.empty())
     refuse("there are no checkpoints of several processes");
   if (options.preconditioner == Preconditioner::two_level)
     refuse("expected preconditioner block_jacobi, got two_level");
+  if (with_petsc && options.precision != Precision::f64)
+    refuse("PETSc's options are for f64, got " + std::string(name(options.precision)));
   options.backend = Backend::cpu;
   options.deterministic = true;
   if (options.threads == 0) {
@@ -39,6 +43,25 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks)
     options.threads = std::max(1, cores / ranks.ranks_here());
   }
   return options;
+}
+
+/// Throws Error{InvalidArgument}, on all ranks alike, if problem, start or options differ. Clocks,
+/// callbacks and threads may.
+void require_same_solve(const Communicator& ranks, const Problem& problem,
+                        const SolverOptions& options) {
+  const bool constrained = options.method == Method::augmented_lagrangian;
+  const ProblemModel model = make_model("solve", problem, true, constrained);
+  std::vector<double> x(model.model.scalars);
+  problem.read_x(x);
+  SolveFacts facts = facts_of(model, options, {}, x);
+  const std::string start = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(x)), {}));
+  facts.facts.push_back({"start", start, true});
+  facts.facts.push_back({"linear_solver", std::string(name(options.linear_solver))});
+  for (const double limit :
+       {options.function_tolerance, options.gradient_tolerance, options.parameter_tolerance,
+        static_cast<double>(options.max_iterations)})
+    facts.facts.push_back({"limit of iterations or tolerance", ir::print_number(limit)});
+  for (const SolveFacts::Fact& fact : facts.facts) ranks.require_same(fact.what, fact.value);
 }
 
 /// Lets rank 0 decide whether the solve goes on: clocks and callers differ.
@@ -129,14 +152,13 @@ std::string text(const DistributedReport& report) {
 
 Summary solve(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
               const DistributedOptions& distribution, DistributedReport* report) {
-  SolverOptions options = options_of_ranks(asked, ranks);
+  SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   ranks.require_same("version", std::string(version()));
-  ranks.require_same("options", distributed::fingerprint(options));
   SharedDecision decision(ranks, options);
   DistributedEngine* engine = nullptr;
   Solver solver(problem, options,
                 [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
-                  ranks.require_same("problem", distributed::fingerprint(model));
+                  require_same_solve(ranks, problem, asked);
                   auto made = std::make_unique<DistributedEngine>(
                       ranks, model, of_engine, distribution.partition, distribution.petsc_krylov);
                   engine = made.get();

@@ -139,7 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, DistributedFailure,
     testing::Values(Failure{"throw", "topograd: rank 1: the callback has failed"},
                     Failure{"kill", "exited on signal 9"},
-                    Failure{"precision", "expected the same options on all ranks, got f64"}),
+                    Failure{"precision", "expected the same precision on all ranks, got f64"},
+                    Failure{"data", "expected the same start on all ranks, got "}),
     [](const auto& failure) { return failure.param.how; });
 
 }  // namespace
