@@ -36,18 +36,18 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;  // Clang 16 does not deduce it
 
+constexpr double kMilliseconds = 1000;
+
 /// Ends a solve after the first accepted step beyond the budget: rejected ones would be tried again
 /// by the next solve. While commands wait, some tries are enough. The end of the live solver ends
 /// it at once.
 SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic<bool>& ends,
-                      std::function<bool()> commands_wait) {
+                      std::function<bool(const IterationSummary&)> enough_tries) {
   options.callback = [budget_ms, &ends,
-                      wait = std::move(commands_wait)](const IterationSummary& step) {
-    constexpr double kMilliseconds = 1000;
-    constexpr int kTries = 3;
+                      enough = std::move(enough_tries)](const IterationSummary& step) {
+    const bool suffices = enough(step) || step.step_is_successful;
     const bool is_late =
         step.iteration > 0 && kMilliseconds * step.cumulative_time_in_seconds > budget_ms;
-    const bool suffices = step.step_is_successful || (step.iteration >= kTries && wait());
     return (is_late && suffices) || ends.load() ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
                                                 : CallbackReturn::SOLVER_CONTINUE;
   };
@@ -60,8 +60,9 @@ struct LiveSolver::Impl {
   Impl(Subject made, const LiveOptions& options, std::function<void()> on_change)
       : subject(std::move(made)),
         changed(std::move(on_change)),
-        solver_options(bounded(resolved(options.solver), options.budget_ms, ends,
-                               [this] { return commands_wait(); })),
+        solver_options(
+            bounded(resolved(options.solver), options.budget_ms, ends,
+                    [this](const IterationSummary& step) { return enough_tries(step); })),
         start(3 * subject.shown),
         first_x(subject.problem->parameter_count()),
         colors(subject, start),
@@ -94,6 +95,15 @@ struct LiveSolver::Impl {
   /// Waits for commands or work. Returns false at the end.
   bool wait_for_work();
   void take_commands();
+  /// True if commands wait, and tries have taken their share of the frame: each frame has work
+  /// besides them.
+  bool enough_tries(const IterationSummary& step) {
+    constexpr int kTries = 3;
+    constexpr double kShare = 1.0 / 3;  // of the other work
+    if (step.iteration == 0) until_tries = step.cumulative_time_in_seconds;
+    const double tried_ms = kMilliseconds * (step.cumulative_time_in_seconds - until_tries);
+    return step.iteration >= kTries && tried_ms >= kShare * other_ms && commands_wait();
+  }
   bool commands_wait() const {
     const std::lock_guard lock(mutex);
     return !mailbox.empty();
@@ -120,6 +130,8 @@ struct LiveSolver::Impl {
   std::uint64_t drag = 0, compiled = 0, frames = 0;
   Coloring coloring = Coloring::none;
   bool paused = false, settled = false, steps_once = false, state_changed = false;
+  double until_tries = 0;  // seconds of the present solve before its first try
+  double other_ms = 0;     // of the last frame, without its tries
   std::string message;
   Rate rate;
   Clock::time_point begun;
@@ -254,7 +266,6 @@ void LiveSolver::Impl::solve() {
   const auto solve_begun = Clock::now();
   const Summary summary = solver->solve();
   frame.milliseconds.solve = milliseconds_since(solve_begun);
-  constexpr double kMilliseconds = 1000;
   frame.milliseconds.evaluate = kMilliseconds * summary.times.evaluation_seconds;
   frame.milliseconds.linear = kMilliseconds * summary.times.linear_solver_seconds;
   frame.cost = summary.final_cost;
@@ -276,6 +287,9 @@ void LiveSolver::Impl::solve() {
     report = std::move(text);
   }
   publish(std::move(frame));
+  const double end =
+      summary.iterations.empty() ? 0 : summary.iterations.back().cumulative_time_in_seconds;
+  other_ms = milliseconds_since(begun) - kMilliseconds * std::max(0.0, end - until_tries);
 }
 
 void LiveSolver::Impl::publish(Frame frame) {
