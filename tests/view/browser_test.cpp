@@ -1,11 +1,13 @@
 // The page in a browser: what it shows, and what dragging does.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "../../tools/view/subjects/subjects.hpp"
@@ -46,11 +48,14 @@ class BrowserTest : public testing::Test {
   }
 
   double cost() { return browser->evaluate("view.frame.cost").get<double>(); }
+  /// Waits until the page has drawn the newest frame of the live solver, and this has settled.
   bool settles() {
-    // The frame that the page has drawn is the last of the live solver.
-    return browser->wait_until("view.frame.settled") &&
-           browser->wait_until("view.frame.frame === " +
-                               std::to_string(service->live().frame()->number));
+    for (int k = 0; k < 600; ++k) {
+      const auto shown = browser->evaluate("view.frame.settled ? view.frame.frame : -1");
+      if (shown == service->live().frame()->number) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return false;
   }
   /// Where a handle is on the page.
   std::pair<double, double> place(int id) {
