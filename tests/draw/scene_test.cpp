@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "../../tools/draw/canvas.hpp"
+#include "../../tools/draw/marks.hpp"
 #include "../../tools/draw/scene.hpp"
 #include "../support/paths.hpp"
 
@@ -50,6 +52,39 @@ TEST(Scene, WithoutValuesMovedVerticesAreTinted) {
   EXPECT_LT(warmth(sheet.panels[0]).first, 1);
   EXPECT_GT(warmth(sheet.panels[1]).first, 5);  // the top
   EXPECT_LT(warmth(sheet.panels[1]).second, 1);
+}
+
+/// Six times the volume that the triangles of a closed mesh enclose; without its two ends, a prism
+/// around the origin encloses two thirds of its own.
+double volume(const Mesh& mesh) {
+  double sum = 0;
+  for (const auto& [i, j, k] : mesh.triangles) {
+    const Vec3 &a = mesh.positions[i], &b = mesh.positions[j], &c = mesh.positions[k];
+    sum += a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) +
+           a[2] * (b[0] * c[1] - b[1] * c[0]);
+  }
+  return sum;
+}
+
+TEST(Scene, MarksAreSolidsAroundPointsAndLines) {
+  // A regular tetrahedron in a sphere of radius r has the volume 8 r³ / (9 √3).
+  const double tetrahedron = 6 * 8 * 8 / (9 * std::sqrt(3.0));
+  const std::vector<double> point = {0, 0, 0}, points = {1, 2, 3, -1, -2, -3};
+  const Mesh one = make_marks(point, {}, 2), two = make_marks(points, {}, 2);
+  EXPECT_EQ(one.positions.size(), 4u);
+  EXPECT_NEAR(volume(one), tetrahedron, 1e-12);
+  EXPECT_NEAR(volume(two), 2 * tetrahedron, 1e-12);
+
+  // Of a triangle with the circumradius r / 2 the area is 3 √3 r² / 16.
+  const std::vector<std::array<std::uint32_t, 2>> lines = {{0, 1}, {1, 0}};
+  const double prism = 4 * (3 * std::sqrt(3.0) * 4 / 16) * 2 * std::sqrt(14.0);
+  const Mesh net = make_marks(points, lines, 2);
+  EXPECT_EQ(net.positions.size(), 8u + 12u);
+  EXPECT_NEAR(volume(net), 2 * tetrahedron + 2 * prism, 1e-12);
+
+  // A line without length encloses nothing.
+  const std::vector<double> same = {1, 1, 1, 1, 1, 1};
+  EXPECT_NEAR(volume(make_marks(same, lines, 2)), 2 * tetrahedron, 1e-12);
 }
 
 std::uint32_t big_endian(std::string_view bytes) {

@@ -31,6 +31,22 @@ TEST(ViewCommand, RecordsAScript) {
   EXPECT_EQ(bytes.substr(at + 4, 4), std::string("\0\0\0\x2a", 4));
 }
 
+TEST(ViewCommand, RecordsPointsAndLines) {
+  const TemporaryDir folder;
+  const std::string film = (folder.path() / "film.png").string(),
+                    graph = (source_dir() / "samples/data/ranges.g2o").string();
+  for (const std::string& subject :
+       {std::string("bundle --cameras 4 --points 60 --observations 200"),
+        "pose-graph " + graph + " --skip-unknown"}) {
+    const CommandResult result = topograd("view " + subject + " --backend cpu --record " + film);
+    ASSERT_EQ(result.status, 0) << subject << ": " << result.err;
+    // Marks of several brightnesses on one background do not compress to nothing.
+    const std::string bytes = read_file(film);
+    EXPECT_TRUE(bytes.starts_with("\x89PNG")) << subject;
+    EXPECT_GT(bytes.size(), 51u * 1000u) << subject;
+  }
+}
+
 /// Pictures of a film as bytes of grey, one after the other; empty if ffmpeg cannot read it.
 std::string grey_pictures(const std::string& film, const std::string& format,
                           const std::filesystem::path& folder) {

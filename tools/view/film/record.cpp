@@ -5,6 +5,7 @@
 #include "../../../ir/machine/output_file.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../draw/canvas.hpp"
+#include "../../draw/marks.hpp"
 #include "../../draw/scene.hpp"
 
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -67,6 +69,40 @@ bool succeeds(const std::string& program, std::vector<std::string> arguments) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// Makes meshes of a subject: its triangles, or marks for its points and lines.
+class Shapes {
+ public:
+  Shapes(const Connections& connections, std::span<const double> start)
+      : connections_(&connections) {
+    constexpr double kRadius = 0.006;  // of the diagonal of the bounding box
+    Point low, high;
+    low.fill(std::numeric_limits<double>::infinity());
+    high.fill(-std::numeric_limits<double>::infinity());
+    for (std::size_t k = 0; k < start.size(); ++k) {
+      low[k % 3] = std::min(low[k % 3], start[k]);
+      high[k % 3] = std::max(high[k % 3], start[k]);
+    }
+    flat_ = connections.triangles.empty() && low[2] == high[2];
+    radius_ = kRadius * std::hypot(high[0] - low[0], high[1] - low[1], high[2] - low[2]);
+  }
+
+  draw::Mesh operator()(std::span<const double> positions) const {
+    if (!connections_->triangles.empty())
+      return draw::make_mesh(positions, connections_->triangles);
+    if (!flat_) return draw::make_marks(positions, connections_->lines, radius_);
+    // Points of a plane are looked at from the front.
+    std::vector<double> sheet;
+    for (std::size_t k = 0; k + 2 < positions.size(); k += 3)
+      for (const double x : draw::on_sheet(positions[k], positions[k + 1])) sheet.push_back(x);
+    return draw::make_marks(sheet, connections_->lines, radius_);
+  }
+
+ private:
+  const Connections* connections_;
+  double radius_ = 0;
+  bool flat_ = false;  // points and lines of one z
+};
+
 void write_png_film(const std::vector<draw::Sheet>& sheets, double frames_per_second,
                     const std::string& path) {
   const int milliseconds = static_cast<int>(std::lround(1000 / frames_per_second));
@@ -110,13 +146,11 @@ std::shared_ptr<const Frame> record(LiveSolver& live, const Script& script,
                                     const std::string& path) {
   check_film(path);
   const Subject& subject = live.subject();
-  if (subject.connections.triangles.empty())
-    throw Error(ErrorCode::InvalidArgument,
-                "view: --record draws triangles, and " + subject.name + " has none");
   if (!live.state()->paused)
     throw Error(ErrorCode::InvalidArgument, "view: expected a paused live solver to record");
   Drags drags(live, script);
-  std::vector<draw::Mesh> meshes = {draw::make_mesh(live.start(), subject.connections.triangles)};
+  const Shapes shapes(subject.connections, live.start());
+  std::vector<draw::Mesh> meshes = {shapes(live.start())};
   std::shared_ptr<const Frame> frame;
   const auto frames =
       1 + static_cast<std::uint64_t>(std::lround(script.seconds * script.frames_per_second));
@@ -126,7 +160,7 @@ std::shared_ptr<const Frame> record(LiveSolver& live, const Script& script,
       live.post(Step{});
       frame = next_frame(live, frame == nullptr ? 0 : frame->number);
     }
-    meshes.push_back(draw::make_mesh(frame->positions, subject.connections.triangles));
+    meshes.push_back(shapes(frame->positions));
   }
   const std::vector<std::string> captions(meshes.size());
   std::vector<draw::Sheet> sheets = draw::lay_out_frames(std::move(meshes), captions, 0.5);

@@ -13,12 +13,11 @@ namespace topograd::view {
 void check_film(const std::string& path);
 
 /// Plays a script in a paused live solver, frame by frame, and writes an animated PNG, or an MP4 by
-/// ffmpeg. The pictures depend on the script alone, not on the speed of the machine. Returns the
-/// last frame.
+/// ffmpeg. A subject without triangles is drawn by its points and lines. The pictures depend on the
+/// script alone, not on the speed of the machine. Returns the last frame.
 ///
-/// Throws Error{InvalidArgument} for a subject without triangles or a live solver that runs,
-/// Error{File}, Error{Unsupported} if ffmpeg fails, and Error{Internal} with the live solver's
-/// message if a solve fails.
+/// Throws Error{InvalidArgument} for a live solver that runs, Error{File}, Error{Unsupported} if
+/// ffmpeg fails, and Error{Internal} with the live solver's message if a solve fails.
 std::shared_ptr<const Frame> record(LiveSolver& live, const Script& script,
                                     const std::string& path);
 
