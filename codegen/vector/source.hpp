@@ -23,10 +23,9 @@ namespace topograd::codegen {
 ///   1.5_s                  a literal of type SUM
 ///   #include FILE          the lines of another one
 ///   #if FLAG, #else, #end  lines for some requests
-///   #each LINE             the line once for each coordinate of a block, $ being its number; ` +
-///   $u`
-///                          and `$u * count + ` are left out at 0. `#each` and `#end` around
-///                          several
+///   #each LINE             the line once for each coordinate of a block, $ being its number;
+///                          at 0, an addition of $u and of `$u * count` is left out
+///   #each, #end            the lines between them, in the same way
 ///   #rest LINE             the same without the first one; $before is the number before
 ///   ALL(e)                 the sum of an expression over all coordinates
 ///   GRID(i, count) {       a loop over the whole grid

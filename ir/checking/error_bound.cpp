@@ -140,33 +140,41 @@ class Step {
   /// Largest distance between the op's value at the centres and at the ends of the intervals (and
   /// at zero if an interval contains it); infinite if only some of the results are finite.
   Long spread(Op op, const std::array<Enclosure, 3>& x) {
-    std::array<std::array<Long, 3>, 3> at;
-    std::array<std::size_t, 3> count = {1, 1, 1};
-    for (std::size_t k = 0; k < 3; ++k) {
-      const auto [v, e] = x[k];
-      at[k] = {v, 0, 0};
-      const bool follows = k == 1 ? same_[0] : k == 2 && (same_[1] || same_[2]);
-      if (e == 0 || static_cast<int>(k) >= arity(op) || follows) continue;
-      at[k] = {v - e, v + e, 0};
-      count[k] = std::fabs(v) <= e ? 3 : 2;
-    }
+    const Samples a = samples(op, x[0], 0), b = samples(op, x[1], 1), c = samples(op, x[2], 2);
     const Long center = apply<Long>(op, x[0].value, x[1].value, x[2].value);
     Long most = 0;
-    for (std::size_t i = 0; i < count[0]; ++i) {
-      for (std::size_t j = 0; j < count[1]; ++j) {
-        for (std::size_t k = 0; k < count[2]; ++k) {
-          const Long b = same_[0] ? at[0][i] : at[1][j];
-          const Long c = same_[1] ? at[0][i] : same_[2] ? b : at[2][k];
-          const Long y = apply<Long>(op, at[0][i], b, c);
-          if (std::isfinite(center) && std::isfinite(y)) {
-            most = std::max(most, std::fabs(y - center));
-          } else if (!(y == center || (std::isnan(y) && std::isnan(center)))) {
-            return kUnknown;
-          }
+    for (const Long first : a.used()) {
+      for (const Long own : b.used()) {
+        const Long second = same_[0] ? first : own;
+        for (const Long last : c.used()) {
+          const Long third = same_[1] ? first : same_[2] ? second : last;
+          most = std::max(most, distance(apply<Long>(op, first, second, third), center));
         }
       }
     }
     return most;
+  }
+
+  /// Numbers of an interval at which an op is evaluated.
+  struct Samples {
+    std::array<Long, 3> at;
+    std::size_t count;
+    std::span<const Long> used() const { return {at.data(), count}; }
+  };
+
+  /// The ends of operand `k`'s interval, and 0 if it contains that; its value alone if it is exact
+  /// or has the value of an operand before it.
+  Samples samples(Op op, const Enclosure& x, int k) const {
+    const bool follows = k == 1 ? same_[0] : k == 2 && (same_[1] || same_[2]);
+    const auto [value, error] = x;
+    if (error == 0 || k >= arity(op) || follows) return {{value}, 1};
+    return {{value - error, value + error, 0}, std::fabs(value) <= error ? 3u : 2u};
+  }
+
+  /// |a − b|; infinite if they differ and one of them is not finite.
+  static Long distance(Long a, Long b) {
+    if (std::isfinite(a) && std::isfinite(b)) return std::fabs(a - b);
+    return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : kUnknown;
   }
 
   template <class T>

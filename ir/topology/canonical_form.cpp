@@ -125,6 +125,13 @@ std::uint32_t& count_of(LeafCounts& leaves, Op space) {
   return space == Op::Data ? leaves.data : leaves.uniforms;
 }
 
+/// An operation on operands with these numbers.
+Node renumbered(const Node& node, const std::vector<Id>& number) {
+  std::array<Id, 3> args = node.args;
+  for (int k = 0; k < arity(node.op); ++k) args[k] = number[args[k]];
+  return make_node(node.op, args[0], args[1], args[2]);
+}
+
 }  // namespace
 
 CanonicalForm Numbering::form() const {
@@ -134,10 +141,10 @@ CanonicalForm Numbering::form() const {
   std::vector<Id> stack;
 
   const auto emit = [&](Id id) {
+    if (number[id] != kNone) return;
     Node node = program_.nodes[id];
     if (!is_leaf(node.op)) {
-      for (int k = 0; k < arity(node.op); ++k) node.args[k] = number[node.args[k]];
-      node = make_node(node.op, node.args[0], node.args[1], node.args[2]);
+      node = renumbered(node, number);
     } else if (node.op != Op::Literal) {
       out.leaves.push_back(refinement_.leaf_index(id));
       node = make_leaf(node.op, count_of(out.program.leaves, node.op)++);
@@ -160,7 +167,7 @@ CanonicalForm Numbering::form() const {
       if (number[id] == kNone) push_operands(program_.nodes[id]);
       if (stack.size() > size) continue;
       stack.pop_back();
-      if (number[id] == kNone) emit(id);
+      emit(id);
     }
   };
 

@@ -468,32 +468,51 @@ const ExecutionStats& last_stats() { return last; }
 
 hybrid::Executor& executor() { return shared_executor(); }
 
+namespace {
+
+/// Times on the CPU over those on devices, at the largest size that was measured on both.
+struct Factors {
+  int largest = -1;  ///< class of that size
+  std::vector<double> values;
+
+  void add(int size_class, double factor) {
+    if (size_class < largest) return;
+    if (size_class > largest) values.clear();
+    largest = size_class;
+    values.push_back(factor);
+  }
+  /// Returns false if no size was measured on both.
+  bool add(const std::vector<hybrid::History::Row>& cpu,
+           const std::vector<hybrid::History::Row>& device) {
+    bool both = false;
+    for (const hybrid::History::Row& there : device) {
+      for (const hybrid::History::Row& here : cpu) {
+        if (here.size_class != there.size_class || there.us <= 0) continue;
+        both = true;
+        add(here.size_class, here.us / there.us);
+      }
+    }
+    return both;
+  }
+};
+
+}  // namespace
+
 OpMeasurement measured(Operation op) {
   routing();  // loads what was learned on a device
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
   OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};
-  int largest = -1;
-  std::vector<double> factors;  // of kernels measured at that size
+  Factors factors;
   for (const auto& kernel : knowledge.kernels) {
     const auto cpu = kernel.targets.find("cpu");
     if (kernel.operation != name(op) || cpu == kernel.targets.end()) continue;
     bool both = false;
     for (auto device = kernel.targets.begin(); device != kernel.targets.end(); ++device) {
-      if (device == cpu) continue;
-      for (const hybrid::History::Row& there : device->second) {
-        for (const hybrid::History::Row& here : cpu->second) {
-          if (here.size_class != there.size_class || there.us <= 0) continue;
-          both = true;
-          if (here.size_class < largest) continue;
-          if (here.size_class > largest) factors.clear();
-          largest = here.size_class;
-          factors.push_back(here.us / there.us);
-        }
-      }
+      if (device != cpu && factors.add(cpu->second, device->second)) both = true;
     }
     out.measured += both;
   }
-  out.factor = median(std::move(factors));
+  out.factor = median(std::move(factors.values));
   return out;
 }
 

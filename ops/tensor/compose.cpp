@@ -251,7 +251,7 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
     state->pending = std::make_shared<const PendingExpression>(std::move(pending));
     break;
   }
-  const Tensor out(std::move(state));
+  Tensor out(std::move(state));
   if (wants_grad(operands)) record_expression(out);
   return out;
 }

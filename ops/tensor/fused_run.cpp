@@ -41,7 +41,7 @@ Together together_for(const FusedForm& form, const FusedLoop& loop, const View& 
 }
 
 /// A contiguous copy of an input for the loop over `shape`.
-LoopInput copied(const Shape& shape, const LoopInput& input, std::optional<Device> device) {
+LoopInput copied(const Shape& shape, const LoopInput& input, const std::optional<Device>& device) {
   const Type type = input.type == Type::f16 ? Type::f32 : input.type;
   FusedLoop loop{.shape = shape,
                  .type = type,
@@ -106,7 +106,7 @@ std::vector<Argument> arguments_of(OpBackend& backend, const FusedLoop& loop) {
 }
 
 FusedLoop make_loop(const Shape& shape, Type type, const PendingExpression& pending,
-                    std::optional<Device> device, std::uint32_t own_words) {
+                    const std::optional<Device>& device, std::uint32_t own_words) {
   std::vector<Strides> strides;
   for (const PendingInput& input : pending.inputs) strides.push_back(input.view.strides);
   LoopNest nest = loop_nest(shape, strides);
@@ -367,7 +367,7 @@ void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t o
   run_op({.op = Operation::Reduce,
           .kernel = key_of(key),
           .size = loop.count(),
-          .work = std::move(work),
+          .work = work,
           .inputs = storages(loop),
           .outputs = storages({&results, 1}),
           .on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); },

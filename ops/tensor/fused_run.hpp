@@ -29,7 +29,7 @@ struct FusedLoop {
 
 /// The loop of an expression over `shape`, axes joined. Copies inputs that it cannot traverse.
 FusedLoop make_loop(const Shape& shape, Type type, const PendingExpression& pending,
-                    std::optional<Device> device, std::uint32_t own_words);
+                    const std::optional<Device>& device, std::uint32_t own_words);
 
 /// outputs[k] = output k of the program at each element; contiguous storage of `type`. `strides`
 /// (by the loop's axes) apply to the only output.

@@ -70,20 +70,22 @@ Tensor random(const char* call, const Shape& shape, Type type, const std::option
 
 void seed(std::uint64_t number) { next_seed = scattered(number); }
 
-Tensor randn(Shape shape, Type type, const std::optional<Device>& device) {
-  return randn(std::move(shape), next_seed++, type, device);
+Tensor randn(const Shape& shape, Type type, const std::optional<Device>& device) {
+  return randn(shape, next_seed++, type, device);
 }
-Tensor rand(Shape shape, Type type, const std::optional<Device>& device) {
-  return rand(std::move(shape), next_seed++, type, device);
+Tensor rand(const Shape& shape, Type type, const std::optional<Device>& device) {
+  return rand(shape, next_seed++, type, device);
 }
 
-Tensor rand(Shape shape, std::uint64_t seed, Type type, const std::optional<Device>& device) {
+Tensor rand(const Shape& shape, std::uint64_t seed, Type type,
+            const std::optional<Device>& device) {
   return random("rand", shape, type, device, [&](auto of, std::uint64_t n, const OpOptions& o) {
     return random_uniform<decltype(of)>(n, seed, 0, o).untyped();
   });
 }
 
-Tensor randn(Shape shape, std::uint64_t seed, Type type, const std::optional<Device>& device) {
+Tensor randn(const Shape& shape, std::uint64_t seed, Type type,
+             const std::optional<Device>& device) {
   return random("randn", shape, type, device, [&](auto of, std::uint64_t n, const OpOptions& o) {
     return random_normal<decltype(of)>(n, seed, 0, o).untyped();
   });

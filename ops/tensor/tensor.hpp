@@ -132,14 +132,14 @@ Tensor arange(std::int64_t count, Type type = Type::f32);
 /// Independent numbers of the standard normal distribution (random_normal()), or of the uniform
 /// distribution in [0, 1) (random_uniform()): a seed gives the same numbers on every device, up to
 /// rounding. If a device is given, they are made there and stay there. f16 is rounded from f32.
-Tensor randn(Shape shape, std::uint64_t seed, Type type = Type::f32,
+Tensor randn(const Shape& shape, std::uint64_t seed, Type type = Type::f32,
              const std::optional<Device>& device = {});
-Tensor rand(Shape shape, std::uint64_t seed, Type type = Type::f32,
+Tensor rand(const Shape& shape, std::uint64_t seed, Type type = Type::f32,
             const std::optional<Device>& device = {});
 /// The same with the next seed of a counter that all threads share: other numbers for each call,
 /// but the same in every run if the order of calls is the same.
-Tensor randn(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
-Tensor rand(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
+Tensor randn(const Shape& shape, Type type = Type::f32, const std::optional<Device>& device = {});
+Tensor rand(const Shape& shape, Type type = Type::f32, const std::optional<Device>& device = {});
 /// Sets that counter; it starts with seed(0).
 void seed(std::uint64_t number);
 

@@ -70,7 +70,7 @@ Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOpti
     shape.insert(shape.end(), {(images.shape()[axis] - size) / o.stride + 1, size});
     strides.insert(strides.end(), {o.stride * data.strides[axis], data.strides[axis]});
   }
-  const Tensor out = detail::make_view(images, shape, {data.storage, data.offset, strides});
+  Tensor out = detail::make_view(images, shape, {data.storage, data.offset, strides});
   detail::record(out, {&images, 1}, [of = images.shape(), size, o](const Tensor& g) {
     const std::size_t row_axis = of.size() - 2, column_axis = of.size() - 1;
     // Adds one position of all windows at a time: these never coincide.

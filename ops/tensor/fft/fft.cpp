@@ -78,7 +78,7 @@ void run_transform(const FftRows& fft, std::string_view kernel, const Tensor& li
 Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
   check_complex(call_name, z, 2);
   const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;
-  const Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
+  Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
   if (z.count() > 0) {
     FftRows fft{.source = pairs_of(wide),
                 .target = out.state()->data,
@@ -106,7 +106,7 @@ Tensor across(const char* call, const Tensor& z, bool inverse, double factor) {
 
 /// Embeds a slice in zeros; differentiable.
 Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
-  const Tensor out = detail::place_slice(part, shape, axis, 0, 1);
+  Tensor out = detail::place_slice(part, shape, axis, 0, 1);
   detail::record(out, {&part, 1}, [axis, size = part.shape()[axis]](const Tensor& g) {
     return std::vector{g.slice(static_cast<std::int64_t>(axis), 0, size)};
   });
@@ -119,7 +119,7 @@ Tensor half_transform(const Tensor& x) {
   Shape shape = x.shape();
   shape.back() = half + 1;
   shape.push_back(2);
-  const Tensor out = detail::make_tensor(shape, x.type(), x.placed());
+  Tensor out = detail::make_tensor(shape, x.type(), x.placed());
   if (x.count() > 0) {
     const FftRows fft{.source = pairs_of(x),
                       .target = out.state()->data,

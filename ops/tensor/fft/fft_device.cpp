@@ -166,6 +166,18 @@ std::vector<FftPass> wide_passes(const LaunchLimits& limits, std::uint64_t lengt
   return passes;
 }
 
+/// As many passes as `count`, with radices up to `most`. Empty if they do not fit.
+std::vector<FftPass> equal_passes(const LaunchLimits& limits, FftPass pass, std::uint64_t length,
+                                  std::uint32_t count, std::uint32_t most) {
+  std::vector<FftPass> passes;
+  for (const std::uint32_t radix : equal_parts(length, count, most)) {
+    pass.radix = radix;
+    passes.push_back(fitted(pass, limits, radix < kLongestPass ? kNeighbours : kFewNeighbours));
+    if (!fits(passes.back(), limits)) return {};
+  }
+  return passes;
+}
+
 std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
   const std::uint64_t length = fft.length;
   const bool wide = fft.type == Type::f64;
@@ -185,13 +197,7 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
   pass.halves = true;
   for (std::uint32_t most = kLongestPass;; most /= 2) {
     for (std::uint32_t count = 2; count < 8; ++count) {
-      std::vector<FftPass> passes;
-      for (const std::uint32_t radix : equal_parts(length, count, most)) {
-        pass.radix = radix;
-        passes.push_back(fitted(pass, limits, radix < kLongestPass ? kNeighbours : kFewNeighbours));
-        if (!fits(passes.back(), limits)) passes.clear();
-        if (passes.empty()) break;
-      }
+      std::vector<FftPass> passes = equal_passes(limits, pass, length, count, most);
       if (!passes.empty()) return passes;
     }
   }

@@ -132,7 +132,7 @@ Tensor join(const char* call, const std::vector<Tensor>& tensors, std::int64_t f
   const auto device = detail::common_device(call, tensors);
   const Type type = tensors.front().type();
   const std::uint64_t after = product(std::span(shape).subspan(axis + 1));
-  const Tensor out = detail::make_tensor(shape, type, device);
+  Tensor out = detail::make_tensor(shape, type, device);
   Joining j{.pieces = {},
             .target = out.state()->data,
             .type = type,
