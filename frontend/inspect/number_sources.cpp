@@ -9,9 +9,9 @@ NumberSources::NumberSources(const Problem& problem) : problem_(problem) {
   const detail::ProblemState& state = whole(problem_.state_);
   std::vector<bool> hidden(state.uniforms.size(), false);
   if (state.penalty_uniform != detail::kNoUniform) hidden[state.penalty_uniform] = true;
-  for (const detail::LossEntry& entry : state.losses) {
+  for (const detail::LossEntry& entry : state.losses.entries()) {
     if (entry.program == 0) continue;
-    const std::uint32_t count = state.loss_programs[entry.program - 1].leaves.uniforms;
+    const std::uint32_t count = state.losses.uniform_count(entry.program);
     for (std::uint32_t k = 0; k < count; ++k) hidden[entry.first_uniform + k] = true;
   }
   for (std::uint32_t k = 0; k < hidden.size(); ++k)

@@ -32,7 +32,7 @@ Problem::Problem(Problem&& other) : is_view_(other.is_view_) {
   if (other.state_ != nullptr && !is_view_) detail::changing(other.state_, "Problem: move");
   state_ = std::move(other.state_);
   // The containers may have been moved with the problem to other addresses.
-  if (state_ != nullptr && !is_view_) state_->lenders.clear();
+  if (state_ != nullptr && !is_view_) state_->unknowns.forget_lenders();
 }
 
 // NOLINTNEXTLINE(performance-noexcept-*,bugprone-exception-*)
@@ -42,7 +42,7 @@ Problem& Problem::operator=(Problem&& other) {
   if (other.state_ != nullptr && !other.is_view_) detail::changing(other.state_, "Problem: move");
   state_ = std::move(other.state_);
   is_view_ = other.is_view_;
-  if (state_ != nullptr && !is_view_) state_->lenders.clear();
+  if (state_ != nullptr && !is_view_) state_->unknowns.forget_lenders();
   return *this;
 }
 

@@ -71,7 +71,7 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
     if (!map.includes(map.state_of(element), before))
       moved_.push_back(std::make_shared<const Moved>(
           Moved{id, from.group, state.row_of(from), &map, element, before.form}));
-    const detail::Row row = state.row;
+    const detail::Row row = state.tracing.row;
     state.move(id, to, row);
   }
 }

@@ -264,7 +264,7 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
   // Calls to user code that may throw come before anything is appended.
   detail::RowsOfElement kept;
   if (map.has_branches()) kept = f.keep(f.object);
-  map.append(whole(state_).label_number(options.label),
+  map.append(whole(state_).labels.number(options.label),
              whole(state_).loss_entry("add_residuals", options.loss));
   if (map.has_branches()) map.keep(std::move(kept));
   return {whole(state_).serial, first, ledger.next_id, count};

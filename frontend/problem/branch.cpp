@@ -35,10 +35,10 @@ double round_to(double number, bool narrow) {
 }
 
 double user_parameter(const ProblemState& state, std::uint32_t index) {
-  if (state.is_removed(index))
+  if (state.unknowns.is_removed(index))
     fail(ErrorCode::InvalidArgument,
          "parameter " + std::to_string(index) + " is of an array that was removed");
-  const ParameterArray& array = state.arrays[state.array_number(index)];
+  const ParameterArray& array = state.unknowns.arrays()[state.unknowns.array_number(index)];
   return array.values[index - array.offset];
 }
 

@@ -72,7 +72,8 @@ Leaves collect(std::span<const TapeNode> nodes, const IndexOf& index_of, const C
     if (node.op() == ir::Op::Parameter) {
       check_owner(node, "parameter", caller.parameters, caller);
       const std::uint32_t index = index_of(node);
-      if (caller.state != nullptr && caller.state->is_removed(index)) caller.fail_removed(index);
+      if (caller.state != nullptr && caller.state->unknowns.is_removed(index))
+        caller.fail_removed(index);
       leaves.parameters.add(k, index);
     } else if (node.op() == ir::Op::Uniform) {
       check_owner(node, "uniform", caller.uniforms, caller);

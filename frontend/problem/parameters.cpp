@@ -33,7 +33,7 @@ void check_owner(const char* call, const char* what, std::uint32_t owner, std::u
 std::string of_array(const ArrayId& array) {
   const ProblemState* state = problem_of(array.problem);
   if (state == nullptr) return "";
-  if (!array.data) return state->of_parameters(array.offset);
+  if (!array.data) return state->unknowns.of_parameters(array.offset);
   const auto after = state->data_names.upper_bound(array.offset);
   if (after == state->data_names.begin()) return "";
   const std::string& name = std::prev(after)->second;

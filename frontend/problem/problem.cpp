@@ -42,9 +42,10 @@ void check_numbers(const Data& data, const std::string& of_data, std::size_t got
 Problem::Problem() : state_(std::make_shared<detail::ProblemState>()) {}
 
 Parameters Problem::add_parameters(std::span<double> values, int width, std::string_view name) {
-  check_array("add_parameters", values.size(), width, changing(state_, "add_parameters").scalars);
+  check_array("add_parameters", values.size(), width,
+              changing(state_, "add_parameters").unknowns.scalars());
   const auto w = static_cast<std::uint32_t>(width);
-  const std::uint32_t offset = whole(state_).add_array(values, w, name);
+  const std::uint32_t offset = whole(state_).unknowns.add(values, w, name);
   ++whole(state_).versions.structure;
   return {whole(state_).serial, offset, narrow(values.size()) / w, w};
 }
@@ -135,37 +136,12 @@ void Problem::remove(const Constraint& constraint) {
   whole(state_).remove(constraint.id, BlockKind::equality);
 }
 
-namespace {
-
-/// Writes `flag` for the chosen coordinates of a block; returns the change of the number of ones.
-std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, std::uint8_t flag) {
-  std::ptrdiff_t change = 0;
-  for (std::size_t k = 0; k < block.size(); ++k) {
-    const bool chosen = coordinates == ~0u || (k < 32 && (coordinates >> k & 1u) != 0);
-    if (!chosen) continue;
-    change += flag - block[k];
-    block[k] = flag;
-  }
-  return change;
-}
-
-}  // namespace
-
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
                             std::uint32_t coordinates, bool constant) {
   check_present(call, x);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_, x.id());
-  std::vector<std::uint8_t>& flags = changing(state_, call).constants;
-  if (flags.empty()) {
-    if (!constant) return;
-    flags.assign(whole(state_).scalars, 0);
-  }
-  const std::size_t first = x.offset_ + block * x.width_;
-  whole(state_).constant_count = static_cast<std::size_t>(
-      static_cast<std::ptrdiff_t>(whole(state_).constant_count) +
-      mark(std::span(flags).subspan(first, x.width_), coordinates, constant ? 1 : 0));
-  if (whole(state_).constant_count == 0) flags.clear();
-  ++whole(state_).versions.constants;
+  changing(state_, call)
+      .unknowns.mark_constant(x.offset_ + block * x.width_, x.width_, coordinates, constant);
 }
 
 void Problem::set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates) {

@@ -3,27 +3,9 @@
 #include "problem_state.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace topograd::detail {
 namespace {
-
-std::uint64_t hash_of(std::uint32_t program, std::span<const double> uniforms) {
-  std::uint64_t hash = program;
-  for (const double u : uniforms) {
-    hash = (hash ^ std::bit_cast<std::uint64_t>(u)) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
-/// Number of an equal program, + 1; the program is added if there is none.
-std::uint32_t program_number(std::deque<ir::Program>& programs, const ir::Program& program) {
-  const auto known = std::find(programs.begin(), programs.end(), program);
-  const auto number = static_cast<std::uint32_t>(known - programs.begin());
-  if (known == programs.end()) programs.push_back(program);
-  return number + 1;
-}
 
 std::uint32_t label_at(const Group& group, std::uint64_t id) {
   const auto after = std::upper_bound(group.runs.begin(), group.runs.end(), id,
@@ -44,35 +26,16 @@ void set_label(Group& group, std::uint64_t id, std::uint32_t label) {
 }  // namespace
 
 std::uint32_t ProblemState::loss_entry(const char* call, const Loss& loss, bool built_in) {
-  if (loss.is_trivial() && !built_in) return kTrivialLoss;
-  if (last_loss != kTrivialLoss && losses[last_loss].loss == loss) return last_loss;
-  if (loss.is_host())
-    throw Error(ErrorCode::Unsupported,
-                std::string(call) + ": the loss " + loss.describe() +
-                    " is opaque code; only host residuals can have it, write it with Loss::custom");
-  const std::vector<double> numbers = loss.uniforms();
-  const std::uint32_t program = program_number(loss_programs, *loss.program());
-  const std::uint64_t hash = hash_of(program, numbers);
-  const auto [first, beyond] = loss_of_hash.equal_range(hash);
-  for (auto at = first; at != beyond; ++at)
-    if (losses[at->second].program == program && losses[at->second].loss == loss)
-      return last_loss = at->second;
-  last_loss = static_cast<std::uint32_t>(losses.size());
-  losses.push_back({loss, program, static_cast<std::uint32_t>(uniforms.size()), 0});
-  loss_of_hash.emplace(hash, last_loss);
-  uniforms.insert(uniforms.end(), numbers.begin(), numbers.end());
-  ++versions.uniforms;
-  return last_loss;
+  const std::size_t before = uniforms.size();
+  const std::uint32_t entry = losses.entry(call, loss, uniforms, built_in);
+  if (uniforms.size() > before) ++versions.uniforms;
+  return entry;
 }
 
 std::uint32_t ProblemState::loss_of(const Group& group, std::size_t instance) const {
   if (group.loss_program == 0) return kTrivialLoss;
   const std::uint32_t column = group.batch.index_columns() - group.hidden_uniforms;
-  const std::uint32_t uniform = group.batch.index(instance, column);
-  const auto after = std::upper_bound(
-      losses.begin() + 1, losses.end(), uniform,
-      [](std::uint32_t u, const LossEntry& entry) { return u < entry.first_uniform; });
-  return static_cast<std::uint32_t>(after - losses.begin()) - 1;
+  return losses.at_uniform(group.batch.index(instance, column));
 }
 
 void ProblemState::set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss) {
@@ -100,25 +63,17 @@ void ProblemState::set_traced_loss(std::span<const std::uint64_t> traced, const 
   };
   const std::uint32_t old = entry_of(traced.front());
   const bool one = std::ranges::all_of(traced, [&](auto id) { return entry_of(id) == old; });
-  LossEntry& entry = losses[old];
-  const bool in_place = one && old != kTrivialLoss && entry.users == traced.size() &&
-                        *loss.program() == loss_programs[entry.program - 1];
+  const bool in_place = one && old != kTrivialLoss && losses[old].users == traced.size() &&
+                        *loss.program() == *losses.program(losses[old].program);
   if (in_place) {
-    const std::vector<double> numbers = loss.uniforms();
-    const std::uint64_t hash =
-        hash_of(entry.program, std::span(uniforms).subspan(entry.first_uniform, numbers.size()));
-    std::erase_if(loss_of_hash,
-                  [&](const auto& item) { return item.first == hash && item.second == old; });
-    std::ranges::copy(numbers, uniforms.begin() + entry.first_uniform);
-    loss_of_hash.emplace(hash_of(entry.program, numbers), old);
-    entry.loss = loss;
+    losses.replace(old, loss, uniforms);
     ++versions.uniforms;
     return;
   }
   for (const std::uint64_t id : traced) {
     // A block that loses its loss stays in its group, whose kernels exist.
-    const std::uint32_t program = groups[locations[id].group].loss_program;
-    const bool built_in = program != 0 && loss_programs[program - 1] == *Loss().program();
+    const ir::Program* const program = losses.program(groups[locations[id].group].loss_program);
+    const bool built_in = program != nullptr && *program == *Loss().program();
     move_instance(id, loss_entry("set_loss", loss, built_in));
   }
   ++versions.structure;
@@ -133,8 +88,8 @@ void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
   if (from.loss_program == losses[to].program) {
     for (std::uint32_t k = 0; k < from.hidden_uniforms; ++k)
       from.batch.set_index(at.instance, columns + k, losses[to].first_uniform + k);
-    if (before != kTrivialLoss) --losses[before].users;
-    if (to != kTrivialLoss) ++losses[to].users;
+    losses.remove_user(before);
+    losses.add_users(to);
     return;
   }
   move_block(id, variant(at.group, losses[to].program), row_of(at), to);

@@ -5,23 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
+#include <utility>
 
 namespace topograd {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 [[noreturn]] void fail(ErrorCode code, const char* call, const std::string& what) {
   throw Error(code, std::string(call) + ": " + what);
-}
-
-void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t scalar, double value,
-               double open) {
-  if (bounds.empty() && value == open) return;
-  if (bounds.empty()) bounds.assign(scalars, open);
-  bounds[scalar] = value;
 }
 
 }  // namespace
@@ -65,9 +56,7 @@ void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordi
   if (std::isnan(lower))
     fail(ErrorCode::InvalidArgument, "set_lower_bound",
          "the bound" + detail::of_array(x.id()) + " is nan");
-  set_bound(changing(state_, "set_lower_bound").lower, whole(state_).scalars, scalar, lower,
-            -kInfinity);
-  ++whole(state_).versions.constants;
+  changing(state_, "set_lower_bound").unknowns.set_lower(scalar, lower);
 }
 
 void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordinate,
@@ -76,9 +65,7 @@ void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordi
   if (std::isnan(upper))
     fail(ErrorCode::InvalidArgument, "set_upper_bound",
          "the bound" + detail::of_array(x.id()) + " is nan");
-  set_bound(changing(state_, "set_upper_bound").upper, whole(state_).scalars, scalar, upper,
-            kInfinity);
-  ++whole(state_).versions.constants;
+  changing(state_, "set_upper_bound").unknowns.set_upper(scalar, upper);
 }
 
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
@@ -91,20 +78,8 @@ void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t c
          manifold.name() + " is a manifold of blocks of " +
              std::to_string(manifold.ambient_size()) + ", the array's have " +
              std::to_string(x.width()) + detail::named(x.id()));
-  const std::size_t array = whole(state_).array_number(x.offset_);
-  whole(state_).manifold_numbers.resize(whole(state_).arrays.size());
-  std::vector<std::uint32_t>& numbers = whole(state_).manifold_numbers[array];
-  numbers.resize(x.blocks_, 0);
-  std::uint32_t number = 0;
-  if (manifold.model()) {
-    std::deque<Manifold>& known = whole(state_).manifolds;
-    const auto at = std::ranges::find_if(
-        known, [&](const Manifold& m) { return m.model() == manifold.model(); });
-    number = static_cast<std::uint32_t>(at - known.begin()) + 1;
-    if (at == known.end()) known.push_back(std::move(manifold));
-  }
-  std::fill_n(numbers.begin() + static_cast<std::ptrdiff_t>(first), count, number);
-  ++whole(state_).versions.constants;
+  detail::Unknowns& unknowns = whole(state_).unknowns;
+  unknowns.set_manifold(unknowns.array_number(x.offset_), first, count, std::move(manifold));
 }
 
 void Problem::set_manifold(const Parameters& x, std::size_t block, Manifold manifold) {
@@ -137,7 +112,7 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
     added.offsets.push_back(offset);
     added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
   }
-  added.label = whole(state_).label_number(options.label);
+  added.label = whole(state_).labels.number(options.label);
   return {whole(state_).serial, whole(state_).append(std::move(added))};
 }
 

@@ -1,12 +1,9 @@
-// Problem: adding and removing parameter arrays. A removed array leaves a gap in x, which is fixed,
-// until it is at the end or another array takes it.
+// Problem: the arrays of unknowns, and who reads one that is to be removed.
 #include "../../ir/error.hpp"
 #include "../problem.hpp"
 #include "problem_state.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +12,7 @@ namespace topograd {
 namespace detail {
 namespace {
 
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-
 std::uint32_t scalars_of(const ParameterArray& array) { return array.blocks * array.width; }
-bool is_gap(const ParameterArray& array) { return array.values == nullptr; }
 
 /// A block that reads removed unknowns, as an error names it.
 struct Reader {
@@ -96,7 +90,7 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
     const Reader& reader = readers.earliest();
     std::string text =
         std::string("remove: expected an array that nothing reads, but ") + std::string(noun(kind));
-    if (reader.label != 0) text += " \"" + state.labels[reader.label] + "\"";
+    if (reader.label != 0) text += " \"" + state.labels.text(reader.label) + "\"";
     text += " #" + std::to_string(number_of_block(state, kind, reader.id)) + " reads block " +
             std::to_string((reader.scalar - array.offset) / array.width) + " of " +
             (array.name.empty() ? "it" : "\"" + array.name + "\"");
@@ -105,173 +99,17 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
   }
 }
 
-/// Throws an error that names the first blocks of the array at `values` and of the array at `other`
-/// that share memory.
-[[noreturn]] void refuse_shared_memory(const ProblemState& state, const double* values,
-                                       std::uint32_t width, const double* other) {
-  const auto array = std::ranges::find(state.arrays, other, &ParameterArray::values);
-  const double* shared = std::max(values, other, std::less<>());
-  throw Error(ErrorCode::InvalidArgument,
-              "add_parameters: block " + std::to_string((shared - values) / width) +
-                  " of the new array shares memory with block " +
-                  std::to_string((shared - other) / array->width) + " of parameter " +
-                  (array->name.empty() ? "array " + std::to_string(array - state.arrays.begin())
-                                       : "\"" + array->name + "\""));
-}
-
-/// Resets flags, bounds and manifolds of the scalars of arrays[number], for a new array or a gap.
-void reset_place(ProblemState& state, std::size_t number) {
-  const ParameterArray& array = state.arrays[number];
-  const std::size_t first = array.offset, count = scalars_of(array);
-  const auto fill = [&](auto& of, auto value) {
-    if (!of.empty()) std::fill_n(of.begin() + static_cast<std::ptrdiff_t>(first), count, value);
-  };
-  if (is_gap(array) && state.constants.empty()) state.constants.assign(state.scalars, 0);
-  const auto ones = [&] {
-    if (state.constants.empty()) return std::ptrdiff_t{0};
-    const auto begin = state.constants.begin() + static_cast<std::ptrdiff_t>(first);
-    return std::count(begin, begin + static_cast<std::ptrdiff_t>(count), 1);
-  };
-  const std::ptrdiff_t before = ones();
-  fill(state.constants, static_cast<std::uint8_t>(is_gap(array) ? 1 : 0));
-  state.constant_count =
-      static_cast<std::size_t>(static_cast<std::ptrdiff_t>(state.constant_count) + ones() - before);
-  if (state.constant_count == 0) state.constants.clear();
-  fill(state.lower, -kUnbounded);
-  fill(state.upper, kUnbounded);
-  if (number < state.manifold_numbers.size()) state.manifold_numbers[number].clear();
-  ++state.versions.constants;
-}
-
-/// Moves the blocks of arrays[number] after the first `blocks` ones to a new array after it.
-void split(ProblemState& state, std::size_t number, std::uint32_t blocks) {
-  ParameterArray& whole = state.arrays[number];
-  const ParameterArray rest{whole.offset + blocks * whole.width, whole.blocks - blocks, whole.width,
-                            nullptr, ""};
-  whole.blocks = blocks;
-  const auto after = static_cast<std::ptrdiff_t>(number) + 1;
-  state.arrays.insert(state.arrays.begin() + after, rest);
-  if (number < state.manifold_numbers.size())
-    state.manifold_numbers.insert(state.manifold_numbers.begin() + after,
-                                  std::vector<std::uint32_t>());
-}
-
-void erase_array(ProblemState& state, std::size_t number) {
-  const auto at = static_cast<std::ptrdiff_t>(number);
-  state.arrays.erase(state.arrays.begin() + at);
-  if (number < state.manifold_numbers.size())
-    state.manifold_numbers.erase(state.manifold_numbers.begin() + at);
-}
-
-/// Joins neighbouring gaps of one width.
-void join_gaps(ProblemState& state, std::size_t number) {
-  const auto join = [&](std::size_t left) {
-    if (left + 1 >= state.arrays.size()) return;
-    ParameterArray &a = state.arrays[left], &b = state.arrays[left + 1];
-    if (!is_gap(a) || !is_gap(b) || a.width != b.width) return;
-    a.blocks += b.blocks;
-    erase_array(state, left + 1);
-    --state.gaps;
-  };
-  join(number);
-  if (number > 0) join(number - 1);
-}
-
-/// Removes gaps at the end of x.
-void cut_end(ProblemState& state) {
-  while (!state.arrays.empty() && is_gap(state.arrays.back())) {
-    const std::size_t count = scalars_of(state.arrays.back());
-    state.scalars -= static_cast<std::uint32_t>(count);
-    if (!state.constants.empty()) state.constants.resize(state.scalars);
-    state.constant_count -= count;
-    if (state.constant_count == 0) state.constants.clear();
-    if (!state.lower.empty()) state.lower.resize(state.scalars);
-    if (!state.upper.empty()) state.upper.resize(state.scalars);
-    erase_array(state, state.arrays.size() - 1);
-    --state.gaps;
-  }
-}
-
 }  // namespace
-
-std::size_t ProblemState::array_number(std::uint32_t scalar) const {
-  const auto after = std::upper_bound(
-      arrays.begin(), arrays.end(), scalar,
-      [](std::uint32_t index, const ParameterArray& array) { return index < array.offset; });
-  return static_cast<std::size_t>(after - arrays.begin()) - 1;
-}
-
-std::string ProblemState::of_parameters(std::uint32_t scalar) const {
-  if (scalar >= scalars) return "";
-  const std::string& name = arrays[array_number(scalar)].name;
-  return name.empty() ? "" : " of parameter \"" + name + "\"";
-}
-
-bool ProblemState::is_removed(std::uint32_t scalar) const {
-  return scalar >= scalars || (gaps > 0 && is_gap(arrays[array_number(scalar)]));
-}
 
 void ProblemState::check_present(std::uint32_t group, const Caller& caller) const {
   const std::uint32_t parameters = groups[group].topology.program.leaves.parameters;
   for (std::uint32_t k = 0; k < parameters; ++k)
-    if (is_removed(row.indices[k])) caller.fail_removed(row.indices[k]);
-}
-
-std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t width,
-                                      std::string_view name) {
-  if (const double* other = memory.add(values.data(), values.size()))
-    refuse_shared_memory(*this, values.data(), width, other);
-  const auto count = static_cast<std::uint32_t>(values.size());
-  for (std::size_t k = 0; gaps > 0 && k < arrays.size(); ++k) {
-    if (!is_gap(arrays[k]) || arrays[k].width != width || scalars_of(arrays[k]) < count) continue;
-    if (scalars_of(arrays[k]) > count) {
-      split(*this, k, count / width);
-    } else {
-      --gaps;
-    }
-    arrays[k].values = values.data();
-    arrays[k].name = name;
-    reset_place(*this, k);
-    return arrays[k].offset;
-  }
-  arrays.push_back({scalars, count / width, width, values.data(), std::string(name)});
-  scalars += count;
-  if (!constants.empty()) constants.resize(scalars, 0);
-  if (!lower.empty()) lower.resize(scalars, -kUnbounded);
-  if (!upper.empty()) upper.resize(scalars, kUnbounded);
-  return arrays.back().offset;
-}
-
-void ProblemState::check_lenders() const {
-  for (const auto& [values, lender] : lenders) {
-    const auto array = std::ranges::find(arrays, values, &ParameterArray::values);
-    const std::span<const double> now = lender.numbers(lender.container);
-    if (now.data() == values && now.size() == scalars_of(*array)) continue;
-    const std::string which = array->name.empty()
-                                  ? "array " + std::to_string(array - arrays.begin())
-                                  : "\"" + array->name + "\"";
-    throw Error(ErrorCode::InvalidArgument,
-                "parameter " + which +
-                    ": the container that add_parameters was given has changed since: it had " +
-                    std::to_string(scalars_of(*array)) + " numbers and has " +
-                    std::to_string(now.size()) +
-                    (now.data() == values ? " at the same place" : " at another place") +
-                    "; a Problem keeps the pointer: fill containers before add_parameters, or "
-                    "remove the array, change the container and add it again");
-  }
+    if (unknowns.is_removed(tracing.row.indices[k])) caller.fail_removed(tracing.row.indices[k]);
 }
 
 void ProblemState::remove_array(std::size_t number) {
-  refuse_readers(*this, arrays[number]);
-  memory.remove(arrays[number].values);
-  lenders.erase(arrays[number].values);
-  arrays[number].values = nullptr;
-  arrays[number].name.clear();
-  removed_arrays = true;
-  ++gaps;
-  reset_place(*this, number);
-  join_gaps(*this, number);
-  cut_end(*this);
+  refuse_readers(*this, unknowns.arrays()[number]);
+  unknowns.remove(number);
   ++versions.structure;
 }
 
@@ -279,10 +117,10 @@ void ProblemState::remove_array(std::size_t number) {
 
 void Problem::check_present(const char* call, const Parameters& x) const {
   detail::check_owner(call, "parameter array", x.problem_, whole(state_).serial);
-  const bool inside = x.offset_ < whole(state_).scalars;
-  const std::size_t number = inside ? whole(state_).array_number(x.offset_) : 0;
+  const bool inside = x.offset_ < whole(state_).unknowns.scalars();
+  const std::size_t number = inside ? whole(state_).unknowns.array_number(x.offset_) : 0;
   if (inside) {
-    const ParameterArray& at = whole(state_).arrays[number];
+    const ParameterArray& at = whole(state_).unknowns.arrays()[number];
     if (at.values != nullptr && at.offset == x.offset_ && at.blocks == x.blocks_ &&
         at.width == x.width_)
       return;
@@ -292,7 +130,7 @@ void Problem::check_present(const char* call, const Parameters& x) const {
 }
 
 Parameters Problem::parameters(std::size_t number) const {
-  const std::vector<ParameterArray>& all = whole(state_).arrays;
+  const std::vector<ParameterArray>& all = whole(state_).unknowns.arrays();
   if (number >= all.size() || all[number].values == nullptr)
     throw Error(ErrorCode::InvalidArgument, "parameters: there is no array " +
                                                 std::to_string(number) + " (the problem has " +
@@ -302,14 +140,13 @@ Parameters Problem::parameters(std::size_t number) const {
 }
 
 void Problem::watch(const Parameters& x, const detail::Lender& lender) {
-  detail::ProblemState& state = whole(state_);
-  state.lenders[state.arrays[state.array_number(x.offset_)].values] = lender;
+  whole(state_).unknowns.watch(x.offset_, lender);
 }
 
 void Problem::remove(const Parameters& x) {
   changing(state_, "remove");
   check_present("remove", x);
-  whole(state_).remove_array(whole(state_).array_number(x.offset_));
+  whole(state_).remove_array(whole(state_).unknowns.array_number(x.offset_));
 }
 
 }  // namespace topograd

@@ -21,7 +21,7 @@ Caller ProblemState::caller(std::string_view call, std::string_view label, Block
           .label = label,
           .number = ledger(kind).blocks,
           .problem = serial,
-          .parameters = scalars,
+          .parameters = unknowns.scalars(),
           .uniforms = uniforms.size(),
           .data = data.size(),
           .block = kind,
@@ -81,7 +81,7 @@ std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, BlockKind k
     uniforms.push_back(0);
     ++versions.uniforms;
   }
-  groups.push_back(make_group(topology, kind, loss_program, loss_uniforms(loss_program)));
+  groups.push_back(make_group(topology, kind, loss_program, losses.uniform_count(loss_program)));
   group_of_hash.emplace(topology.hash, number);
   if (!canonical.exact) ++statistics.canonical_misses;
   return number;
@@ -93,23 +93,13 @@ std::uint32_t ProblemState::variant(std::uint32_t number, std::uint32_t loss_pro
     if (groups[other].loss_program == loss_program) return other;
   const auto added = static_cast<std::uint32_t>(groups.size());
   groups.push_back(make_group({written(groups[number]), groups[number].topology.hash},
-                              groups[number].kind, loss_program, loss_uniforms(loss_program)));
+                              groups[number].kind, loss_program,
+                              losses.uniform_count(loss_program)));
   std::vector<std::uint32_t> family = groups[number].variants;
   family.push_back(number);
   for (const std::uint32_t member : family) groups[member].variants.push_back(added);
   groups[added].variants = std::move(family);
   return added;
-}
-
-std::uint32_t ProblemState::label_number(std::string_view label) {
-  if (label.empty()) return 0;
-  if (labels[last_label] == label) return last_label;  // loops repeat their label
-  const auto known = label_numbers.find(label);
-  if (known != label_numbers.end()) return last_label = known->second;
-  const auto number = static_cast<std::uint32_t>(labels.size());
-  labels.emplace_back(label);
-  label_numbers.emplace(labels.back(), number);
-  return last_label = number;
 }
 
 std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std::uint32_t label,
@@ -131,15 +121,16 @@ std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std:
   if (group.hidden_uniforms == 0) {
     group.batch.append(values.indices, values.data, row_number);
   } else {
-    std::vector<std::uint32_t>& indices = scratch;
+    std::vector<std::uint32_t>& indices = tracing.indices;
     indices.assign(values.indices.begin(), values.indices.end());
     for (std::uint32_t k = 0; k < group.hidden_uniforms; ++k)
       indices.push_back(hidden_uniform(group, loss, k));
+    std::vector<double>& padded = tracing.padded;
     padded.assign(values.data.begin(), values.data.end());
     padded.resize(group.batch.data_columns(), 0);
     group.batch.append(indices, padded, row_number);
   }
-  if (loss != kTrivialLoss) ++losses[loss].users;
+  losses.add_users(loss);
   kind.next_id += group.outputs();
   kind.rows += group.outputs();
   ++kind.blocks;
@@ -162,7 +153,7 @@ std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, 
   std::vector<ir::Batch::NewRows> added = group.batch.append_rows(many.count);
   if (many.sources)
     group.sources.resize(group.batch.size() * group.batch.data_columns(), kNoSource);
-  if (loss != kTrivialLoss) losses[loss].users += many.count;
+  losses.add_users(loss, many.count);
   kind.next_id += many.count * group.outputs();
   kind.rows += many.count * group.outputs();
   kind.blocks += many.count;
@@ -250,8 +241,7 @@ std::uint64_t ProblemState::append(HostBlock block) {
 void ProblemState::take_out(Ledger& kind, std::uint64_t id) {
   const Location at = kind.locations[id];
   Group& group = groups[at.group];
-  const std::uint32_t loss = loss_of(group, at.instance);
-  if (loss != kTrivialLoss) --losses[loss].users;
+  losses.remove_user(loss_of(group, at.instance));
   const std::size_t columns = group.batch.data_columns();
   const std::size_t moved = group.batch.remove(at.instance);
   kind.locations[group.ids[moved]] = at;

@@ -6,8 +6,10 @@
 #include "../problem.hpp"
 #include "constraint_program.hpp"
 #include "data_arrays.hpp"
-#include "memory_ranges.hpp"
+#include "labels.hpp"
+#include "loss_table.hpp"
 #include "raw_shape.hpp"
+#include "unknowns.hpp"
 
 #include <array>
 #include <cstdint>
@@ -27,14 +29,6 @@ struct Run {
   std::uint32_t label = 0;  ///< number in ProblemState::labels
 };
 
-/// A loss of residuals, and the position of its numbers among the uniforms.
-struct LossEntry {
-  Loss loss;
-  std::uint32_t program = 0;  ///< number in ProblemState::loss_programs, + 1; 0: trivial
-  std::uint32_t first_uniform = 0;
-  std::uint64_t users = 0;  ///< number of instances, without host blocks
-};
-inline constexpr std::uint32_t kTrivialLoss = 0;  ///< entry of the trivial loss
 inline constexpr std::uint32_t kNoUniform = ~std::uint32_t{0};
 
 /// A topology and its instances, with data that only the frontend needs. Blocks of different kinds,
@@ -92,6 +86,16 @@ struct SolveInProgress {
   bool ended = false;
 };
 
+/// The block that is being traced or added; a member, so that memory is reused.
+struct Tracing {
+  Row row;
+  std::vector<std::uint32_t> indices;
+  std::vector<double> padded;
+  std::vector<std::uint32_t> raw_rows;
+  std::vector<RawGuard> raw_guards;
+  CompactTape compact;
+};
+
 struct ProblemState {
   /// Takes a serial, by which branches on this problem's Values find it while it exists.
   ProblemState();
@@ -102,36 +106,16 @@ struct ProblemState {
   std::uint32_t serial = 0;
   EndOfValues end_of_values{
       serial};  ///< destroyed after the following members, which may hold Values
-  std::vector<ParameterArray> arrays;
-  MemoryRanges memory;  ///< memory of the arrays
-  /// Containers passed to add_parameters, by the array's values.
-  std::map<const double*, Lender> lenders;
-  std::uint32_t scalars = 0;    ///< in x
-  std::size_t gaps = 0;         ///< number of gaps in `arrays`, which have no values
-  bool removed_arrays = false;  ///< true: added residuals are checked for reads of removed arrays
+  Unknowns unknowns;
   DataArrays data;
   /// Names of the data arrays by first entry; empty until an array has a name.
   std::map<std::uint32_t, std::string> data_names;
   std::vector<double> uniforms;
-  std::vector<std::uint8_t> constants;  ///< one per scalar; empty if nothing is constant
-  std::size_t constant_count = 0;
-
-  std::vector<double> lower, upper;  ///< bounds, one per scalar; empty if there are none
-  std::deque<Manifold> manifolds;
-  /// For each array: number in `manifolds`, + 1, of each block; empty if no block has one.
-  std::vector<std::vector<std::uint32_t>> manifold_numbers;
-
   std::deque<Group> groups;
   std::vector<HostBlock> host_blocks;
-  std::deque<ir::Program> loss_programs;
-  std::vector<LossEntry> losses =
-      std::vector<LossEntry>(1);  ///< ascending by first_uniform; the first one is trivial
-  std::uint32_t last_loss = kTrivialLoss;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> loss_of_hash;
+  LossTable losses;
+  Labels labels;
   std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash;
-  std::deque<std::string> labels{std::string()};
-  std::unordered_map<std::string_view, std::uint32_t> label_numbers;
-  std::uint32_t last_label = 0;  ///< number of the label that was requested last
 
   Ledger residuals, energies, constraints;
   Ledger& ledger(BlockKind kind) {
@@ -144,13 +128,8 @@ struct ProblemState {
 
   std::array<RawShapes, kBlockKinds> raw_shapes;
   RawShapes& shapes(BlockKind kind) { return raw_shapes[static_cast<std::size_t>(kind)]; }
-  Row row;
-  std::vector<std::uint32_t> scratch;
-  std::vector<double> padded;
-  std::vector<std::uint32_t> raw_rows;
-  std::vector<RawGuard> raw_guards;
-  CompactTape compact;
-  Versions versions;
+  Tracing tracing;
+  Versions versions;  ///< `constants` is Unknowns::version()
   TraceStatistics statistics;
   SolveInProgress* solve = nullptr;  ///< null: none
   /// The Problem that was destroyed while views of this state remained.
@@ -158,19 +137,9 @@ struct ProblemState {
   /// By kind: callables of blocks with branches; null if none has branches.
   std::array<std::unique_ptr<Callables>, kBlockKinds> callables;
 
-  /// Adds an array, in a gap that is large enough or at the end of x; returns its offset. Throws
-  /// Error{InvalidArgument} if it shares memory with another array.
-  std::uint32_t add_array(std::span<double> values, std::uint32_t width, std::string_view name);
-  /// Throws Error{InvalidArgument} if a container passed to add_parameters has other memory now.
-  void check_lenders() const;
   /// Replaces an array by a gap. Throws Error{InvalidArgument} if a block reads it.
   void remove_array(std::size_t number);
-  /// The array or gap that contains a scalar of x.
-  std::size_t array_number(std::uint32_t scalar) const;
-  bool is_removed(std::uint32_t scalar) const;
-  /// " of parameter "tau"" for the array that contains a scalar of x; empty if it has no name.
-  std::string of_parameters(std::uint32_t scalar) const;
-  /// Throws Error{InvalidArgument} if `row`, a row of the group, reads a removed unknown.
+  /// Throws Error{InvalidArgument} if `tracing.row`, a row of the group, reads a removed unknown.
   void check_present(std::uint32_t group, const Caller& caller) const;
 
   /// The caller of the next block of a kind, for error messages.
@@ -181,16 +150,12 @@ struct ProblemState {
                          std::uint32_t loss_program);
   /// The group of the same topology whose losses have this program; added if there is none.
   std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
-  /// The entry of an equal loss, which is added if there is none. Throws Error{Unsupported} for a
-  /// host loss.
-  ///
-  ///   built_in  gives a trivial loss an entry in the program of the built-in losses
+  /// LossTable::entry() with the problem's uniforms.
   std::uint32_t loss_entry(const char* call, const Loss& loss, bool built_in = false);
   /// The entry of an instance's loss.
   std::uint32_t loss_of(const Group& group, std::size_t instance) const;
   /// Sets the loss of the blocks with ids first .. last - 1.
   void set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss);
-  std::uint32_t label_number(std::string_view label);
   /// Appends an instance; returns its id.
   ///
   ///   values  do not include hidden uniforms and data
@@ -235,9 +200,6 @@ struct ProblemState {
   void index_blocks(Ledger& kind);
 
  private:
-  std::uint32_t loss_uniforms(std::uint32_t program) const {
-    return program == 0 ? 0 : loss_programs[program - 1].leaves.uniforms;
-  }
   void remove_host_block(std::uint32_t number);
   void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss);
   void move_instance(std::uint64_t id, std::uint32_t loss);
@@ -263,8 +225,8 @@ inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const 
 /// Nodes of the rows on this thread's tape. Throws Error{Shape} and Error{StaleValue}.
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);
 
-/// Matches a self-contained tape and fills `state.row`: by its raw shape, or in canonical form.
-/// Returns the group.
+/// Matches a self-contained tape and fills `state.tracing.row`: by its raw shape, or in canonical
+/// form. Returns the group.
 ///
 ///   loss_program  of the group, if it is new
 ///   leaves        if not null, receives the nodes of the slots

@@ -18,7 +18,7 @@ void check_size(const char* call, std::size_t size, std::size_t expected) {
 
 }  // namespace
 
-std::size_t Problem::parameter_count() const { return whole(state_).scalars; }
+std::size_t Problem::parameter_count() const { return whole(state_).unknowns.scalars(); }
 std::size_t Problem::residual_count() const { return whole(state_).residuals.rows; }
 std::size_t Problem::residual_block_count() const { return whole(state_).residuals.blocks; }
 std::size_t Problem::energy_count() const { return whole(state_).energies.blocks; }
@@ -41,48 +41,52 @@ const ir::Batch& Problem::batch(std::size_t t) const {
 
 std::string_view Problem::label(std::size_t t) const {
   for (const detail::Run& run : whole(state_).groups[t].runs)
-    if (run.label != 0) return whole(state_).labels[run.label];
+    if (run.label != 0) return whole(state_).labels.text(run.label);
   return {};
 }
 
 std::string_view Problem::label(std::size_t t, std::size_t instance) const {
-  return whole(state_).labels[whole(state_).run_of(whole(state_).groups[t], instance).label];
+  const detail::ProblemState& state = whole(state_);
+  return state.labels.text(state.run_of(state.groups[t], instance).label);
 }
 
 const ir::Program* Problem::loss_program(std::size_t t) const {
-  const std::uint32_t number = whole(state_).groups[t].loss_program;
-  return number == 0 ? nullptr : &whole(state_).loss_programs[number - 1];
+  return whole(state_).losses.program(whole(state_).groups[t].loss_program);
 }
 
 Loss Problem::loss(std::size_t t, std::size_t instance) const {
   return whole(state_).losses[whole(state_).loss_of(whole(state_).groups[t], instance)].loss;
 }
 
-std::span<const ParameterArray> Problem::arrays() const { return whole(state_).arrays; }
+std::span<const ParameterArray> Problem::arrays() const { return whole(state_).unknowns.arrays(); }
 std::span<const double> Problem::uniforms() const { return whole(state_).uniforms; }
-std::span<const std::uint8_t> Problem::constant_mask() const { return whole(state_).constants; }
-std::span<const double> Problem::lower_bounds() const { return whole(state_).lower; }
-std::span<const double> Problem::upper_bounds() const { return whole(state_).upper; }
-bool Problem::has_manifolds() const { return !whole(state_).manifolds.empty(); }
+std::span<const std::uint8_t> Problem::constant_mask() const {
+  return whole(state_).unknowns.constants();
+}
+std::span<const double> Problem::lower_bounds() const { return whole(state_).unknowns.lower(); }
+std::span<const double> Problem::upper_bounds() const { return whole(state_).unknowns.upper(); }
+bool Problem::has_manifolds() const { return whole(state_).unknowns.has_manifolds(); }
 const Manifold* Problem::manifold(std::size_t array, std::size_t block) const {
-  if (array >= whole(state_).manifold_numbers.size()) return nullptr;
-  const std::vector<std::uint32_t>& numbers = whole(state_).manifold_numbers[array];
-  if (block >= numbers.size() || numbers[block] == 0) return nullptr;
-  return &whole(state_).manifolds[numbers[block] - 1];
+  return whole(state_).unknowns.manifold(array, block);
 }
 std::span<const HostBlock> Problem::host_blocks() const {
   whole(state_).number_rows();
   return whole(state_).host_blocks;
 }
 std::string_view Problem::host_label(std::size_t block) const {
-  return whole(state_).labels[whole(state_).host_blocks[block].label];
+  return whole(state_).labels.text(whole(state_).host_blocks[block].label);
 }
-Versions Problem::versions() const { return whole(state_).versions; }
+Versions Problem::versions() const {
+  const detail::ProblemState& state = whole(state_);
+  Versions versions = state.versions;
+  versions.constants = state.unknowns.version();
+  return versions;
+}
 
 void Problem::read_x(std::span<double> x) const {
-  check_size("read_x", x.size(), whole(state_).scalars);
-  whole(state_).check_lenders();
-  for (const ParameterArray& a : whole(state_).arrays) {
+  check_size("read_x", x.size(), whole(state_).unknowns.scalars());
+  whole(state_).unknowns.check_lenders();
+  for (const ParameterArray& a : whole(state_).unknowns.arrays()) {
     const std::size_t count = std::size_t{a.blocks} * a.width;
     if (a.values == nullptr) {
       std::fill_n(x.data() + a.offset, count, 0.0);
@@ -93,8 +97,8 @@ void Problem::read_x(std::span<double> x) const {
 }
 
 void Problem::write_x(std::span<const double> x) const {
-  check_size("write_x", x.size(), whole(state_).scalars);
-  for (const ParameterArray& a : whole(state_).arrays)
+  check_size("write_x", x.size(), whole(state_).unknowns.scalars());
+  for (const ParameterArray& a : whole(state_).unknowns.arrays())
     if (a.values != nullptr)
       std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
 }
@@ -130,8 +134,8 @@ std::size_t Problem::bytes() const {
   const detail::ProblemState& s = whole(state_);
   const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity() +
                                 s.constraints.locations.capacity();
-  std::size_t total = s.data.bytes() + s.uniforms.capacity() * 8 + s.constants.capacity() +
-                      locations * sizeof(detail::Location);
+  std::size_t total = s.data.bytes() + s.uniforms.capacity() * 8 +
+                      s.unknowns.constants().capacity() + locations * sizeof(detail::Location);
   for (const detail::RawShapes& shapes : s.raw_shapes) total += shapes.bytes();
   for (const auto& callables : s.callables)
     if (callables != nullptr)

@@ -10,31 +10,32 @@ std::uint64_t open_segment() { return tape.mark - tape.tag; }
 /// The tape's open segment as the residual's raw tape; false if a row lies before it.
 bool rows_in_open_segment(ProblemState& state, std::span<const Value> rows) {
   const std::uint64_t size = tape.size - open_segment();
-  state.raw_rows.resize(rows.size());
+  state.tracing.raw_rows.resize(rows.size());
   for (std::size_t k = 0; k < rows.size(); ++k) {
     const std::uint64_t position = rows[k].bits() - tape.mark;
     if (position >= size) return false;
-    state.raw_rows[k] = static_cast<std::uint32_t>(position);
+    state.tracing.raw_rows[k] = static_cast<std::uint32_t>(position);
   }
-  state.raw_guards.clear();
+  state.tracing.raw_guards.clear();
   if (tape.branches == 0) return true;
   for (const BranchMark& branch : open_branches()) {
     if (branch.condition < open_segment()) return false;
-    state.raw_guards.push_back(
+    state.tracing.raw_guards.push_back(
         {static_cast<std::uint32_t>(branch.condition - open_segment()), branch.taken});
   }
   return true;
 }
 
 RawTape open_tape(const ProblemState& state) {
-  return {
-      {tape.nodes + open_segment(), tape.size - open_segment()}, state.raw_rows, state.raw_guards};
+  return {{tape.nodes + open_segment(), tape.size - open_segment()},
+          state.tracing.raw_rows,
+          state.tracing.raw_guards};
 }
 
 /// Stores the open segment as another way to trace the slots of `leaves` (of the compact tape).
 void remember_open_tape(ProblemState& state, std::span<const Value> rows, const LeafMap& leaves,
                         std::uint32_t group, BlockKind kind) {
-  const std::span<const std::uint64_t> ids = state.compact.ids();
+  const std::span<const std::uint64_t> ids = state.tracing.compact.ids();
   const std::uint64_t size = tape.size - open_segment();
   const bool worth_it = size > ids.size() && size <= 2 * ids.size() + 64;
   if (!worth_it || ids.front() < open_segment() || !rows_in_open_segment(state, rows)) return;
@@ -44,12 +45,12 @@ void remember_open_tape(ProblemState& state, std::span<const Value> rows, const 
 /// Matches without nodes that the rows do not need, and with nodes from before the open segment.
 std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
                            std::uint32_t loss_program) {
-  state.compact.assign(row_nodes(rows, caller));
+  state.tracing.compact.assign(row_nodes(rows, caller));
   ++state.statistics.slow_matches;
-  state.statistics.nodes_traced += state.compact.view().nodes.size();
+  state.statistics.nodes_traced += state.tracing.compact.view().nodes.size();
   LeafMap leaves;
   const std::uint32_t group =
-      match_tape(state, state.compact.view(), caller, loss_program, &leaves);
+      match_tape(state, state.tracing.compact.view(), caller, loss_program, &leaves);
   remember_open_tape(state, rows, leaves, group, caller.block);
   return group;
 }
@@ -59,9 +60,9 @@ std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, con
 std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
                          std::uint32_t loss_program, LeafMap* leaves) {
   RawShapes& shapes = state.shapes(caller.block);
-  if (const RawShape* known = shapes.match(raw, state.data.numbers(), state.row)) {
+  if (const RawShape* known = shapes.match(raw, state.data.numbers(), state.tracing.row)) {
     if (leaves != nullptr) *leaves = known->leaves();
-    if (state.removed_arrays) state.check_present(known->topology(), caller);
+    if (state.unknowns.removed_any()) state.check_present(known->topology(), caller);
     return known->topology();
   }
   Extraction extraction = extract(
@@ -69,7 +70,7 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
   const std::uint32_t group = state.group_of(extraction.canonical, caller.block, loss_program);
   ++state.statistics.canonical_forms;
   shapes.add(raw, extraction.leaves, group);
-  RawShape(raw, extraction.leaves, group).read(raw, state.data.numbers(), state.row);
+  RawShape(raw, extraction.leaves, group).read(raw, state.data.numbers(), state.tracing.row);
   if (leaves != nullptr) *leaves = std::move(extraction.leaves);
   return group;
 }
@@ -108,17 +109,18 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   const RawShape* known = nullptr;
   // If nothing was appended since the last residual, the open segment belongs to that residual.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
-    known = state.shapes(kind).match(open_tape(state), state.data.numbers(), state.row);
+    known = state.shapes(kind).match(open_tape(state), state.data.numbers(), state.tracing.row);
   if (known != nullptr) {
     group = known->topology();
-    if (state.removed_arrays) state.check_present(group, state.caller(call, options.label, kind));
+    if (state.unknowns.removed_any())
+      state.check_present(group, state.caller(call, options.label, kind));
     ++state.statistics.fast_matches;
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
     group = match_slowly(state, rows, state.caller(call, options.label, kind), loss_program);
   }
-  return state.append(state.variant(group, loss_program), state.row,
-                      state.label_number(options.label), loss);
+  return state.append(state.variant(group, loss_program), state.tracing.row,
+                      state.labels.number(options.label), loss);
 }
 
 }  // namespace topograd::detail
