@@ -13,8 +13,7 @@ namespace ceres {
 namespace internal {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Vector = Eigen::VectorXd;
+using Jacobian = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Residuals and Jacobian after the square-root correction for a robust loss.
 /// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis, 2000,
@@ -27,7 +26,7 @@ struct Correction {
     residual = jacobian / (1 - alpha);
     along = alpha / squared;
   }
-  void Apply(const Vector& r, Matrix& J) const {
+  void Apply(const Eigen::VectorXd& r, Jacobian& J) const {
     J = jacobian * (J - along * r * (r.transpose() * J)).eval();
   }
   double jacobian, residual, along = 0;
@@ -35,13 +34,13 @@ struct Correction {
 
 struct Evaluated {
   double cost = 0;
-  Vector residuals;
-  std::vector<Matrix> jacobians;  ///< by parameter block, in tangent space; empty if not wanted
+  Eigen::VectorXd residuals;
+  std::vector<Jacobian> jacobians;  ///< by parameter block, in tangent space; empty if not wanted
 };
 
-bool ToTangents(const ParameterBlock& block, Matrix& J) {
+bool ToTangents(const ParameterBlock& block, Jacobian& J) {
   if (block.manifold == nullptr) return true;
-  Matrix tangent(J.rows(), block.tangent_size());
+  Jacobian tangent(J.rows(), block.tangent_size());
   const bool defined = block.manifold->RightMultiplyByPlusJacobian(
       block.values, static_cast<int>(J.rows()), J.data(), tangent.data());
   J = std::move(tangent);
@@ -56,7 +55,7 @@ bool EvaluateAll(const ResidualBlock& block, bool apply_loss, const std::vector<
   std::vector<const double*> values;
   std::vector<double*> pointers;
   out.residuals.resize(rows);
-  out.jacobians.assign(block.parameters.size(), Matrix());
+  out.jacobians.assign(block.parameters.size(), Jacobian());
   for (std::size_t k = 0; k < block.parameters.size(); ++k) {
     values.push_back(block.parameters[k]->values);
     if (!wanted.empty() && wanted[k]) out.jacobians[k].resize(rows, block.parameters[k]->size);
@@ -112,10 +111,10 @@ class Evaluation {
   void AddGradient(const ResidualBlock& block, const Evaluated& at,
                    std::vector<double>& gradient) const {
     for (std::size_t k = 0; k < block.parameters.size(); ++k) {
-      const Matrix& J = at.jacobians[k];
+      const Jacobian& J = at.jacobians[k];
       if (J.size() == 0) continue;
-      Eigen::Map<Vector>(gradient.data() + columns_of_.at(block.parameters[k]), J.cols()) +=
-          J.transpose() * at.residuals;
+      Eigen::Map<Eigen::VectorXd>(gradient.data() + columns_of_.at(block.parameters[k]),
+                                  J.cols()) += J.transpose() * at.residuals;
     }
   }
 
