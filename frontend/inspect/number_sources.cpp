@@ -8,10 +8,11 @@ namespace topograd {
 NumberSources::NumberSources(const Problem& problem) : problem_(problem) {
   const detail::ProblemState& state = whole(problem_.state_);
   std::vector<bool> hidden(state.uniforms.size(), false);
-  if (state.penalty_uniform != detail::kNoUniform) hidden[state.penalty_uniform] = true;
-  for (const detail::LossEntry& entry : state.losses.entries()) {
+  if (state.blocks.penalty_uniform != detail::kNoUniform)
+    hidden[state.blocks.penalty_uniform] = true;
+  for (const detail::LossEntry& entry : state.blocks.losses.entries()) {
     if (entry.program == 0) continue;
-    const std::uint32_t count = state.losses.uniform_count(entry.program);
+    const std::uint32_t count = state.blocks.losses.uniform_count(entry.program);
     for (std::uint32_t k = 0; k < count; ++k) hidden[entry.first_uniform + k] = true;
   }
   for (std::uint32_t k = 0; k < hidden.size(); ++k)
@@ -23,25 +24,25 @@ std::span<const double> NumberSources::data() const {
 }
 
 std::uint32_t NumberSources::penalty_weight() const {
-  const std::uint32_t uniform = whole(problem_.state_).penalty_uniform;
+  const std::uint32_t uniform = whole(problem_.state_).blocks.penalty_uniform;
   return uniform == detail::kNoUniform ? kOwn : uniform;
 }
 
 std::uint32_t NumberSources::hidden_uniforms(std::size_t topology) const {
-  return whole(problem_.state_).groups[topology].hidden_uniforms;
+  return whole(problem_.state_).blocks.groups[topology].hidden_uniforms;
 }
 
 std::uint32_t NumberSources::hidden_data(std::size_t topology) const {
-  return whole(problem_.state_).groups[topology].hidden_data;
+  return whole(problem_.state_).blocks.groups[topology].hidden_data;
 }
 
 bool NumberSources::reads_arrays(std::size_t topology) const {
-  return !whole(problem_.state_).groups[topology].sources.empty();
+  return !whole(problem_.state_).blocks.groups[topology].sources.empty();
 }
 
 std::uint32_t NumberSources::source(std::size_t topology, std::size_t instance,
                                     std::uint32_t column) const {
-  const detail::Group& group = whole(problem_.state_).groups[topology];
+  const detail::Group& group = whole(problem_.state_).blocks.groups[topology];
   const std::size_t at = instance * group.batch.data_columns() + column;
   if (at >= group.sources.size() || group.sources[at] == detail::kNoSource) return kOwn;
   return group.sources[at];

@@ -7,21 +7,21 @@ namespace topograd {
 
 std::uint64_t Penalties::first_row() const {
   detail::ProblemState& state = whole(problem_.state_);
-  state.number_rows();
-  return state.constraints.first_row;
+  state.blocks.number_rows();
+  return state.blocks.constraints.first_row;
 }
 
 void Penalties::set_weight(double weight) {
   detail::ProblemState& state = whole(problem_.state_);
-  if (state.penalty_uniform == detail::kNoUniform) return;
-  state.uniforms[state.penalty_uniform] = weight;
+  if (state.blocks.penalty_uniform == detail::kNoUniform) return;
+  state.uniforms[state.blocks.penalty_uniform] = weight;
   ++state.versions.uniforms;
 }
 
 void Penalties::set_shifts(std::span<const double> shifts) {
   const std::uint64_t first = first_row();
   detail::ProblemState& state = whole(problem_.state_);
-  for (detail::Group& group : state.groups) {
+  for (detail::Group& group : state.blocks.groups) {
     if (!is_constraint(group.kind)) continue;
     const std::uint32_t column = group.batch.data_columns() - group.hidden_data;
     for (std::size_t i = 0; i < group.batch.size(); ++i) {

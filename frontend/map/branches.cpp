@@ -21,7 +21,7 @@ struct Branches::Moved {
 };
 
 bool Branches::any() const {
-  return std::ranges::any_of(whole(problem_.state_).groups, [](const detail::Group& group) {
+  return std::ranges::any_of(whole(problem_.state_).blocks.groups, [](const detail::Group& group) {
     return group.batch.size() > 0 && !group.topology.program.guards.empty();
   });
 }
@@ -39,8 +39,8 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
   };
   std::vector<Failed> failed;
   for (const BranchFailure& failure : failures) {
-    const detail::Group& group = state.groups[failure.topology];
-    const std::uint64_t id = state.id_of(group, failure.instance);
+    const detail::Group& group = state.blocks.groups[failure.topology];
+    const std::uint64_t id = state.blocks.id_of(group, failure.instance);
     const auto& callables = state.callables[static_cast<std::size_t>(group.kind)];
     if (callables == nullptr || callables->find(id) == nullptr)
       throw Error(ErrorCode::StaleBranch,
@@ -57,11 +57,12 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
     detail::Caller caller = state.caller("if", label, kind);
     caller.number = id;
     const detail::ConcreteTape tape = map.retake(state, element, point, caller);
-    const detail::Location from = state.locate(id, kind);
-    const std::uint32_t loss = state.loss_of(state.groups[from.group], from.instance);
+    const detail::Location from = state.blocks.locate(id, kind);
+    const std::uint32_t loss = state.blocks.loss_of(state.blocks.groups[from.group], from.instance);
     const std::uint32_t to =
-        detail::match_tape(state, tape.view(), caller, state.losses[loss].program);
-    const std::uint32_t had = state.groups[from.group].outputs(), has = state.groups[to].outputs();
+        detail::match_tape(state, tape.view(), caller, state.blocks.losses[loss].program);
+    const std::uint32_t had = state.blocks.groups[from.group].outputs(),
+                        has = state.blocks.groups[to].outputs();
     if (had != has) {
       map.state_of(element) = before;
       caller.fail(ErrorCode::Shape, "expected " + std::to_string(had) +
@@ -70,9 +71,9 @@ void Branches::retake(std::span<const BranchFailure> failures, std::span<const d
     }
     if (!map.includes(map.state_of(element), before))
       moved_.push_back(std::make_shared<const Moved>(
-          Moved{id, from.group, state.row_of(from), &map, element, before.form}));
+          Moved{id, from.group, state.blocks.row_of(from), &map, element, before.form}));
     const detail::Row row = state.tracing.row;
-    state.move(id, to, row);
+    state.blocks.move(id, to, row);
   }
 }
 
@@ -80,7 +81,7 @@ std::size_t Branches::undo() {
   const std::size_t count = moved_.size();
   for (std::size_t k = moved_.size(); k-- > 0;) {
     const Moved& moved = *moved_[k];
-    whole(problem_.state_).move(moved.id, moved.group, moved.row);
+    whole(problem_.state_).blocks.move(moved.id, moved.group, moved.row);
     moved.map->state_of(moved.element).form = moved.form;
   }
   moved_.clear();

@@ -109,7 +109,7 @@ void Map::trace(const RowsOfElement& call) {
     std::vector<std::size_t> left = std::move(shape.elements);
     while (!left.empty()) {
       const std::size_t first = left.front();
-      caller_.number = state_.ledger(kind_).blocks + first;
+      caller_.number = state_.blocks.ledger(kind_).blocks + first;
       TracedPath path = run(call, left.front(), shape);
       ++state_.statistics.map_traces;
       if (left.size() > 1) {
@@ -125,7 +125,7 @@ void Map::trace(const RowsOfElement& call) {
                                            std::to_string(known.elements.front()) + " has, got " +
                                            std::to_string(path.rows.size()) + " for element " +
                                            std::to_string(first));
-      caller_.number = state_.ledger(kind_).blocks;
+      caller_.number = state_.blocks.ledger(kind_).blocks;
       const std::vector<std::size_t> taken = take_holding(path, left);
       elements_.check_ranges(path.forms, taken, caller_);
       divide(taken, path);
@@ -255,7 +255,7 @@ void Map::keep(RowsOfElement call) {
 Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options,
                            BlockKind kind) {
   const char* call = add_call(kind, true);
-  const detail::Ledger& ledger = changing(state_, call).ledger(kind);
+  const detail::Ledger& ledger = changing(state_, call).blocks.ledger(kind);
   const std::uint64_t first = ledger.next_id;
   if (count == 0) return {whole(state_).serial, first, first, 0};
   detail::Map map(whole(state_), count, options, kind);

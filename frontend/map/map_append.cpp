@@ -38,8 +38,8 @@ class Append {
         part_of_(part_of),
         what_(what),
         entries_(state.data.numbers()),
-        first_row_(state.ledger(what.kind).first_row + state.ledger(what.kind).rows),
-        first_id_(state.ledger(what.kind).next_id) {
+        first_row_(state.blocks.ledger(what.kind).first_row + state.blocks.ledger(what.kind).rows),
+        first_id_(state.blocks.ledger(what.kind).next_id) {
     find_groups();
   }
 
@@ -78,7 +78,7 @@ class Append {
              std::vector<std::uint64_t>* ids);
   bool alike() const {
     return parts_.size() == 1 && targets_[0].sources == nullptr &&
-           !state_.ledger(what_.kind).removed_any;
+           !state_.blocks.ledger(what_.kind).removed_any;
   }
   void write_columns(std::size_t begin, std::size_t end) const;
   const ir::Batch::NewRows& block_of(const Target& to, std::size_t instance) const {
@@ -87,7 +87,7 @@ class Append {
   std::vector<std::uint32_t> hidden_of(const Group& group) const {
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t k = 0; k < group.hidden_uniforms; ++k)
-      numbers.push_back(state_.hidden_uniform(group, what_.loss, k));
+      numbers.push_back(state_.blocks.hidden_uniform(group, what_.loss, k));
     return numbers;
   }
   void write_row(const Part& part, const Target& to, std::size_t number, std::size_t element,
@@ -108,17 +108,17 @@ class Append {
 };
 
 void Append::find_groups() {
-  const std::uint32_t program = state_.losses[what_.loss].program;
+  const std::uint32_t program = state_.blocks.losses[what_.loss].program;
   for (const Part& part : parts_) {
     const std::uint32_t group =
-        state_.variant(state_.group_of(part.canonical, what_.kind, program), program);
+        state_.blocks.variant(state_.group_of(part.canonical, what_.kind, program), program);
     const auto known = std::ranges::find(targets_, group, &Target::group);
     target_of_.push_back(static_cast<std::uint32_t>(known - targets_.begin()));
     if (known == targets_.end())
       targets_.push_back({.group = group,
-                          .outputs = state_.groups[group].outputs(),
-                          .hidden_uniforms = hidden_of(state_.groups[group]),
-                          .hidden_data = state_.groups[group].hidden_data,
+                          .outputs = state_.blocks.groups[group].outputs(),
+                          .hidden_uniforms = hidden_of(state_.blocks.groups[group]),
+                          .hidden_data = state_.blocks.groups[group].hidden_data,
                           .blocks = {}});
     Target& target = targets_[target_of_.back()];
     target.from_arrays = target.from_arrays || part.from_arrays;
@@ -152,16 +152,16 @@ void Append::count() {
 
 void Append::make_room() {
   for (Target& target : targets_) {
-    const Group& group = state_.groups[target.group];
+    const Group& group = state_.blocks.groups[target.group];
     target.first = group.batch.size();
     target.data_columns = group.batch.data_columns();
     const bool sources = target.from_arrays || !group.sources.empty();
-    target.blocks = state_.append_many(
+    target.blocks = state_.blocks.append_many(
         target.group, {.count = target.count, .first_id = first_id_, .sources = sources},
         what_.label, what_.loss);
     if (sources)
       target.sources =
-          state_.groups[target.group].sources.data() + target.first * target.data_columns;
+          state_.blocks.groups[target.group].sources.data() + target.first * target.data_columns;
   }
 }
 
@@ -170,7 +170,7 @@ void Append::write(std::size_t piece, std::size_t begin, std::size_t end,
   const std::size_t n = targets_.size();
   std::vector<std::uint64_t> next(begins_.begin() + static_cast<std::ptrdiff_t>(piece * n),
                                   begins_.begin() + static_cast<std::ptrdiff_t>((piece + 1) * n));
-  Ledger& kind = state_.ledger(what_.kind);
+  Ledger& kind = state_.blocks.ledger(what_.kind);
   std::uint64_t row = rows_[piece];
   for (std::size_t e = begin; e < end; ++e) {
     const std::uint32_t number = target_of_[part_of_[e]];
@@ -181,7 +181,7 @@ void Append::write(std::size_t piece, std::size_t begin, std::size_t end,
     if (ids != nullptr) (*ids)[e] = id;
     if (kind.removed_any) {
       const auto at = static_cast<std::uint32_t>(to.first + instance);
-      state_.groups[to.group].ids[at] = id;
+      state_.blocks.groups[to.group].ids[at] = id;
       kind.locations[id] = {to.group, at};
     }
     row += to.outputs;

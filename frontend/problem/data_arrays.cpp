@@ -56,7 +56,7 @@ void DataArrays::bring() const {
 
 void ProblemState::set_data(std::uint32_t first, std::span<const double> values) {
   data.set(first, values);
-  for (Group& group : groups) {
+  for (Group& group : blocks.groups) {
     const std::uint32_t columns = group.batch.data_columns();
     for (std::uint32_t c = 0; c < columns; ++c) {
       const ir::ResidentColumn* const resident = group.batch.resident(c);
@@ -74,7 +74,7 @@ void ProblemState::set_data(std::uint32_t first, std::span<const double> values)
 /// A column whose rows all come from this array reads the numbers in place; others get copies.
 void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values) {
   const std::size_t size = values->size();
-  for (Group& group : groups) {
+  for (Group& group : blocks.groups) {
     const std::uint32_t columns = group.batch.data_columns();
     for (std::uint32_t c = 0; c < columns; ++c) {
       const bool reads = [&] {

@@ -122,18 +122,18 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 
 void Problem::remove(const Residual& residual) {
   detail::check_owner("remove", "residual", residual.problem, changing(state_, "remove").serial);
-  whole(state_).remove(residual.id, BlockKind::residual);
+  whole(state_).blocks.remove(residual.id, BlockKind::residual);
 }
 
 void Problem::remove(const Term& energy) {
   detail::check_owner("remove", "energy", energy.problem, changing(state_, "remove").serial);
-  whole(state_).remove(energy.id, BlockKind::energy);
+  whole(state_).blocks.remove(energy.id, BlockKind::energy);
 }
 
 void Problem::remove(const Constraint& constraint) {
   detail::check_owner("remove", "constraint", constraint.problem,
                       changing(state_, "remove").serial);
-  whole(state_).remove(constraint.id, BlockKind::equality);
+  whole(state_).blocks.remove(constraint.id, BlockKind::equality);
 }
 
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,

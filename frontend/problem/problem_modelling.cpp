@@ -113,7 +113,7 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
     added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
   }
   added.label = whole(state_).labels.number(options.label);
-  return {whole(state_).serial, whole(state_).append(std::move(added))};
+  return {whole(state_).serial, whole(state_).blocks.append(std::move(added))};
 }
 
 }  // namespace topograd

@@ -27,9 +27,9 @@ class Readers {
  public:
   Readers(const ProblemState& state, BlockKind kind, std::uint32_t first, std::uint32_t end)
       : state_(state), first_(first), end_(end) {
-    for (const Group& group : state.groups)
+    for (const Group& group : state.blocks.groups)
       if (group.kind == kind) look(group);
-    for (const HostBlock& block : state.host_blocks) {
+    for (const HostBlock& block : state.blocks.host_blocks) {
       if (kind != BlockKind::residual) break;
       for (std::size_t k = 0; k < block.offsets.size(); ++k) {
         if (!reads(block.offsets[k])) continue;
@@ -55,7 +55,7 @@ class Readers {
     }
     for (std::size_t i = 0; i < instances; ++i) {
       if (found[i] == kNone) continue;
-      note({state_.id_of(group, i), found[i], state_.run_of(group, i).label, 0});
+      note({state_.blocks.id_of(group, i), found[i], state_.blocks.run_of(group, i).label, 0});
     }
   }
   void note(const Reader& reader) {
@@ -73,11 +73,12 @@ class Readers {
 /// The number of blocks of a kind that were added before `id`.
 std::uint64_t number_of_block(const ProblemState& state, BlockKind kind, std::uint64_t id) {
   std::uint64_t number = 0;
-  for (const Group& group : state.groups) {
-    if (&state.ledger(group.kind) != &state.ledger(kind)) continue;
-    for (std::size_t i = 0; i < group.batch.size(); ++i) number += state.id_of(group, i) < id;
+  for (const Group& group : state.blocks.groups) {
+    if (&state.blocks.ledger(group.kind) != &state.blocks.ledger(kind)) continue;
+    for (std::size_t i = 0; i < group.batch.size(); ++i)
+      number += state.blocks.id_of(group, i) < id;
   }
-  for (const HostBlock& block : state.host_blocks)
+  for (const HostBlock& block : state.blocks.host_blocks)
     number += kind == BlockKind::residual && block.id < id;
   return number;
 }
@@ -102,7 +103,7 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
 }  // namespace
 
 void ProblemState::check_present(std::uint32_t group, const Caller& caller) const {
-  const std::uint32_t parameters = groups[group].topology.program.leaves.parameters;
+  const std::uint32_t parameters = blocks.groups[group].topology.program.leaves.parameters;
   for (std::uint32_t k = 0; k < parameters; ++k)
     if (unknowns.is_removed(tracing.row.indices[k])) caller.fail_removed(tracing.row.indices[k]);
 }

@@ -104,7 +104,7 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   const FinishResidual finish;
   std::uint32_t group = 0;
   const std::uint32_t loss = state.loss_entry("add_residual", options.loss);
-  const std::uint32_t loss_program = state.losses[loss].program;
+  const std::uint32_t loss_program = state.blocks.losses[loss].program;
   const char* call = add_call(kind);
   const RawShape* known = nullptr;
   // If nothing was appended since the last residual, the open segment belongs to that residual.
@@ -119,8 +119,8 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   } else {
     group = match_slowly(state, rows, state.caller(call, options.label, kind), loss_program);
   }
-  return state.append(state.variant(group, loss_program), state.tracing.row,
-                      state.labels.number(options.label), loss);
+  return state.blocks.append(state.blocks.variant(group, loss_program), state.tracing.row,
+                             state.labels.number(options.label), loss);
 }
 
 }  // namespace topograd::detail

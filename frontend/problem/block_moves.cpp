@@ -1,6 +1,6 @@
-// Losses of residuals: their entries among the uniforms, and changing them.
+// Changes the losses of blocks, and moves blocks between groups.
 #include "../../ir/error.hpp"
-#include "problem_state.hpp"
+#include "blocks.hpp"
 
 #include <algorithm>
 
@@ -25,20 +25,14 @@ void set_label(Group& group, std::uint64_t id, std::uint32_t label) {
 
 }  // namespace
 
-std::uint32_t ProblemState::loss_entry(const char* call, const Loss& loss, bool built_in) {
-  const std::size_t before = uniforms.size();
-  const std::uint32_t entry = losses.entry(call, loss, uniforms, built_in);
-  if (uniforms.size() > before) ++versions.uniforms;
-  return entry;
-}
-
-std::uint32_t ProblemState::loss_of(const Group& group, std::size_t instance) const {
+std::uint32_t Blocks::loss_of(const Group& group, std::size_t instance) const {
   if (group.loss_program == 0) return kTrivialLoss;
   const std::uint32_t column = group.batch.index_columns() - group.hidden_uniforms;
   return losses.at_uniform(group.batch.index(instance, column));
 }
 
-void ProblemState::set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss) {
+void Blocks::set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss,
+                      std::vector<double>& uniforms) {
   index_blocks(residuals);
   const std::vector<Location>& locations = residuals.locations;
   std::vector<std::uint64_t> traced;
@@ -50,13 +44,14 @@ void ProblemState::set_loss(std::uint64_t first, std::uint64_t last, const Loss&
   if (traced.empty() && host.empty())
     throw Error(ErrorCode::InvalidArgument,
                 "set_loss: the residual is not there, or was removed before");
-  if (!traced.empty() && loss.is_host()) loss_entry("set_loss", loss);  // throws
+  if (!traced.empty() && loss.is_host()) losses.entry("set_loss", loss, uniforms);  // throws
   for (const std::uint32_t k : host) host_blocks[k].loss = loss;
-  if (!host.empty()) ++versions.structure;
-  if (!traced.empty()) set_traced_loss(traced, loss);
+  if (!host.empty()) ++version;
+  if (!traced.empty()) set_traced_loss(traced, loss, uniforms);
 }
 
-void ProblemState::set_traced_loss(std::span<const std::uint64_t> traced, const Loss& loss) {
+void Blocks::set_traced_loss(std::span<const std::uint64_t> traced, const Loss& loss,
+                             std::vector<double>& uniforms) {
   const std::vector<Location>& locations = residuals.locations;
   const auto entry_of = [&](std::uint64_t id) {
     return loss_of(groups[locations[id].group], locations[id].instance);
@@ -67,19 +62,18 @@ void ProblemState::set_traced_loss(std::span<const std::uint64_t> traced, const 
                         *loss.program() == *losses.program(losses[old].program);
   if (in_place) {
     losses.replace(old, loss, uniforms);
-    ++versions.uniforms;
     return;
   }
   for (const std::uint64_t id : traced) {
     // A block that loses its loss stays in its group, whose kernels exist.
     const ir::Program* const program = losses.program(groups[locations[id].group].loss_program);
     const bool built_in = program != nullptr && *program == *Loss().program();
-    move_instance(id, loss_entry("set_loss", loss, built_in));
+    move_instance(id, losses.entry("set_loss", loss, uniforms, built_in));
   }
-  ++versions.structure;
+  ++version;
 }
 
-void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
+void Blocks::move_instance(std::uint64_t id, std::uint32_t to) {
   Ledger& kind = residuals;
   const Location at = kind.locations[id];
   Group& from = groups[at.group];
@@ -95,12 +89,12 @@ void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
   move_block(id, variant(at.group, losses[to].program), row_of(at), to);
 }
 
-Location ProblemState::locate(std::uint64_t id, BlockKind kind) {
+Location Blocks::locate(std::uint64_t id, BlockKind kind) {
   index_blocks(ledger(kind));
   return ledger(kind).locations[id];
 }
 
-Row ProblemState::row_of(const Location& at) const {
+Row Blocks::row_of(const Location& at) const {
   const Group& group = groups[at.group];
   const std::uint32_t columns = group.batch.index_columns() - group.hidden_uniforms;
   const std::size_t stored = group.batch.data_columns(), numbers = stored - group.hidden_data;
@@ -114,15 +108,15 @@ Row ProblemState::row_of(const Location& at) const {
   return values;
 }
 
-void ProblemState::move(std::uint64_t id, std::uint32_t group, const Row& values) {
+void Blocks::move(std::uint64_t id, std::uint32_t group, const Row& values) {
   const Location at = locate(id, groups[group].kind);
   const std::uint32_t loss = loss_of(groups[at.group], at.instance);
   move_block(id, variant(group, losses[loss].program), values, loss);
-  ++versions.structure;
+  ++version;
 }
 
-void ProblemState::move_block(std::uint64_t id, std::uint32_t target, const Row& values,
-                              std::uint32_t loss) {
+void Blocks::move_block(std::uint64_t id, std::uint32_t target, const Row& values,
+                        std::uint32_t loss) {
   Ledger& kind = ledger(groups[target].kind);
   const Location at = kind.locations[id];
   const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);

@@ -1,0 +1,143 @@
+// The blocks of a problem: residuals, energies and constraints, in groups of one topology.
+#pragma once
+
+#include "../../ir/hash.hpp"
+#include "../problem.hpp"
+#include "constraint_program.hpp"
+#include "loss_table.hpp"
+#include "raw_shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace topograd::detail {
+
+/// Properties of the instances from `id` on, up to the next run, besides their rows.
+struct Run {
+  std::uint64_t id = 0;
+  std::uint32_t label = 0;  ///< its number in the problem's Labels
+};
+
+inline constexpr std::uint32_t kNoUniform = ~std::uint32_t{0};
+
+/// A topology and its instances, with data that only the frontend needs. Blocks of different kinds,
+/// and residuals whose losses have different programs, are in different groups.
+struct Group {
+  ir::Topology topology;  ///< the last slots are the hidden ones; of constraints: penalty_program()
+  BlockKind kind = BlockKind::residual;
+  std::uint32_t loss_program = 0;  ///< as LossEntry::program
+  /// Number of uniforms that no user wrote: those of the loss, or the weight of constraints.
+  std::uint32_t hidden_uniforms = 0;
+  std::uint32_t hidden_data = 0;        ///< likewise: one shift for each row of a constraint
+  ir::Program plain;                    ///< of constraints: as the user wrote them
+  std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
+  ir::Batch batch;
+  std::vector<Run> runs;               ///< ascending by id
+  std::vector<std::uint32_t> sources;  ///< one per number, row by row; empty if all are kNoSource
+  std::vector<std::uint64_t> ids;      ///< id of each instance, once a residual has been removed
+
+  std::uint32_t outputs() const {
+    return static_cast<std::uint32_t>(topology.program.outputs.size());
+  }
+};
+
+/// Location::group of a host block; `instance` is the number of the host block.
+inline constexpr std::uint32_t kHostGroup = ~std::uint32_t{0} - 1;
+
+/// The instance that a block's id stands for.
+struct Location {
+  std::uint32_t group = ~std::uint32_t{0};
+  std::uint32_t instance = 0;
+};
+
+/// The residuals, the energies, or the constraints of both kinds, in the order of adding. Each has
+/// its own numbering of rows (an energy has one) and ids.
+struct Ledger {
+  std::uint64_t blocks = 0;         ///< present now
+  std::uint64_t rows = 0;           ///< present now
+  std::uint64_t first_row = 0;      ///< rows of constraints follow those of residuals
+  std::uint64_t next_id = 0;        ///< ids count all rows that were ever added
+  bool removed_any = false;         ///< true: `locations` and Group::ids are maintained
+  bool rows_moved = false;          ///< true: rows must be renumbered before they are read
+  std::vector<Location> locations;  ///< by id
+};
+
+struct Blocks {
+  std::deque<Group> groups;
+  std::vector<HostBlock> host_blocks;
+  LossTable losses;
+  Ledger residuals, energies, constraints;
+  std::uint32_t penalty_uniform = kNoUniform;  ///< the weight of all constraints, once there is one
+  std::uint64_t version = 0;                   ///< counts changes
+
+  Ledger& ledger(BlockKind kind) {
+    return is_constraint(kind) ? constraints : kind == BlockKind::energy ? energies : residuals;
+  }
+  const Ledger& ledger(BlockKind kind) const {
+    return is_constraint(kind) ? constraints : kind == BlockKind::energy ? energies : residuals;
+  }
+
+  /// A group of an equal topology of this kind, with any losses; added if there is none.
+  std::uint32_t group_of(const ir::Topology& topology, BlockKind kind, std::uint32_t loss_program);
+  /// The group of the same topology whose losses have this program; added if there is none.
+  std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
+  /// Appends an instance; returns its id.
+  ///
+  ///   values  do not include hidden uniforms and data
+  std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
+                       std::uint32_t loss);
+  std::uint64_t append(HostBlock block);
+  struct Many {
+    std::size_t count = 0;
+    std::uint64_t first_id = 0;  ///< at most the ids of the instances
+    bool sources = false;        ///< true: Group::sources gets entries, too, all kNoSource
+  };
+  /// Appends instances of one group. The caller then writes their rows, columns (including
+  /// hidden ones), sources, ids and locations together.
+  std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
+                                              std::uint32_t label, std::uint32_t loss);
+  void remove(std::uint64_t id, BlockKind kind);
+
+  /// The instance with an id, and its row without hidden uniforms and data.
+  Location locate(std::uint64_t id, BlockKind kind);
+  Row row_of(const Location& at) const;
+  std::uint64_t id_of(const Group& group, std::size_t instance) const;
+  Run run_of(const Group& group, std::size_t instance) const;
+  /// The entry of an instance's loss.
+  std::uint32_t loss_of(const Group& group, std::size_t instance) const;
+  /// The uniform that stands for hidden uniform k of a group's instances.
+  std::uint32_t hidden_uniform(const Group& group, std::uint32_t loss, std::uint32_t k) const {
+    return is_constraint(group.kind) ? penalty_uniform : losses[loss].first_uniform + k;
+  }
+
+  /// Makes a block an instance of another topology with the same number of rows; id, position among
+  /// the rows, label and loss stay.
+  void move(std::uint64_t id, std::uint32_t group, const Row& values);
+  /// Sets the loss of the blocks with ids first .. last - 1; its numbers are or become uniforms.
+  void set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss,
+                std::vector<double>& uniforms);
+  /// Renumbers the rows in the order of ids if a removal has moved them, and those of constraints
+  /// if residuals were added before them.
+  void number_rows();
+  /// Begins to maintain the table from ids to blocks.
+  void index_blocks(Ledger& kind);
+
+ private:
+  void remove_host_block(std::uint32_t number);
+  void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss,
+                       std::vector<double>& uniforms);
+  void move_instance(std::uint64_t id, std::uint32_t loss);
+  /// Makes a block an instance of another group; id, position among the rows and label stay.
+  void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
+  void take_out(Ledger& kind, std::uint64_t id);
+
+  std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash_;
+  std::vector<std::uint32_t> indices_;  // of the row that is added
+  std::vector<double> padded_;
+};
+
+}  // namespace topograd::detail
