@@ -5,7 +5,7 @@
 #include "../ir/median.hpp"
 #include "../runtime/vulkan/linear/host_matrix_factor.hpp"
 #include "../solver/evaluator.hpp"
-#include "../solver/linear/factorization.hpp"
+#include "../solver/linear/factor/factorization.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -4,11 +4,11 @@
 #include "../../ir/hash.hpp"
 #include "../../ir/whole.hpp"
 #include "../problem.hpp"
-#include "blocks.hpp"
+#include "../state/blocks.hpp"
+#include "../state/labels.hpp"
+#include "../state/unknowns.hpp"
 #include "data_arrays.hpp"
-#include "labels.hpp"
 #include "raw_shape.hpp"
-#include "unknowns.hpp"
 
 #include <array>
 #include <cstdint>

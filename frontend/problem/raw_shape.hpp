@@ -1,6 +1,7 @@
 // Raw shapes: tapes seen before. A tape of a known shape need not be brought into canonical form.
 #pragma once
 
+#include "../state/row.hpp"
 #include "../value/raw_tape.hpp"
 #include "extract.hpp"
 
@@ -11,17 +12,6 @@
 #include <vector>
 
 namespace topograd::detail {
-
-/// One row of a batch, as read from the tape.
-struct Row {
-  std::vector<std::uint32_t> indices;  ///< parameter slots, then uniform slots
-  std::vector<double> data;
-  /// Entries of the data arrays that `data` was read from, or kNoSource; empty if none was.
-  std::vector<std::uint32_t> sources;
-};
-
-/// The number comes from the user's expression and cannot be set later.
-inline constexpr std::uint32_t kNoSource = ~std::uint32_t{0};
 
 /// A tape with masks for what differs between residuals, and the slots of its leaves.
 class RawShape {

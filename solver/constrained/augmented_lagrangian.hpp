@@ -34,7 +34,7 @@ class InnerSolves {
 SolverOptions inner_options(SolverOptions options, const Problem& problem);
 
 /// Minimises f subject to c = 0 and c >= 0 by the augmented Lagrangian
-/// f + Σ ½ ‖w (s − c)‖², w = √μ, s = λ / μ (frontend/problem/constraint_program.hpp).
+/// f + Σ ½ ‖w (s − c)‖², w = √μ, s = λ / μ (frontend/state/constraint_program.hpp).
 ///
 /// After each minimisation λ becomes μ (s − c), or 0 where that is negative, if the violation fell;
 /// if it did not fall to a quarter, μ grows. Inner tolerances follow. A violation that μ does not

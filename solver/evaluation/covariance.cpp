@@ -7,7 +7,7 @@
 #include "../../ir/error.hpp"
 #include "../host/host_engine.hpp"
 #include "../host/tangent_jacobian.hpp"
-#include "../linear/normal_inverse.hpp"
+#include "../linear/factor/normal_inverse.hpp"
 #include "../sensitivity/optimality_system.hpp"
 #include "../session/session.hpp"
 

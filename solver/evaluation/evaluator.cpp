@@ -7,7 +7,7 @@
 #include "../../ir/whole.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "../host/host_engine.hpp"
-#include "../linear/normal_equations.hpp"
+#include "../linear/factor/normal_equations.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
 #include "asynchronous_state.hpp"

@@ -1,7 +1,7 @@
 // Newton's method: projected Hessians and Cholesky, or products and conjugate gradients.
 #include "newton.hpp"
 
-#include "../linear/normal_equations.hpp"
+#include "../linear/factor/normal_equations.hpp"
 #include "control.hpp"
 
 #include <Eigen/SparseCholesky>

@@ -2,8 +2,8 @@
 #include "damped_system.hpp"
 
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
-#include "../linear/dense_rows.hpp"
-#include "../linear/factorization.hpp"
+#include "../linear/factor/dense_rows.hpp"
+#include "../linear/factor/factorization.hpp"
 #include "../plan/decide.hpp"
 
 #include <Eigen/QR>

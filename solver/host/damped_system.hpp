@@ -1,7 +1,7 @@
 // Solving damped normal equations on the host: sparse Cholesky, dense QR or conjugate gradients.
 #pragma once
 
-#include "../linear/factorization.hpp"
+#include "../linear/factor/factorization.hpp"
 #include "../options.hpp"
 #include "tangent_jacobian.hpp"
 

@@ -5,10 +5,10 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../plan/decide.hpp"
-#include "dense_rows.hpp"
-#include "factorization.hpp"
-#include "normal_equations.hpp"
-#include "undetermined_blocks.hpp"
+#include "factor/dense_rows.hpp"
+#include "factor/factorization.hpp"
+#include "factor/normal_equations.hpp"
+#include "factor/undetermined_blocks.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../runtime/model/model.hpp"
-#include "elimination.hpp"
-#include "factorization.hpp"
+#include "factor/elimination.hpp"
+#include "factor/factorization.hpp"
 #include "step_solver.hpp"
 
 #include <memory>

@@ -4,8 +4,8 @@
 #include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/model/model.hpp"
 #include "cholesky.hpp"
-#include "elimination.hpp"
-#include "factorization.hpp"
+#include "factor/elimination.hpp"
+#include "factor/factorization.hpp"
 #include "step_solver.hpp"
 
 #include <cstdint>

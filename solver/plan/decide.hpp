@@ -72,7 +72,7 @@ struct HostNeeds {
   bool operator==(const HostNeeds&) const = default;
 };
 
-/// Facts about an Elimination (linear/elimination.hpp).
+/// Facts about an Elimination (linear/factor/elimination.hpp).
 struct EliminationFacts {
   std::uint64_t blocks = 0;                ///< that are eliminated
   std::uint64_t eliminated = 0, kept = 0;  ///< unknowns

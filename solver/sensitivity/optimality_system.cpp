@@ -3,7 +3,7 @@
 
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
-#include "../linear/normal_equations.hpp"
+#include "../linear/factor/normal_equations.hpp"
 #include "../session/session.hpp"
 #include "manifold_curvature.hpp"
 

@@ -1,7 +1,7 @@
 // Solves with one symmetric positive definite matrix, dense or sparse.
 #pragma once
 
-#include "../linear/elimination.hpp"
+#include "../linear/factor/elimination.hpp"
 
 #include <Eigen/Core>
 

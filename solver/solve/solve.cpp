@@ -11,7 +11,7 @@
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
 #include "../interrupts.hpp"
-#include "../linear/ordering.hpp"
+#include "../linear/factor/ordering.hpp"
 #include "../linear/system_search.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"

@@ -2,7 +2,7 @@
 #include "covariance.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../../solver/linear/normal_inverse.hpp"
+#include "../../../solver/linear/factor/normal_inverse.hpp"
 #include "problem_impl.hpp"
 
 #include <Eigen/Core>

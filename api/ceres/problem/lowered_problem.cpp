@@ -2,8 +2,8 @@
 #include "lowered_problem.hpp"
 
 #include "../../../frontend/functor.hpp"
-#include "../../../frontend/problem/memory_ranges.hpp"
 #include "../../../frontend/refused.hpp"
+#include "../../../frontend/state/memory_ranges.hpp"
 #include "../../../frontend/value/tape.hpp"
 #include "../../../ir/error.hpp"
 #include "../cost/cost_function.hpp"

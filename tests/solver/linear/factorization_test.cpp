@@ -1,8 +1,8 @@
 // Factorisations against Eigen's dense one, and the choice of eliminated blocks.
 #include <gtest/gtest.h>
 
-#include "../../../solver/linear/blas_threads.hpp"
-#include "../../../solver/linear/factorization.hpp"
+#include "../../../solver/linear/factor/blas_threads.hpp"
+#include "../../../solver/linear/factor/factorization.hpp"
 
 #include <Eigen/Cholesky>
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"
-#include "../../../solver/linear/elimination.hpp"
-#include "../../../solver/linear/normal_equations.hpp"
+#include "../../../solver/linear/factor/elimination.hpp"
+#include "../../../solver/linear/factor/normal_equations.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 

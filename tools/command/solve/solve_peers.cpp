@@ -7,7 +7,7 @@
 #include "solve_sets.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../../solver/linear/blas_threads.hpp"
+#include "../../../solver/linear/factor/blas_threads.hpp"
 
 #include <algorithm>
 #include <limits>

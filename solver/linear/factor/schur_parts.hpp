@@ -1,7 +1,7 @@
 // The parts of a matrix in the elimination of blocks: their positions, and the eliminated results.
 #pragma once
 
-#include "../../runtime/cpu/tiles/pool.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
 #include "elimination.hpp"
 #include "lists.hpp"
 

@@ -1,8 +1,8 @@
 // Sparse Cholesky factorisation by our own fronts, or by CHOLMOD if it was built in.
 #include "factorization.hpp"
 
-#include "../../ir/error.hpp"
-#include "../../runtime/cpu/factor/sparse_factor.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/factor/sparse_factor.hpp"
 
 #include <cstddef>
 

@@ -1,8 +1,8 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #include "normal_equations.hpp"
 
-#include "../../ir/error.hpp"
-#include "../../runtime/linear/negative_part.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/linear/negative_part.hpp"
 #include "panel.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Search for blocks of unknowns that can be eliminated separately.
 #include "elimination.hpp"
 
-#include "../../frontend/inspect/array_names.hpp"
-#include "../../ir/error.hpp"
+#include "../../../frontend/inspect/array_names.hpp"
+#include "../../../ir/error.hpp"
 
 #include <algorithm>
 #include <numeric>

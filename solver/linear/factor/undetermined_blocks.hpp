@@ -1,7 +1,7 @@
 // Parameter blocks whose own block of JᵀJ is singular, such as a point that one spring pulls.
 #pragma once
 
-#include "../../runtime/model/model.hpp"
+#include "../../../runtime/model/model.hpp"
 #include "normal_equations.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
-#include "../options.hpp"
+#include "../../options.hpp"
 #include "elimination.hpp"
 
 #include <Eigen/Core>

@@ -2,8 +2,8 @@
 // unknowns whose normal equations have lost too many digits.
 #pragma once
 
-#include "../../runtime/engine/engine.hpp"
-#include "../../runtime/model/model.hpp"
+#include "../../../runtime/engine/engine.hpp"
+#include "../../../runtime/model/model.hpp"
 
 #include <Eigen/Core>
 

@@ -1,9 +1,9 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #pragma once
 
-#include "../../runtime/cpu/tiles/pool.hpp"
-#include "../../runtime/engine/engine.hpp"
-#include "../../runtime/model/model.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
+#include "../../../runtime/engine/engine.hpp"
+#include "../../../runtime/model/model.hpp"
 #include "lists.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Conjugate gradients on the Schur complement of separately eliminated blocks.
 #include "factorization.hpp"
 
-#include "../../runtime/cpu/linear/conjugate_gradients.hpp"
+#include "../../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>

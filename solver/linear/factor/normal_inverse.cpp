@@ -1,7 +1,7 @@
 // The selected inverse of the scaled normal matrix, and solves for other entries.
 #include "normal_inverse.hpp"
 
-#include "../../runtime/cpu/factor/selected_inverse.hpp"
+#include "../../../runtime/cpu/factor/selected_inverse.hpp"
 
 #include <algorithm>
 #include <cstddef>

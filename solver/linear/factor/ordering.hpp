@@ -1,10 +1,10 @@
 // SolverOptions::linear_solver_ordering as flags of blocks.
 #pragma once
 
-#include "../options.hpp"
+#include "../../options.hpp"
 #include "elimination.hpp"
 
-#include "../../frontend/problem.hpp"
+#include "../../../frontend/problem.hpp"
 
 namespace topograd {
 

@@ -5,7 +5,7 @@
 #include "../problem.hpp"
 #include "constraint_program.hpp"
 #include "loss_table.hpp"
-#include "raw_shape.hpp"
+#include "row.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SolverOptions::linear_solver_ordering as flags of blocks.
 #include "ordering.hpp"
 
-#include "../../frontend/inspect/array_names.hpp"
-#include "../../ir/error.hpp"
+#include "../../../frontend/inspect/array_names.hpp"
+#include "../../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Blocks of unknowns that can be eliminated separately, such as points seen by cameras.
 #pragma once
 
-#include "../../runtime/model/model.hpp"
+#include "../../../runtime/model/model.hpp"
 
 #include <Eigen/SparseCore>
 
