@@ -81,7 +81,7 @@ Tensor cast(const Tensor& from, Type type) {
   if (own.type == type) return from;
   const View data = contiguous_data(from);
   const auto count = static_cast<std::uint64_t>(from.count());
-  const Tensor out = make_tensor(own.shape, type, own.device);
+  Tensor out = make_tensor(own.shape, type, own.device);
   const View to = out.state()->data;
   const auto on_device = [&](OpBackend& backend) {
     const Argument arguments[] = {argument(backend, data, count, own.type, Access::read),

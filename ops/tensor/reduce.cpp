@@ -59,7 +59,7 @@ Tensor reduce(const char* call, const Tensor& a, detail::FusedReduction reductio
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
   if (reduction == detail::FusedReduction::argmax || reduction == detail::FusedReduction::argmin)
     detail::check_places(call, type, depth);
-  const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
+  Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
   if (depth == 0) return full(out.shape(), 0, type).evaluate();
   // An expression that was not computed is fused, and its result is not stored.
@@ -84,7 +84,7 @@ Tensor extreme(const char* call, const Tensor& a, detail::FusedReduction reducti
                const Axes& axes, bool keep) {
   const Tensor kept = reduce(call, a, reduction, axes, true);
   const std::vector<bool> reduced = reduced_axes(call, a.shape(), axes);
-  const Tensor out = detail::make_view(
+  Tensor out = detail::make_view(
       kept, without(a.shape(), reduced, keep),
       {kept.state()->data.storage, 0, contiguous_strides(without(a.shape(), reduced, keep))});
   if (!detail::wants_grad({&a, 1})) return out;
@@ -98,7 +98,7 @@ Tensor extreme(const char* call, const Tensor& a, detail::FusedReduction reducti
 }  // namespace
 
 Tensor sum(const Tensor& a, const Axes& axes, bool keep) {
-  const Tensor out = reduce("sum", a, detail::FusedReduction::sum, axes, keep);
+  Tensor out = reduce("sum", a, detail::FusedReduction::sum, axes, keep);
   const Shape kept = without(a.shape(), reduced_axes("sum", a.shape(), axes), true);
   detail::record(out, {&a, 1}, [shape = a.shape(), kept](const Tensor& g) {
     return std::vector{g.reshape(kept).broadcast_to(shape)};

@@ -144,7 +144,7 @@ Tensor Tensor::to(const Device& device) const {
   auto state = std::make_shared<TensorState>(own);
   state->device = device;
   state->node = nullptr;
-  const Tensor out(std::move(state));
+  Tensor out(std::move(state));
   detail::record(out, {this, 1}, [](const Tensor& g) { return std::vector{g}; });
   return out;
 }
@@ -175,7 +175,7 @@ Tensor Tensor::reshape(Shape to) const {
   const auto strides = reshaped_strides(shape(), data.strides, to);
   View view = strides ? View{data.storage, data.offset, *strides} : detail::contiguous_data(*this);
   if (!strides) view.strides = contiguous_strides(to);
-  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  Tensor out = detail::make_view(*this, std::move(to), std::move(view));
   detail::record(out, {this, 1},
                  [from = shape()](const Tensor& g) { return std::vector{g.reshape(from)}; });
   return out;
@@ -208,7 +208,7 @@ Tensor Tensor::permute(const std::vector<std::int64_t>& axes) const {
     throw Error(ErrorCode::InvalidArgument, "permute: expected each axis of " + to_text(shape()) +
                                                 " once, got " + to_text(axes));
   }
-  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  Tensor out = detail::make_view(*this, std::move(to), std::move(view));
   detail::record(out, {this, 1}, [back](const Tensor& g) { return std::vector{g.permute(back)}; });
   return out;
 }
@@ -229,7 +229,7 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
   to[at] = (end - begin + step - 1) / step;
   View view{data.storage, data.offset + begin * data.strides[at], data.strides};
   view.strides[at] *= step;
-  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  Tensor out = detail::make_view(*this, std::move(to), std::move(view));
   detail::record(out, {this, 1}, [from = shape(), at, begin, step](const Tensor& g) {
     return std::vector{detail::place_slice(g, from, at, begin, step)};
   });
@@ -246,7 +246,7 @@ Tensor Tensor::broadcast_to(const Shape& to) const {
   const View& data = detail::data_of(*this);
   View view{data.storage, data.offset,
             broadcast_strides("broadcast_to", shape(), data.strides, to)};
-  const Tensor out = detail::make_view(*this, to, std::move(view));
+  Tensor out = detail::make_view(*this, to, std::move(view));
   detail::record(out, {this, 1}, [from = shape()](const Tensor& g) {
     return std::vector{detail::sum_to(g, from)};
   });

@@ -56,7 +56,7 @@ Convolution plain(const Shape& a, const Shape& w, const ConvOptions& o, Type typ
 
 Tensor finish(Convolution& c, const Tensor& in, const Tensor& weights,
               const std::optional<Device>& device) {
-  const Tensor out =
+  Tensor out =
       detail::make_tensor({c.images, c.outputs, c.out_size[0], c.out_size[1]}, c.type, device);
   if (out.count() == 0) return out;
   c.in = detail::contiguous_data(in);
@@ -114,7 +114,7 @@ Tensor conv2d(const Tensor& a, const Tensor& weights, ConvOptions options) {
   }
   check_shape("conv2d", {c.images, c.outputs, c.out_size[0], c.out_size[1]});
   const Tensor x = a.detach().to(type), w = weights.detach().to(type);
-  const Tensor out = finish(c, x, w, device);
+  Tensor out = finish(c, x, w, device);
   c.in = c.weights = c.out = {};
   detail::record(
       out, both,
@@ -212,7 +212,7 @@ Tensor filter2d(const Tensor& images, std::span<const double> kernel, std::int64
                                       to_text({rows, columns}));
   }
   const Tensor wide = images.type() == Type::f16 ? images.to(Type::f32) : images;
-  const Tensor plain_images = wide.detach();
+  Tensor plain_images = wide.detach();
   std::vector<double> column, row;
   const bool product = separate(kernel, rows, columns, column, row);
   if (separated != nullptr) *separated = product;

@@ -139,7 +139,7 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
   }
   if (a.rank() == 0) checked_axis(call_name, a.shape(), -1);
   const Tensor wide = a.type() == Type::f16 ? a.to(Type::f32) : a;
-  const Tensor out = detail::make_tensor(a.shape(), wide.type(), a.placed());
+  Tensor out = detail::make_tensor(a.shape(), wide.type(), a.placed());
   const auto depth = static_cast<std::uint64_t>(a.size(-1));
   if (a.count() == 0) return out;
   Rows r{op,
@@ -178,7 +178,7 @@ Tensor along_last(const char* call, const Tensor& a, std::int64_t axis, RowOp op
   const auto at = static_cast<std::int64_t>(checked_axis(call, a.shape(), axis));
   const auto last = static_cast<std::int64_t>(a.rank()) - 1;
   if (at != last) return along_last(call, a.transpose(at, last), -1, op).transpose(at, last);
-  const Tensor out = run_rows(call, op, a, {}, {}, 0);
+  Tensor out = run_rows(call, op, a, {}, {}, 0);
   if (!detail::wants_grad({&a, 1})) return out;
   const Tensor y = out.detach();
   detail::record(out, {&a, 1}, [y, op](const Tensor& g) {
@@ -211,7 +211,7 @@ Tensor pull_norm(const Tensor& x, const Tensor& g, double epsilon) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& a, double epsilon) {
-  const Tensor out = run_rows("layer_norm", RowOp::layer_norm, a, {}, {}, epsilon);
+  Tensor out = run_rows("layer_norm", RowOp::layer_norm, a, {}, {}, epsilon);
   if (!detail::wants_grad({&a, 1})) return out;
   detail::record(out, {&a, 1}, [x = a.detach(), epsilon](const Tensor& g) {
     return std::vector{pull_norm(x, g, epsilon)};
@@ -229,7 +229,7 @@ Tensor layer_norm(const Tensor& a, const Tensor& scale, const Tensor& shift, dou
                                       ", got " + to_text(scale.shape()) + " and " +
                                       to_text(shift.shape()));
   }
-  const Tensor out = run_rows("layer_norm", RowOp::scaled_layer_norm, a, scale, shift, epsilon);
+  Tensor out = run_rows("layer_norm", RowOp::scaled_layer_norm, a, scale, shift, epsilon);
   if (!detail::wants_grad(all)) return out;
   detail::record(out, all, [x = a.detach(), s = scale.detach(), epsilon](const Tensor& g) {
     const Tensor normal = layer_norm(x, epsilon);

@@ -99,7 +99,7 @@ void places_on_device(OpBackend& backend, const Taking& t, const Slice& places) 
 
 /// The source of each number of the result; ~0 for none.
 Slice places_of(const Taking& t, const std::optional<Device>& device) {
-  const Slice places = make_slice(Type::u32, t.count(), "places");
+  Slice places = make_slice(Type::u32, t.count(), "places");
   const auto on_cpu = [&] {
     std::uint32_t* to = places.write<std::uint32_t>();
     for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> place) {

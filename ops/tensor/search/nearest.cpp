@@ -161,7 +161,7 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
   const Tensor both[] = {queries, targets};
   const auto device = detail::common_device("nearest", both);
   const std::int64_t rows = candidates ? candidates.size(1) : targets.size(0);
-  const Tensor out = detail::make_tensor({queries.size(0), rows}, type, device);
+  Tensor out = detail::make_tensor({queries.size(0), rows}, type, device);
   const Search s{detail::contiguous_data(queries),
                  detail::contiguous_data(targets),
                  candidates ? detail::contiguous_data(candidates) : View{},
@@ -222,7 +222,7 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
   const auto asked = static_cast<std::uint64_t>(queries.size(0));
   const auto depth = static_cast<std::uint64_t>(queries.size(1));
   const auto most = static_cast<std::uint64_t>(width);
-  const Tensor out = detail::make_tensor({queries.size(0), width}, type, {});
+  Tensor out = detail::make_tensor({queries.size(0), width}, type, {});
   const View view = out.state()->data;
   const auto fill = [&](auto* places) {
     runtime::cpu::Pool pool(0);

@@ -151,7 +151,7 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
   const Shape shape = query.rank() == 2 ? Shape{queries, rows} : Shape{rows};
   if (detail::wants_grad(both))
     return similarity_of_parts(query.reshape({queries, query.size(-1)}), targets).reshape(shape);
-  const Tensor out = detail::make_tensor(shape, type, device);
+  Tensor out = detail::make_tensor(shape, type, device);
   if (out.count() == 0) return out;
   const Similarity s{detail::contiguous_data(query.to(type)),
                      detail::contiguous_data(targets.to(type)),
@@ -280,7 +280,7 @@ void select_on_device(OpBackend& backend, const Selection& s) {
 /// Zeros with `from` at the selected indices of rows.
 Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
   const Type type = from.type();
-  const Tensor out = detail::make_tensor(shape, type, from.placed());
+  Tensor out = detail::make_tensor(shape, type, from.placed());
   const View numbers = detail::contiguous_data(from), at = detail::contiguous_data(places);
   const View to = out.state()->data;
   const auto count = static_cast<std::uint64_t>(from.count());
@@ -344,14 +344,14 @@ TopK top_k(const Tensor& a, std::int64_t k) {
                    });
   };
   if (is_sorted_rather(wide, k) && a.count() > 0) {
-    const TopK out = no_grad([&] { return detail::sorted_top_k(wide, k); });
+    TopK out = no_grad([&] { return detail::sorted_top_k(wide, k); });
     derive(out);
     return out;
   }
   Shape shape = a.shape();
   shape.back() = k;
-  const TopK out{detail::make_tensor(shape, wide.type(), a.placed()),
-                 detail::make_tensor(shape, wide.type(), a.placed())};
+  TopK out{detail::make_tensor(shape, wide.type(), a.placed()),
+           detail::make_tensor(shape, wide.type(), a.placed())};
   const Selection s{detail::contiguous_data(wide),
                     out.values.state()->data,
                     out.indices.state()->data,
