@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -17,11 +16,31 @@ namespace {
 /// Marks the numbers of data arrays among those of arrays.
 constexpr std::uint32_t kOfData = std::uint32_t{1} << 31;
 
-/// A parameter leaf of a map: a coordinate of a block that an index column selects.
+/// A parameter leaf of a map: a coordinate of a block, which an index column selects unless it is
+/// the same for all.
 struct Leaf {
   std::uint32_t array = 0;  ///< with kOfData: of data
   int coordinate = 0;
-  std::size_t column = 0;
+  bool is_fixed = false;
+  std::size_t block = 0;  ///< if fixed; else the number of the index column
+};
+
+/// Blocks of a group, in ascending order.
+class Chosen {
+ public:
+  /// The first `count` blocks.
+  explicit Chosen(std::size_t count) : count_(count) {}
+  explicit Chosen(std::vector<std::size_t> blocks)
+      : blocks_(std::move(blocks)), count_(blocks_.size()) {}
+
+  std::size_t size() const { return count_; }
+  std::size_t operator[](std::size_t k) const { return blocks_.empty() ? k : blocks_[k]; }
+  /// True if these are the first ones, without a gap.
+  bool are_first() const { return blocks_.empty(); }
+
+ private:
+  std::vector<std::size_t> blocks_;
+  std::size_t count_;
 };
 
 /// The array and coordinate of an unknown, or of a number of a data array.
@@ -59,16 +78,16 @@ class Places {
 
 /// The blocks of a group by what their leaves read: blocks that read the same coordinates of the
 /// same arrays are together.
-std::vector<std::vector<std::size_t>> by_places(const RowGroup& group, const Places& places) {
+std::vector<Chosen> by_places(const RowGroup& group, const Places& places) {
   const std::size_t count = group.count();
-  if (places.has_one()) {
-    std::vector<std::size_t> all(count);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return {all};
-  }
-  std::vector<std::uint32_t> class_of(count, 0);
+  const auto divides = [&](const Column& column) {
+    return !places.has_one() && !column.is_constant();
+  };
+  std::vector<std::uint32_t> class_of;
   std::uint32_t classes = 1;
-  for (const std::vector<Index>& column : group.unknowns) {
+  for (const Column& column : group.unknowns) {
+    if (!divides(column)) continue;
+    class_of.resize(count);
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> numbers;
     std::pair<std::uint32_t, std::uint64_t> last = {0, ~std::uint64_t{0}};
     std::uint32_t number = 0;
@@ -82,8 +101,11 @@ std::vector<std::vector<std::size_t>> by_places(const RowGroup& group, const Pla
     }
     classes = static_cast<std::uint32_t>(numbers.size());
   }
-  std::vector<std::vector<std::size_t>> out(classes);
-  for (std::size_t b = 0; b < count; ++b) out[class_of[b]].push_back(b);
+  if (classes == 1) return {Chosen(count)};
+  std::vector<std::vector<std::size_t>> members(classes);
+  for (std::size_t b = 0; b < count; ++b) members[class_of[b]].push_back(b);
+  std::vector<Chosen> out;
+  for (std::vector<std::size_t>& blocks : members) out.emplace_back(std::move(blocks));
   return out;
 }
 
@@ -132,63 +154,94 @@ std::vector<Value> write_rows(const RowGroup& group, Unknown&& unknown, Data&& d
 /// One map: some blocks of a group, with the columns that they read.
 class Map {
  public:
-  Map(const LeafArrays& arrays, const RowGroup& group, const Places& places,
-      std::span<const std::size_t> blocks);
+  Map(const LeafArrays& arrays, const RowGroup& group, const Places& places, const Chosen& blocks);
 
   void add(Problem& problem, const AddOptions& options, AddedRows& added) const;
 
  private:
+  void add_unknowns(const Places& places);
+  void add_data();
   std::vector<Value> write(Element e) const;
 
   const LeafArrays& arrays_;
   const RowGroup& group_;
-  std::span<const std::size_t> blocks_;
+  const Chosen& blocks_;
   std::vector<Leaf> leaves_;
   std::vector<std::size_t> data_column_;  ///< of each data leaf, if its numbers differ
   std::vector<std::uint32_t> indices_;    ///< blocks x index columns
-  std::vector<double> data_;              ///< blocks x data columns
+  std::vector<double> copied_;
+  std::span<const double> data_;  ///< blocks x data columns
 };
 
 Map::Map(const LeafArrays& arrays, const RowGroup& group, const Places& places,
-         std::span<const std::size_t> blocks)
+         const Chosen& blocks)
     : arrays_(arrays), group_(group), blocks_(blocks) {
-  const std::size_t count = blocks.size();
+  add_unknowns(places);
+  add_data();
+}
+
+void Map::add_unknowns(const Places& places) {
+  const std::size_t count = blocks_.size();
   std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> columns;
-  for (const std::vector<Index>& unknowns : group.unknowns) {
-    const std::uint64_t place = places.place(unknowns[blocks[0]]);
+  for (const Column& unknowns : group_.unknowns) {
+    const Index first = unknowns[blocks_[0]];
+    const std::uint64_t place = places.place(first);
     const auto array = static_cast<std::uint32_t>(place >> 32);
+    const auto coordinate = static_cast<int>(static_cast<std::uint32_t>(place));
+    if (unknowns.is_constant()) {
+      leaves_.push_back({array, coordinate, true, places.block(array, first)});
+      continue;
+    }
     std::vector<std::uint32_t> column(count);
-    for (std::size_t k = 0; k < count; ++k) column[k] = places.block(array, unknowns[blocks[k]]);
+    for (std::size_t k = 0; k < count; ++k) column[k] = places.block(array, unknowns[blocks_[k]]);
     const auto same = [&](const auto& other) {
       return other.first == array && other.second == column;
     };
     const auto known = std::ranges::find_if(columns, same);
-    leaves_.push_back({array, static_cast<int>(static_cast<std::uint32_t>(place)),
-                       static_cast<std::size_t>(known - columns.begin())});
+    leaves_.push_back(
+        {array, coordinate, false, static_cast<std::size_t>(known - columns.begin())});
     if (known == columns.end()) columns.emplace_back(array, std::move(column));
+  }
+  if (columns.size() == 1) {
+    indices_ = std::move(columns[0].second);
+    return;
   }
   indices_.resize(count * columns.size());
   for (std::size_t c = 0; c < columns.size(); ++c)
     for (std::size_t k = 0; k < count; ++k) indices_[k * columns.size() + c] = columns[c].second[k];
+}
 
+void Map::add_data() {
+  const std::size_t count = blocks_.size();
   std::size_t differing = 0;
-  for (const DataColumn& column : group.data)
+  for (const DataColumn& column : group_.data) {
+    if (!column.values.empty()) data_ = column.values;
     data_column_.push_back(column.values.empty() ? 0 : differing++);
-  data_.resize(count * differing);
-  for (std::size_t d = 0; d < group.data.size(); ++d) {
-    const std::vector<double>& values = group.data[d].values;
+  }
+  if (differing == 1 && blocks_.are_first()) {
+    data_ = data_.first(count);
+    return;
+  }
+  copied_.resize(count * differing);
+  for (std::size_t d = 0; d < group_.data.size(); ++d) {
+    const std::vector<double>& values = group_.data[d].values;
     if (values.empty()) continue;
     for (std::size_t k = 0; k < count; ++k)
-      data_[k * differing + data_column_[d]] = values[blocks[k]];
+      copied_[k * differing + data_column_[d]] = values[blocks_[k]];
   }
+  data_ = copied_;
 }
 
 std::vector<Value> Map::write(Element e) const {
   const auto unknown = [&](std::uint32_t k) -> Value {
     const Leaf& leaf = leaves_[k];
-    const auto block = e.index(static_cast<int>(leaf.column));
-    if ((leaf.array & kOfData) != 0) return arrays_.data[leaf.array & ~kOfData][block];
-    return arrays_.unknowns[leaf.array](block, leaf.coordinate);
+    const Parameters* const x =
+        (leaf.array & kOfData) != 0 ? nullptr : &arrays_.unknowns[leaf.array];
+    const auto value = [&](auto block) -> Value {
+      if (x == nullptr) return arrays_.data[leaf.array & ~kOfData][block];
+      return (*x)(block, leaf.coordinate);
+    };
+    return leaf.is_fixed ? value(leaf.block) : value(e.index(static_cast<int>(leaf.block)));
   };
   const auto data = [&](std::uint32_t k) { return e.data(static_cast<int>(data_column_[k])); };
   return write_rows(group_, unknown, data);
@@ -205,8 +258,15 @@ void Map::add(Problem& problem, const AddOptions& options, AddedRows& added) con
     case BlockKind::equality: problem.add_equalities(count, rows, map); break;
     case BlockKind::inequality: problem.add_inequalities(count, rows, map); break;
   }
-  for (const std::size_t b : blocks_)
-    for (std::size_t k = 0; k < width; ++k) added.rows.push_back(group_.rows[b * width + k]);
+  const auto row = group_.rows.begin();
+  if (blocks_.are_first()) {
+    added.rows.insert(added.rows.end(), row, row + static_cast<std::ptrdiff_t>(count * width));
+    return;
+  }
+  added.rows.reserve(added.rows.size() + count * width);
+  for (std::size_t k = 0; k < count; ++k)
+    added.rows.insert(added.rows.end(), row + static_cast<std::ptrdiff_t>(blocks_[k] * width),
+                      row + static_cast<std::ptrdiff_t>((blocks_[k] + 1) * width));
 }
 
 }  // namespace
@@ -230,7 +290,7 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root) {
 void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added) {
   const Places places(arrays);
-  for (const std::vector<std::size_t>& blocks : by_places(group, places))
+  for (const Chosen& blocks : by_places(group, places))
     Map(arrays, group, places, blocks).add(problem, options, added);
 }
 

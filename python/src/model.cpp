@@ -32,7 +32,7 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
     std::vector<Index> last, now;
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       now.clear();
-      for (const std::vector<Index>& column : group.unknowns) {
+      for (const Column& column : group.unknowns) {
         const UnknownArray& array = arrays[array_of[column[b]]];
         now.insert(now.end(), {array.first, (column[b] - array.first) % array.width});
       }
@@ -77,14 +77,12 @@ void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
   const bool constrains = is_constraint(options.kind);
   const std::size_t first = constrains ? added.first : rows_;
   const auto reads_data = [](const RowGroup& group) {
-    return std::ranges::any_of(group.unknowns, [](const std::vector<Index>& leaves) {
-      return !leaves.empty() && leaves.front() >= LeafArrays::kFirstDatum;
-    });
+    return std::ranges::any_of(
+        group.unknowns, [](const Column& leaves) { return leaves[0] >= LeafArrays::kFirstDatum; });
   };
   const auto reads_unknown = [](const RowGroup& group) {
-    return std::ranges::any_of(group.unknowns, [](const std::vector<Index>& leaves) {
-      return !leaves.empty() && leaves.front() < LeafArrays::kFirstDatum;
-    });
+    return std::ranges::any_of(
+        group.unknowns, [](const Column& leaves) { return leaves[0] < LeafArrays::kFirstDatum; });
   };
   for (const RowGroup& group : groups) {
     if ((constrains || reads_data(group)) && !reads_unknown(group))
@@ -105,6 +103,7 @@ void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
     std::ranges::move(rows.maps, std::back_inserter(added.maps));
     if (options.kind == BlockKind::energy) continue;
     std::vector<std::size_t>& order = constrains ? constraint_order_ : order_;
+    order.reserve(order.size() + rows.rows.size());
     for (const Index row : rows.rows) order.push_back(first + row);
   }
 }

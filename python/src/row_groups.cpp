@@ -56,7 +56,7 @@ class Expression {
 
 ColumnId Expression::operand_column(const View& view, ColumnId column, Index scale, Index shift) {
   const ArrayGraph::Node& source = graph_[view.node];
-  if (source.kind == ArrayGraph::Kind::scalar) return columns_.add({});
+  if (source.kind == ArrayGraph::Kind::scalar) return columns_.add(Column::constant(0));
   const Layout& layout = view.layout;
   const bool same = layout.offset == 0 && layout.shape.size() == 1 && layout.strides[0] == 1;
   if (same && scale == 1 && shift == 0) return column;
@@ -97,15 +97,7 @@ std::optional<std::vector<Index>> Expression::follow_node(NodeId id, ColumnId co
   using Kind = ArrayGraph::Kind;
   const ArrayGraph::Node& node = graph_[id];
   std::vector<ColumnId> below;
-  const auto gathered = [&] {
-    const Column& from = columns_[column];
-    if (from.is_constant()) return columns_.add({{}, node.positions[from.constant]});
-    Column to;
-    to.positions.resize(columns_.rows());
-    for (std::size_t k = 0; k < columns_.rows(); ++k)
-      to.positions[k] = node.positions[from.positions[k]];
-    return columns_.add(std::move(to));
-  };
+  const auto gathered = [&] { return columns_.in_list(node.positions, column); };
   switch (node.kind) {
     case Kind::unknowns:
     case Kind::numbers:
@@ -128,15 +120,15 @@ std::optional<std::vector<Index>> Expression::follow_node(NodeId id, ColumnId co
     case Kind::join: {
       const Column& from = columns_[column];
       const Index part = node.parts[from[0]];
-      const bool alike = std::ranges::all_of(
-          from.positions, [&](Index position) { return node.parts[position] == part; });
-      if (!alike) {
-        std::vector<Index> parts(columns_.rows());
-        for (std::size_t k = 0; k < parts.size(); ++k) parts[k] = node.parts[from[k]];
+      const std::size_t rows = from.is_constant() ? 1 : columns_.rows();
+      for (std::size_t row = 1; row < rows; ++row) {
+        if (node.parts[from[row]] == part) continue;
+        std::vector<Index> parts(rows);
+        for (std::size_t k = 0; k < rows; ++k) parts[k] = node.parts[from[k]];
         return parts;
       }
-      below.push_back(graph_[node.operands[part].node].kind == Kind::scalar ? columns_.add({})
-                                                                            : gathered());
+      const bool is_scalar = graph_[node.operands[part].node].kind == Kind::scalar;
+      below.push_back(is_scalar ? columns_.add(Column::constant(0)) : gathered());
       ask(node.operands[part].node, below[0]);
       below.push_back(part);
       break;
@@ -163,9 +155,9 @@ std::uint32_t Expression::write_node(NodeId id, ColumnId column) {
   const std::vector<ColumnId>& below = operands_.at(key_of(id, column));
   switch (node.kind) {
     case Kind::unknowns: {
-      const Column& from = columns_[column];
-      std::vector<Index> unknowns(columns_.rows());
-      for (std::size_t k = 0; k < unknowns.size(); ++k) unknowns[k] = node.first + from[k];
+      Column unknowns = columns_[column];
+      unknowns.first += unknowns.positions.empty() ? node.first : 0;
+      for (Index& position : unknowns.positions) position += node.first;
       const auto found = std::ranges::find(out_.unknowns, unknowns);
       const auto leaf = static_cast<std::uint32_t>(found - out_.unknowns.begin());
       if (found == out_.unknowns.end()) out_.unknowns.push_back(std::move(unknowns));
@@ -216,10 +208,13 @@ std::uint32_t Expression::write_numbers(const std::vector<double>& numbers, Colu
   const Column& from = columns_[column];
   DataColumn data;
   if (from.is_constant()) {
-    data.constant = numbers[from.constant];
+    data.constant = numbers[from.first];
+  } else if (from.positions.empty() && from.step == 1) {
+    const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(from.first);
+    data.values.assign(begin, begin + static_cast<std::ptrdiff_t>(columns_.rows()));
   } else {
     data.values.resize(columns_.rows());
-    for (std::size_t k = 0; k < columns_.rows(); ++k) data.values[k] = numbers[from.positions[k]];
+    for (std::size_t k = 0; k < columns_.rows(); ++k) data.values[k] = numbers[from[k]];
   }
   out_.data.push_back(std::move(data));
   return step({.op = ir::Op::Data, .a = static_cast<std::uint32_t>(out_.data.size() - 1)});
@@ -229,12 +224,16 @@ std::uint32_t Expression::write_numbers(const std::vector<double>& numbers, Colu
 std::vector<BlockRows> divided(const BlockRows& blocks, const std::vector<Index>& parts) {
   std::vector<BlockRows> out;
   std::unordered_map<Index, std::size_t> place;
-  for (std::size_t b = 0; b < blocks.count(); ++b) {
-    const auto [at, is_new] = place.emplace(parts[b], out.size());
+  for (std::size_t begin = 0; begin < blocks.count();) {
+    std::size_t end = begin + 1;
+    while (end < blocks.count() && parts[end] == parts[begin]) ++end;
+    const auto [at, is_new] = place.emplace(parts[begin], out.size());
     if (is_new) out.push_back({blocks.width, {}});
     std::vector<Index>& rows = out[at->second].rows;
-    const auto first = blocks.rows.begin() + static_cast<std::ptrdiff_t>(b * blocks.width);
-    rows.insert(rows.end(), first, first + static_cast<std::ptrdiff_t>(blocks.width));
+    const auto first = blocks.rows.begin();
+    rows.insert(rows.end(), first + static_cast<std::ptrdiff_t>(begin * blocks.width),
+                first + static_cast<std::ptrdiff_t>(end * blocks.width));
+    begin = end;
   }
   return out;
 }
@@ -270,7 +269,7 @@ void append(DataColumn& to, std::size_t before, const DataColumn& from, std::siz
 void append(RowGroup& to, const RowGroup& from) {
   const std::size_t before = to.count(), count = from.count();
   for (std::size_t k = 0; k < to.unknowns.size(); ++k)
-    to.unknowns[k].insert(to.unknowns[k].end(), from.unknowns[k].begin(), from.unknowns[k].end());
+    to.unknowns[k].append(before, from.unknowns[k], count);
   for (std::size_t k = 0; k < to.data.size(); ++k) append(to.data[k], before, from.data[k], count);
   to.rows.insert(to.rows.end(), from.rows.begin(), from.rows.end());
 }

@@ -29,10 +29,10 @@ struct DataColumn {
 /// Residual blocks with the same expression.
 struct RowGroup {
   std::vector<Step> steps;
-  std::vector<std::uint32_t> outputs;        ///< step of each row of a block
-  std::vector<std::vector<Index>> unknowns;  ///< index in x of each parameter leaf, for each block
-  std::vector<DataColumn> data;              ///< of each data leaf
-  std::vector<Index> rows;                   ///< blocks x outputs: their elements of the array
+  std::vector<std::uint32_t> outputs;  ///< step of each row of a block
+  std::vector<Column> unknowns;        ///< index in x of each parameter leaf, for each block
+  std::vector<DataColumn> data;        ///< of each data leaf
+  std::vector<Index> rows;             ///< blocks x outputs: their elements of the array
   std::size_t count() const { return rows.size() / outputs.size(); }
 };
 

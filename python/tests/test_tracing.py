@@ -71,6 +71,8 @@ FUNCTIONS = {
     "slices": lambda x: x[1:] - x[:-1] + x[::-1][1:],
     "fancy": lambda x: m43(x)[INDICES] * m43(x)[INDICES[::-1], 1][:, None],
     "mask": lambda x: x[np.arange(12) % 3 == 1] ** 2,
+    "one with all": lambda x: x[3] * x**2 + np.sin(x[3] - x[::-1]) * NUMBERS[1, 1],
+    "sequences": lambda x: np.concatenate([x[::2] * x[1], x[1::2] * x[1], x[5:0:-2] ** 2, x[[7, 4, 1]]]),
     "pairs": lambda x: m43(x)[[0, 1, 2], [2, 1, 0]],
     "newaxis": lambda x: x[:3, None] * x[None, 3:5] + m43(x)[..., 0, np.newaxis][:3],
     "transpose": lambda x: (m43(x).T @ m43(x)) + m43(x).T[:, :3],

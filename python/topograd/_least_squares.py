@@ -78,7 +78,7 @@ def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     if len(bounds) != 2:
         raise ValueError("`bounds` must contain 2 elements.")
     lower, upper = (np.asarray(b, dtype=float) for b in bounds)
-    lower, upper = (np.resize(b, n) if b.ndim == 0 else b for b in (lower, upper))
+    lower, upper = (np.full(n, b) if b.ndim == 0 else b for b in (lower, upper))
     if lower.shape != (n,) or upper.shape != (n,):
         raise ValueError("Inconsistent shapes between bounds and `x0`.")
     return lower, upper
