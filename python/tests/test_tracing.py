@@ -44,6 +44,15 @@ def plate(x):
     return (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]).ravel()
 
 
+def in_arrays_like_numbers(x):
+    f = np.zeros_like(NUMBERS)
+    f[1] = x[:3]
+    f += np.full_like(NUMBERS, 0.5) * x[3]
+    g = np.empty_like(NUMBERS[:, 0])
+    g[:] = x[4:8]
+    return f * g[:, None] * np.ones_like(NUMBERS)
+
+
 def m43(x):
     return x.reshape(4, 3)
 
@@ -116,6 +125,20 @@ FUNCTIONS = {
     "roll": lambda x: np.roll(x, 1) - np.flip(x),
     "polyval": lambda x: np.polyval(x[:4], np.linspace(0, 1, 5)) + np.polyval([1.0, 2.0], x[:5]),
     "meshgrid": lambda x: np.meshgrid(x[:3], x[3:5])[0] * np.meshgrid(x[:3], x[3:5])[1],
+    "interp": lambda x: np.interp(np.linspace(-0.5, 6.5, 20), np.arange(6.0), x[:6], right=7.0),
+    "interp of unknowns": lambda x: np.interp(3 * x - 1, np.array([0.0, 0.4, 1.1, 2.3]),
+                                              np.array([1.0, -2.0, 0.5, 4.0]), left=-1.0),
+    "interp of both": lambda x: np.interp(x[:5], np.array([0.2, 0.9, 1.6]), x[5:8]),
+    "trapz": lambda x: np.trapz(m43(x), np.array([0.0, 0.5, 2.0])) + np.trapz(m43(x), x[:4], axis=0)[0],
+    "gradient": lambda x: np.gradient(x, 0.5) + np.gradient(x, np.arange(12.0) ** 1.5),
+    "gradient of a plane": lambda x: np.stack(np.gradient(m43(x))) + np.gradient(m43(x), axis=1),
+    "convolve": lambda x: np.convolve(x, NUMBERS[0], "same") + np.convolve(x[:3], x, "same"),
+    "convolve, ends": lambda x: np.concatenate([np.convolve(x, x[:2]), np.convolve(x[:4], x, "valid")]),
+    "linspace": lambda x: np.linspace(x[0], x[1], 5) * np.linspace(0, x[2], 5, endpoint=False),
+    "piecewise": lambda x: np.piecewise(x, [x < 0.8, x > 1.2], [lambda v: v**2, 3.0, lambda v: -v]),
+    "piecewise of numbers": lambda x: np.piecewise(
+        NUMBERS[:, 0], [NUMBERS[:, 0] < 1.2], [lambda v: v * x[0], lambda v: x[1] - v]),
+    "like numbers": in_arrays_like_numbers,
     "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x) * x + np.full_like(x, 2.0),
     "split": lambda x: np.split(x, 3)[1] * np.array_split(x, 3)[2],
     "fixed rows": lambda x: np.array([x[0], 5.0, x[1], -2.0]),
@@ -189,7 +212,10 @@ class Tracing(unittest.TestCase):
             "branch": (branch, "a branch on a value", "branch()"),
             "float": (lambda x: np.array([math.sin(x[0])]), "float() of a traced value", "<lambda>"),
             "item": (lambda x: x[0].item(), ".item()", "test_tracing.py"),
-            "function": (lambda x: np.linalg.svd(x.reshape(4, 3))[1], "np.linalg.svd", "line "),
+            "function": (lambda x: np.linalg.svd(x.reshape(4, 3))[1], "np.linalg.svd",
+                         "of test_tracing.py, in <lambda>()"),
+            "many points": (lambda x: np.interp(x, np.arange(100.0), np.arange(100.0)),
+                            "between more than 64 points", "test_tracing.py"),
             "index": (lambda x: NUMBERS[x[:2]], "cannot be traced", "line "),
             "mask": (lambda x: x[x > 1], "index that depends on unknowns", "line "),
         }

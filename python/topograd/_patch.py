@@ -8,6 +8,8 @@ from typing import Any, Iterator
 
 import numpy as np
 
+# Its table has NumPy's own functions, so it is made before they are replaced.
+from . import _functions  # noqa: F401
 from ._trace import Trace, contains_traced
 
 _LOCK = threading.RLock()
@@ -15,7 +17,7 @@ _LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def filling(trace: Trace) -> Iterator[None]:
-    """Replaces np.array, asarray, zeros, empty, ones and full for this thread; others see no change.
+    """Replaces np.array, zeros and their like for this thread; others see no change.
 
     One thread traces at a time.
     """
@@ -40,13 +42,19 @@ def filling(trace: Trace) -> Iterator[None]:
         array = trace.array(value)
         return array.copy() if array is value and original is names["array"] else array
 
-    names = {n: getattr(np, n) for n in ("array", "asarray", "zeros", "empty", "ones", "full")}
-    names["asanyarray"] = np.asanyarray
+    def piecewise(original: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        traced = trace.array(x) if isinstance(x, np.ndarray) and x.dtype == float else x
+        return original(traced, *args, **kwargs)
+
+    joining = "array asarray asanyarray".split()
+    filling_in = "zeros empty ones full zeros_like empty_like ones_like full_like".split()
+    ways = {**dict.fromkeys(joining, joined), **dict.fromkeys(filling_in, filled),
+            "piecewise": piecewise}
+    names = {name: getattr(np, name) for name in ways}
     with _LOCK:
         try:
             for name, original in names.items():
-                how = joined if "array" in name else filled
-                setattr(np, name, replaced(original, how))
+                setattr(np, name, replaced(original, ways[name]))
             yield
         finally:
             for name, original in names.items():

@@ -9,24 +9,49 @@ import types
 from typing import Any, Iterator, Sequence
 
 import numpy as np
+import scipy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _core
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__))
+#: Folders of this package, NumPy and SciPy.
+_NOT_THE_USERS = tuple(
+    os.path.dirname(os.path.abspath(file)) + os.sep
+    for file in (__file__, np.__file__, scipy.__file__)
+)
+
+
+def _is_users(code: types.CodeType) -> bool:
+    """True for code that is neither this package's, NumPy's nor SciPy's, whose compiled functions
+    have names of files without a folder."""
+    file = code.co_filename
+    compiled = file.startswith(("<__array_function__", "stringsource")) or file.endswith(".pyx")
+    return not compiled and not os.path.abspath(file).startswith(_NOT_THE_USERS)
+
+
+def _location(code: types.CodeType, line: int) -> str:
+    return f"line {line} of {os.path.basename(code.co_filename)}, in {code.co_name}()"
 
 
 def user_location() -> str:
-    """Line and function of the innermost frame that is neither NumPy's nor this package's."""
+    """Line and function of the user's innermost frame."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        if not os.path.abspath(code.co_filename).startswith((_PACKAGE, _NUMPY)):
-            file = os.path.basename(code.co_filename)
-            return f"line {frame.f_lineno} of {file}, in {code.co_name}()"
+        if _is_users(frame.f_code):
+            return _location(frame.f_code, frame.f_lineno)
         frame = frame.f_back
     return "an unknown line"
+
+
+def location_of(error: BaseException) -> str:
+    """Line and function of the user's innermost frame from which an exception came."""
+    found = "an unknown line"
+    step = error.__traceback__
+    while step is not None:
+        if _is_users(step.tb_frame.f_code):
+            found = _location(step.tb_frame.f_code, step.tb_lineno)
+        step = step.tb_next
+    return found
 
 
 class TracingError(TypeError):
