@@ -3,6 +3,7 @@
 
 #include "../frontend/problem.hpp"
 #include "../runtime/engine/engine_stats.hpp"
+#include "evaluator.hpp"
 #include "make_engine.hpp"
 #include "options.hpp"
 #include "summary.hpp"
@@ -73,6 +74,14 @@ class Solver {
   Summary solve();
   /// Like topograd::warm_up(), for the solves of this Solver, which also reuse buffers and layouts.
   WarmUp warm_up();
+  /// Like Evaluator::evaluate(), with the losses of the problem and the engine of the solves: what
+  /// the first call sets up, the next solve uses. The parameters do not change.
+  ///
+  ///   x  problem.parameter_count() numbers
+  ///
+  /// Throws the errors of solve() before its first step, Error{Shape} for another number of them,
+  /// and Error{Unsupported} if the problem has constraints.
+  Evaluation evaluate(Numbers x, const Wanted& wanted = {});
 
  private:
   struct Impl;

@@ -10,6 +10,7 @@
 #include "../linear/factor/normal_equations.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
+#include "../session/values.hpp"
 #include "asynchronous_state.hpp"
 #include "evaluation_times.hpp"
 
@@ -136,11 +137,8 @@ struct Evaluator::Impl {
     return !model.model.constant.empty() && model.model.constant[scalar];
   }
 
-  // Engines may give derivatives by constant scalars as if these were free.
   Vector masked(Vector v) const {
-    for (std::uint32_t k = 0; k < model.model.constant.size(); ++k) {
-      if (constant(k)) v[k] = 0;
-    }
+    mask_fixed(model.model, v);
     return v;
   }
   std::span<const double> free_part(Numbers p) {
@@ -197,21 +195,9 @@ struct Evaluator::Impl {
     });
   }
   Evaluation evaluate(std::optional<Numbers> x, const Wanted& wanted) {
-    const auto prepare = [&](Evaluation& out) {
-      if (wanted.residuals) out.residuals = rows();
-      if (wanted.gradient) out.gradient = scalars();
-      return runtime::Values{.cost = wanted.cost ? &out.cost : nullptr,
-                             .residuals = span_of(out.residuals),
-                             .gradient = span_of(out.gradient)};
-    };
     const runtime::Pass pass =
         runtime::pass_of_values(wanted.cost, wanted.residuals, wanted.gradient);
-    return at(pass, x, [&](runtime::Engine& e) {
-      Evaluation out;
-      runtime::evaluate(e, prepare(out));
-      if (wanted.gradient) out.gradient = masked(std::move(out.gradient));
-      return out;
-    });
+    return at(pass, x, [&](runtime::Engine& e) { return values_of(e, model.model, wanted); });
   }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
     return at(runtime::Pass::jvp, x, [&](runtime::Engine& e) {

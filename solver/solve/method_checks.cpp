@@ -2,7 +2,9 @@
 #include "method_checks.hpp"
 
 #include "../../ir/error.hpp"
+#include "../host/tangent_space.hpp"
 #include "../model/host_terms.hpp"
+#include "../model/model.hpp"
 
 #include <string>
 
@@ -47,6 +49,27 @@ void check_method(const Problem& problem, Method method, bool constrained) {
   if (!constrained) refuse_constraints(problem, method);
   refuse_energies(problem, method);
   refuse_host_blocks(problem, method);
+}
+
+void check_bounds_and_manifolds(const Problem& problem, Method method, std::span<const double> x) {
+  const bool bounded = has_bounds(problem);
+  if (!bounded && !problem.has_manifolds()) return;
+  const TangentSpace space(problem);
+  const bool curved = !space.blocks().empty();
+  if (bounded) space.check_bounds("solve", x);
+  const bool lbfgs = method == Method::lbfgs;
+  const bool knows_bounds = lbfgs || method == Method::newton;
+  const bool refuses_bounds = bounded && (!knows_bounds || curved);
+  if (!refuses_bounds && (!curved || lbfgs)) return;
+  std::string others =
+      problem.energy_count() > 0 ? "" : "levenberg_marquardt, gauss_newton, dogleg";
+  if (!(bounded && curved)) others += (others.empty() ? "" : ", ") + std::string("lbfgs");
+  if (!curved) others += ", newton";
+  throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) + " knows no " +
+                                          (!refuses_bounds ? "manifolds"
+                                           : curved        ? "bounds beside manifolds"
+                                                           : "bounds") +
+                                          (others.empty() ? "" : "; expected one of " + others));
 }
 
 }  // namespace topograd

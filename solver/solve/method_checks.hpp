@@ -4,6 +4,8 @@
 #include "../../frontend/problem.hpp"
 #include "../options.hpp"
 
+#include <span>
+
 namespace topograd {
 
 /// The choice of Method::automatic: least squares, unless there are constraints or energies.
@@ -14,5 +16,12 @@ Method chosen_method(const Problem& problem);
 ///
 ///   constrained  the method is that of augmented_lagrangian's minimisations
 void check_method(const Problem& problem, Method method, bool constrained);
+
+/// The same for bounds and manifolds, by a method that takes energies: L-BFGS knows manifolds, it
+/// and Newton's method bounds, and nothing for any cost both. Throws what
+/// TangentSpace::check_bounds() throws, too.
+///
+///   x  start: all unknowns
+void check_bounds_and_manifolds(const Problem& problem, Method method, std::span<const double> x);
 
 }  // namespace topograd

@@ -18,7 +18,9 @@
 #include "../plan/report.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
+#include "../session/values.hpp"
 #include "../step_control/trust_region.hpp"
+#include "describe.hpp"
 #include "kernels_ahead.hpp"
 #include "levenberg_marquardt.hpp"
 #include "method_checks.hpp"
@@ -61,7 +63,7 @@ struct Solver::Impl {
     } catch (const std::bad_alloc&) {
       save_best();
       session_ = {};  // in the middle of something
-      throw Error(ErrorCode::OutOfHostMemory, out_of_memory());
+      throw Error(ErrorCode::OutOfHostMemory, out_of_memory(model_.model));
     } catch (...) {
       save_best();
       session_ = {};  // in the middle of something
@@ -80,38 +82,47 @@ struct Solver::Impl {
 
   WarmUp warm_up() {
     const Clock::time_point begin = Clock::now();
-    ProblemUse::require_present(caller_, problem_, "solver");
-    const ProblemUse use(caller_, "warm_up", [] {});
-    look_at_caller();
-    counts_ = {};
-    summary_ = {};
     runtime::EngineStats before;
-    try {
-      follow();
-      prepare();
-      if (session_.engines) {
-        before = session_.engines->stats();
-      } else {
-        facts_.at_once = true;
-        open_first();
-      }
-      make_kernels(*session_.engines, model_, options_, steps_.get(), x_);
-    } catch (const Error& error) {
-      if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) {
-        session_ = {};
-        throw;
-      }
-      before = {};
-      open(take_over(model_, options_, error, session_));
-    } catch (...) {
-      session_ = {};
-      throw;
-    }
+    set_up(
+        "warm_up",
+        [&] {
+          if (session_.engines) {
+            before = session_.engines->stats();
+          } else {
+            facts_.at_once = true;
+            open_first();
+          }
+          make_kernels(*session_.engines, model_, options_, steps_.get(), x_);
+        },
+        [&] { before = {}; });
     const runtime::EngineStats made = session_.engines->stats() - before;
     WarmUp out{made, made, std::string(name(session_.planned_backend())),
                session_.engine().device(), session_.reason()};
     out.device_bytes = made.device_bytes;
     out.seconds = seconds_since(begin);
+    return out;
+  }
+
+  Evaluation evaluate(Numbers x, const Wanted& wanted) {
+    Evaluation out;
+    const auto run = [&] {
+      if (x.size() != model_.model.scalars)
+        throw Error(ErrorCode::Shape, "solver: x needs " + std::to_string(model_.model.scalars) +
+                                          " numbers, got " + std::to_string(x.size()));
+      out = values_at(*session_.engines, session_.follows_branches, model_.model, x, wanted);
+    };
+    set_up(
+        "evaluate",
+        [&] {
+          if (problem_.constraint_count() > 0)
+            throw Error(ErrorCode::Unsupported,
+                        "solver: evaluate knows no constraints, the problem has " +
+                            std::to_string(problem_.constraint_count()) + "; use an Evaluator");
+          if (!session_.engines) open_first();
+          run();
+        },
+        run);
+    versions_ = problem_.versions();  // branches may have brought topologies
     return out;
   }
 
@@ -121,6 +132,32 @@ struct Solver::Impl {
   SolverOptions asked;
 
  private:
+  /// Follows the problem and runs `f`, which opens a session if there is none; after a failure of a
+  /// device that `automatic` had chosen, runs `again` with a session on the CPU.
+  template <class F, class Again>
+  void set_up(const char* call, const F& f, const Again& again) {
+    ProblemUse::require_present(caller_, problem_, "solver");
+    const ProblemUse use(caller_, call, [] {});
+    look_at_caller();
+    counts_ = {};
+    summary_ = {};
+    try {
+      follow();
+      prepare();
+      f();
+    } catch (const Error& error) {
+      if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) {
+        session_ = {};
+        throw;
+      }
+      open(take_over(model_, options_, error, session_));
+      again();
+    } catch (...) {
+      session_ = {};
+      throw;
+    }
+  }
+
   /// Goes by the present Problem: another one may have been moved to its place.
   void look_at_caller() {
     if (ProblemUse::is_same(caller_, problem_)) return;
@@ -187,16 +224,6 @@ struct Solver::Impl {
     return answer;
   }
 
-  /// The message of a failed allocation, with alternatives that need less.
-  std::string out_of_memory() const {
-    std::uint32_t widest = 0;
-    for (const runtime::Term& term : model_.model.terms)
-      widest = std::max(widest, term.batch->parameter_columns());
-    return "solve: out of host memory, with " + std::to_string(model_.model.scalars) +
-           " scalars and residuals that read up to " + std::to_string(widest) +
-           " of them each; pcg (linear_solver) and lbfgs (method) need the least";
-  }
-
   /// A callback, or a residual on the host, has ended what is solved, or the Solver.
   void refuse_end() const {
     const char* const what = use_->ended() ? "problem" : solver_ended_ ? "Solver" : nullptr;
@@ -239,7 +266,8 @@ struct Solver::Impl {
                     .manifolds = problem_.has_manifolds(),
                     .host_residuals = !problem_.host_blocks().empty()};
     facts_ = {.needs = needs, .device_manifolds = model_.model.manifolds != nullptr};
-    if (takes_energies(options_.method)) return check_bounds_and_manifolds();
+    if (takes_energies(options_.method))
+      return check_bounds_and_manifolds(problem_, options_.method, x_);
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);
     facts_.nothing_free = space.size() == 0;
@@ -248,29 +276,6 @@ struct Solver::Impl {
       facts_.needs.dense = options_.linear_solver == LinearSolver::dense;
     }
     if (facts_.want_host()) summary_.unknowns = space.size();
-  }
-
-  /// L-BFGS knows manifolds, it and Newton's method bounds, and nothing for any cost both.
-  void check_bounds_and_manifolds() const {
-    const bool bounded = has_bounds(problem_);
-    if (!bounded && !problem_.has_manifolds()) return;
-    const TangentSpace space(problem_);
-    const bool curved = !space.blocks().empty();
-    if (bounded) space.check_bounds("solve", x_);
-    const bool lbfgs = options_.method == Method::lbfgs;
-    const bool knows_bounds = lbfgs || options_.method == Method::newton;
-    const bool refuses_bounds = bounded && (!knows_bounds || curved);
-    if (!refuses_bounds && (!curved || lbfgs)) return;
-    std::string others =
-        problem_.energy_count() > 0 ? "" : "levenberg_marquardt, gauss_newton, dogleg";
-    if (!(bounded && curved)) others += (others.empty() ? "" : ", ") + std::string("lbfgs");
-    if (!curved) others += ", newton";
-    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options_.method)) +
-                                            " knows no " +
-                                            (!refuses_bounds ? "manifolds"
-                                             : curved        ? "bounds beside manifolds"
-                                                             : "bounds") +
-                                            (others.empty() ? "" : "; expected one of " + others));
   }
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
@@ -411,21 +416,9 @@ struct Solver::Impl {
   void start() {
     summary_.linear_solver = session_.plan.linear.kind;
     summary_.linear_solver_note = linear_text(session_.plan);
-    describe_factor();
+    describe_factor(session_.plan, options_, summary_);
     session_.engine().set_point(x_);
     describe_place();
-  }
-
-  void describe_factor() {
-    const LinearChoice& linear = session_.plan.linear;
-    const FactorPlace place = linear.factor.place;
-    summary_.factor = place == FactorPlace::device && linear.by_engine
-                          ? FactorPlace::device
-                          : used_on_host(options_.factor);
-    summary_.factor_note = factor_text(session_.plan);
-    if (summary_.factor != FactorPlace::device) return;
-    summary_.factor_bytes = linear.system.device_factor->bytes;
-    summary_.predicted_factor_bytes = linear.system.device_factor->predicted_bytes;
   }
 
   void describe_place() {
@@ -506,7 +499,7 @@ struct Solver::Impl {
     for (const runtime::Term& term : model.terms) {
       if (term.energy) summary_.energies += term.batch->size();
     }
-    describe_topologies();
+    summary_.topologies = topologies_of(model_.model);
     if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
     unread_of_ = problem_.versions().structure;
     summary_.unread_blocks = unread_;
@@ -521,18 +514,7 @@ struct Solver::Impl {
     if (session_.follows_branches) session_.engine().point(x);  // after a rejected trial, too
     summary_.num_retraces = counts_.retraces;
     summary_.num_flips = counts_.flips;
-    describe_topologies();
-  }
-
-  void describe_topologies() {
-    summary_.topologies.clear();
-    for (const runtime::Term& term : model_.model.terms) {
-      summary_.topologies.push_back(
-          {.hash = to_string(term.topology->hash),
-           .name = term.name,
-           .instances = term.batch->size(),
-           .outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size())});
-    }
+    summary_.topologies = topologies_of(model_.model);
   }
 
   MakeEngine make_;                  // empty: the backends'
@@ -586,6 +568,11 @@ Summary Solver::solve() {
 WarmUp Solver::warm_up() {
   const std::shared_ptr<Impl> impl = impl_;  // as in solve()
   return whole(impl, "solver").warm_up();
+}
+
+Evaluation Solver::evaluate(Numbers x, const Wanted& wanted) {
+  const std::shared_ptr<Impl> impl = impl_;  // as in solve()
+  return whole(impl, "solver").evaluate(x, wanted);
 }
 
 WarmUp warm_up(Problem& problem, const SolverOptions& options) {

@@ -53,6 +53,51 @@ TEST(Solver, CountsTheWorkOfEachSolve) {
   EXPECT_GT(second.kernels_on_cpu, 0u);
 }
 
+TEST(Solver, EvaluatesWithTheEngineOfItsSolves) {
+  for (const Loss& loss : {Loss(), Loss::huber(0.1)}) {
+    Rope rope(10), fresh(10);
+    rope.problem.add_residual(rope.points(1, 0) - 0.5, {.loss = loss});
+    fresh.problem.add_residual(fresh.points(1, 0) - 0.5, {.loss = loss});
+    rope.problem.set_constant(rope.points, 2);
+    fresh.problem.set_constant(fresh.points, 2);
+    const SolverOptions options = {.backend = Backend::cpu};
+    Solver solver(rope.problem, options);
+    Evaluator evaluator(fresh.problem, options);
+    std::vector<double> at = rope.start;
+    for (double& number : at) number += 0.01;
+    const Wanted all = {.cost = true, .residuals = true, .gradient = true};
+    const auto expect_same = [&] {
+      const Evaluation expected = evaluator.evaluate(at, all), found = solver.evaluate(at, all);
+      EXPECT_DOUBLE_EQ(found.cost, expected.cost);
+      EXPECT_EQ(found.residuals, expected.residuals);
+      EXPECT_EQ(found.gradient, expected.gradient);
+    };
+    expect_same();
+    EXPECT_EQ(rope.x, rope.start);
+    // The solve begins at the parameters, not where values were asked for, and nothing else
+    // changes.
+    const Summary kept = solver.solve(), alone = solve(fresh.problem, options);
+    EXPECT_EQ(kept.final_cost, alone.final_cost);
+    EXPECT_EQ(kept.num_iterations(), alone.num_iterations());
+    EXPECT_EQ(rope.x, fresh.x);
+    expect_same();
+    EXPECT_EQ(solver.evaluate(at, {.cost = true, .gradient = false}).gradient.size(), 0);
+  }
+}
+
+TEST(Solver, RefusesEvaluations) {
+  Rope rope(10);
+  Solver solver(rope.problem, {.backend = Backend::cpu});
+  EXPECT_THROW(solver.evaluate(std::vector<double>(3)), Error);
+  rope.problem.add_equality(rope.points(0, 0) - 1.0);
+  try {
+    solver.evaluate(rope.x);
+    ADD_FAILURE() << "evaluated a problem with constraints";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+  }
+}
+
 TEST(Solver, RefusesOptionsAtOnce) {
   Rope rope(10);
   EXPECT_THROW(Solver(rope.problem, {.max_iterations = -1}), Error);

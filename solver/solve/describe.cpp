@@ -1,0 +1,43 @@
+// Facts of model and plan as a summary has them.
+#include "describe.hpp"
+
+#include "../linear/factor/factorization.hpp"
+#include "../plan/report.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace topograd {
+
+std::vector<TopologySummary> topologies_of(const runtime::Model& model) {
+  std::vector<TopologySummary> out;
+  for (const runtime::Term& term : model.terms) {
+    out.push_back({.hash = to_string(term.topology->hash),
+                   .name = term.name,
+                   .instances = term.batch->size(),
+                   .outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size())});
+  }
+  return out;
+}
+
+void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary) {
+  const LinearChoice& linear = plan.linear;
+  const FactorPlace place = linear.factor.place;
+  summary.factor = place == FactorPlace::device && linear.by_engine ? FactorPlace::device
+                                                                    : used_on_host(options.factor);
+  summary.factor_note = factor_text(plan);
+  if (summary.factor != FactorPlace::device) return;
+  summary.factor_bytes = linear.system.device_factor->bytes;
+  summary.predicted_factor_bytes = linear.system.device_factor->predicted_bytes;
+}
+
+std::string out_of_memory(const runtime::Model& model) {
+  std::uint32_t widest = 0;
+  for (const runtime::Term& term : model.terms)
+    widest = std::max(widest, term.batch->parameter_columns());
+  return "solve: out of host memory, with " + std::to_string(model.scalars) +
+         " scalars and residuals that read up to " + std::to_string(widest) +
+         " of them each; pcg (linear_solver) and lbfgs (method) need the least";
+}
+
+}  // namespace topograd

@@ -1,0 +1,22 @@
+// What reports and messages of a solve say of its model and of its plan.
+#pragma once
+
+#include "../../runtime/model/model.hpp"
+#include "../options.hpp"
+#include "../plan/decide.hpp"
+#include "../summary.hpp"
+
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+std::vector<TopologySummary> topologies_of(const runtime::Model& model);
+
+/// Sets the summary's fields of the factor.
+void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary);
+
+/// The message of a failed allocation, with alternatives that need less.
+std::string out_of_memory(const runtime::Model& model);
+
+}  // namespace topograd
