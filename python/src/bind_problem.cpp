@@ -41,6 +41,15 @@ class Values {
     }
     return to_numpy(std::move(rows));
   }
+  py::tuple deviation(const Doubles& x, const Doubles& f) {
+    const Numbers point = numbers(x);
+    Eigen::VectorXd found;
+    {
+      const py::gil_scoped_release released;
+      found = evaluator_.residuals(point);
+    }
+    return deviation_from(model_, {found.data(), static_cast<std::size_t>(found.size())}, f);
+  }
   py::array_t<double> gradient(const Doubles& x) {
     const Numbers point = numbers(x);
     Eigen::VectorXd found;
@@ -219,6 +228,15 @@ py::array_t<double> covariance(Bound& bound, const std::vector<std::size_t>& arr
 
 }  // namespace
 
+py::tuple deviation_from(const Model& model, std::span<const double> residuals, const Doubles& f) {
+  const auto size = static_cast<std::size_t>(f.size());
+  if (size != model.row_count())
+    throw Error(ErrorCode::Shape, "deviation: expected " + std::to_string(model.row_count()) +
+                                      " rows, got " + std::to_string(size));
+  const Deviation found = model.deviation(residuals, {f.data(), size});
+  return py::make_tuple(found.largest, found.difference);
+}
+
 py::array_t<double> to_numpy(std::vector<double> values) {
   auto* const kept = new std::vector<double>(std::move(values));
   const py::capsule owner(kept, [](void* p) { delete static_cast<std::vector<double>*>(p); });
@@ -283,6 +301,7 @@ void bind_problem(py::module_& module) {
       .def(py::init<Bound&, const py::dict&, bool>(), py::keep_alive<1, 2>())
       .def("cost", &Values::cost)
       .def("residuals", &Values::residuals)
+      .def("deviation", &Values::deviation)
       .def("gradient", &Values::gradient)
       .def("jacobian", &Values::jacobian);
 }

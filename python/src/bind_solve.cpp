@@ -73,7 +73,19 @@ Result watched(SolverOptions& options, const py::object& callback, Solve&& solve
 class KeptSolver {
  public:
   KeptSolver(Bound& bound, const py::dict& options)
-      : solver_(bound.model->problem(), with_callback(options_from(options))) {}
+      : model_(*bound.model), solver_(model_.problem(), with_callback(options_from(options))) {}
+
+  /// How far the residuals at x are from f (deviation_from).
+  py::tuple deviation(const Doubles& x, const Doubles& f) {
+    const Eigen::VectorXd r =
+        evaluate(x, {.cost = false, .residuals = true, .gradient = false}).residuals;
+    return deviation_from(model_, {r.data(), static_cast<std::size_t>(r.size())}, f);
+  }
+  py::array_t<double> gradient(const Doubles& x) {
+    const Eigen::VectorXd g =
+        evaluate(x, {.cost = false, .residuals = false, .gradient = true}).gradient;
+    return to_numpy({g.data(), g.data() + g.size()});
+  }
 
   Result solve(const py::object& callback) {
     Watch watch(callback);
@@ -99,6 +111,13 @@ class KeptSolver {
     return options;
   }
 
+  Evaluation evaluate(const Doubles& x, const Wanted& wanted) {
+    const std::span<const double> point(x.data(), static_cast<std::size_t>(x.size()));
+    const py::gil_scoped_release released;
+    return solver_.evaluate(point, wanted);
+  }
+
+  Model& model_;
   std::shared_ptr<Watch*> watch_ = std::make_shared<Watch*>(nullptr);
   Solver solver_;
 };
@@ -272,9 +291,12 @@ void bind_solve(py::module_& module) {
     SolverOptions options = options_from(given);
     return watched(options, callback, [&] { return solve(bound.model->problem(), options); });
   });
+  module.def("check_options", [](const py::dict& given) { resolved(options_from(given)); });
   py::class_<KeptSolver>(module, "Solver", "Solves one model repeatedly.")
       .def(py::init<Bound&, const py::dict&>(), py::keep_alive<1, 2>())
-      .def("solve", &KeptSolver::solve);
+      .def("solve", &KeptSolver::solve)
+      .def("deviation", &KeptSolver::deviation)
+      .def("gradient", &KeptSolver::gradient);
 }
 
 }  // namespace topograd::python

@@ -10,6 +10,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace topograd::python {
@@ -31,6 +32,10 @@ SolverOptions options_from(const py::dict& options);
 /// A loss from (name, number...), from a name alone, whose numbers are then 1, or from a traced
 /// one. None and SciPy's "linear" are no loss.
 Loss loss_from(const py::object& loss);
+
+/// (largest |f|, largest difference) of residuals in the order of the problem from f, which has the
+/// order of the traced arrays. Raises Error{Shape} if f has another number of rows.
+py::tuple deviation_from(const Model& model, std::span<const double> residuals, const Doubles& f);
 
 /// A NumPy array that takes over the numbers.
 py::array_t<double> to_numpy(std::vector<double> values);

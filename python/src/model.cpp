@@ -5,7 +5,9 @@
 #include "../../ir/evaluate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -127,6 +129,21 @@ std::vector<double> Model::in_order(std::span<const double> residuals) const {
   std::vector<double> out(rows_);
   for (std::size_t k = 0; k < residuals.size(); ++k) out[order_[k]] = residuals[k];
   for (const auto& [row, number] : constants_) out[row] = number;
+  return out;
+}
+
+Deviation Model::deviation(std::span<const double> residuals, std::span<const double> given) const {
+  Deviation out;
+  bool has_nan = false;
+  const auto look_at = [&](double residual, double number) {
+    const double difference = std::abs(residual - number);
+    has_nan |= std::isnan(difference);
+    out.difference = std::max(out.difference, difference);
+    out.largest = std::max(out.largest, std::abs(number));
+  };
+  for (std::size_t k = 0; k < residuals.size(); ++k) look_at(residuals[k], given[order_[k]]);
+  for (const auto& [row, number] : constants_) look_at(number, given[row]);
+  if (has_nan) out.difference = std::numeric_limits<double>::infinity();
   return out;
 }
 

@@ -22,6 +22,12 @@ struct AddedBlocks {
   std::size_t topologies = 0;  ///< of the problem, after the call
 };
 
+/// How far residuals are from given numbers. NaN counts as infinite.
+struct Deviation {
+  double largest = 0;     ///< of |given number|
+  double difference = 0;  ///< largest of |residual - given number|
+};
+
 /// A problem, its arrays of unknowns, and the order in which Python sees its rows.
 class Model {
  public:
@@ -43,6 +49,9 @@ class Model {
 
   /// Residuals in the order of the traced arrays, from those in the order of the problem.
   std::vector<double> in_order(std::span<const double> residuals) const;
+  /// Residuals in the order of the problem against row_count() numbers in that of the traced
+  /// arrays.
+  Deviation deviation(std::span<const double> residuals, std::span<const double> given) const;
   /// For each row of the problem: its number in the order of the traced arrays.
   const std::vector<std::size_t>& order() const { return order_; }
   /// Numbers of scalar constraints in the order of the traced arrays, from those in the order of

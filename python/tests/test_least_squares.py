@@ -1,13 +1,18 @@
 """least_squares against SciPy's: a table of problems, their statuses, and errors of arguments."""
 
+import contextlib
+import io
 import threading
+import time
 import unittest
 import warnings
 
 import numpy as np
 import scipy.optimize
+from scipy.spatial.transform import Rotation
 
 import topograd
+from topograd._least_squares import _Arguments
 
 INF = np.inf
 
@@ -323,6 +328,36 @@ class AgainstScipy(unittest.TestCase):
         np.testing.assert_allclose(got.x, [1, 1], 0, 1e-6)
         with self.assertRaisesRegex(topograd.TracingError, r"branch on a value.*branching\(\)"):
             topograd.least_squares(branching, [-2, 1], options={"fallback": False})
+
+    def test_reasons_name_the_users_line(self):
+        def rotated(x):
+            return Rotation.from_rotvec(x).apply(np.eye(3)).ravel() - np.eye(3).ravel()
+
+        cases = {
+            "SciPy's compiled code": (rotated, r"of test_least_squares.py, in rotated\(\)"),
+            "NumPy's dispatcher": (lambda x: np.sort(x), r"np\.sort .*line \d+ of test_least_squares"),
+        }
+        for name, (function, reason) in cases.items():
+            with self.subTest(name), contextlib.redirect_stdout(io.StringIO()) as printed:
+                topograd.least_squares(function, [0.1, 0.2, 0.3], verbose=1)
+                self.assertRegex(printed.getvalue(), "Not traced: .*" + reason)
+
+    def test_wrong_options_raise(self):
+        """They are no reason to take SciPy's way."""
+        for options, message in (({"max_iteration": 3}, "unknown option 'max_iteration'"),
+                                 ({"threads": "two"}, "option 'threads' has a wrong type")):
+            with self.assertRaisesRegex(TypeError, message):
+                topograd.least_squares(rosenbrock, [-2, 1], options=options)
+        with self.assertRaisesRegex(ValueError, "abacus"):
+            topograd.least_squares(rosenbrock, [-2, 1], options={"backend": "abacus"})
+
+    def test_half_a_million_bounds_take_no_time(self):
+        target = np.zeros(500_000)
+        started = time.process_time()
+        bounded = _Arguments(lambda x: x, target, "2-point", (-1.0, np.inf), "trf", 1e-8, 1e-8, 1e-8,
+                             1.0, "linear", 1.0, None, None, None, 0)
+        self.assertLess(time.process_time() - started, 0.1)
+        self.assertEqual((bounded.lower.shape, bounded.lower.max()), ((500_000,), -1.0))
 
     def test_a_loss_with_another_derivative_is_noticed(self):
         def wrong(z):

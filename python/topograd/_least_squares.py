@@ -13,7 +13,7 @@ from . import _core
 from ._losses import traced_loss
 from ._patch import filling
 from ._summary import Summary
-from ._trace import Array, Trace, TracingError, as_numpy
+from ._trace import Array, Trace, TracingError, as_numpy, location_of
 
 _EPS = float(np.finfo(float).eps)
 _METHODS = ("trf", "dogbox", "lm")
@@ -195,17 +195,33 @@ def _row_scales(a: _Arguments, f: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(slope + 2 * curvature * f**2, _EPS))
 
 
-def _agrees(values: Any, x: np.ndarray, f: np.ndarray) -> bool:
-    """True if the traced residuals at unknowns x are those of the function, up to rounding."""
-    traced = values.residuals(x)
-    if traced.shape != f.shape:
-        return False
-    scale = np.max(np.abs(f), initial=0.0)
-    if np.isfinite(scale) and np.max(np.abs(traced - f), initial=0.0) <= 1e-8 * scale:
+class _Values:
+    """Values and derivatives of a traced model without its loss, by an engine that is made for them
+    when it is needed."""
+
+    def __init__(self, model: Any, options: dict) -> None:
+        self._model, self._options = model, options
+        self._made: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            self._made = _core.Values(self._model, _values_options(self._options), False)
+        return getattr(self._made, name)
+
+
+def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray) -> bool:
+    """True if the traced residuals at unknowns x are those of the function, up to rounding.
+
+    deviation(x, f) gives the largest numbers of |f| and of the difference.
+    """
+    scale, difference = deviation(x, f)
+    if np.isfinite(scale) and difference <= 1e-8 * scale:
         return True
+    traced = values.residuals(x)
     if not np.array_equal(np.isnan(traced), np.isnan(f)):
         return False
-    if np.allclose(traced, f, rtol=1e-6, atol=1e-8 * scale, equal_nan=True):
+    absolute = 1e-8 * scale if np.isfinite(scale) else 0.0
+    if np.allclose(traced, f, rtol=1e-6, atol=absolute, equal_nan=True):
         return True
     # Near a perfect fit all digits cancel: what is rounded are the terms, about |J| |x| large.
     numbers, columns, starts = values.jacobian(x)
@@ -279,11 +295,9 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     """The traced solve; None if the traced function has other values than the function itself."""
     unknowns = a.x0 / a.scale
     model = trace.model(rows, unknowns, _loss_of(a, f0), a.loss == "linear")
-    if model.sizes()["rows"] == 0:
+    if model.sizes()["rows"] == 0 or model.row_count() != f0.size:
         return None
-    values = _core.Values(model, _values_options(options), False)
-    if not _agrees(values, unknowns, f0):
-        return None
+    values = _Values(model, options)
     if a.bounded:
         some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
         lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
@@ -299,19 +313,21 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         **(_ball(values, unknowns) if np.ndim(a.scale) > 0 else {}),
         **options,
     }
-    summary = Summary(_core.solve(model, given, None), model)
+    solver = _core.Solver(model, given)
+    # The solver's residuals have the loss in them.
+    deviation = solver.deviation if a.loss == "linear" else values.deviation
+    if not _agrees(deviation, values, unknowns, f0):
+        return None
+    summary = Summary(solver.solve(None), model)
     if summary.interrupted:
         raise KeyboardInterrupt
     x = unknowns
     if np.ndim(a.scale) > 0:  # rounding may lead across a bound
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
-    if not _agrees(values, unknowns, f):
+    if f.size != model.row_count() or not _agrees(deviation, values, unknowns, f):
         return None
-    with_loss = values
-    if a.loss != "linear":
-        with_loss = _core.Values(model, _values_options(options), True)
-    gradient = with_loss.gradient(unknowns) / a.scale
+    gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
     status = _status(a, summary, unknowns, optimality)
 
@@ -429,7 +445,12 @@ def least_squares(
     ------
     ValueError
         For the arguments that SciPy refuses.
+    TypeError
+        For an option that is unknown or has a wrong type.
     """
+    given = dict(options or {})
+    falls_back = given.pop("fallback", True)
+    _core.check_options(given)
     a = _Arguments(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, tr_solver,
                    jac_sparsity, max_nfev, verbose)
     keywords = kwargs or {}
@@ -452,8 +473,6 @@ def least_squares(
         if shape and len(shape) == 2 and shape != (f0.size, a.x0.size):
             raise ValueError(f"The return value of `jac` has wrong shape: expected "
                              f"{(f0.size, a.x0.size)}, actual {shape}.")
-    given = dict(options or {})
-    falls_back = given.pop("fallback", True)
     try:
         trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords)
         found = _solve(a, trace, rows, f0, evaluate, given)
@@ -472,6 +491,8 @@ def least_squares(
         if not falls_back:
             raise
         reason = str(error)
+        if not isinstance(error, (_core.Error, TracingError)):
+            reason += f" ({location_of(error)})"
     if not falls_back:
         raise TracingError(reason)
     if verbose:
