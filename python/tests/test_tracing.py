@@ -11,6 +11,7 @@ from topograd._least_squares import trace_function
 
 RANDOM = np.random.default_rng(1)
 NUMBERS = RANDOM.uniform(0.5, 2.0, (4, 3))
+PHASES = RANDOM.uniform(-1, 1, 6) + 1j * RANDOM.uniform(0.5, 2, 6)
 INDICES = np.array([3, 0, 2, 2, 1])
 
 
@@ -51,6 +52,18 @@ def in_arrays_like_numbers(x):
     g = np.empty_like(NUMBERS[:, 0])
     g[:] = x[4:8]
     return f * g[:, None] * np.ones_like(NUMBERS)
+
+
+def as_complex(x):
+    return x[:6] + 1j * x[6:]
+
+
+def filled_complex(x):
+    z = np.zeros(6, dtype=complex)
+    z[1:4] = as_complex(x)[:3]
+    z += np.array([1j * x[0], 2.0, x[1] + 0.5j, 0, 0, 1 - 1j])
+    z[0] *= 2j
+    return z.view(float)
 
 
 def m43(x):
@@ -139,6 +152,25 @@ FUNCTIONS = {
     "piecewise of numbers": lambda x: np.piecewise(
         NUMBERS[:, 0], [NUMBERS[:, 0] < 1.2], [lambda v: v * x[0], lambda v: x[1] - v]),
     "like numbers": in_arrays_like_numbers,
+    "complex products": lambda x: (as_complex(x) * as_complex(x)[::-1] / (as_complex(x) + PHASES)).view(float),
+    "complex functions": lambda x: (np.exp(1j * x) + np.sqrt(x[::-1] - 1j * x) + np.log(x + 2j)).view(float),
+    "complex sines": lambda x: (np.sin(as_complex(x)) * np.cosh(as_complex(x)) - np.cos(1j * x[:6])
+                                + np.sinh(as_complex(x))).view(float),
+    "complex powers": lambda x: (as_complex(x)**3 + as_complex(x)**-1 + as_complex(x)**0.7
+                                 + 2.0**as_complex(x)).view(float),
+    "complex sizes": lambda x: np.concatenate([np.abs(as_complex(x)), np.angle(as_complex(x)),
+                                               np.angle(as_complex(x), deg=True)]),
+    "complex parts": lambda x: np.concatenate([(x * PHASES[0]).real, np.imag(PHASES * as_complex(x)),
+                                               np.real(as_complex(x).conj()), x[:2].imag]),
+    "complex sums": lambda x: np.hstack([(as_complex(x).sum() * PHASES).view(float),
+                                         np.mean(as_complex(x).reshape(2, 3), axis=0).view(float)]),
+    "complex joins": lambda x: np.abs(np.concatenate([as_complex(x), x[:2], PHASES])),
+    "complex matrices": lambda x: (PHASES.reshape(2, 3) @ as_complex(x).reshape(3, 2)
+                                   - NUMBERS[:2, :2] @ as_complex(x)[:4].reshape(2, 2)).ravel().view(float),
+    "complex norm": lambda x: np.linalg.norm(as_complex(x).reshape(2, 3), axis=1),
+    "complex choice": lambda x: np.abs(np.where(x[:6] > 1, as_complex(x), PHASES)),
+    "complex from real": lambda x: (x.astype(complex) * (1 + 2j)).view(float),
+    "filled complex": filled_complex,
     "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x) * x + np.full_like(x, 2.0),
     "split": lambda x: np.split(x, 3)[1] * np.array_split(x, 3)[2],
     "fixed rows": lambda x: np.array([x[0], 5.0, x[1], -2.0]),
@@ -214,6 +246,8 @@ class Tracing(unittest.TestCase):
             "item": (lambda x: x[0].item(), ".item()", "test_tracing.py"),
             "function": (lambda x: np.linalg.svd(x.reshape(4, 3))[1], "np.linalg.svd",
                          "of test_tracing.py, in <lambda>()"),
+            "complex": (lambda x: 1j * x, "complex numbers where real ones are needed", "line "),
+            "complex function": (lambda x: np.tan(1j * x), "np.tan of complex", "<lambda>"),
             "many points": (lambda x: np.interp(x, np.arange(100.0), np.arange(100.0)),
                             "between more than 64 points", "test_tracing.py"),
             "index": (lambda x: NUMBERS[x[:2]], "cannot be traced", "line "),

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from ._complex import call_function, is_complex
 from ._trace import Array, Trace, TracingError, contains_traced
 from ._ufuncs import MISSING, accumulate, reduce, select
 
@@ -17,6 +18,8 @@ _numpy: Any = np
 
 def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     """What Array.__array_function__ does."""
+    if any(is_complex(value) for value in args):
+        return call_function(trace, func, args, kwargs)
     found = _FUNCTIONS.get(func)
     if found is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")
@@ -24,7 +27,8 @@ def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     return found(trace, *args, **kwargs)
 
 
-def _implements(*functions: Any) -> Callable:
+def implements(*functions: Any) -> Callable:
+    """Enters an implementation in the table, for these functions of NumPy."""
     def register(implementation: Callable) -> Callable:
         for function in functions:
             _FUNCTIONS[function] = implementation
@@ -77,52 +81,57 @@ _register_views()
 # Shapes.
 
 
-@_implements(np.shape)
+@implements(np.shape)
 def _shape(trace: Trace, a: Any) -> tuple:
     return trace.array(a).shape
 
 
-@_implements(np.ndim)
+@implements(np.ndim)
 def _ndim(trace: Trace, a: Any) -> int:
     return trace.array(a).ndim
 
 
-@_implements(np.size)
+@implements(np.size)
 def _size(trace: Trace, a: Any, axis: Any = None) -> int:
     return trace.array(a).size if axis is None else trace.array(a).shape[axis]
 
 
-@_implements(np.iscomplexobj)
+@implements(np.iscomplexobj)
 def _iscomplexobj(trace: Trace, a: Any) -> bool:
     return False
 
 
-@_implements(np.isrealobj)
+@implements(np.isrealobj)
 def _isrealobj(trace: Trace, a: Any) -> bool:
     return True
 
 
-@_implements(np.real)
+@implements(np.real)
 def _real(trace: Trace, a: Any) -> Array:
     return trace.array(a)
 
 
-@_implements(np.reshape)
+@implements(np.imag)
+def _imag(trace: Trace, a: Any) -> Array:
+    return trace.array(a).imag
+
+
+@implements(np.reshape)
 def _reshape(trace: Trace, a: Any, newshape: Any, order: str = "C") -> Array:
     return trace.array(a).reshape(newshape, order=order)
 
 
-@_implements(np.ravel)
+@implements(np.ravel)
 def _ravel(trace: Trace, a: Any, order: str = "C") -> Array:
     return trace.array(a).ravel(order)
 
 
-@_implements(np.copy)
+@implements(np.copy)
 def _copy(trace: Trace, a: Any, **_: Any) -> Array:
     return trace.array(a).copy()
 
 
-@_implements(np.broadcast_arrays)
+@implements(np.broadcast_arrays)
 def _broadcast_arrays(trace: Trace, *arrays: Any, subok: bool = False) -> list:
     traced = [trace.array(a) for a in arrays]
     shape = np.broadcast_shapes(*[a.shape for a in traced])
@@ -142,17 +151,17 @@ for _axes, _function in enumerate((np.atleast_1d, np.atleast_2d, np.atleast_3d))
     _at_least(_axes, _function)
 
 
-@_implements(np.zeros_like, np.empty_like)
+@implements(np.zeros_like, np.empty_like)
 def _zeros_like(trace: Trace, a: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Array:
     return trace.numbers(np.zeros(trace.array(a).shape if shape is None else shape))
 
 
-@_implements(np.ones_like)
+@implements(np.ones_like)
 def _ones_like(trace: Trace, a: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Array:
     return trace.numbers(np.ones(trace.array(a).shape if shape is None else shape))
 
 
-@_implements(np.full_like)
+@implements(np.full_like)
 def _full_like(trace: Trace, a: Any, fill_value: Any, dtype: Any = None, shape: Any = None,
                **_: Any) -> Array:
     out = _zeros_like(trace, a, shape=shape)
@@ -163,7 +172,7 @@ def _full_like(trace: Trace, a: Any, fill_value: Any, dtype: Any = None, shape: 
 # Joining.
 
 
-@_implements(np.concatenate)
+@implements(np.concatenate)
 def _concatenate(trace: Trace, arrays: Any, axis: Any = 0, **_: Any) -> Array:
     traced = [trace.array(a) for a in arrays]
     if axis is None:
@@ -171,34 +180,34 @@ def _concatenate(trace: Trace, arrays: Any, axis: Any = 0, **_: Any) -> Array:
     return trace.concatenate(traced, axis)
 
 
-@_implements(np.stack)
+@implements(np.stack)
 def _stack(trace: Trace, arrays: Any, axis: int = 0, **_: Any) -> Array:
     return trace.stack([trace.array(a) for a in arrays], axis)
 
 
-@_implements(np.hstack)
+@implements(np.hstack)
 def _hstack(trace: Trace, tup: Any, **_: Any) -> Array:
     traced = [_numpy.atleast_1d(trace.array(a)) for a in tup]
     return trace.concatenate(traced, 0 if traced[0].ndim == 1 else 1)
 
 
-@_implements(np.vstack, np.row_stack)
+@implements(np.vstack, np.row_stack)
 def _vstack(trace: Trace, tup: Any, **_: Any) -> Array:
     return trace.concatenate([_numpy.atleast_2d(trace.array(a)) for a in tup], 0)
 
 
-@_implements(np.dstack)
+@implements(np.dstack)
 def _dstack(trace: Trace, tup: Any) -> Array:
     return trace.concatenate([_numpy.atleast_3d(trace.array(a)) for a in tup], 2)
 
 
-@_implements(np.column_stack)
+@implements(np.column_stack)
 def _column_stack(trace: Trace, tup: Any) -> Array:
     traced = [trace.array(a) for a in tup]
     return trace.concatenate([a[:, np.newaxis] if a.ndim == 1 else a for a in traced], 1)
 
 
-@_implements(np.append)
+@implements(np.append)
 def _append(trace: Trace, arr: Any, values: Any, axis: Any = None) -> Array:
     return _concatenate(trace, (arr, values), axis)
 
@@ -245,21 +254,21 @@ def _count(array: Array, axis: Any) -> int:
     return math.prod(array.shape[a] for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
-@_implements(np.mean)
+@implements(np.mean)
 def _mean(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
           keepdims: Any = False, **_: Any) -> Array:
     array = trace.array(a)
     return reduce(trace, "add", array, axis, keepdims is True) / float(_count(array, axis))
 
 
-@_implements(np.average)
+@implements(np.average)
 def _average(trace: Trace, a: Any, axis: Any = None, weights: Any = None, **_: Any) -> Array:
     if weights is None:
         return _mean(trace, a, axis)
     return np.sum(a * weights, axis=axis) / np.sum(weights * np.ones(np.shape(a)), axis=axis)
 
 
-@_implements(np.var)
+@implements(np.var)
 def _var(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
          ddof: int = 0, keepdims: Any = False, **_: Any) -> Array:
     array = trace.array(a)
@@ -268,19 +277,19 @@ def _var(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = N
     return total / float(_count(array, axis) - ddof)
 
 
-@_implements(np.std)
+@implements(np.std)
 def _std(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> Array:
     return np.sqrt(_var(trace, a, *args, **kwargs))
 
 
-@_implements(np.cumsum)
+@implements(np.cumsum)
 def _cumsum(trace: Trace, a: Any, axis: Any = None, **_: Any) -> Array:
     array = trace.array(a)
     return accumulate(trace, np.add, array.ravel() if axis is None else array, axis or 0)
 
 
-@_implements(np.diff)
-def _diff(trace: Trace, a: Any, n: int = 1, axis: int = -1, **kwargs: Any) -> Array:
+@implements(np.diff)
+def diff(trace: Trace, a: Any, n: int = 1, axis: int = -1, **kwargs: Any) -> Array:
     if kwargs:
         raise TracingError("np.diff with prepend or append cannot be traced")
     array = trace.array(a)
@@ -290,68 +299,7 @@ def _diff(trace: Trace, a: Any, n: int = 1, axis: int = -1, **kwargs: Any) -> Ar
     return array
 
 
-def _along(values: Any, ndim: int, axis: int) -> Any:
-    """Numbers of one axis in a shape that broadcasts to arrays of `ndim` axes."""
-    shape = [1] * ndim
-    shape[axis] = -1
-    return values.reshape(shape) if np.ndim(values) == 1 else values
-
-
-@_implements(*[getattr(np, n) for n in ("trapz", "trapezoid") if hasattr(np, n)])
-def _trapezoid(trace: Trace, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    moved = _numpy.moveaxis(trace.array(y), axis, -1)
-    if x is not None:
-        x = trace.array(x)
-        dx = _diff(trace, x if x.ndim == 1 else _numpy.moveaxis(x, axis, -1))
-    return np.sum(dx * (moved[..., 1:] + moved[..., :-1]) / 2.0, axis=-1)
-
-
-@_implements(np.gradient)
-def _gradient(trace: Trace, f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    array = trace.array(f)
-    if edge_order != 1:
-        raise TracingError("np.gradient with edge_order=2 cannot be traced")
-    axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    steps = spacing * len(axes) if len(spacing) == 1 else spacing or (1.0,) * len(axes)
-    if len(steps) != len(axes):
-        raise TypeError("invalid number of arguments")
-    out = []
-    for at, step in zip(axes, steps):
-        v = _numpy.moveaxis(array, at, -1)
-        h = np.ones(v.shape[-1] - 1) * step if np.ndim(step) == 0 else np.diff(step)
-        slopes = (v[..., 1:] - v[..., :-1]) / h
-        inner = (slopes[..., 1:] * h[:-1] + slopes[..., :-1] * h[1:]) / (h[:-1] + h[1:])
-        parts = [slopes[..., :1], trace.array(inner), slopes[..., -1:]]
-        out.append(_numpy.moveaxis(trace.concatenate(parts, -1), -1, at))
-    return out[0] if len(out) == 1 else out
-
-
-@_implements(np.convolve)
-def _convolve(trace: Trace, a: Any, v: Any, mode: str = "full") -> Array:
-    a, v = trace.array(a), trace.array(v)
-    if a.ndim > 1 or v.ndim > 1 or mode not in ("full", "same", "valid"):
-        raise TracingError("np.convolve of these arguments cannot be traced")
-    longer, shorter = (a, v) if a.size >= v.size else (v, a)
-    longer, shorter = longer.reshape(-1), shorter.reshape(-1)
-    n, m = longer.size, shorter.size
-    first, count = {"full": (0, n + m - 1), "same": ((m - 1) // 2, n),
-                    "valid": (m - 1, n - m + 1)}[mode]
-    edge = trace.numbers(np.zeros(m - 1))
-    padded = trace.concatenate([edge, longer, edge], 0)
-    at = first + m - 1 + np.arange(count)[:, np.newaxis] - np.arange(m)
-    return np.sum(padded[at] * shorter, axis=1)
-
-
-@_implements(np.linspace)
-def _linspace(trace: Trace, start: Any, stop: Any, num: int = 50, endpoint: bool = True,
-              **kwargs: Any) -> Array:
-    if kwargs or np.ndim(start) > 0 or np.ndim(stop) > 0:
-        raise TracingError("np.linspace of these arguments cannot be traced")
-    share = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    return start + share * (stop - start)
-
-
-@_implements(np.round, np.around)
+@implements(np.round, np.around)
 def _round(trace: Trace, a: Any, decimals: int = 0, out: Any = None) -> Array:
     return np.rint(a * 10.0**decimals) / 10.0**decimals
 
@@ -359,14 +307,14 @@ def _round(trace: Trace, a: Any, decimals: int = 0, out: Any = None) -> Array:
 # Choices.
 
 
-@_implements(np.where)
+@implements(np.where)
 def _where(trace: Trace, condition: Any, *choices: Any) -> Array:
     if len(choices) != 2:
         raise TracingError("np.where of a condition alone cannot be traced")
     return select(trace, condition, *choices)
 
 
-@_implements(np.select)
+@implements(np.select)
 def _select(trace: Trace, condlist: Any, choicelist: Any, default: Any = 0) -> Array:
     out = default
     for condition, choice in reversed(list(zip(condlist, choicelist))):
@@ -374,58 +322,7 @@ def _select(trace: Trace, condlist: Any, choicelist: Any, default: Any = 0) -> A
     return out
 
 
-@_implements(np.piecewise)
-def _piecewise(trace: Trace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    array = trace.array(x)
-    conditions = list(condlist) if np.ndim(condlist[0]) > 0 or array.ndim == 0 else [condlist]
-    choices = list(funclist)
-    out: Any = 0.0
-    if len(choices) == len(conditions) + 1:
-        last = choices.pop()
-        out = last(array, *args, **kw) if callable(last) else last
-    if len(choices) != len(conditions):
-        raise ValueError(f"with {len(conditions)} condition(s), either {len(conditions)} or "
-                         f"{len(conditions) + 1} functions are expected")
-    for condition, choice in zip(conditions, choices):
-        value = choice(array, *args, **kw) if callable(choice) else choice
-        out = select(trace, condition, value, out)
-    return trace.array(out)._view(np.broadcast_to(trace.array(out)._shadow, array.shape))
-
-
-#: Points of np.interp between which unknowns are looked up: each is an operation in every row.
-_MOST_POINTS = 64
-
-
-@_implements(np.interp)
-def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
-            period: Any = None) -> Array:
-    if period is not None or contains_traced(xp):
-        raise TracingError("np.interp with a period, or at points that depend on unknowns, cannot be "
-                           "traced")
-    xp = np.asarray(xp, dtype=float)
-    values: Any = trace.array(fp) if contains_traced(fp) else np.asarray(fp, dtype=float)
-    left = values[0] if left is None else left
-    right = values[-1] if right is None else right
-    if contains_traced(x):
-        if xp.size > _MOST_POINTS:
-            raise TracingError(f"np.interp at unknowns, between more than {_MOST_POINTS} points, "
-                               "cannot be traced")
-        at = trace.array(x)
-        out: Any = values[0]
-        for k in range(xp.size - 1):
-            slope = (values[k + 1] - values[k]) / (xp[k + 1] - xp[k])
-            out = select(trace, at < xp[k], out, values[k] + slope * (at - xp[k]))
-    else:
-        at = np.asarray(x, dtype=float)
-        k = np.clip(np.searchsorted(xp, at, side="right") - 1, 0, max(xp.size - 2, 0))
-        after = np.minimum(k + 1, xp.size - 1)
-        share = (at - xp[k]) / np.where(after > k, xp[after] - xp[k], 1.0)
-        out = values[k] + share * (values[after] - values[k])
-    out = select(trace, at < xp[0], left, out)
-    return select(trace, at > xp[-1], right, out)
-
-
-@_implements(np.nan_to_num)
+@implements(np.nan_to_num)
 def _nan_to_num(trace: Trace, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None,
                 neginf: Any = None) -> Array:
     largest = float(np.finfo(float).max)
@@ -436,7 +333,7 @@ def _nan_to_num(trace: Trace, x: Any, copy: bool = True, nan: float = 0.0, posin
     return out if copy else x._assign(out)
 
 
-@_implements(np.clip)
+@implements(np.clip)
 def _clip(trace: Trace, a: Any, a_min: Any, a_max: Any, **_: Any) -> Array:
     out = a if a_min is None else np.maximum(a, a_min)
     return out if a_max is None else np.minimum(out, a_max)
@@ -445,7 +342,7 @@ def _clip(trace: Trace, a: Any, a_min: Any, a_max: Any, **_: Any) -> Array:
 # Products.
 
 
-@_implements(np.dot)
+@implements(np.dot)
 def _dot(trace: Trace, a: Any, b: Any, out: Any = None) -> Array:
     a, b = trace.array(a), trace.array(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -455,23 +352,23 @@ def _dot(trace: Trace, a: Any, b: Any, out: Any = None) -> Array:
     return _tensordot(trace, a, b, ((-1,), (-2,)))
 
 
-@_implements(np.vdot)
+@implements(np.vdot)
 def _vdot(trace: Trace, a: Any, b: Any) -> Array:
     return np.sum(trace.array(a).ravel() * trace.array(b).ravel())
 
 
-@_implements(np.inner)
+@implements(np.inner)
 def _inner(trace: Trace, a: Any, b: Any) -> Array:
     a, b = trace.array(a), trace.array(b)
     return a * b if a.ndim == 0 or b.ndim == 0 else _tensordot(trace, a, b, ((-1,), (-1,)))
 
 
-@_implements(np.outer)
+@implements(np.outer)
 def _outer(trace: Trace, a: Any, b: Any, out: Any = None) -> Array:
     return trace.array(a).ravel()[:, np.newaxis] * trace.array(b).ravel()
 
 
-@_implements(np.tensordot)
+@implements(np.tensordot)
 def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Array:
     a, b = trace.array(a), trace.array(b)
     if isinstance(axes, int):
@@ -501,7 +398,7 @@ def _einsum_operand(array: Array, labels: str, order: str) -> Array:
     return array._view(shadow[index])
 
 
-@_implements(np.einsum)
+@implements(np.einsum)
 def _einsum(trace: Trace, subscripts: Any, *operands: Any, **_: Any) -> Array:
     if not isinstance(subscripts, str):
         raise TracingError("np.einsum without a string of subscripts cannot be traced")
@@ -532,7 +429,7 @@ def _einsum(trace: Trace, subscripts: Any, *operands: Any, **_: Any) -> Array:
     return reduce(trace, "add", product, tuple(range(len(output), len(order))))
 
 
-@_implements(np.cross)
+@implements(np.cross)
 def _cross(trace: Trace, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
            axis: Any = None) -> Array:
     if axis is not None:
@@ -549,13 +446,13 @@ def _cross(trace: Trace, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc
     return trace.stack(parts, -1 if axisc == -1 else axisc)
 
 
-@_implements(np.trace)
+@implements(np.trace)
 def _trace(trace: Trace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1,
            **_: Any) -> Array:
     return _numpy.sum(trace.array(a).diagonal(offset, axis1, axis2), axis=-1)
 
 
-@_implements(np.diag)
+@implements(np.diag)
 def _diag(trace: Trace, v: Any, k: int = 0) -> Array:
     array = trace.array(v)
     if array.ndim == 2:
@@ -567,7 +464,7 @@ def _diag(trace: Trace, v: Any, k: int = 0) -> Array:
     return out
 
 
-@_implements(np.linalg.norm)
+@implements(np.linalg.norm)
 def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     array = trace.array(x)
     if axis is None and ord not in (None, "fro") and array.ndim != 1:
@@ -585,7 +482,7 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     return reduce(trace, "add", np.abs(array) ** ord, axis, keepdims) ** (1.0 / ord)
 
 
-@_implements(np.linalg.det)
+@implements(np.linalg.det)
 def _det(trace: Trace, a: Any) -> Array:
     m = trace.array(a)
     n = m.shape[-1]
@@ -603,7 +500,7 @@ def _det(trace: Trace, a: Any) -> Array:
     return terms
 
 
-@_implements(np.linalg.inv)
+@implements(np.linalg.inv)
 def _inv(trace: Trace, a: Any) -> Array:
     m = trace.array(a)
     n = m.shape[-1]
@@ -622,12 +519,12 @@ def _inv(trace: Trace, a: Any) -> Array:
     return trace.stack(rows, -2) / _det(trace, m)[..., np.newaxis, np.newaxis]
 
 
-@_implements(np.linalg.solve)
+@implements(np.linalg.solve)
 def _solve(trace: Trace, a: Any, b: Any) -> Array:
     return _numpy.matmul(_inv(trace, a), trace.array(b))
 
 
-@_implements(np.polyval)
+@implements(np.polyval)
 def _polyval(trace: Trace, p: Any, x: Any) -> Array:
     out: Any = 0.0
     for k, coefficient in enumerate(p):
@@ -635,7 +532,7 @@ def _polyval(trace: Trace, p: Any, x: Any) -> Array:
     return out * np.ones(np.shape(x)) if np.ndim(out) < np.ndim(x) else out
 
 
-@_implements(np.meshgrid)
+@implements(np.meshgrid)
 def _meshgrid(trace: Trace, *xi: Any, indexing: str = "xy", **_: Any) -> list:
     arrays = [trace.array(x).ravel() for x in xi]
     at = _numpy.meshgrid(*[np.arange(a.size) for a in arrays], indexing=indexing)

@@ -8,8 +8,9 @@ from typing import Any, Iterator
 
 import numpy as np
 
-# Its table has NumPy's own functions, so it is made before they are replaced.
-from . import _functions  # noqa: F401
+# These enter NumPy's own functions in a table, so they are imported before any is replaced.
+from . import _functions, _sampled  # noqa: F401
+from ._complex import as_complex, is_complex
 from ._trace import Trace, contains_traced
 
 _LOCK = threading.RLock()
@@ -33,13 +34,15 @@ def filling(trace: Trace) -> Iterator[None]:
 
     def filled(original: Any, *args: Any, **kwargs: Any) -> Any:
         made = original(*args, **kwargs)
+        if made.dtype == complex:
+            return as_complex(trace, made)
         return trace.numbers(made) if made.dtype == float else made
 
     def joined(original: Any, *args: Any, **kwargs: Any) -> Any:
         value = args[0] if args else kwargs.get("object", kwargs.get("a"))
         if not contains_traced(value):
             return original(*args, **kwargs)
-        array = trace.array(value)
+        array: Any = as_complex(trace, value) if is_complex(value) else trace.array(value)
         return array.copy() if array is value and original is names["array"] else array
 
     def piecewise(original: Any, x: Any, *args: Any, **kwargs: Any) -> Any:

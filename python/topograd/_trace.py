@@ -125,6 +125,9 @@ class Trace:
         """Anything array-like as a traced array."""
         if isinstance(value, Array):
             return value
+        if isinstance(value, Traced):
+            raise TracingError("complex numbers where real ones are needed: use .real, .imag, np.abs "
+                               "or view(float)")
         if isinstance(value, np.ndarray) and value.dtype != object:
             return self.numbers(value)
         if isinstance(value, (list, tuple)) or isinstance(value, np.ndarray):
@@ -198,7 +201,13 @@ class _Storage:
         self.unknowns = None
 
 
-class Array(NDArrayOperatorsMixin):
+class Traced:
+    """What a traced function computes with: arrays of real or complex expressions."""
+
+    __slots__ = ()
+
+
+class Array(Traced, NDArrayOperatorsMixin):
     """An array whose elements are expressions of unknowns, with NumPy's interface.
 
     `shape`, `ndim`, `size` and `dtype` are known while a function is traced, values are not: a
@@ -253,6 +262,11 @@ class Array(NDArrayOperatorsMixin):
     def real(self) -> "Array":
         """The array itself."""
         return self
+
+    @property
+    def imag(self) -> "Array":
+        """Zeros."""
+        return self.tracer.numbers(np.zeros(self.shape))
 
     @property
     def flat(self) -> Iterator["Array"]:
@@ -403,8 +417,10 @@ class Array(NDArrayOperatorsMixin):
         """An array of its own with these elements."""
         return self.tracer.wrap(self._whole_node(), self.shape, self.boolean)
 
-    def astype(self, dtype: Any, **_: Any) -> "Array":
-        """The array itself; only floating-point types can be traced."""
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        """The array itself; only floating-point and complex types can be traced."""
+        if np.dtype(dtype).kind == "c":
+            return self + 0j
         if np.dtype(dtype).kind == "f":
             return self.copy() if not self.boolean else self * 1.0
         raise TracingError(f"astype({dtype}) cannot be traced")
@@ -452,12 +468,12 @@ class Array(NDArrayOperatorsMixin):
 
 def contains_traced(value: Any) -> bool:
     """True for a traced array, and for lists, tuples and object arrays that have one inside."""
-    if isinstance(value, Array):
+    if isinstance(value, Traced):
         return True
     if isinstance(value, (list, tuple)):
         return any(contains_traced(v) for v in value)
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return any(isinstance(v, Array) for v in value.reshape(-1))
+        return any(isinstance(v, Traced) for v in value.reshape(-1))
     return False
 
 

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from ._complex import call_ufunc, is_complex
 from ._trace import Array, Trace, TracingError
 
 #: ufuncs that are one op of the table
@@ -148,6 +149,8 @@ def _traced_objects(trace: Trace, value: Any) -> Any:
 
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
+    if any(is_complex(value) for value in inputs):
+        return call_ufunc(trace, ufunc, method, inputs, kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     kwargs.pop("dtype", None)
