@@ -175,6 +175,25 @@ class Problems(unittest.TestCase):
             p.solve(backend="cpu")
             ends.append(x.value[0])
         np.testing.assert_allclose(ends[1:], ends[0], 0, 1e-6)
+        # A scale is SciPy's f_scale.
+        ends = []
+        for loss in (("cauchy", 2.5), (lambda z: np.log1p(z), 2.5)):
+            p = topograd.Problem()
+            x = p.parameters(np.zeros(1))
+            blocks = p.residuals(lambda v: v - data, x, loss=loss)
+            first = p.cost()
+            blocks.set_loss(loss)
+            self.assertEqual(p.cost(), first)
+            p.solve(backend="cpu")
+            ends.append((x.value[0], first, p.cost()))
+        np.testing.assert_allclose(ends[1], ends[0], 1e-6)
+        with self.assertRaisesRegex(ValueError, "expected a positive scale, got 0.0"):
+            p.residuals(lambda v: v, x, loss=(np.log1p, 0))
+        with self.assertRaisesRegex(topograd.TracingError, "the traced ρ' has other values"):
+            p.residuals(lambda v: v, x, loss=lambda z: np.stack([np.log1p(z), 1 / (2 + z), 0 * z]))
+        calls = []
+        with self.assertRaisesRegex(topograd.TracingError, "the traced ρ has other values"):
+            p.residuals(lambda v: v, x, loss=lambda z: (1 + len(calls)) * z + (calls.append(1) or 0))
         with self.assertRaisesRegex(topograd.TracingError, "branch on a value"):
             p.residuals(lambda v: v, x, loss=lambda s: s if s < 1 else 1)
         with self.assertRaisesRegex(ValueError, r"three rows \(3, 1\), got \(2, 1\)"):

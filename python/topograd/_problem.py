@@ -10,14 +10,21 @@ from scipy.sparse import csr_matrix
 from . import _core
 from ._patch import filling
 from ._summary import Summary, progress_bar
-from ._losses import traced_loss
+from ._losses import checked_loss
 from ._trace import Array, Trace, as_numpy
 
-Loss = Any  # None, a name, (name, scale) such as ("huber", 1.5), or a function ρ(s)
+Loss = Any  # None, a name, (name, scale) such as ("huber", 1.5), a function ρ(z), or (ρ, scale)
 
 
 def _core_loss(loss: Loss) -> Any:
-    return traced_loss(loss) if callable(loss) else loss
+    if callable(loss):
+        return checked_loss(loss)
+    if isinstance(loss, tuple) and len(loss) == 2 and callable(loss[0]):
+        scale = float(loss[1])
+        if not 0.0 < scale < np.inf:
+            raise ValueError(f"loss: expected a positive scale, got {scale}")
+        return checked_loss(loss[0], scale)
+    return loss
 
 
 class Parameters(Array):
@@ -193,10 +200,13 @@ class Problem:
         f : callable, or a traced array
             Called once, with the arguments: selections of parameters such as x[i], shape (m, block),
             and arrays of numbers. Returns rows of shape (m,) or (m, k): m blocks of k rows.
-        loss : None, str, (str, float...) or callable
+        loss : None, str, (str, float...), callable or (callable, float)
             'huber', 'soft_l1', 'cauchy', 'arctan', 'tukey' or 'tolerant' with its scale, which is
             the size of a residual at which outliers begin: ('huber', 1.5). A callable takes the
-            squared norm s of a block, as an array, and returns ρ(s), or SciPy's three rows.
+            squared norms z of blocks, in units of scale², as an array, and returns ρ(z), or SciPy's
+            three rows ρ, ρ' and ρ''. It is traced, and compared with the numbers that it returns;
+            ρ is differentiated. The loss is scale² ρ(‖r‖² / scale²), and 1 the scale if none is
+            given, as SciPy's f_scale.
         label : str
             Used in messages and reports.
 
