@@ -333,7 +333,12 @@ class AgainstScipy(unittest.TestCase):
         def rotated(x):
             return Rotation.from_rotvec(x).apply(np.eye(3)).ravel() - np.eye(3).ravel()
 
+        def particular(x):
+            assert isinstance(x, np.ndarray)
+            return x - 1
+
         cases = {
+            "an assertion": (particular, r"AssertionError .*in particular\(\)"),
             "SciPy's compiled code": (rotated, r"of test_least_squares.py, in rotated\(\)"),
             "NumPy's dispatcher": (lambda x: np.sort(x), r"np\.sort .*line \d+ of test_least_squares"),
         }

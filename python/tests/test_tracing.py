@@ -147,6 +147,7 @@ FUNCTIONS = {
     "gradient of a plane": lambda x: np.stack(np.gradient(m43(x))) + np.gradient(m43(x), axis=1),
     "convolve": lambda x: np.convolve(x, NUMBERS[0], "same") + np.convolve(x[:3], x, "same"),
     "convolve, ends": lambda x: np.concatenate([np.convolve(x, x[:2]), np.convolve(x[:4], x, "valid")]),
+    "vander": lambda x: np.vander(x, 4) * np.vander(x, 4, increasing=True),
     "linspace": lambda x: np.linspace(x[0], x[1], 5) * np.linspace(0, x[2], 5, endpoint=False),
     "piecewise": lambda x: np.piecewise(x, [x < 0.8, x > 1.2], [lambda v: v**2, 3.0, lambda v: -v]),
     "piecewise of numbers": lambda x: np.piecewise(
@@ -248,6 +249,8 @@ class Tracing(unittest.TestCase):
                          "of test_tracing.py, in <lambda>()"),
             "complex": (lambda x: 1j * x, "complex numbers where real ones are needed", "line "),
             "complex function": (lambda x: np.tan(1j * x), "np.tan of complex", "<lambda>"),
+            "special": (lambda x: special.j0(x), "scipy.special.j0 cannot", "<lambda>"),
+            "solve": (lambda x: np.linalg.solve(np.eye(6) * x[0], x[:6]), "np.linalg.solve of", "<lambda>"),
             "many points": (lambda x: np.interp(x, np.arange(100.0), np.arange(100.0)),
                             "between more than 64 points", "test_tracing.py"),
             "index": (lambda x: NUMBERS[x[:2]], "cannot be traced", "line "),

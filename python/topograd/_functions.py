@@ -521,7 +521,20 @@ def _inv(trace: Trace, a: Any) -> Array:
 
 @implements(np.linalg.solve)
 def _solve(trace: Trace, a: Any, b: Any) -> Array:
+    if np.shape(a)[-1] > 4:
+        raise TracingError("np.linalg.solve of matrices above 4 x 4 cannot be traced")
     return _numpy.matmul(_inv(trace, a), trace.array(b))
+
+
+@implements(np.vander)
+def _vander(trace: Trace, x: Any, N: Any = None, increasing: bool = False) -> Array:
+    array = trace.array(x)
+    powers: Any = range(array.size if N is None else N)
+    columns = [np.ones(array.shape)]
+    for _ in powers[1:]:
+        columns.append(columns[-1] * array)
+    columns = [trace.array(c) for c in (columns if increasing else columns[::-1])]
+    return trace.stack(columns[:len(powers)], -1)
 
 
 @implements(np.polyval)

@@ -486,11 +486,12 @@ def least_squares(
                 _report(a, found)
             return found
         reason = "the traced function has other values than the function"
-    except (_core.Error, TracingError, TypeError, ValueError, AttributeError, IndexError,
-            NotImplementedError, RecursionError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever fun raises for a traced array: it took numbers above
         if not falls_back:
             raise
-        reason = str(error)
+        reason = str(error) or type(error).__name__
         if not isinstance(error, (_core.Error, TracingError)):
             reason += f" ({location_of(error)})"
     if not falls_back:

@@ -138,7 +138,8 @@ def _evaluate(trace: Trace, ufunc: np.ufunc, inputs: tuple) -> Any:
     if name == "divmod":
         quotient = np.floor_divide(*inputs)
         return quotient, np.remainder(*inputs)
-    raise TracingError(f"np.{name} cannot be traced")
+    module = "np" if getattr(np, name, None) is ufunc else "scipy.special"
+    raise TracingError(f"{module}.{name} cannot be traced")
 
 
 def _traced_objects(trace: Trace, value: Any) -> Any:
