@@ -530,11 +530,10 @@ def _solve(trace: Trace, a: Any, b: Any) -> Array:
 def _vander(trace: Trace, x: Any, N: Any = None, increasing: bool = False) -> Array:
     array = trace.array(x)
     powers: Any = range(array.size if N is None else N)
-    columns = [np.ones(array.shape)]
+    columns = [trace.numbers(np.ones(array.shape))]
     for _ in powers[1:]:
-        columns.append(columns[-1] * array)
-    columns = [trace.array(c) for c in (columns if increasing else columns[::-1])]
-    return trace.stack(columns[:len(powers)], -1)
+        columns.append(columns[-1] * array if len(columns) > 1 else array)
+    return trace.stack(columns if increasing else columns[::-1], -1)
 
 
 @implements(np.polyval)
