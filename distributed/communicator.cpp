@@ -2,6 +2,7 @@
 #include "communicator.hpp"
 
 #include "../ir/error.hpp"
+#include "../runtime/cache/content_hash.hpp"
 
 #include <petscsys.h>
 
@@ -15,13 +16,17 @@
 namespace topograd::distributed {
 namespace {
 
+constexpr std::size_t kMost = std::size_t{1} << 28;  // counts of MPI are ints
+
 /// Text of one rank on all of them.
 std::string text_of(const std::string& text, int rank, const Communicator& of) {
   auto length = static_cast<std::uint64_t>(text.size());
   MPI_Bcast(&length, 1, MPI_UINT64_T, rank, of.comm());
-  std::string out = text;
+  std::string out = of.rank() == rank ? text : std::string();
   out.resize(length);
-  MPI_Bcast(out.data(), static_cast<int>(length), MPI_CHAR, rank, of.comm());
+  for (std::size_t first = 0; first < length; first += kMost)
+    MPI_Bcast(out.data() + first, static_cast<int>(std::min(kMost, length - first)), MPI_CHAR, rank,
+              of.comm());
   return out;
 }
 
@@ -56,6 +61,7 @@ Communicator::Communicator(MPI_Comm comm) {
     throw Error(ErrorCode::InvalidArgument,
                 "distributed: MPI does not run; make a distributed::Session first");
   MPI_Comm_dup(comm, &comm_);
+  MPI_Comm_dup(comm, &failures_);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
   MPI_Comm here = MPI_COMM_NULL;
@@ -67,12 +73,13 @@ Communicator::Communicator(MPI_Comm comm) {
 Communicator::~Communicator() {
   int ended = 0;
   MPI_Finalized(&ended);
-  if (ended == 0) MPI_Comm_free(&comm_);
+  if (ended != 0) return;
+  MPI_Comm_free(&failures_);
+  MPI_Comm_free(&comm_);
 }
 
 void Communicator::join(std::span<double> numbers) const {
   static_assert(sizeof(double) == sizeof(std::uint64_t));
-  constexpr std::size_t kMost = std::size_t{1} << 28;  // counts of MPI are ints
   for (std::size_t first = 0; first < numbers.size(); first += kMost) {
     const std::size_t count = std::min(kMost, numbers.size() - first);
     MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first, static_cast<int>(count), MPI_UINT64_T,
@@ -88,6 +95,29 @@ std::uint64_t Communicator::sum(std::uint64_t number) const {
 int Communicator::from_first(int number) const {
   MPI_Bcast(&number, 1, MPI_INT, 0, comm_);
   return number;
+}
+
+std::string Communicator::from_first(const std::function<std::string()>& make) const {
+  std::string result;
+  int error = -1;  // the code of one
+  if (rank_ == 0) {
+    try {
+      result = make();
+    } catch (const Error& refused) {
+      error = static_cast<int>(refused.code());
+      result = refused.what();
+    }
+  }
+  error = from_first(error);
+  result = text_of(result, 0, *this);
+  if (error >= 0) throw Error(static_cast<ErrorCode>(error), result);
+  return result;
+}
+
+bool Communicator::any(bool here) const {
+  int found = here ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, comm_);
+  return found != 0;
 }
 
 std::vector<double> Communicator::gather(std::span<const double> numbers) const {
@@ -109,15 +139,48 @@ void Communicator::require_same(const std::string& what, const std::string& text
 }
 
 void Communicator::fail(const std::string& reason) const {
-  // Where all ranks fail alike, the first one ends the others before they print.
-  constexpr std::chrono::milliseconds kTurn(150), kLongest(1500);
+  // Ranks that fail tell the higher ones, which then leave it to them to print.
+  constexpr int kFailed = 1;
+  for (int other = rank_ + 1; other < size_; ++other) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, kFailed, failures_, &request);
+    MPI_Request_free(&request);
+  }
+  constexpr std::chrono::milliseconds kTurn(150), kLongest(1500), kUntilEnded(3000);
   std::this_thread::sleep_for(std::min(kTurn * rank_, kLongest));
-  std::string line = reason;
-  std::ranges::replace(line, '\n', ' ');
-  std::fprintf(stderr, "topograd: rank %d: %s\n", rank_, line.c_str());
-  std::fflush(stderr);
+  int another = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, kFailed, failures_, &another, MPI_STATUS_IGNORE);
+  if (another != 0) std::this_thread::sleep_for(kUntilEnded);  // it ends this one
+  if (another == 0) {
+    std::string line = reason;
+    std::ranges::replace(line, '\n', ' ');
+    std::fprintf(stderr, "topograd: rank %d: %s\n", rank_, line.c_str());
+    std::fflush(stderr);
+  }
   MPI_Abort(comm_, 2);
   std::abort();
+}
+
+bool Communicator::all_fail(const std::string& reason) const {
+  const std::uint64_t hash = runtime::hash_text(reason).low;
+  // Equal on all ranks if the least one and the largest one are equal.
+  static std::uint64_t here[2], least[2];  // MPI may write to them until the end of the process
+  here[0] = hash;
+  here[1] = ~hash;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(here, least, 2, MPI_UINT64_T, MPI_MIN, failures_, &request);
+  constexpr std::chrono::seconds kPatience(1);
+  const auto start = std::chrono::steady_clock::now();
+  int done = 0;
+  while (done == 0 && std::chrono::steady_clock::now() - start < kPatience) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return done != 0 && least[0] == ~least[1];
+}
+
+void Communicator::fail_unless_all(const std::string& reason) const {
+  if (!all_fail(reason)) fail(reason);
 }
 
 }  // namespace topograd::distributed

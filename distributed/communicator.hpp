@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ class Communicator {
   std::uint64_t sum(std::uint64_t number) const;
   /// The number of rank 0.
   int from_first(int number) const;
+  /// What `make` returns on rank 0, which alone calls it. An Error of it is thrown on all ranks.
+  std::string from_first(const std::function<std::string()>& make) const;
+  /// True on all ranks if it is true on one.
+  bool any(bool here) const;
   /// The numbers of all ranks, in their order; every rank gives as many.
   std::vector<double> gather(std::span<const double> numbers) const;
   /// Throws Error{InvalidArgument}, on all ranks alike, unless the text is the same on all ranks;
@@ -52,11 +57,17 @@ class Communicator {
   void require_same(const std::string& what, const std::string& text) const;
 
   /// Prints one line that names rank and reason, and ends all ranks. The others may wait for this
-  /// one, so nothing is thrown.
+  /// one, so nothing is thrown. Of several ranks that fail, the lowest prints. Not collective.
   [[noreturn]] void fail(const std::string& reason) const;
+  /// Returns if all ranks call it, within a second of each other and with the same reason; fail()
+  /// otherwise.
+  void fail_unless_all(const std::string& reason) const;
 
  private:
+  bool all_fail(const std::string& reason) const;
+
   MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm failures_ = MPI_COMM_NULL;  // of ranks that fail: the others may be in a call on comm_
   int rank_ = 0, size_ = 1, ranks_here_ = 1;
 };
 

@@ -2,6 +2,7 @@
 #include "distributed_engine.hpp"
 
 #include "../ir/error.hpp"
+#include "../ir/machine/state_record.hpp"
 #include "../runtime/cpu/engine.hpp"
 #include "../runtime/rows/rows.hpp"
 #include "petsc_krylov.hpp"
@@ -51,6 +52,7 @@ void DistributedEngine::build(const Model& model) {
   inner_ = runtime::cpu::make_cpu_engine(part_->model, options_);
   here_.assign(part_->model.scalars, 0.0);
   here_too_ = here_;
+  scalars_ = model.scalars;
   structure_.clear();
   for (const runtime::Term& term : model.terms)
     structure_.push_back(term.batch->structure_version());
@@ -233,8 +235,35 @@ void DistributedEngine::hessian(std::size_t term, bool project, std::span<double
   });
 }
 
-void DistributedEngine::transfer(ir::StateRecord&) {
-  throw Error(ErrorCode::Unsupported, "distributed: there are no checkpoints of several processes");
+/// Lists of the inner engine, which has the part, as those of the whole.
+class DistributedEngine::JoinedLists final : public ir::PartOfLists {
+ public:
+  explicit JoinedLists(const DistributedEngine& engine, std::size_t scalars)
+      : engine_(engine), scalars_(scalars) {}
+  std::size_t size() const override { return scalars_; }
+  void widen(std::span<const double> here, std::span<double> whole) override {
+    engine_.part_->widen(here, whole);
+    engine_.ranks_.join(whole);
+  }
+  void narrow(std::span<const double> whole, std::span<double> here) override {
+    engine_.part_->narrow(whole, here);
+  }
+
+ private:
+  const DistributedEngine& engine_;
+  std::size_t scalars_;
+};
+
+void DistributedEngine::transfer(ir::StateRecord& record) {
+  JoinedLists lists(*this, scalars_);
+  record.set_part(&lists);
+  try {
+    steps().transfer(record);  // a state that does not fit is refused by all ranks
+  } catch (...) {
+    record.set_part(nullptr);
+    throw;
+  }
+  record.set_part(nullptr);
 }
 
 runtime::PointReport DistributedEngine::linearize() {

@@ -68,7 +68,7 @@ class DistributedEngine final : public runtime::Engine,
   void jtjp(std::span<const double> p, std::span<double> out) override;
 
   void begin_solve() override { steps().begin_solve(); }
-  /// Throws Error{Unsupported}: there are no checkpoints of several processes.
+  /// The state of the whole: the bytes do not depend on the division.
   void transfer(ir::StateRecord& record) override;
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
@@ -91,6 +91,8 @@ class DistributedEngine final : public runtime::Engine,
   bool last_known_point(std::span<double> x) override;
 
  private:
+  class JoinedLists;
+
   runtime::DampedSteps& steps() const { return *inner_->abilities().steps; }
   void build(const runtime::Model& model);
   /// Calls f(); ends all ranks if it throws.
@@ -116,6 +118,7 @@ class DistributedEngine final : public runtime::Engine,
   runtime::EngineOptions options_;
   PartitionMethod method_;
   std::vector<std::uint64_t> structure_;  // versions of the batches that the part was cut from
+  std::uint64_t scalars_ = 0;             // of the whole model
   std::unique_ptr<LocalModel> part_;
   std::unique_ptr<Halo> halo_;
   std::unique_ptr<runtime::Engine> inner_;

@@ -30,8 +30,6 @@ using distributed::RankReport;
 SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks, bool with_petsc) {
   if (options.backend == Backend::vulkan || !options.device.empty())
     refuse("the ranks evaluate on the CPU; expected no device");
-  if (!options.checkpoint.file.empty() || !options.resume.empty())
-    refuse("there are no checkpoints of several processes");
   if (options.preconditioner == Preconditioner::two_level)
     refuse("expected preconditioner block_jacobi, got two_level");
   if (with_petsc && options.precision != Precision::f64)
@@ -61,6 +59,8 @@ void require_same_solve(const Communicator& ranks, const Problem& problem,
        {options.function_tolerance, options.gradient_tolerance, options.parameter_tolerance,
         static_cast<double>(options.max_iterations)})
     facts.facts.push_back({"limit of iterations or tolerance", ir::print_number(limit)});
+  facts.facts.push_back({"checkpoint", options.checkpoint.file});
+  facts.facts.push_back({"checkpoint to resume", options.resume});
   for (const SolveFacts::Fact& fact : facts.facts) ranks.require_same(fact.what, fact.value);
 }
 
@@ -76,12 +76,13 @@ class SharedDecision {
   double limit() const { return limit_; }
 
  private:
-  /// The others wait for this rank: an exception ends them.
+  /// An exception of one rank alone ends the others, which wait for this one.
   CallbackReturn call_back(const IterationSummary& iteration) const {
     try {
       return callback_ ? callback_(iteration) : CallbackReturn::SOLVER_CONTINUE;
     } catch (const std::exception& error) {
-      ranks_.fail(error.what());
+      ranks_.fail_unless_all(error.what());
+      throw;
     }
   }
 
@@ -101,6 +102,20 @@ class SharedDecision {
   double limit_;
   bool timed_out_ = false;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The ranks as the solver knows them.
+class Group final : public SolveGroup {
+ public:
+  explicit Group(const Communicator& ranks) : ranks_(ranks) {}
+  std::string from_first(const std::function<std::string()>& make) override {
+    return ranks_.from_first(make);
+  }
+  bool any(bool here) override { return ranks_.any(here); }
+  void failed(const std::string& reason) override { ranks_.fail_unless_all(reason); }
+
+ private:
+  const Communicator& ranks_;
 };
 
 DistributedReport report_of(const Communicator& ranks, const DistributedEngine& engine) {
@@ -150,20 +165,25 @@ std::string text(const DistributedReport& report) {
   return out + line;
 }
 
-Summary solve(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
-              const DistributedOptions& distribution, DistributedReport* report) {
+namespace {
+
+Summary solve_together(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
+                       const DistributedOptions& distribution, DistributedReport* report) {
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   ranks.require_same("version", std::string(version()));
   SharedDecision decision(ranks, options);
+  Group group(ranks);
   DistributedEngine* engine = nullptr;
-  Solver solver(problem, options,
-                [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
-                  require_same_solve(ranks, problem, asked);
-                  auto made = std::make_unique<DistributedEngine>(
-                      ranks, model, of_engine, distribution.partition, distribution.petsc_krylov);
-                  engine = made.get();
-                  return made;
-                });
+  Solver solver(
+      problem, options,
+      [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
+        require_same_solve(ranks, problem, asked);
+        auto made = std::make_unique<DistributedEngine>(
+            ranks, model, of_engine, distribution.partition, distribution.petsc_krylov);
+        engine = made.get();
+        return made;
+      },
+      &group);
   Summary summary = solver.solve();
   if (decision.timed_out() && summary.termination == Termination::USER_SUCCESS) {
     summary.termination = Termination::NO_CONVERGENCE;
@@ -171,6 +191,18 @@ Summary solve(const Communicator& ranks, Problem& problem, const SolverOptions& 
   }
   if (report != nullptr && engine != nullptr) *report = report_of(ranks, *engine);
   return summary;
+}
+
+}  // namespace
+
+Summary solve(const Communicator& ranks, Problem& problem, const SolverOptions& options,
+              const DistributedOptions& distribution, DistributedReport* report) {
+  try {
+    return solve_together(ranks, problem, options, distribution, report);
+  } catch (const std::exception& error) {
+    ranks.fail_unless_all(error.what());
+    throw;
+  }
 }
 
 DistributedProblem::DistributedProblem(MPI_Comm comm)

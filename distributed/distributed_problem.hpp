@@ -45,9 +45,11 @@ std::string text(const DistributedReport& report);
 ///   report  null, or where to describe the division
 ///
 /// Throws what topograd::solve() throws, on all ranks alike; Error{InvalidArgument} if problem,
-/// options or versions of the library differ between ranks; Error{Unsupported} for a device,
-/// checkpoints, and two_level. An error on one rank alone ends all processes
-/// (Communicator::fail()).
+/// options or versions of the library differ between ranks; Error{Unsupported} for a device and
+/// two_level. An error on one rank alone ends all processes (Communicator::fail_unless_all()).
+///
+/// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
+/// ranks continues from them.
 Summary solve(const distributed::Communicator& ranks, Problem& problem,
               const SolverOptions& options = {}, const DistributedOptions& distribution = {},
               DistributedReport* report = nullptr);

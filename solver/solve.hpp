@@ -6,6 +6,7 @@
 #include "evaluator.hpp"
 #include "make_engine.hpp"
 #include "options.hpp"
+#include "solve_group.hpp"
 #include "summary.hpp"
 
 #include <cstdint>
@@ -63,8 +64,10 @@ class Solver {
   ///
   /// Throws Error{InvalidArgument} for options out of range. Cost: none; the first solve() sets up.
   ///
-  ///   make  makes the engine in the place of the interpreter; empty: the interpreter is used
-  explicit Solver(Problem& problem, const SolverOptions& options = {}, const MakeEngine& make = {});
+  ///   make   makes the engine in the place of the interpreter; empty: the interpreter is used
+  ///   group  the processes that make this solve together, and outlives the Solver; null: this one
+  explicit Solver(Problem& problem, const SolverOptions& options = {}, const MakeEngine& make = {},
+                  SolveGroup* group = nullptr);
   Solver(Solver&&) noexcept;
   Solver& operator=(Solver&&) noexcept;
   ~Solver();

@@ -18,6 +18,18 @@ namespace topograd::ir {
 template <class T>
 concept StateValue = std::is_arithmetic_v<T>;
 
+/// Lists with a number for each unknown, in an object that has a part of the unknowns.
+class PartOfLists {
+ public:
+  virtual ~PartOfLists() = default;
+  /// Unknowns of the whole.
+  virtual std::size_t size() const = 0;
+  /// The numbers of all unknowns, from those that each part owns.
+  virtual void widen(std::span<const double> here, std::span<double> whole) = 0;
+  /// The numbers of the part's unknowns.
+  virtual void narrow(std::span<const double> whole, std::span<double> here) = 0;
+};
+
 /// Saves or restores the state of objects. An object has one function that names its values in
 /// turn; the same function writes them to a record and reads them from it.
 ///
@@ -69,6 +81,21 @@ class StateRecord {
   void list(std::string_view name, std::span<T> values) {
     numbers(name, kind_of<T>(), sizeof(T), values.size(), values.data());
   }
+  /// A number for each unknown, of the whole if objects have a part.
+  template <class T>
+  void by_unknown(std::string_view name, std::span<T> values) {
+    if (part_ == nullptr) return list(name, values);
+    std::vector<double> here(values.begin(), values.end()), whole(part_->size());
+    if (!restores_) part_->widen(here, whole);
+    std::vector<T> numbers(whole.begin(), whole.end());
+    list(name, std::span<T>(numbers));
+    if (!restores_) return;
+    whole.assign(numbers.begin(), numbers.end());
+    part_->narrow(whole, here);
+    for (std::size_t k = 0; k < here.size(); ++k) values[k] = static_cast<T>(here[k]);
+  }
+  /// From now on, objects have a part of the unknowns; null: all. `part` outlives the transfers.
+  void set_part(PartOfLists* part) { part_ = part; }
 
   /// Throws Error{Parse} if values have not been read.
   void require_end() const;
@@ -92,6 +119,7 @@ class StateRecord {
   std::vector<std::byte> bytes_;
   std::size_t at_ = 0;
   bool restores_ = false;
+  PartOfLists* part_ = nullptr;
 };
 
 }  // namespace topograd::ir

@@ -54,7 +54,7 @@ void CpuSystem<T>::begin_solve() {
 template <class T>
 void CpuSystem<T>::transfer(ir::StateRecord& record) {
   record.value("columns scaled", scaled_);
-  if (scaled_) record.list("column scaling", std::span<T>(scale_));
+  if (scaled_) record.by_unknown("column scaling", std::span<T>(scale_));
   preconditioner_->transfer(record);
 }
 

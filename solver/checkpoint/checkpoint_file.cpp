@@ -31,20 +31,6 @@ static_assert(sizeof(Header) == 40);
   throw Error(ErrorCode::File, "checkpoint \"" + path + "\" cannot be read: " + why);
 }
 
-std::vector<std::byte> read_bytes(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (!file) refuse_file(path, errno != 0 ? std::strerror(errno) : "it cannot be opened");
-  constexpr std::streamoff kMost = std::streamoff{1} << 46;  // what a folder says that it has
-  if (size < 0 || size > kMost) refuse_file(path, "it is not a regular file");
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (!file) refuse_file(path, "reading fails");
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<std::byte> seal_checkpoint(const ir::StateRecord& record) {
@@ -80,10 +66,23 @@ std::string write_checkpoint(const std::string& path, const ir::StateRecord& rec
   return platform::write_durable_file(path, seal_checkpoint(record));
 }
 
-ir::StateRecord read_checkpoint(const std::string& path) {
-  const std::vector<std::byte> bytes = read_bytes(path);
+std::string read_checkpoint_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+  if (!file) refuse_file(path, errno != 0 ? std::strerror(errno) : "it cannot be opened");
+  constexpr std::streamoff kMost = std::streamoff{1} << 46;  // what a folder says that it has
+  if (size < 0 || size > kMost) refuse_file(path, "it is not a regular file");
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  file.seekg(0);
+  file.read(bytes.data(), size);
+  if (!file) refuse_file(path, "reading fails");
+  return bytes;
+}
+
+ir::StateRecord open_checkpoint(const std::string& path, const std::string& bytes) {
   try {
-    return open_checkpoint(bytes);
+    return open_checkpoint(std::as_bytes(std::span(bytes)));
   } catch (const Error& error) {
     throw Error(error.code(), "checkpoint \"" + path + "\": " + error.what());
   }

@@ -27,7 +27,9 @@ ir::StateRecord open_checkpoint(std::span<const std::byte> file);
 /// Replaces the file as a whole (platform::write_durable_file()). Returns the reason why it failed,
 /// or "".
 std::string write_checkpoint(const std::string& path, const ir::StateRecord& record);
-/// Throws Error{File} and Error{Parse} that name the file.
-ir::StateRecord read_checkpoint(const std::string& path);
+/// The bytes of a file. Throws Error{File} that names it.
+std::string read_checkpoint_file(const std::string& path);
+/// As open_checkpoint() of the file's bytes; errors name the file.
+ir::StateRecord open_checkpoint(const std::string& path, const std::string& bytes);
 
 }  // namespace topograd

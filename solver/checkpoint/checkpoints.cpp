@@ -30,14 +30,20 @@ bool is_final(Termination termination) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const SolverOptions& options, Summary& summary)
-    : options_(options), summary_(summary) {}
+Checkpoints::Checkpoints(const SolverOptions& options, Summary& summary, SolveGroup* group)
+    : options_(options), summary_(summary), group_(group) {}
+
+std::string Checkpoints::at_first(const std::function<std::string()>& f) const {
+  return group_ == nullptr ? f() : group_->from_first(f);
+}
 
 bool Checkpoints::identify(SolveFacts facts, std::span<double> x) {
   facts_ = std::move(facts);
   x_.resize(x.size());
   if (std::exchange(identified_, true) || options_.resume.empty()) return false;
-  ir::StateRecord record = read_checkpoint(options_.resume);
+  const std::string& path = options_.resume;
+  ir::StateRecord record =
+      open_checkpoint(path, at_first([&] { return read_checkpoint_file(path); }));
   try {
     SolveFacts there;
     there.transfer(record);
@@ -82,8 +88,11 @@ bool Checkpoints::is_due(bool finished) const {
   if (options_.checkpoint.file.empty()) return false;
   if (written_ == 0 || finished) return true;
   if (summary_.iterations.empty() || !summary_.iterations.back().step_is_successful) return false;
-  const std::chrono::duration<double> since = Clock::now() - last_;
-  return since.count() >= options_.checkpoint.every_seconds;
+  const auto late = [this] {
+    const std::chrono::duration<double> since = Clock::now() - last_;
+    return since.count() >= options_.checkpoint.every_seconds ? "late" : "";
+  };
+  return !at_first(late).empty();
 }
 
 void Checkpoints::look(bool finished, const Transfer& transfer,
@@ -100,7 +109,7 @@ void Checkpoints::look(bool finished, const Transfer& transfer,
   record.list("point", std::span(x_));
   record.append(state);
   const std::string& path = options_.checkpoint.file;
-  const std::string why = write_checkpoint(path, record);
+  const std::string why = at_first([&] { return write_checkpoint(path, record); });
   last_ = Clock::now();
   if (why.empty()) {
     ++written_;

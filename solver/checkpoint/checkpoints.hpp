@@ -3,6 +3,7 @@
 
 #include "../../ir/machine/state_record.hpp"
 #include "../options.hpp"
+#include "../solve_group.hpp"
 #include "../summary.hpp"
 #include "solve_facts.hpp"
 
@@ -20,13 +21,14 @@ namespace topograd {
 /// function that names it (ir/machine/state_record.hpp).
 ///
 /// A file is written at the first look(), when the solve has finished, and in between after
-/// accepted steps.
+/// accepted steps. In a group of processes the first one reads and writes, and its clock counts;
+/// all make the same calls, and errors are thrown on all.
 class Checkpoints {
  public:
   using Transfer = std::function<void(ir::StateRecord& record)>;
 
-  /// Both outlive it.
-  Checkpoints(const SolverOptions& options, Summary& summary);
+  /// All outlive it; no group: this process alone.
+  Checkpoints(const SolverOptions& options, Summary& summary, SolveGroup* group = nullptr);
 
   /// Call before the first step on an engine. The first call reads the file to resume: it sets the
   /// summary's history and counts, and x. Returns true if it did.
@@ -59,9 +61,12 @@ class Checkpoints {
   using Clock = std::chrono::steady_clock;
 
   bool is_due(bool finished) const;
+  /// The result of f on the group's first process.
+  std::string at_first(const std::function<std::string()>& f) const;
 
   const SolverOptions& options_;
   Summary& summary_;
+  SolveGroup* group_;
   SolveFacts facts_;
   std::vector<double> x_;  // of checkpoints
   std::optional<ir::StateRecord> resumed_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 
 namespace topograd {
 
@@ -38,6 +39,16 @@ std::string out_of_memory(const runtime::Model& model) {
   return "solve: out of host memory, with " + std::to_string(model.scalars) +
          " scalars and residuals that read up to " + std::to_string(widest) +
          " of them each; pcg (linear_solver) and lbfgs (method) need the least";
+}
+
+std::string text_of_current_error() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown error";
+  }
 }
 
 }  // namespace topograd

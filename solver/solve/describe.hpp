@@ -19,4 +19,7 @@ void describe_factor(const Plan& plan, const SolverOptions& options, Summary& su
 /// The message of a failed allocation, with alternatives that need less.
 std::string out_of_memory(const runtime::Model& model);
 
+/// In a handler: the message of the error that is handled.
+std::string text_of_current_error();
+
 }  // namespace topograd

@@ -17,11 +17,11 @@ Method chosen_method(const Problem& problem);
 ///   constrained  the method is that of augmented_lagrangian's minimisations
 void check_method(const Problem& problem, Method method, bool constrained);
 
-/// The same for bounds and manifolds, by a method that takes energies: L-BFGS knows manifolds, it
-/// and Newton's method bounds, and nothing for any cost both. Throws what
-/// TangentSpace::check_bounds() throws, too.
+/// For the methods that take any objective: L-BFGS knows manifolds, it and Newton's method bounds,
+/// and no method both. Throws Error{Unsupported} for what the method does not know, and the errors
+/// of TangentSpace::check_bounds().
 ///
-///   x  start: all unknowns
+///   x  (scalars) the start
 void check_bounds_and_manifolds(const Problem& problem, Method method, std::span<const double> x);
 
 }  // namespace topograd

@@ -41,8 +41,12 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 struct Solver::Impl {
-  Impl(Problem& problem, const SolverOptions& options, const MakeEngine& make)
-      : asked(options), make_(make), caller_(problem), problem_(ProblemUse::view_of(problem)) {
+  Impl(Problem& problem, const SolverOptions& options, const MakeEngine& make, SolveGroup* group)
+      : asked(options),
+        make_(make),
+        group_(group),
+        caller_(problem),
+        problem_(ProblemUse::view_of(problem)) {
     resolved(asked);  // refuses what is out of range here, not in the first solve
   }
 
@@ -61,10 +65,12 @@ struct Solver::Impl {
       prepare();
       constrained_ ? minimize_constrained() : minimize();
     } catch (const std::bad_alloc&) {
+      tell_group();
       save_best();
       session_ = {};  // in the middle of something
       throw Error(ErrorCode::OutOfHostMemory, out_of_memory(model_.model));
     } catch (...) {
+      tell_group();
       save_best();
       session_ = {};  // in the middle of something
       throw;
@@ -177,7 +183,8 @@ struct Solver::Impl {
       const CallbackReturn answer =
           asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
       refuse_end();
-      if (answer != CallbackReturn::SOLVER_CONTINUE || !Interrupts::came()) return answer;
+      const bool came = group_ == nullptr ? Interrupts::came() : group_->any(Interrupts::came());
+      if (answer != CallbackReturn::SOLVER_CONTINUE || !came) return answer;
       interrupted_ = true;
       return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
     };
@@ -224,6 +231,11 @@ struct Solver::Impl {
     return answer;
   }
 
+  /// In a handler: the group decides about the error while the engine can still be asked.
+  void tell_group() const {
+    if (group_ != nullptr) group_->failed(text_of_current_error());
+  }
+
   /// A callback, or a residual on the host, has ended what is solved, or the Solver.
   void refuse_end() const {
     const char* const what = use_->ended() ? "problem" : solver_ended_ ? "Solver" : nullptr;
@@ -254,7 +266,7 @@ struct Solver::Impl {
     }
     checkpoints_ = options_.checkpoint.file.empty() && options_.resume.empty()
                        ? nullptr
-                       : std::make_unique<Checkpoints>(options_, summary_);
+                       : std::make_unique<Checkpoints>(options_, summary_, group_);
     // A state is of one place: no interpreter serves before the device.
     facts_.at_once = checkpoints_ != nullptr;
     minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_, checkpoints_.get());
@@ -518,6 +530,7 @@ struct Solver::Impl {
   }
 
   MakeEngine make_;                  // empty: the backends'
+  SolveGroup* group_;                // null: this process alone
   Problem& caller_;                  // the caller's Problem, read where a solve begins
   Problem problem_;                  // the same, which lives as long as this
   const ProblemUse* use_ = nullptr;  // of the present solve
@@ -545,8 +558,9 @@ struct Solver::Impl {
   double callback_seconds_ = 0;       // of the caller's callback after it
 };
 
-Solver::Solver(Problem& problem, const SolverOptions& options, const MakeEngine& make)
-    : impl_(std::make_shared<Impl>(problem, options, make)) {}
+Solver::Solver(Problem& problem, const SolverOptions& options, const MakeEngine& make,
+               SolveGroup* group)
+    : impl_(std::make_shared<Impl>(problem, options, make, group)) {}
 Solver::Solver(Solver&&) noexcept = default;
 Solver& Solver::operator=(Solver&& other) noexcept {
   if (this == &other) return *this;

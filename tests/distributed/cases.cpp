@@ -3,6 +3,7 @@
 
 #include "../../api/formats/bundle_adjustment.hpp"
 #include "../../frontend/geometry.hpp"
+#include "../../frontend/host_residual.hpp"
 #include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
 
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 namespace topograd::test {
@@ -80,6 +82,37 @@ Case bounded_chain() {
   problem.set_constant(x, 7);
   for (std::size_t k = 0; k < kPoints; k += 3) problem.set_bounds(x, k, 0, -0.2, 0.6);
   return case_of(made, pcg(30), made->x);
+}
+
+/// x − a as code that cannot be traced.
+class Pull final : public HostResidual {
+ public:
+  explicit Pull(double to) : to_(to) {}
+  int rows() const override { return 1; }
+  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override {
+    if (host_residual_fails) throw std::runtime_error("a residual has failed");
+    residuals[0] = 0.1 * (blocks[0][0] - to_);
+    if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][0] = 0.1;
+    return true;
+  }
+
+ private:
+  double to_;
+};
+
+/// Rosenbrock's valleys in a row, with opaque residuals.
+Case host_chain() {
+  constexpr std::size_t kPoints = 200;
+  const auto made = std::make_shared<Chain>();
+  for (std::size_t k = 0; k < kPoints; ++k) made->x.push_back(k % 2 == 0 ? -1.2 : 1.0);
+  Problem& problem = made->problem;
+  const Parameters x = problem.add_parameters(made->x, 1);
+  for (std::size_t k = 0; k + 1 < kPoints; ++k) {
+    problem.add_residual(10.0 * (x[k + 1] - x[k] * x[k]));
+    problem.add_residual(1.0 - x[k]);
+    problem.add_residual(std::make_shared<Pull>(0.01 * static_cast<double>(k)), {x.block(k)});
+  }
+  return case_of(made, {.max_iterations = 40}, made->x);
 }
 
 /// Points on unit spheres, each near its neighbour and a target.
@@ -152,6 +185,7 @@ const std::map<std::string, std::function<Case()>>& table() {
        }},
       {"bounds", bounded_chain},
       {"manifold", spheres},
+      {"host", host_chain},
       {"energies", energies},
       {"bundle", bundle},
   };
@@ -159,6 +193,8 @@ const std::map<std::string, std::function<Case()>>& table() {
 }
 
 }  // namespace
+
+std::atomic<bool> host_residual_fails{false};
 
 Case make_case(const std::string& name) { return table().at(name)(); }
 

@@ -5,6 +5,7 @@
 #include "../../solver/options.hpp"
 #include "../../solver/summary.hpp"
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@ struct Case {
   SolverOptions options;
   std::shared_ptr<void> memory;
 };
+
+/// The residuals on the host of the case "host" throw while this is true.
+extern std::atomic<bool> host_residual_fails;
 
 /// "springs", "arap", ...: see the table in cases.cpp.
 Case make_case(const std::string& name);

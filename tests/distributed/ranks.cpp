@@ -1,60 +1,84 @@
-// Solves one of the cases on the processes of mpirun, for distributed_test.cpp.
+// Solves one of the cases on the processes of mpirun, for the tests of this folder.
 //
-//   mpirun -n N test_distributed_ranks CASE FILE [petsc | contiguous | FAILURE] [-- PETSC OPTIONS]
+//   mpirun -n N test_distributed_ranks CASE FILE [WORD...] [-- PETSC OPTIONS]
+//
+// Words: petsc, contiguous, tao, report; precision, data (other ones on a rank); all_throw;
+// checkpoint=FILE (after each step), resume=FILE, steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../ir/error.hpp"
 
 #include "cases.hpp"
+#include "failure.hpp"
 #include "tao.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::test {
 namespace {
 
-/// What happens on the last rank after its second step.
-SolverOptions with_failure(const std::string& failure, SolverOptions options,
-                           const distributed::Communicator& ranks) {
-  if (ranks.rank() + 1 != ranks.size()) return options;
-  if (failure == "precision") options.precision = Precision::f32;
-  if (failure == "throw" || failure == "kill") {
-    options.callback = [failure](const IterationSummary& step) {
-      if (step.iteration == 2 && failure == "throw")
-        throw std::runtime_error("the callback has failed");
-      if (step.iteration == 2) std::raise(SIGKILL);
+/// The words of the command line after CASE and FILE.
+class Words {
+ public:
+  explicit Words(std::vector<std::string> words) : words_(std::move(words)) {}
+  bool has(const std::string& word) const {
+    return std::ranges::find(words_, word) != words_.end();
+  }
+  /// What follows "name="; empty if it is not there.
+  std::string value(const std::string& name) const {
+    for (const std::string& word : words_)
+      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+    return "";
+  }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+SolverOptions options_of(const Case& solved, const Words& words,
+                         const distributed::Communicator& ranks) {
+  SolverOptions options = solved.options;
+  if (words.has("precision") && ranks.rank() == 1) options.precision = Precision::f32;
+  if (words.has("all_throw")) {
+    options.callback = [](const IterationSummary& step) {
+      if (step.iteration == 2) throw std::runtime_error("all callbacks have failed");
       return CallbackReturn::SOLVER_CONTINUE;
     };
   }
+  options.resume = words.value("resume");
+  const std::string checkpoint = words.value("checkpoint");
+  if (!checkpoint.empty()) options.checkpoint = {.file = checkpoint, .every_seconds = 0};
+  const std::string steps = words.value("steps"), failure = words.value("fail");
+  if (!steps.empty()) options.max_iterations = std::stoi(steps);
+  if (!failure.empty()) inject_failure(failure, ranks, options);
   return options;
 }
 
-int run(const std::vector<std::string>& words, const distributed::Communicator& ranks) {
-  const std::string how = words.size() > 2 ? words[2] : "";
-  Case solved = make_case(words.at(0));
-  std::string text;
-  if (how == "tao") {
-    text = tao_text(solved);
-  } else {
-    if (how == "data" && ranks.rank() == 1) {
-      const auto first = solved.unknowns[0].data();
-      *const_cast<double*>(first) += 1;
-    }
-    DistributedReport report;
-    const DistributedOptions distribution{
-        .partition = how == "contiguous" ? distributed::PartitionMethod::contiguous
-                                         : distributed::PartitionMethod::ptscotch,
-        .petsc_krylov = how == "petsc"};
-    const Summary summary = solve(ranks, *solved.problem, with_failure(how, solved.options, ranks),
-                                  distribution, &report);
-    text = how == "report" ? topograd::text(report) : exact_text(solved, summary);
-    if (how == "petsc") text = std::to_string(summary.final_cost) + "\n";
-  }
-  if (ranks.rank() == 0) std::ofstream(words.at(1)) << text;
+std::string answer_of(const std::string& name, const Words& words,
+                      const distributed::Communicator& ranks) {
+  Case solved = make_case(name);
+  if (words.has("tao")) return tao_text(solved);
+  if (words.has("data") && ranks.rank() == 1) *const_cast<double*>(solved.unknowns[0].data()) += 1;
+  DistributedReport report;
+  const DistributedOptions distribution{.partition = words.has("contiguous")
+                                                         ? distributed::PartitionMethod::contiguous
+                                                         : distributed::PartitionMethod::ptscotch,
+                                        .petsc_krylov = words.has("petsc")};
+  const Summary summary =
+      solve(ranks, *solved.problem, options_of(solved, words, ranks), distribution, &report);
+  if (words.has("report")) return topograd::text(report);
+  if (words.has("petsc")) return std::to_string(summary.final_cost) + "\n";
+  return exact_text(solved, summary);
+}
+
+int run(const std::vector<std::string>& all, const distributed::Communicator& ranks) {
+  const Words words(std::vector<std::string>(all.begin() + 2, all.end()));
+  const std::string answer = answer_of(all[0], words, ranks);
+  if (ranks.rank() == 0) std::ofstream(all[1]) << answer;
   return 0;
 }
 

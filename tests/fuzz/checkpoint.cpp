@@ -39,7 +39,7 @@ class Solves {
     SolverOptions first = options_;
     first.checkpoint.file = path();
     solve(problem_, first);
-    ir::StateRecord written = read_checkpoint(path()), begin;
+    ir::StateRecord written = open_checkpoint(path(), read_checkpoint_file(path())), begin;
     SolveFacts facts;
     facts.transfer(written);
     facts.transfer(begin);

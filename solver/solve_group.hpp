@@ -1,0 +1,29 @@
+// Processes that make one solve together.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace topograd {
+
+/// The other processes of a solve. All of them make the same calls in the same order and, because
+/// they decide the same way, the same steps. What they cannot know alike goes through the first
+/// process: clocks and files.
+class SolveGroup {
+ public:
+  virtual ~SolveGroup() = default;
+
+  /// The result of `make` on the first process, which alone calls it; on all of them. An Error that
+  /// it throws is thrown on all.
+  virtual std::string from_first(const std::function<std::string()>& make) = 0;
+  /// True on all processes if it is true on one.
+  virtual bool any(bool here) = 0;
+  /// Called while an error is handled, before anything else is asked of the engine. Returns if all
+  /// processes have the same error; ends all of them if this one is alone with it, because the
+  /// others wait for this one.
+  ///
+  ///   reason  text of the error
+  virtual void failed(const std::string& reason) = 0;
+};
+
+}  // namespace topograd

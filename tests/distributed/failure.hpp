@@ -1,0 +1,22 @@
+// Failures of a rank that tests ask for.
+#pragma once
+
+#include "../../distributed/communicator.hpp"
+#include "../../solver/options.hpp"
+
+#include <string>
+
+namespace topograd::test {
+
+/// Lets one rank fail during a solve, at a time between two steps or inside of one.
+///
+///   text  "KIND:RANK:STEP:SHARE:CLOCK": RANK fails SHARE of a step's time after its step STEP. It
+///         writes the time of the failure, in seconds of the system's clock, to the file CLOCK.
+///
+/// Kinds: "kill" (SIGKILL), "exit" (leaves the process), "throw" (the next callback throws),
+/// "memory" (it throws std::bad_alloc), "lost" (it throws Error{DeviceLost}), "residual" (the next
+/// evaluation of the residual on the host throws: cases.hpp).
+void inject_failure(const std::string& text, const distributed::Communicator& ranks,
+                    SolverOptions& options);
+
+}  // namespace topograd::test

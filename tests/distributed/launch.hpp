@@ -1,0 +1,28 @@
+// Runs of test_distributed_ranks by mpirun.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+
+struct RankRun {
+  int status = -1;
+  std::string answer;  ///< empty if the run wrote none
+  std::string out, err;
+  double seconds = 0;  ///< by the clock
+  double ended = 0;    ///< time of the system's clock
+};
+
+/// Solves a case.
+///
+///   words  as ranks.cpp takes them
+///   petsc  options of PETSc; empty: none
+RankRun run_ranks(int ranks, const std::string& name, const std::vector<std::string>& words = {},
+                  const std::string& petsc = "");
+
+/// The answer of the ordinary solve.
+std::string ordinary_answer(const std::string& name);
+
+}  // namespace topograd::test
