@@ -192,7 +192,10 @@ int Server::Impl::handle(lws* wsi, lws_callback_reasons reason, Connection** slo
       return 0;
     case LWS_CALLBACK_TIMER: return slot == nullptr || *slot == nullptr ? -1 : 0;
     case LWS_CALLBACK_WSI_DESTROY: count([](ServerFigures& f) { f.open -= f.open > 0; }); return 0;
-    case LWS_CALLBACK_HTTP: return answer(wsi, connection(), bytes);
+    case LWS_CALLBACK_HTTP:
+      // From here on, libwebsockets bounds the time between requests.
+      lws_set_timer_usecs(wsi, LWS_SET_TIMER_USEC_CANCEL);
+      return answer(wsi, connection(), bytes);
     case LWS_CALLBACK_HTTP_BODY: return -1;
     case LWS_CALLBACK_HTTP_WRITEABLE: return write_file(wsi, connection());
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: return admits(wsi) ? 0 : 1;
