@@ -1,0 +1,156 @@
+// Cuts out a rank's part, and joins the numbers of all ranks.
+#include "rank_part.hpp"
+
+#include "../runtime/cpu/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::distributed {
+namespace {
+
+struct Division {
+  std::vector<runtime::Chunk> chunks;
+  std::vector<int> owners;  // one for each chunk
+};
+
+Division divide(const Communicator& ranks, const runtime::Model& model, PartitionMethod method) {
+  std::vector<runtime::Chunk> chunks = runtime::chunks_of(model.arrays);
+  std::vector<int> owners = partition(ranks, chunk_graph(model, chunks), method);
+  return {std::move(chunks), std::move(owners)};
+}
+
+}  // namespace
+
+RankPart::RankPart(const Communicator& ranks, const runtime::Model& model,
+                   runtime::EngineOptions options, PartitionMethod method)
+    : ranks_(ranks), scalars_(model.scalars) {
+  const auto [chunks, owners] = divide(ranks, model, method);
+  local_ = local_model(model, chunks, owners, ranks.rank());
+  halo_ = std::make_unique<Halo>(ranks, local_, chunks, owners);
+  const auto is_energy = [](const runtime::Term& term) { return term.energy; };
+  options.part = std::make_shared<runtime::ModelPart>(
+      runtime::ModelPart{.chunks = local_.chunks,
+                         .first = owners[0] == ranks.rank(),
+                         .has_energies = std::ranges::any_of(model.terms, is_energy),
+                         .link = halo_.get()});
+  engine_ = runtime::cpu::make_cpu_engine(local_.model, options);
+  here_.assign(local_.model.scalars, 0.0);
+  narrowed_ = here_;
+}
+
+RankReport RankPart::report() const {
+  const Traffic& traffic = halo_->traffic();
+  constexpr std::uint64_t kSumsPerIteration = 3;  // p·q, then r·r and r·z
+  return {
+      .blocks = local_.blocks,
+      .ghosts = local_.ghost_blocks,
+      .residuals = local_.residuals,
+      .residuals_again = local_.again,
+      .bytes_per_iteration = traffic.bytes_per_exchange + kSumsPerIteration * traffic.bytes_per_sum,
+      .messages_per_iteration = traffic.messages_per_exchange,
+      .exchanges = traffic.ghost_exchanges,
+      .waited_seconds = traffic.seconds};
+}
+
+void RankPart::join(std::span<double> whole, const Fill& fill) {
+  together(ranks_, [&] {
+    fill(here_);
+    widen(here_, whole);
+  });
+}
+
+void RankPart::join_product(std::span<const double> p, std::span<double> out, const Product& f) {
+  const std::span<const double> in = narrowed(p);
+  join(out, [&](std::span<double> here) { f(in, here); });
+}
+
+void RankPart::join_rows(std::span<double> out, const Fill& fill) {
+  together(ranks_, [&] {
+    std::vector<double> rows(out.size());
+    fill(rows);
+    std::ranges::fill(out, 0.0);
+    for (std::size_t t = 0; t < local_.terms.size(); ++t) {
+      const runtime::Term& term = local_.model.terms[t];
+      if (term.energy) continue;
+      const std::size_t count = term.topology->program.outputs.size();
+      for (std::size_t i = 0; i < local_.terms[t].instances.size(); ++i) {
+        if (local_.terms[t].counted[i] == 0) continue;
+        const std::uint64_t row = term.batch->residual_row(i);
+        std::copy_n(rows.data() + row, count, out.data() + row);
+      }
+    }
+    ranks_.join(out);
+  });
+}
+
+void RankPart::join_instances(
+    std::size_t term, std::span<double> values, std::size_t size,
+    const std::function<void(std::size_t here, std::span<double>)>& fill) {
+  together(ranks_, [&] {
+    std::ranges::fill(values, 0.0);
+    const std::size_t t = term_here(term);
+    if (t < local_.terms.size()) {
+      const LocalModel::LocalTerm& local = local_.terms[t];
+      std::vector<double> numbers(local.instances.size() * size);
+      fill(t, numbers);
+      for (std::size_t i = 0; i < local.instances.size(); ++i) {
+        if (local.counted[i] == 0) continue;
+        std::copy_n(numbers.data() + i * size, size, values.data() + local.instances[i] * size);
+      }
+    }
+    ranks_.join(values);
+  });
+}
+
+std::vector<std::uint32_t> RankPart::join_lists(
+    std::size_t term, const std::function<std::vector<std::uint32_t>(std::size_t here)>& list) {
+  return together(ranks_, [&] {
+    std::vector<std::uint32_t> mine;
+    const std::size_t t = term_here(term);
+    if (t < local_.terms.size()) {
+      const LocalModel::LocalTerm& local = local_.terms[t];
+      for (const std::uint32_t i : list(t))
+        if (local.counted[i] != 0) mine.push_back(local.instances[i]);
+    }
+    std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), places(counts.size());
+    const int count = static_cast<int>(mine.size());
+    MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_.comm());
+    int total = 0;
+    for (std::size_t r = 0; r < counts.size(); ++r) {
+      places[r] = total;
+      total += counts[r];
+    }
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(total));
+    MPI_Allgatherv(mine.data(), count, MPI_UINT32_T, all.data(), counts.data(), places.data(),
+                   MPI_UINT32_T, ranks_.comm());
+    std::ranges::sort(all);
+    return all;
+  });
+}
+
+std::span<const double> RankPart::narrowed(std::span<const double> whole) {
+  together(ranks_, [&] { narrow(whole, narrowed_); });
+  return narrowed_;
+}
+
+std::size_t RankPart::term_here(std::size_t term) const {
+  const auto of = [](const LocalModel::LocalTerm& local) { return local.whole; };
+  return static_cast<std::size_t>(std::ranges::find(local_.terms, term, of) - local_.terms.begin());
+}
+
+const runtime::Term* RankPart::term(std::size_t whole) const {
+  const std::size_t t = term_here(whole);
+  return t < local_.terms.size() ? &local_.model.terms[t] : nullptr;
+}
+
+void RankPart::widen(std::span<const double> here, std::span<double> whole) {
+  local_.widen(here, whole);
+  ranks_.join(whole);
+}
+
+void RankPart::narrow(std::span<const double> whole, std::span<double> here) {
+  local_.narrow(whole, here);
+}
+
+}  // namespace topograd::distributed

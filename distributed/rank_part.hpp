@@ -1,0 +1,98 @@
+// A rank's part of a model with its engine, and what ranks join of theirs.
+#pragma once
+
+#include "communicator.hpp"
+#include "halo.hpp"
+#include "local_model.hpp"
+#include "partition.hpp"
+
+#include "../ir/machine/state_record.hpp"
+#include "../runtime/engine/engine.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+namespace topograd::distributed {
+
+/// Figures of one rank, for reports.
+struct RankReport {
+  std::uint64_t blocks = 0, ghosts = 0;   ///< parameter blocks owned, and copies of others'
+  std::uint64_t residuals = 0;            ///< residual blocks evaluated
+  std::uint64_t residuals_again = 0;      ///< of these, also evaluated by the rank that counts them
+  std::uint64_t bytes_per_iteration = 0;  ///< received in an iteration of CG
+  std::uint64_t messages_per_iteration = 0;  ///< received in one for ghosts
+  std::uint64_t exchanges = 0;               ///< of ghosts, in the solve
+  double waited_seconds = 0;                 ///< in exchanges
+};
+
+/// The part of a model that one rank evaluates, on an ordinary engine of the CPU. Functions that
+/// join are called by all ranks together, and fill vectors of the whole model on all of them. An
+/// exception in one of them ends all ranks.
+class RankPart final : public ir::PartOfLists {
+ public:
+  using Fill = std::function<void(std::span<double>)>;
+  using Product = std::function<void(std::span<const double>, std::span<double>)>;
+
+  ///   ranks    outlives the part
+  ///   options  of the part's engine; `part` is set here
+  RankPart(const Communicator& ranks, const runtime::Model& model, runtime::EngineOptions options,
+           PartitionMethod method);
+
+  runtime::Engine& engine() const { return *engine_; }
+  runtime::DampedSteps& steps() const { return *engine_->abilities().steps; }
+  const Communicator& ranks() const { return ranks_; }
+  RankReport report() const;
+
+  /// Numbers for all unknowns: `fill` gives those of this part.
+  void join(std::span<double> whole, const Fill& fill);
+  /// The same for f(p).
+  void join_product(std::span<const double> p, std::span<double> out, const Product& f);
+  /// Numbers of all rows: `fill` gives those of this part's residuals in a vector of all rows.
+  void join_rows(std::span<double> out, const Fill& fill);
+  /// Numbers of all instances of a term, `size` for each: `fill` gives those of term `here` of this
+  /// part, if it has one. Ranks without instances do not know the size, and may give any.
+  void join_instances(std::size_t term, std::span<double> values, std::size_t size,
+                      const std::function<void(std::size_t here, std::span<double>)>& fill);
+  /// Ascending numbers of instances of a term: `list` gives those of term `here` of this part.
+  std::vector<std::uint32_t> join_lists(
+      std::size_t term, const std::function<std::vector<std::uint32_t>(std::size_t here)>& list);
+  /// The numbers of this part among those of all unknowns; they last until the next call.
+  std::span<const double> narrowed(std::span<const double> whole);
+
+  /// This part's term for a term of the whole model; null if it has no instances of it.
+  const runtime::Term* term(std::size_t whole) const;
+
+  // Lists by unknown in a state (ir::PartOfLists).
+  std::size_t size() const override { return scalars_; }
+  void widen(std::span<const double> here, std::span<double> whole) override;
+  void narrow(std::span<const double> whole, std::span<double> here) override;
+
+ private:
+  std::size_t term_here(std::size_t term) const;
+
+  const Communicator& ranks_;
+  std::uint64_t scalars_;  // of the whole model
+  LocalModel local_;
+  std::unique_ptr<Halo> halo_;
+  std::unique_ptr<runtime::Engine> engine_;
+  std::vector<double> here_, narrowed_;  // reused
+};
+
+/// Calls f(); ends all ranks if it throws.
+template <class F>
+auto together(const Communicator& ranks, const F& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    ranks.fail("out of memory");
+  } catch (const std::exception& error) {
+    ranks.fail(error.what());
+  }
+}
+
+}  // namespace topograd::distributed
