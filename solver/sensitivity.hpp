@@ -51,6 +51,7 @@ class SensitivityError : public Error {
  private:
   Reason reason_;
 };
+TG_ENUM_NAMES(SensitivityError::Reason)
 
 /// The derivative dx*/dθ of the solution x* that the caller's values are, by the implicit function
 /// theorem: H dx = −(∂∇f/∂θ) dθ, where H is the Hessian of the cost, or of the Lagrangian with

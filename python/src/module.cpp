@@ -1,6 +1,7 @@
 // The extension module topograd._core.
 #include "../../api/version.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/sensitivity.hpp"
 #include "bindings.hpp"
 
 namespace topograd::python {
@@ -38,17 +39,28 @@ bool is_callers(ErrorCode code) {
 struct Exceptions {
   PyObject* error;
   PyObject* argument;
+  PyObject* sensitivity;
 };
 Exceptions& exceptions() {
   static Exceptions classes{};
   return classes;
 }
 
+py::object exception_of(PyObject* type, const Error& error) {
+  py::object made = py::reinterpret_borrow<py::object>(type)(error.what());
+  made.attr("code") = name(error.code());
+  return made;
+}
+
 void raise(const Error& error) {
   PyObject* type = is_callers(error.code()) ? exceptions().argument : exceptions().error;
-  py::object raised = py::reinterpret_borrow<py::object>(type)(error.what());
-  raised.attr("code") = name(error.code());
-  PyErr_SetObject(type, raised.ptr());
+  PyErr_SetObject(type, exception_of(type, error).ptr());
+}
+
+void raise(const SensitivityError& error) {
+  py::object made = exception_of(exceptions().sensitivity, error);
+  made.attr("reason") = name(error.reason());
+  PyErr_SetObject(exceptions().sensitivity, made.ptr());
 }
 
 void bind_errors(py::module_& module) {
@@ -60,11 +72,18 @@ void bind_errors(py::module_& module) {
   exceptions().argument = PyErr_NewExceptionWithDoc(
       "topograd.ArgumentError", "An argument that a call cannot use. `code` is its kind.",
       bases.ptr(), nullptr);
+  exceptions().sensitivity = PyErr_NewExceptionWithDoc(
+      "topograd.SensitivityError",
+      "A point without a derivative. `reason` is 'unconverged', 'singular' or 'infeasible'.",
+      exceptions().argument, nullptr);
   module.add_object("Error", py::handle(exceptions().error));
   module.add_object("ArgumentError", py::handle(exceptions().argument));
+  module.add_object("SensitivityError", py::handle(exceptions().sensitivity));
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
+    } catch (const SensitivityError& error) {
+      raise(error);
     } catch (const Error& error) {
       raise(error);
     }

@@ -123,14 +123,19 @@ class Sensitivities(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "set: expected an array"):
             p.set(other_y, self.y)
         x.value[0] += 1
-        with self.assertRaisesRegex(ValueError, "no solution"):
+        with self.assertRaisesRegex(topograd.SensitivityError, "no solution") as moved:
             topograd.Sensitivity(p)
+        self.assertIsInstance(moved.exception, ValueError)
+        self.assertEqual(moved.exception.reason, "unconverged")
         free = topograd.Problem()
         z = free.parameters(np.zeros(2), name="z")
         free.residuals(z[:1] - free.data([1.0]))
         free.solve(**TIGHT)
-        with self.assertRaisesRegex(topograd.Error, 'singular or indefinite at parameter "z"'):
+        with self.assertRaisesRegex(topograd.SensitivityError,
+                                    'singular or indefinite at parameter "z"') as undetermined:
             topograd.Sensitivity(free)
+        self.assertEqual(undetermined.exception.reason, "singular")
+        self.assertEqual(undetermined.exception.code, "invalid_argument")
 
 
 if __name__ == "__main__":

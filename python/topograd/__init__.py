@@ -18,7 +18,7 @@ a page, also in Jupyter, on which a problem is pulled at while it is solved.
 """
 
 from . import _core
-from ._core import ArgumentError, Error
+from ._core import ArgumentError, Error, SensitivityError
 from ._demo import demo
 from ._least_squares import least_squares
 from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solver
@@ -33,10 +33,12 @@ __all__ = [
     "Blocks",
     "Constraints",
     "DataArray",
+    "DataArray",
     "Error",
     "Parameters",
     "Problem",
     "Sensitivity",
+    "SensitivityError",
     "Solver",
     "Summary",
     "TracingError",

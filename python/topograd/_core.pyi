@@ -12,6 +12,9 @@ class Error(RuntimeError):
 
 class ArgumentError(Error, ValueError): ...
 
+class SensitivityError(ArgumentError):
+    reason: str
+
 class Loss:
     def evaluate(self, s: NDArray[np.float64]) -> NDArray[np.float64]: ...
 

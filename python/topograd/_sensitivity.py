@@ -37,8 +37,9 @@ class Sensitivity:
     **options
         backend, threads, device, ... of the evaluations.
 
-    Raises Error where there is no derivative: the problem is not solved, or unknowns are not
-    determined.
+    Raises SensitivityError where there is no derivative. Its `reason` is 'unconverged' where the
+    problem is not solved, 'singular' where unknowns are not determined, and 'infeasible' where no x
+    keeps dependent constraints.
     """
 
     def __init__(self, problem: Problem, *theta: DataArray, form: str = "full",
