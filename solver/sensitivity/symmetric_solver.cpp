@@ -2,6 +2,7 @@
 #include "symmetric_solver.hpp"
 
 #include "../../runtime/cpu/factor/sparse_factor.hpp"
+#include "../linear/factor/lower_pattern.hpp"
 
 #include <Eigen/Eigenvalues>
 
@@ -16,15 +17,6 @@ constexpr Eigen::Index kLargestDense = 160;
 /// Least eigenvalue or pivot of a matrix with a unit diagonal, times its size: below it, rounding
 /// has made it.
 constexpr double kLeastShare = 1e-15;
-
-runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
-  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
-          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
-}
-
-std::span<const double> values_of(const SparseMatrix& lower) {
-  return {lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros())};
-}
 
 }  // namespace
 

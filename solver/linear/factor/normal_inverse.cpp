@@ -2,6 +2,7 @@
 #include "normal_inverse.hpp"
 
 #include "../../../runtime/cpu/factor/selected_inverse.hpp"
+#include "lower_pattern.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,15 +17,6 @@ namespace {
 /// Least pivot of the scaled matrix, whose diagonal is 1: an entry of the inverse loses about as
 /// many digits as its reciprocal has.
 constexpr double kLeastPivot = 1e-7;
-
-runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
-  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
-          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
-}
-
-std::span<const double> values_of(const SparseMatrix& lower) {
-  return {lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros())};
-}
 
 }  // namespace
 

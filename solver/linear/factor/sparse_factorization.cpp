@@ -3,6 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/factor/sparse_factor.hpp"
+#include "lower_pattern.hpp"
 
 #include <cstddef>
 
@@ -55,19 +56,13 @@ class Cholmod final : public Factorization {
 
 #endif
 
-runtime::LowerPattern pattern_of(const SparseMatrix& lower) {
-  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
-          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
-}
-
 class Fronts final : public Factorization {
  public:
   Fronts(const SparseMatrix& pattern, int threads)
       : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads) {}
 
   bool factor(const SparseMatrix& lower) override {
-    const std::span values(lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros()));
-    return factor_.factor(values).end == runtime::FactorEnd::complete;
+    return factor_.factor(values_of(lower)).end == runtime::FactorEnd::complete;
   }
   Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
     const auto n = static_cast<std::size_t>(right.size());
