@@ -46,7 +46,8 @@ class Communicator {
   std::uint64_t sum(std::uint64_t number) const;
   /// The number of rank 0.
   int from_first(int number) const;
-  /// What `make` returns on rank 0, which alone calls it. An Error of it is thrown on all ranks.
+  /// Calls `make` on rank 0 alone, and returns its text on all ranks. An Error of it is thrown on
+  /// all.
   std::string from_first(const std::function<std::string()>& make) const;
   /// True on all ranks if it is true on one.
   bool any(bool here) const;

@@ -68,7 +68,7 @@ class DistributedProblem : public Problem {
   DistributedOptions distribution;
   /// topograd::solve(ranks(), *this, options, distribution).
   Summary solve(const SolverOptions& options = {});
-  /// Of the last solve.
+  /// The figures of the last solve.
   const DistributedReport& report() const { return report_; }
 
  private:

@@ -12,7 +12,7 @@
 
 namespace topograd::distributed {
 
-/// What the exchanges of one rank have moved.
+/// Counts what the exchanges of one rank have moved.
 struct Traffic {
   std::uint64_t ghost_exchanges = 0, sums = 0;
   std::uint64_t bytes_per_exchange = 0;     ///< that a rank receives for its ghosts, in f64

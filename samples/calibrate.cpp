@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kCameras = 4, kPoints = 24, kMeasured = 8;
 
-// Where a camera with this pose sees a point, of Values or numbers.
+// Projects a point that is given in the frame of the camera; T is Value or double.
 template <class T, class V>
 std::array<T, 2> image(const V& seen_from, const T& focal, const T& distortion) {
   const T x = seen_from.x / seen_from.z, y = seen_from.y / seen_from.z;
@@ -45,7 +45,7 @@ struct Rig {
     }
   }
 
-  // What the cameras see with the right lens.
+  // The cameras see the points through the right lens.
   std::vector<double> observe(double focal, double distortion) const {
     std::vector<double> seen;
     for (std::size_t c = 0; c < kCameras; ++c) {

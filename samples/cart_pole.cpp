@@ -31,7 +31,8 @@ static std::array<T, 2> accelerations(const T& angle, const T& spin, const T& fo
   return {cart, pole};
 }
 
-// Where the forces lead, by small steps of Runge and Kutta's method; forces change linearly.
+// Simulates the cart under the forces by small steps of Runge and Kutta's method; forces change
+// linearly.
 static std::array<double, 4> simulate(const std::vector<double>& forces) {
   constexpr int kFine = 200;
   const double h = kTime / kSteps / kFine;

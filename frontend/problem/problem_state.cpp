@@ -1,4 +1,4 @@
-// What a problem's parts share: the caller of errors, callables, losses among the uniforms.
+// The parts of a problem share the caller of errors, callables, and losses among the uniforms.
 #include "problem_state.hpp"
 #include "branch.hpp"
 #include "callables.hpp"

@@ -20,7 +20,7 @@ namespace topograd::runtime::cpu {
 /// model: then sums have the same bits for any division of the model.
 class SumRanges {
  public:
-  /// Those of of_scalars() have no blocks by default.
+  /// By default, the ranges of of_scalars() have no blocks.
   using Range = Chunk;
 
   ///   by_chunk  true if `part` is not null
