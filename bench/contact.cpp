@@ -135,8 +135,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const bool cpu = backend == "cpu";
-    topograd::run(subdivisions, cpu ? topograd::Backend::cpu : topograd::Backend::vulkan, penalty);
+    topograd::run(subdivisions, topograd::parse_enum<topograd::Backend>("backend", backend),
+                  penalty);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
