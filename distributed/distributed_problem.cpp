@@ -47,8 +47,7 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks,
 /// callbacks and threads may.
 void require_same_solve(const Communicator& ranks, const Problem& problem,
                         const SolverOptions& options) {
-  const bool constrained = options.method == Method::augmented_lagrangian;
-  const ProblemModel model = make_model("solve", problem, true, constrained);
+  const ProblemModel model = make_model("solve", problem, true, constraint_terms(options.method));
   std::vector<double> x(model.model.scalars);
   problem.read_x(x);
   SolveFacts facts = facts_of(model, options, {}, x);

@@ -19,6 +19,7 @@ enum class ConstraintOutcome {
   fixed,       ///< met, but reads only fixed unknowns: nothing could change it
   infeasible,  ///< cannot be met
   violated,    ///< not met yet where the solve ended
+  outside,     ///< not positive at the start of a barrier
 };
 TG_ENUM_NAMES(ConstraintOutcome)
 
@@ -52,10 +53,13 @@ struct KktResiduals {
 struct ConstrainedSummary {
   int outer_iterations = 0;  ///< minimisations; multipliers or penalties changed between them
   double penalty = 0;        ///< μ of the last one
+  double barrier = 0;        ///< of `barrier`: the factor of −log c in the last one
   KktResiduals kkt;
   std::vector<ConstraintSummary> constraints;  ///< by label and kind, in the order of adding
   std::vector<double> multipliers;             ///< λ of all rows, in the order of adding
-  std::string infeasible;  ///< name of the constraint that cannot be met; empty: none was found
+  /// Name of the constraint that cannot be met, or beyond which a barrier starts; empty: none was
+  /// found.
+  std::string infeasible;
 };
 
 }  // namespace topograd

@@ -101,6 +101,7 @@ void check_ranges(const SolverOptions& o) {
   check_positive("constraint_tolerance", o.constraint_tolerance);
   check_positive("kkt_tolerance", o.kkt_tolerance);
   check_at_least("initial_penalty", o.initial_penalty, 0);
+  check_at_least("initial_barrier", o.initial_barrier, 0);
   check_at_least("max_outer_iterations", o.max_outer_iterations, 1);
   check_positive("initial_trust_region_radius", o.initial_trust_region_radius);
   check_positive("min_trust_region_radius", o.min_trust_region_radius);

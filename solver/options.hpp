@@ -43,7 +43,8 @@ enum class Method {
 struct MethodRow {
   Method value;
   std::string_view name, help = {}, alias = {};
-  bool takes_energies = false;  ///< minimises any cost, not only sums of squares
+  bool takes_energies = false;     ///< minimises any cost, not only sums of squares
+  bool takes_constraints = false;  ///< makes minimisations of another method
 };
 inline constexpr MethodRow kMethods[] = {
 #define TG_METHOD(row, ...) {.value = Method::row, .name = #row, __VA_ARGS__},
@@ -53,6 +54,10 @@ TG_ENUM_TABLE(Method, kMethods)
 Method parse_method(std::string_view text);
 constexpr bool takes_energies(Method method) {
   return kMethods[static_cast<std::size_t>(method)].takes_energies;
+}
+
+constexpr bool takes_constraints(Method method) {
+  return kMethods[static_cast<std::size_t>(method)].takes_constraints;
 }
 
 /// The step of dogleg.
@@ -220,13 +225,16 @@ struct SolverOptions {
   /// units, and columns are scaled by 1 / (1 + ‖column‖ at the start).
   bool scale_free = true;
 
-  /// Largest violation of a constraint, |c| or max(0, −c), with which augmented_lagrangian stops.
+  /// Largest violation of a constraint, |c| or max(0, −c), with which augmented_lagrangian and
+  /// barrier stop.
   double constraint_tolerance = 1e-10;
-  /// Share of max |∇f_i| (at least of 1e-2 of it at the start) to which augmented_lagrangian
-  /// reduces the gradient of the Lagrangian. It is the tolerance that ends a solve with
+  /// Share of max |∇f_i| (at least of 1e-2 of it at the start) to which augmented_lagrangian and
+  /// barrier reduce the gradient of the Lagrangian. It is the tolerance that ends a solve with
   /// constraints: function_tolerance, gradient_tolerance and parameter_tolerance do not.
   double kkt_tolerance = 1e-10;
-  double initial_penalty = 0;      ///< μ of augmented_lagrangian's first minimisation; 0: chosen
+  /// μ of augmented_lagrangian's first minimisation, and for the equalities of barrier; 0: chosen.
+  double initial_penalty = 0;
+  double initial_barrier = 0;  ///< factor of −log c in barrier's first minimisation; 0: chosen
   int max_outer_iterations = 100;  ///< minimisations, each with max_iterations; >= 1
 
   double initial_trust_region_radius = 1e4;  ///< radius of the first step, > 0

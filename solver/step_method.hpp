@@ -5,9 +5,9 @@
 
 namespace topograd {
 
-/// Summary::method, or the method of augmented_lagrangian's minimisations.
+/// Summary::method, or the method of the minimisations of augmented_lagrangian or barrier.
 inline Method step_method(const Summary& of) {
-  return of.method == Method::augmented_lagrangian ? of.step_method : of.method;
+  return takes_constraints(of.method) ? of.step_method : of.method;
 }
 
 }  // namespace topograd

@@ -119,10 +119,11 @@ std::string constraint_part(const Summary& s) {
                     row("Rows", static_cast<std::uint64_t>(c.multipliers.size())) +
                     row("Outer iterations", static_cast<std::uint64_t>(c.outer_iterations)) +
                     row("Penalty", format("%.3e", c.penalty)) +
+                    (c.barrier > 0 ? row("Barrier", format("%.3e", c.barrier)) : "") +
                     row("Largest violation", format("%.3e", c.kkt.feasibility)) +
                     row("Gradient of the Lagrangian", format("%.3e", c.kkt.stationarity)) +
                     row("Complementarity", format("%.3e", c.kkt.complementarity));
-  if (!c.infeasible.empty()) out += "  cannot be met: " + c.infeasible + "\n";
+  if (!c.infeasible.empty()) out += "  not met: " + c.infeasible + "\n";
   std::size_t shown = 0;
   for (const ConstraintSummary& one : c.constraints) {
     if (++shown > kMostChoices) {

@@ -102,7 +102,7 @@ struct Summary : runtime::EngineCounts {
   Precision precision = Precision::f64;
   Method method = Method::levenberg_marquardt;       ///< the method in use
   std::string method_note;                           ///< reason, if it was not asked for
-  Method step_method = Method::levenberg_marquardt;  ///< of augmented_lagrangian: its inner method
+  Method step_method = Method::levenberg_marquardt;  ///< of methods with constraints: the inner one
   LinearSolver linear_solver = LinearSolver::pcg;    ///< the solver in use
   std::string linear_solver_note;          ///< reason and cost; empty: the device's default
   FactorPlace factor = FactorPlace::host;  ///< of cholesky: where it was made
@@ -126,7 +126,7 @@ struct Summary : runtime::EngineCounts {
   std::vector<std::string> unread_names;   ///< names of the first of them in messages
 
   CrossCheck cross_check;
-  ConstrainedSummary constrained;  ///< of augmented_lagrangian
+  ConstrainedSummary constrained;  ///< of augmented_lagrangian and barrier
 
   PhaseTimes times;
 

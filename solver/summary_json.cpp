@@ -118,6 +118,7 @@ Json constraints(const ConstrainedSummary& c) {
   Json out = {{"outer_iterations", c.outer_iterations},   {"penalty", c.penalty},
               {"stationarity", c.kkt.stationarity},       {"feasibility", c.kkt.feasibility},
               {"complementarity", c.kkt.complementarity}, {"blocks", list}};
+  if (c.barrier > 0) out["barrier"] = c.barrier;
   if (!c.infeasible.empty()) out["infeasible"] = c.infeasible;
   return out;
 }

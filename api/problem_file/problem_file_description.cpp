@@ -303,6 +303,7 @@ constexpr Option kOptions[] = {
      [](SolverOptions& o, const Item& v) { o.constraint_tolerance = v.number(); }},
     {"kkt_tolerance", [](SolverOptions& o, const Item& v) { o.kkt_tolerance = v.number(); }},
     {"initial_penalty", [](SolverOptions& o, const Item& v) { o.initial_penalty = v.number(); }},
+    {"initial_barrier", [](SolverOptions& o, const Item& v) { o.initial_barrier = v.number(); }},
     {"max_outer_iterations",
      [](SolverOptions& o, const Item& v) { o.max_outer_iterations = v.count(); }},
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},

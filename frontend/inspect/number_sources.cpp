@@ -9,7 +9,7 @@ NumberSources::NumberSources(const Problem& problem) : problem_(problem) {
   const detail::ProblemState& state = whole(problem_.state_);
   std::vector<bool> hidden(state.uniforms.size(), false);
   if (state.blocks.penalty_uniform != detail::kNoUniform)
-    hidden[state.blocks.penalty_uniform] = true;
+    hidden[state.blocks.penalty_uniform] = hidden[state.blocks.penalty_uniform + 1] = true;
   for (const detail::LossEntry& entry : state.blocks.losses.entries()) {
     if (entry.program == 0) continue;
     const std::uint32_t count = state.blocks.losses.uniform_count(entry.program);

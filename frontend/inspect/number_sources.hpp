@@ -25,7 +25,8 @@ class NumberSources {
   std::span<const double> data() const;
   /// Positions in Problem::uniforms() of those that users have added, ascending.
   const std::vector<std::uint32_t>& uniforms() const { return uniforms_; }
-  /// Position there of the weight of constraints; kOwn if there are none.
+  /// Position there of the weight of equalities, which solves leave equal to that of inequalities;
+  /// kOwn if there are no constraints.
   std::uint32_t penalty_weight() const;
 
   /// Number of uniform and data columns at the end of a topology's batch that no user wrote.

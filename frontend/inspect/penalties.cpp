@@ -1,7 +1,11 @@
 // Writes the hidden columns of constraints.
 #include "penalties.hpp"
 
+#include "../../ir/topology/topology.hpp"
 #include "../problem/problem_state.hpp"
+
+#include <memory>
+#include <utility>
 
 namespace topograd {
 
@@ -11,10 +15,11 @@ std::uint64_t Penalties::first_row() const {
   return state.blocks.constraints.first_row;
 }
 
-void Penalties::set_weight(double weight) {
+void Penalties::set_weights(double equalities, double inequalities) {
   detail::ProblemState& state = whole(problem_.state_);
   if (state.blocks.penalty_uniform == detail::kNoUniform) return;
-  state.uniforms[state.blocks.penalty_uniform] = weight;
+  state.uniforms[state.blocks.penalty_uniform] = equalities;
+  state.uniforms[state.blocks.penalty_uniform + 1] = inequalities;
   ++state.versions.uniforms;
 }
 
@@ -31,6 +36,20 @@ void Penalties::set_shifts(std::span<const double> shifts) {
     }
   }
   ++state.versions.data;
+}
+
+const ir::Program& Penalties::plain(const Problem& problem, std::size_t topology) {
+  return whole(problem.state_).blocks.groups[topology].plain;
+}
+
+const ir::Topology& Penalties::barrier(const Problem& problem, std::size_t topology) {
+  detail::Group& group = whole(problem.state_).blocks.groups[topology];
+  if (!group.barrier) {
+    ir::Program program = detail::barrier_program(group.plain);
+    const ir::Hash128 hash = ir::canonicalize(program).topology.hash;
+    group.barrier = std::make_unique<const ir::Topology>(ir::Topology{std::move(program), hash});
+  }
+  return *group.barrier;
 }
 
 }  // namespace topograd

@@ -32,7 +32,7 @@ std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, BlockKind k
                                      std::uint32_t loss_program) {
   if (is_constraint(kind) && blocks.penalty_uniform == kNoUniform) {
     blocks.penalty_uniform = static_cast<std::uint32_t>(uniforms.size());
-    uniforms.push_back(0);
+    uniforms.insert(uniforms.end(), {0, 0});
     ++versions.uniforms;
   }
   const std::size_t before = blocks.groups.size();

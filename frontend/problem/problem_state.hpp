@@ -81,7 +81,7 @@ struct ProblemState {
   /// The caller of the next block of a kind, for error messages.
   Caller caller(std::string_view call, std::string_view label,
                 BlockKind kind = BlockKind::residual) const;
-  /// Blocks::group_of(); the first constraint adds the uniform of their weight.
+  /// Blocks::group_of(); the first constraint adds the uniforms of their weights.
   std::uint32_t group_of(const ir::Canonical& canonical, BlockKind kind,
                          std::uint32_t loss_program);
   /// LossTable::entry() with the problem's uniforms.

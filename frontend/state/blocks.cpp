@@ -38,6 +38,7 @@ Group make_group(ir::Topology topology, BlockKind kind, std::uint32_t loss_progr
           .hidden_uniforms = loss_uniforms,
           .hidden_data = hidden_data,
           .plain = std::move(plain),
+          .barrier = {},
           .variants = {},
           .batch = ir::Batch(leaves.parameters, leaves.uniforms, leaves.data),
           .runs = {},

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -32,9 +33,10 @@ struct Group {
   std::uint32_t loss_program = 0;  ///< as LossEntry::program
   /// Number of uniforms that no user wrote: those of the loss, or the weight of constraints.
   std::uint32_t hidden_uniforms = 0;
-  std::uint32_t hidden_data = 0;        ///< likewise: one shift for each row of a constraint
-  ir::Program plain;                    ///< of constraints: as the user wrote them
-  std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
+  std::uint32_t hidden_data = 0;  ///< likewise: one shift for each row of a constraint
+  ir::Program plain;              ///< of constraints: as the user wrote them
+  std::unique_ptr<const ir::Topology> barrier;  ///< barrier_program(); null until it is asked for
+  std::vector<std::uint32_t> variants;          ///< groups of the same topology with other losses
   ir::Batch batch;
   std::vector<Run> runs;               ///< ascending by id
   std::vector<std::uint32_t> sources;  ///< one per number, row by row; empty if all are kNoSource
@@ -71,8 +73,10 @@ struct Blocks {
   std::vector<HostBlock> host_blocks;
   LossTable losses;
   Ledger residuals, energies, constraints;
-  std::uint32_t penalty_uniform = kNoUniform;  ///< the weight of all constraints, once there is one
-  std::uint64_t version = 0;                   ///< counts changes
+  /// The weight of all equalities, once there is a constraint; the next one is that of all
+  /// inequalities.
+  std::uint32_t penalty_uniform = kNoUniform;
+  std::uint64_t version = 0;  ///< counts changes
 
   Ledger& ledger(BlockKind kind) {
     return is_constraint(kind) ? constraints : kind == BlockKind::energy ? energies : residuals;
@@ -111,7 +115,8 @@ struct Blocks {
   std::uint32_t loss_of(const Group& group, std::size_t instance) const;
   /// The uniform that stands for hidden uniform k of a group's instances.
   std::uint32_t hidden_uniform(const Group& group, std::uint32_t loss, std::uint32_t k) const {
-    return is_constraint(group.kind) ? penalty_uniform : losses[loss].first_uniform + k;
+    if (!is_constraint(group.kind)) return losses[loss].first_uniform + k;
+    return penalty_uniform + (group.kind == BlockKind::inequality ? 1 : 0);
   }
 
   /// Makes a block an instance of another topology with the same number of rows; id, position among

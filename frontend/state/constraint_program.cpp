@@ -25,4 +25,25 @@ ir::Program penalty_program(const ir::Program& plain, BlockKind kind) {
   return graph.extract(outputs, leaves, guards);
 }
 
+ir::Program barrier_program(const ir::Program& plain) {
+  ir::Graph graph;
+  const std::vector<ir::Id> moved = ir::append(graph, plain);
+  ir::LeafCounts leaves = plain.leaves;
+  const ir::Id weight = graph.leaf(ir::Op::Uniform, leaves.uniforms++);
+  ir::Id sum = ir::kNone;
+  for (const ir::Id output : plain.outputs) {
+    const ir::Id shift = graph.leaf(ir::Op::Data, leaves.data++);
+    const ir::Id log = graph.add(ir::Op::Log, graph.add(ir::Op::Add, moved[output], shift));
+    sum = sum == ir::kNone ? log : graph.add(ir::Op::Add, sum, log);
+  }
+  const ir::Id zero = graph.literal(0);
+  const ir::Id energy =
+      graph.add(ir::Op::Select, graph.add(ir::Op::Ne, weight, zero),
+                graph.add(ir::Op::Neg, graph.add(ir::Op::Mul, weight, sum)), zero);
+  std::vector<ir::Guard> guards;
+  for (const ir::Guard& guard : plain.guards)
+    guards.push_back({moved[guard.condition], guard.expected});
+  return graph.extract(std::vector<ir::Id>{energy}, leaves, guards);
+}
+
 }  // namespace topograd::detail

@@ -15,4 +15,10 @@ namespace topograd::detail {
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., eq. 17.36 and 17.64.
 ir::Program penalty_program(const ir::Program& plain, BlockKind kind);
 
+/// The energy −μ Σ log (c_k + s_k) of an inequality c >= 0: NaN or infinite unless all arguments
+/// are positive. With μ = 0 it is 0 everywhere.
+///
+/// μ is the uniform of penalty_program()'s w, and s_k are its shifts: both serve one batch.
+ir::Program barrier_program(const ir::Program& plain);
+
 }  // namespace topograd::detail

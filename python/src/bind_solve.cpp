@@ -158,6 +158,7 @@ const std::map<std::string, Setter>& setters() {
       {"constraint_tolerance", number(&O::constraint_tolerance)},
       {"kkt_tolerance", number(&O::kkt_tolerance)},
       {"initial_penalty", number(&O::initial_penalty)},
+      {"initial_barrier", number(&O::initial_barrier)},
       {"max_outer_iterations", number(&O::max_outer_iterations)},
       {"scale_free", number(&O::scale_free)},
       {"initial_trust_region_radius", number(&O::initial_trust_region_radius)},

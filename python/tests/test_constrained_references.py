@@ -84,9 +84,9 @@ class HockSchittkowski(unittest.TestCase):
                 self.assertLess(abs(found.fun - row["minimum"]) / max(1, abs(row["minimum"])), 1e-6)
 
 
-def traced_problem(row):
-    """(problem, x) of a row of the table."""
-    start = np.array(row["start"], float)
+def traced_problem(row, start="start"):
+    """(problem, x, handles of constraints) of a row of the table."""
+    start = np.array(row.get(start, row["start"]), float)
     p = topograd.Problem()
     x = p.parameters(start, block=1, name="x")
     n = len(start)
@@ -114,6 +114,25 @@ class TracedProblems(unittest.TestCase):
                 minimum = row["minimum"]
                 found = summary.final_cost + row.get("offset", 0)
                 self.assertLess(abs(found - minimum) / max(1.0, abs(minimum)), 1e-6)
+                self.check_kkt(row, x.value, summary, kept)
+
+    def test_barrier(self):
+        """Those with inequalities, which hold at every step."""
+        rows = [row for row in json.loads(TABLE.read_text())["problems"] if "inequalities" in row]
+        self.assertGreaterEqual(len(rows), 20)
+        for row in rows:
+            with self.subTest(problem=row["number"]):
+                p, x, kept = traced_problem(row, "interior")
+                points = []
+                summary = p.solve(backend="cpu", method="barrier", max_iterations=300,
+                                  callback=lambda _, x=x, points=points: points.append(x.value.copy()),
+                                  update_state_every_iteration=True)
+                self.assertEqual(summary.termination, "CONVERGENCE", summary.message)
+                minimum = row["minimum"]
+                found = summary.final_cost + row.get("offset", 0)
+                self.assertLess(abs(found - minimum) / max(1.0, abs(minimum)), 1e-6)
+                for text in row["inequalities"]:
+                    self.assertGreater(min(function(text)(at) for at in points), 0)
                 self.check_kkt(row, x.value, summary, kept)
 
     def check_kkt(self, row, x, summary, kept):

@@ -1,6 +1,8 @@
 // Gathers rows of constraints by label, and looks for dependent gradients.
 #include "constraint_report.hpp"
 
+#include "constraint_values.hpp"
+
 #include <Eigen/Dense>
 #include <Eigen/SparseCore>
 
@@ -28,7 +30,7 @@ std::vector<RowPlace> rows_of(const ConstrainedEnd& end) {
   for (std::uint32_t t = 0; t < end.model.topologies.size(); ++t) {
     if (!is_constraint(end.problem.kind(end.model.topologies[t]))) continue;
     const runtime::Term& term = end.model.model.terms[t];
-    const auto outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size());
+    const auto outputs = static_cast<std::uint32_t>(constraint_outputs(end.model, t));
     for (std::size_t i = 0; i < term.batch->size(); ++i)
       for (std::uint32_t k = 0; k < outputs; ++k)
         rows[term.batch->residual_row(i) - end.first_row + k] = {t, k, i};
@@ -47,12 +49,9 @@ Eigen::MatrixXd gradients(const ConstrainedEnd& end, std::span<const RowPlace> r
     const RowPlace& place = rows[chosen[k]];
     const runtime::Term& term = end.model.model.terms[place.term];
     const std::uint32_t slots = term.batch->parameter_columns();
-    const std::size_t outputs = term.topology->program.outputs.size();
+    const std::size_t outputs = constraint_outputs(end.model, place.term);
     std::vector<double>& values = jacobians[place.term];
-    if (values.empty()) {
-      values.resize(term.batch->size() * outputs * slots);
-      end.engine.jacobian(place.term, values);
-    }
+    if (values.empty()) values = constraint_jacobian(end.model, end.engine, place.term, end.point);
     for (std::uint32_t s = 0; s < slots; ++s) {
       const std::uint32_t scalar = term.batch->index(place.instance, s);
       if (!constant.empty() && constant[scalar] != 0) continue;
@@ -93,10 +92,20 @@ std::vector<bool> dependent_rows(const ConstrainedEnd& end, std::span<const RowP
   return out;
 }
 
-ConstraintOutcome outcome_of(const ConstraintSummary& of, bool fixed, const ConstrainedEnd& end) {
+/// What is known of the rows of one label and kind.
+struct RowsOfLabel {
+  bool all_fixed = true;
+  bool one_outside = false;
+};
+
+ConstraintOutcome outcome_of(const ConstraintSummary& of, const RowsOfLabel& rows,
+                             const ConstrainedEnd& end) {
+  if (rows.one_outside) return ConstraintOutcome::outside;
+  const bool starts_outside = std::ranges::find(end.outside, true) != end.outside.end();
   if (of.violation > end.tolerance)
-    return end.infeasible ? ConstraintOutcome::infeasible : ConstraintOutcome::violated;
-  if (fixed) return ConstraintOutcome::fixed;
+    return end.infeasible && !starts_outside ? ConstraintOutcome::infeasible
+                                             : ConstraintOutcome::violated;
+  if (rows.all_fixed) return ConstraintOutcome::fixed;
   if (of.redundant > 0) return ConstraintOutcome::redundant;
   return of.active > 0 ? ConstraintOutcome::active : ConstraintOutcome::inactive;
 }
@@ -109,7 +118,7 @@ std::string constraint_name(const Problem& problem, const ProblemModel& model, s
     if (!is_constraint(problem.kind(topology))) continue;
     const runtime::Term& term = model.model.terms[t];
     for (std::size_t i = 0; i < term.batch->size(); ++i) {
-      if (row - term.batch->residual_row(i) >= term.topology->program.outputs.size()) continue;
+      if (row - term.batch->residual_row(i) >= constraint_outputs(model, t)) continue;
       std::string label(problem.label(topology, i));
       if (label.empty())
         label = std::string(noun(problem.kind(topology))) + std::to_string(topology);
@@ -123,7 +132,7 @@ std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end) {
   const std::vector<RowPlace> rows = rows_of(end);
   const std::vector<bool> dependent = dependent_rows(end, rows);
   std::vector<ConstraintSummary> out;
-  std::vector<bool> all_fixed;
+  std::vector<RowsOfLabel> labels;
   std::map<std::pair<std::string, BlockKind>, std::size_t> numbers;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::size_t topology = end.model.topologies[rows[row].term];
@@ -132,10 +141,12 @@ std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end) {
     const auto [at, added] = numbers.try_emplace({label, kind}, out.size());
     if (added) {
       out.push_back({.label = label, .kind = kind});
-      all_fixed.push_back(true);
+      labels.push_back({});
     }
     ConstraintSummary& one = out[at->second];
-    all_fixed[at->second] = all_fixed[at->second] && end.fixed[row];
+    RowsOfLabel& label_rows = labels[at->second];
+    label_rows.all_fixed = label_rows.all_fixed && end.fixed[row];
+    label_rows.one_outside = label_rows.one_outside || end.outside[row];
     ++one.rows;
     one.active += kind == BlockKind::equality || end.multipliers[row] > 0 ? 1 : 0;
     one.redundant += dependent[row] ? 1 : 0;
@@ -143,8 +154,7 @@ std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end) {
     one.largest_multiplier = std::max(one.largest_multiplier, std::abs(end.multipliers[row]));
     one.multipliers.push_back(end.multipliers[row]);
   }
-  for (std::size_t k = 0; k < out.size(); ++k)
-    out[k].outcome = outcome_of(out[k], all_fixed[k], end);
+  for (std::size_t k = 0; k < out.size(); ++k) out[k].outcome = outcome_of(out[k], labels[k], end);
   return out;
 }
 

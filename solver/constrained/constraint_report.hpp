@@ -20,13 +20,15 @@ std::string constraint_name(const Problem& problem, const ProblemModel& model, s
 struct ConstrainedEnd {
   const Problem& problem;
   const ProblemModel& model;
-  runtime::Engine& engine;  ///< at the end, with a weight that is not 0
+  const runtime::Engine& engine;
+  std::span<const double> point;
   std::uint64_t first_row = 0;
-  const std::vector<bool>& fixed;  ///< by row of the constraints, like the next two
+  const std::vector<bool>& fixed;  ///< by row of the constraints, like the next three
+  const std::vector<bool>& outside;
   std::span<const double> multipliers;
   std::span<const double> violation;
   double tolerance = 0;
-  bool infeasible = false;  ///< what is violated cannot be met
+  bool infeasible = false;  ///< no solution was found, whatever the limits
 };
 
 /// The most rows of active constraints that are examined for dependence (a dense QR).

@@ -59,7 +59,8 @@ struct Covariance::Impl {
     if (problem.energy_count() > 0 || !problem.host_blocks().empty())
       throw Error(ErrorCode::Unsupported,
                   "covariance: with constraints it expects traced residuals only");
-    const ProblemModel model = make_model("covariance", problem, options.apply_loss_function, true);
+    const ProblemModel model =
+        make_model("covariance", problem, options.apply_loss_function, ConstraintTerms::penalties);
     std::vector<double> x(model.model.scalars);
     problem.read_x(x);
     space.basis(x, basis);

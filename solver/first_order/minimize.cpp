@@ -19,15 +19,16 @@
 namespace topograd {
 namespace {
 
-void minimize_newton(Engines& engines, const runtime::Model& model, const Objective& objective,
-                     std::span<double> x, const SolverOptions& options, Summary& summary,
-                     Checkpoints* checkpoints) {
+void minimize_newton(Engines& engines, const ProblemModel& problem_model,
+                     const Objective& objective, std::span<double> x, const SolverOptions& options,
+                     Summary& summary, Checkpoints* checkpoints) {
+  const runtime::Model& model = problem_model.model;
   if (options.linear_solver == LinearSolver::pcg) {
     TruncatedNewton direction(engines, model, options.max_linear_iterations);
     descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
   }
-  ProjectedNewton direction(engines, model);
+  ProjectedNewton direction(engines, model, problem_model.constraints == ConstraintTerms::barriers);
   descend(objective, direction, x, options, summary, {}, checkpoints);
 }
 
@@ -129,7 +130,7 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
       return;
     case Method::newton:
       do {
-        minimize_newton(engines, model, objective, x, options, summary, checkpoints);
+        minimize_newton(engines, problem_model, objective, x, options, summary, checkpoints);
       } while (escapes && escape(objective, x, options, summary));
       return;
     case Method::adam:
@@ -140,6 +141,7 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
     case Method::gauss_newton:
     case Method::dogleg:
     case Method::augmented_lagrangian:
+    case Method::barrier:
     case Method::automatic: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +

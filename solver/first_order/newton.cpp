@@ -51,9 +51,10 @@ bool has_branches(const runtime::Model& model) {
 }  // namespace
 
 struct ProjectedNewton::Impl {
-  Impl(Engines& e, const runtime::Model& of)
+  Impl(Engines& e, const runtime::Model& of, bool exact)
       : engines(e),
         model(of),
+        exact_first(exact),
         revision(of.revision),
         hessian(of, true),
         shifted(Eigen::Map<const Hessian>(
@@ -63,6 +64,15 @@ struct ProjectedNewton::Impl {
   }
 
   Eigen::Index size() const { return static_cast<Eigen::Index>(hessian.size()); }
+
+  /// Factorises the Hessian at the engine's point as it is. False if it is not positive definite.
+  bool factorize_exact(runtime::Engine& engine, std::span<const std::uint8_t> held) {
+    hessian.refresh_hessian(engine, false);
+    std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
+    take_out(held, 1);
+    factor.factorize(shifted);
+    return factor.info() == Eigen::Success;
+  }
 
   /// Factorises H + τI with the smallest τ, from the present one upwards, that makes it positive
   /// definite.
@@ -98,15 +108,17 @@ struct ProjectedNewton::Impl {
 
   Engines& engines;
   const runtime::Model& model;
-  std::uint64_t revision;  // of the model that `hessian` describes
+  bool exact_first;
+  bool exact_failed = false;  // to lead down, since the last step
+  std::uint64_t revision;     // of the model that `hessian` describes
   NormalEquations hessian;
   Hessian shifted;
   Eigen::SimplicialLLT<Hessian, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
   double shift = kLeastShift;
 };
 
-ProjectedNewton::ProjectedNewton(Engines& engines, const runtime::Model& model)
-    : impl_(std::make_unique<Impl>(engines, model)) {}
+ProjectedNewton::ProjectedNewton(Engines& engines, const runtime::Model& model, bool exact_first)
+    : impl_(std::make_unique<Impl>(engines, model, exact_first)) {}
 ProjectedNewton::~ProjectedNewton() = default;
 
 void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
@@ -115,22 +127,25 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   if (has_branches(impl_->model)) engine.cost();  // they may change the model's terms
   if (impl_->revision != impl_->model.revision) {
     const double shift = impl_->shift;
-    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model);
+    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model, impl_->exact_first);
     impl_->shift = shift;
   }
-  impl_->hessian.refresh_hessian(engine, true);
+  const bool exact =
+      impl_->exact_first && !impl_->exact_failed && impl_->factorize_exact(engine, held);
+  if (!exact) impl_->hessian.refresh_hessian(engine, true);
   std::fill(direction.begin(), direction.end(), 0.0);
   const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();
   Eigen::VectorXd right(impl_->size());
   for (std::size_t k = 0; k < free.size(); ++k)
     right[static_cast<Eigen::Index>(k)] = is_held(held, free[k]) ? 0 : -g[free[k]];
-  if (impl_->factorize(held)) right = impl_->factor.solve(right).eval();
+  if (exact || impl_->factorize(held)) right = impl_->factor.solve(right).eval();
   for (std::size_t k = 0; k < free.size(); ++k)
     direction[free[k]] = right[static_cast<Eigen::Index>(k)];
 }
 
 void ProjectedNewton::moved(double length, std::span<const double>, std::span<const double>) {
-  if (length < 0.1) impl_->shift *= 10;
+  impl_->exact_failed = false;
+  if (length < 0.1 && !impl_->exact_first) impl_->shift *= 10;
   if (length >= 0.9) impl_->shift = std::max(impl_->shift / 10, kLeastShift);
 }
 
@@ -139,6 +154,7 @@ void ProjectedNewton::transfer(ir::StateRecord& record, std::size_t) {
 }
 
 bool ProjectedNewton::reset() {
+  if (impl_->exact_first && !impl_->exact_failed) return impl_->exact_failed = true;
   if (impl_->shift > 1) return false;
   impl_->shift = std::max(1e4 * impl_->shift, 1e-4);
   return true;

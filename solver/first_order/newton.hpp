@@ -20,7 +20,10 @@ namespace topograd {
 class ProjectedNewton final : public SearchDirection {
  public:
   /// Both must outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
-  ProjectedNewton(Engines& engines, const runtime::Model& model);
+  ///
+  ///   exact_first  uses the Hessian as it is wherever it is positive definite: steps converge
+  ///                quadratically, and large curvature of barriers adds no τ to small curvature
+  ProjectedNewton(Engines& engines, const runtime::Model& model, bool exact_first = false);
   ~ProjectedNewton() override;
 
   /// Held scalars have the rows and columns of the identity.

@@ -2,6 +2,7 @@
 #include "model.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
+#include "../../frontend/inspect/penalties.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "manifold_blocks.hpp"
@@ -63,6 +64,11 @@ void check_manifolds(const char* call, const Problem& problem, std::span<const d
   }
 }
 
+ConstraintTerms constraint_terms(Method method) {
+  if (!takes_constraints(method)) return ConstraintTerms::none;
+  return method == Method::barrier ? ConstraintTerms::barriers : ConstraintTerms::penalties;
+}
+
 bool has_bounds(const Problem& problem) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto below = [](double bound) { return bound > -kInfinity; };
@@ -85,10 +91,11 @@ std::string ProblemModel::describe(std::size_t term, std::size_t instance) const
 }
 
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses,
-                        bool with_constraints) {
+                        ConstraintTerms terms) {
   if (problem.parameter_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
   }
+  const bool with_constraints = terms != ConstraintTerms::none;
   const std::size_t constraints = with_constraints ? problem.constraint_count() : 0;
   if (problem.residual_count() + problem.energy_count() + constraints == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
@@ -96,7 +103,7 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   ProblemModel out;
   out.problem = &problem;
   out.with_losses = with_losses;
-  out.with_constraints = with_constraints;
+  out.constraints = terms;
   for (const ParameterArray& array : problem.arrays()) {
     out.model.arrays.push_back(
         {.offset = array.offset, .width = array.width, .blocks = array.blocks});
@@ -106,11 +113,14 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   for (std::size_t t = 0; t < problem.topology_count(); ++t) {
     if (problem.batch(t).size() == 0) continue;
     if (is_constraint(problem.kind(t)) && !with_constraints) continue;
-    out.model.terms.push_back({.topology = &problem.topology(t),
-                               .batch = &problem.batch(t),
-                               .name = term_name(problem, t, problem.label(t)),
-                               .energy = problem.is_energy(t),
-                               .loss = with_losses ? problem.loss_program(t) : nullptr});
+    const bool barrier =
+        terms == ConstraintTerms::barriers && problem.kind(t) == BlockKind::inequality;
+    out.model.terms.push_back(
+        {.topology = barrier ? &Penalties::barrier(problem, t) : &problem.topology(t),
+         .batch = &problem.batch(t),
+         .name = term_name(problem, t, problem.label(t)),
+         .energy = barrier || problem.is_energy(t),
+         .loss = with_losses ? problem.loss_program(t) : nullptr});
     out.topologies.push_back(t);
   }
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());

@@ -113,7 +113,7 @@ class Extension {
     model.topologies = base_.topologies;
     model.problem = base_.problem;
     model.with_losses = base_.with_losses;
-    model.with_constraints = base_.with_constraints;
+    model.constraints = base_.constraints;
     model.model = base_.model;
     for (std::size_t t = 0; t < base_.topologies.size(); ++t) extend(t);
     const std::size_t scalars = out_.point.size();

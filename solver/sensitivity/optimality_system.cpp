@@ -122,7 +122,9 @@ void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
     if (!stays[column]) coordinates_[column] = next++;
   scalar_of_.resize(next);
 
-  if (sources.penalty_weight() == NumberSources::kOwn || !at.model.with_constraints) return;
+  if (sources.penalty_weight() == NumberSources::kOwn ||
+      at.model.constraints == ConstraintTerms::none)
+    return;
   weight_ = at.model.model.uniforms[sources.penalty_weight()];
   if (!(weight_ > 0))
     throw SensitivityError(SensitivityError::Reason::unconverged,

@@ -68,8 +68,9 @@ struct Sensitivity::Impl {
         entries(sources.data().size()) {
     check_problem(problem, options.form);
     choose(parts);
-    const ProblemModel base =
-        make_model("sensitivity", problem, true, problem.constraint_count() > 0);
+    const ProblemModel base = make_model(
+        "sensitivity", problem, true,
+        problem.constraint_count() > 0 ? ConstraintTerms::penalties : ConstraintTerms::none);
     std::vector<double> x(base.model.scalars);
     problem.read_x(x);
     check_manifolds("sensitivity", problem, x);

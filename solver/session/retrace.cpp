@@ -133,7 +133,7 @@ class Retracing {
   /// Makes the model of the problem as it is now, and brings the engine to it.
   void follow() {
     ProblemModel next =
-        make_model(settings_.call, problem_, settings_.with_losses, model_.with_constraints);
+        make_model(settings_.call, problem_, settings_.with_losses, model_.constraints);
     if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
     next.model.revision = model_.model.revision + 1;
     engines_.refresh_inside(next.model);

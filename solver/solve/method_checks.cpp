@@ -27,7 +27,8 @@ void refuse_constraints(const Problem& problem, Method method) {
   if (problem.constraint_count() == 0) return;
   throw Error(ErrorCode::Unsupported,
               "solve: " + std::string(name(method)) + " knows no constraints, the problem has " +
-                  std::to_string(problem.constraint_count()) + "; use augmented_lagrangian");
+                  std::to_string(problem.constraint_count()) +
+                  "; use augmented_lagrangian, or barrier from a start inside of them");
 }
 
 /// Newton's method asks for what opaque code does not tell.

@@ -14,7 +14,7 @@ Method chosen_method(const Problem& problem);
 /// Throws Error{Unsupported} for a method that does not know what the problem has: energies,
 /// constraints, or (for second derivatives) residuals on the host.
 ///
-///   constrained  the method is that of augmented_lagrangian's minimisations
+///   constrained  the method is that of the minimisations of a method for constraints
 void check_method(const Problem& problem, Method method, bool constrained);
 
 /// For the methods that take any objective: L-BFGS knows manifolds, it and Newton's method bounds,

@@ -7,7 +7,7 @@
 #include "../../ir/whole.hpp"
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
-#include "../constrained/augmented_lagrangian.hpp"
+#include "../constrained/constrained.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
 #include "../interrupts.hpp"
@@ -63,7 +63,7 @@ struct Solver::Impl {
     try {
       follow();
       prepare();
-      constrained_ ? minimize_constrained() : minimize();
+      constrained() ? minimize_constrained() : minimize();
     } catch (const std::bad_alloc&) {
       tell_group();
       save_best();
@@ -175,9 +175,9 @@ struct Solver::Impl {
   void follow() {
     options_ = resolved(asked);
     if (options_.method == Method::automatic) options_.method = chosen_method(problem_);
-    constrained_ = options_.method == Method::augmented_lagrangian;
-    if (constrained_) options_ = inner_options(options_, problem_);
-    check_method(problem_, options_.method, constrained_);
+    outer_method_ = options_.method;
+    if (constrained()) options_ = inner_options(options_, problem_);
+    check_method(problem_, options_.method, constrained());
     options_.callback = [this](const IterationSummary& iteration) {
       note(iteration);
       const CallbackReturn answer =
@@ -199,7 +199,7 @@ struct Solver::Impl {
                           options_.domain == DomainPolicy::guarded;
     if (rebuilds) session_ = {};  // before what it refers to
     const std::uint64_t revision = model_.model.revision;
-    model_ = make_model("solve", problem_, true, constrained_);
+    model_ = make_model("solve", problem_, true, constraint_terms(outer_method_));
     // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
     const bool same_unknowns = now.constants == versions_.constants && !session_.host;
     model_.model.revision = same_unknowns ? revision : revision + 1;
@@ -208,6 +208,7 @@ struct Solver::Impl {
     versions_ = now;
   }
 
+  bool constrained() const { return takes_constraints(outer_method_); }
   bool on_device() const { return session_.engine().backend() != runtime::Backend::cpu; }
 
   /// Remembers how long an outer step took where it ran.
@@ -259,7 +260,7 @@ struct Solver::Impl {
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
-    if (constrained_) {
+    if (constrained()) {
       summary_.method_note =
           asked.method == Method::automatic ? "chosen for the constraints; " : "";
       summary_.method_note += "steps by " + std::string(name(options_.method));
@@ -326,6 +327,7 @@ struct Solver::Impl {
       return impl_.session_.engines->at(pass, impl_.x_);
     }
     std::span<const double> point() const override { return impl_.x_; }
+    void move(std::span<const double> x) override { impl_.x_.assign(x.begin(), x.end()); }
     void minimize(double bound, bool anew) override {
       SolverOptions& options = impl_.options_;
       options.absolute_gradient_tolerance = bound;
@@ -349,7 +351,7 @@ struct Solver::Impl {
   void minimize_constrained() {
     Inner inner(*this);
     const auto run = [&] {
-      AugmentedLagrangian(problem_, model_, options_, summary_, inner).run();
+      run_constrained(outer_method_, problem_, model_, options_, summary_, inner);
     };
     try {
       run();
@@ -499,18 +501,16 @@ struct Solver::Impl {
   void describe_problem() {
     const runtime::Model& model = model_.model;
     summary_.precision = options_.precision;
-    summary_.method = constrained_ ? Method::augmented_lagrangian : options_.method;
+    summary_.method = outer_method_;
     summary_.step_method = options_.method;
     summary_.parameters = model.scalars;
-    summary_.residuals = model.rows - (constrained_ ? problem_.constraint_count() : 0);
+    summary_.residuals = model.rows - (constrained() ? problem_.constraint_count() : 0);
     if (!facts_.want_host()) {
       summary_.unknowns = model.scalars;
       for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
     }
     summary_.host_residuals = problem_.host_blocks().size();
-    for (const runtime::Term& term : model.terms) {
-      if (term.energy) summary_.energies += term.batch->size();
-    }
+    summary_.energies = problem_.energy_count();
     summary_.topologies = topologies_of(model_.model);
     if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
     unread_of_ = problem_.versions().structure;
@@ -535,10 +535,10 @@ struct Solver::Impl {
   Problem problem_;                  // the same, which lives as long as this
   const ProblemUse* use_ = nullptr;  // of the present solve
   bool solver_ended_ = false;
-  bool constrained_ = false;  // options_ are those of the minimisations between updates
-  bool interrupted_ = false;  // by a signal (Interrupts), in this solve
-  SolverOptions options_;     // as settled for the present solve
-  Versions versions_;         // that model and session are of
+  Method outer_method_ = Method::automatic;  // constrained: options_ are of its minimisations
+  bool interrupted_ = false;                 // by a signal (Interrupts), in this solve
+  SolverOptions options_;                    // as settled for the present solve
+  Versions versions_;                        // that model and session are of
   ProblemModel model_;
   std::vector<UnreadBlock> unread_;  // of the problem with this structure:
   std::uint64_t unread_of_ = ~std::uint64_t{0};

@@ -31,6 +31,22 @@ TEST(ConstrainedFile, IsSolved) {
   EXPECT_EQ(s.constrained.constraints[1].active, 1u);
 }
 
+TEST(ConstrainedFile, TakesTheBarrier) {
+  const auto file = parse_problem_file(
+      R"({"parameters": [{"name": "p", "values": [0, -1]}],
+          "residuals": [{"expressions": ["p - 3"], "parameters": ["p"]}],
+          "inequalities": [{"expressions": ["c - p"], "parameters": ["p"], "data": {"c": [1, 5]}}],
+          "solver": {"method": "barrier", "initial_barrier": 0.5}})",
+      "file.json");
+  const Summary s = solve(file->problem, file->options);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_EQ(s.method, Method::barrier);
+  const std::vector<double>& p = file->parameters.at(0).values;
+  EXPECT_NEAR(p.at(0), 1, 1e-8);
+  EXPECT_LT(p.at(0), 1);
+  EXPECT_NEAR(p.at(1), 3, 1e-8);
+}
+
 TEST(ConstrainedFile, HasNoWeightsAndLosses) {
   for (const std::string key : {R"("weight": 2)", R"("loss": {"huber": 1})"}) {
     const std::string text =

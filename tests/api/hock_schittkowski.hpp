@@ -9,4 +9,9 @@ namespace topograd::test {
 /// to 1e-6, the KKT residuals at most 1e-8.
 void check_hock_schittkowski(const SolverOptions& options);
 
+/// The same for those with inequalities, by Method::barrier from starts within: the published ones
+/// or, where these are outside, those of the column "interior". Every point that a solve visits
+/// must be within.
+void check_barrier(SolverOptions options);
+
 }  // namespace topograd::test

@@ -10,5 +10,9 @@ TEST(HockSchittkowski, PublishedMinima) {
   check_hock_schittkowski({.backend = Backend::cpu, .max_iterations = 200});
 }
 
+TEST(HockSchittkowski, BarrierStaysWithin) {
+  check_barrier({.backend = Backend::cpu, .max_iterations = 200});
+}
+
 }  // namespace
 }  // namespace topograd::test

@@ -15,5 +15,10 @@ TEST_F(VulkanHockSchittkowski, PublishedMinima) {
   check_hock_schittkowski({.backend = Backend::vulkan, .max_iterations = 200});
 }
 
+TEST_F(VulkanHockSchittkowski, BarrierStaysWithin) {
+  TG_NEEDS(float64);
+  check_barrier({.backend = Backend::vulkan, .max_iterations = 200});
+}
+
 }  // namespace
 }  // namespace topograd::test

@@ -26,6 +26,7 @@ std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summa
     case Method::adamw:
     case Method::sgd:
     case Method::augmented_lagrangian:
+    case Method::barrier:
     case Method::automatic: break;
   }
   SourceOptions options{.precision = summary.precision};

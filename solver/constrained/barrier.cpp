@@ -1,0 +1,298 @@
+// The central path: barriers, multipliers, and when to stop.
+#include "barrier.hpp"
+
+#include "constraint_values.hpp"
+#include "multiplier_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+// μ falls to this share from one minimisation to the next.
+constexpr double kBarrierDecrease = 0.1;
+// The last μ, as a share of what complementarity allows.
+constexpr double kLastShare = 0.1;
+// Inner tolerances: the first one as a share of the gradient at the start, and their decrease.
+constexpr double kFirstBound = 0.1, kBoundDecrease = 0.1;
+// A start is on the central path if −μ ∇Σ log c cancels all but this share of the gradient.
+constexpr double kOnPath = 0.1;
+// Range of the first μ off the path, as a share of the objective, and at least of 1.
+constexpr double kLeastFirst = 1e-3, kLargestFirst = 1e3;
+// The share of c, on its way to its next value, that an extrapolation must keep.
+constexpr double kKept = 0.1;
+constexpr int kMostCuts = 4;
+// Shift of inequalities on fixed unknowns: they may be 0, and add a constant to the cost.
+constexpr double kAboveZero = 1;
+// Multipliers are fitted once μ is at most this many times the last one.
+constexpr double kNearEnd = 1.01;
+
+double squared_norm(std::span<const double> v) {
+  double sum = 0;
+  for (const double number : v) sum += number * number;
+  return sum;
+}
+
+}  // namespace
+
+/// The end of the solve if an inequality that could be changed is not above 0.
+bool Barrier::refuse_outside() {
+  std::size_t worst = c_.size();
+  for (std::size_t row = 0; row < c_.size(); ++row) {
+    run_.outside[row] = !run_.equality[row] && !run_.fixed[row] && !(c_[row] > 0);
+    if (!run_.outside[row]) continue;
+    const bool worse = worst == c_.size() || !(c_[row] >= c_[worst]);
+    if (worse) worst = row;
+  }
+  if (worst == c_.size()) return false;
+  run_.kkt.feasibility = largest(run_.violation);
+  run_.summary.constrained.infeasible = run_.name_of(worst);
+  run_.finish(Termination::INFEASIBLE,
+              run_.name_of(worst) + " is " + short_text(c_[worst]) +
+                  " at the start; barrier starts where every inequality is above 0: move the start "
+                  "inside, or use augmented_lagrangian");
+  return true;
+}
+
+/// False if the solve has ended.
+bool Barrier::start() {
+  const std::size_t rows = run_.rows();
+  const runtime::Engine& engine = run_.inner.engine(runtime::Pass::cost);
+  c_ = constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point());
+  shift_.assign(rows, 0);
+  double squared = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    (run_.equality[row] ? has_equalities_ : has_inequalities_) = true;
+    run_.violation[row] = run_.equality[row] ? std::abs(c_[row]) : std::max(0.0, -c_[row]);
+    if (run_.equality[row]) squared += c_[row] * c_[row];
+    if (!run_.equality[row] && run_.fixed[row]) shift_[row] = kAboveZero;
+  }
+  run_.penalties.set_shifts(shift_);
+  const std::vector<double> gradient = run_.objective_gradient();
+  run_.first_objective = run_.objective;
+  run_.measure(gradient);
+  if (run_.refuse_fixed() || refuse_outside()) return false;
+  run_.penalties.set_weights(1, 0);
+  run_.start(gradient, run_.gradient());
+  rule_.start(run_.options.initial_penalty, run_.objective, squared);
+  mu_ = first_barrier(gradient);
+  set_numbers();
+  std::vector<double> all = run_.gradient();
+  bound_ = std::max(kFirstBound * run_.projected_max(all), 0.5 * run_.gradient_bound());
+  return true;
+}
+
+/// The μ of the central path at the start, or one whose barrier is as steep as the objective.
+double Barrier::first_barrier(std::vector<double> objective) {
+  if (run_.options.initial_barrier > 0) return run_.options.initial_barrier;
+  const double least = least_barrier();
+  if (!has_inequalities_) return least;
+  run_.penalties.set_weights(0, 1);
+  std::vector<double> barrier = run_.gradient();
+  for (std::size_t k = 0; k < barrier.size(); ++k) barrier[k] -= objective[k];
+  run_.projected_max(objective);
+  run_.projected_max(barrier);
+  double both = 0;
+  for (std::size_t k = 0; k < barrier.size(); ++k) both -= barrier[k] * objective[k];
+  const double steep = squared_norm(barrier), slope = squared_norm(objective);
+  const double unit = std::max(1.0, std::abs(run_.objective));
+  if (!(steep > 0)) return kLeastFirst * unit;
+  const double fitted = both / steep;
+  const bool on_path = fitted > 0 && slope - fitted * both <= kOnPath * kOnPath * slope;
+  if (on_path) return std::max(fitted, least);
+  return std::clamp(std::sqrt(slope / steep), kLeastFirst * unit, kLargestFirst * unit);
+}
+
+void Barrier::set_numbers() {
+  run_.penalties.set_weights(std::sqrt(rule_.mu), has_inequalities_ ? mu_ : 0);
+  if (has_equalities_) run_.penalties.set_shifts(shift_);
+}
+
+double Barrier::least_barrier() const { return kLastShare * run_.complementarity_bound(); }
+
+/// Violations and multipliers at the point of the last minimisation.
+void Barrier::look_at_rows(std::span<const double> values) {
+  c_.assign(values.begin(), values.end());
+  run_.kkt = {};
+  progress_ = 0;
+  for (std::size_t row = 0; row < c_.size(); ++row) {
+    const double c = c_[row];
+    if (run_.equality[row]) {
+      run_.multipliers[row] = rule_.mu * (shift_[row] - c);
+      run_.violation[row] = std::abs(c);
+      progress_ = std::max(progress_, std::abs(c));
+    } else {
+      run_.multipliers[row] = run_.fixed[row] ? 0 : mu_ / c;
+      run_.violation[row] = std::max(0.0, -c);
+    }
+    run_.kkt.feasibility = std::max(run_.kkt.feasibility, run_.violation[row]);
+  }
+}
+
+/// Replaces μ / c by multipliers without the rounding of c, where they are not nearly 0.
+void Barrier::sharpen(std::vector<double>& gradient) {
+  std::vector<std::size_t> active;
+  for (std::size_t row = 0; row < c_.size(); ++row)
+    if (!run_.equality[row] && !run_.fixed[row] && run_.multipliers[row] > c_[row])
+      active.push_back(row);
+  fit_multipliers(run_, active, gradient);
+}
+
+void Barrier::look() {
+  const runtime::Engine& engine = run_.inner.engine(runtime::Pass::cost);
+  look_at_rows(
+      constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point()));
+  std::vector<double> gradient = run_.gradient();
+  run_.measure(run_.objective_gradient());
+  if (mu_ <= kNearEnd * least_barrier()) sharpen(gradient);
+  run_.kkt.stationarity = run_.projected_max(gradient);
+  for (std::size_t row = 0; row < c_.size(); ++row)
+    if (!run_.equality[row])
+      run_.kkt.complementarity =
+          std::max(run_.kkt.complementarity, std::abs(run_.multipliers[row] * c_[row]));
+  set_numbers();
+}
+
+bool Barrier::converged() {
+  return progress_ <= run_.options.constraint_tolerance &&
+         (!has_inequalities_ || mu_ <= kNearEnd * least_barrier()) &&
+         run_.kkt.complementarity <= run_.complementarity_bound() && run_.stationary();
+}
+
+/// Penalties of equalities grew in vain, and together with the barrier they are at a minimum.
+bool Barrier::infeasible() {
+  if (!rule_.in_vain() ||
+      run_.kkt.feasibility <= std::sqrt(run_.options.constraint_tolerance) *
+                                  std::min(1.0, std::max(run_.first_violation, 1e-4)))
+    return false;
+  std::vector<double> shifts = shift_;
+  for (std::size_t row = 0; row < shifts.size(); ++row)
+    if (run_.equality[row]) shifts[row] = 0;
+  const bool least =
+      run_.violation_is_least(std::sqrt(rule_.mu), has_inequalities_ ? mu_ : 0, shifts);
+  run_.penalties.set_shifts(shift_);
+  set_numbers();
+  return least;
+}
+
+void Barrier::update() {
+  const KktResiduals& kkt = run_.kkt;
+  if (kkt.stationarity > bound_ && run_.summary.termination == Termination::NO_CONVERGENCE)
+    return;  // it goes on with the same numbers
+  double growth = 1;
+  if (has_equalities_) {
+    const double penalty = rule_.mu;
+    const bool follow = rule_.look(progress_, run_.options.constraint_tolerance);
+    for (std::size_t row = 0; row < c_.size(); ++row) {
+      if (!run_.equality[row]) continue;
+      const double lambda = follow ? run_.multipliers[row] : penalty * shift_[row];
+      shift_[row] = lambda / rule_.mu;
+    }
+    if (rule_.stalls > 1) growth = rule_.mu / penalty;
+  }
+  bound_ =
+      std::max(std::min(bound_, kkt.stationarity) * kBoundDecrease, 0.5 * run_.gradient_bound());
+  const double before = mu_;
+  // While penalties grow in vain, the barrier keeps its distance from them: what remains in the
+  // end is the least violation inside of the inequalities.
+  mu_ =
+      growth > 1 ? growth * mu_ : std::min(mu_, std::max(kBarrierDecrease * mu_, least_barrier()));
+  set_numbers();
+  if (has_inequalities_ && mu_ < before) extrapolate(before, mu_);
+}
+
+/// True if every inequality keeps a share of its value at the last minimiser.
+bool Barrier::inside(std::span<const double> x, double share) {
+  const runtime::Engine& engine = run_.inner.engine(runtime::Pass::cost);
+  const std::vector<double> c =
+      constraint_values(run_.model, engine, run_.penalties.first_row(), x);
+  for (std::size_t row = 0; row < c.size(); ++row)
+    if (!run_.equality[row] && !run_.fixed[row] && !(c[row] >= share * c_[row])) return false;
+  return true;
+}
+
+/// x of the next minimiser but one, on the line through the last two.
+///
+///   length  of the step, as a share of the distance between these
+std::vector<double> Barrier::ahead(double length) const {
+  const std::span<const double> x = run_.inner.point();
+  std::vector<double> step(x.size()), coordinates(run_.space.size()), next(x.size()), basis;
+  for (std::size_t k = 0; k < x.size(); ++k) step[k] = length * (x[k] - last_[k]);
+  if (!run_.space.basis(x, basis)) return {x.begin(), x.end()};
+  run_.space.project(basis, step, coordinates);
+  for (const TangentSpace::Block& block : run_.space.blocks()) {
+    for (std::uint32_t t = 0; t < block.tangent; ++t) {
+      double squared = 0;  // a step along a tangent counts in its units
+      for (std::uint32_t k = 0; k < block.width; ++k)
+        squared += std::pow(basis[block.basis + k * block.tangent + t], 2);
+      if (squared > 0) coordinates[block.column + t] /= squared;
+    }
+  }
+  if (!run_.space.plus(x, coordinates, next)) return {x.begin(), x.end()};
+  return next;
+}
+
+/// Moves along the line through the last two minimisers to the next μ: on the path x is a smooth
+/// function of μ.
+void Barrier::extrapolate(double before, double after) {
+  const std::span<const double> at = run_.inner.point();
+  std::vector<double> x(at.begin(), at.end());
+  if (!last_.empty()) {
+    double length = (before - after) / (last_mu_ - before);
+    for (int cut = 0; cut < kMostCuts; ++cut, length /= 2) {
+      const std::vector<double> next = ahead(length);
+      if (!inside(next, kKept * after / before)) continue;
+      run_.inner.move(next);
+      break;
+    }
+  }
+  last_ = std::move(x);
+  last_mu_ = before;
+}
+
+/// Sets weights and shifts of the residuals that penalise constraints to what an augmented
+/// Lagrangian leaves: derivatives of the solution and covariances read multipliers from them.
+void Barrier::leave_multipliers() {
+  for (std::size_t row = 0; row < c_.size(); ++row) {
+    const double lambda = run_.multipliers[row];
+    const bool active = run_.equality[row] || (!run_.fixed[row] && lambda > c_[row]);
+    if (!active) run_.multipliers[row] = 0;
+    shift_[row] = active ? lambda + c_[row] : 0;
+  }
+  run_.penalties.set_weight(1);
+  run_.penalties.set_shifts(shift_);
+}
+
+void Barrier::run() {
+  ConstrainedSummary& out = run_.summary.constrained;
+  if (!start()) return run_.report();
+  const auto ended = [&] {
+    if (run_.stopped()) return true;
+    if (converged()) {
+      run_.finish_converged();
+    } else if (infeasible()) {
+      run_.finish_infeasible();
+    } else if (out.outer_iterations >= run_.options.max_outer_iterations) {
+      run_.finish_unconverged();
+    } else {
+      return false;
+    }
+    return true;
+  };
+  for (bool over = false; !over;) {
+    run_.inner.minimize(bound_, false);
+    ++out.outer_iterations;
+    look();
+    over = ended();
+    if (!over) update();
+  }
+  out.penalty = has_equalities_ ? rule_.mu : 0;
+  out.barrier = has_inequalities_ ? mu_ : 0;
+  leave_multipliers();
+  run_.report();
+}
+
+}  // namespace topograd

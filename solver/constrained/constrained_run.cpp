@@ -1,0 +1,233 @@
+// Rows of constraints, their conditions, and ends of solves.
+#include "constrained_run.hpp"
+
+#include "constraint_report.hpp"
+#include "constraint_values.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+// Slope of the violation, as a share of that at the start, below which the violation is stationary.
+constexpr double kStationary = 1e-3;
+// Minimisations without a smaller gradient after which rounding is the reason, if the gradient is
+// at most this many tolerances.
+constexpr int kMostIdle = 4;
+constexpr double kNearlyStationary = 30;
+// The unit of the Lagrangian's gradient is at least this share of the objective's at the start.
+constexpr double kShareOfStart = 1e-2;
+// Products λ c are compared with this share of the objective, and at least of 1.
+constexpr double kShareOfObjective = 1e-4;
+// Multipliers that count as 0, as a share of the largest.
+constexpr double kNoMultiplier = 1e-10;
+
+double norm(std::span<const double> numbers) {
+  double sum = 0;
+  for (const double number : numbers) sum += number * number;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+double largest(std::span<const double> numbers) {
+  double most = 0;
+  for (const double number : numbers) most = std::max(most, std::abs(number));
+  return most;
+}
+
+std::string short_text(double number) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.6g", number);
+  return out;
+}
+
+ConstrainedRun::ConstrainedRun(Problem& problem_, const ProblemModel& model_,
+                               const SolverOptions& options_, Summary& summary_,
+                               InnerSolves& inner_)
+    : problem(problem_),
+      model(model_),
+      options(options_),
+      summary(summary_),
+      inner(inner_),
+      penalties(problem_),
+      space(problem_) {
+  list_rows();
+}
+
+void ConstrainedRun::list_rows() {
+  const std::size_t count = penalties.rows();
+  equality.assign(count, false);
+  fixed.assign(count, false);
+  multipliers.assign(count, 0);
+  violation.assign(count, 0);
+  outside.assign(count, false);
+  const std::uint64_t first = penalties.first_row();
+  const std::span<const std::uint8_t> constant = problem.constant_mask();
+  for (std::size_t k = 0; k < model.topologies.size(); ++k) {
+    const BlockKind kind = problem.kind(model.topologies[k]);
+    if (!is_constraint(kind)) continue;
+    const ir::Batch& batch = *model.model.terms[k].batch;
+    const std::size_t outputs = constraint_outputs(model, k);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      bool is_fixed = !constant.empty();
+      for (std::uint32_t c = 0; is_fixed && c < batch.parameter_columns(); ++c)
+        is_fixed = constant[batch.index(i, c)] != 0;
+      for (std::size_t output = 0; output < outputs; ++output) {
+        const std::size_t row = batch.residual_row(i) - first + output;
+        equality[row] = kind == BlockKind::equality;
+        fixed[row] = is_fixed;
+      }
+    }
+  }
+}
+
+std::vector<double> ConstrainedRun::gradient() {
+  std::vector<double> out(model.model.scalars);
+  runtime::evaluate(inner.engine(runtime::Pass::gradient), {.gradient = out});
+  return out;
+}
+
+std::vector<double> ConstrainedRun::objective_gradient() {
+  std::vector<double> out(model.model.scalars);
+  penalties.set_weight(0);
+  runtime::Engine& engine = inner.engine(runtime::Pass::cost_gradient);
+  runtime::evaluate(engine, {.cost = &objective, .gradient = out});
+  return out;
+}
+
+double ConstrainedRun::projected_max(std::vector<double>& gradient) const {
+  const std::span<const double> x = inner.point();
+  const runtime::Model& of = model.model;
+  for (std::size_t k = 0; k < gradient.size() && !of.lower.empty(); ++k)
+    gradient[k] = x[k] - std::clamp(x[k] - gradient[k], of.lower[k], of.upper[k]);
+  std::vector<double> basis, tangent(space.size());
+  if (!space.basis(x, basis)) return largest(gradient);
+  space.project(basis, gradient, tangent);
+  return largest(tangent);
+}
+
+void ConstrainedRun::start(std::span<const double> gradient, std::vector<double> penalised) {
+  first_objective = objective;
+  for (std::size_t k = 0; k < penalised.size(); ++k) penalised[k] -= gradient[k];
+  first_violation = largest(violation);
+  first_gradient_ = largest(gradient);
+  const double norm_of_violation = norm(violation);
+  if (norm_of_violation > 0) violation_slope = projected_max(penalised) / norm_of_violation;
+}
+
+void ConstrainedRun::measure(std::span<const double> gradient) {
+  summary.final_cost = objective;
+  scale = std::max(largest(gradient), kShareOfStart * first_gradient_);
+  if (!(scale > 0)) scale = 1;
+}
+
+bool ConstrainedRun::refuse_fixed() {
+  std::size_t worst = fixed.size();
+  for (std::size_t row = 0; row < fixed.size(); ++row) {
+    if (!fixed[row] || !(violation[row] > options.constraint_tolerance)) continue;
+    if (worst == fixed.size() || violation[row] > violation[worst]) worst = row;
+  }
+  if (worst == fixed.size()) return false;
+  summary.constrained.infeasible = name_of(worst);
+  finish(Termination::INFEASIBLE, name_of(worst) +
+                                      " reads only fixed unknowns and is violated by " +
+                                      short_text(violation[worst]));
+  kkt.feasibility = violation[worst];
+  summary.final_cost = objective;
+  return true;
+}
+
+double ConstrainedRun::complementarity_bound() const {
+  return 10 * options.kkt_tolerance * std::max(1.0, kShareOfObjective * std::abs(objective));
+}
+
+bool ConstrainedRun::stationary() {
+  idle = kkt.stationarity < least_gradient_ / 2 ? 0 : idle + 1;
+  least_gradient_ = std::min(least_gradient_, kkt.stationarity);
+  const bool rounding =
+      idle >= kMostIdle && kkt.stationarity <= kNearlyStationary * gradient_bound();
+  return kkt.stationarity <= gradient_bound() || rounding;
+}
+
+bool ConstrainedRun::stopped() const {
+  const bool by_user = summary.termination == Termination::USER_SUCCESS ||
+                       summary.termination == Termination::USER_FAILURE;
+  return by_user ||
+         (!summary.iterations.empty() &&
+          summary.iterations.back().cumulative_time_in_seconds >= options.time_limit_seconds);
+}
+
+bool ConstrainedRun::violation_is_least(double weight, double inequalities,
+                                        std::span<const double> shifts) {
+  penalties.set_weights(weight, inequalities);
+  penalties.set_shifts(shifts);
+  std::vector<double> with = gradient();
+  penalties.set_weight(0);
+  const std::vector<double> alone = gradient();
+  for (std::size_t k = 0; k < with.size(); ++k) with[k] -= alone[k];
+  return projected_max(with) <=
+         kStationary * weight * weight * std::max(violation_slope, 1e-8) * norm(violation);
+}
+
+void ConstrainedRun::finish(Termination termination, std::string message) {
+  summary.termination = termination;
+  summary.message = std::move(message);
+}
+
+void ConstrainedRun::finish_converged() {
+  finish(Termination::CONVERGENCE, "constraints and multipliers meet the tolerances: violation " +
+                                       short_text(kkt.feasibility) +
+                                       ", gradient of the Lagrangian " +
+                                       short_text(kkt.stationarity));
+}
+
+void ConstrainedRun::finish_infeasible() {
+  const std::size_t worst = worst_row();
+  summary.constrained.infeasible = name_of(worst);
+  finish(Termination::INFEASIBLE, name_of(worst) + " cannot be met: it is violated by " +
+                                      short_text(violation[worst]) +
+                                      " where the violation of all constraints is least");
+}
+
+void ConstrainedRun::finish_unconverged() {
+  finish(Termination::NO_CONVERGENCE, "maximum number of outer iterations reached: " +
+                                          std::to_string(options.max_outer_iterations) +
+                                          "; violation " + short_text(kkt.feasibility) +
+                                          ", gradient of the Lagrangian " +
+                                          short_text(kkt.stationarity));
+}
+
+std::string ConstrainedRun::name_of(std::size_t row) const {
+  return constraint_name(problem, model, penalties.first_row() + row);
+}
+
+std::size_t ConstrainedRun::worst_row() const {
+  return static_cast<std::size_t>(std::ranges::max_element(violation) - violation.begin());
+}
+
+void ConstrainedRun::report() {
+  ConstrainedSummary& out = summary.constrained;
+  summary.initial_cost = first_objective;
+  out.kkt = kkt;
+  out.multipliers = multipliers;
+  const double least = kNoMultiplier * largest(multipliers);
+  for (double& lambda : out.multipliers)
+    if (std::abs(lambda) <= least) lambda = 0;
+  out.constraints = summarise({.problem = problem,
+                               .model = model,
+                               .engine = inner.engine(runtime::Pass::cost),
+                               .point = inner.point(),
+                               .first_row = penalties.first_row(),
+                               .fixed = fixed,
+                               .outside = outside,
+                               .multipliers = out.multipliers,
+                               .violation = violation,
+                               .tolerance = options.constraint_tolerance,
+                               .infeasible = summary.termination == Termination::INFEASIBLE});
+}
+
+}  // namespace topograd

@@ -1,0 +1,100 @@
+// What the outer loops of constrained solves share: the rows of constraints, the conditions of
+// Karush, Kuhn and Tucker, and how a solve ends.
+#pragma once
+
+#include "../../frontend/inspect/penalties.hpp"
+#include "../host/tangent_space.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "inner_solves.hpp"
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+double largest(std::span<const double> numbers);
+/// "0.00123", for messages.
+std::string short_text(double number);
+
+/// A constrained solve in progress. Vectors of rows are in the order of adding.
+struct ConstrainedRun {
+  /// All of these outlive it. The model has terms for the constraints.
+  ConstrainedRun(Problem& problem, const ProblemModel& model, const SolverOptions& options,
+                 Summary& summary, InnerSolves& inner);
+
+  Problem& problem;
+  const ProblemModel& model;
+  const SolverOptions& options;
+  Summary& summary;
+  InnerSolves& inner;
+  Penalties penalties;
+  TangentSpace space;
+
+  std::vector<bool> equality;       ///< by row of the constraints
+  std::vector<bool> fixed;          ///< likewise: it reads only fixed unknowns
+  std::vector<double> multipliers;  ///< likewise: λ after the last minimisation
+  std::vector<double> violation;    ///< likewise: |c|, max(0, −c)
+  std::vector<bool> outside;        ///< likewise: it is not above 0 at the start of a barrier
+  KktResiduals kkt;
+  double objective = 0, first_objective = 0;
+  double first_violation = 0;
+  double violation_slope = 0;  ///< max |Jcᵀ violation| / ‖violation‖ at the start
+  double scale = 0;            ///< of gradients: SolverOptions::kkt_tolerance is a share of it
+
+  std::size_t rows() const { return equality.size(); }
+  double gradient_bound() const { return options.kkt_tolerance * scale; }
+
+  /// The gradient of the whole cost, with the present weights and shifts.
+  std::vector<double> gradient();
+  /// The gradient of the objective alone; `objective` is its value. Weights become 0.
+  std::vector<double> objective_gradient();
+  /// max |g| over what is free and within the bounds; g becomes the projected gradient.
+  double projected_max(std::vector<double>& gradient) const;
+
+  /// Records what later looks are compared with, at the start.
+  ///
+  ///   gradient   of the objective
+  ///   penalised  of objective and ½ c² of the violated rows
+  void start(std::span<const double> gradient, std::vector<double> penalised);
+  /// Updates `scale` and the summary's cost to those of the objective's present gradient.
+  void measure(std::span<const double> gradient);
+
+  /// The end of the solve if a constraint that reads only fixed unknowns does not hold.
+  bool refuse_fixed();
+  /// The gradient and multipliers' conditions are met as well as rounding lets them be.
+  bool stationary();
+  /// λ c are small enough: at most 10 kkt_tolerance in the units of the objective.
+  double complementarity_bound() const;
+  /// The caller or a limit has ended the solve in a minimisation.
+  bool stopped() const;
+  /// The violation is at a minimum of its own: its gradient alone vanishes.
+  ///
+  ///   weight, inequalities  weights of equalities and inequalities
+  ///   shifts                of Penalties: without multipliers
+  bool violation_is_least(double weight, double inequalities, std::span<const double> shifts);
+
+  void finish(Termination termination, std::string message);
+  void finish_converged();
+  void finish_infeasible();
+  void finish_unconverged();
+  std::string name_of(std::size_t row) const;
+  std::size_t worst_row() const;
+  /// Fills in Summary::constrained.
+  ///
+  void report();
+
+  int idle = 0;  ///< minimisations since the gradient of feasible points fell
+
+ private:
+  void list_rows();
+
+  double first_gradient_ = 0;                                        // max |∇f| at the start
+  double least_gradient_ = std::numeric_limits<double>::infinity();  // of feasible points
+};
+
+}  // namespace topograd

@@ -1,0 +1,44 @@
+// The growth of penalties.
+#include "penalty_rule.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd {
+namespace {
+
+// The violation must fall to this share from one minimisation to the next, or μ grows.
+constexpr double kEnoughProgress = 0.25;
+// Above this share it has not fallen at all, and multipliers stay.
+constexpr double kSomeProgress = 0.9;
+constexpr double kPenaltyGrowth = 10;
+// Growth of μ in vain before a problem may be called infeasible, and its factor meanwhile.
+constexpr int kStalls = 5;
+constexpr double kStalledGrowth = 100;
+constexpr double kLargestPenalty = 1e20;
+// Range of the first μ.
+constexpr double kLeastPenalty = 1e-3, kLargestFirstPenalty = 300;
+
+}  // namespace
+
+void PenaltyRule::start(double asked, double cost, double squared_violation) {
+  mu = asked > 0
+           ? asked
+           : std::clamp(10 * std::max(1.0, std::abs(cost)) / std::max(1.0, squared_violation / 2),
+                        kLeastPenalty, kLargestFirstPenalty);
+}
+
+bool PenaltyRule::look(double violation, double tolerance) {
+  const double enough = std::max(kEnoughProgress * before, tolerance);
+  const bool some = violation <= std::max(kSomeProgress * best, tolerance);
+  stalls = some ? 0 : stalls + 1;
+  if (violation > enough)
+    mu = std::min(kLargestPenalty, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth));
+  before = violation;
+  best = std::min(best, violation);
+  return some;
+}
+
+bool PenaltyRule::in_vain() const { return stalls >= kStalls; }
+
+}  // namespace topograd
