@@ -19,6 +19,18 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
+// Bounds of one cut of a step, and their number.
+constexpr double kLeastCut = 0.1, kLargestCut = 0.5;
+constexpr int kMostCuts = 12;
+
+/// Penalties of inequalities bend where one becomes active.
+bool has_bends(const ProblemModel& model) {
+  return model.constraints == ConstraintTerms::penalties &&
+         std::ranges::any_of(model.topologies, [&](std::size_t topology) {
+           return model.problem->kind(topology) == BlockKind::inequality;
+         });
+}
+
 bool finite(const runtime::PointReport& point) {
   return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
 }
@@ -38,6 +50,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       forcing_(ForcingSequence::constant, options.linear_tolerance),
       gain_(options.max_consecutive_nonmonotonic_steps),
       hidden_(options),
+      bends_(has_bends(model)),
       undamped_(options.method == Method::gauss_newton) {}
 
 void Minimizer::run(Engines& engines, StepSolver& solver) {
@@ -142,7 +155,7 @@ void Minimizer::set_region() {
 }
 
 std::optional<runtime::StepRule> Minimizer::rule() const {
-  if (hidden_.last() || options_.use_nonmonotonic_steps || inspector_.looks_at_trials())
+  if (hidden_.last() || options_.use_nonmonotonic_steps || inspector_.looks_at_trials() || bends_)
     return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
                            .rescales = options_.rescale_steps && here_->can_rescale(),
@@ -167,6 +180,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   const double begin = control_.elapsed();
   Trial trial = here_->try_step(request());
   if (!trial.report.accepted && !hidden_.last()) rescale(trial);
+  const bool shortened = shorten(trial);
   const StepReport& report = trial.report;
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
@@ -200,7 +214,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
       report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease);
   hidden_.set_last(hidden);
   if (accepted) {
-    take(engines, solver, std::move(trial), iteration);
+    take(engines, solver, std::move(trial), iteration, shortened);
   } else {
     refuse(report, iteration);
   }
@@ -238,8 +252,32 @@ void Minimizer::rescale(Trial& trial) {
   }
 }
 
-void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial,
-                     IterationSummary& iteration) {
+/// Cuts a step back that would be refused; true if it then gains enough.
+bool Minimizer::shorten(Trial& trial) {
+  StepReport& report = trial.report;
+  const double whole = report.model_decrease;
+  const bool may = bends_ && !undamped_ && !hidden_.last() && here_->can_rescale();
+  if (!may || !(whole > 0)) return false;
+  const StepReport full = report;
+  double length = 1;
+  for (int cuts = 0;; ++cuts) {
+    report.model_decrease = whole * length * (2 - length);
+    const double change = report.trial_cost - point_.cost;
+    if (-change > options_.min_relative_decrease * report.model_decrease) return cuts > 0;
+    if (cuts == kMostCuts) break;
+    const double lowest = parabola_minimiser(-2 * whole, length, change) / length;
+    length *= std::clamp(std::isfinite(lowest) ? lowest : kLargestCut, kLeastCut, kLargestCut);
+    const StepReport other = trial.rescale(length);
+    report.step_norm = other.step_norm;
+    report.trial_cost = other.trial_cost;
+  }
+  trial.rescale(1);
+  report = full;
+  return false;
+}
+
+void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration,
+                     bool shortened) {
   const StepReport report = trial.report;
   const runtime::PointReport before = point_;
   keep_best(engines.here(), report.trial_cost);
@@ -249,8 +287,11 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial,
   gain_.accepted(report.trial_cost, report.model_decrease);
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   invalid_in_a_row_ = 0;
-  if (!undamped_ && !hidden_.last())
+  if (shortened) {
+    region_.rejected();
+  } else if (!undamped_ && !hidden_.last()) {
     region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
+  }
   undamped_ = options_.method == Method::gauss_newton;
   linearize(engines, solver);
   if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))

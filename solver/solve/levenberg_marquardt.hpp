@@ -26,7 +26,11 @@ namespace topograd {
 /// was the first trial from its point, and model and cost agree that nothing is left to gain: a
 /// step that is tiny because earlier ones were rejected says nothing about the parameters.
 ///
-/// Source: Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
+/// Where penalties of inequalities bend, the model says nothing of what a step touches on its way.
+/// A step that would be refused is then cut back first, and the radius falls as for a refused one.
+///
+/// Source: Nocedal and Yuan, Combining trust region and line search techniques (1998), for these
+/// cuts; Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
 class Minimizer {
  public:
   /// `options` are resolved; all of these outlive the Minimizer.
@@ -51,8 +55,11 @@ class Minimizer {
  private:
   void start(Engines& engines, StepSolver& solver);
   void step(Engines& engines, StepSolver& solver);
-  void take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration);
+  ///   shortened  by shorten()
+  void take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration,
+            bool shortened);
   void rescale(Trial& trial);
+  bool shorten(Trial& trial);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
@@ -92,6 +99,7 @@ class Minimizer {
   Forcing forcing_;
   Gain gain_;
   HiddenSteps hidden_;
+  bool bends_;                   // the cost has second derivatives that jump
   std::vector<double> best_;     // the point of least cost, while steps may raise it
   std::string first_nonfinite_;  // what was not finite at the first trial that was not
   runtime::PointReport point_;
