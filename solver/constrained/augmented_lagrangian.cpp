@@ -29,7 +29,8 @@ void AugmentedLagrangian::start() {
     squared += run_.violation[k] * run_.violation[k];
   }
   run_.start(gradient, std::move(penalised));
-  rule_.start(run_.options.initial_penalty, run_.objective, squared);
+  rule_.start(run_.options.initial_penalty, run_.objective, squared,
+              static_cast<std::size_t>(std::ranges::count(run_.equality, false)));
   set_multipliers();
   std::vector<double> all = run_.gradient();
   bound_ = kFirstBound * run_.projected_max(all);

@@ -77,7 +77,7 @@ bool Barrier::start() {
   if (run_.refuse_fixed() || refuse_outside()) return false;
   run_.penalties.set_weights(1, 0);
   run_.start(gradient, run_.gradient());
-  rule_.start(run_.options.initial_penalty, run_.objective, squared);
+  rule_.start(run_.options.initial_penalty, run_.objective, squared, 0);
   mu_ = first_barrier(gradient);
   set_numbers();
   std::vector<double> all = run_.gradient();

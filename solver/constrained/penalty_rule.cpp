@@ -16,16 +16,24 @@ constexpr double kPenaltyGrowth = 10;
 constexpr int kStalls = 5;
 constexpr double kStalledGrowth = 100;
 constexpr double kLargestPenalty = 1e20;
-// Range of the first μ.
+// Range of the first μ, and its upper end where there are many inequalities: it falls with the
+// square of their number from `kManyRows` on. Measured on meshes in contact (docs/notes/steps.md).
 constexpr double kLeastPenalty = 1e-3, kLargestFirstPenalty = 300;
+constexpr double kManyRows = 1000, kLargestOfMany = 1;
+
+double largest_first(std::size_t inequalities) {
+  const double share = kManyRows / std::max(kManyRows, static_cast<double>(inequalities));
+  return std::max(kLargestOfMany, kLargestFirstPenalty * share * share);
+}
 
 }  // namespace
 
-void PenaltyRule::start(double asked, double cost, double squared_violation) {
+void PenaltyRule::start(double asked, double cost, double squared_violation,
+                        std::size_t inequalities) {
   mu = asked > 0
            ? asked
            : std::clamp(10 * std::max(1.0, std::abs(cost)) / std::max(1.0, squared_violation / 2),
-                        kLeastPenalty, kLargestFirstPenalty);
+                        kLeastPenalty, largest_first(inequalities));
 }
 
 bool PenaltyRule::look(double violation, double tolerance) {

@@ -1,6 +1,7 @@
 // When multipliers and penalties of an augmented Lagrangian change.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 
 namespace topograd {
@@ -16,8 +17,10 @@ struct PenaltyRule {
 
   /// The first μ, from the cost and the squared violation at the start.
   ///
-  ///   asked  SolverOptions::initial_penalty; 0: chosen
-  void start(double asked, double cost, double squared_violation);
+  ///   asked         SolverOptions::initial_penalty; 0: chosen
+  ///   inequalities  number of their rows that are penalised: where many bend, μ starts small, so
+  ///                 that steps may pass bends, and multipliers find what is active
+  void start(double asked, double cost, double squared_violation, std::size_t inequalities);
   /// Takes the violation after a minimisation: μ grows if it did not fall to a quarter. True if
   /// multipliers are to follow the violation.
   bool look(double violation, double tolerance);
