@@ -5,20 +5,19 @@
 
 namespace topograd::runtime {
 
-std::uint32_t blocks_per_chunk(std::uint64_t blocks) {
-  constexpr std::uint64_t kMostChunks = 1024;
-  std::uint32_t size = 16;
-  while (blocks > kMostChunks * size) size *= 2;
+std::uint32_t blocks_per_chunk(const ParameterArray& array, std::size_t arrays) {
+  constexpr std::uint64_t kLeastScalars = 16;
+  const std::uint64_t most = std::max<std::uint64_t>(kMostChunks / arrays, 1);
+  std::uint32_t size = 1;
+  while (size * std::uint64_t{array.width} < kLeastScalars || array.blocks > most * size) size *= 2;
   return size;
 }
 
 std::vector<Chunk> chunks_of(std::span<const ParameterArray> arrays) {
-  std::uint64_t blocks = 0;
-  for (const ParameterArray& array : arrays) blocks += array.blocks;
-  const std::uint32_t size = blocks_per_chunk(blocks);
   std::vector<Chunk> chunks;
   std::uint32_t number = 0;
   for (const ParameterArray& array : arrays) {
+    const std::uint32_t size = blocks_per_chunk(array, arrays.size());
     for (std::uint64_t k = 0; k < array.blocks; k += size) {
       const std::uint64_t end = std::min<std::uint64_t>(k + size, array.blocks);
       chunks.push_back({.first_block = number + static_cast<std::uint32_t>(k),

@@ -15,9 +15,14 @@ struct Chunk {
   std::uint64_t first = 0, end = 0;  ///< scalars in x
 };
 
-/// Blocks of one chunk of a model with this many blocks: a power of two from 16 on that makes at
-/// most about a thousand chunks.
-std::uint32_t blocks_per_chunk(std::uint64_t blocks);
+/// Most chunks of a model with fewer arrays than that. More chunks divide better among many ranks,
+/// and make every scalar sum longer.
+constexpr std::uint64_t kMostChunks = 4096;
+
+/// Blocks of one chunk of an array: the least power of two that has at least 16 scalars and gives
+/// each of the model's arrays its share of kMostChunks. Few large blocks, such as cameras, are cut
+/// finer than many small ones, since as many residuals read them.
+std::uint32_t blocks_per_chunk(const ParameterArray& array, std::size_t arrays);
 
 /// Cuts each array into chunks, ascending. They depend on the arrays alone.
 std::vector<Chunk> chunks_of(std::span<const ParameterArray> arrays);
