@@ -35,6 +35,7 @@ class DistributedEngine final : public runtime::Engine,
                     bool petsc_krylov = false);
 
   RankReport report() const { return part_->report(); }
+  const Traffic& traffic() const { return part_->traffic(); }
 
   runtime::Abilities abilities() override;
   runtime::Backend backend() const override { return inner().backend(); }

@@ -126,14 +126,22 @@ DistributedReport report_of(const Communicator& ranks, const DistributedEngine& 
                                        static_cast<double>(mine.bytes_per_iteration),
                                        static_cast<double>(mine.messages_per_iteration),
                                        static_cast<double>(mine.exchanges),
+                                       static_cast<double>(mine.sums),
                                        mine.waited_seconds};
   const std::vector<double> all = ranks.gather(numbers);
   DistributedReport report;
   double most = 0, sum = 0;
   for (std::size_t first = 0; first < all.size(); first += numbers.size()) {
     const auto count = [&](std::size_t k) { return static_cast<std::uint64_t>(all[first + k]); };
-    report.ranks.push_back(
-        {count(0), count(1), count(2), count(3), count(4), count(5), count(6), all[first + 7]});
+    report.ranks.push_back({.blocks = count(0),
+                            .ghosts = count(1),
+                            .residuals = count(2),
+                            .residuals_again = count(3),
+                            .bytes_per_iteration = count(4),
+                            .messages_per_iteration = count(5),
+                            .exchanges = count(6),
+                            .sums = count(7),
+                            .waited_seconds = all[first + 8]});
     most = std::max(most, all[first + 2]);
     sum += all[first + 2];
   }

@@ -15,6 +15,7 @@ namespace topograd::distributed {
 /// Counts what the exchanges of one rank have moved.
 struct Traffic {
   std::uint64_t ghost_exchanges = 0, sums = 0;
+  std::uint64_t numbers = 0;                ///< of each chunk, in all sums
   std::uint64_t bytes_per_exchange = 0;     ///< that a rank receives for its ghosts, in f64
   std::uint64_t messages_per_exchange = 0;  ///< that it receives for them
   std::uint64_t bytes_per_sum = 0;          ///< that it receives for one scalar sum

@@ -7,35 +7,68 @@
 #include <petscmat.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
 namespace topograd::distributed {
 namespace {
 
-/// Rows that each pair of chunks shares; the graph of PTScotch has few edges, but problems may join
-/// everything with everything.
-using Edges = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t>;
+/// Chunks a and b, and the rows that they share.
+struct Edge {
+  std::uint64_t pair = 0;  // a in the upper half
+  std::uint64_t rows = 0;
+};
+
+/// Edges of which the same pair comes many times. Joins equal ones from time to time.
+class Edges {
+ public:
+  void add(std::uint32_t a, std::uint32_t b, std::uint64_t rows) {
+    edges_.push_back({std::uint64_t{a} << 32U | b, rows});
+    if (edges_.size() >= limit_) {
+      join();
+      limit_ = std::max(limit_, 2 * edges_.size());
+    }
+  }
+  /// All edges in the order of their pairs.
+  std::vector<Edge> joined() {
+    join();
+    return std::move(edges_);
+  }
+
+ private:
+  void join() {
+    std::ranges::sort(edges_, {}, &Edge::pair);
+    std::size_t kept = 0;
+    for (std::size_t k = 0; k < edges_.size(); ++k) {
+      if (kept > 0 && edges_[kept - 1].pair == edges_[k].pair) {
+        edges_[kept - 1].rows += edges_[k].rows;
+      } else {
+        edges_[kept++] = edges_[k];
+      }
+    }
+    edges_.resize(kept);
+  }
+
+  std::vector<Edge> edges_;
+  std::size_t limit_ = std::size_t{1} << 22U;
+};
 
 void add_term(const runtime::Term& term, const runtime::BlockNumbers& blocks,
-              std::span<const runtime::Chunk> chunks, std::vector<std::uint64_t>& weights,
+              std::span<const std::uint32_t> chunk_of, std::vector<std::uint64_t>& weights,
               Edges& edges) {
   const ir::Batch& batch = *term.batch;
   const std::uint64_t rows = std::max<std::size_t>(term.topology->program.outputs.size(), 1);
   std::vector<std::uint32_t> touched;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     touched.clear();
-    for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot) {
-      const std::uint32_t block = blocks.at(batch.index(i, slot));
-      touched.push_back(static_cast<std::uint32_t>(runtime::find_chunk(chunks, block)));
-    }
+    for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
+      touched.push_back(chunk_of[blocks.at(batch.index(i, slot))]);
     std::ranges::sort(touched);
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (const std::uint32_t a : touched) {
       weights[a] += rows;
       for (const std::uint32_t b : touched)
-        if (a != b) edges[{a, b}] += rows;
+        if (a != b) edges.add(a, b, rows);
     }
   }
 }
@@ -46,14 +79,17 @@ ChunkGraph chunk_graph(const runtime::Model& model, std::span<const runtime::Chu
   ChunkGraph graph;
   graph.weights.assign(chunks.size(), 1);
   const runtime::BlockNumbers blocks(model.arrays);
+  std::vector<std::uint32_t> chunk_of(blocks.count());
+  for (std::uint32_t c = 0; c < chunks.size(); ++c)
+    std::fill(chunk_of.begin() + chunks[c].first_block, chunk_of.begin() + chunks[c].end_block, c);
   Edges edges;
   for (const runtime::Term& term : model.terms)
-    add_term(term, blocks, chunks, graph.weights, edges);
+    add_term(term, blocks, chunk_of, graph.weights, edges);
   graph.starts.assign(chunks.size() + 1, 0);
-  for (const auto& [pair, rows] : edges) {
-    ++graph.starts[pair.first + 1];
-    graph.neighbours.push_back(pair.second);
-    graph.shared.push_back(rows);
+  for (const Edge& edge : edges.joined()) {
+    ++graph.starts[(edge.pair >> 32U) + 1];
+    graph.neighbours.push_back(static_cast<std::uint32_t>(edge.pair));
+    graph.shared.push_back(edge.rows);
   }
   std::partial_sum(graph.starts.begin(), graph.starts.end(), graph.starts.begin());
   return graph;
@@ -73,12 +109,12 @@ std::vector<int> contiguous_parts(std::span<const std::uint64_t> weights, int pa
   return owners;
 }
 
-std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph,
+std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, int parts,
                            PartitionMethod method) {
   const auto chunks = static_cast<PetscInt>(graph.weights.size());
-  // PTScotch divides among more vertices than parts alone.
-  if (ranks.size() == 1 || method == PartitionMethod::contiguous || chunks < 4 * ranks.size())
-    return contiguous_parts(graph.weights, ranks.size());
+  // PTScotch leaves parts empty where there are few vertices for each.
+  if (parts == 1 || method == PartitionMethod::contiguous || chunks < 2 * parts)
+    return contiguous_parts(graph.weights, parts);
   const PetscInt first = chunks * ranks.rank() / ranks.size();
   const PetscInt end = chunks * (ranks.rank() + 1) / ranks.size();
   // PETSc frees these.
@@ -108,6 +144,7 @@ std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph,
   check(MatPartitioningSetAdjacency(divides, adjacency));
   check(MatPartitioningSetVertexWeights(divides, weights));
   check(MatPartitioningSetUseEdgeWeights(divides, PETSC_TRUE));
+  check(MatPartitioningSetNParts(divides, parts));
   check(MatPartitioningSetType(divides, MATPARTITIONINGPTSCOTCH));
   check(MatPartitioningSetFromOptions(divides));
   check(MatPartitioningApply(divides, &owners));

@@ -27,8 +27,9 @@ enum class PartitionMethod : std::uint8_t {
   contiguous  ///< consecutive chunks of equal weight
 };
 
-/// The rank of each chunk, the same on all ranks. Results of a solve do not depend on it.
-std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph,
+/// The part of each chunk, below `parts`, the same on all ranks. Results of a solve, in which each
+/// rank has a part, do not depend on it.
+std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, int parts,
                            PartitionMethod method);
 
 /// Consecutive chunks of about equal weight for each of `parts`.

@@ -16,7 +16,7 @@ struct Division {
 
 Division divide(const Communicator& ranks, const runtime::Model& model, PartitionMethod method) {
   std::vector<runtime::Chunk> chunks = runtime::chunks_of(model.arrays);
-  std::vector<int> owners = partition(ranks, chunk_graph(model, chunks), method);
+  std::vector<int> owners = partition(ranks, chunk_graph(model, chunks), ranks.size(), method);
   return {std::move(chunks), std::move(owners)};
 }
 
@@ -50,6 +50,7 @@ RankReport RankPart::report() const {
       .bytes_per_iteration = traffic.bytes_per_exchange + kSumsPerIteration * traffic.bytes_per_sum,
       .messages_per_iteration = traffic.messages_per_exchange,
       .exchanges = traffic.ghost_exchanges,
+      .sums = traffic.sums,
       .waited_seconds = traffic.seconds};
 }
 

@@ -27,6 +27,7 @@ struct RankReport {
   std::uint64_t bytes_per_iteration = 0;  ///< received in an iteration of CG
   std::uint64_t messages_per_iteration = 0;  ///< received in one for ghosts
   std::uint64_t exchanges = 0;               ///< of ghosts, in the solve
+  std::uint64_t sums = 0;                    ///< gathers of numbers of chunks, in the solve
   double waited_seconds = 0;                 ///< in exchanges
 };
 
@@ -47,6 +48,7 @@ class RankPart final : public ir::PartOfLists {
   runtime::DampedSteps& steps() const { return *engine_->abilities().steps; }
   const Communicator& ranks() const { return ranks_; }
   RankReport report() const;
+  const Traffic& traffic() const { return halo_->traffic(); }
 
   /// Numbers for all unknowns: `fill` gives those of this part.
   void join(std::span<double> whole, const Fill& fill);

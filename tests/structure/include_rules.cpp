@@ -148,7 +148,7 @@ const Arrows kSubfolders = {
     {"tools/command/input", {"tools/command/arguments", "tools/draw", "tools/problems"}},
     {"tools/command/peers", {"tools/command/input"}},
     {"tools/command/solve", {"tools/command/peers"}},
-    {"tools/distributed", {"tools/command"}},
+    {"tools/distributed", {"tools/command", "tools/command/check"}},
     {"tools/draw", {}},
     {"tools/problems", {}},
     {"tools/view/film", {"tools/draw"}},

@@ -3,6 +3,7 @@
 #include "../../ir/error.hpp"
 #include "../command/arguments/commands.hpp"
 #include "../command/solve/distributed.hpp"
+#include "scaling.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -41,6 +42,7 @@ class Ranks final : public topograd::command::DistributedSolver {
                                 {"bytes_per_iteration", rank.bytes_per_iteration},
                                 {"messages_per_iteration", rank.messages_per_iteration},
                                 {"exchanges", rank.exchanges},
+                                {"sums", rank.sums},
                                 {"waited_s", rank.waited_seconds}});
   }
 
@@ -65,6 +67,8 @@ int main(int argc, char** argv) {
   Ranks ranks(world);
   ranks.distribution.petsc_krylov = !arguments.petsc.empty();
   topograd::command::set_distributed_solver(&ranks);
+  topograd::command::Scaling scaling(world);
+  topograd::command::set_scaling_meter(&scaling);
   return topograd::command::run(count, words,
                                 [&](const std::string& reason) -> int { world.fail(reason); });
 }

@@ -5,6 +5,7 @@
 #include "../input/named_problem.hpp"
 #include "check_faults.hpp"
 #include "check_repeat.hpp"
+#include "check_scaling.hpp"
 #include "check_start.hpp"
 #include "check_view.hpp"
 
@@ -393,6 +394,7 @@ void add_check(Command app) {
   add_corruption(command);
   add_check_faults(command);
   add_check_soak(command);
+  add_check_scaling(command);
   add_check_start(command);
   add_check_repeat(command);
   add_check_view(command);

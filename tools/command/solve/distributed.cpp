@@ -31,7 +31,11 @@ SplitArguments split_arguments(int argc, char** argv) {
 void run_distributed_program(int argc, char** argv) {
   const SplitArguments arguments = split_arguments(argc, argv);
   const auto last = arguments.command.end() - 1;
-  if (std::find(arguments.command.begin(), last, std::string_view("--distributed")) == last) return;
+  const bool asked =
+      std::find(arguments.command.begin(), last, std::string_view("--distributed")) != last;
+  const bool check =
+      argc > 2 && std::string_view(argv[1]) == "check" && std::string_view(argv[2]) == "scaling";
+  if (!asked && !check) return;
   std::error_code error;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return;

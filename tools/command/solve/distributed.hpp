@@ -30,9 +30,9 @@ DistributedSolver* distributed_solver();
 /// `solver` outlives the command.
 void set_distributed_solver(DistributedSolver* solver);
 
-/// If a command has the option --distributed, replaces this process by topograd-distributed, which
-/// lies beside this program, with the same arguments. Otherwise, and where it does not exist,
-/// returns.
+/// If a command has the option --distributed, or is `check scaling`, replaces this process by
+/// topograd-distributed, which lies beside this program, with the same arguments. Otherwise, and
+/// where it does not exist, returns.
 void run_distributed_program(int argc, char** argv);
 
 /// A command line without the words from "--" on, which are options of PETSc.
