@@ -63,11 +63,51 @@ void require_same_solve(const Communicator& ranks, const Problem& problem,
   for (const SolveFacts::Fact& fact : facts.facts) ranks.require_same(fact.what, fact.value);
 }
 
+/// The clock of a rank at the end of each step. All ranks start it together.
+class StepClock {
+ public:
+  explicit StepClock(const Communicator& ranks) : ranks_(ranks) {
+    MPI_Barrier(ranks.comm());
+    start_ = std::chrono::steady_clock::now();
+  }
+
+  void end_step(int step, double waited_seconds) {
+    const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start_;
+    for (const double number :
+         {static_cast<double>(step), end_, now.count() - end_, waited_seconds - waited_})
+      numbers_.push_back(number);
+    end_ = now.count();
+    waited_ = waited_seconds;
+  }
+
+  std::vector<std::vector<RankStep>> of_all() const {
+    const std::vector<double> all = ranks_.gather(numbers_);
+    std::vector<std::vector<RankStep>> out(static_cast<std::size_t>(ranks_.size()));
+    for (std::size_t first = 0; first < all.size(); first += 4)
+      out[first / numbers_.size()].push_back({.step = static_cast<int>(all[first]),
+                                              .start_seconds = all[first + 1],
+                                              .seconds = all[first + 2],
+                                              .waited_seconds = all[first + 3]});
+    return out;
+  }
+
+ private:
+  const Communicator& ranks_;
+  std::chrono::steady_clock::time_point start_;
+  double end_ = 0, waited_ = 0;
+  std::vector<double> numbers_;  // four for each step
+};
+
 /// Lets rank 0 decide whether the solve goes on: clocks and callers differ.
 class SharedDecision {
  public:
-  SharedDecision(const Communicator& ranks, SolverOptions& options)
-      : ranks_(ranks), callback_(options.callback), limit_(options.time_limit_seconds) {
+  ///   step_ends  is called with each step's number
+  SharedDecision(const Communicator& ranks, SolverOptions& options,
+                 std::function<void(int)> step_ends)
+      : ranks_(ranks),
+        callback_(options.callback),
+        step_ends_(std::move(step_ends)),
+        limit_(options.time_limit_seconds) {
     options.time_limit_seconds = std::numeric_limits<double>::max();
     options.callback = [this](const IterationSummary& iteration) { return decide(iteration); };
   }
@@ -92,12 +132,14 @@ class SharedDecision {
     constexpr int kLate = 100;
     const int decided = ranks_.from_first(late ? kLate : static_cast<int>(answer));
     timed_out_ = decided == kLate;
+    step_ends_(iteration.iteration);
     return timed_out_ ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
                       : static_cast<CallbackReturn>(decided);
   }
 
   const Communicator& ranks_;
   IterationCallback callback_;
+  std::function<void(int)> step_ends_;
   double limit_;
   bool timed_out_ = false;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -178,9 +220,12 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
                        const DistributedOptions& distribution, DistributedReport* report) {
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   ranks.require_same("version", std::string(version()));
-  SharedDecision decision(ranks, options);
-  Group group(ranks);
   DistributedEngine* engine = nullptr;
+  StepClock clock(ranks);
+  SharedDecision decision(ranks, options, [&](int step) {
+    clock.end_step(step, engine == nullptr ? 0 : engine->traffic().seconds);
+  });
+  Group group(ranks);
   Solver solver(
       problem, options,
       [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
@@ -196,7 +241,10 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
     summary.termination = Termination::NO_CONVERGENCE;
     summary.message = "time limit reached: " + std::to_string(decision.limit()) + " s";
   }
-  if (report != nullptr && engine != nullptr) *report = report_of(ranks, *engine);
+  if (report != nullptr && engine != nullptr) {
+    *report = report_of(ranks, *engine);
+    report->steps = clock.of_all();
+  }
   return summary;
 }
 

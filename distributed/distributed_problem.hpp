@@ -23,9 +23,18 @@ struct DistributedOptions {
   bool petsc_krylov = false;
 };
 
+/// One outer step on one rank. The first one, step 0, has what precedes the steps.
+struct RankStep {
+  int step = 0;
+  double start_seconds = 0;   ///< since the ranks began the solve together
+  double seconds = 0;         ///< until the ranks have agreed on its end
+  double waited_seconds = 0;  ///< of these, in exchanges
+};
+
 /// How a solve was divided, by rank; the same on all ranks.
 struct DistributedReport {
   std::vector<distributed::RankReport> ranks;
+  std::vector<std::vector<RankStep>> steps;  ///< by rank
   /// Most residuals of a rank over the mean, 1 at best.
   double imbalance = 1;
 };

@@ -1,14 +1,18 @@
 // Solves on several processes against the ordinary solve and PETSc's optimiser.
 #include "../../solver/solve.hpp"
+#include "../support/paths.hpp"
 
 #include "cases.hpp"
 #include "launch.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -62,6 +66,45 @@ TEST(Distributed, TheReportHasARowForEachRank) {
   EXPECT_GT(ghosts[0], 0U);
   EXPECT_LT(ghosts[0], 400U);
   EXPECT_GT(twice[0] + twice[1], 0U);
+}
+
+// Each rank has a lane with all steps, which follow each other on one clock.
+TEST(Distributed, ATraceHasALaneForEachRank) {
+  const TemporaryDir folder;
+  const std::string trace = folder.path() / "trace.json", report = folder.path() / "report.json";
+  const std::string command =
+      mpirun(2) + (program_dir() / "topograd").string() +
+      " solve springs --width 20 --linear pcg --max-iterations 4 --distributed --trace " + trace +
+      " --json " + report + " >/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const auto steps = nlohmann::json::parse(read_file(report))["iterations"].get<std::size_t>();
+  std::map<int, std::string> lanes;
+  std::map<std::string, std::vector<nlohmann::json>> events;
+  const auto all = nlohmann::json::parse(read_file(trace));
+  for (const auto& event : all["traceEvents"]) {
+    const int lane = event["tid"];
+    if (event["ph"] == "M") {
+      lanes[lane] = event["args"]["name"];
+    } else {
+      events[lanes.at(lane)].push_back(event);
+    }
+  }
+  EXPECT_TRUE(events.contains("cpu"));
+  EXPECT_FALSE(events.contains("rank 2"));
+  for (const std::string rank : {"rank 0", "rank 1"}) {
+    SCOPED_TRACE(rank);
+    ASSERT_EQ(events[rank].size(), steps + 1);  // and the start
+    double end = 0;
+    for (std::size_t k = 0; k <= steps; ++k) {
+      const nlohmann::json& event = events[rank][k];
+      EXPECT_EQ(event["name"], "step " + std::to_string(k));
+      EXPECT_GE(event["ts"].get<double>(), end - 1);  // microseconds, printed
+      end = event["ts"].get<double>() + event["dur"].get<double>();
+      const double waited = 1e3 * std::stod(event["args"]["waited_ms"].get<std::string>());
+      EXPECT_GT(waited, 0);
+      EXPECT_LT(waited, event["dur"].get<double>());
+    }
+  }
 }
 
 TEST(Distributed, PetscsKrylovMethodReachesTheSameCost) {

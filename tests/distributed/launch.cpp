@@ -13,15 +13,19 @@
 
 namespace topograd::test {
 
+std::string mpirun(int ranks) {
+  return "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "
+         "-n " +
+         std::to_string(ranks) + " ";
+}
+
 RankRun run_ranks(int ranks, const std::string& name, const std::vector<std::string>& words,
                   const std::string& petsc) {
   const TemporaryDir folder;
   const std::filesystem::path answer = folder.path() / "answer", err = folder.path() / "err",
                               out = folder.path() / "out";
-  std::string command =
-      "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n " +
-      std::to_string(ranks) + " " + (program_dir() / "tests/test_distributed_ranks").string() +
-      " " + name + " " + answer.string();
+  std::string command = mpirun(ranks) + (program_dir() / "tests/test_distributed_ranks").string() +
+                        " " + name + " " + answer.string();
   for (const std::string& word : words) command += " " + word;
   if (!petsc.empty()) command += " -- " + petsc;
   command += " >" + out.string() + " 2>" + err.string();

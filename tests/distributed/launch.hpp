@@ -7,6 +7,9 @@
 
 namespace topograd::test {
 
+/// The beginning of a command line that runs a program on so many ranks.
+std::string mpirun(int ranks);
+
 struct RankRun {
   int status = -1;
   std::string answer;  ///< empty if the run wrote none

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -44,6 +45,19 @@ class Ranks final : public topograd::command::DistributedSolver {
                                 {"exchanges", rank.exchanges},
                                 {"sums", rank.sums},
                                 {"waited_s", rank.waited_seconds}});
+  }
+
+  std::vector<topograd::runtime::hybrid::TraceEvent> events() const override {
+    constexpr double kUs = 1e6;
+    std::vector<topograd::runtime::hybrid::TraceEvent> out;
+    for (std::size_t rank = 0; rank < report_.steps.size(); ++rank)
+      for (const topograd::RankStep& step : report_.steps[rank])
+        out.push_back({.name = "step " + std::to_string(step.step),
+                       .lane = "rank " + std::to_string(rank),
+                       .start_us = kUs * step.start_seconds,
+                       .us = kUs * step.seconds,
+                       .arguments = {{"waited_ms", std::to_string(1e3 * step.waited_seconds)}}});
+    return out;
   }
 
   topograd::DistributedOptions distribution;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace topograd::command {
 namespace {
@@ -74,9 +75,15 @@ void write_training_data(const std::string& path) {
   if (!path.empty()) write_training_data(path, hybrid_executor().scheduler().knowledge());
 }
 
-void write_trace(const std::string& path, const Summary& summary) {
+void write_trace(const std::string& path, const Summary& summary, std::vector<TraceEvent> more) {
   if (path.empty()) return;
-  write_text(path, runtime::hybrid::to_chrome_trace(events_of(summary)));
+  std::vector<TraceEvent> events = events_of(summary);
+  constexpr double kUs = 1e6;
+  for (TraceEvent& event : more) {
+    event.start_us += kUs * summary.times.build_seconds;
+    events.push_back(std::move(event));
+  }
+  write_text(path, runtime::hybrid::to_chrome_trace(std::move(events)));
 }
 
 }  // namespace topograd::command

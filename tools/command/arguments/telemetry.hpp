@@ -2,9 +2,11 @@
 #pragma once
 
 #include "../../../runtime/hybrid/routing/scheduler.hpp"
+#include "../../../runtime/hybrid/telemetry/trace.hpp"
 #include "../../../solver/summary.hpp"
 
 #include <string>
+#include <vector>
 
 namespace topograd::command {
 
@@ -24,6 +26,9 @@ void write_training_data(const std::string& path);
 
 /// Writes phases and steps of a solve as a Chrome trace, with one lane per backend. Does nothing
 /// for an empty path. Throws Error{File}.
-void write_trace(const std::string& path, const Summary& summary);
+///
+///   more  events in other lanes, on a clock that begins with the solve
+void write_trace(const std::string& path, const Summary& summary,
+                 std::vector<runtime::hybrid::TraceEvent> more = {});
 
 }  // namespace topograd::command

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../../frontend/problem.hpp"
+#include "../../../runtime/hybrid/telemetry/trace.hpp"
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 
@@ -22,6 +23,8 @@ class DistributedSolver {
   /// How the last solve was divided: a table for people, and the key "distributed" of reports.
   virtual std::string text() const = 0;
   virtual void describe(nlohmann::ordered_json& report) const = 0;
+  /// The steps of its ranks, a lane for each; times begin with the solve.
+  virtual std::vector<runtime::hybrid::TraceEvent> events() const = 0;
 };
 
 /// The solver of this program. Null in `topograd`, which starts without MPI: there --distributed

@@ -223,7 +223,11 @@ void solve_problem(const SolveArguments& arguments) {
   const Summary summary = solve_shown(*named, options, arguments.silent() || !speaks, distributed);
   if (!speaks) return;
   write_metrics(arguments.metrics);  // before the answer's own work is counted
-  write_trace(arguments.trace, summary);
+  if (distributed == nullptr) {
+    write_trace(arguments.trace, summary);
+  } else {
+    write_trace(arguments.trace, summary, distributed->events());
+  }
   write_training_data(arguments.training);
   const Answer answer =
       arguments.wants_answer() ? find_answer(*named, summary, arguments.covariance) : Answer();
