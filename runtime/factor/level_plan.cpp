@@ -55,12 +55,18 @@ class Leveller {
   void list_tiles(std::size_t level);
   void list_rows();
   void list_entries();
+  /// Tiles [first, end) of a front's rows or columns.
+  struct Tiles {
+    std::uint32_t first, end;
+  };
   template <class Work>
   Items list(std::uint32_t begin, std::uint32_t end, Work work);
   void add(std::uint32_t f, std::uint32_t row, std::uint32_t column) {
     out_.items.push_back(f);
     out_.items.push_back(row | column << 16);
   }
+  /// Adds those on or below the diagonal, row by row.
+  void add_lower(std::uint32_t f, Tiles rows, Tiles columns);
 
   const FactorPlan& plan_;
   const LowerPattern& lower_;
@@ -144,21 +150,25 @@ LevelPlan::Items Leveller::list(std::uint32_t begin, std::uint32_t end, Work wor
   return {first, checked(out_.items.size() / LevelPlan::kItemWords) - first};
 }
 
+void Leveller::add_lower(std::uint32_t f, Tiles rows, Tiles columns) {
+  for (std::uint32_t r = rows.first; r < rows.end; ++r)
+    for (std::uint32_t c = columns.first; c < std::min(r + 1, columns.end); ++c) add(f, r, c);
+}
+
 void Leveller::list_tiles(std::size_t l) {
   LevelPlan::Level& level = out_.levels[l];
   const std::uint32_t begin = level_starts_[l], end = level_starts_[l + 1];
   level.assemble = list(begin, end, [&](std::uint32_t f, const Front& of) {
     if (of.children == of.children_end) return;
-    for (std::uint32_t r = 0; r < tiles(rows(f)); ++r)
-      for (std::uint32_t c = 0; c <= std::min(r, tiles(of.pivots) - 1); ++c) add(f, r, c);
+    add_lower(f, {0, tiles(rows(f))}, {0, tiles(of.pivots)});
   });
   level.update = list(begin, end, [&](std::uint32_t f, const Front& of) {
     if (of.below == 0) return;
-    for (std::uint32_t r = of.pivots / kFrontTile; r < tiles(rows(f)); ++r)
-      for (std::uint32_t c = of.pivots / kFrontTile; c <= r; ++c) add(f, r, c);
+    const Tiles below{of.pivots / kFrontTile, tiles(rows(f))};
+    add_lower(f, below, below);
   });
   level.gather = list(begin, end, [&](std::uint32_t f, const Front&) {
-    for (std::uint32_t r = 0; r < tiles(rows(f)); ++r) add(f, r, 0);
+    add_lower(f, {0, tiles(rows(f))}, {0, 1});
   });
   level.below = list(begin, end, [&](std::uint32_t f, const Front& of) {
     if (of.below == 0) return;
@@ -168,16 +178,14 @@ void Leveller::list_tiles(std::size_t l) {
   for (std::uint32_t f = begin; f < end; ++f) steps = std::max(steps, tiles(front(f).pivots));
   for (std::uint32_t s = 0; s < steps; ++s) {
     level.panel.push_back(list(begin, end, [&](std::uint32_t f, const Front& of) {
-      if (s >= tiles(of.pivots)) return;
-      for (std::uint32_t r = s; r < tiles(rows(f)); ++r) add(f, r, s);
+      if (s < tiles(of.pivots)) add_lower(f, {s, tiles(rows(f))}, {s, s + 1});
     }));
     level.trailing.push_back(list(begin, end, [&](std::uint32_t f, const Front& of) {
       for (std::uint32_t c = s + 1; c < tiles(of.pivots); ++c)
-        for (std::uint32_t r = c; r < tiles(rows(f)); ++r) add(f, r, c);
+        add_lower(f, {c, tiles(rows(f))}, {c, c + 1});
     }));
     level.backward.push_back(list(begin, end, [&](std::uint32_t f, const Front& of) {
-      if (s >= tiles(of.pivots)) return;
-      for (std::uint32_t c = 0; c <= s; ++c) add(f, s, c);
+      if (s < tiles(of.pivots)) add_lower(f, {s, s + 1}, {0, s + 1});
     }));
   }
 }

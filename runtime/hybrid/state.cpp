@@ -301,6 +301,15 @@ void keep_latest(std::vector<Knowledge::Kernel>& kernels, std::size_t most) {
   });
 }
 
+/// Adds rows of other sizes than those present.
+void add_rows(std::vector<History::Row>& rows, const std::vector<History::Row>& more) {
+  for (const History::Row& row : more) {
+    if (std::ranges::find(rows, row.size_class, &History::Row::size_class) == rows.end())
+      rows.push_back(row);
+  }
+  std::ranges::sort(rows, {}, &History::Row::size_class);
+}
+
 /// Adds rows of other kernels or sizes than those present, while there is room.
 void add_training(std::vector<TrainingRow>& rows, const std::vector<TrainingRow>& more) {
   for (const TrainingRow& row : more) {
@@ -334,13 +343,6 @@ void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels) {
     const auto here = std::as_const(into.drivers).find(target), there = from.drivers.find(target);
     return here != into.drivers.end() && there != from.drivers.end() &&
            here->second != there->second;
-  };
-  const auto add_rows = [](std::vector<History::Row>& rows, const std::vector<History::Row>& more) {
-    for (const History::Row& row : more) {
-      if (std::ranges::find(rows, row.size_class, &History::Row::size_class) == rows.end())
-        rows.push_back(row);
-    }
-    std::ranges::sort(rows, {}, &History::Row::size_class);
   };
   for (const Knowledge::Kernel& kernel : from.kernels) {
     const auto at =

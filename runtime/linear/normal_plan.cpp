@@ -70,6 +70,18 @@ class NormalPlanner {
     }
   }
 
+  /// Calls sink(Pair) for each ordered pair of an instance's blocks.
+  template <class Sink>
+  static void each_pair(const Part& part, std::size_t instance, Sink& sink) {
+    const std::uint32_t* const all = &part.blocks[instance * part.groups];
+    for (std::uint32_t g = 0; g < part.groups; ++g) {
+      for (std::uint32_t h = 0; h < part.groups; ++h) {
+        if (g == h) continue;
+        sink(Pair{{all[g], all[h]}, static_cast<std::uint32_t>(instance), part.term, g | h << 16});
+      }
+    }
+  }
+
   void check_widths();
   void read_blocks(std::size_t t);
   void sort_pairs();
@@ -139,16 +151,7 @@ void NormalPlanner::sort_pairs() {
     auto at = static_cast<std::size_t>(std::ranges::upper_bound(end, first) - end.begin());
     for (std::size_t i = first; i < first + count; ++i) {
       while (i >= end[at]) ++at;
-      const Part& part = parts_[at];
-      const std::size_t instance = i - (end[at] - part.instances);
-      const std::uint32_t* const all = &part.blocks[instance * part.groups];
-      for (std::uint32_t g = 0; g < part.groups; ++g) {
-        for (std::uint32_t h = 0; h < part.groups; ++h) {
-          if (g == h) continue;
-          sink(
-              Pair{{all[g], all[h]}, static_cast<std::uint32_t>(instance), part.term, g | h << 16});
-        }
-      }
+      each_pair(parts_[at], i - (end[at] - parts_[at].instances), sink);
     }
   };
   const Partition<Pair> partition(instances, blocks, emit);

@@ -31,6 +31,10 @@ std::array<double, 2> products_of(SumOrder order, const T* r, const T* z, std::s
   return sums;
 }
 
+double norm_of(const Products& products, bool in_energy) {
+  return std::sqrt(in_energy ? products.rz : products.rr);
+}
+
 /// The next direction: p = z + beta p.
 template <class T>
 void turn(const T* z, T beta, T* p, std::size_t count) {
@@ -61,9 +65,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     const double rr = pairwise_sum(columns[0]), rz = pairwise_sum(columns[1]);
     return Products{rr, rz + preconditioner.correct(r, z)};
   };
-  const auto norm = [&](const Products& of) {
-    return std::sqrt(options.in_energy ? of.rz : of.rr);
-  };
+  const auto norm = [&](const Products& of) { return norm_of(of, options.in_energy); };
   const auto move = [&](std::size_t begin, std::size_t end, T alpha) {
     for (std::size_t i = begin; i < end; ++i) x[i] += alpha * p[i];
   };

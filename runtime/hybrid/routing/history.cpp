@@ -197,6 +197,20 @@ Estimate History::provisional(int size_class) const {
   return {.us = std::exp(known(nearest).first.log_us)};
 }
 
+int History::well_below(int size_class) const {
+  for (int c = below(size_class); c >= 0; c = below(c)) {
+    if (kLeastRatio * known(c).size <= known(size_class).size) return c;
+  }
+  return size_class;
+}
+
+int History::well_above(int size_class) const {
+  for (int c = above(size_class); c >= 0; c = above(c)) {
+    if (known(c).size >= kLeastRatio * known(size_class).size) return c;
+  }
+  return size_class;
+}
+
 Estimate History::at(std::uint64_t wanted) const {
   const int at_class = size_class(wanted);
   if (used_ == 0) return provisional(at_class);
@@ -211,14 +225,10 @@ Estimate History::at(std::uint64_t wanted) const {
   // Beyond all classes: the line through the one at that end and the next one that is far enough.
   if (high < 0) {
     high = low;
-    for (int c = below(high); c >= 0 && low == high; c = below(c)) {
-      if (kLeastRatio * known(c).size <= known(high).size) low = c;
-    }
+    low = well_below(high);
   } else if (low < 0) {
     low = high;
-    for (int c = above(low); c >= 0 && low == high; c = above(c)) {
-      if (known(c).size >= kLeastRatio * known(low).size) high = c;
-    }
+    high = well_above(low);
   }
   Estimate estimate;
   const int distance = std::abs(nearest - at_class);

@@ -121,6 +121,9 @@ class History {
   bool has(int size_class) const { return (used_ >> size_class & 1) != 0; }
   int below(int size_class) const;  // the nearest class with samples below this one, or -1
   int above(int size_class) const;
+  // The nearest class whose size differs enough for a line through both; without one, this class.
+  int well_below(int size_class) const;
+  int well_above(int size_class) const;
   Estimate provisional(int size_class) const;
   void accept(Class& c, Sample sample, std::uint64_t window);
   Verdict set_aside(Class& c, Sample sample, std::uint64_t enough);

@@ -32,7 +32,7 @@ struct Field {
 
 std::span<const Field> fields() {
   using O = HybridOptions;
-  static const Field table[] = {
+  static const Field kTable[] = {
       {"force", &O::force},
       {"min_batch", &O::min_batch},
       {"min_batch_of", &O::min_batch_of},
@@ -62,7 +62,7 @@ std::span<const Field> fields() {
       {"trace_events", &O::trace_events, 0, 1e8},
       {"state", &O::state},
   };
-  return table;
+  return kTable;
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& expected,
@@ -126,37 +126,39 @@ void set_text(HybridOptions& options, const Field& field, const std::string& tex
       field.member);
 }
 
+void require(bool expected_type, const std::string& where, const char* expected, const Json& json) {
+  if (!expected_type) refuse(where, expected, shown(json));
+}
+
+template <class T>
+void read(const Json& json, const std::string& where, T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    require(json.is_boolean(), where, "true or false", json);
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    require(json.is_number_unsigned(), where, "a whole number >= 0", json);
+  } else if constexpr (std::is_same_v<T, double>) {
+    require(json.is_number(), where, "a number", json);
+  } else {
+    require(json.is_string(), where, "a string", json);
+  }
+  value = json.get<T>();
+}
+
+void read(const Json& json, const std::string& where, Force& value) {
+  std::string text;
+  read(json, where, text);
+  value = parse_enum<Force>(where, text);
+}
+
+void read(const Json& json, const std::string& where, BatchSizes& value) {
+  require(json.is_object(), where, "an object of sizes by operation", json);
+  for (const auto& [operation, size] : json.items())
+    read(size, where + "." + operation, value[operation]);
+}
+
 void set_json(HybridOptions& options, const Field& field, const Json& json) {
   const std::string where = "hybrid options: " + std::string(field.name);
-  std::visit(
-      [&](auto member) {
-        auto& value = options.*member;
-        using T = std::remove_reference_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, Force>) {
-          if (!json.is_string()) refuse(where, "a string", shown(json));
-          value = parse_enum<Force>(where, json.get<std::string>());
-        } else if constexpr (std::is_same_v<T, bool>) {
-          if (!json.is_boolean()) refuse(where, "true or false", shown(json));
-          value = json.get<bool>();
-        } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-          if (!json.is_number_unsigned()) refuse(where, "a whole number >= 0", shown(json));
-          value = json.get<T>();
-        } else if constexpr (std::is_same_v<T, double>) {
-          if (!json.is_number()) refuse(where, "a number", shown(json));
-          value = json.get<T>();
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          if (!json.is_string()) refuse(where, "a string", shown(json));
-          value = json.get<T>();
-        } else {
-          if (!json.is_object()) refuse(where, "an object of sizes by operation", shown(json));
-          for (const auto& [operation, size] : json.items()) {
-            if (!size.is_number_unsigned())
-              refuse(where + "." + operation, "a whole number >= 0", shown(size));
-            value[operation] = size.template get<std::uint64_t>();
-          }
-        }
-      },
-      field.member);
+  std::visit([&](auto member) { read(json, where, options.*member); }, field.member);
 }
 
 constexpr std::string_view kPrefix = "TOPOGRAD_HYBRID_";
