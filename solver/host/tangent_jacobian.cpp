@@ -115,19 +115,16 @@ std::vector<TangentJacobian::Run> TangentJacobian::runs_of(
   return out;
 }
 
-void TangentJacobian::find_pattern() {
+std::vector<std::vector<std::int32_t>> TangentJacobian::rows_by_column(
+    const std::vector<std::uint32_t>& block_of) const {
   // Pairs of runs are far fewer than pairs of columns, and many blocks have the same ones.
-  const std::vector<std::uint32_t> block_of = block_of_column();
   struct RunPair {
     std::uint32_t columns;  // from the list's own column on
     Run rows;
     auto operator<=>(const RunPair&) const = default;
   };
   std::vector<std::vector<RunPair>> pairs_at(columns_);
-  std::size_t pairs = 0;
-  for (Block& block : blocks_) {
-    block.pairs = pairs;
-    pairs += std::size_t{block.count} * (block.count + 1) / 2;
+  for (const Block& block : blocks_) {
     const std::vector<Run> runs = runs_of(block, block_of);
     for (std::size_t a = 0; a < runs.size(); ++a) {
       std::vector<RunPair>& at = pairs_at[runs[a].first];
@@ -137,57 +134,72 @@ void TangentJacobian::find_pattern() {
       }
     }
   }
-  std::vector<std::vector<std::int32_t>> below(columns_);
-  std::size_t entries = 0;
+  std::vector<std::vector<std::int32_t>> rows(columns_);
+  const auto add = [&](std::uint32_t column, const Run& run) {
+    for (std::uint32_t r = std::max(column, run.first); r < run.first + run.count; ++r)
+      rows[column].push_back(static_cast<std::int32_t>(r));
+  };
   for (std::uint32_t first = 0; first < columns_; ++first) {
     std::vector<RunPair>& at = pairs_at[first];
     std::sort(at.begin(), at.end());
     at.erase(std::unique(at.begin(), at.end()), at.end());
     for (const RunPair& pair : at)
-      for (std::uint32_t c = first; c < first + pair.columns; ++c)
-        for (std::uint32_t r = std::max(c, pair.rows.first); r < pair.rows.first + pair.rows.count;
-             ++r)
-          below[c].push_back(static_cast<std::int32_t>(r));
+      for (std::uint32_t c = first; c < first + pair.columns; ++c) add(c, pair.rows);
   }
-  const auto n = static_cast<Eigen::Index>(columns_);
   for (std::size_t c = 0; c < columns_; ++c) {
+    std::vector<std::int32_t>& column = rows[c];
     const auto diagonal = static_cast<std::int32_t>(c);
-    if (below[c].empty() || below[c].front() != diagonal)
-      below[c].insert(below[c].begin(), diagonal);
+    if (column.empty() || column.front() != diagonal) column.insert(column.begin(), diagonal);
     // Runs mostly come in order already.
-    if (!std::is_sorted(below[c].begin(), below[c].end()))
-      std::sort(below[c].begin(), below[c].end());
-    below[c].erase(std::unique(below[c].begin(), below[c].end()), below[c].end());
-    entries += below[c].size();
+    if (!std::is_sorted(column.begin(), column.end())) std::sort(column.begin(), column.end());
+    column.erase(std::unique(column.begin(), column.end()), column.end());
   }
+  return rows;
+}
+
+void TangentJacobian::set_pattern(const std::vector<std::vector<std::int32_t>>& rows) {
+  std::size_t entries = 0;
+  for (const std::vector<std::int32_t>& column : rows) entries += column.size();
   if (entries >= std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::Unsupported, "solve: JᵀJ on the host has 2^31 entries or more");
+  const auto n = static_cast<Eigen::Index>(columns_);
   normal_.resize(n, n);
   normal_.resizeNonZeros(static_cast<Eigen::Index>(entries));
   int* to = normal_.innerIndexPtr();
   for (std::size_t c = 0; c < columns_; ++c) {
-    to = std::copy(below[c].begin(), below[c].end(), to);
+    to = std::copy(rows[c].begin(), rows[c].end(), to);
     normal_.outerIndexPtr()[c + 1] = static_cast<int>(to - normal_.innerIndexPtr());
   }
-  pair_.reserve(pairs);
-  for (const Block& block : blocks_) {
-    // The rows of a run are adjacent entries of a column.
-    const std::vector<Run> runs = runs_of(block, block_of);
-    for (std::size_t a = 0; a < runs.size(); ++a) {
-      for (std::uint32_t c = runs[a].first; c < runs[a].first + runs[a].count; ++c) {
-        const int* begin = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c];
-        const int* end = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c + 1];
-        for (std::size_t b = a; b < runs.size(); ++b) {
-          const std::uint32_t row = std::max(c, runs[b].first);
-          const int* const found = std::lower_bound(begin, end, static_cast<int>(row));
-          const auto at = static_cast<std::uint32_t>(found - normal_.innerIndexPtr());
-          for (std::uint32_t r = row; r < runs[b].first + runs[b].count; ++r)
-            pair_.push_back(at + (r - row));
-          begin = found;
-        }
+}
+
+void TangentJacobian::find_positions(const std::vector<Run>& runs) {
+  // The rows of a run are adjacent entries of a column.
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    for (std::uint32_t c = runs[a].first; c < runs[a].first + runs[a].count; ++c) {
+      const int* begin = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c];
+      const int* end = normal_.innerIndexPtr() + normal_.outerIndexPtr()[c + 1];
+      for (std::size_t b = a; b < runs.size(); ++b) {
+        const std::uint32_t row = std::max(c, runs[b].first);
+        const int* const found = std::lower_bound(begin, end, static_cast<int>(row));
+        const auto at = static_cast<std::uint32_t>(found - normal_.innerIndexPtr());
+        for (std::uint32_t r = row; r < runs[b].first + runs[b].count; ++r)
+          pair_.push_back(at + (r - row));
+        begin = found;
       }
     }
   }
+}
+
+void TangentJacobian::find_pattern() {
+  const std::vector<std::uint32_t> block_of = block_of_column();
+  std::size_t pairs = 0;
+  for (Block& block : blocks_) {
+    block.pairs = pairs;
+    pairs += std::size_t{block.count} * (block.count + 1) / 2;
+  }
+  set_pattern(rows_by_column(block_of));
+  pair_.reserve(pairs);
+  for (const Block& block : blocks_) find_positions(runs_of(block, block_of));
 }
 
 const Eigen::SparseMatrix<double>& TangentJacobian::normal() {

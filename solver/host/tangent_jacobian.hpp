@@ -60,6 +60,12 @@ class TangentJacobian {
     auto operator<=>(const Run&) const = default;
   };
   std::vector<Run> runs_of(const Block& block, const std::vector<std::uint32_t>& block_of) const;
+  /// By column: rows of its entries, ascending from the diagonal on.
+  std::vector<std::vector<std::int32_t>> rows_by_column(
+      const std::vector<std::uint32_t>& block_of) const;
+  void set_pattern(const std::vector<std::vector<std::int32_t>>& rows);
+  /// Appends the positions of a block's pairs of columns to pair_.
+  void find_positions(const std::vector<Run>& runs);
   void find_pattern();
 
   const runtime::Model& model_;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -125,65 +124,81 @@ void NormalEquations::find_groups(const std::vector<std::vector<std::uint32_t>>&
   groups_.push_back({static_cast<std::uint32_t>(free_.size()), 0, uses_.size(), 0});
 }
 
+void NormalEquations::add_columns(const Group& group, std::span<const std::uint32_t> rows) {
+  if (rows_.size() + rows.size() * group.width >= kMostEntries)
+    throw Error(ErrorCode::Unsupported, "cholesky: JᵀJ has 2^31 entries or more; use pcg");
+  for (std::uint32_t j = 0; j < group.width; ++j) {
+    starts_.push_back(static_cast<std::int32_t>(rows_.size()));
+    rows_.insert(rows_.end(), rows.begin() + j, rows.end());
+  }
+}
+
+std::uint32_t NormalEquations::number_of(const Order& order, OrderNumbers& known) {
+  const auto [entry, is_new] = known.try_emplace(order, static_cast<std::uint32_t>(known.size()));
+  if (is_new) {
+    orders_.items.insert(orders_.items.end(), order.begin(), order.end());
+    orders_.close();
+    const auto follows = [](std::uint16_t a, std::uint16_t b) { return b == a + 1; };
+    const auto gap = std::ranges::adjacent_find(order, std::not_fn(follows));
+    adjacent_.push_back(gap == order.end() ? 1 : 0);
+  }
+  return entry->second;
+}
+
+std::uint16_t NormalEquations::add_runs(std::span<const std::uint32_t> scalars, const Order& order,
+                                        std::span<const std::uint32_t> row) {
+  const std::size_t before = runs_.size();
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const std::uint32_t r = row[scalars[order[k]]];
+    if (runs_.size() > before && runs_.back().row + runs_.back().count == r) {
+      ++runs_.back().count;
+    } else {
+      runs_.push_back({r, static_cast<std::uint16_t>(k), 1});
+    }
+  }
+  return static_cast<std::uint16_t>(runs_.size() - before);
+}
+
 void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>& indices) {
   std::vector<std::uint32_t> seen(free_.size(), kNone), row(free_.size()), rows;
-  std::vector<std::uint16_t> order;
-  std::map<std::vector<std::uint16_t>, std::uint32_t> known;  // numbers of orders
+  Order order;
+  OrderNumbers known;
+  const auto scalars_of = [&](const Use& use) {
+    const std::uint32_t slots = terms_[use.term].slots;
+    return std::span(indices[use.term].data() + std::size_t{use.instance} * slots, slots);
+  };
+  const auto add_rows = [&](const Use& use, std::uint32_t c) {
+    for (const std::uint32_t r : scalars_of(use)) {
+      if (r == kNone || r <= c || std::exchange(seen[r], c) == c) continue;
+      rows.push_back(r);
+    }
+  };
+  const auto set_order = [&](std::span<const std::uint32_t> scalars, std::uint32_t c) {
+    order.clear();
+    for (std::uint32_t s = 0; s < scalars.size(); ++s)
+      if (scalars[s] != kNone && scalars[s] >= c) order.push_back(static_cast<std::uint16_t>(s));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return scalars[a] < scalars[b]; });
+  };
   for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
     Group& group = groups_[g];
     const std::uint32_t c = group.first;
     const std::span uses(uses_.data() + group.use, groups_[g + 1].use - group.use);
-    const auto scalars = [&](const Use& use) {
-      const std::uint32_t slots = terms_[use.term].slots;
-      return std::span(indices[use.term].data() + std::size_t{use.instance} * slots, slots);
-    };
     rows.assign(1, c);
-    for (const Use& use : uses) {
-      for (const std::uint32_t r : scalars(use)) {
-        if (r == kNone || r <= c || std::exchange(seen[r], c) == c) continue;
-        rows.push_back(r);
-      }
-    }
-    if (rows_.size() + rows.size() * group.width >= kMostEntries) {
-      throw Error(ErrorCode::Unsupported, "cholesky: JᵀJ has 2^31 entries or more; use pcg");
-    }
+    for (const Use& use : uses) add_rows(use, c);
     std::sort(rows.begin(), rows.end());
-    for (std::uint32_t j = 0; j < group.width; ++j) {
-      starts_.push_back(static_cast<std::int32_t>(rows_.size()));
-      rows_.insert(rows_.end(), rows.begin() + j, rows.end());
-    }
+    add_columns(group, rows);
     for (std::uint32_t k = 0; k < rows.size(); ++k) row[rows[k]] = k;
     group.run = runs_.size();
     for (std::size_t u = 0; u < uses.size(); ++u) {
       Use& use = uses[u];
-      const std::span<const std::uint32_t> its = scalars(use);
-      order.clear();
-      for (std::uint32_t t = 0; t < its.size(); ++t)
-        if (its[t] != kNone && its[t] >= c) order.push_back(static_cast<std::uint16_t>(t));
-      std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return its[a] < its[b]; });
-      const auto [entry, is_new] =
-          known.try_emplace(order, static_cast<std::uint32_t>(known.size()));
-      if (is_new) {
-        orders_.items.insert(orders_.items.end(), order.begin(), order.end());
-        orders_.close();
-        const auto follows = [](std::uint16_t a, std::uint16_t b) { return b == a + 1; };
-        const auto gap = std::ranges::adjacent_find(order, std::not_fn(follows));
-        adjacent_.push_back(gap == order.end() ? 1 : 0);
-      }
-      use.order = entry->second;
+      const std::span<const std::uint32_t> scalars = scalars_of(use);
+      set_order(scalars, c);
+      use.order = number_of(order, known);
       // An instance that reads the scalar in several slots has a use for each, one after the other.
       if (u > 0 && uses[u - 1].term == use.term && uses[u - 1].instance == use.instance)
         use.at = static_cast<std::uint16_t>(uses[u - 1].at + 1);
-      const std::size_t before = runs_.size();
-      for (std::uint16_t k = 0; k < order.size(); ++k) {
-        const std::uint32_t r = row[its[order[k]]];
-        if (runs_.size() > before && runs_.back().row + runs_.back().count == r) {
-          ++runs_.back().count;
-        } else {
-          runs_.push_back({r, k, 1});
-        }
-      }
-      use.runs = static_cast<std::uint16_t>(runs_.size() - before);
+      use.runs = add_runs(scalars, order, row);
     }
   }
   starts_.push_back(static_cast<std::int32_t>(rows_.size()));

@@ -7,6 +7,7 @@
 #include "lists.hpp"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -75,6 +76,17 @@ class NormalEquations {
   void find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices);
   void find_groups(const std::vector<std::vector<std::uint32_t>>& indices);
   void find_pattern(const std::vector<std::vector<std::uint32_t>>& indices);
+  /// Appends the columns of a group to the pattern.
+  void add_columns(const Group& group, std::span<const std::uint32_t> rows);
+  using Order = std::vector<std::uint16_t>;
+  using OrderNumbers = std::map<Order, std::uint32_t>;
+  /// Its number in orders_, to which a new order is added.
+  std::uint32_t number_of(const Order& order, OrderNumbers& known);
+  /// Appends the runs of a use; returns their number.
+  ///
+  ///   scalars  by slot    row  of the group, by scalar
+  std::uint16_t add_runs(std::span<const std::uint32_t> scalars, const Order& order,
+                         std::span<const std::uint32_t> row);
   void find_ranges();
   /// Sums all entries: add(use, runs, panel, scratch) adds a use to the panel of its group.
   template <class F>
