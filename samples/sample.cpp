@@ -53,7 +53,7 @@ std::string Arguments::text(const std::string& otherwise) {
 
 std::string Arguments::choice(std::initializer_list<std::string_view> choices) {
   if (!more()) return std::string(*choices.begin());
-  const std::string word = text();
+  std::string word = text();
   if (std::ranges::find(choices, word) != choices.end()) return word;
   std::string all;
   for (const std::string_view one : choices) all.append(all.empty() ? "" : ", ").append(one);
@@ -67,7 +67,7 @@ topograd::ops::Device Arguments::device() {
 }
 
 std::string Arguments::file(const std::string& otherwise) {
-  const std::string path = text(otherwise);
+  std::string path = text(otherwise);
   errno = 0;
   std::ifstream file(path);
   file.peek();  // folders can be opened, but not read
@@ -78,7 +78,7 @@ std::string Arguments::file(const std::string& otherwise) {
 
 std::int64_t Arguments::number(std::int64_t otherwise, std::int64_t least, std::int64_t most) {
   if (!more()) return otherwise;
-  const std::string word = text();
+  std::string word = text();
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error == std::errc() && end == word.data() + word.size() && value >= least && value <= most)

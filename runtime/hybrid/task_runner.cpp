@@ -30,9 +30,9 @@ ExecutionStats TaskRunner::execute(Task& task) {
   const TaskShape shape = task.shape();
   const Decision decision = scheduler_.decide(shape);
   recorder_.decided(shape.operation, decision);
-  const ExecutionStats stats = wants_split(task, shape, decision)
-                                   ? run_split(task, shape, decision)
-                                   : run(task, shape, decision, {0, shape.size});
+  ExecutionStats stats = wants_split(task, shape, decision)
+                             ? run_split(task, shape, decision)
+                             : run(task, shape, decision, {0, shape.size});
   recorder_.observe(shape.operation, shape.size, stats);
   return stats;
 }

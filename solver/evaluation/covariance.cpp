@@ -262,7 +262,7 @@ struct Covariance::Impl {
       ranges.push_back(parts.back().range);
       size += parts.back().P.rows();
     }
-    const DenseMatrix inner = tangents(ranges);
+    DenseMatrix inner = tangents(ranges);
     if (!ambient) return inner;
     DenseMatrix out(size, size);
     Eigen::Index column = 0, from_column = 0;

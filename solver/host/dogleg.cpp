@@ -8,18 +8,16 @@
 
 namespace topograd {
 
-using Vector = Eigen::VectorXd;
-
-Vector dogleg_step(const Vector& gradient, const Vector& gauss_newton, double radius,
-                   const Quadratic& quadratic) {
+Eigen::VectorXd dogleg_step(const Eigen::VectorXd& gradient, const Eigen::VectorXd& gauss_newton,
+                            double radius, const Quadratic& quadratic) {
   if (gauss_newton.norm() <= radius) return gauss_newton;
   const double square = gradient.squaredNorm();
-  const Vector cauchy = -(square / quadratic(gradient)) * gradient;
+  const Eigen::VectorXd cauchy = -(square / quadratic(gradient)) * gradient;
   // Not finite where the gradient is in the kernel: the model falls without end along it.
   if (!cauchy.allFinite() || cauchy.norm() >= radius)
     return -(radius / std::sqrt(square)) * gradient;
   // ‖cauchy + β (gauss_newton − cauchy)‖ = Δ, the root in [0, 1] without cancellation.
-  const Vector leg = gauss_newton - cauchy;
+  const Eigen::VectorXd leg = gauss_newton - cauchy;
   const double a = leg.squaredNorm(), b = cauchy.dot(leg);
   const double c = cauchy.squaredNorm() - radius * radius;  // <= 0
   const double root = std::sqrt(b * b - a * c);
@@ -51,11 +49,11 @@ Eigen::Vector2d on_boundary(const Eigen::Vector2d& g, const Eigen::Vector2d& eig
 
 }  // namespace
 
-Vector subspace_step(const Vector& gradient, const Vector& gauss_newton, double radius,
-                     const Quadratic& quadratic) {
+Eigen::VectorXd subspace_step(const Eigen::VectorXd& gradient, const Eigen::VectorXd& gauss_newton,
+                              double radius, const Quadratic& quadratic) {
   if (gauss_newton.norm() <= radius) return gauss_newton;
-  const Vector first = gradient.normalized();
-  Vector second = gauss_newton - first.dot(gauss_newton) * first;
+  const Eigen::VectorXd first = gradient.normalized();
+  Eigen::VectorXd second = gauss_newton - first.dot(gauss_newton) * first;
   if (second.norm() <= 1e-12 * gauss_newton.norm())
     return dogleg_step(gradient, gauss_newton, radius, quadratic);
   second.normalize();

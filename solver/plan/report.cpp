@@ -104,9 +104,8 @@ std::string asked_text(const LinearChoice& choice, bool on_device) {
 }
 
 std::string newton_text(const LinearChoice& choice) {
-  const std::string solver = choice.kind == LinearSolver::pcg
-                                 ? "on products with the Hessian"
-                                 : "of projected Hessians, on the host";
+  std::string solver = choice.kind == LinearSolver::pcg ? "on products with the Hessian"
+                                                        : "of projected Hessians, on the host";
   const std::string size = std::to_string(choice.system.unknowns) + " unknowns";
   switch (choice.reason) {
     case LinearReason::asked_for:
@@ -170,8 +169,8 @@ std::string lack_of_device_factor(const Plan& plan) {
 
 std::string factor_text(const Plan& plan) {
   const FactorChoice& choice = plan.linear.factor;
-  const std::string seconds = rounded(choice.host_seconds) + " s expected on the host, " +
-                              rounded(choice.device_seconds) + " s on the device";
+  std::string seconds = rounded(choice.host_seconds) + " s expected on the host, " +
+                        rounded(choice.device_seconds) + " s on the device";
   switch (choice.reason) {
     case FactorReason::asked_for: return "asked for";
     case FactorReason::no_device: return lack_of_device_factor(plan);
@@ -193,13 +192,13 @@ std::string linear_text(const Plan& plan) {
   const SystemFacts& system = choice.system;
   const bool on_device = plan.backend.backend != Backend::cpu;
   if (choice.of_hessian) return newton_text(choice);
-  const std::string size = std::to_string(system.unknowns) + " unknowns";
+  std::string size = std::to_string(system.unknowns) + " unknowns";
   const bool costs = system.factor.has_value();
-  const std::string cost = costs ? size + ": a factor has " + rounded(system.factor->entries) +
-                                       " entries and takes " + rounded(system.factor->operations) +
-                                       " operations"
-                                 : size;
-  const std::string data = "the data are on the device";
+  std::string cost = costs ? size + ": a factor has " + rounded(system.factor->entries) +
+                                 " entries and takes " + rounded(system.factor->operations) +
+                                 " operations"
+                           : size;
+  std::string data = "the data are on the device";
   switch (choice.reason) {
     case LinearReason::nothing_to_solve: return "nothing to solve";
     case LinearReason::steps_on_host: return "steps on the host: " + text(choice.needs);

@@ -22,7 +22,7 @@ namespace hybrid = runtime::hybrid;
 
 /// The folder in which solves store what they learn. Throws Error{File} if there is none.
 std::string folder() {
-  const std::string state = hybrid::process_hybrid_options().state;
+  std::string state = hybrid::process_hybrid_options().state;
   if (state == "none")
     throw Error(ErrorCode::File, "model: TOPOGRAD_HYBRID_STATE is none: nothing is kept");
   return state;

@@ -53,9 +53,9 @@ struct ViewArguments {
 
 /// Names of the problems that can be viewed.
 const std::vector<std::string>& viewed() {
-  static const std::vector<std::string> names = {"arap",   "smooth", "developable", "springs",
-                                                 "bundle", "bal",    "pose-graph"};
-  return names;
+  static const std::vector<std::string> kNames = {"arap",   "smooth", "developable", "springs",
+                                                  "bundle", "bal",    "pose-graph"};
+  return kNames;
 }
 
 view::Subject make_subject(const ViewArguments& arguments) {

@@ -160,7 +160,7 @@ void osborne_2(Problem& p, const Parameters& x) {
 }  // namespace
 
 const std::vector<MghProblem>& mgh_problems() {
-  static const std::vector<MghProblem> table = {
+  static const std::vector<MghProblem> kTable = {
       {"rosenbrock", {-1.2, 1}, {0}, rosenbrock},
       {"freudenstein_roth", {0.5, -2}, {0, 48.984254}, freudenstein_roth},
       {"powell_badly_scaled", {0, 1}, {0}, powell_badly_scaled},
@@ -181,7 +181,7 @@ const std::vector<MghProblem>& mgh_problems() {
       {"biggs_exp6", {1, 2, 1, 1, 1, 1}, {0}, biggs_exp6},
       {"osborne_2", {1.3, .65, .65, .7, .6, 3, 5, 7, 2, 4.5, 5.5}, {4.01377e-2}, osborne_2},
   };
-  return table;
+  return kTable;
 }
 
 std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor) {

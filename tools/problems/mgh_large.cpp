@@ -103,7 +103,7 @@ struct Row {
 };
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+  static const std::vector<Row> kTable = {
       {"extended_rosenbrock", extended_rosenbrock, kLargest},
       {"extended_powell", extended_powell, kLargest},
       {"broyden_tridiagonal", broyden_tridiagonal, kLargest},
@@ -111,7 +111,7 @@ const std::vector<Row>& rows() {
       {"discrete_boundary", discrete_boundary, kLargest},
       {"variably_dimensioned", variably_dimensioned, kLargestDense},
   };
-  return table;
+  return kTable;
 }
 
 const Row& row_of(const std::string& name) {
@@ -123,12 +123,12 @@ const Row& row_of(const std::string& name) {
 }  // namespace
 
 const std::vector<std::string>& large_mgh_names() {
-  static const std::vector<std::string> names = [] {
+  static const std::vector<std::string> kNames = [] {
     std::vector<std::string> out;
     for (const Row& row : rows()) out.push_back(row.name);
     return out;
   }();
-  return names;
+  return kNames;
 }
 
 std::uint32_t largest_mgh(const std::string& name) { return row_of(name).largest; }

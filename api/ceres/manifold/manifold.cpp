@@ -11,8 +11,8 @@
 namespace ceres {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using MatrixMap = Eigen::Map<Matrix>;
+using RowMajorMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using MatrixMap = Eigen::Map<RowMajorMatrix>;
 using VectorMap = Eigen::Map<Eigen::VectorXd>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
@@ -74,8 +74,8 @@ class Line final : public topograd::ManifoldModel {
 
  private:
   double Length(const double* x) const { return ConstVector(x + size_, size_).norm(); }
-  Matrix Across(const double* x) const {
-    Matrix basis(size_, size_ - 1);
+  RowMajorMatrix Across(const double* x) const {
+    RowMajorMatrix basis(size_, size_ - 1);
     sphere_.plus_jacobian(x + size_, basis.data());
     return basis / Length(x);
   }
@@ -91,10 +91,10 @@ Manifold::~Manifold() = default;
 bool Manifold::RightMultiplyByPlusJacobian(const double* x, int num_rows,
                                            const double* ambient_matrix,
                                            double* tangent_matrix) const {
-  Matrix jacobian(AmbientSize(), TangentSize());
+  RowMajorMatrix jacobian(AmbientSize(), TangentSize());
   if (!PlusJacobian(x, jacobian.data())) return false;
   MatrixMap(tangent_matrix, num_rows, TangentSize()) =
-      Eigen::Map<const Matrix>(ambient_matrix, num_rows, AmbientSize()) * jacobian;
+      Eigen::Map<const RowMajorMatrix>(ambient_matrix, num_rows, AmbientSize()) * jacobian;
   return true;
 }
 

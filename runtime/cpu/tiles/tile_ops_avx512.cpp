@@ -5,13 +5,13 @@
 namespace topograd::runtime::cpu {
 
 const TileOps<double>& tile_ops_avx512_f64() {
-  static const TileOps<double> ops = make_tile_ops<double>();
-  return ops;
+  static const TileOps<double> kOps = make_tile_ops<double>();
+  return kOps;
 }
 
 const TileOps<float>& tile_ops_avx512_f32() {
-  static const TileOps<float> ops = make_tile_ops<float>();
-  return ops;
+  static const TileOps<float> kOps = make_tile_ops<float>();
+  return kOps;
 }
 
 }  // namespace topograd::runtime::cpu

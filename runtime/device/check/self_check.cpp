@@ -30,7 +30,7 @@ DeviceInfo find(const DeviceOptions& options) {
 
 /// Hash of the functions that shaders call, of the compositions, and of a software device's target.
 Hash128 key_of(const DeviceInfo& info) {
-  static const Hash128 source = [] {
+  static const Hash128 kSource = [] {
     Hash128 hash;
     for (const codegen::Precision precision : {Precision::f32, Precision::f64})
       hash = hash_text(codegen::math::library(codegen::math::functions(), precision), hash);
@@ -38,7 +38,7 @@ Hash128 key_of(const DeviceInfo& info) {
       hash = hash_text(text(composition), hash);
     return hash;
   }();
-  Hash128 key = hash_text(std::to_string(info.limits.subgroup_size), source);
+  Hash128 key = hash_text(std::to_string(info.limits.subgroup_size), kSource);
   if (info.software()) key = hash_text(cpu::tile_ops<double>().name, key);
   return key;
 }
@@ -132,7 +132,7 @@ SelfCheck run_self_check(const DeviceOptions& options) {
   DeviceOptions own = full;
   own.timeout_seconds += 1;
   const std::shared_ptr<Device> device = open(own);
-  const SelfCheck result = run_on(device);
+  SelfCheck result = run_on(device);
   store(full, device->info(), result);
   return result;
 }
@@ -145,7 +145,7 @@ SelfCheck self_check(const DeviceOptions& options) {
   const std::lock_guard lock(running);  // many threads may ask first, and one runs it
   if (const auto known = find_remembered(full)) return *known;
   const auto known = load(full, find(full));
-  const SelfCheck result = known ? *known : run_self_check(full);
+  SelfCheck result = known ? *known : run_self_check(full);
   remember(full, result);
   return result;
 }
@@ -158,7 +158,7 @@ void remember_self_check(const DeviceOptions& options, const SelfCheck& result) 
 }
 
 void require_self_check(const DeviceOptions& options) {
-  const SelfCheck result = self_check(options);
+  SelfCheck result = self_check(options);
   if (result.passed()) return;
   throw Error(ErrorCode::Unsupported, "device \"" + find(options).name + "\" computes wrongly (" +
                                           result.problem +

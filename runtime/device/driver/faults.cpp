@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -58,6 +59,12 @@ std::uint64_t as_number(Handle handle) {
   } else {
     return handle;
   }
+}
+
+/// The handle of as_number().
+template <class Handle>
+Handle as_pointer(std::uint64_t number) {
+  return std::bit_cast<Handle>(static_cast<std::uintptr_t>(number));
 }
 
 bool may_report_loss(std::size_t call) {
@@ -146,7 +153,7 @@ class Watch {
   VkInstance an_instance() const {
     const std::lock_guard lock(mutex_);
     for (const auto& [object, count] : live_) {
-      if (object.first == "instance") return reinterpret_cast<VkInstance>(object.second);
+      if (object.first == "instance") return as_pointer<VkInstance>(object.second);
     }
     return nullptr;
   }
@@ -232,13 +239,13 @@ Entry entry(std::string_view name) {
 const Entry* find_entry(std::string_view name) {
 #define TG_FALLIBLE(name, made, ...) entry<Front<number::name, PFN_##name>>(#name),
 #define TG_DESTROYS(name, made) entry<FrontOfEnd<#made, PFN_##name>>(#name),
-  static const Entry entries[] = {
+  static const Entry kEntries[] = {
 #include "fallible_calls.def"
   };
 #undef TG_FALLIBLE
 #undef TG_DESTROYS
-  const auto* const found = std::ranges::find(entries, name, &Entry::name);
-  return found == std::end(entries) ? nullptr : found;
+  const auto* const found = std::ranges::find(kEntries, name, &Entry::name);
+  return found == std::end(kEntries) ? nullptr : found;
 }
 
 std::atomic<bool> watching{false}, opened{false};
@@ -250,8 +257,7 @@ void Watch::stop_devices() const {
   const auto wait =
       Front<number::vkDeviceWaitIdle, PFN_vkDeviceWaitIdle>::next.load(std::memory_order_acquire);
   for (const auto& [object, count] : live_) {
-    if (object.first == "device" && wait != nullptr)
-      wait(reinterpret_cast<VkDevice>(object.second));
+    if (object.first == "device" && wait != nullptr) wait(as_pointer<VkDevice>(object.second));
   }
 }
 

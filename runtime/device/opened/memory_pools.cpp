@@ -123,7 +123,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
       std::min(size_class(size), std::max(size, bound / kGranule * kGranule));
   // Takes no permission, unlike make_driver_object(): the memory goes back to its pool, whose lock
   // others hold while they call the driver.
-  const std::shared_ptr<BufferState> state(new BufferState, [](const BufferState* gone) {
+  std::shared_ptr<BufferState> state(new BufferState, [](const BufferState* gone) {
     foreign_calls_ended() ? keep_for_ever(gone) : delete gone;
   });
   const std::lock_guard lock(mutex_);
@@ -181,8 +181,10 @@ void MemoryPools::give(BufferState& state) noexcept {
   statistics_.bytes_in_use -= state.size;
   statistics_.bytes_padding -= state.slot.size - state.size;
   const auto named = bytes_by_name_.find(state.name);
-  if (named != bytes_by_name_.end() && (named->second -= state.size) == 0)
-    bytes_by_name_.erase(named);
+  if (named != bytes_by_name_.end()) {
+    named->second -= state.size;
+    if (named->second == 0) bytes_by_name_.erase(named);
+  }
   // The slot came from this list, so there is capacity unless the list was trimmed; then a failed
   // allocation drops the slot at its block's next trim.
   try {

@@ -123,7 +123,7 @@ struct AtThreadEnd {
 thread_local AtThreadEnd at_thread_end;
 
 // Usually the main thread ends the process, even if it has not used a device.
-[[maybe_unused]] const bool main_thread_waits = at_thread_end.used = true;
+[[maybe_unused]] const bool kMainThreadWaits = at_thread_end.used = true;
 
 std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
   const std::lock_guard lock(registry().mutex);
@@ -140,7 +140,7 @@ std::shared_ptr<Device> find_by_another_name(DeviceOptions options, std::size_t 
                                              const Instance& instance) {
   const std::lock_guard lock(registry().mutex);
   for (const Registry::Entry& entry : registry().entries) {
-    const auto device = entry.device.lock();
+    auto device = entry.device.lock();
     if (!device || device->lost() || device->info().index != chosen ||
         device->core()->instance.get() != &instance)
       continue;

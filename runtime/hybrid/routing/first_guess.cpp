@@ -96,7 +96,9 @@ void FirstGuess::count(const TrainingRow& row, double sign) {
   squares_ += sign * y * y;
   const int change = sign > 0 ? 1 : -1;
   rows_ += static_cast<std::uint64_t>(change);
-  if ((kernels_[row.kernel] += change) == 0) kernels_.erase(row.kernel);
+  const auto kernel = kernels_.try_emplace(row.kernel).first;
+  kernel->second += change;
+  if (kernel->second == 0) kernels_.erase(kernel);
   ++since_fit_;
   if (rows_ < kRowsNeeded || kernels_.size() < kKernelsNeeded) return;
   if (!fitted_ || since_fit_ >= std::clamp<std::uint64_t>(rows_ / kRowsOfOneStale, 1, kMostStale))

@@ -93,8 +93,7 @@ FactorUse DeviceFactorization::plan() {
     solve.jacobians.push_back(make_numbers(
         context_, used ? terms_[t]->stored_size(Pass::stored_jacobian) : 1, "factor_jacobian"));
   }
-  solve.matrix =
-      std::make_unique<DeviceMatrix>(context_, std::move(normal), terms_.all(), v_.blocks);
+  solve.matrix = std::make_unique<DeviceMatrix>(context_, normal, terms_.all(), v_.blocks);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return use_;

@@ -35,7 +35,7 @@ Why<MatrixReason> DeviceMatrix::obstacle(const Context& context, const NormalPla
   return {};
 }
 
-DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
+DeviceMatrix::DeviceMatrix(Context& context, const NormalPlan& plan, Terms terms,
                            std::span<const BlockRange> ranges)
     : context_(context) {
   std::uint32_t block = 0;

@@ -30,7 +30,8 @@ class DeviceMatrix {
   ///   ranges  the blocks of x, as they are preconditioned
   ///
   /// Context outlives this.
-  DeviceMatrix(Context& context, NormalPlan plan, Terms terms, std::span<const BlockRange> ranges);
+  DeviceMatrix(Context& context, const NormalPlan& plan, Terms terms,
+               std::span<const BlockRange> ranges);
 
   const NormalMatrixUse& use() const { return use_; }
 

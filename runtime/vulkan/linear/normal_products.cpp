@@ -38,8 +38,7 @@ void NormalProducts::choose() {
   }
   *use_ = {.why = choice.why};
   if (choice.source == From::blocks) {
-    made_->matrix =
-        std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_.all(), v_.blocks);
+    made_->matrix = std::make_unique<DeviceMatrix>(context_, plan, terms_.all(), v_.blocks);
     *use_ = made_->matrix->use();
     use_->why = choice.why;
     context_.plan_seconds +=

@@ -25,12 +25,12 @@ struct OpenBlas {
 };
 
 const OpenBlas& open_blas() {
-  static const OpenBlas library;
-  return library;
+  static const OpenBlas kLibrary;
+  return kLibrary;
 }
 
 std::mutex limits_mutex;
-int limits = 0;  // number of live limits
+int live_limits = 0;
 int threads_before = 0;
 
 }  // namespace
@@ -44,14 +44,14 @@ BlasThreadLimit::BlasThreadLimit(int threads) {
   if (!open_blas().ok()) return;
   const std::lock_guard lock(limits_mutex);
   const int now = open_blas().get();
-  if (limits++ == 0) threads_before = now;
+  if (live_limits++ == 0) threads_before = now;
   if (threads < now) open_blas().set(std::max(threads, 1));
 }
 
 BlasThreadLimit::~BlasThreadLimit() {
   if (!open_blas().ok()) return;
   const std::lock_guard lock(limits_mutex);
-  if (--limits == 0) open_blas().set(threads_before);
+  if (--live_limits == 0) open_blas().set(threads_before);
 }
 
 void require_blas_buffer() {

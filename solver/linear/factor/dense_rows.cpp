@@ -55,7 +55,7 @@ std::optional<Eigen::VectorXd> DenseRows::solve(const Eigen::VectorXd& damping,
   stacked = stacked * scale.asDiagonal();
   if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
   const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
-  const Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
+  Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
   if (!delta.allFinite()) return std::nullopt;
   return delta;
 }

@@ -60,11 +60,17 @@ template <std::uint32_t width>
   add_any<width>(product);
 }
 
+#if defined(__clang__)  // which knows no preferred width of one function
+#define TG_AVX512 "avx512f,avx512vl"
+#else
+#define TG_AVX512 "avx512f,avx512vl,prefer-vector-width=512"
+#endif
 template <std::uint32_t width>
-[[gnu::target("avx512f,avx512vl,prefer-vector-width=512")]] void add_avx512(
-    const Product& product) {
+[[gnu::target(TG_AVX512)]] void add_avx512(const Product& product) {
   add_any<width>(product);
 }
+
+#undef TG_AVX512
 
 constexpr Adds kAvx2{add_avx2<4>, add_avx2<8>, add_avx2<12>, add_avx2<16>};
 constexpr Adds kAvx512{add_avx2<4>, add_avx512<8>, add_avx512<12>, add_avx512<16>};

@@ -123,7 +123,7 @@ void Schur::sum_panel(const double* values, std::uint32_t first, std::uint32_t l
     for (const SchurLayout::Entry& entry : layout.B[c])
       panel.at(entry.row, c - first) = values[entry.position];
   for (const SchurLayout::Use& use : layout.uses[first]) {
-    const SchurParts::Block E = parts_.E(use.block), W = parts_.W(use.block);
+    const SchurParts::Block E = parts_.coupling(use.block), W = parts_.solved_coupling(use.block);
     const auto depth = static_cast<std::size_t>(E.rows());
     panel.set_right({W.data() + use.at * depth, 1, depth}, static_cast<std::uint32_t>(depth), -1);
     const std::span<const std::uint32_t> rows = layout.neighbours[use.block];

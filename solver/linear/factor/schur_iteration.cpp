@@ -110,7 +110,7 @@ class IterativeSchur final : public Factorization {
     const std::size_t first = runs_.starts[first_of_range(r)];
     return {runs_.items.data() + first, runs_.starts[first_of_range(r + 1)] - first};
   }
-  const double* columns_of(SchurParts::Block part, const Run& run) const {
+  const double* columns_of(const SchurParts::Block& part, const Run& run) const {
     return part.data() + std::size_t{run.at} * width_of(run);
   }
   std::uint32_t width_of(const Run& run) const { return parts_.layout().blocks[run.block].width; }
@@ -188,10 +188,10 @@ void IterativeSchur::sum_diagonal() const {
       std::fill_n(sums, inverses_.size(), 0.0);
       for (const Run& left : runs_of_range(r)) {
         const Diagonal& at = diagonal_[left.kept];
-        const double* E = columns_of(parts_.E(left.block), left);
+        const double* E = columns_of(parts_.coupling(left.block), left);
         for (const Run& right : runs_[left.block]) {
           if (right.kept != left.kept) continue;
-          const double* W = columns_of(parts_.W(right.block), right);
+          const double* W = columns_of(parts_.solved_coupling(right.block), right);
           const std::uint32_t w = rows > 0 ? rows : width_of(left);
           for (std::uint32_t j = 0; j < right.count; ++j)
             subtract_transposed<rows>(E, w, left, W + std::size_t{j} * w,
@@ -258,7 +258,7 @@ void IterativeSchur::add_eliminated(const double* p) const {
       for (std::size_t k = first_of_range(r); k < first_of_range(r + 1); ++k) {
         const auto b = static_cast<std::uint32_t>(k);
         const std::uint32_t w = rows > 0 ? rows : layout.blocks[b].width;
-        const SchurParts::Block E = parts_.E(b), inverse = parts_.inverse(b);
+        const SchurParts::Block E = parts_.coupling(b), inverse = parts_.inverse(b);
         std::fill_n(Ep.data(), w, 0.0);
         for (const Run& run : runs_[b])
           add_product<rows>(columns_of(E, run), w, run, p + run.column, Ep.data());

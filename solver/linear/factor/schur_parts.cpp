@@ -24,17 +24,17 @@ constexpr std::size_t kPanelsPerRange = 4;
 
 SchurLayout::SchurLayout(const SparseMatrix& lower, const Elimination& elimination)
     : blocks(elimination.blocks),
-      block_of(static_cast<std::size_t>(lower.cols()), kNoEntry),
-      place(block_of.size()) {
+      block_of_(static_cast<std::size_t>(lower.cols()), kNoEntry),
+      place_(block_of_.size()) {
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     for (std::uint32_t k = 0; k < blocks[b].width; ++k) {
-      block_of[blocks[b].first + k] = b;
-      place[blocks[b].first + k] = k;
+      block_of_[blocks[b].first + k] = b;
+      place_[blocks[b].first + k] = k;
     }
   }
-  for (std::uint32_t c = 0; c < block_of.size(); ++c) {
-    if (block_of[c] != kNoEntry) continue;
-    place[c] = static_cast<std::uint32_t>(column.size());
+  for (std::uint32_t c = 0; c < block_of_.size(); ++c) {
+    if (block_of_[c] != kNoEntry) continue;
+    place_[c] = static_cast<std::uint32_t>(column.size());
     column.push_back(c);
   }
   find_neighbours(lower);
@@ -49,12 +49,12 @@ void SchurLayout::find_neighbours(const SparseMatrix& lower) {
     std::vector<std::uint32_t>& list = lists[b];
     if (list.empty() || list.back() != kept) list.push_back(kept);  // other columns of the block
   };
-  for (std::uint32_t c = 0; c < block_of.size(); ++c) {
+  for (std::uint32_t c = 0; c < block_of_.size(); ++c) {
     for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
       const auto r = static_cast<std::uint32_t>(it.row());
-      if ((block_of[c] == kNoEntry) == (block_of[r] == kNoEntry)) continue;
-      if (block_of[c] != kNoEntry) add(block_of[c], place[r]);
-      if (block_of[r] != kNoEntry) add(block_of[r], place[c]);
+      if ((block_of_[c] == kNoEntry) == (block_of_[r] == kNoEntry)) continue;
+      if (block_of_[c] != kNoEntry) add(block_of_[c], place_[r]);
+      if (block_of_[r] != kNoEntry) add(block_of_[r], place_[c]);
     }
   }
   for (std::vector<std::uint32_t>& list : lists) {
@@ -100,27 +100,27 @@ void SchurLayout::place_entries(const SparseMatrix& lower) {
   E_position.assign(e, kNoEntry);
   C_position.assign(c, kNoEntry);
   const auto set_E = [&](std::uint32_t in_block, std::uint32_t kept, std::uint32_t position) {
-    const std::uint32_t b = block_of[in_block];
+    const std::uint32_t b = block_of_[in_block];
     const auto list = neighbours[b];
-    const auto at = std::lower_bound(list.begin(), list.end(), place[kept]) - list.begin();
-    E_position[E[b] + static_cast<std::size_t>(at) * blocks[b].width + place[in_block]] = position;
+    const auto at = std::lower_bound(list.begin(), list.end(), place_[kept]) - list.begin();
+    E_position[E[b] + static_cast<std::size_t>(at) * blocks[b].width + place_[in_block]] = position;
   };
-  for (std::uint32_t k = 0; k < block_of.size(); ++k) {
+  for (std::uint32_t k = 0; k < block_of_.size(); ++k) {
     for (auto p = static_cast<std::uint32_t>(lower.outerIndexPtr()[k]);
          p < static_cast<std::uint32_t>(lower.outerIndexPtr()[k + 1]); ++p) {
       const auto r = static_cast<std::uint32_t>(lower.innerIndexPtr()[p]);
-      const std::uint32_t b = block_of[k];
-      if (b == kNoEntry && block_of[r] == kNoEntry) {
-        B.items.push_back({place[r], p});
+      const std::uint32_t b = block_of_[k];
+      if (b == kNoEntry && block_of_[r] == kNoEntry) {
+        B.items.push_back({place_[r], p});
       } else if (b == kNoEntry) {
         set_E(r, k, p);
-      } else if (block_of[r] == kNoEntry) {
+      } else if (block_of_[r] == kNoEntry) {
         set_E(k, r, p);
       } else {
-        C_position[C[b] + std::size_t{place[k]} * blocks[b].width + place[r]] = p;
+        C_position[C[b] + std::size_t{place_[k]} * blocks[b].width + place_[r]] = p;
       }
     }
-    if (block_of[k] == kNoEntry) B.close();
+    if (block_of_[k] == kNoEntry) B.close();
   }
 }
 
@@ -200,7 +200,7 @@ Vector SchurParts::expand(const Vector& kept, const Vector& right) const {
       const auto [first, width] = layout_.blocks[b];
       Vector x = inverse(b) * right.segment(first, width);
       const std::span<const std::uint32_t> columns = layout_.neighbours[b];
-      const Block of = W(b);
+      const Block of = solved_coupling(b);
       for (std::size_t k = 0; k < columns.size(); ++k)
         x -= of.col(static_cast<Eigen::Index>(k)) * kept[columns[k]];
       out.segment(first, width) = x;

@@ -42,7 +42,7 @@ struct SchurLayout {
   void find_panels();
   void place_entries(const SparseMatrix& lower);
 
-  std::vector<std::uint32_t> block_of, place;  // by column: its block or kNone; its place there
+  std::vector<std::uint32_t> block_of_, place_;  // by column: its block or kNone; its place there
 };
 
 /// Eliminates blocks separately and in parallel: C of the blocks, E next to them, B of the rest,
@@ -57,10 +57,10 @@ class SchurParts {
   const SchurLayout& layout() const { return layout_; }
   runtime::cpu::Pool& pool() const { return pool_; }
   std::size_t kept() const { return layout_.column.size(); }
-  std::size_t entries() const { return E_.size(); }  ///< of E
-  Block E(std::uint32_t b) const { return part(E_, b); }
-  Block W(std::uint32_t b) const { return part(W_, b); }  ///< C⁻¹ E
-  Block inverse(std::uint32_t b) const {                  ///< C⁻¹
+  std::size_t entries() const { return E_.size(); }                     ///< of E
+  Block coupling(std::uint32_t b) const { return part(E_, b); }         ///< E
+  Block solved_coupling(std::uint32_t b) const { return part(W_, b); }  ///< W = C⁻¹ E
+  Block inverse(std::uint32_t b) const {                                ///< C⁻¹
     return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
   }
 

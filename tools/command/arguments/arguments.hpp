@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): named by its library
 class App;
 class Option;
 }  // namespace CLI

@@ -129,7 +129,7 @@ ordered_json with_caches(const std::filesystem::path& folder,
 
 ordered_json measure(const StartArguments& arguments) {
   const check::Folder folder("start");
-  const ordered_json unfinished = {{"check", "start"}, {"broken", false}, {"device", ""}};
+  ordered_json unfinished = {{"check", "start"}, {"broken", false}, {"device", ""}};
   const std::filesystem::path kept = folder.path() / "kept", other = folder.path() / "other";
   const auto calls_and_solves = [&] {
     return ordered_json{{"calls", time_calls(arguments, false)}, {"solve", time_solves(arguments)}};

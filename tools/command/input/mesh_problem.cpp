@@ -77,8 +77,8 @@ bool expects_manifold(const ProblemArguments& arguments) {
 }  // namespace
 
 const std::vector<std::string>& mesh_problem_names() {
-  static const std::vector<std::string> names = {"arap", "smooth", "developable", "multi"};
-  return names;
+  static const std::vector<std::string> kNames = {"arap", "smooth", "developable", "multi"};
+  return kNames;
 }
 
 bool is_on_mesh(const std::string& name) {

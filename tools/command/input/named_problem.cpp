@@ -224,14 +224,14 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
 }
 
 const std::vector<std::string>& problem_names() {
-  static const std::vector<std::string> names = {"arap",    "smooth", "developable", "multi",
-                                                 "springs", "bundle", "bal",         "pose-graph",
-                                                 "nist",    "mgh"};
-  return names;
+  static const std::vector<std::string> kNames = {"arap",    "smooth", "developable", "multi",
+                                                  "springs", "bundle", "bal",         "pose-graph",
+                                                  "nist",    "mgh"};
+  return kNames;
 }
 
 const std::vector<ProblemKind>& problem_kinds() {
-  static const std::vector<ProblemKind> kinds = [] {
+  static const std::vector<ProblemKind> kKinds = [] {
     std::vector<ProblemKind> all;
     for (const char* name : {"arap", "bundle", "developable", "multi", "smooth", "springs"})
       all.push_back({name, is_on_mesh(name), {}});
@@ -239,7 +239,7 @@ const std::vector<ProblemKind>& problem_kinds() {
       all.push_back({"mgh", false, row.name});
     return all;
   }();
-  return kinds;
+  return kKinds;
 }
 
 void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope) {

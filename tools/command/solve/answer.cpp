@@ -81,7 +81,7 @@ void add_unknowns(const Problem& problem, Answer& answer) {
 
 /// "point" #7, row 1: named by the blocks of a file, otherwise by the index in the batch.
 std::string row_label(const NamedProblem& named, const Problem& problem, std::uint64_t row) {
-  const auto text = [](std::string label, std::uint64_t instance, std::uint64_t output,
+  const auto text = [](const std::string& label, std::uint64_t instance, std::uint64_t output,
                        bool several) {
     return "\"" + label + "\" #" + std::to_string(instance) +
            (several ? ", row " + std::to_string(output) : "");
@@ -99,7 +99,7 @@ std::string row_label(const NamedProblem& named, const Problem& problem, std::ui
   const bool host = place.topology == Place::kHost;
   std::string label(place.label);
   if (label.empty()) label = host ? "host" : "residual" + std::to_string(place.topology);
-  return text(std::move(label), place.instance, place.output,
+  return text(label, place.instance, place.output,
               host || problem.topology(place.topology).program.outputs.size() > 1);
 }
 

@@ -39,9 +39,9 @@ struct Nvml {
 };
 
 std::optional<std::uint64_t> card_millijoules() {
-  static const Nvml nvml;
+  static const Nvml kNvml;
   unsigned long long number = 0;
-  if (nvml.energy == nullptr || nvml.energy(nvml.card, &number) != 0) return std::nullopt;
+  if (kNvml.energy == nullptr || kNvml.energy(kNvml.card, &number) != 0) return std::nullopt;
   return number;
 }
 

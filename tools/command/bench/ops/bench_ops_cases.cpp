@@ -166,8 +166,8 @@ OpInputs make_op_inputs(std::uint64_t count, const Device& device) {
 }
 
 OpInputs fresh_op_inputs(const OpInputs& of, const Device& device) {
-  const OpInputs in{Array<float>(of.x.read()), Array<float>(of.y.read()),
-                    Array<std::uint32_t>(of.keys.read()), Array<std::uint32_t>(of.places.read())};
+  OpInputs in{Array<float>(of.x.read()), Array<float>(of.y.read()),
+              Array<std::uint32_t>(of.keys.read()), Array<std::uint32_t>(of.places.read())};
   for (const ops::Slice& s :
        {in.x.untyped(), in.y.untyped(), in.keys.untyped(), in.places.untyped()})
     s.storage->place(device);
@@ -260,7 +260,7 @@ std::function<Tensor()> training_steps(const NetworkSize& size, const Device& de
   const Trainee trainee(size, device);
   auto adam = std::make_shared<ops::nn::Adam>(trainee.net.parameters());
   return [trainee, adam] {
-    const Tensor loss = trainee.loss();
+    Tensor loss = trainee.loss();
     adam->step();
     return loss;
   };
