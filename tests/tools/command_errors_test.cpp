@@ -165,7 +165,7 @@ const Row kRows[] = {
      "warm-up, man, completion, got none\n"},
     {"unknown check", nullptr, "check nonsense --count 3",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
-     "soak, start, repeat, view, got \"nonsense\"\n"},
+     "soak, scaling, start, repeat, view, got \"nonsense\"\n"},
     {"negative count", nullptr, "solve springs --width 4 --max-iterations -1",
      "topograd: options: max_iterations must be a finite number >= 0, got -1\n"},
     {"tolerance that is no number", nullptr, "solve springs --width 4 --tolerance nan",
