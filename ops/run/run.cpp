@@ -34,6 +34,7 @@ constexpr double kOperationMicroseconds = 1e-3, kByteMicroseconds = 5e-4,
                  kRandomMicroseconds = 2e-2;
 
 hybrid::Executor& shared_executor() { return *hybrid::process_executor(); }
+hybrid::OutsideWork& outside_work() { return shared_executor().outside_work(); }
 const hybrid::HybridOptions& asked() { return shared_executor().scheduler().options(); }
 
 /// The executor's devices, by target.
@@ -184,13 +185,13 @@ class Runner {
     }
     const bool small = shape_.most_cpu_us < kLeastMicroseconds;
     if (device.is_cpu() ? small : decision.target == hybrid::kCpu) {
-      shared_executor().routed(shape_.operation, decision);
+      outside_work().routed(shape_.operation, decision);
       return decision;
     }
     const std::vector<std::uint64_t> resident = locate();
     shape_.resident = resident;
     reserved_ = true;
-    decision = shared_executor().follow(shape_, decision);
+    decision = outside_work().follow(shape_, decision);
     shape_.resident = {};
     return decision;
   }
@@ -198,7 +199,7 @@ class Runner {
   /// Records the failure if the device is at fault; other errors belong to the caller.
   void answer_failure(const Decision& decision, const Error& error) {
     if (hybrid::is_device_failure(error.code())) {
-      shared_executor().record(shape_, decision, {.success = false, .error = error.code()});
+      outside_work().record(shape_, decision, {.success = false, .error = error.code()});
     } else {
       shared_executor().scheduler().cancel(decision);
     }
@@ -228,7 +229,7 @@ class Runner {
       if (forced || !hybrid::is_device_failure(error.code())) throw;
       failure = error;
     }
-    shared_executor().record_fallback(shape_, decision, *failure);
+    outside_work().record_fallback(shape_, decision, *failure);
     chain.place(std::nullopt);
     decided_ = reserved_ = false;
     run_on_cpu({.device = decision.device, .reason = decision.reason});
@@ -265,11 +266,11 @@ class Runner {
     const std::optional<Decision> placed = forced ? std::nullopt : chain.placed();
     Decision decision;
     if (placed && (shape_.targets >> placed->target & 1) != 0 && call_.size >= own.value_or(0)) {
-      decision = shared_executor().follow(shape_, *placed);
+      decision = outside_work().follow(shape_, *placed);
     } else {
       // Operands on a device have no minimum size.
       if (away && !own) shape_.minimum = 1;
-      decision = shared_executor().decide(shape_);
+      decision = outside_work().decide(shape_);
     }
     decided_ = reserved_ = true;
     shape_.resident = {};
@@ -278,7 +279,7 @@ class Runner {
 
   Decision undecided() {
     const Decision decision{.reason = hybrid::Reason::below_minimum};
-    shared_executor().routed(shape_.operation, decision);
+    outside_work().routed(shape_.operation, decision);
     return decision;
   }
 
@@ -338,9 +339,9 @@ class Runner {
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
     outcome.cold = UnrecordedRuns::any() || (!decided_ && !teaches(hybrid::kCpu));
-    if (reserved_) return executor.record(shape_, decision, outcome);
+    if (reserved_) return executor.outside_work().record(shape_, decision, outcome);
     if (!outcome.cold) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
-    executor.ran(shape_, hybrid::kCpu, outcome, decision);
+    executor.outside_work().ran(shape_, hybrid::kCpu, outcome, decision);
   }
 
   void run_on_device(const Device& device, const Decision& decision) {
@@ -401,7 +402,7 @@ class Runner {
       // The time is not measured, or is part of another measurement: nothing is learned.
       outcome.cold = outcome.untimed = true;
       if (!reserved_) return;
-      shared_executor().ran(shape_, decision.target, outcome, decision);
+      outside_work().ran(shape_, decision.target, outcome, decision);
       backend.when_done([shape = shape_, decision, outcome] {
         shared_executor().scheduler().record(shape, decision, outcome);
       });
@@ -416,7 +417,7 @@ class Runner {
       outcome.cold |= !us;
       outcome.untimed = !us;
       // Devices unknown to the executor are not recorded.
-      if (reserved) shared_executor().record(shape, decision, outcome);
+      if (reserved) outside_work().record(shape, decision, outcome);
     });
   }
 
@@ -449,8 +450,8 @@ void HostRead::moved(const Maker* maker, const OpBackend& from, std::uint64_t by
   const std::uint64_t sent = std::exchange(sent_bytes, 0);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin_;
   const double beside = std::max(1.0, took.count() - (settled_us - kernels_us_));
-  shared_executor().read_back(maker ? maker->operation : "read", target, sent, bytes,
-                              untimed ? std::nullopt : std::optional(beside));
+  outside_work().read_back(maker ? maker->operation : "read", target, sent, bytes,
+                           untimed ? std::nullopt : std::optional(beside));
 }
 
 ExecutionStats run(const OpCall& call, const OpOptions& options) {

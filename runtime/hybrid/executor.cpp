@@ -1,4 +1,4 @@
-// The executor's parts, and accounts of work that runs elsewhere.
+// The executor's parts.
 #include "executor.hpp"
 
 #include "stored_knowledge.hpp"
@@ -12,6 +12,7 @@ Executor::Executor(HybridOptions options, Clock clock)
     : options_(options),
       scheduler_(std::move(options), std::move(clock)),
       recorder_(options_, devices_),
+      outside_work_(scheduler_, devices_, recorder_),
       knowledge_(std::make_unique<StoredKnowledge>(options_, scheduler_, recorder_.telemetry())),
       runner_(std::make_unique<TaskRunner>(*this, options_, scheduler_, devices_, recorder_)) {}
 
@@ -63,53 +64,6 @@ std::future<ExecutionStats> Executor::submit(Task& task) { return runner_->submi
 
 void Executor::warm_up(std::span<Task* const> tasks, int samples) {
   runner_->warm_up(tasks, samples);
-}
-
-Decision Executor::decide(const TaskShape& task) {
-  const Decision decision = scheduler_.decide(task);
-  recorder_.decided(task.operation, decision);
-  return decision;
-}
-
-Decision Executor::follow(const TaskShape& task, const Decision& placed) {
-  const Decision decision = scheduler_.follow(task, placed);
-  recorder_.decided(task.operation, decision);
-  return decision;
-}
-
-void Executor::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
-  scheduler_.record(task, decision, outcome);
-  ran(task, decision.target, outcome, decision);
-}
-
-void Executor::ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
-                   const Decision& decision) {
-  recorder_.ran(task.operation, target, outcome, task.size, scheduler_.now());
-  if (!recorder_.has_observer() || !outcome.success) return;
-  recorder_.observe(task.operation, task.size,
-                    {.device = devices_.name_of(target),
-                     .on_cpu = target == kCpu,
-                     .decision = decision,
-                     .times = outcome.times,
-                     .bytes_up = outcome.bytes_up,
-                     .bytes_down = outcome.bytes_down,
-                     .cache_hits = outcome.cache_hits});
-}
-
-void Executor::read_back(std::string_view operation, std::size_t target, std::uint64_t sent,
-                         std::uint64_t bytes, std::optional<double> us) {
-  recorder_.read_back(operation, target, bytes);
-  if (us) scheduler_.record_read_back(target, sent, bytes, *us);
-}
-
-void Executor::record_fallback(const TaskShape& task, const Decision& decision,
-                               const Error& error) {
-  recorder_.fell_back(task.operation, devices_.name_of(decision.target), error);
-}
-
-void Executor::record_fallback(std::string_view operation, const std::string& device,
-                               const Error& error) {
-  recorder_.fell_back(operation, device, error);
 }
 
 std::vector<Capabilities> Executor::capabilities() const {

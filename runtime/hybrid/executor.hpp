@@ -3,6 +3,7 @@
 
 #include "backend.hpp"
 #include "device_list.hpp"
+#include "outside_work.hpp"
 #include "recorder.hpp"
 #include "routing/scheduler.hpp"
 
@@ -12,7 +13,6 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,35 +68,8 @@ class Executor {
   /// `samples` times, so that their first decisions follow measurements.
   void warm_up(std::span<Task* const> tasks, int samples = 3);
 
-  // For work that is run elsewhere: decisions by the same rules, histories and counters.
-  /// Chooses a target. Follow with record() or scheduler().cancel().
-  Decision decide(const TaskShape& task);
-  /// The same for one of several tasks that were placed as one (Scheduler::place()).
-  Decision follow(const TaskShape& task, const Decision& placed);
-  /// Records that the task ran at its target, or failed there.
-  void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
-  /// Counts a choice made elsewhere; decide() counts its own.
-  void routed(std::string_view operation, const Decision& decision) {
-    recorder_.decided(operation, decision);
-  }
-  /// Updates counters, trace and observer only, for work whose total time teaches the scheduler
-  /// nothing.
-  ///
-  ///   target    where it really ran
-  ///   decision  its initial decision, for the observer
-  void ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
-           const Decision& decision);
-  /// Records that the host has read results of a queued operation, and the time this took in
-  /// addition to the kernels', if known.
-  ///
-  ///   sent  as in Scheduler::record_read_back()
-  void read_back(std::string_view operation, std::size_t target, std::uint64_t sent,
-                 std::uint64_t bytes, std::optional<double> us);
-  /// Records that the CPU took over from the decision's device, whose failure was recorded.
-  void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
-  /// The same for devices that could not be searched for or opened, and so have no target: `device`
-  /// is their name in telemetry.
-  void record_fallback(std::string_view operation, const std::string& device, const Error& error);
+  /// Decisions and records of work that callers run themselves.
+  OutsideWork& outside_work() { return outside_work_; }
   /// Target of the device with this name, or kCpu.
   std::size_t find_device(std::string_view name) const { return devices_.find(name); }
 
@@ -129,6 +102,7 @@ class Executor {
   Scheduler scheduler_;
   DeviceList devices_;
   Recorder recorder_;
+  OutsideWork outside_work_;
   std::unique_ptr<StoredKnowledge> knowledge_;
   std::unique_ptr<TaskRunner> runner_;
   std::mutex adding_;

@@ -18,7 +18,7 @@ namespace topograd::runtime::hybrid {
 enum class LogLevel { trace, info, warning };
 using Log = std::function<void(LogLevel, const std::string&)>;
 
-/// Called after each successful task, including those run elsewhere (Executor::record() and ran()),
+/// Called after each successful task, including outside work (OutsideWork::record() and ran()),
 /// on the thread that ran it, with operation, items and statistics.
 using Observer = std::function<void(std::string_view, std::uint64_t, const ExecutionStats&)>;
 

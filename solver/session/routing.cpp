@@ -155,13 +155,13 @@ const hybrid::Decision& Route::ask(bool named, bool on_device) {
   hybrid::TaskShape task = decisive_shape();
   task.admit_software = named;
   if (!on_device) task.targets = 1;
-  made_ = executor_->decide(task);
+  made_ = executor_->outside_work().decide(task);
   decision_ = made_;
   return made_;
 }
 
 void Route::follow(bool on_device) {
-  made_ = executor_->follow(shape(), unasked(on_device));
+  made_ = executor_->outside_work().follow(shape(), unasked(on_device));
   decision_ = made_;
 }
 
@@ -171,11 +171,11 @@ void Route::failed(const Error& failure) {
   const std::size_t target = decided ? decision_->target : device_;
   if (target != hybrid::kCpu) {
     learn(shape(), target, outcome);
-    executor_->ran(shape(), target, outcome, made_);
+    executor_->outside_work().ran(shape(), target, outcome, made_);
   }
   judged_ = false;  // the CPU has not been
   if (options_.backend == Backend::automatic)
-    executor_->record_fallback(operation_, device_name_, failure);
+    executor_->outside_work().record_fallback(operation_, device_name_, failure);
 }
 
 void Route::measured_steps(bool on_device, std::span<double> step_seconds) {
@@ -213,12 +213,12 @@ void Route::ended(bool on_device, double seconds, const runtime::EngineCounts& c
   if (!judged_) learn(shape(), target, {.cold = true});
   judged_ = false;
   drop_decision();
-  executor_->ran(shape(), target,
-                 {.times = {.kernel = 1e6 * seconds},
-                  .bytes_up = counts.bytes_up,
-                  .bytes_down = counts.bytes_down,
-                  .cache_hits = counts.shader_cache_hits},
-                 made_);
+  executor_->outside_work().ran(shape(), target,
+                                {.times = {.kernel = 1e6 * seconds},
+                                 .bytes_up = counts.bytes_up,
+                                 .bytes_down = counts.bytes_down,
+                                 .cache_hits = counts.shader_cache_hits},
+                                made_);
 }
 
 /// It ran elsewhere or not at all.

@@ -407,7 +407,7 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
     if (!hybrid::is_device_failure(error.code())) throw;
     if (!is_absence(error.code())) {
       executor.add_device(hybrid::make_unavailable_backend("vulkan", error.what()));
-      executor.record_fallback("open", "vulkan", error);
+      executor.outside_work().record_fallback("open", "vulkan", error);
     }
   }
   // Others may have added devices to the same executor.
@@ -428,7 +428,7 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
       ++usable;
     } catch (const Error& error) {
       executor.add_device(hybrid::make_unavailable_backend(info.name, error.what()));
-      if (info.unusable.empty()) executor.record_fallback("open", info.name, error);
+      if (info.unusable.empty()) executor.outside_work().record_fallback("open", info.name, error);
     }
   }
   return usable;

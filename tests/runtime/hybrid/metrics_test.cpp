@@ -246,9 +246,10 @@ TEST(Metrics, ObserverSeesWhatOthersRun) {
                        " " + std::to_string(stats.times.work()));
       });
   const TaskShape task{.kernel = {1, 2}, .operation = "solve", .size = 10};
-  executor.record(task, executor.decide(task), {.times = {.kernel = 3}});
-  executor.record(task, executor.decide(task), {.success = false});
-  executor.ran(task, kCpu, {.times = {.kernel = 500}}, {});
+  executor.outside_work().record(task, executor.outside_work().decide(task),
+                                 {.times = {.kernel = 3}});
+  executor.outside_work().record(task, executor.outside_work().decide(task), {.success = false});
+  executor.outside_work().ran(task, kCpu, {.times = {.kernel = 500}}, {});
   EXPECT_EQ(seen, (std::vector<std::string>{"solve 10 cpu 3.000000", "solve 10 cpu 500.000000"}));
   const OperationStatistics s = executor.statistics("solve", "cpu");
   EXPECT_EQ(s.tasks, 2u);

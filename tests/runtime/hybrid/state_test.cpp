@@ -42,7 +42,7 @@ class StateTest : public testing::Test {
   }
   static Reason reason(Executor& executor) {
     AddTask task(4096);
-    const Decision decision = executor.decide(task.shape());
+    const Decision decision = executor.outside_work().decide(task.shape());
     executor.scheduler().cancel(decision);
     return decision.reason;
   }

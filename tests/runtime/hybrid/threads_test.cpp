@@ -68,9 +68,9 @@ class Worker {
   }
   void decided(int k) {
     const AddTask task(size(k));
-    const Decision decision = executor_.decide(task.shape());
+    const Decision decision = executor_.outside_work().decide(task.shape());
     if (k % 2 == 0) {
-      executor_.record(task.shape(), decision, {.times = {.kernel = 12}});
+      executor_.outside_work().record(task.shape(), decision, {.times = {.kernel = 12}});
     } else {
       executor_.scheduler().cancel(decision);
     }

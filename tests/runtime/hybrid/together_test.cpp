@@ -236,9 +236,10 @@ TEST(Together, ReadsAreCountedWithWhatMadeThem) {
             device);
   const TaskShape shape = operation(1);
   const Decision there{.target = device, .device = device, .reason = Reason::forced};
-  executor.ran(shape, device, {.bytes_up = 8, .cache_hits = 2, .untimed = true}, there);
-  executor.ran(shape, device, {.times = {.kernel = 50}, .bytes_up = 8}, there);
-  executor.read_back("map", device, 0, 4000, 20.0);
+  executor.outside_work().ran(shape, device, {.bytes_up = 8, .cache_hits = 2, .untimed = true},
+                              there);
+  executor.outside_work().ran(shape, device, {.times = {.kernel = 50}, .bytes_up = 8}, there);
+  executor.outside_work().read_back("map", device, 0, 4000, 20.0);
   const OperationStatistics found = executor.statistics("map", "gpu");
   EXPECT_EQ(found.tasks, 2u);
   EXPECT_EQ(found.bytes_up, 16u);
