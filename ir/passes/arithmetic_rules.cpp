@@ -1,5 +1,5 @@
 // Rules of sums, products, quotients and powers; rules.hpp states their contract.
-#include "rules.hpp"
+#include "arithmetic_rules.hpp"
 
 #include <cmath>
 #include <limits>
@@ -20,18 +20,7 @@ bool is_finite_float(double x) { return std::isfinite(static_cast<float>(x)); }
 
 }  // namespace
 
-std::optional<double> Rules::literal(Id id) const {
-  if (!is(id, Op::Literal)) return std::nullopt;
-  return graph_[id].literal();
-}
-
-std::optional<Rules::Scaled> Rules::literal_operand(Id a, Id b) const {
-  if (const auto factor = literal(a)) return Scaled{b, *factor};
-  if (const auto factor = literal(b)) return Scaled{a, *factor};
-  return std::nullopt;
-}
-
-Answer Rules::add(Id a, Id b) {
+Answer ArithmeticRules::add(Id a, Id b) {
   // x + x and 2x are both the nearest number to the exact double of x.
   if (a == b) return again(Op::Mul, graph_.literal(2), a);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
@@ -44,7 +33,7 @@ Answer Rules::add(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::sub(Id a, Id b) {
+Answer ArithmeticRules::sub(Id a, Id b) {
   // -0 - +0 is -0; x - -0 is x + +0.
   if (is_literal(b, 0.0)) return same(a);
   if (is_literal(b, -0.0) && facts_[a].not_negative_zero) return same(a);
@@ -54,7 +43,7 @@ Answer Rules::sub(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::mul(Id a, Id b) {
+Answer ArithmeticRules::mul(Id a, Id b) {
   if (a == b) return again(Op::Square, a);
   // Signs of factors multiply, whatever the magnitudes: two negations cancel.
   if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Mul, operand(a), operand(b));
@@ -66,7 +55,7 @@ Answer Rules::mul(Id a, Id b) {
   return again(Op::Mul, operand(scaled->other), graph_.literal(-scaled->factor));
 }
 
-Answer Rules::div(Id a, Id b) {
+Answer ArithmeticRules::div(Id a, Id b) {
   if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Div, operand(a), operand(b));
   if (const auto divisor = literal(b)) {
     if (*divisor == 1) return same(a);
@@ -84,7 +73,7 @@ Answer Rules::div(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::neg(Id a) {
+Answer ArithmeticRules::neg(Id a) {
   if (is(a, Op::Neg)) return same(operand(a));
   if (is(a, Op::Mul) || is(a, Op::Div)) return neg_of_product(graph_[a]);
   return keep();
@@ -92,7 +81,7 @@ Answer Rules::neg(Id a) {
 
 // -(a b) and -(a / b): rounding to nearest is symmetric, so the sign may be taken from either
 // operand.
-Answer Rules::neg_of_product(const Node& product) {
+Answer ArithmeticRules::neg_of_product(const Node& product) {
   const Id a = product.args[0], b = product.args[1];
   const Op op = product.op;
   if (is(a, Op::Neg)) return again(op, operand(a), b);
@@ -102,7 +91,7 @@ Answer Rules::neg_of_product(const Node& product) {
   return keep();
 }
 
-Answer Rules::fma(Id a, Id b, Id c) {
+Answer ArithmeticRules::fma(Id a, Id b, Id c) {
   // The exact product is rounded once; adding -0 keeps the sign of a zero product.
   if (is_literal(c, -0.0)) return again(Op::Mul, a, b);
   if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Fma, operand(a), operand(b), c);
@@ -114,12 +103,12 @@ Answer Rules::fma(Id a, Id b, Id c) {
   return again(Op::Fma, operand(scaled->other), graph_.literal(-scaled->factor), c);
 }
 
-Answer Rules::square(Id a) {
+Answer ArithmeticRules::square(Id a) {
   if (is(a, Op::Neg) || is(a, Op::Abs)) return again(Op::Square, operand(a));
   return keep();
 }
 
-Answer Rules::zmul(Id a, Id b) {
+Answer ArithmeticRules::zmul(Id a, Id b) {
   // A zero's square is +0 as well.
   if (a == b) return again(Op::Square, a);
   // a is 1 or +0: the product is b, or +0 by definition.
@@ -136,7 +125,7 @@ Answer Rules::zmul(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::zmul_literal(Id a, double factor) {
+Answer ArithmeticRules::zmul_literal(Id a, double factor) {
   // At a = +0 the product is +0 as well if the factor is finite with its sign clear.
   const bool plain =
       facts_[a].not_negative_zero && !std::signbit(factor) && is_finite_float(factor);
@@ -146,7 +135,7 @@ Answer Rules::zmul_literal(Id a, double factor) {
   return keep();
 }
 
-Answer Rules::pow(Id a, Id b) {
+Answer ArithmeticRules::pow(Id a, Id b) {
   // IEEE 754-2019, 9.2.1: 1 for any base, NaN too; and for base 1 with any exponent.
   if (is_literal(b, 0.0) || is_literal(b, -0.0) || is_literal(a, 1)) return number(1);
   // The result is the base itself: faithful rounding returns representable results.

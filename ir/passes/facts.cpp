@@ -67,6 +67,13 @@ Facts of_op(Op op, const Facts& a, const Facts& b, const Facts& c) {
 
 }  // namespace
 
+std::optional<bool> known_truth(const Node& node) {
+  if (node.op != Op::Literal) return std::nullopt;
+  const bool truth = node.literal() != 0;
+  if (truth != (static_cast<float>(node.literal()) != 0)) return std::nullopt;
+  return truth;
+}
+
 const Facts& FactTable::operator[](Id id) {
   while (facts_.size() <= id) {
     const Node& n = graph_[static_cast<Id>(facts_.size())];

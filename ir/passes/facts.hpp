@@ -3,9 +3,13 @@
 
 #include "../graph.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace topograd::ir {
+
+/// Truth value of a literal, if float and double agree on it.
+std::optional<bool> known_truth(const Node& node);
 
 struct Facts {
   bool boolean = false;            ///< 1 or +0

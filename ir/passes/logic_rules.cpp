@@ -1,5 +1,5 @@
 // Rules of signs, rounding, order, logic and selection; rules.hpp states their contract.
-#include "rules.hpp"
+#include "logic_rules.hpp"
 
 #include <limits>
 
@@ -10,30 +10,24 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-std::optional<bool> Rules::truth(Id id) const {
-  const auto value = literal(id);
-  if (!value || (*value != 0) != (static_cast<float>(*value) != 0)) return std::nullopt;
-  return *value != 0;
-}
-
-Answer Rules::abs(Id a) {
+Answer LogicRules::abs(Id a) {
   if (facts_[a].sign_clear) return same(a);
   if (is(a, Op::Neg)) return again(Op::Abs, operand(a));
   return keep();
 }
 
-Answer Rules::sign(Id a) {
+Answer LogicRules::sign(Id a) {
   // The sign of -1, -0, 0 and 1 is the number itself.
   if (is(a, Op::Sign) || facts_[a].boolean) return same(a);
   return keep();
 }
 
-Answer Rules::to_integer(Id a) {
+Answer LogicRules::to_integer(Id a) {
   if (facts_[a].integral) return same(a);
   return keep();
 }
 
-Answer Rules::min(Id a, Id b) {
+Answer LogicRules::min(Id a, Id b) {
   if (a == b || is_literal(b, kInfinity)) return same(a);
   if (is_literal(a, kInfinity)) return same(b);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
@@ -43,7 +37,7 @@ Answer Rules::min(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::max(Id a, Id b) {
+Answer LogicRules::max(Id a, Id b) {
   if (a == b || is_literal(b, -kInfinity)) return same(a);
   if (is_literal(a, -kInfinity)) return same(b);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
@@ -52,7 +46,7 @@ Answer Rules::max(Id a, Id b) {
   return keep();
 }
 
-Answer Rules::equal(const Node& node) {
+Answer LogicRules::equal(const Node& node) {
   const auto scaled = literal_operand(node.args[0], node.args[1]);
   if (!scaled || !facts_[scaled->other].boolean) return keep();
   const bool to_zero = scaled->factor == 0, to_one = scaled->factor == 1;
@@ -61,7 +55,7 @@ Answer Rules::equal(const Node& node) {
   return itself ? same(scaled->other) : again(Op::Not, scaled->other);
 }
 
-Answer Rules::strictly_ordered(Id a, Id b) {
+Answer LogicRules::strictly_ordered(Id a, Id b) {
   // Nothing is less or greater than itself, NaN included. x <= x is not folded, as it is false for
   // NaN.
   if (a == b) return number(0);
@@ -69,30 +63,30 @@ Answer Rules::strictly_ordered(Id a, Id b) {
 }
 
 // a as 1 or 0: the value of and(a, true), for example.
-Answer Rules::truth_of(Id a) {
+Answer LogicRules::truth_of(Id a) {
   if (facts_[a].boolean) return same(a);
   return again(Op::Ne, a, graph_.literal(0));
 }
 
-Answer Rules::logical_and(Id a, Id b) {
+Answer LogicRules::logical_and(Id a, Id b) {
   if (a == b) return truth_of(a);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto known = truth(y);
+    const auto known = known_truth(graph_[y]);
     if (known) return *known ? truth_of(x) : number(0);
   }
   return keep();
 }
 
-Answer Rules::logical_or(Id a, Id b) {
+Answer LogicRules::logical_or(Id a, Id b) {
   if (a == b) return truth_of(a);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto known = truth(y);
+    const auto known = known_truth(graph_[y]);
     if (known) return *known ? number(1) : truth_of(x);
   }
   return keep();
 }
 
-Answer Rules::logical_not(Id a) {
+Answer LogicRules::logical_not(Id a) {
   if (is(a, Op::Not)) return truth_of(operand(a));
   // Equality and inequality are opposites for NaN too; the ordered comparisons are not.
   if (is(a, Op::Eq)) return again(Op::Ne, operand(a), operand(a, 1));
@@ -100,9 +94,9 @@ Answer Rules::logical_not(Id a) {
   return keep();
 }
 
-Answer Rules::select(Id condition, Id a, Id b) {
+Answer LogicRules::select(Id condition, Id a, Id b) {
   if (a == b) return same(a);
-  if (const auto known = truth(condition)) return same(*known ? a : b);
+  if (const auto known = known_truth(graph_[condition])) return same(*known ? a : b);
   if (is(condition, Op::Not)) return again(Op::Select, operand(condition), b, a);
   // The outer condition decides the inner selection.
   if (is(a, Op::Select) && operand(a) == condition) {

@@ -9,14 +9,6 @@
 namespace topograd::ir {
 namespace {
 
-// Truth value of a literal, if float and double agree on it.
-std::optional<bool> known_truth(const Node& node) {
-  if (node.op != Op::Literal) return std::nullopt;
-  const bool truth = node.literal() != 0;
-  if (truth != (static_cast<float>(node.literal()) != 0)) return std::nullopt;
-  return truth;
-}
-
 // Removes negations from guards, repeated guards, and guards that always hold. A guard that never
 // holds stays: it shows that the program fails.
 std::vector<Guard> simplify_guards(const Program& program) {
@@ -46,32 +38,32 @@ Id Rules::simplified(const Node& node) {
 Answer Rules::apply(const Node& node) {
   const auto& [a, b, c] = node.args;
   switch (node.op) {
-    case Op::Add: return add(a, b);
-    case Op::Sub: return sub(a, b);
-    case Op::Mul: return mul(a, b);
-    case Op::Div: return div(a, b);
-    case Op::Neg: return neg(a);
-    case Op::Fma: return fma(a, b, c);
-    case Op::Square: return square(a);
-    case Op::Zmul: return zmul(a, b);
-    case Op::Pow: return pow(a, b);
-    case Op::Abs: return abs(a);
-    case Op::Sign: return sign(a);
+    case Op::Add: return arithmetic_.add(a, b);
+    case Op::Sub: return arithmetic_.sub(a, b);
+    case Op::Mul: return arithmetic_.mul(a, b);
+    case Op::Div: return arithmetic_.div(a, b);
+    case Op::Neg: return arithmetic_.neg(a);
+    case Op::Fma: return arithmetic_.fma(a, b, c);
+    case Op::Square: return arithmetic_.square(a);
+    case Op::Zmul: return arithmetic_.zmul(a, b);
+    case Op::Pow: return arithmetic_.pow(a, b);
+    case Op::Abs: return logic_.abs(a);
+    case Op::Sign: return logic_.sign(a);
     case Op::Floor:
     case Op::Ceil:
     case Op::Round:
-    case Op::Trunc: return to_integer(a);
-    case Op::Min: return min(a, b);
-    case Op::Max: return max(a, b);
+    case Op::Trunc: return logic_.to_integer(a);
+    case Op::Min: return logic_.min(a, b);
+    case Op::Max: return logic_.max(a, b);
     case Op::Eq:
-    case Op::Ne: return equal(node);
+    case Op::Ne: return logic_.equal(node);
     case Op::Lt:
-    case Op::Gt: return strictly_ordered(a, b);
-    case Op::And: return logical_and(a, b);
-    case Op::Or: return logical_or(a, b);
-    case Op::Not: return logical_not(a);
-    case Op::Select: return select(a, b, c);
-    default: return keep();
+    case Op::Gt: return logic_.strictly_ordered(a, b);
+    case Op::And: return logic_.logical_and(a, b);
+    case Op::Or: return logic_.logical_or(a, b);
+    case Op::Not: return logic_.logical_not(a);
+    case Op::Select: return logic_.select(a, b, c);
+    default: return {};
   }
 }
 
