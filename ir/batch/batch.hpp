@@ -1,8 +1,8 @@
 // The index and data columns of all instances of one topology.
 #pragma once
 
-#include "pages.hpp"
 #include "resident_data.hpp"
+#include "row_blocks.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +12,16 @@
 
 namespace topograd::ir {
 
-/// Rows of one topology, stored by column in blocks of rows.
-///
-/// Only the first block grows, from a few rows on, so that a problem of many topologies with few
-/// instances each stays small; appending to a long batch moves nothing. The blocks of a long batch
-/// share large pages.
+class ResidentColumns;
+
+/// Rows of one topology, stored by column in blocks of rows. A problem of many topologies with few
+/// instances each stays small, and appending to a long batch moves nothing.
 ///
 /// Index columns come first (one for each parameter slot, then one for each uniform slot), then
 /// data columns.
 class Batch {
  public:
-  static constexpr std::size_t kBlockRows = 4096;
+  static constexpr std::size_t kBlockRows = RowBlocks::kRows;
 
   Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data);
   Batch(Batch&&) noexcept;
@@ -31,9 +30,9 @@ class Batch {
 
   std::size_t size() const { return size_; }
   std::uint32_t parameter_columns() const { return parameters_; }
-  std::uint32_t uniform_columns() const { return uniforms_; }
-  std::uint32_t index_columns() const { return parameters_ + uniforms_; }
-  std::uint32_t data_columns() const { return data_; }
+  std::uint32_t uniform_columns() const { return index_columns() - parameters_; }
+  std::uint32_t index_columns() const { return blocks_.index_columns(); }
+  std::uint32_t data_columns() const { return blocks_.data_columns(); }
 
   /// Appends one row. `indices` has index_columns() entries, `data` data_columns(); `row` is the
   /// problem's first residual row of this instance.
@@ -89,29 +88,14 @@ class Batch {
   std::size_t bytes() const;
 
  private:
-  struct Block {
-    std::size_t rows = 0;                // capacity
-    std::size_t stride = 0;              // elements from one column to the next
-    std::uint64_t* row = nullptr;        // start of the block's memory: rows, data, indices
-    double* data = nullptr;              // column-major
-    std::uint32_t* index = nullptr;      // column-major
-    std::unique_ptr<std::byte[]> owned;  // null if the block is in pages_
-  };
-  struct Resident;
-  void bring() const;
+  /// Copies device-resident columns to the host and ends their residency.
   void bring_back();
-  std::size_t bytes_of(std::size_t stride) const;
-  std::byte* place_in_pages(std::size_t bytes);
-  Block make_block(std::size_t rows);
-  void make_room(std::size_t rows);
 
-  std::uint32_t parameters_, uniforms_, data_;
+  std::uint32_t parameters_;
   std::size_t size_ = 0;
   std::uint64_t structure_version_ = 0, data_version_ = 0;
-  std::vector<Block> blocks_;
-  std::vector<Pages> pages_;
-  std::size_t used_ = 0;                // bytes in use in the last page
-  std::unique_ptr<Resident> resident_;  // null: all columns are on the host alone
+  RowBlocks blocks_;
+  std::unique_ptr<ResidentColumns> resident_;  // null: all columns are on the host alone
 };
 
 }  // namespace topograd::ir
