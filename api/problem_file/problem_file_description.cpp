@@ -5,6 +5,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/json_values.hpp"
+#include "csv_columns.hpp"
 #include "problem_file_item.hpp"
 
 #include <algorithm>
@@ -126,9 +127,9 @@ Loss read_loss(const Item& item, int depth = 0) {
 void read_values(const Item& item, ArrayDescription& out) {
   if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
   const Item values = item.is_csv() ? item : item.get("values");
-  if (values.is_csv()) out.width = values.csv_width();
+  if (values.is_csv()) out.width = CsvColumns(values).width();
   if (const auto width = item.find("width")) out.width = width->integer("a width from 1", 1);
-  out.values = item.is_csv() ? item.csv_numbers() : values.numbers();
+  out.values = item.is_csv() ? CsvColumns(item).numbers() : values.numbers();
   if (out.values.empty() || out.values.size() % out.width != 0) {
     values.fail("expected blocks of " + std::to_string(out.width) + ", got " +
                 std::to_string(out.values.size()) + " numbers");
@@ -205,7 +206,7 @@ Binding read_binding(const Item& item, const std::string& name, bool numbers) {
     out.numbers = {item.number()};
     out.one_for_all = true;
   } else if (numbers && (item.is_array() || item.is_csv())) {
-    out.numbers = item.is_csv() ? item.one_column() : item.numbers();
+    out.numbers = item.is_csv() ? item.single_csv_column() : item.numbers();
     if (out.numbers.empty()) item.fail_expected("at least one number");
   } else {
     item.object({"array", "index", "coordinate"});

@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
+#include "csv_columns.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -83,7 +84,7 @@ int Item::count() const {
 }
 
 std::vector<double> Item::numbers() const {
-  if (is_csv()) return object({"csv", "column"}).csv_numbers();
+  if (is_csv()) return CsvColumns(object({"csv", "column"})).numbers();
   std::vector<double> out;
   out.reserve(array("a list of numbers").size());
   for (std::size_t k = 0; k < size(); ++k) {
@@ -109,7 +110,7 @@ std::vector<std::uint32_t> Item::blocks() const {
 std::vector<std::uint32_t> Item::indices() const {
   if (!is_csv()) return blocks();
   std::vector<std::uint32_t> out;
-  for (const double block : one_column()) {
+  for (const double block : single_csv_column()) {
     if (!(block >= 0) || block != std::floor(block) ||
         block >= std::numeric_limits<std::uint32_t>::max())
       fail("expected block numbers from 0, got " + ir::print_number(block));
@@ -118,49 +119,8 @@ std::vector<std::uint32_t> Item::indices() const {
   return out;
 }
 
-std::uint32_t Item::csv_width() const {
-  const Item column = get("column");
-  return column.is_array() ? static_cast<std::uint32_t>(column.size()) : 1;
-}
-
-std::vector<double> Item::csv_numbers() const {
-  const Item csv = get("csv"), column = get("column");
-  const CsvTable& table = csv.csv_table();
-  if (!column.is_array()) return column.csv_column(table);
-  if (column.size() == 0) column.fail_expected("at least one column");
-  std::vector<std::vector<double>> columns;
-  for (std::size_t k = 0; k < column.size(); ++k) columns.push_back(column.at(k).csv_column(table));
-  std::vector<double> out;
-  for (std::size_t row = 0; row < table.rows(); ++row)
-    for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
-  return out;
-}
-
-std::vector<double> Item::one_column() const {
-  object({"csv", "column"});
-  if (csv_width() != 1)
-    get("column").fail("expected one column, got " + std::to_string(csv_width()));
-  return csv_numbers();
-}
-
-const CsvTable& Item::csv_table() const {
-  const std::string path = string("the path of a CSV file");
-  try {
-    return source_.table(path);
-  } catch (const Error& error) {
-    fail(error.what());
-  }
-}
-
-std::vector<double> Item::csv_column(const CsvTable& table) const {
-  if (!is_string() && !json_.is_number_unsigned())
-    fail_expected("the name of a column or its number from 0");
-  try {
-    return is_string() ? table.column(json_.get<std::string>())
-                       : table.column(json_.get<std::size_t>());
-  } catch (const Error& error) {
-    fail(error.what());
-  }
+std::vector<double> Item::single_csv_column() const {
+  return CsvColumns(object({"csv", "column"})).single();
 }
 
 }  // namespace topograd::problem_file

@@ -40,6 +40,8 @@ class Item {
   Item(Source& source, const Json& json, std::string pointer)
       : source_(source), json_(json), pointer_(std::move(pointer)) {}
 
+  Source& source() const { return source_; }
+  const Json& json() const { return json_; }
   const std::string& pointer() const { return pointer_; }
   bool is_array() const { return json_.is_array(); }
   bool is_string() const { return json_.is_string(); }
@@ -74,19 +76,10 @@ class Item {
 
   /// True if numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
   bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
-  /// Number of columns, which is the length of the rows of csv_numbers().
-  std::uint32_t csv_width() const;
-  /// The columns side by side, row by row.
-  std::vector<double> csv_numbers() const;
   /// The numbers of a {"csv", "column"} with a single column.
-  std::vector<double> one_column() const;
+  std::vector<double> single_csv_column() const;
 
  private:
-  /// The table at the path that this item holds.
-  const CsvTable& csv_table() const;
-  /// The column that this item selects by name or by index from 0.
-  std::vector<double> csv_column(const CsvTable& table) const;
-
   Source& source_;
   const Json& json_;
   std::string pointer_;

@@ -1,0 +1,57 @@
+// Reads columns of CSV files, with the positions of names in the problem file.
+#include "csv_columns.hpp"
+
+#include "../../ir/error.hpp"
+
+#include <string>
+
+namespace topograd::problem_file {
+namespace {
+
+/// The column that the item selects by name or by index from 0.
+std::vector<double> selected(const Item& item, const CsvTable& table) {
+  const Item::Json& json = item.json();
+  if (!item.is_string() && !json.is_number_unsigned())
+    item.fail_expected("the name of a column or its number from 0");
+  try {
+    return item.is_string() ? table.column(json.get<std::string>())
+                            : table.column(json.get<std::size_t>());
+  } catch (const Error& error) {
+    item.fail(error.what());
+  }
+}
+
+}  // namespace
+
+std::uint32_t CsvColumns::width() const {
+  return column_.is_array() ? static_cast<std::uint32_t>(column_.size()) : 1;
+}
+
+std::vector<double> CsvColumns::numbers() const {
+  const CsvTable& table = this->table();
+  if (!column_.is_array()) return selected(column_, table);
+  if (column_.size() == 0) column_.fail_expected("at least one column");
+  std::vector<std::vector<double>> columns;
+  for (std::size_t k = 0; k < column_.size(); ++k)
+    columns.push_back(selected(column_.at(k), table));
+  std::vector<double> out;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
+  return out;
+}
+
+std::vector<double> CsvColumns::single() const {
+  if (width() != 1) column_.fail("expected one column, got " + std::to_string(width()));
+  return numbers();
+}
+
+const CsvTable& CsvColumns::table() const {
+  const std::string path = file_.string("the path of a CSV file");
+  try {
+    return file_.source().table(path);
+  } catch (const Error& error) {
+    file_.fail(error.what());
+  }
+}
+
+}  // namespace topograd::problem_file

@@ -1,0 +1,31 @@
+// Columns of a CSV file that a problem file refers to.
+#pragma once
+
+#include "problem_file_item.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::problem_file {
+
+/// An object {"csv": path, "column": name, number or list}, perhaps with other keys.
+class CsvColumns {
+ public:
+  /// Throws Error{Parse} with the position for a missing key. `object` is_csv().
+  explicit CsvColumns(const Item& object)
+      : file_(object.get("csv")), column_(object.get("column")) {}
+
+  /// Number of columns, which is the length of the rows of numbers().
+  std::uint32_t width() const;
+  /// The columns side by side, row by row. Throws Error{Parse} with the position.
+  std::vector<double> numbers() const;
+  /// The same for what must be a single column.
+  std::vector<double> single() const;
+
+ private:
+  const CsvTable& table() const;
+
+  Item file_, column_;
+};
+
+}  // namespace topograd::problem_file
