@@ -131,7 +131,7 @@ std::vector<Stored<T>> LinearTerm<T>::applied_rows() const {
 template <class T>
 void LinearTerm<T>::add_square(Pool& pool, std::span<const Stored<T>> rows,
                                const BlockLayout& layout, CostSum& sum) const {
-  std::vector<double> costs = term_->make_costs(sum);
+  std::vector<double> costs = term_->costs().make(sum);
   pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
@@ -150,7 +150,7 @@ void LinearTerm<T>::add_square(Pool& pool, std::span<const Stored<T>> rows,
       if (!sum.by_chunk()) costs[first / kTile] = squares.sum();
     }
   });
-  term_->add_costs(pool, costs, layout, sum);
+  term_->costs().add(pool, costs, layout, sum);
 }
 
 template <class T>

@@ -1,13 +1,9 @@
 // Kernels of one batch, bound to its columns and run over its tiles.
 #include "term.hpp"
 
-#include "../../plan/column_forms.hpp"
-#include "tile_squares.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <optional>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -23,11 +19,9 @@ TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64
     : term_(term),
       structure_version_(term.batch->structure_version()),
       index_(build_index(*term.batch, layout, scalars, uniforms)),
-      kernels_(std::move(kernels)) {
-  data_.resize(term.batch->data_columns());
-  data_version_ = term.batch->data_version() - 1;
-  refresh_data();
-}
+      data_(*term.batch),
+      kernels_(std::move(kernels)),
+      costs_(term_, index_) {}
 
 template <class T>
 bool TermState<T>::is_current(const Term& term) const {
@@ -36,26 +30,10 @@ bool TermState<T>::is_current(const Term& term) const {
 }
 
 template <class T>
-void TermState<T>::refresh_data() {
-  if (data_version_ == term_.batch->data_version()) return;
-  data_version_ = term_.batch->data_version();
-  for (std::uint32_t k = 0; k < data_.size(); ++k) {
-    const std::optional<double> shared = shared_number(*term_.batch, k);
-    data_[k].shared = shared.has_value();
-    if (shared) {
-      data_[k].numbers = Column<T>(kTile);
-      std::fill_n(data_[k].numbers.data(), kTile, static_cast<T>(*shared));
-    } else {
-      data_[k].numbers = read_data_column<T>(*term_.batch, k);
-    }
-  }
-}
-
-template <class T>
 ColumnSource<T> TermState<T>::column_of(const LeafUse& leaf,
                                         std::span<const Column<T>> kept) const {
   if (leaf.op == ir::Op::Seed) return {seeds_[leaf.slot].data()};
-  if (leaf.slot < data_.size()) return {data_[leaf.slot].numbers.data(), data_[leaf.slot].shared};
+  if (leaf.slot < data_.size()) return data_.source(leaf.slot);
   return {kept[leaf.slot - data_.size()].data()};
 }
 
@@ -115,11 +93,7 @@ Stored<T> TermState<T>::stored(const OutputSource& source,
   switch (source.kind) {
     case OutputSource::Kind::Literal: return {nullptr, source.scale};
     case OutputSource::Kind::Column: return {columns[source.index].data(), source.scale};
-    case OutputSource::Kind::Data: {
-      const Data& data = data_[source.index];
-      if (data.shared) return {nullptr, source.scale * static_cast<double>(data.numbers[0])};
-      return {data.numbers.data(), source.scale};
-    }
+    case OutputSource::Kind::Data: return data_.stored(source.index, source.scale);
   }
   return {};
 }
@@ -169,19 +143,19 @@ void TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T
   const Kernel<T>& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
   const Binding<T> binding = bind_columns(kernel, v, {}, kernel.columns, terms_);
   const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
-  std::vector<double> costs = make_costs(cost);
+  std::vector<double> costs = costs_.make(cost);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
       worker.run(kernel.tile, binding, first, n);
-      write_costs(worker, kernel.columns, first, n, cost, costs);
+      costs_.write(worker, kernel.columns, first, n, cost, costs);
       if (with_rows) copy_rows(worker, first_row, first, n, rows);
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
   });
   add_stored(pool, kernel, layout, out);
-  add_costs(pool, costs, layout, cost);
+  costs_.add(pool, costs, layout, cost);
 }
 
 template <class T>
@@ -195,68 +169,14 @@ void TermState<T>::copy_rows(const Worker<T>& worker, std::size_t output, std::s
 }
 
 template <class T>
-double TermState<T>::tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const {
-  if (term_.energy) {
-    std::array<double, kTile> values;
-    std::copy_n(worker.output(output), n, values.data());
-    return pairwise_sum(std::span(values).first(n));
-  }
-  if (term_.loss != nullptr) {
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) sum += double{worker.output(output)[i]};
-    return 2 * sum;
-  }
-  TileSquares squares;
-  for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(output + k), 1.0, n);
-  return squares.sum();
-}
-
-template <class T>
-void TermState<T>::instance_costs(const Worker<T>& worker, std::size_t output,
-                                  std::span<double> out) const {
-  if (term_.energy || term_.loss != nullptr) {
-    const double factor = term_.energy ? 1 : 2;
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = factor * double{worker.output(output)[i]};
-    return;
-  }
-  std::ranges::fill(out, 0.0);
-  for (std::size_t k = 0; k < rows(); ++k) {
-    const T* const row = worker.output(output + k);
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] += double{row[i]} * double{row[i]};
-  }
-}
-
-template <class T>
-std::vector<double> TermState<T>::make_costs(const CostSum& cost) const {
-  const std::size_t padded = whole_tiles(index_.instances);
-  return std::vector<double>(cost.by_chunk() ? padded : padded / kTile);
-}
-
-template <class T>
-void TermState<T>::write_costs(const Worker<T>& worker, std::size_t output, std::size_t first,
-                               std::size_t n, const CostSum& cost,
-                               std::vector<double>& costs) const {
-  if (cost.by_chunk()) return instance_costs(worker, output, std::span(costs).subspan(first, n));
-  costs[first / kTile] = tile_cost(worker, output, n);
-}
-
-template <class T>
-void TermState<T>::add_costs(Pool& pool, std::span<const double> costs, const BlockLayout& layout,
-                             CostSum& cost) {
-  if (!cost.by_chunk()) return cost.add_tiles(energy(), costs);
-  if (!by_chunk_) by_chunk_.emplace(index_, layout, cost.ranges());
-  cost.add_instances(pool, energy(), costs, *by_chunk_);
-}
-
-template <class T>
 void TermState<T>::add_cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
                             const BlockLayout& layout, CostSum& cost) {
-  std::vector<double> costs = make_costs(cost);
+  std::vector<double> costs = costs_.make(cost);
   for_tiles(pool, workers, term_.loss == nullptr ? Part::Residual : Part::Cost, v,
             [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-              write_costs(worker, 0, first, n, cost, costs);
+              costs_.write(worker, 0, first, n, cost, costs);
             });
-  add_costs(pool, costs, layout, cost);
+  costs_.add(pool, costs, layout, cost);
 }
 
 template <class T>

@@ -3,7 +3,9 @@
 
 #include "../../plan/record/plan_record.hpp"
 #include "cost_sum.hpp"
+#include "data_columns.hpp"
 #include "owner_sum.hpp"
+#include "term_costs.hpp"
 #include "term_kernels.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,8 @@ class TermState {
   /// `kernels` are the topology's, shared by all its terms.
   TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
             std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels);
+  TermState(const TermState&) = delete;
+  TermState& operator=(const TermState&) = delete;
 
   const Term& term() const { return term_; }
   const TermIndex& index() const { return index_; }
@@ -42,7 +45,7 @@ class TermState {
   std::size_t slots() const { return index_.slots.size(); }
   bool is_current(const Term& term) const;
   /// Reads the data columns again if they have changed.
-  void refresh_data();
+  void refresh_data() { data_.refresh(*term_.batch); }
 
   /// Calls f(worker, first instance, instances) for each tile; the worker has the part's outputs.
   template <class F>
@@ -101,20 +104,11 @@ class TermState {
                       std::span<const Column<T>> kept, std::vector<Column<T>>& columns);
   /// The numbers of an output whose columns are `columns`.
   Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
-  /// Costs of all instances, or of all tiles.
-  std::vector<double> make_costs(const CostSum& cost) const;
-  void add_costs(Pool& pool, std::span<const double> costs, const BlockLayout& layout,
-                 CostSum& cost);
+  TermCosts<T>& costs() { return costs_; }
 
  private:
   std::uint64_t bytes_of_instance(const Kernel<T>& kernel) const;
   ColumnSource<T> column_of(const LeafUse& leaf, std::span<const Column<T>> kept) const;
-  /// Writes the costs of a tile to these, from the worker's outputs from `output` on.
-  void write_costs(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
-                   const CostSum& cost, std::vector<double>& costs) const;
-  /// A tile's cost, and those of its instances.
-  double tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const;
-  void instance_costs(const Worker<T>& worker, std::size_t output, std::span<double> out) const;
   /// Sums stored terms by block.
   void add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout, T* out);
   Binding<T> bind_columns(const Kernel<T>& kernel, const Vectors<T>& v,
@@ -122,18 +116,13 @@ class TermState {
                           std::vector<Column<T>>& columns) const;
 
   Term term_;
-  std::uint64_t structure_version_ = 0, data_version_ = 0;
+  std::uint64_t structure_version_ = 0;
   TermIndex index_;
-  /// A column in which all instances have the same bits is stored as one tile.
-  struct Data {
-    Column<T> numbers;
-    bool shared = false;
-  };
-  std::vector<Data> data_;
+  DataColumns<T> data_;
   std::shared_ptr<TermKernels<T>> kernels_;
-  std::vector<Column<T>> terms_;              // of gradient, vjp, jtjp, hvp
-  std::optional<InstancesByChunk> by_chunk_;  // made for the first cost
+  std::vector<Column<T>> terms_;  // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> seeds_;
+  TermCosts<T> costs_;
 };
 
 /// Tiles of one range of work.

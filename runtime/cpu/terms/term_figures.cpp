@@ -46,7 +46,7 @@ std::uint64_t TermState<T>::bytes_of_instance(const Kernel<T>& kernel) const {
   std::uint64_t bytes = kernel.columns * sizeof(T);
   for (const LeafUse& leaf : kernel.tile.program().columns) {
     const bool shared =
-        leaf.op == ir::Op::Data && leaf.slot < data_.size() && data_[leaf.slot].shared;
+        leaf.op == ir::Op::Data && leaf.slot < data_.size() && data_.is_shared(leaf.slot);
     bytes += shared ? 0 : sizeof(T);
   }
   std::set<std::uint32_t> roles;
@@ -93,7 +93,7 @@ typename TermState<T>::Bytes TermState<T>::bytes() const {
   const OwnerLists& lists = index_.owners;
   total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
                 bytes_of(lists.segments);
-  for (const Data& data : data_) total.data += bytes_of(data.numbers);
+  total.data = data_.bytes();
   total.stored = bytes_of(terms_) + bytes_of(seeds_);
   return total;
 }
