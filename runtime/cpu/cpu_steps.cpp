@@ -47,17 +47,6 @@ const Column<T>* CpuSteps<T>::known_gradient() const {
   return &system_.gradient();
 }
 
-// Bounds are rounded to T like x, so that x stays exactly on its bound. Comparisons keep NaN.
-template <class T>
-T CpuSteps<T>::projected_gradient(std::size_t i) const {
-  const T g = system_.gradient()[i], x = x_[i];
-  if (terms_.box().empty()) return g;
-  const Box& box = terms_.box();
-  const T low = static_cast<T>(box.lower[i]), high = static_cast<T>(box.upper[i]);
-  const T moved = x - g;
-  return moved < low ? x - low : moved > high ? x - high : g;
-}
-
 template <class T>
 std::vector<std::uint8_t> CpuSteps<T>::held_at_bounds(const Column<T>& gradient) const {
   const std::vector<std::uint8_t>& constant = terms_.constant();
@@ -94,13 +83,16 @@ PointReport CpuSteps<T>::linearize() {
   linear_ = true;
   trial_ready_ = false;
   const std::vector<std::uint8_t>& constant = terms_.constant();
+  const Box& box = terms_.box();
+  const Column<T>& gradient = system_.gradient();
   const SumRanges& ranges = terms_.sums();
   const SumRanges::Columns<3> columns = ranges.template collect<3>(
       terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
         std::array<double, 2> sums = {0, 0};  // g·g and x·x over free scalars
         double max = 0;
         for (std::size_t i = range.first; i < range.end; ++i) {
-          const double g = double{projected_gradient(i)}, x = double{x_[i]};
+          const double g = double{box.projected_gradient(i, x_[i], gradient[i])};
+          const double x = double{x_[i]};
           // Written so that a NaN is kept.
           max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
           sums[0] += g * g;
@@ -108,7 +100,7 @@ PointReport CpuSteps<T>::linearize() {
         }
         return std::array{sums[0], sums[1], max};
       });
-  if (!terms_.box().empty()) system_.hold(held_at_bounds(system_.gradient()));
+  if (!box.empty()) system_.hold(held_at_bounds(gradient));
   PointReport report{.cost = cost.totals().squares / 2,
                      .gradient_max_norm = largest_of(columns[2]),
                      .gradient_norm = std::sqrt(pairwise_sum(columns[0])),
@@ -209,27 +201,23 @@ StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
 }
 
 template <class T>
-T CpuSteps<T>::move_scalar(std::size_t i, double length) {
-  const Box& box = terms_.box();
-  const T step = static_cast<T>(length) * system_.delta()[i];
-  trial_[i] = x_[i] + step;
-  if (box.empty()) return step;
-  if (trial_[i] < static_cast<T>(box.lower[i])) trial_[i] = static_cast<T>(box.lower[i]);
-  if (trial_[i] > static_cast<T>(box.upper[i])) trial_[i] = static_cast<T>(box.upper[i]);
-  return trial_[i] - x_[i];
-}
-
-template <class T>
 StepReport CpuSteps<T>::finish_step(double length) {
+  const Box& box = terms_.box();
+  // Moves one scalar of the trial point and returns its step.
+  const auto move = [&](std::size_t i) {
+    const T step = static_cast<T>(length) * system_.delta()[i];
+    trial_[i] = box.nearest(i, x_[i] + step);
+    return box.empty() ? step : trial_[i] - x_[i];
+  };
   const SumRanges& ranges = terms_.sums();
   if (ranges.is_part()) {  // ghosts are in no range
-    for (std::size_t i = 0; i < trial_.size(); ++i) move_scalar(i, length);
+    for (std::size_t i = 0; i < trial_.size(); ++i) move(i);
   }
   const double square =
       ranges.sum(terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
         double sum = 0;
         for (std::size_t i = range.first; i < range.end; ++i) {
-          const T step = move_scalar(i, length);
+          const T step = move(i);
           sum += double{step} * double{step};
         }
         return sum;

@@ -76,16 +76,12 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   EngineStats narrow_stats() const { return narrow_ ? narrow_->terms.stats() : EngineStats(); }
 
  private:
-  /// The gradient's entry, or the part of it that the box leaves free.
-  T projected_gradient(std::size_t i) const;
   /// Scalars that are fixed, or that a bound holds against this gradient.
   std::vector<std::uint8_t> held_at_bounds(const Column<T>& gradient) const;
   StepReport try_narrow_step(const StepRequest& request);
   /// Sets the norms that do not depend on the unknowns' units.
   void add_scaled_norms(PointReport& report);
-  /// Moves one scalar of the trial point to x + length δ within the box; returns its step.
-  T move_scalar(std::size_t i, double length);
-  /// Moves to x + length δ and evaluates the cost there.
+  /// Moves to x + length δ within the box and evaluates the cost there.
   StepReport finish_step(double length = 1);
 
   CpuTerms<T>& terms_;
