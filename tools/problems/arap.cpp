@@ -9,9 +9,11 @@
 
 namespace topograd::problems {
 void add_rigid_edges(Problem& problem, const Parameters& p, const Parameters& a,
-                     const TriangleMesh& mesh, const Uniform* weight) {
+                     const TriangleMesh& mesh, const Uniform* weight, Slice slice) {
   const double* u = mesh.positions.data();
+  std::uint64_t number = 0;
   for (const auto& [i, j] : directed_edges(mesh)) {
+    if (!slice.has(number++)) continue;
     const Vec3 rest = {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1],
                        u[3 * i + 2] - u[3 * j + 2]};
     const Vec3 difference = p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest);
@@ -37,7 +39,7 @@ std::vector<Pin> arap_pins(const TriangleMesh& mesh) {
   return pins;
 }
 
-std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
+std::unique_ptr<Arap> arap(const TriangleMesh& mesh, Share share) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "arap: expected a mesh with triangles, got none");
   }
@@ -46,8 +48,13 @@ std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
   out->rotations.assign(mesh.positions.size(), 0.0);
   const Parameters p = out->problem.add_parameters(out->positions, 3, "positions");
   const Parameters a = out->problem.add_parameters(out->rotations, 3, "rotations");
-  add_rigid_edges(out->problem, p, a, mesh);
-  for (const auto& [vertex, c] : arap_pins(mesh)) {
+  const std::uint64_t edges = directed_edges(mesh).size();
+  const std::vector<Pin> pins = arap_pins(mesh);
+  const Slice slice = share.slice(edges + pins.size());
+  add_rigid_edges(out->problem, p, a, mesh, nullptr, slice);
+  std::uint64_t number = edges;
+  for (const auto& [vertex, c] : pins) {
+    if (!slice.has(number++)) continue;
     out->problem.add_residual((p.vec3(vertex) - Vec3{c[0], c[1], c[2]}) * kPinWeight,
                               {.label = "pin"});
   }

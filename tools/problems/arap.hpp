@@ -4,6 +4,7 @@
 #include "mesh.hpp"
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 #include <array>
 #include <cstdint>
@@ -31,14 +32,19 @@ struct Arap {
 
 /// Adds p_i − p_j − R(a_i)(u_i − u_j), three rows multiplied by `weight`, for each directed edge of
 /// a mesh with the vertices u. Throws what directed_edges() throws.
+///
+///   slice  of the edges, in their order
 void add_rigid_edges(Problem& problem, const Parameters& p, const Parameters& a,
-                     const TriangleMesh& mesh, const Uniform* weight = nullptr);
+                     const TriangleMesh& mesh, const Uniform* weight = nullptr,
+                     Slice slice = {0, ~std::uint64_t{0}});
 
 /// For each directed edge (i, j): p_i − p_j − R(a_i)(u_i − u_j), three rows. With h the range of y,
 /// vertices in its lowest 5 % have the target u_i and those in its highest 5 % the target u_i + (0,
 /// 0, h/2), with residuals 10 (p_i − c_i).
 ///
+///   share  of the residuals, in their order
+///
 /// Throws Error{InvalidArgument} for a mesh without triangles or with a vertex index out of range.
-std::unique_ptr<Arap> arap(const TriangleMesh& mesh);
+std::unique_ptr<Arap> arap(const TriangleMesh& mesh, Share share = {});
 
 }  // namespace topograd::problems

@@ -99,7 +99,7 @@ std::array<double, 2> normal(Random& random) {
 using Observations = std::vector<BundleScene::Observation>;
 
 /// Cameras all around see a point: (first + r step) mod cameras for r = 0, 1, ...
-Observations spread_views(const BundleOptions& o, Random& random) {
+Observations spread_views(const BundleOptions& o, Slice slice, Random& random) {
   struct Visibility {
     std::uint32_t first = 0, step = 1;
   };
@@ -111,10 +111,11 @@ Observations spread_views(const BundleOptions& o, Random& random) {
     v.step = 1 + static_cast<std::uint32_t>(random.next() % steps);
   }
   Observations out;
-  for (std::uint32_t k = 0; k < o.observations; ++k) {
-    const Visibility& v = seen[k % o.points];
-    const std::uint64_t camera = v.first + std::uint64_t{k / o.points} * v.step;
-    out.push_back({static_cast<std::uint32_t>(camera % o.cameras), k % o.points, {}});
+  out.reserve(slice.size());
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    const auto point = static_cast<std::uint32_t>(k % o.points);
+    const std::uint64_t camera = seen[point].first + k / o.points * seen[point].step;
+    out.push_back({static_cast<std::uint32_t>(camera % o.cameras), point, {}});
   }
   return out;
 }
@@ -138,15 +139,17 @@ std::vector<std::uint32_t> valences(const BundleOptions& o, Random& random) {
 }
 
 /// Neighbouring cameras see a point; few points are seen by many cameras.
-Observations neighbouring_views(const BundleOptions& o, Random& random) {
+Observations neighbouring_views(const BundleOptions& o, Slice slice, Random& random) {
   const std::vector<std::uint32_t> counts = valences(o, random);
   Observations out;
-  out.reserve(o.observations);
+  out.reserve(slice.size());
+  std::uint64_t number = 0;
   for (std::uint32_t j = 0; j < o.points; ++j) {
     const std::uint64_t first = random.next() % o.cameras;
     const double width = std::max(4 * counts[j], o.cameras / 32) / static_cast<double>(counts[j]);
     for (std::uint32_t r = 0; r < counts[j]; ++r) {
       const auto ahead = static_cast<std::uint64_t>((r + random.unit()) * width);
+      if (!slice.has(number++)) continue;
       out.push_back({static_cast<std::uint32_t>((first + ahead) % o.cameras), j, {}});
     }
   }
@@ -167,7 +170,7 @@ struct Rms {
 
 }  // namespace
 
-std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
+std::unique_ptr<Bundle> bundle(const BundleOptions& o, Share share) {
   check(o);
   Random random(o.seed);
   auto out = std::make_unique<Bundle>();
@@ -176,7 +179,9 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
     out->true_points.push_back(random.both());
   // The mean number of cameras must leave room below the largest one.
   const bool collection = o.cameras >= kCollection && o.observations / o.points < o.cameras / 16;
-  out->observations = collection ? neighbouring_views(o, random) : spread_views(o, random);
+  const Slice slice = share.slice(o.observations);
+  out->observations =
+      collection ? neighbouring_views(o, slice, random) : spread_views(o, slice, random);
   perturb(*out, random);
   const BundleScene truth = {out->true_cameras, out->true_points, {}};
   ir::parallel_for(std::size_t{0}, out->observations.size(), [&](std::size_t k) {
@@ -184,8 +189,10 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
     seen.seen = truth.project(seen.camera, seen.point);
   });
   if (o.noise > 0) {
-    for (BundleScene::Observation& seen : out->observations) {
+    for (std::uint64_t k = 0; k < slice.end; ++k) {
       const std::array<double, 2> n = normal(random);
+      if (k < slice.first) continue;
+      BundleScene::Observation& seen = out->observations[k - slice.first];
       for (std::size_t d = 0; d < 2; ++d) seen.seen[d] += o.noise * n[d];
     }
   }

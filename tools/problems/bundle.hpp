@@ -3,6 +3,7 @@
 
 #include "../../api/formats/bundle_scene.hpp"
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,8 +29,10 @@ struct Bundle : BundleScene {
 /// Cameras on a ring of radius 5 around points in the cube [−1, 1]³, as specified in
 /// docs/reference-problems.md, number by number.
 ///
+///   share  of the observations, in their order; the scene has no others
+///
 /// Throws Error{InvalidArgument} for sizes out of range.
-std::unique_ptr<Bundle> bundle(const BundleOptions& options);
+std::unique_ptr<Bundle> bundle(const BundleOptions& options, Share share = {});
 
 /// Distances to the answer after the similarity transform that minimises them (least squares over
 /// points and camera centres; Umeyama 1991), in units in which the points fill a cube of side 2.

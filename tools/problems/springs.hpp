@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 #include <array>
 #include <cstdint>
@@ -22,11 +23,12 @@ struct Spring {
 
 /// The grid as numbers, from which springs() makes a problem.
 struct SpringGrid {
-  std::vector<double> x;  ///< three coordinates per vertex
-  std::vector<Spring> springs;
+  std::vector<double> x;        ///< three coordinates per vertex
+  std::vector<Spring> springs;  ///< of the share
 };
 /// Arguments and errors as for springs().
-SpringGrid spring_grid(std::uint32_t width, std::optional<std::uint64_t> shuffle = {});
+SpringGrid spring_grid(std::uint32_t width, std::optional<std::uint64_t> shuffle = {},
+                       Share share = {});
 /// Adds the residuals of springs, in their order.
 void add_springs(Problem& problem, const Parameters& x, std::span<const Spring> springs);
 
@@ -42,8 +44,10 @@ struct Springs {
 ///
 ///   width    W >= 2
 ///   shuffle  seed of a permutation of vertices and residuals; none = grid order
+///   share    of the residuals, in their order
 ///
 /// Throws Error{InvalidArgument} for a width below 2 or with more than 2³² scalars.
-std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle = {});
+std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle = {},
+                                 Share share = {});
 
 }  // namespace topograd::problems
