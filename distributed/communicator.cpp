@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 namespace topograd::distributed {
@@ -125,6 +126,90 @@ std::vector<double> Communicator::gather(std::span<const double> numbers) const 
   const int count = static_cast<int>(numbers.size());
   MPI_Allgather(numbers.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, comm_);
   return all;
+}
+
+std::vector<std::string> Communicator::gather_bytes(const std::string& bytes) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::uint64_t> sizes(ranks);
+  const std::uint64_t size = bytes.size();
+  MPI_Allgather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, comm_);
+  std::vector<std::string> out;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    std::string& text = out.emplace_back(static_cast<int>(r) == rank_ ? bytes : std::string());
+    text.resize(sizes[r]);
+    for (std::size_t first = 0; first < sizes[r]; first += kMost)
+      MPI_Bcast(text.data() + first, static_cast<int>(std::min(kMost, sizes[r] - first)), MPI_CHAR,
+                static_cast<int>(r), comm_);
+  }
+  return out;
+}
+
+std::vector<double> Communicator::gather_at_first(std::span<const double> numbers) const {
+  constexpr int kNumbers = 1;
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::uint64_t> sizes(ranks);
+  const std::uint64_t size = numbers.size();
+  MPI_Gather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, 0, comm_);
+  const auto pieces = [](std::uint64_t count, const auto& move) {
+    for (std::uint64_t first = 0; first < count; first += kMost)
+      move(first, static_cast<int>(std::min<std::uint64_t>(kMost, count - first)));
+  };
+  if (rank_ != 0) {
+    pieces(size, [&](std::uint64_t first, int count) {
+      MPI_Send(numbers.data() + first, count, MPI_DOUBLE, 0, kNumbers, comm_);
+    });
+    return {};
+  }
+  std::vector<double> all(numbers.begin(), numbers.end());
+  all.reserve(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
+  for (int r = 1; r < size_; ++r) {
+    const std::size_t at = all.size();
+    all.resize(at + sizes[static_cast<std::size_t>(r)]);
+    pieces(sizes[static_cast<std::size_t>(r)], [&](std::uint64_t first, int count) {
+      MPI_Recv(all.data() + at + first, count, MPI_DOUBLE, r, kNumbers, comm_, MPI_STATUS_IGNORE);
+    });
+  }
+  return all;
+}
+
+void Communicator::sum(std::span<std::uint64_t> numbers) const {
+  for (std::size_t first = 0; first < numbers.size(); first += kMost)
+    MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first,
+                  static_cast<int>(std::min(kMost, numbers.size() - first)), MPI_UINT64_T, MPI_SUM,
+                  comm_);
+}
+
+std::vector<std::uint64_t> Communicator::sum_before(std::span<const std::uint64_t> numbers) const {
+  std::vector<std::uint64_t> out(numbers.size());
+  MPI_Exscan(numbers.data(), out.data(), static_cast<int>(numbers.size()), MPI_UINT64_T, MPI_SUM,
+             comm_);
+  if (rank_ == 0) std::ranges::fill(out, 0);  // MPI leaves them undefined
+  return out;
+}
+
+std::vector<std::string> Communicator::exchange(const std::vector<std::string>& messages) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<int> sent(ranks), received(ranks), sent_at(ranks), received_at(ranks);
+  std::string from, to;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    sent[r] = static_cast<int>(messages[r].size());
+    sent_at[r] = static_cast<int>(from.size());
+    from += messages[r];
+  }
+  MPI_Alltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, comm_);
+  std::size_t total = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    received_at[r] = static_cast<int>(total);
+    total += static_cast<std::size_t>(received[r]);
+  }
+  to.resize(total);
+  MPI_Alltoallv(from.data(), sent.data(), sent_at.data(), MPI_BYTE, to.data(), received.data(),
+                received_at.data(), MPI_BYTE, comm_);
+  std::vector<std::string> out;
+  for (std::size_t r = 0; r < ranks; ++r)
+    out.push_back(
+        to.substr(static_cast<std::size_t>(received_at[r]), static_cast<std::size_t>(received[r])));
+  return out;
 }
 
 void Communicator::require_same(const std::string& what, const std::string& text) const {

@@ -1,6 +1,8 @@
 // The processes of one distributed solve: exchanges of numbers, and the end of all if one fails.
 #pragma once
 
+#include "../ir/share.hpp"
+
 #include <mpi.h>
 
 #include <cstdint>
@@ -39,6 +41,10 @@ class Communicator {
   int size() const { return size_; }
   /// Ranks on this machine, to divide its cores.
   int ranks_here() const { return ranks_here_; }
+  /// This rank's share of what the ranks divide. Not collective.
+  Share share() const {
+    return {static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(size_)};
+  }
 
   /// Joins vectors of which each rank has some numbers, and 0 in all other places: afterwards all
   /// ranks have all numbers, with their bits. No two ranks have the same number.
@@ -53,6 +59,17 @@ class Communicator {
   bool any(bool here) const;
   /// The numbers of all ranks, in their order; every rank gives as many.
   std::vector<double> gather(std::span<const double> numbers) const;
+  /// The bytes of all ranks, in their order; each gives as many as it likes.
+  std::vector<std::string> gather_bytes(const std::string& bytes) const;
+  /// The numbers of all ranks, in their order, on rank 0; empty on the others.
+  std::vector<double> gather_at_first(std::span<const double> numbers) const;
+  /// Adds up lists of one length, modulo 2^64.
+  void sum(std::span<std::uint64_t> numbers) const;
+  /// The same over the ranks before this one.
+  std::vector<std::uint64_t> sum_before(std::span<const std::uint64_t> numbers) const;
+  /// Sends message r to rank r; returns those of all ranks to this one. Messages to one rank have
+  /// less than 2^31 bytes in all.
+  std::vector<std::string> exchange(const std::vector<std::string>& messages) const;
   /// Throws Error{InvalidArgument}, on all ranks alike, unless the text is the same on all ranks;
   /// `what` names it.
   void require_same(const std::string& what, const std::string& text) const;

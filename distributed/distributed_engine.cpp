@@ -15,6 +15,12 @@ using Out = std::span<double>;
 
 namespace {
 
+[[noreturn]] void refuse_branch() {
+  throw Error(ErrorCode::Unsupported,
+              "distributed: a residual has taken another branch; expected branches on values to "
+              "stay, or select()");
+}
+
 std::vector<std::uint64_t> structure_of(const Model& model) {
   std::vector<std::uint64_t> out;
   for (const runtime::Term& term : model.terms) out.push_back(term.batch->structure_version());
@@ -25,8 +31,8 @@ std::vector<std::uint64_t> structure_of(const Model& model) {
 
 DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& model,
                                      const runtime::EngineOptions& options, PartitionMethod method,
-                                     bool petsc_krylov)
-    : ranks_(ranks), options_(options), method_(method) {
+                                     bool petsc_krylov, const Shares* shares)
+    : ranks_(ranks), options_(options), method_(method), shares_(shares) {
   options_.deterministic = true;
   options_.preconditioner = runtime::Preconditioner::block_jacobi;
   if (petsc_krylov) options_.krylov = std::make_shared<PetscKrylov>(ranks);
@@ -35,7 +41,8 @@ DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& mod
 
 void DistributedEngine::build(const Model& model) {
   part_ = nullptr;  // its memory goes first
-  together(ranks_, [&] { part_ = std::make_unique<RankPart>(ranks_, model, options_, method_); });
+  together(ranks_,
+           [&] { part_ = std::make_unique<RankPart>(ranks_, model, options_, method_, shares_); });
   structure_ = structure_of(model);
 }
 
@@ -44,10 +51,7 @@ std::unique_ptr<runtime::RowRunner> DistributedEngine::row_runner() const {
 }
 
 void DistributedEngine::refresh(const Model& model) {
-  if (structure_of(model) != structure_)
-    throw Error(ErrorCode::Unsupported,
-                "distributed: a residual has taken another branch; expected branches on values to "
-                "stay, or select()");
+  if (structure_of(model) != structure_) refuse_branch();
   std::vector<double> x(model.scalars);
   point(x);
   build(model);
@@ -136,6 +140,7 @@ std::uint64_t DistributedEngine::failed_guards() {
 }
 
 std::vector<std::uint32_t> DistributedEngine::failed_instances(std::size_t term, At at) {
+  if (shares_ != nullptr) refuse_branch();  // the numbers would be those of other ranks
   return part_->join_lists(term, [&](std::size_t here) {
     return inner().abilities().guards->failed_instances(here, at);
   });

@@ -30,9 +30,11 @@ class DistributedEngine final : public runtime::Engine,
  public:
   ///   ranks         outlives the engine
   ///   petsc_krylov  PETSc's KSP solves for steps
+  ///   shares        null: every rank has the whole model; else outlives the engine, which then
+  ///                 gives no Jacobians
   DistributedEngine(const Communicator& ranks, const runtime::Model& model,
                     const runtime::EngineOptions& options, PartitionMethod method,
-                    bool petsc_krylov = false);
+                    bool petsc_krylov = false, const Shares* shares = nullptr);
 
   RankReport report() const { return part_->report(); }
   const Traffic& traffic() const { return part_->traffic(); }
@@ -70,6 +72,7 @@ class DistributedEngine final : public runtime::Engine,
   const Communicator& ranks_;
   runtime::EngineOptions options_;
   PartitionMethod method_;
+  const Shares* shares_;
   std::vector<std::uint64_t> structure_;  // versions of the batches that the part was cut from
   std::unique_ptr<RankPart> part_;
   DistributedSteps steps_{part_};

@@ -26,6 +26,36 @@ using distributed::RankReport;
   throw Error(ErrorCode::Unsupported, "distributed: " + what);
 }
 
+std::string got(const std::string& what) {
+  return "with a share of the residuals on each rank " + what +
+         "; add all residuals on every rank for others";
+}
+
+/// Refuses what needs the residuals of the whole problem on one rank.
+void check_share(const Problem& problem, const SolverOptions& options) {
+  if (!problem.host_blocks().empty()) refuse(got("expected residuals that are traced"));
+  if (problem.constraint_count() > 0) refuse(got("expected no constraints"));
+  if (problem.has_manifolds()) refuse(got("expected no manifolds"));
+  if (options.domain != DomainPolicy::mathematical || options.cross_check != 0)
+    refuse(got("expected domain mathematical and no cross_check"));
+  if (options.method == Method::dogleg || options.method == Method::newton)
+    refuse(got("expected another method than " + std::string(name(options.method))));
+  if (options.linear_solver != LinearSolver::automatic &&
+      options.linear_solver != LinearSolver::pcg)
+    refuse(got("expected linear solver pcg, got " + std::string(name(options.linear_solver))));
+}
+
+/// What the solver would decide by residuals that this rank may not have.
+SolverOptions options_of_share(SolverOptions options, const Problem& problem,
+                               const Communicator& ranks) {
+  check_share(problem, options);
+  const bool energies = ranks.any(problem.energy_count() > 0);
+  if (options.method == Method::automatic)
+    options.method = energies ? Method::lbfgs : Method::levenberg_marquardt;
+  options.linear_solver = LinearSolver::pcg;
+  return options;
+}
+
 /// Options of the same solve on the CPU, with choices that do not depend on a rank's machine.
 SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks, bool with_petsc) {
   if (options.backend == Backend::vulkan || !options.device.empty())
@@ -45,9 +75,16 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks,
 
 /// Throws Error{InvalidArgument}, on all ranks alike, if problem, start or options differ. Clocks,
 /// callbacks and threads may.
+///
+///   of_share  true: residuals may differ
 void require_same_solve(const Communicator& ranks, const Problem& problem,
-                        const SolverOptions& options) {
-  const ProblemModel model = make_model("solve", problem, true, constraint_terms(options.method));
+                        const SolverOptions& options, bool of_share) {
+  ProblemModel model =
+      make_model("solve", problem, true, constraint_terms(options.method), of_share);
+  if (of_share) {
+    model.model.terms.clear();
+    model.model.rows = 0;
+  }
   std::vector<double> x(model.model.scalars);
   problem.read_x(x);
   SolveFacts facts = facts_of(model, options, {}, x);
@@ -148,15 +185,26 @@ class SharedDecision {
 /// The ranks as the solver knows them.
 class Group final : public SolveGroup {
  public:
-  explicit Group(const Communicator& ranks) : ranks_(ranks) {}
+  Group(const Communicator& ranks, bool has_shares) : ranks_(ranks), has_shares_(has_shares) {}
   std::string from_first(const std::function<std::string()>& make) override {
     return ranks_.from_first(make);
   }
   bool any(bool here) override { return ranks_.any(here); }
   void failed(const std::string& reason) override { ranks_.fail_unless_all(reason); }
+  bool has_shares() const override { return has_shares_; }
+  void share(ProblemModel& model) override {
+    shares_ = std::make_shared<const distributed::Shares>(ranks_, model);
+    model.shares = shares_;
+    if (model.instances() == 0)
+      throw Error(ErrorCode::EmptyProblem, "solve: no rank has residuals");
+  }
+  /// Null without shares.
+  const distributed::Shares* shares() const { return shares_.get(); }
 
  private:
   const Communicator& ranks_;
+  bool has_shares_;
+  std::shared_ptr<const distributed::Shares> shares_;
 };
 
 DistributedReport report_of(const Communicator& ranks, const DistributedEngine& engine) {
@@ -220,18 +268,25 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
                        const DistributedOptions& distribution, DistributedReport* report) {
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   ranks.require_same("version", std::string(version()));
+  const bool of_share = distribution.residuals == RankResiduals::share;
+  ranks.require_same("residuals", of_share ? "a share on each rank" : "all on every rank");
+  if (of_share) {
+    options = options_of_share(options, problem, ranks);
+    require_same_solve(ranks, problem, asked, true);
+  }
   DistributedEngine* engine = nullptr;
   StepClock clock(ranks);
   SharedDecision decision(ranks, options, [&](int step) {
     clock.end_step(step, engine == nullptr ? 0 : engine->traffic().seconds);
   });
-  Group group(ranks);
+  Group group(ranks, of_share);
   Solver solver(
       problem, options,
       [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
-        require_same_solve(ranks, problem, asked);
-        auto made = std::make_unique<DistributedEngine>(
-            ranks, model, of_engine, distribution.partition, distribution.petsc_krylov);
+        if (!of_share) require_same_solve(ranks, problem, asked, false);
+        auto made =
+            std::make_unique<DistributedEngine>(ranks, model, of_engine, distribution.partition,
+                                                distribution.petsc_krylov, group.shares());
         engine = made.get();
         return made;
       },

@@ -9,14 +9,26 @@
 #include "../solver/options.hpp"
 #include "../solver/summary.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace topograd {
 
+/// The residuals that each rank adds to its problem.
+enum class RankResiduals : std::uint8_t {
+  all,   ///< all of them, alike on every rank
+  share  ///< some of them, and no two ranks the same one
+};
+
 /// How the processes work together.
 struct DistributedOptions {
+  /// With shares, no rank ever holds the residuals of the whole problem. Every rank adds all
+  /// parameters, with their start, bounds and fixed flags. Rows and topologies are ordered by rank,
+  /// then as they were added, so the result has the bits of a rank that adds all residuals in this
+  /// order. Steps are those of pcg, or gradients for lbfgs, adam, adamw and sgd.
+  RankResiduals residuals = RankResiduals::all;
   distributed::PartitionMethod partition = distributed::PartitionMethod::ptscotch;
   /// Solves linear systems of pcg by PETSc's KSP, with PETSc's options. Its sums are PETSc's, so
   /// results depend on the number of ranks by rounding.
@@ -41,9 +53,10 @@ struct DistributedReport {
 /// A table with a row for each rank, for people.
 std::string text(const DistributedReport& report);
 
-/// Minimises a problem that every rank has built alike, as topograd::solve() does, with the same
-/// result on all ranks: the bits do not depend on the number of ranks, and are those of
-/// topograd::solve() with SolverOptions::deterministic on the CPU.
+/// Minimises a problem that every rank has built alike, or of which every rank has added a share of
+/// the residuals, as topograd::solve() does, with the same result on all ranks: the bits do not
+/// depend on the number of ranks, and are those of topograd::solve() with
+/// SolverOptions::deterministic on the CPU.
 ///
 /// Each rank evaluates the residuals of its blocks (distributed_engine.hpp). Conjugate gradients
 /// exchange halos alone; other linear solvers, steps on manifolds, and residuals of opaque code
@@ -55,7 +68,9 @@ std::string text(const DistributedReport& report);
 ///
 /// Throws what topograd::solve() throws, on all ranks alike; Error{InvalidArgument} if problem,
 /// options or versions of the library differ between ranks; Error{Unsupported} for a device and
-/// two_level. An error on one rank alone ends all processes (Communicator::fail_unless_all()).
+/// two_level, and with shares for other steps, manifolds, constraints, opaque residuals, checks of
+/// domains and cross-checks. An error on one rank alone ends all processes
+/// (Communicator::fail_unless_all()).
 ///
 /// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
 /// ranks continues from them.
@@ -63,8 +78,12 @@ Summary solve(const distributed::Communicator& ranks, Problem& problem,
               const SolverOptions& options = {}, const DistributedOptions& distribution = {},
               DistributedReport* report = nullptr);
 
-/// A problem of the ranks of a communicator. Every rank adds the same parameters, data and
-/// residuals in the same order, by the code of an ordinary Problem.
+/// A problem of the ranks of a communicator, by the code of an ordinary Problem. Every rank adds
+/// the same parameters in the same order, and all residuals likewise or a share of them.
+///
+///   problem.distribution.residuals = RankResiduals::share;
+///   const Slice mine = problem.slice(edges.size());
+///   for (std::uint64_t k = mine.first; k < mine.end; ++k) problem.add_residual(...);
 class DistributedProblem : public Problem {
  public:
   /// Throws Error{InvalidArgument} if MPI does not run (distributed::Session).
@@ -73,6 +92,8 @@ class DistributedProblem : public Problem {
   int rank() const { return ranks_->rank(); }
   int size() const { return ranks_->size(); }
   const distributed::Communicator& ranks() const { return *ranks_; }
+  /// This rank's slice of `count` things: consecutive, in the order of the ranks.
+  Slice slice(std::uint64_t count) const { return ranks_->share().slice(count); }
 
   DistributedOptions distribution;
   /// topograd::solve(ranks(), *this, options, distribution).

@@ -1,42 +1,23 @@
 // Cutting a rank's part out of a model.
 #include "local_model.hpp"
 
-#include "../runtime/model/block_numbers.hpp"
+#include "held_blocks.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace topograd::distributed {
 namespace {
-
-constexpr std::uint32_t kAbsent = std::numeric_limits<std::uint32_t>::max();
 
 /// Finds the residuals and blocks of a rank, then copies them.
 class Cutter {
  public:
   Cutter(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
          std::span<const int> owners, int rank)
-      : model_(model),
-        chunks_(chunks),
-        owners_(owners),
-        rank_(rank),
-        numbers_(model.arrays),
-        owner_(numbers_.count()),
-        kept_(numbers_.count()),
-        first_here_(numbers_.count(), kAbsent) {
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-      const auto begin = owner_.begin() + chunks[c].first_block;
-      std::fill(begin, owner_.begin() + chunks[c].end_block, owners[c]);
-    }
-    for (std::size_t b = 0; b < owner_.size(); ++b) kept_[b] = owner_[b] == rank ? 1 : 0;
-  }
+      : model_(model), blocks_(model, chunks, owners, rank) {}
 
   LocalModel cut() {
     for (std::size_t t = 0; t < model_.terms.size(); ++t) choose_instances(t);
-    // An engine has unknowns, also on a rank that owns none.
-    if (std::ranges::find(kept_, 1) == kept_.end()) kept_[0] = 1;
-    number_blocks();
-    number_chunks();
+    blocks_.number(out_);
     for (const LocalModel::LocalTerm& term : out_.terms) copy_term(term);
     out_.model.rows = model_.rows;
     out_.model.uniforms = model_.uniforms;
@@ -51,86 +32,16 @@ class Cutter {
     std::vector<std::uint32_t> blocks(std::max<std::uint32_t>(batch.parameter_columns(), 1));
     for (std::size_t i = 0; i < batch.size(); ++i) {
       for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
-        blocks[slot] = numbers_.at(batch.index(i, slot));
-      const auto is_own = [&](std::uint32_t b) { return owner_[b] == rank_; };
+        blocks[slot] = blocks_.block_of(batch.index(i, slot));
+      const auto is_own = [&](std::uint32_t b) { return blocks_.is_own(b); };
       if (std::ranges::none_of(blocks, is_own)) continue;
-      for (const std::uint32_t b : blocks) kept_[b] = 1;
+      for (const std::uint32_t b : blocks) blocks_.keep(b);
       term.instances.push_back(static_cast<std::uint32_t>(i));
       term.counted.push_back(is_own(blocks[0]) ? 1 : 0);
       out_.again += is_own(blocks[0]) ? 0 : 1;
     }
     out_.residuals += term.instances.size();
     if (!term.instances.empty()) out_.terms.push_back(std::move(term));
-  }
-
-  /// Adds a run, or lengthens the last one.
-  static void add_run(std::vector<Run>& runs, std::uint64_t whole, std::uint64_t here,
-                      std::uint64_t count) {
-    const bool goes_on = !runs.empty() && runs.back().whole + runs.back().count == whole &&
-                         runs.back().here + runs.back().count == here;
-    if (goes_on) {
-      runs.back().count += count;
-    } else {
-      runs.push_back({whole, here, count});
-    }
-  }
-
-  void number_blocks() {
-    std::uint32_t block = 0;
-    for (const runtime::ParameterArray& array : model_.arrays) {
-      runtime::ParameterArray here{.offset = out_.model.scalars, .width = array.width};
-      for (std::uint64_t k = 0; k < array.blocks; ++k, ++block) {
-        if (kept_[block] == 0) continue;
-        const std::uint64_t whole = array.offset + k * array.width;
-        const bool own = owner_[block] == rank_;
-        first_here_[block] = static_cast<std::uint32_t>(out_.model.scalars);
-        add_run(own ? out_.own : out_.ghosts, whole, out_.model.scalars, array.width);
-        ++(own ? out_.blocks : out_.ghost_blocks);
-        copy_scalars(whole, array.width);
-        out_.model.scalars += array.width;
-        ++here.blocks;
-      }
-      if (here.blocks > 0) out_.model.arrays.push_back(here);
-    }
-  }
-
-  /// Flags and bounds of a block's scalars.
-  void copy_scalars(std::uint64_t first, std::uint32_t count) {
-    const auto copy = [&](const auto& from, auto& to) {
-      if (from.empty()) return;
-      const auto begin = from.begin() + static_cast<std::ptrdiff_t>(first);
-      to.insert(to.end(), begin, begin + count);
-    };
-    copy(model_.constant, out_.model.constant);
-    copy(model_.lower, out_.model.lower);
-    copy(model_.upper, out_.model.upper);
-  }
-
-  void number_chunks() {
-    std::vector<std::uint32_t> number(kept_.size());
-    std::uint32_t next = 0;
-    for (std::size_t b = 0; b < kept_.size(); ++b) {
-      number[b] = next;
-      next += kept_[b];
-    }
-    for (std::size_t c = 0; c < chunks_.size(); ++c) {
-      if (owners_[c] != rank_) continue;
-      const runtime::Chunk& whole = chunks_[c];
-      const std::uint32_t first_block = number[whole.first_block];
-      const std::uint64_t first = first_here_[whole.first_block];
-      out_.chunks.push_back({.first_block = first_block,
-                             .end_block = first_block + (whole.end_block - whole.first_block),
-                             .first = first,
-                             .end = first + (whole.end - whole.first)});
-      out_.chunk_numbers.push_back(c);
-    }
-  }
-
-  std::uint32_t scalar_here(std::uint32_t whole) const {
-    const std::size_t array = numbers_.array_of_scalar(whole);
-    const runtime::ParameterArray& of = model_.arrays[array];
-    const auto coordinate = static_cast<std::uint32_t>((whole - of.offset) % of.width);
-    return first_here_[numbers_.of(array, whole)] + coordinate;
   }
 
   void copy_term(const LocalModel::LocalTerm& chosen) {
@@ -143,7 +54,7 @@ class Cutter {
     for (const std::uint32_t i : chosen.instances) {
       for (std::uint32_t c = 0; c < indices.size(); ++c) {
         const std::uint32_t index = batch.index(i, c);
-        indices[c] = c < batch.parameter_columns() ? scalar_here(index) : index;
+        indices[c] = c < batch.parameter_columns() ? blocks_.scalar_here(index) : index;
       }
       for (std::uint32_t c = 0; c < data.size(); ++c) data[c] = batch.data(i, c);
       here->append(indices, data, batch.residual_row(i));
@@ -155,13 +66,7 @@ class Cutter {
   }
 
   const runtime::Model& model_;
-  std::span<const runtime::Chunk> chunks_;
-  std::span<const int> owners_;
-  int rank_;
-  runtime::BlockNumbers numbers_;
-  std::vector<int> owner_;                 // by block
-  std::vector<std::uint8_t> kept_;         // by block: own, or a ghost
-  std::vector<std::uint32_t> first_here_;  // first scalar in the part, by block
+  HeldBlocks blocks_;
   LocalModel out_;
 };
 

@@ -50,7 +50,7 @@ class Edges {
   }
 
   std::vector<Edge> edges_;
-  std::size_t limit_ = std::size_t{1} << 22U;
+  std::size_t limit_ = std::size_t{1} << 20U;
 };
 
 void add_term(const runtime::Term& term, const runtime::BlockNumbers& blocks,
@@ -109,14 +109,21 @@ std::vector<int> contiguous_parts(std::span<const std::uint64_t> weights, int pa
   return owners;
 }
 
+Slice partition_slice(std::uint64_t chunks, int rank, int ranks) {
+  const auto first = [&](int r) {
+    return chunks * static_cast<std::uint64_t>(r) / static_cast<std::uint64_t>(ranks);
+  };
+  return {first(rank), first(rank + 1)};
+}
+
 std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, int parts,
                            PartitionMethod method) {
   const auto chunks = static_cast<PetscInt>(graph.weights.size());
   // PTScotch leaves parts empty where there are few vertices for each.
   if (parts == 1 || method == PartitionMethod::contiguous || chunks < 2 * parts)
     return contiguous_parts(graph.weights, parts);
-  const PetscInt first = chunks * ranks.rank() / ranks.size();
-  const PetscInt end = chunks * (ranks.rank() + 1) / ranks.size();
+  const Slice slice = partition_slice(graph.weights.size(), ranks.rank(), ranks.size());
+  const auto first = static_cast<PetscInt>(slice.first), end = static_cast<PetscInt>(slice.end);
   // PETSc frees these.
   PetscInt *starts = nullptr, *neighbours = nullptr, *shared = nullptr, *weights = nullptr;
   const PetscInt edges =

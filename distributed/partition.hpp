@@ -22,6 +22,9 @@ struct ChunkGraph {
 /// Cost: a pass over the index columns.
 ChunkGraph chunk_graph(const runtime::Model& model, std::span<const runtime::Chunk> chunks);
 
+/// The chunks whose edges a rank's call of partition() reads.
+Slice partition_slice(std::uint64_t chunks, int rank, int ranks);
+
 enum class PartitionMethod : std::uint8_t {
   ptscotch,   ///< few shared residuals, by PTScotch through PETSc
   contiguous  ///< consecutive chunks of equal weight

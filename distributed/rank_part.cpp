@@ -14,19 +14,23 @@ struct Division {
   std::vector<int> owners;  // one for each chunk
 };
 
-Division divide(const Communicator& ranks, const runtime::Model& model, PartitionMethod method) {
+Division divide(const Communicator& ranks, const runtime::Model& model, PartitionMethod method,
+                bool of_shares) {
   std::vector<runtime::Chunk> chunks = runtime::chunks_of(model.arrays);
-  std::vector<int> owners = partition(ranks, chunk_graph(model, chunks), ranks.size(), method);
+  ChunkGraph graph = chunk_graph(model, chunks);
+  if (of_shares) graph = joined_graph(ranks, graph);
+  std::vector<int> owners = partition(ranks, graph, ranks.size(), method);
   return {std::move(chunks), std::move(owners)};
 }
 
 }  // namespace
 
 RankPart::RankPart(const Communicator& ranks, const runtime::Model& model,
-                   runtime::EngineOptions options, PartitionMethod method)
+                   runtime::EngineOptions options, PartitionMethod method, const Shares* shares)
     : ranks_(ranks), scalars_(model.scalars) {
-  const auto [chunks, owners] = divide(ranks, model, method);
-  local_ = local_model(model, chunks, owners, ranks.rank());
+  const auto [chunks, owners] = divide(ranks, model, method, shares != nullptr);
+  local_ = shares == nullptr ? local_model(model, chunks, owners, ranks.rank())
+                             : part_of_shares(ranks, model, *shares, chunks, owners);
   halo_ = std::make_unique<Halo>(ranks, local_, chunks, owners);
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
   options.part = std::make_shared<runtime::ModelPart>(

@@ -5,6 +5,7 @@
 #include "halo.hpp"
 #include "local_model.hpp"
 #include "partition.hpp"
+#include "shares.hpp"
 
 #include "../ir/machine/state_record.hpp"
 #include "../runtime/engine/engine.hpp"
@@ -40,9 +41,11 @@ class RankPart final : public ir::PartOfLists {
   using Product = std::function<void(std::span<const double>, std::span<double>)>;
 
   ///   ranks    outlives the part
+  ///   model    the whole; with shares, what this rank has of it
   ///   options  of the part's engine; `part` is set here
+  ///   shares   null: every rank has the whole model
   RankPart(const Communicator& ranks, const runtime::Model& model, runtime::EngineOptions options,
-           PartitionMethod method);
+           PartitionMethod method, const Shares* shares = nullptr);
 
   runtime::Engine& engine() const { return *engine_; }
   runtime::DampedSteps& steps() const { return *engine_->abilities().steps; }

@@ -6,6 +6,8 @@
 
 namespace topograd {
 
+struct ProblemModel;
+
 /// The other processes of a solve. All of them make the same calls in the same order and, because
 /// they decide the same way, the same steps. What they cannot know alike goes through the first
 /// process: clocks and files.
@@ -24,6 +26,13 @@ class SolveGroup {
   ///
   ///   reason  text of the error
   virtual void failed(const std::string& reason) = 0;
+
+  /// True if each process has a share of the residuals (solver/model/model_shares.hpp). The same on
+  /// all processes.
+  virtual bool has_shares() const { return false; }
+  /// Makes the model of a process's share one of all processes: it gets all of their topologies, in
+  /// one order, and `shares`. Its batches stay those of this process.
+  virtual void share(ProblemModel& /*model*/) {}
 };
 
 }  // namespace topograd

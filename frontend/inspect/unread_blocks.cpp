@@ -29,13 +29,21 @@ std::string block_text(const Problem& problem, const UnreadBlock& block) {
   return block_text(ArrayName{array.name, block.array, array.blocks, array.width}, block.block);
 }
 
-std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
+std::vector<std::uint8_t> read_scalars(const Problem& problem) {
   std::vector<std::uint8_t> read(problem.parameter_count());
   for (std::size_t t = 0; t < problem.topology_count(); ++t) mark(problem.batch(t), read);
   for (const HostBlock& host : problem.host_blocks()) {
     for (std::size_t k = 0; k < host.offsets.size(); ++k)
       std::fill_n(read.begin() + host.offsets[k], host.widths[k], std::uint8_t{1});
   }
+  return read;
+}
+
+std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
+  return unread_blocks(problem, read_scalars(problem));
+}
+
+std::vector<UnreadBlock> unread_blocks(const Problem& problem, std::span<const std::uint8_t> read) {
   std::vector<UnreadBlock> found;
   const std::span<const ParameterArray> arrays = problem.arrays();
   for (std::size_t a = 0; a < arrays.size(); ++a) {

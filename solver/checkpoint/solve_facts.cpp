@@ -6,6 +6,7 @@
 #include "../../runtime/plan/record/plan_json.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace topograd {
@@ -13,7 +14,6 @@ namespace {
 
 using runtime::Hash128;
 
-constexpr std::size_t kRowsOfPiece = 4096;
 constexpr std::size_t kMostTold = 3;
 
 template <class T>
@@ -21,26 +21,29 @@ void add(Hash128& hash, std::span<const T> values) {
   hash = runtime::hash_bytes(std::as_bytes(values), hash);
 }
 
-/// Indices, numbers and residual rows of all instances.
-Hash128 hash_of(const ir::Batch& batch) {
-  Hash128 hash;
-  std::vector<std::uint32_t> indices(kRowsOfPiece);
-  std::vector<double> numbers(kRowsOfPiece);
-  std::vector<std::uint64_t> rows(kRowsOfPiece);
-  for (std::size_t first = 0; first < batch.size(); first += kRowsOfPiece) {
-    const std::size_t count = std::min(kRowsOfPiece, batch.size() - first);
-    for (std::uint32_t c = 0; c < batch.index_columns(); ++c) {
-      batch.copy_index_column(c, first, std::span(indices).first(count));
-      add<std::uint32_t>(hash, std::span(indices).first(count));
-    }
-    for (std::uint32_t c = 0; c < batch.data_columns(); ++c) {
-      batch.copy_data_column(c, first, std::span(numbers).first(count));
-      add<double>(hash, std::span(numbers).first(count));
-    }
-    for (std::size_t k = 0; k < count; ++k) rows[k] = batch.residual_row(first + k);
-    add<std::uint64_t>(hash, std::span(rows).first(count));
+/// Indices, numbers, uniforms and residual rows of all instances of a term: the sum of a hash for
+/// each of them, so that processes can add those of their shares.
+Hash128 hash_of(const ProblemModel& problem, std::size_t t) {
+  const runtime::Term& term = problem.model.terms[t];
+  const ir::Batch& batch = *term.batch;
+  const ModelShares* const shares = problem.shares.get();
+  const std::uint64_t first = shares == nullptr ? 0 : shares->first_instance(t);
+  const std::uint64_t first_row = shares == nullptr ? 0 : shares->first_row(term.energy);
+  Hash128 sum;
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    numbers.assign({first + i, first_row + batch.residual_row(i)});
+    for (std::uint32_t c = 0; c < batch.parameter_columns(); ++c)
+      numbers.push_back(batch.index(i, c));
+    for (std::uint32_t c = batch.parameter_columns(); c < batch.index_columns(); ++c)
+      numbers.push_back(std::bit_cast<std::uint64_t>(problem.model.uniforms[batch.index(i, c)]));
+    for (std::uint32_t c = 0; c < batch.data_columns(); ++c)
+      numbers.push_back(std::bit_cast<std::uint64_t>(batch.data(i, c)));
+    const Hash128 one = runtime::hash_bytes(std::as_bytes(std::span(numbers)));
+    sum.high += one.high;
+    sum.low += one.low;
   }
-  return hash;
+  return shares == nullptr ? sum : shares->sum(sum);
 }
 
 class Facts {
@@ -75,14 +78,13 @@ void add_problem(Facts& facts, const ProblemModel& problem, std::span<const doub
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
     const std::string name = "\"" + term.name + "\" (topology " + std::to_string(t) + ")";
-    facts.add("number of " + name, std::uint64_t{term.batch->size()});
+    facts.add("number of " + name, problem.instances(t));
     facts.add("expression of " + name, term.topology->hash);
     facts.add("loss of " + name,
               term.loss == nullptr ? Hash128{} : runtime::hash_text(ir::print(*term.loss)));
-    facts.add("data of " + name, hash_of(*term.batch));
+    facts.add("data of " + name, hash_of(problem, t));
   }
-  Hash128 uniforms, fixed, bounds, manifolds;
-  add<double>(uniforms, model.uniforms);
+  Hash128 fixed, bounds, manifolds;
   for (std::size_t k = 0; k < model.constant.size(); ++k) {
     if (model.constant[k] == 0) continue;
     fixed.add(k);
@@ -97,7 +99,6 @@ void add_problem(Facts& facts, const ProblemModel& problem, std::span<const doub
       manifolds = runtime::hash_text(manifold == nullptr ? "" : manifold->name() + "\n", manifolds);
     }
   }
-  facts.add("uniforms", uniforms);
   facts.add("fixed scalars", fixed);
   facts.add("bounds", bounds);
   facts.add("manifolds", manifolds);

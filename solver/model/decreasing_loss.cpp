@@ -56,9 +56,10 @@ std::optional<std::string> describe_decreasing_loss(runtime::Engine& engine,
   }
   const std::unique_ptr<runtime::RowRunner> runner =
       runtime::cpu::make_row_runner(runtime::Precision::f64);
-  for (const std::size_t t : terms)
-    if (auto text = describe_in_term(*runner, model, t, x)) return text;
-  return std::nullopt;
+  std::optional<std::string> found;
+  for (std::size_t k = 0; k < terms.size() && !found; ++k)
+    found = describe_in_term(*runner, model, terms[k], x);
+  return model.first_of_all(found);
 }
 
 std::string decreasing_loss_text(const Loss& loss, const std::string& block, double s,

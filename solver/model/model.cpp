@@ -79,25 +79,46 @@ bool has_bounds(const Problem& problem) {
 
 std::uint64_t ProblemModel::instances() const {
   std::uint64_t sum = 0;
-  for (const runtime::Term& term : model.terms) sum += term.batch->size();
+  for (std::size_t t = 0; t < model.terms.size(); ++t) sum += instances(t);
   return sum;
+}
+
+std::uint64_t ProblemModel::instances(std::size_t term) const {
+  return shares == nullptr ? model.terms[term].batch->size() : shares->instances(term);
+}
+
+std::uint64_t ProblemModel::energies() const {
+  if (shares == nullptr) return problem->energy_count();
+  std::uint64_t sum = 0;
+  for (std::size_t t = 0; t < model.terms.size(); ++t)
+    if (model.terms[t].energy) sum += instances(t);
+  return sum;
+}
+
+std::optional<std::string> ProblemModel::first_of_all(std::optional<std::string> here) const {
+  if (shares == nullptr) return here;
+  std::string text = shares->first_text(here.value_or(""));
+  if (text.empty()) return std::nullopt;
+  return text;
 }
 
 std::string ProblemModel::describe(std::size_t term, std::size_t instance) const {
   const std::size_t t = topologies[term];
+  const std::uint64_t first = shares == nullptr ? 0 : shares->first_instance(term);
   return std::string(kind(*problem, t)) + " \"" +
-         term_name(*problem, t, problem->label(t, instance)) + "\" #" + std::to_string(instance) +
-         " (topology " + to_string(model.terms[term].topology->hash) + ")";
+         term_name(*problem, t, problem->label(t, instance)) + "\" #" +
+         std::to_string(first + instance) + " (topology " +
+         to_string(model.terms[term].topology->hash) + ")";
 }
 
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses,
-                        ConstraintTerms terms) {
+                        ConstraintTerms terms, bool of_share) {
   if (problem.parameter_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
   }
   const bool with_constraints = terms != ConstraintTerms::none;
   const std::size_t constraints = with_constraints ? problem.constraint_count() : 0;
-  if (problem.residual_count() + problem.energy_count() + constraints == 0) {
+  if (!of_share && problem.residual_count() + problem.energy_count() + constraints == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
   }
   ProblemModel out;
@@ -129,6 +150,14 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   out.model.manifolds = make_manifolds(problem);
   if (!bounds_spare_manifolds(out.model)) out.model.manifolds = nullptr;  // off the manifolds
   return out;
+}
+
+ProblemModel model_of_solve(const Problem& problem, ConstraintTerms constraints,
+                            SolveGroup* group) {
+  const bool of_share = group != nullptr && group->has_shares();
+  ProblemModel model = make_model("solve", problem, true, constraints, of_share);
+  if (of_share) group->share(model);
+  return model;
 }
 
 }  // namespace topograd

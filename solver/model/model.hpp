@@ -5,10 +5,13 @@
 #include "../../runtime/engine/engine.hpp"
 #include "../../runtime/model/model.hpp"
 #include "../options.hpp"
+#include "../solve_group.hpp"
+#include "model_shares.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,11 +36,22 @@ struct ProblemModel {
   bool with_losses = true;  ///< arguments of make_model
   ConstraintTerms constraints = ConstraintTerms::none;
   std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of rewritten terms
+  /// Null: the terms have all instances. Otherwise they have those of this process, terms without
+  /// any are kept, and model.rows counts the rows of all processes.
+  std::shared_ptr<const ModelShares> shares;
 
+  /// Of all processes, as in the functions below.
   std::uint64_t instances() const;
+  std::uint64_t instances(std::size_t term) const;
+  std::uint64_t energies() const;
+  /// The text of the first process that has one. Collective if there are shares.
+  std::optional<std::string> first_of_all(std::optional<std::string> here) const;
   /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.
   std::string describe(std::size_t term, std::size_t instance) const;
 };
+
+/// `topologies` of a term that this process has no instances of.
+inline constexpr std::size_t kNoTopology = ~std::size_t{0};
 
 /// Makes a model. Copies small data; batches and topologies are references, so the problem must
 /// outlive it.
@@ -45,10 +59,16 @@ struct ProblemModel {
 ///   call         name for messages, e.g. "solve"
 ///   with_losses  false: ignore robust losses
 ///   constraints  what stands for them
+///   of_share     true: there may be no residuals
 ///
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true,
-                        ConstraintTerms constraints = ConstraintTerms::none);
+                        ConstraintTerms constraints = ConstraintTerms::none, bool of_share = false);
+
+/// The model that solve() minimises: the problem's, or that of the shares of a group's processes.
+///
+///   group  null: this process alone
+ProblemModel model_of_solve(const Problem& problem, ConstraintTerms constraints, SolveGroup* group);
 
 /// Throws Error{InvalidArgument} that names array, block and manifold if a block with free
 /// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.

@@ -121,6 +121,30 @@ std::optional<std::string> describe_derivative(runtime::Engine& engine, const In
   return std::nullopt;
 }
 
+/// The first derivative of a residual of this process that is not finite.
+std::optional<std::string> describe_own_derivative(const Inside& inside) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 14;
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
+    if (term.energy) continue;
+    const std::size_t columns = term.batch->parameter_columns();
+    for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
+      const runtime::Rows rows =
+          inside.rows(t, first, std::min(kAtOnce, term.batch->size() - first));
+      const runtime::Columns slopes = inside.runner.run(inside.program(Pass::jacobian, t), rows);
+      for (std::size_t i = 0; i < rows.count; ++i) {
+        for (std::size_t k = 0; k < slopes.size(); ++k) {
+          const auto slot = static_cast<std::uint32_t>(k % columns);
+          if (std::isfinite(slopes[k][i])) continue;
+          if (is_constant(inside.model.model, term.batch->index(first + i, slot))) continue;
+          return describe_slope(inside, Pass::jacobian, {t, first + i}, slot, slopes[k][i]);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// The first energy, or derivative of one, that is not finite.
 std::optional<std::string> describe_energy(const Inside& inside) {
   for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
@@ -161,6 +185,15 @@ std::optional<std::string> describe_residual(const Inside& inside) {
   return std::nullopt;
 }
 
+/// Each process looks at its share.
+std::string describe_in_shares(const Inside& inside) {
+  for (const auto& look : {describe_residual, describe_own_derivative, describe_energy})
+    if (const std::optional<std::string> text = inside.model.first_of_all(look(inside)))
+      return *text;
+  return "cost or gradient are not finite, although every residual and derivative is: sums "
+         "overflow";
+}
+
 }  // namespace
 
 std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model) {
@@ -173,7 +206,7 @@ std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel
     }
     const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
     if (!runner) return "";
-    return describe_residual({*runner, model, x}).value_or("");
+    return model.first_of_all(describe_residual({*runner, model, x})).value_or("");
   } catch (const Error& error) {
     if (error.code() != ErrorCode::Unsupported) throw;
     return "";
@@ -190,6 +223,7 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
   }
   const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
   const Inside inside{*runner, model, x};
+  if (model.shares != nullptr) return describe_in_shares(inside);
   std::vector<double> residuals(model.model.rows);
   engine.residuals(residuals);
   if (const std::optional<std::size_t> row = first_nonfinite(residuals)) {

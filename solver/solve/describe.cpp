@@ -10,15 +10,22 @@
 
 namespace topograd {
 
-std::vector<TopologySummary> topologies_of(const runtime::Model& model) {
+std::vector<TopologySummary> topologies_of(const ProblemModel& model) {
   std::vector<TopologySummary> out;
-  for (const runtime::Term& term : model.terms) {
+  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+    const runtime::Term& term = model.model.terms[t];
     out.push_back({.hash = to_string(term.topology->hash),
                    .name = term.name,
-                   .instances = term.batch->size(),
+                   .instances = model.instances(t),
                    .outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size())});
   }
   return out;
+}
+
+std::vector<UnreadBlock> unread_blocks(const ProblemModel& model) {
+  std::vector<std::uint8_t> read = read_scalars(*model.problem);
+  if (model.shares != nullptr) model.shares->join(read);
+  return unread_blocks(*model.problem, read);
 }
 
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary) {

@@ -1,7 +1,9 @@
 // What reports and messages of a solve say of its model and of its plan.
 #pragma once
 
+#include "../../frontend/inspect/unread_blocks.hpp"
 #include "../../runtime/model/model.hpp"
+#include "../model/model.hpp"
 #include "../options.hpp"
 #include "../plan/decide.hpp"
 #include "../summary.hpp"
@@ -11,7 +13,9 @@
 
 namespace topograd {
 
-std::vector<TopologySummary> topologies_of(const runtime::Model& model);
+std::vector<TopologySummary> topologies_of(const ProblemModel& model);
+/// The blocks that no residual of any process reads.
+std::vector<UnreadBlock> unread_blocks(const ProblemModel& model);
 
 /// Sets the summary's fields of the factor.
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary);

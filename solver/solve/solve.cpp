@@ -199,7 +199,7 @@ struct Solver::Impl {
                           options_.domain == DomainPolicy::guarded;
     if (rebuilds) session_ = {};  // before what it refers to
     const std::uint64_t revision = model_.model.revision;
-    model_ = make_model("solve", problem_, true, constraint_terms(outer_method_));
+    model_ = model_of_solve(problem_, constraint_terms(outer_method_), group_);
     // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
     const bool same_unknowns = now.constants == versions_.constants && !session_.host;
     model_.model.revision = same_unknowns ? revision : revision + 1;
@@ -510,9 +510,9 @@ struct Solver::Impl {
       for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
     }
     summary_.host_residuals = problem_.host_blocks().size();
-    summary_.energies = problem_.energy_count();
-    summary_.topologies = topologies_of(model_.model);
-    if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
+    summary_.energies = model_.energies();
+    summary_.topologies = topologies_of(model_);
+    if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(model_);
     unread_of_ = problem_.versions().structure;
     summary_.unread_blocks = unread_;
     for (const UnreadBlock& block :
@@ -526,7 +526,7 @@ struct Solver::Impl {
     if (session_.follows_branches) session_.engine().point(x);  // after a rejected trial, too
     summary_.num_retraces = counts_.retraces;
     summary_.num_flips = counts_.flips;
-    summary_.topologies = topologies_of(model_.model);
+    summary_.topologies = topologies_of(model_);
   }
 
   MakeEngine make_;                  // empty: the backends'

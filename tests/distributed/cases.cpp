@@ -20,7 +20,9 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -43,14 +45,39 @@ SolverOptions pcg(int iterations) {
   return options;
 }
 
-Case springs(std::uint32_t width, SolverOptions options) {
-  const std::shared_ptr<problems::Springs> made = problems::springs(width);
+Case springs(std::uint32_t width, SolverOptions options, Share share = {},
+             std::optional<std::uint64_t> shuffle = {}) {
+  const std::shared_ptr<problems::Springs> made = problems::springs(width, shuffle, share);
   return case_of(made, options, made->x);
 }
 
-Case arap(const SolverOptions& options) {
+/// All springs on one rank, or one spring without a number.
+Case springs_of(const problems::SpringGrid& grid) {
+  const auto made = std::make_shared<problems::Springs>();
+  made->x = grid.x;
+  problems::add_springs(made->problem, made->problem.add_parameters(made->x, 3, "positions"),
+                        grid.springs);
+  return case_of(made, pcg(6), made->x);
+}
+
+Case springs_on_last(Share share) {
+  problems::SpringGrid grid = problems::spring_grid(12);
+  if (share.number + 1 < share.of) grid.springs.clear();
+  return springs_of(grid);
+}
+
+Case spring_without_number(Share share) {
+  constexpr std::uint64_t kBad = 300;
+  problems::SpringGrid grid = problems::spring_grid(12, {}, share);
+  const Slice slice = share.slice(problems::spring_grid(12).springs.size());
+  if (slice.has(kBad))
+    grid.springs[kBad - slice.first].rest = std::numeric_limits<double>::quiet_NaN();
+  return springs_of(grid);
+}
+
+Case arap(const SolverOptions& options, Share share = {}) {
   const TriangleMesh mesh = read_mesh((source_dir() / "samples/data/spot.obj").string());
-  const std::shared_ptr<problems::Arap> made = problems::arap(mesh);
+  const std::shared_ptr<problems::Arap> made = problems::arap(mesh, share);
   return case_of(made, options, made->positions, made->rotations);
 }
 
@@ -65,7 +92,7 @@ struct Chain {
   Problem problem;
 };
 
-Case bounded_chain() {
+Case bounded_chain(Share share = {}) {
   constexpr std::size_t kPoints = 200;
   const auto made = std::make_shared<Chain>();
   for (std::size_t k = 0; k < 2 * kPoints; ++k)
@@ -73,10 +100,13 @@ Case bounded_chain() {
   Problem& problem = made->problem;
   const Parameters x = problem.add_parameters(made->x, 2);
   const Uniform weight = problem.add_uniform(1.5);
-  for (std::size_t k = 0; k + 1 < kPoints; ++k) {
+  const Slice slice = share.slice(kPoints - 1);
+  for (std::size_t k = slice.first; k < slice.end; ++k) {
     const Vec2 step = x.vec2(k + 1) - x.vec2(k);
+    // The second half has a loss of its own, which other ranks do not know.
+    const Loss loss = 2 * k < kPoints ? Loss::huber(0.3) : Loss::cauchy(0.5);
     problem.add_residual(std::array<Value, 2>{weight * step.x - 0.1, step.y * step.y - 0.2},
-                         {.loss = Loss::huber(0.3)});
+                         {.loss = loss, .label = "step"});
     problem.add_residual(x.vec2(k).x - 0.01 * static_cast<double>(k));
   }
   problem.set_constant(x, 7);
@@ -136,13 +166,14 @@ Case spheres() {
 }
 
 /// Residuals and energies, which lbfgs minimises.
-Case energies() {
+Case energies(Share share = {}) {
   constexpr std::size_t kPoints = 150;
   const auto made = std::make_shared<Chain>();
   for (std::size_t k = 0; k < kPoints; ++k) made->x.push_back(std::cos(static_cast<double>(k)));
   Problem& problem = made->problem;
   const Parameters x = problem.add_parameters(made->x, 1);
-  for (std::size_t k = 0; k + 1 < kPoints; ++k) {
+  const Slice slice = share.slice(kPoints - 1);
+  for (std::size_t k = slice.first; k < slice.end; ++k) {
     const Value d = x[k + 1] - x[k];
     problem.add_energy(sqrt(1.0 + d * d));
     problem.add_residual(0.2 * (x[k] - 0.5));
@@ -150,10 +181,11 @@ Case energies() {
   return case_of(made, {.max_iterations = 25}, made->x);
 }
 
-Case bundle() {
-  const std::shared_ptr<problems::Bundle> made =
-      problems::bundle({.cameras = 8, .points = 120, .observations = 700, .noise = 0.5, .seed = 3});
-  return case_of(made, {.max_iterations = 12}, made->cameras, made->points);
+Case bundle(SolverOptions options, Share share = {}) {
+  const std::shared_ptr<problems::Bundle> made = problems::bundle(
+      {.cameras = 8, .points = 120, .observations = 700, .noise = 0.5, .seed = 3}, share);
+  options.max_iterations = 12;
+  return case_of(made, options, made->cameras, made->points);
 }
 
 const std::map<std::string, std::function<Case()>>& table() {
@@ -183,11 +215,33 @@ const std::map<std::string, std::function<Case()>>& table() {
          return smooth(problems::icosphere(2),
                        {.max_iterations = 100, .function_tolerance = 1e-15});
        }},
-      {"bounds", bounded_chain},
+      {"bounds", [] { return bounded_chain(); }},
       {"manifold", spheres},
       {"host", host_chain},
-      {"energies", energies},
-      {"bundle", bundle},
+      {"energies", [] { return energies(); }},
+      {"bundle", [] { return bundle({}); }},
+  };
+  return cases;
+}
+
+/// Residuals of a share alone: of two ranks, the second one has all anchors of springs, all pins of
+/// arap and all of the second losses of bounds.
+const std::map<std::string, std::function<Case(Share)>>& share_table() {
+  static const std::map<std::string, std::function<Case(Share)>> cases = {
+      {"springs", [](Share share) { return springs(40, pcg(12), share); }},
+      {"springs_shuffled", [](Share share) { return springs(24, pcg(6), share, 5); }},
+      {"springs_mixed",
+       [](Share share) {
+         SolverOptions options = pcg(6);
+         options.precision = Precision::mixed;
+         return springs(24, options, share);
+       }},
+      {"arap", [](Share share) { return arap(pcg(3), share); }},
+      {"bounds", [](Share share) { return bounded_chain(share); }},
+      {"energies", [](Share share) { return energies(share); }},
+      {"bundle", [](Share share) { return bundle(pcg(12), share); }},
+      {"last", springs_on_last},
+      {"not_finite", spring_without_number},
   };
   return cases;
 }
@@ -197,6 +251,15 @@ const std::map<std::string, std::function<Case()>>& table() {
 std::atomic<bool> host_residual_fails{false};
 
 Case make_case(const std::string& name) { return table().at(name)(); }
+
+Case make_case(const std::string& name, Share share) { return share_table().at(name)(share); }
+
+std::vector<std::string> share_case_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : share_table())
+    if (name != "not_finite") names.push_back(name);
+  return names;
+}
 
 std::vector<std::string> case_names() {
   std::vector<std::string> names;

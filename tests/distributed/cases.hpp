@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 #include "../../solver/options.hpp"
 #include "../../solver/summary.hpp"
 
@@ -27,6 +28,9 @@ extern std::atomic<bool> host_residual_fails;
 /// "springs", "arap", ...: see the table in cases.cpp.
 Case make_case(const std::string& name);
 std::vector<std::string> case_names();
+/// Problems with a share of their residuals. "not_finite" is none of the names.
+Case make_case(const std::string& name, Share share);
+std::vector<std::string> share_case_names();
 
 /// The answer with all bits: the cost of each step, its linear iterations, and the unknowns.
 std::string exact_text(const Case& solved, const Summary& summary);

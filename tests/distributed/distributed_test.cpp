@@ -17,12 +17,6 @@
 namespace topograd::test {
 namespace {
 
-/// CI has two ranks; TOPOGRAD_RANKS=4 asks for up to four.
-int most_ranks() {
-  const char* const asked = std::getenv("TOPOGRAD_RANKS");
-  return asked == nullptr ? 2 : std::atoi(asked);
-}
-
 class DistributedCase : public testing::TestWithParam<std::string> {};
 
 TEST_P(DistributedCase, HasTheBitsOfTheOrdinarySolve) {

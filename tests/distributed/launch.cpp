@@ -41,13 +41,26 @@ RankRun run_ranks(int ranks, const std::string& name, const std::vector<std::str
   return run;
 }
 
-std::string ordinary_answer(const std::string& name) {
-  Case of = make_case(name);
+int most_ranks() {
+  const char* const asked = std::getenv("TOPOGRAD_RANKS");
+  return asked == nullptr ? 2 : std::atoi(asked);
+}
+
+namespace {
+
+std::string answer_of(Case of, const std::string& name) {
   of.options.backend = Backend::cpu;
   of.options.deterministic = true;
   const Summary summary = solve(*of.problem, of.options);
   EXPECT_GT(summary.num_successful_steps, 0) << name;
   return exact_text(of, summary);
+}
+
+}  // namespace
+
+std::string ordinary_answer(const std::string& name) { return answer_of(make_case(name), name); }
+std::string ordinary_share_answer(const std::string& name) {
+  return answer_of(make_case(name, Share{}), name);
 }
 
 }  // namespace topograd::test

@@ -25,7 +25,12 @@ struct RankRun {
 RankRun run_ranks(int ranks, const std::string& name, const std::vector<std::string>& words = {},
                   const std::string& petsc = "");
 
+/// CI has two ranks; TOPOGRAD_RANKS=4 asks for up to four.
+int most_ranks();
+
 /// The answer of the ordinary solve.
 std::string ordinary_answer(const std::string& name);
+/// The same of a problem with shares.
+std::string ordinary_share_answer(const std::string& name);
 
 }  // namespace topograd::test

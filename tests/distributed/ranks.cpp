@@ -2,8 +2,9 @@
 //
 //   mpirun -n N test_distributed_ranks CASE FILE [WORD...] [-- PETSC OPTIONS]
 //
-// Words: petsc, contiguous, tao, report; precision, data (other ones on a rank); all_throw;
-// checkpoint=FILE (after each step), resume=FILE, steps=N (at most), fail=... (failure.hpp).
+// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report;
+// precision, data, width, mode (other ones on a rank); all_throw; checkpoint=FILE (after each
+// step), resume=FILE, steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../ir/error.hpp"
 
@@ -55,19 +56,25 @@ SolverOptions options_of(const Case& solved, const Words& words,
   const std::string steps = words.value("steps"), failure = words.value("fail");
   if (!steps.empty()) options.max_iterations = std::stoi(steps);
   if (!failure.empty()) inject_failure(failure, ranks, options);
+  const std::string solver = words.value("solver");
+  if (!solver.empty()) options.linear_solver = parse_linear_solver(solver);
   return options;
 }
 
 std::string answer_of(const std::string& name, const Words& words,
                       const distributed::Communicator& ranks) {
-  Case solved = make_case(name);
+  const bool of_share = words.has("share");
+  Case solved = of_share ? make_case(name, ranks.share()) : make_case(name);
   if (words.has("tao")) return tao_text(solved);
   if (words.has("data") && ranks.rank() == 1) *const_cast<double*>(solved.unknowns[0].data()) += 1;
+  if (words.has("width") && ranks.rank() == 1) solved = make_case("last", Share{});
   DistributedReport report;
-  const DistributedOptions distribution{.partition = words.has("contiguous")
-                                                         ? distributed::PartitionMethod::contiguous
-                                                         : distributed::PartitionMethod::ptscotch,
-                                        .petsc_krylov = words.has("petsc")};
+  const DistributedOptions distribution{
+      .residuals = of_share && !(words.has("mode") && ranks.rank() == 1) ? RankResiduals::share
+                                                                         : RankResiduals::all,
+      .partition = words.has("contiguous") ? distributed::PartitionMethod::contiguous
+                                           : distributed::PartitionMethod::ptscotch,
+      .petsc_krylov = words.has("petsc")};
   const Summary summary =
       solve(ranks, *solved.problem, options_of(solved, words, ranks), distribution, &report);
   if (words.has("report")) return topograd::text(report);
