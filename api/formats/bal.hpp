@@ -1,10 +1,13 @@
 // Scenes from and to the files of Bundle Adjustment in the Large.
 #pragma once
 
+#include "../../ir/share.hpp"
 #include "bundle_scene.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace topograd {
 
@@ -17,14 +20,25 @@ namespace topograd {
 /// Throws Error{File} if the file cannot be read, Error{Parse} ("file:line: expected ..., got ...")
 /// for a file that ends early or goes on, a number that is not finite, and an observation of a
 /// camera or point that is not there. Cost: linear in the file.
-BundleScene read_bal(const std::string& path);
+///
+///   share  of the observations, in their order; the scene has no others
+BundleScene read_bal(const std::string& path, Share share = {});
 /// The same of a text; `name` goes before messages.
-BundleScene parse_bal(std::string_view text, const std::string& name);
+BundleScene parse_bal(std::string_view text, const std::string& name, Share share = {});
 
 /// The scene as a BAL file: numbers read back to the same bits.
 std::string bal_text(const BundleScene& scene);
 /// The scene as a PLY file for viewers: points are white, cameras green.
 std::string ply_text(const BundleScene& scene);
+
+/// The parts of a process in the file that write_scene() writes: the file has the first text of
+/// each process, then the second ones, and so on.
+///
+///   scene         with all cameras and points, and the process's observations
+///   share         of the cameras and points
+///   observations  of all processes
+std::vector<std::string> scene_texts(const std::string& path, const BundleScene& scene, Share share,
+                                     std::uint64_t observations);
 
 /// Writes ply_text() if the path ends in .ply, else bal_text(). Throws Error{File}.
 void write_scene(const std::string& path, const BundleScene& scene);

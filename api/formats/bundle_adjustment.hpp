@@ -47,6 +47,7 @@ class BundleAdjustment {
   ReprojectionErrors errors(std::size_t worst = 10) const {
     return reprojection_errors(scene_, worst);
   }
+  std::vector<double> distances() const { return reprojection_distances(scene_); }
 
  private:
   void fix(const std::string& what);

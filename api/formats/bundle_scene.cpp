@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -67,33 +68,40 @@ std::array<double, 3> BundleScene::center(std::size_t camera) const {
   return to_array(-(rotation(c).transpose() * vector3(c + 3)));
 }
 
-ReprojectionErrors reprojection_errors(const BundleScene& scene, std::size_t worst) {
-  ReprojectionErrors errors;
-  const std::size_t count = scene.observations.size();
-  if (count == 0) return errors;
-  std::vector<ReprojectionErrors::Row> rows;
+std::vector<double> reprojection_distances(const BundleScene& scene) {
   std::vector<double> distances;
-  rows.reserve(count);
-  distances.reserve(count);
-  double sum = 0;
-  for (std::size_t k = 0; k < count; ++k) {
-    const BundleScene::Observation& o = scene.observations[k];
+  distances.reserve(scene.observations.size());
+  for (const BundleScene::Observation& o : scene.observations) {
     const std::array<double, 2> at = scene.project(o.camera, o.point);
     const double distance = std::hypot(at[0] - o.seen[0], at[1] - o.seen[1]);
-    const double ordered =
-        std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance;
-    sum += ordered * ordered;
-    rows.push_back({k, o.camera, o.point, ordered});
-    distances.push_back(ordered);
+    distances.push_back(std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance);
   }
-  errors.rmse = std::sqrt(sum / static_cast<double>(count));
+  return distances;
+}
+
+ReprojectionErrors joined_errors(std::vector<double> distances,
+                                 std::vector<ReprojectionErrors::Row> rows, std::size_t worst) {
+  ReprojectionErrors errors;
+  if (distances.empty()) return errors;
+  double sum = 0;
+  for (const double distance : distances) sum += distance * distance;
+  errors.rmse = std::sqrt(sum / static_cast<double>(distances.size()));
   errors.median = median(distances);
-  const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(worst, count));
+  const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(worst, rows.size()));
   std::partial_sort(rows.begin(), end, rows.end(), [](const auto& a, const auto& b) {
     return a.pixels != b.pixels ? a.pixels > b.pixels : a.observation < b.observation;
   });
   errors.worst.assign(rows.begin(), end);
   return errors;
+}
+
+ReprojectionErrors reprojection_errors(const BundleScene& scene, std::size_t worst) {
+  std::vector<double> distances = reprojection_distances(scene);
+  std::vector<ReprojectionErrors::Row> rows;
+  rows.reserve(distances.size());
+  for (std::size_t k = 0; k < distances.size(); ++k)
+    rows.push_back({k, scene.observations[k].camera, scene.observations[k].point, distances[k]});
+  return joined_errors(std::move(distances), std::move(rows), worst);
 }
 
 SceneFrame median_frame(const BundleScene& scene) {

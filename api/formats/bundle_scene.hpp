@@ -57,6 +57,15 @@ struct ReprojectionErrors {
 ///   worst  number of rows to name
 ReprojectionErrors reprojection_errors(const BundleScene& scene, std::size_t worst = 10);
 
+/// The distance of each observation; infinite where the point has no image.
+std::vector<double> reprojection_distances(const BundleScene& scene);
+/// The errors of several scenes with the same cameras and points, one after the other.
+///
+///   distances  of all of them
+///   rows       candidates for the worst ones, with numbers of observations among all
+ReprojectionErrors joined_errors(std::vector<double> distances,
+                                 std::vector<ReprojectionErrors::Row> rows, std::size_t worst = 10);
+
 /// A change of coordinates X → scale (X − center).
 struct SceneFrame {
   std::array<double, 3> center = {};

@@ -279,6 +279,14 @@ Plan decide(const ProblemFacts& problem, const SolverOptions& options,
   return plan;
 }
 
+bool iterates_anyway(const SolverOptions& options, std::uint64_t unknowns) {
+  if (options.linear_solver == LinearSolver::pcg) return true;
+  if (options.linear_solver != LinearSolver::automatic || options.factor == FactorPlace::device)
+    return false;
+  if (options.preconditioner != Preconditioner::automatic) return true;
+  return options.linear_solver_ordering.empty() && unknowns > kLargestAnalysed;
+}
+
 LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays) {
   if (asked != LinearSolver::automatic) return asked;
   return hinted || pays ? LinearSolver::schur : LinearSolver::cholesky;

@@ -228,6 +228,10 @@ struct Plan {
 /// of one without; and Unsupported where the factor is to be on a device and cannot.
 Plan decide(const ProblemFacts& problem, const SolverOptions& options, const MachineFacts& machine);
 
+/// True if decide() takes conjugate gradients on the CPU for any residuals, where the engine makes
+/// the steps.
+bool iterates_anyway(const SolverOptions& options, std::uint64_t unknowns);
+
 /// The solver on the host: `automatic` is schur with a hint or if elimination pays, else cholesky.
 LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays);
 /// True if the options name schur and block_jacobi: conjugate gradients on the Schur complement, on

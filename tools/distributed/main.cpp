@@ -1,5 +1,6 @@
 // Entry point of topograd-distributed: the command, with solves on the processes of mpirun.
 #include "../../distributed/distributed_problem.hpp"
+#include "../../distributed/shared_file.hpp"
 #include "../../ir/error.hpp"
 #include "../command/arguments/commands.hpp"
 #include "../command/solve/distributed.hpp"
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +24,21 @@ class Ranks final : public topograd::command::DistributedSolver {
   explicit Ranks(const Communicator& ranks) : ranks_(ranks) {}
 
   bool speaks() const override { return ranks_.rank() == 0; }
+  topograd::Share share() const override { return ranks_.share(); }
+  std::vector<double> gather_at_first(std::span<const double> numbers) const override {
+    return ranks_.gather_at_first(numbers);
+  }
+  std::vector<std::string> gather(const std::string& bytes) const override {
+    return ranks_.gather_bytes(bytes);
+  }
+  void write(const std::string& path, std::span<const std::string> texts) const override {
+    topograd::distributed::write_shared_file(ranks_, path, texts);
+  }
 
-  topograd::Summary solve(topograd::Problem& problem,
-                          const topograd::SolverOptions& options) override {
+  topograd::Summary solve(topograd::Problem& problem, const topograd::SolverOptions& options,
+                          bool of_share) override {
+    distribution.residuals =
+        of_share ? topograd::RankResiduals::share : topograd::RankResiduals::all;
     return topograd::solve(ranks_, problem, options, distribution, &report_);
   }
 
@@ -33,6 +47,7 @@ class Ranks final : public topograd::command::DistributedSolver {
   void describe(nlohmann::ordered_json& report) const override {
     nlohmann::ordered_json& out = report["distributed"];
     out["ranks"] = ranks_.size();
+    out["residuals"] = distribution.residuals == topograd::RankResiduals::share ? "share" : "all";
     out["imbalance"] = report_.imbalance;
     out["by_rank"] = nlohmann::ordered_json::array();
     for (const RankReport& rank : report_.ranks)

@@ -108,7 +108,12 @@ std::unique_ptr<NamedProblem> make_on_mesh(ProblemMesh mesh, const ProblemArgume
   const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const TriangleMesh&)) {
     return std::make_unique<MeshProblem<Made>>(std::move(mesh), build);
   };
-  if (arguments.name == "arap") return make(&problems::arap);
+  if (arguments.name == "arap") {
+    const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
+    return std::make_unique<MeshProblem<problems::Arap>>(
+        std::move(mesh),
+        [share](const TriangleMesh& start) { return problems::arap(start, share); });
+  }
   if (arguments.name == "smooth") return make(&problems::smooth);
   if (arguments.name == "multi") return make(&problems::multi);
   return std::make_unique<DevelopableProblem>(

@@ -43,8 +43,8 @@ std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
 
 class BundleProblem final : public NamedProblem {
  public:
-  explicit BundleProblem(const problems::BundleOptions& options)
-      : bundle_(problems::bundle(options)) {}
+  BundleProblem(const problems::BundleOptions& options, Share share)
+      : bundle_(problems::bundle(options, share)) {}
   Problem& problem() override { return bundle_->problem; }
   void describe_answer(nlohmann::ordered_json& report) const override {
     const problems::BundleErrors errors = problems::bundle_errors(*bundle_);
@@ -62,22 +62,32 @@ class BundleProblem final : public NamedProblem {
 class BalProblem final : public NamedProblem {
  public:
   explicit BalProblem(const ProblemArguments& arguments)
-      : adjustment_(read_bal(arguments.file), {.loss = parse_loss(arguments.loss),
-                                               .fixed = arguments.fixed,
-                                               .normalize = arguments.normalize}),
-        before_(adjustment_.errors()),
+      : shares_(arguments.shares),
+        adjustment_(read_bal(arguments.file, shares_ == nullptr ? Share{} : shares_->share()),
+                    {.loss = parse_loss(arguments.loss),
+                     .fixed = arguments.fixed,
+                     .normalize = arguments.normalize}),
         shown_(adjustment_.scene()),
-        robust_(!arguments.loss.empty()) {}
+        robust_(!arguments.loss.empty()) {
+    count();
+    before_ = errors();
+  }
   Problem& problem() override { return adjustment_.problem(); }
   problems::TriangleMesh mesh() const override { return shown_.mesh(adjustment_.scene()); }
   std::vector<double> vertex_values() const override { return shown_.values(); }
   bool can_write() const override { return true; }
   void check_out(const std::string& /*path*/) const override {}
-  void write(const std::string& path) const override { write_scene(path, adjustment_.scene()); }
+  bool writes_together() const override { return shares_ != nullptr; }
+  void write(const std::string& path) const override {
+    const BundleScene scene = adjustment_.scene();
+    if (shares_ == nullptr) return write_scene(path, scene);
+    shares_->write(path, scene_texts(path, scene, shares_->share(), observations_));
+  }
+  void join_answer() override { after_ = errors(); }
   void describe_answer(nlohmann::ordered_json& report) const override {
-    const ReprojectionErrors after = adjustment_.errors();
+    const ReprojectionErrors& after = after_;
     nlohmann::ordered_json& out = report["reprojection"];
-    out = {{"observations", observations()},
+    out = {{"observations", observations_},
            {"rmse", after.rmse},
            {"median", after.median},
            {"rmse_before", before_.rmse},
@@ -95,10 +105,15 @@ class BalProblem final : public NamedProblem {
   std::string legend() const override { return "Colour: cameras are orange, points grey."; }
 
  private:
-  std::size_t observations() const { return adjustment_.problem().residual_block_count(); }
+  /// The observations of this process among those of all.
+  void count();
+  /// Of all processes, on the first one.
+  ReprojectionErrors errors() const;
 
+  const ShareGroup* shares_;
   BundleAdjustment adjustment_;
-  ReprojectionErrors before_;
+  std::uint64_t observations_ = 0, first_ = 0;
+  ReprojectionErrors before_, after_;
   ShownScene shown_;
   bool robust_;
 };
@@ -177,15 +192,45 @@ std::string pixels(double value) {
   return text.data();
 }
 
+void BalProblem::count() {
+  const std::uint64_t here = adjustment_.problem().residual_block_count();
+  if (shares_ == nullptr) {
+    observations_ = here;
+    return;
+  }
+  std::uint64_t process = 0;
+  for (const std::string& text : shares_->gather(std::to_string(here))) {
+    const std::uint64_t count = std::stoull(text);
+    if (process++ < shares_->share().number) first_ += count;
+    observations_ += count;
+  }
+}
+
+ReprojectionErrors BalProblem::errors() const {
+  if (shares_ == nullptr) return adjustment_.errors();
+  std::vector<double> worst;  // four numbers for each row
+  for (const ReprojectionErrors::Row& row : adjustment_.errors().worst)
+    for (const double number :
+         {static_cast<double>(first_ + row.observation), static_cast<double>(row.camera),
+          static_cast<double>(row.point), row.pixels})
+      worst.push_back(number);
+  const std::vector<double> all = shares_->gather_at_first(worst);
+  std::vector<ReprojectionErrors::Row> rows;
+  for (std::size_t k = 0; k < all.size(); k += 4)
+    rows.push_back({static_cast<std::size_t>(all[k]), static_cast<std::uint32_t>(all[k + 1]),
+                    static_cast<std::uint32_t>(all[k + 2]), all[k + 3]});
+  return joined_errors(shares_->gather_at_first(adjustment_.distances()), std::move(rows));
+}
+
 std::string BalProblem::error_text(double cost) const {
   return (robust_ ? "robust RMSE " : "RMSE ") +
-         pixels(std::sqrt(2 * cost / static_cast<double>(observations()))) + " px";
+         pixels(std::sqrt(2 * cost / static_cast<double>(observations_))) + " px";
 }
 
 std::vector<std::string> BalProblem::answer_lines() const {
-  const ReprojectionErrors after = adjustment_.errors();
+  const ReprojectionErrors& after = after_;
   std::vector<std::string> lines = {
-      "Reprojection errors in pixels, " + std::to_string(observations()) + " observations",
+      "Reprojection errors in pixels, " + std::to_string(observations_) + " observations",
       "  RMSE    " + pixels(after.rmse) + ", from " + pixels(before_.rmse),
       "  median  " + pixels(after.median) + ", from " + pixels(before_.median)};
   for (const ReprojectionErrors::Row& row : after.worst)
@@ -332,15 +377,22 @@ std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_
   return timed([&] { return std::make_unique<NistProblem>(set, start); });
 }
 
+bool can_share(const ProblemArguments& arguments) {
+  constexpr std::array kNames = {"springs", "bundle", "bal", "arap"};
+  return std::ranges::find(kNames, arguments.name) != kNames.end();
+}
+
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
+  const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
   if (arguments.name == "springs") {
-    return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
+    return timed(
+        [&] { return plain(problems::springs(arguments.width, arguments.shuffle, share)); });
   }
   if (arguments.name == "nist") {
     return make_nist(only("nist", read_nist_sets(arguments)), 0);
   }
   if (arguments.name == "bundle") {
-    return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle); });
+    return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle, share); });
   }
   if (arguments.name == "bal") {
     if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");

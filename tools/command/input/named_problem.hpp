@@ -6,6 +6,7 @@
 #include "../../problems/mgh.hpp"
 #include "../../problems/nist.hpp"
 #include "../arguments/arguments.hpp"
+#include "share_group.hpp"
 
 #include "../../../api/problem_file.hpp"
 #include "../../../frontend/problem.hpp"
@@ -45,7 +46,12 @@ struct ProblemArguments {
   bool gnc = false, skip_unknown = false;                ///< pose-graph
   bool strict = false;                                   ///< pose-graph, and those on meshes
   std::optional<double> gnc_threshold;                   ///< pose-graph
+  /// The processes with the other shares of the residuals (can_share()); null: the problem is
+  /// whole.
+  const ShareGroup* shares = nullptr;
 };
+/// True if make_problem() can make a share of the problem's residuals.
+bool can_share(const ProblemArguments& arguments);
 /// Names of all problems except files.
 const std::vector<std::string>& problem_names();
 
@@ -82,6 +88,10 @@ class NamedProblem {
   virtual void check_out(const std::string& path) const;
   /// Writes what --out asks for: the mesh. Throws Error{File}.
   virtual void write(const std::string& path) const;
+  /// True if all processes call write(), each for its part.
+  virtual bool writes_together() const { return false; }
+  /// After a solve, before what is said of the answer below. All processes call it.
+  virtual void join_answer() {}
   /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
   virtual std::vector<double> vertex_values() const { return {}; }
   /// Pictures of the start and of the present state.

@@ -2,6 +2,7 @@
 #include "answer.hpp"
 
 #include "quantiles.hpp"
+#include "residual_rows.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../solver/covariance.hpp"
@@ -79,30 +80,6 @@ void add_unknowns(const Problem& problem, Answer& answer) {
   }
 }
 
-/// "point" #7, row 1: named by the blocks of a file, otherwise by the index in the batch.
-std::string row_label(const NamedProblem& named, const Problem& problem, std::uint64_t row) {
-  const auto text = [](const std::string& label, std::uint64_t instance, std::uint64_t output,
-                       bool several) {
-    return "\"" + label + "\" #" + std::to_string(instance) +
-           (several ? ", row " + std::to_string(output) : "");
-  };
-  if (const ProblemFile* file = named.file()) {
-    const auto& blocks = file->residuals;
-    const auto after = std::ranges::upper_bound(blocks, row, {}, &ProblemFile::Block::first_row);
-    const ProblemFile::Block& block = *(after - 1);
-    const std::uint64_t local = row - block.first_row;
-    const std::string number = std::to_string(after - 1 - blocks.begin());
-    return text(block.label.empty() ? "residuals/" + number : block.label, local / block.rows,
-                local % block.rows, block.rows > 1);
-  }
-  const Place place = problem.locate(row);
-  const bool host = place.topology == Place::kHost;
-  std::string label(place.label);
-  if (label.empty()) label = host ? "host" : "residual" + std::to_string(place.topology);
-  return text(label, place.instance, place.output,
-              host || problem.topology(place.topology).program.outputs.size() > 1);
-}
-
 std::uint64_t rows_left_out(const NamedProblem& named) {
   std::uint64_t rows = 0;
   if (const ProblemFile* file = named.file())
@@ -113,9 +90,10 @@ std::uint64_t rows_left_out(const NamedProblem& named) {
 
 SolverOptions on_the_cpu() { return {.backend = Backend::cpu, .precision = Precision::f64}; }
 
-ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary) {
-  Problem& problem = named.problem();
-  const Eigen::VectorXd r = Evaluator(problem, on_the_cpu(), Losses::ignored).residuals();
+ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary,
+                                 const ShareGroup* shares) {
+  const std::vector<double> rows = residual_rows(named, shares);
+  const Eigen::Map<const Eigen::VectorXd> r(rows.data(), static_cast<Eigen::Index>(rows.size()));
   ResidualStatistics out{.rows = static_cast<std::uint64_t>(r.size()),
                          .left_out = rows_left_out(named),
                          .unknowns = summary.unknowns};
@@ -132,11 +110,11 @@ ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary) {
     const double left = std::abs(r[a]), right = std::abs(r[b]);
     return left > right || (left == right && a < b);
   });
-  for (std::ptrdiff_t k = 0; k < most; ++k) {
-    const Eigen::Index row = order[static_cast<std::size_t>(k)];
-    if (r[row] == 0) break;
-    out.worst.push_back({row_label(named, problem, static_cast<std::uint64_t>(row)), r[row]});
-  }
+  std::vector<std::uint64_t> worst;
+  for (std::ptrdiff_t k = 0; k < most && r[order[static_cast<std::size_t>(k)]] != 0; ++k)
+    worst.push_back(static_cast<std::uint64_t>(order[static_cast<std::size_t>(k)]));
+  const std::vector<std::string> labels = row_labels(named, worst, shares);
+  for (std::size_t k = 0; k < worst.size(); ++k) out.worst.push_back({labels[k], rows[worst[k]]});
   return out;
 }
 
@@ -238,11 +216,12 @@ void check_covariance(const std::string& name, const Problem& problem) {
                     " unknowns, got " + std::to_string(problem.parameter_count()));
 }
 
-Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance) {
+Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance,
+                   const ShareGroup* shares) {
   Answer answer;
   Problem& problem = named.problem();
   add_unknowns(problem, answer);
-  if (summary.residuals > 0) answer.residuals = statistics_of(named, summary);
+  if (summary.residuals > 0) answer.residuals = statistics_of(named, summary, shares);
   if (covariance && answer.residuals) {
     answer.uncertainty = uncertainty_of(problem, *answer.residuals);
     const Uncertainty& found = *answer.uncertainty;

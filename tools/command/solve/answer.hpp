@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../input/named_problem.hpp"
+#include "../input/share_group.hpp"
 
 #include "../../../solver/summary.hpp"
 
@@ -92,7 +93,11 @@ inline constexpr std::uint64_t kMostCovariances = 1000;
 void check_covariance(const std::string& name, const Problem& problem);
 
 /// Cost: an evaluation of the residuals on the CPU, and with `covariance` a factorisation.
-Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance);
+///
+///   shares  null: the problem is whole; else all processes call this, and the first one gets the
+///           answer
+Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance,
+                   const ShareGroup* shares = nullptr);
 
 /// The result as text: unknowns, residuals, cost, steps, device, reason of termination.
 std::string report(const Answer& answer, const Summary& summary);

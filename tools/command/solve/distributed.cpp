@@ -1,6 +1,8 @@
 // The way from `topograd` to topograd-distributed.
 #include "distributed.hpp"
 
+#include "../../../solver/plan/decide.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,17 @@ namespace {
 DistributedSolver* solver_of_program = nullptr;
 
 }  // namespace
+
+bool can_divide(const SolverOptions& options, const Problem& problem) {
+  const bool damped = options.method == Method::automatic ||
+                      options.method == Method::levenberg_marquardt ||
+                      options.method == Method::gauss_newton;
+  const bool checks = options.domain != DomainPolicy::mathematical || options.cross_check != 0;
+  const auto fixed = std::ranges::count(problem.constant_mask(), 1);
+  const std::uint64_t unknowns = problem.parameter_count() - static_cast<std::uint64_t>(fixed);
+  return damped && !checks && !problem.has_manifolds() && problem.energy_count() == 0 &&
+         iterates_anyway(options, unknowns);
+}
 
 DistributedSolver* distributed_solver() { return solver_of_program; }
 void set_distributed_solver(DistributedSolver* solver) { solver_of_program = solver; }

@@ -6,6 +6,8 @@
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 
+#include "../input/share_group.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <string>
@@ -14,18 +16,20 @@
 namespace topograd::command {
 
 /// Solves problems together with other processes that run the same command.
-class DistributedSolver {
+class DistributedSolver : public ShareGroup {
  public:
-  virtual ~DistributedSolver() = default;
-  /// True for the one process that prints and writes files.
-  virtual bool speaks() const = 0;
-  virtual Summary solve(Problem& problem, const SolverOptions& options) = 0;
+  ///   of_share  each process has added a share of the residuals; otherwise all of them
+  virtual Summary solve(Problem& problem, const SolverOptions& options, bool of_share) = 0;
   /// How the last solve was divided: a table for people, and the key "distributed" of reports.
   virtual std::string text() const = 0;
   virtual void describe(nlohmann::ordered_json& report) const = 0;
   /// The steps of its ranks, a lane for each; times begin with the solve.
   virtual std::vector<runtime::hybrid::TraceEvent> events() const = 0;
 };
+
+/// True if processes can solve the problem with a share of its residuals each, with the same result
+/// as with all of them: steps are by conjugate gradients, whatever the residuals are.
+bool can_divide(const SolverOptions& options, const Problem& problem);
 
 /// The solver of this program. Null in `topograd`, which starts without MPI: there --distributed
 /// runs topograd-distributed in its place.

@@ -178,11 +178,11 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 }
 
 Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent,
-                    DistributedSolver* distributed) {
+                    DistributedSolver* distributed, bool of_share) {
   Progress progress(!silent, [&named](double cost) { return named.error_text(cost); });
   progress.watch(options);
   Summary summary = distributed == nullptr ? solve(named.problem(), options)
-                                           : distributed->solve(named.problem(), options);
+                                           : distributed->solve(named.problem(), options, of_share);
   summary.times.build_seconds = named.build_seconds;
   return summary;
 }
@@ -205,13 +205,36 @@ DistributedSolver* processes_for(const SolveArguments& arguments) {
   return distributed_solver();
 }
 
+/// What is solved, and how.
+struct MadeProblem {
+  std::unique_ptr<NamedProblem> named;
+  SolverOptions options;
+  const ShareGroup* shares = nullptr;  ///< null: the problem is whole
+};
+
+/// A share of the residuals where all processes need no more; otherwise the whole problem.
+MadeProblem make_for(const SolveArguments& arguments, const DistributedSolver* distributed) {
+  MadeProblem made;
+  const auto make = [&](const ShareGroup* shares) {
+    ProblemArguments problem = arguments.problem;
+    problem.shares = shares;
+    made.shares = shares;
+    made.named = make_problem(problem);
+    made.options = options_of(arguments.solver, *made.named);
+  };
+  const bool needs_whole = distributed == nullptr || arguments.covariance ||
+                           !arguments.report.empty() || !arguments.peers.empty();
+  make(!needs_whole && can_share(arguments.problem) ? distributed : nullptr);
+  if (made.shares != nullptr && !can_divide(made.options, made.named->problem())) make(nullptr);
+  return made;
+}
+
 void solve_problem(const SolveArguments& arguments) {
   DistributedSolver* const distributed = processes_for(arguments);
   std::optional<Interrupts> interrupts;
   if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
-  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  const SolverOptions options = options_of(arguments.solver, *named);
+  const auto [named, options, shares] = make_for(arguments, distributed);
   if (!arguments.out.empty() && !named->can_write())
     refuse(arguments, "--out expects a problem that has a mesh, a scene or a pose graph");
   if (!arguments.out.empty()) named->check_out(arguments.out);
@@ -220,7 +243,13 @@ void solve_problem(const SolveArguments& arguments) {
   Shown before;
   if (arguments.wants_picture()) before = named->shown_before();
   const bool speaks = distributed == nullptr || distributed->speaks();
-  const Summary summary = solve_shown(*named, options, arguments.silent() || !speaks, distributed);
+  const Summary summary =
+      solve_shown(*named, options, arguments.silent() || !speaks, distributed, shares != nullptr);
+  if (arguments.wants_answer()) named->join_answer();
+  Answer answer;
+  if (shares != nullptr && arguments.wants_answer())
+    answer = find_answer(*named, summary, false, shares);
+  if (!arguments.out.empty() && named->writes_together()) named->write(arguments.out);
   if (!speaks) return;
   write_metrics(arguments.metrics);  // before the answer's own work is counted
   if (distributed == nullptr) {
@@ -229,8 +258,8 @@ void solve_problem(const SolveArguments& arguments) {
     write_trace(arguments.trace, summary, distributed->events());
   }
   write_training_data(arguments.training);
-  const Answer answer =
-      arguments.wants_answer() ? find_answer(*named, summary, arguments.covariance) : Answer();
+  if (shares == nullptr && arguments.wants_answer())
+    answer = find_answer(*named, summary, arguments.covariance);
   if (!arguments.silent()) {
     std::cout << report(answer, summary);
     if (arguments.verbose) std::cout << "\n" << summary.full_report();
@@ -247,7 +276,7 @@ void solve_problem(const SolveArguments& arguments) {
     write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
   const std::string png = picture(before, *named, summary);
   if (!arguments.out.empty()) {
-    named->write(arguments.out);
+    if (!named->writes_together()) named->write(arguments.out);
     write_text(picture_path(arguments.out), png);
   }
   if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
