@@ -38,7 +38,8 @@ void check_share(const Problem& problem, const SolverOptions& options) {
   if (problem.has_manifolds()) refuse(got("expected no manifolds"));
   if (options.domain != DomainPolicy::mathematical || options.cross_check != 0)
     refuse(got("expected domain mathematical and no cross_check"));
-  if (options.method == Method::dogleg || options.method == Method::newton)
+  if (options.method == Method::dogleg || options.method == Method::newton ||
+      takes_constraints(options.method))
     refuse(got("expected another method than " + std::string(name(options.method))));
   if (options.linear_solver != LinearSolver::automatic &&
       options.linear_solver != LinearSolver::pcg)
