@@ -27,7 +27,7 @@ struct DistributedOptions {
   /// With shares, no rank ever holds the residuals of the whole problem. Every rank adds all
   /// parameters, with their start, bounds and fixed flags. Rows and topologies are ordered by rank,
   /// then as they were added, so the result has the bits of a rank that adds all residuals in this
-  /// order. Steps are those of pcg, or gradients for lbfgs, adam, adamw and sgd.
+  /// order. Steps are those of pcg, or of lbfgs.
   RankResiduals residuals = RankResiduals::all;
   distributed::PartitionMethod partition = distributed::PartitionMethod::ptscotch;
   /// Solves linear systems of pcg by PETSc's KSP, with PETSc's options. Its sums are PETSc's, so
