@@ -1,29 +1,10 @@
-// Replaces the numbers of data arrays, and of the instances that read them.
+// Replaces the numbers of data arrays.
 #include "data_arrays.hpp"
-#include "problem_state.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace topograd::detail {
-namespace {
-
-/// The entries of a column's rows, relative to an array of `size` numbers that begins at entry
-/// `first`; null if a row's number does not come from this array.
-ir::ResidentColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
-                                     std::size_t size) {
-  const std::size_t rows = group.batch.size(), columns = group.batch.data_columns();
-  if (rows == 0 || group.sources.empty()) return nullptr;
-  auto places = std::make_shared<std::vector<std::uint32_t>>(rows);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::uint32_t place = group.sources[i * columns + column] - first;
-    if (place >= size) return nullptr;
-    (*places)[i] = place;
-  }
-  return places;
-}
-
-}  // namespace
 
 void DataArrays::append(std::span<const double> values) {
   numbers_.insert(numbers_.end(), values.begin(), values.end());
@@ -52,47 +33,6 @@ void DataArrays::bring() const {
     away_.pop_back();
   }
   all_here_.store(true, std::memory_order_release);
-}
-
-void ProblemState::set_data(std::uint32_t first, std::span<const double> values) {
-  data.set(first, values);
-  for (Group& group : blocks.groups) {
-    const std::uint32_t columns = group.batch.data_columns();
-    for (std::uint32_t c = 0; c < columns; ++c) {
-      const ir::ResidentColumn* const resident = group.batch.resident(c);
-      if (resident && group.sources[c] - first < values.size()) group.batch.forget_resident(c);
-    }
-    for (std::size_t k = 0; k < group.sources.size(); ++k) {
-      const std::uint32_t entry = group.sources[k] - first;
-      if (entry >= values.size()) continue;
-      group.batch.set_data(k / columns, static_cast<std::uint32_t>(k % columns), values[entry]);
-    }
-  }
-  ++versions.data;
-}
-
-/// A column whose rows all come from this array reads the numbers in place; others get copies.
-void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::ResidentData> values) {
-  const std::size_t size = values->size();
-  for (Group& group : blocks.groups) {
-    const std::uint32_t columns = group.batch.data_columns();
-    for (std::uint32_t c = 0; c < columns; ++c) {
-      const bool reads = [&] {
-        for (std::size_t k = c; k < group.sources.size(); k += columns) {
-          if (group.sources[k] - first < size) return true;
-        }
-        return false;
-      }();
-      if (!reads) continue;
-      const ir::ResidentColumn* const before = group.batch.resident(c);
-      ir::ResidentColumn::Places places =
-          before ? before->places : places_of(group, c, first, size);
-      if (!places) return set_data(first, std::span<const double>(values->read()));
-      group.batch.set_resident(c, {values, std::move(places)});
-    }
-  }
-  data.set(first, std::move(values));
-  ++versions.data;
 }
 
 }  // namespace topograd::detail
