@@ -116,7 +116,7 @@ void AugmentedLagrangian::run() {
   };
   bool over = run_.refuse_fixed();
   while (!over) {
-    run_.inner.minimize(bound_, run_.idle % 2 == 1);
+    run_.inner.minimize(bound_, run_.gradients.idle() % 2 == 1);
     ++out.outer_iterations;
     look();
     over = ended();

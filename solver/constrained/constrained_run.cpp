@@ -14,12 +14,6 @@ namespace {
 
 // Slope of the violation, as a share of that at the start, below which the violation is stationary.
 constexpr double kStationary = 1e-3;
-// Minimisations without a smaller gradient after which rounding is the reason, if the gradient is
-// at most this many tolerances.
-constexpr int kMostIdle = 4;
-constexpr double kNearlyStationary = 30;
-// The unit of the Lagrangian's gradient is at least this share of the objective's at the start.
-constexpr double kShareOfStart = 1e-2;
 // Products λ c are compared with this share of the objective, and at least of 1.
 constexpr double kShareOfObjective = 1e-4;
 // Multipliers that count as 0, as a share of the largest.
@@ -114,15 +108,14 @@ void ConstrainedRun::start(std::span<const double> gradient, std::vector<double>
   first_objective = objective;
   for (std::size_t k = 0; k < penalised.size(); ++k) penalised[k] -= gradient[k];
   first_violation = largest(violation);
-  first_gradient_ = largest(gradient);
+  gradients.start(largest(gradient));
   const double norm_of_violation = norm(violation);
   if (norm_of_violation > 0) violation_slope = projected_max(penalised) / norm_of_violation;
 }
 
 void ConstrainedRun::measure(std::span<const double> gradient) {
   summary.final_cost = objective;
-  scale = std::max(largest(gradient), kShareOfStart * first_gradient_);
-  if (!(scale > 0)) scale = 1;
+  gradients.measure(largest(gradient));
 }
 
 bool ConstrainedRun::refuse_fixed() {
@@ -143,14 +136,6 @@ bool ConstrainedRun::refuse_fixed() {
 
 double ConstrainedRun::complementarity_bound() const {
   return 10 * options.kkt_tolerance * std::max(1.0, kShareOfObjective * std::abs(objective));
-}
-
-bool ConstrainedRun::stationary() {
-  idle = kkt.stationarity < least_gradient_ / 2 ? 0 : idle + 1;
-  least_gradient_ = std::min(least_gradient_, kkt.stationarity);
-  const bool rounding =
-      idle >= kMostIdle && kkt.stationarity <= kNearlyStationary * gradient_bound();
-  return kkt.stationarity <= gradient_bound() || rounding;
 }
 
 bool ConstrainedRun::stopped() const {

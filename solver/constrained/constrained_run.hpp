@@ -8,9 +8,9 @@
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "inner_solves.hpp"
+#include "stationarity.hpp"
 
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,10 +44,10 @@ struct ConstrainedRun {
   double objective = 0, first_objective = 0;
   double first_violation = 0;
   double violation_slope = 0;  ///< max |Jcᵀ violation| / ‖violation‖ at the start
-  double scale = 0;            ///< of gradients: SolverOptions::kkt_tolerance is a share of it
+  Stationarity gradients;      ///< by the objective's gradient
 
   std::size_t rows() const { return equality.size(); }
-  double gradient_bound() const { return options.kkt_tolerance * scale; }
+  double gradient_bound() const { return gradients.bound(options.kkt_tolerance); }
 
   /// The gradient of the whole cost, with the present weights and shifts.
   std::vector<double> gradient();
@@ -61,13 +61,13 @@ struct ConstrainedRun {
   ///   gradient   of the objective
   ///   penalised  of objective and ½ c² of the violated rows
   void start(std::span<const double> gradient, std::vector<double> penalised);
-  /// Updates `scale` and the summary's cost to those of the objective's present gradient.
+  /// Updates the unit of gradients and the summary's cost, given the objective's present gradient.
   void measure(std::span<const double> gradient);
 
   /// The end of the solve if a constraint that reads only fixed unknowns does not hold.
   bool refuse_fixed();
   /// The gradient and multipliers' conditions are met as well as rounding lets them be.
-  bool stationary();
+  bool stationary() { return gradients.reached(kkt.stationarity, options.kkt_tolerance); }
   /// λ c are small enough: at most 10 kkt_tolerance in the units of the objective.
   double complementarity_bound() const;
   /// The caller or a limit has ended the solve in a minimisation.
@@ -85,16 +85,10 @@ struct ConstrainedRun {
   std::string name_of(std::size_t row) const;
   std::size_t worst_row() const;
   /// Fills in Summary::constrained.
-  ///
   void report();
-
-  int idle = 0;  ///< minimisations since the gradient of feasible points fell
 
  private:
   void list_rows();
-
-  double first_gradient_ = 0;                                        // max |∇f| at the start
-  double least_gradient_ = std::numeric_limits<double>::infinity();  // of feasible points
 };
 
 }  // namespace topograd
