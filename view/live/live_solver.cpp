@@ -4,30 +4,18 @@
 #include "../../api/source.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/solve.hpp"
-#include "colors.hpp"
-#include "mailbox.hpp"
+#include "exchange.hpp"
+#include "frame_maker.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cmath>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 namespace topograd::view {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 template <class... F>
 struct Overloaded : F... {
@@ -57,35 +45,76 @@ SolverOptions bounded(SolverOptions options, double budget_ms, const std::atomic
 }  // namespace
 
 struct LiveSolver::Impl {
+  /// The share of a frame that tries of steps may take while commands wait: each frame has work
+  /// besides them.
+  class TryBudget {
+   public:
+    /// True if the tries of the present solve have had their share.
+    bool is_spent(const IterationSummary& step) {
+      constexpr int kTries = 3;
+      constexpr double kShare = 1.0 / 3;  // of the other work
+      if (step.iteration == 0) until_tries_ = step.cumulative_time_in_seconds;
+      const double tried_ms = kMilliseconds * (step.cumulative_time_in_seconds - until_tries_);
+      return step.iteration >= kTries && tried_ms >= kShare * other_ms_;
+    }
+    /// A frame with this solve has taken so long.
+    void end_frame(const Summary& summary, double frame_ms) {
+      const double end =
+          summary.iterations.empty() ? 0 : summary.iterations.back().cumulative_time_in_seconds;
+      other_ms_ = frame_ms - kMilliseconds * std::max(0.0, end - until_tries_);
+    }
+
+   private:
+    double until_tries_ = 0;  // seconds of the present solve before its first try
+    double other_ms_ = 0;     // of the last frame, without its tries
+  };
+
+  /// Says if there is anything to solve.
+  struct Activity {
+    bool paused = false, settled = false, steps_once = false;
+
+    bool has_work() const { return !settled && (!paused || steps_once); }
+  };
+
+  /// The positions, unknowns and weights that Reset restores.
+  struct Start {
+    explicit Start(const Subject& subject)
+        : positions(3 * subject.shown), x(subject.problem->parameter_count()) {
+      subject.show(positions);
+      subject.problem->read_x(x);
+      for (const Slider& slider : subject.sliders)
+        weights.push_back(subject.problem->value(slider.uniform));
+    }
+    void restore(const Subject& subject) const {
+      subject.problem->write_x(x);
+      for (std::size_t k = 0; k < subject.sliders.size(); ++k)
+        subject.problem->set(subject.sliders[k].uniform, weights[k]);
+    }
+
+    std::vector<double> positions;  ///< three for each shown point
+    std::vector<double> x, weights;
+  };
+
   Impl(Subject made, const LiveOptions& options, std::function<void()> on_change)
       : subject(std::move(made)),
         changed(std::move(on_change)),
-        solver_options(
-            bounded(resolved(options.solver), options.budget_ms, ends,
-                    [this](const IterationSummary& step) { return enough_tries(step); })),
-        start(3 * subject.shown),
-        first_x(subject.problem->parameter_count()),
-        colors(subject, start),
-        paused(options.paused) {
-    subject.show(start);
-    subject.problem->read_x(first_x);
-    const std::size_t points = subject.points.size();
-    handles = Handles({start.begin(), start.begin() + static_cast<std::ptrdiff_t>(3 * points)},
-                      subject.handles);
+        solver_options(bounded(resolved(options.solver), options.budget_ms, exchange.ends(),
+                               [this](const IterationSummary& step) {
+                                 return tries.is_spent(step) && exchange.has_commands();
+                               })),
+        start(subject),
+        frames(subject, start.positions),
+        activity{.paused = options.paused} {
+    const auto points = static_cast<std::ptrdiff_t>(3 * subject.points.size());
+    handles = Handles({start.positions.begin(), start.positions.begin() + points}, subject.handles);
     topologies = topology_table(*subject.problem);
     kernels = source(*subject.problem);
-    for (const Slider& slider : subject.sliders)
-      first_weights.push_back(subject.problem->value(slider.uniform));
     solver.emplace(*subject.problem, solver_options);
     publish_state();
     thread = std::thread([this] { run(); });
   }
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex);
-      ends = true;
-    }
-    wakes.notify_all();
+    exchange.end();
     thread.join();
   }
   Impl(const Impl&) = delete;
@@ -95,54 +124,29 @@ struct LiveSolver::Impl {
   /// Waits for commands or work. Returns false at the end.
   bool wait_for_work();
   void take_commands();
-  /// True if commands wait, and tries have taken their share of the frame: each frame has work
-  /// besides them.
-  bool enough_tries(const IterationSummary& step) {
-    constexpr int kTries = 3;
-    constexpr double kShare = 1.0 / 3;  // of the other work
-    if (step.iteration == 0) until_tries = step.cumulative_time_in_seconds;
-    const double tried_ms = kMilliseconds * (step.cumulative_time_in_seconds - until_tries);
-    return step.iteration >= kTries && tried_ms >= kShare * other_ms && commands_wait();
-  }
-  bool commands_wait() const {
-    const std::lock_guard lock(mutex);
-    return !mailbox.empty();
-  }
   void apply(const Command& command);
   void solve();
-  void publish(Frame frame);
   void publish_state();
   void fail(const std::string& what);
   void choose(const Choose& choice);
 
   Subject subject;
   std::function<void()> changed;
-
-  std::atomic<bool> ends = false;  // written under the mutex
+  Exchange exchange;
 
   // Used by the live solver's thread alone.
+  TryBudget tries;
   SolverOptions solver_options;
-  std::vector<double> start, first_x, first_weights;
-  Colors colors;
+  Start start;
+  FrameMaker frames;
   Handles handles;
   std::optional<Solver> solver;
   std::uint64_t applied = 0, published = 0;  // versions of handles
-  std::uint64_t drag = 0, compiled = 0, frames = 0;
+  std::uint64_t drag = 0;                    // serial of the newest
   Coloring coloring = Coloring::none;
-  bool paused = false, settled = false, steps_once = false, state_changed = false;
-  double until_tries = 0;  // seconds of the present solve before its first try
-  double other_ms = 0;     // of the last frame, without its tries
+  Activity activity;
+  bool state_changed = false;
   std::string message;
-  Rate rate;
-  Clock::time_point begun;
-
-  // Shared.
-  mutable std::mutex mutex;
-  mutable std::condition_variable wakes, arrived;
-  Mailbox mailbox;
-  std::shared_ptr<const Frame> newest;
-  std::shared_ptr<const State> state;
-  std::string report;
 
   std::string topologies, kernels;
   std::thread thread;
@@ -150,11 +154,11 @@ struct LiveSolver::Impl {
 
 void LiveSolver::Impl::run() {
   while (wait_for_work()) {
-    begun = Clock::now();
+    frames.start_clock();
     take_commands();
     if (state_changed || handles.version() != published) publish_state();
-    if ((paused && !steps_once) || settled) continue;
-    steps_once = false;
+    if (!activity.has_work()) continue;
+    activity.steps_once = false;
     try {
       solve();
     } catch (const std::exception& error) {
@@ -164,24 +168,12 @@ void LiveSolver::Impl::run() {
 }
 
 bool LiveSolver::Impl::wait_for_work() {
-  std::unique_lock lock(mutex);
-  const auto has_work = [&] {
-    return ends || !mailbox.empty() || (!settled && (!paused || steps_once));
-  };
-  if (!has_work()) {
-    wakes.wait(lock, has_work);
-    rate.clear();  // rates are those of work
-  }
-  return !ends;
+  if (!activity.has_work() && exchange.wait_for_commands()) frames.rest();
+  return !exchange.ends();
 }
 
 void LiveSolver::Impl::take_commands() {
-  std::deque<Command> commands;
-  {
-    const std::lock_guard lock(mutex);
-    commands = mailbox.take();
-  }
-  for (const Command& command : commands) {
+  for (const Command& command : exchange.take_commands()) {
     try {
       apply(command);
     } catch (const std::exception& error) {
@@ -192,7 +184,7 @@ void LiveSolver::Impl::take_commands() {
 }
 
 void LiveSolver::Impl::apply(const Command& command) {
-  settled = false;
+  activity.settled = false;
   if (!std::holds_alternative<Drag>(command)) {
     state_changed = true;
     if (!std::holds_alternative<Step>(command)) message.clear();
@@ -200,7 +192,7 @@ void LiveSolver::Impl::apply(const Command& command) {
   std::visit(
       Overloaded{
           [&](const Grab& grab) {
-            std::vector<double> present(start.size());
+            std::vector<double> present(start.positions.size());
             subject.show(present);
             handles.remember();
             try {
@@ -233,14 +225,12 @@ void LiveSolver::Impl::apply(const Command& command) {
           },
           [&](const Color& color) { coloring = color.coloring; },
           [&](const Choose& choice) { choose(choice); },
-          [&](const Pause& pause) { paused = pause.paused; },
-          [&](const Step&) { steps_once = true; },
+          [&](const Pause& pause) { activity.paused = pause.paused; },
+          [&](const Step&) { activity.steps_once = true; },
           [&](const Undo&) { handles.undo(); },
           [&](const Reset&) {
             handles.reset();
-            subject.problem->write_x(first_x);
-            for (std::size_t k = 0; k < subject.sliders.size(); ++k)
-              subject.problem->set(subject.sliders[k].uniform, first_weights[k]);
+            start.restore(subject);
           },
       },
       command);
@@ -261,82 +251,38 @@ void LiveSolver::Impl::solve() {
     set_pulls(*subject.problem, subject.pulls, handles.targets(), handles.switches());
     applied = handles.version();
   }
-  Frame frame{.number = ++frames, .drag = drag};
-  frame.milliseconds.apply = milliseconds_since(begun);
-  const auto solve_begun = Clock::now();
+  Frame frame = frames.begin(drag);
+  const double before_ms = frames.milliseconds();
   const Summary summary = solver->solve();
-  frame.milliseconds.solve = milliseconds_since(solve_begun);
-  frame.milliseconds.evaluate = kMilliseconds * summary.times.evaluation_seconds;
-  frame.milliseconds.linear = kMilliseconds * summary.times.linear_solver_seconds;
-  frame.cost = summary.final_cost;
-  frame.gradient = summary.iterations.empty() ? 0 : summary.iterations.back().gradient_max_norm;
-  frame.steps = summary.num_iterations();
-  frame.backend = summary.backend;
-  frame.device = summary.device;
-  frame.termination = name(summary.termination);
-  frame.compiled = compiled += summary.shaders_compiled;
-  // Below this share of the cost a solve changes nothing that can be seen.
-  constexpr double kSettled = 1e-9;
-  frame.settled = settled =
-      !(summary.initial_cost - summary.final_cost > kSettled * summary.initial_cost);
-  rate.add(frame.steps);
-  std::tie(frame.solves_per_second, frame.steps_per_second) = rate.per_second();
-  std::string text = summary.full_report();
-  {
-    const std::lock_guard lock(mutex);
-    report = std::move(text);
-  }
-  publish(std::move(frame));
-  const double end =
-      summary.iterations.empty() ? 0 : summary.iterations.back().cumulative_time_in_seconds;
-  other_ms = milliseconds_since(begun) - kMilliseconds * std::max(0.0, end - until_tries);
-}
-
-void LiveSolver::Impl::publish(Frame frame) {
-  frame.positions.resize(start.size());
-  subject.show(frame.positions);
-  const auto color_begun = Clock::now();
-  frame.values = colors.values(coloring, frame.positions);
-  if (!frame.values.empty()) {
-    const auto [low, high] = std::ranges::minmax(frame.values);
-    frame.low = low;
-    frame.high = high;
-  }
-  frame.milliseconds.color = milliseconds_since(color_begun);
-  frame.milliseconds.total = milliseconds_since(begun);
-  {
-    const std::lock_guard lock(mutex);
-    newest = std::make_shared<const Frame>(std::move(frame));
-  }
-  arrived.notify_all();
+  frames.add(frame, summary, frames.milliseconds() - before_ms);
+  activity.settled = frame.settled;
+  exchange.publish(summary.full_report());
+  frames.show(frame, coloring);
+  exchange.publish(std::move(frame));
   if (changed) changed();
+  tries.end_frame(summary, frames.milliseconds());
 }
 
 void LiveSolver::Impl::publish_state() {
-  auto made = std::make_shared<State>();
-  made->paused = paused;
-  made->coloring = coloring;
-  made->backend = name(solver_options.backend);
-  made->precision = codegen::name(solver_options.precision);
-  made->method = name(solver_options.method);
-  made->undo_depth = handles.undo_depth();
+  State made{.paused = activity.paused,
+             .coloring = coloring,
+             .backend = std::string(name(solver_options.backend)),
+             .precision = std::string(codegen::name(solver_options.precision)),
+             .method = std::string(name(solver_options.method)),
+             .undo_depth = handles.undo_depth(),
+             .handles = handles.all(),
+             .message = message};
   for (const Slider& slider : subject.sliders)
-    made->weights.emplace_back(slider.name, subject.problem->value(slider.uniform));
-  made->handles = handles.all();
-  made->message = message;
+    made.weights.emplace_back(slider.name, subject.problem->value(slider.uniform));
   published = handles.version();
   state_changed = false;
-  {
-    const std::lock_guard lock(mutex);
-    made->version = state == nullptr ? 1 : state->version + 1;
-    state = std::move(made);
-  }
+  exchange.publish(std::move(made));
   if (changed) changed();
 }
 
 void LiveSolver::Impl::fail(const std::string& what) {
   message = what;
-  paused = true;
+  activity.paused = true;
   publish_state();
 }
 
@@ -344,41 +290,15 @@ LiveSolver::LiveSolver(Subject subject, const LiveOptions& options, std::functio
     : impl_(std::make_unique<Impl>(std::move(subject), options, std::move(changed))) {}
 LiveSolver::~LiveSolver() = default;
 
-bool LiveSolver::post(Command command) {
-  bool taken = false;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    taken = impl_->mailbox.post(std::move(command));
-  }
-  impl_->wakes.notify_all();
-  return taken;
-}
-
-std::shared_ptr<const Frame> LiveSolver::frame() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->newest;
-}
-
-std::shared_ptr<const State> LiveSolver::state() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->state;
-}
-
+bool LiveSolver::post(Command command) { return impl_->exchange.post(std::move(command)); }
+std::shared_ptr<const Frame> LiveSolver::frame() const { return impl_->exchange.frame(); }
+std::shared_ptr<const State> LiveSolver::state() const { return impl_->exchange.state(); }
 std::shared_ptr<const Frame> LiveSolver::wait(std::uint64_t number, double seconds) const {
-  std::unique_lock lock(impl_->mutex);
-  const bool came = impl_->arrived.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
-    return impl_->newest != nullptr && impl_->newest->number > number;
-  });
-  return came ? impl_->newest : nullptr;
+  return impl_->exchange.wait(number, seconds);
 }
-
-std::string LiveSolver::report() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->report;
-}
-
+std::string LiveSolver::report() const { return impl_->exchange.report(); }
 const Subject& LiveSolver::subject() const { return impl_->subject; }
-const std::vector<double>& LiveSolver::start() const { return impl_->start; }
+const std::vector<double>& LiveSolver::start() const { return impl_->start.positions; }
 const std::string& LiveSolver::topologies() const { return impl_->topologies; }
 const std::string& LiveSolver::kernels() const { return impl_->kernels; }
 
