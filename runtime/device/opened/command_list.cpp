@@ -77,21 +77,22 @@ vk::DescriptorBufferInfo descriptor(ListState& list, const KernelState& kernel,
 
 vk::DescriptorSet allocate_set(ListState& list, const KernelState& kernel) {
   Core& core = *list.core;
-  if (list.sets_left == 0 || list.descriptors_left < kernel.storage_buffers) {
+  if (list.descriptors.sets_left == 0 ||
+      list.descriptors.descriptors_left < kernel.storage_buffers) {
     const std::uint32_t descriptors = std::max(kDescriptorsPerPool, kernel.storage_buffers);
     const vk::DescriptorPoolSize size(vk::DescriptorType::eStorageBuffer, descriptors);
     const vk::DescriptorPoolCreateInfo info({}, kSetsPerPool, size);
-    list.descriptor_pools.push_back(core.driver.call(
+    list.descriptors.pools.push_back(core.driver.call(
         "vkCreateDescriptorPool", [&] { return core.device.createDescriptorPool(info); }));
-    core.set_name(list.descriptor_pools.back(), list.name);
-    list.sets_left = kSetsPerPool;
-    list.descriptors_left = descriptors;
+    core.set_name(list.descriptors.pools.back(), list.name);
+    list.descriptors.sets_left = kSetsPerPool;
+    list.descriptors.descriptors_left = descriptors;
   }
-  const vk::DescriptorSetAllocateInfo info(*list.descriptor_pools.back(), kernel.set_layout);
+  const vk::DescriptorSetAllocateInfo info(*list.descriptors.pools.back(), kernel.set_layout);
   auto sets = core.driver.call("vkAllocateDescriptorSets",
                                [&] { return vk::raii::DescriptorSets(core.device, info); });
-  --list.sets_left;
-  list.descriptors_left -= kernel.storage_buffers;
+  --list.descriptors.sets_left;
+  list.descriptors.descriptors_left -= kernel.storage_buffers;
   // Freed with its pool, which was made without the flag to free single sets.
   return sets.front().release();
 }
@@ -105,8 +106,8 @@ vk::DescriptorSet find_set(ListState& list, const KernelState& kernel,
     key.add(info.offset);
     key.add(info.range);
   }
-  const auto found = list.sets.find(key);
-  if (found != list.sets.end()) return found->second;
+  const auto found = list.descriptors.sets.find(key);
+  if (found != list.descriptors.sets.end()) return found->second;
   const vk::DescriptorSet set = allocate_set(list, kernel);
   thread_local std::vector<vk::WriteDescriptorSet> writes;
   writes.clear();
@@ -114,7 +115,7 @@ vk::DescriptorSet find_set(ListState& list, const KernelState& kernel,
     writes.emplace_back(set, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &infos[i]);
   }
   list.core->device.updateDescriptorSets(writes, {});
-  list.sets.emplace(key, set);
+  list.descriptors.sets.emplace(key, set);
   return set;
 }
 
@@ -185,17 +186,17 @@ void CommandList::dispatch(const Kernel& kernel, std::span<const Binding> bindin
                            std::span<const std::byte> push, Groups groups) {
   ListState& list = recording(state_, "dispatch");
   if (kernel) check_groups(list, kernel.state(), groups);
-  if (list.in_conditional) {
+  if (list.conditional.is_open) {
     const std::uint64_t offset =
-        list.conditional_groups.size() * sizeof(vk::DispatchIndirectCommand);
-    list.conditional_groups.push_back(groups);
-    if (list.conditional_counts != nullptr)
-      dispatch_indirect(kernel, bindings, push, *list.conditional_counts, offset);
+        list.conditional.groups.size() * sizeof(vk::DispatchIndirectCommand);
+    list.conditional.groups.push_back(groups);
+    if (list.conditional.counts != nullptr)
+      dispatch_indirect(kernel, bindings, push, *list.conditional.counts, offset);
     return;
   }
   bind(list, kernel, bindings, push);
   list.commands.dispatch(groups.x, groups.y, groups.z);
-  ++list.dispatches;
+  ++list.transfers.dispatches;
 }
 
 void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Binding> bindings,
@@ -209,39 +210,40 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
                      std::to_string(offset));
   }
   bind(list, kernel, bindings, push);
-  if (!list.in_conditional) record_indirect_barrier(list.commands);
+  if (!list.conditional.is_open) record_indirect_barrier(list.commands);
   list.commands.dispatchIndirect(*buffer.slot.buffer, offset);
-  ++list.dispatches;
+  ++list.transfers.dispatches;
 }
 
 void CommandList::open_conditional(const Buffer* counts) {
   ListState& list = recording(state_, "open_conditional");
-  if (list.in_conditional) refuse(list, "open_conditional before close_conditional of another one");
+  if (list.conditional.is_open)
+    refuse(list, "open_conditional before close_conditional of another one");
   if (counts != nullptr) record_indirect_barrier(list.commands);
-  list.in_conditional = true;
-  list.conditional_counts = counts;
-  list.conditional_groups.clear();
+  list.conditional.is_open = true;
+  list.conditional.counts = counts;
+  list.conditional.groups.clear();
 }
 
 std::vector<Groups> CommandList::close_conditional() {
   ListState& list = recording(state_, "close_conditional");
-  if (!list.in_conditional) refuse(list, "close_conditional without open_conditional");
-  list.in_conditional = false;
-  return std::move(list.conditional_groups);
+  if (!list.conditional.is_open) refuse(list, "close_conditional without open_conditional");
+  list.conditional.is_open = false;
+  return std::move(list.conditional.groups);
 }
 
-bool CommandList::in_conditional() const { return state_ && state_->in_conditional; }
+bool CommandList::in_conditional() const { return state_ && state_->conditional.is_open; }
 
 void CommandList::barrier() {
   ListState& list = recording(state_, "barrier");
-  if (list.in_conditional && list.conditional_counts == nullptr) return;
+  if (list.conditional.is_open && list.conditional.counts == nullptr) return;
   record_barrier(list.commands);
 }
 
 void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const Buffer& target,
                        std::uint64_t target_offset, std::uint64_t size) {
   ListState& list = recording(state_, "copy");
-  if (list.in_conditional) refuse(list, "copy: expected a dispatch in a conditional section");
+  if (list.conditional.is_open) refuse(list, "copy: expected a dispatch in a conditional section");
   const BufferState& from = use(list, "copy", &source);
   const BufferState& to = use(list, "copy", &target);
   check_range("copy", from, source_offset, size);
@@ -254,19 +256,19 @@ void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const 
   list.commands.copyBuffer(*from.slot.buffer, *to.slot.buffer,
                            vk::BufferCopy(source_offset, target_offset, size));
   if (from.kind == MemoryKind::Upload) {
-    ++list.uploads;
-    list.bytes_up += size;
+    ++list.transfers.uploads;
+    list.transfers.bytes_up += size;
   }
   if (to.kind == MemoryKind::Readback) {
-    ++list.readbacks;
-    list.bytes_down += size;
+    ++list.transfers.readbacks;
+    list.transfers.bytes_down += size;
   }
 }
 
 void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
                        std::uint32_t value) {
   ListState& list = recording(state_, "fill");
-  if (list.in_conditional) refuse(list, "fill: expected a dispatch in a conditional section");
+  if (list.conditional.is_open) refuse(list, "fill: expected a dispatch in a conditional section");
   const BufferState& buffer = use(list, "fill", &target);
   check_range("fill", buffer, offset, size);
   if (offset % 4 != 0 || size % 4 != 0) {
@@ -280,21 +282,21 @@ void CommandList::write_timestamp(std::string_view label) {
   ListState& list = recording(state_, "write_timestamp");
   Core& core = *list.core;
   if (!core.info.features.timestamps) return;
-  const auto index = static_cast<std::uint32_t>(list.labels.size() % kTimestampsPerPool);
+  const auto index = static_cast<std::uint32_t>(list.timestamps.labels.size() % kTimestampsPerPool);
   if (index == 0) {
-    if (auto spare = std::exchange(list.spare_query_pool, std::nullopt)) {
-      list.query_pools.push_back(*std::move(spare));
+    if (auto spare = std::exchange(list.timestamps.spare_pool, std::nullopt)) {
+      list.timestamps.pools.push_back(*std::move(spare));
     } else {
       const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kTimestampsPerPool);
-      list.query_pools.push_back(
+      list.timestamps.pools.push_back(
           core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
     }
-    core.set_name(list.query_pools.back(), list.name);
-    list.commands.resetQueryPool(*list.query_pools.back(), 0, kTimestampsPerPool);
+    core.set_name(list.timestamps.pools.back(), list.name);
+    list.commands.resetQueryPool(*list.timestamps.pools.back(), 0, kTimestampsPerPool);
   }
-  list.commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, *list.query_pools.back(),
-                               index);
-  list.labels.emplace_back(label);
+  list.commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe,
+                               *list.timestamps.pools.back(), index);
+  list.timestamps.labels.emplace_back(label);
 }
 
 void CommandList::begin_label(std::string_view label) {
@@ -312,7 +314,7 @@ void CommandList::end_label() {
   if (list.core->instance->debug_utils()) list.commands.endDebugUtilsLabelEXT();
 }
 
-std::uint64_t CommandList::dispatches() const { return state_ ? state_->dispatches : 0; }
+std::uint64_t CommandList::dispatches() const { return state_ ? state_->transfers.dispatches : 0; }
 
 std::vector<Timestamp> CommandList::timestamps() const {
   if (!state_ || state_->last_value == 0) return {};
@@ -322,8 +324,8 @@ std::vector<Timestamp> CommandList::timestamps() const {
       core.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core.timestamp_bits) - 1;
   std::vector<Timestamp> result;
   std::uint64_t first = 0;
-  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
-    const auto& pool = state_->query_pools[i / kTimestampsPerPool];
+  for (std::size_t i = 0; i < state_->timestamps.labels.size(); ++i) {
+    const auto& pool = state_->timestamps.pools[i / kTimestampsPerPool];
     const auto [status, ticks] = core.driver.call("vkGetQueryPoolResults", [&] {
       return pool.getResult<std::uint64_t>(static_cast<std::uint32_t>(i % kTimestampsPerPool), 1,
                                            sizeof(std::uint64_t), vk::QueryResultFlagBits::e64);
@@ -331,7 +333,8 @@ std::vector<Timestamp> CommandList::timestamps() const {
     if (status != vk::Result::eSuccess) return {};
     if (i == 0) first = ticks;
     const auto passed = static_cast<double>((ticks - first) & mask);
-    result.push_back({state_->labels[i], passed * core.info.limits.timestamp_period_ns * 1e-3});
+    result.push_back(
+        {state_->timestamps.labels[i], passed * core.info.limits.timestamp_period_ns * 1e-3});
   }
   return result;
 }

@@ -87,29 +87,33 @@ struct ListState {
 
   vk::raii::CommandPool pool{nullptr};
   vk::raii::CommandBuffer commands{nullptr};
-  std::vector<vk::raii::DescriptorPool> descriptor_pools;
-  std::uint32_t sets_left = 0;                          ///< of the last descriptor pool
-  std::uint32_t descriptors_left = 0;                   ///< of the last descriptor pool
-  std::unordered_map<Hash128, vk::DescriptorSet> sets;  ///< by what they bind
-  std::vector<vk::raii::QueryPool> query_pools;
-  std::optional<vk::raii::QueryPool> spare_query_pool;  ///< of an earlier list; not used yet
-  std::vector<std::string> labels;                      ///< of the timestamps
+  struct Descriptors {
+    std::vector<vk::raii::DescriptorPool> pools;
+    std::uint32_t sets_left = 0;                          ///< of the last pool
+    std::uint32_t descriptors_left = 0;                   ///< of the last pool
+    std::unordered_map<Hash128, vk::DescriptorSet> sets;  ///< by what they bind
+  };
+  Descriptors descriptors;
+  struct Timestamps {
+    std::vector<vk::raii::QueryPool> pools;
+    std::optional<vk::raii::QueryPool> spare_pool;  ///< of an earlier list; not used yet
+    std::vector<std::string> labels;
+  };
+  Timestamps timestamps;
   std::vector<std::shared_ptr<BufferState>> buffers;
   std::unordered_set<const BufferState*> used;  ///< of `buffers`
   const KernelState* bound_kernel = nullptr;
   vk::DescriptorSet bound_set;
   int open_labels = 0;
-  bool in_conditional = false;
-  /// In conditional dispatches; null: only note workgroups.
-  const Buffer* conditional_counts = nullptr;
-  std::vector<Groups> conditional_groups;  ///< of the conditional dispatches
+  struct Conditional {
+    bool is_open = false;
+    const Buffer* counts = nullptr;  ///< null: only note workgroups
+    std::vector<Groups> groups;      ///< of the dispatches
+  };
+  Conditional conditional;
   bool ended = false;
-  std::uint64_t dispatches = 0;
+  Transfers transfers;           ///< of each submission
   std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before (KernelState)
-  std::uint64_t uploads = 0;
-  std::uint64_t bytes_up = 0;
-  std::uint64_t readbacks = 0;
-  std::uint64_t bytes_down = 0;
   std::atomic<std::uint64_t> last_value{0};  ///< timeline value of the latest submission
 };
 

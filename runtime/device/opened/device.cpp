@@ -113,11 +113,7 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
   for (const CommandList* list : lists) {
     ListState& state = *list->state();
     state.last_value = value;
-    transfers_->add({.dispatches = state.dispatches,
-                     .uploads = state.uploads,
-                     .bytes_up = state.bytes_up,
-                     .readbacks = state.readbacks,
-                     .bytes_down = state.bytes_down});
+    transfers_->add(state.transfers);
   }
   return {core_, value};
 }

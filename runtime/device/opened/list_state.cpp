@@ -46,11 +46,11 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   ListParts parts = core.spare_lists.take();
   list->pool = std::move(parts.pool);
   list->commands = std::move(parts.commands);
-  list->spare_query_pool = std::move(parts.timestamps);
+  list->timestamps.spare_pool = std::move(parts.timestamps);
   if (parts.descriptors) {
-    list->descriptor_pools.push_back(*std::move(parts.descriptors));
-    list->sets_left = kSetsPerPool;
-    list->descriptors_left = kDescriptorsPerPool;
+    list->descriptors.pools.push_back(*std::move(parts.descriptors));
+    list->descriptors.sets_left = kSetsPerPool;
+    list->descriptors.descriptors_left = kDescriptorsPerPool;
   }
   core.set_name(list->pool, list->name);
   core.set_name(list->commands, list->name);
@@ -64,9 +64,10 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
 
 ListState::~ListState() {
   if (core == nullptr || !*pool) return;
-  ListParts parts{std::move(pool), std::move(commands), std::nullopt, std::move(spare_query_pool)};
-  if (!descriptor_pools.empty()) parts.descriptors = std::move(descriptor_pools[0]);
-  if (!query_pools.empty()) parts.timestamps = std::move(query_pools[0]);
+  ListParts parts{std::move(pool), std::move(commands), std::nullopt,
+                  std::move(timestamps.spare_pool)};
+  if (!descriptors.pools.empty()) parts.descriptors = std::move(descriptors.pools[0]);
+  if (!timestamps.pools.empty()) parts.timestamps = std::move(timestamps.pools[0]);
   core->spare_lists.give(std::move(parts));
 }
 
