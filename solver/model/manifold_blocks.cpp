@@ -3,7 +3,7 @@
 
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/vector/kernels.hpp"
-#include "../../frontend/manifold_expression.hpp"
+#include "../../frontend/manifold/manifold_expression.hpp"
 #include "../../frontend/traced_function.hpp"
 #include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"

@@ -2,7 +2,7 @@
 // errors by text.
 #include "../../frontend/manifold.hpp"
 #include "../../autodiff/derivatives.hpp"
-#include "../../frontend/manifold_expression.hpp"
+#include "../../frontend/manifold/manifold_expression.hpp"
 #include "../../frontend/traced_function.hpp"
 #include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"

@@ -64,6 +64,7 @@ const Arrows kSubfolders = {
     {"codegen/vector", {"codegen/glsl"}},
     {"frontend", {"frontend/value"}},
     {"frontend/inspect", {"frontend/problem"}},
+    {"frontend/manifold", {"frontend"}},
     {"frontend/map", {"frontend/problem"}},
     {"frontend/problem", {"frontend/state"}},
     {"frontend/state", {"frontend"}},

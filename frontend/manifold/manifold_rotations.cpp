@@ -1,8 +1,8 @@
 // Manifolds of rotations and of the sphere.
-#include "../ir/error.hpp"
-#include "manifold.hpp"
+#include "../../ir/error.hpp"
+#include "../manifold.hpp"
+#include "../quat.hpp"
 #include "manifold_expression.hpp"
-#include "quat.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Manifolds whose Plus is an expression of Values, so that kernels can contain it.
 #pragma once
 
-#include "manifold.hpp"
+#include "../manifold.hpp"
 
 #include <span>
 #include <string>

@@ -1,11 +1,11 @@
 // The manifolds without trigonometry: Euclidean, subset, product, custom.
-#include "manifold.hpp"
+#include "../manifold.hpp"
 
-#include "../autodiff/derivatives.hpp"
-#include "../ir/error.hpp"
-#include "../ir/evaluate.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../traced_function.hpp"
 #include "manifold_expression.hpp"
-#include "traced_function.hpp"
 
 #include <algorithm>
 #include <cmath>

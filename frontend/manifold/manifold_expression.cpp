@@ -1,7 +1,7 @@
 // Plus of rotations and the sphere with Values; manifold_rotations.cpp is the same with numbers.
 #include "manifold_expression.hpp"
 
-#include "quat.hpp"
+#include "../quat.hpp"
 
 #include <array>
 
