@@ -1,4 +1,4 @@
-// What rules ask about operands, and what they answer; rules.hpp states their contract.
+// Questions of rules about operands, and their answers; rules.hpp states their contract.
 #pragma once
 
 #include "facts.hpp"

@@ -1,4 +1,4 @@
-// What the outer loops of constrained solves share: the rows of constraints, the conditions of
+// Shared parts of the outer loops of constrained solves: the rows of constraints, the conditions of
 // Karush, Kuhn and Tucker, and how a solve ends.
 #pragma once
 

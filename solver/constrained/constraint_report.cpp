@@ -92,7 +92,7 @@ std::vector<bool> dependent_rows(const ConstrainedEnd& end, std::span<const RowP
   return out;
 }
 
-/// What is known of the rows of one label and kind.
+/// Facts about the rows of one label and kind.
 struct RowsOfLabel {
   bool all_fixed = true;
   bool one_outside = false;

@@ -25,7 +25,7 @@ enum class ConstraintTerms {
   barriers,   ///< the same for equalities; inequalities are energies, −μ log c
 };
 
-/// Those of a method; none if it takes no constraints.
+/// The terms for a method's constraints; none if it takes no constraints.
 ConstraintTerms constraint_terms(Method method);
 
 /// A model and the origin of its terms. Topologies without instances are left out.

@@ -53,7 +53,7 @@ std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t
 
 }  // namespace
 
-/// What the constructor evaluates.
+/// Values that the constructor evaluates.
 struct OptimalitySystem::Assembly {
   Assembly(const ProblemModel& m, std::span<const double> at, const SensitivityOptions& o)
       : model(m), options(o), space(*m.problem), x(at), session(open_session(m, o.solver)) {}

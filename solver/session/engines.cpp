@@ -10,7 +10,7 @@ using runtime::Engine;
 using runtime::Need;
 using runtime::Pass;
 
-/// What the engine inside evaluates for an engine around it: one value after the other, the cost
+/// Evaluations of the engine inside for an engine around it: one value after the other, the cost
 /// first, which tells whether there is a value.
 std::vector<Need> needs_inside(Pass pass) {
   std::vector<Need> needs = {Need::evaluation(Pass::cost)};

@@ -1,4 +1,4 @@
-// What reports and messages of a solve say of its model and of its plan.
+// Parts of a solve's report and messages: its problem, model and plan.
 #pragma once
 
 #include "../../frontend/inspect/unread_blocks.hpp"

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What steps need, and what solvers on the host may come to read.
+/// Needs of steps, and values that solvers on the host may come to read.
 std::vector<runtime::Need> needs_of(const StepSolver* steps) {
   if (steps == nullptr) return {};
   std::vector<runtime::Need> needs = steps->needs();

@@ -26,8 +26,9 @@ namespace topograd {
 /// was the first trial from its point, and model and cost agree that nothing is left to gain: a
 /// step that is tiny because earlier ones were rejected says nothing about the parameters.
 ///
-/// Where penalties of inequalities bend, the model says nothing of what a step touches on its way.
-/// A step that would be refused is then cut back first, and the radius falls as for a refused one.
+/// Penalties of inequalities bend, and the model says nothing of those that a step touches on its
+/// way. Such a step, if it would be refused, is cut back first; the radius falls as for a refused
+/// one.
 ///
 /// Source: Nocedal and Yuan, Combining trust region and line search techniques (1998), for these
 /// cuts; Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.

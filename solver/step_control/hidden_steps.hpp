@@ -16,7 +16,7 @@ class HiddenSteps {
 
   /// True if the change of the cost and the model's decrease are within the rounding of the cost.
   bool hides(double cost, double cost_change, double model_decrease) const;
-  /// Whether the last step was hidden: the next one is then judged by its gradient, too.
+  /// True if the last step was hidden: the next one is then judged by its gradient, too.
   bool last() const { return last_; }
   void set_last(bool hidden) { last_ = hidden; }
   /// Call after a hidden step: sizes the region by the gradients before and after it. Returns true

@@ -75,7 +75,7 @@ TEST(Scene, MarksAreSolidsAroundPointsAndLines) {
   EXPECT_NEAR(volume(one), tetrahedron, 1e-12);
   EXPECT_NEAR(volume(two), 2 * tetrahedron, 1e-12);
 
-  // Of a triangle with the circumradius r / 2 the area is 3 √3 r² / 16.
+  // A triangle with the circumradius r / 2 has the area 3 √3 r² / 16.
   const std::vector<std::array<std::uint32_t, 2>> lines = {{0, 1}, {1, 0}};
   const double prism = 4 * (3 * std::sqrt(3.0) * 4 / 16) * 2 * std::sqrt(14.0);
   const Mesh net = make_marks(points, lines, 2);

@@ -57,7 +57,7 @@ class BrowserTest : public testing::Test {
     }
     return false;
   }
-  /// Where a handle is on the page.
+  /// The place of a handle on the page.
   std::pair<double, double> place(int id) {
     const nlohmann::json at = browser->evaluate(
         "view.project(view.state.handles.find((h) => h.id === " + std::to_string(id) +

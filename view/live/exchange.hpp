@@ -1,4 +1,4 @@
-// What the thread of a live solver and all others give each other.
+// Commands, frames and states on their way between a live solver's thread and all others.
 #pragma once
 
 #include "frame.hpp"

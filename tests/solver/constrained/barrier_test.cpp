@@ -77,7 +77,7 @@ TEST(Barrier, ReachesTheClosestPointOfADisc) {
 }
 
 TEST(Barrier, EveryPointIsInside) {
-  // Where c < 0 its square root is not defined, and the target is far beyond.
+  // The square root of c is not defined for c < 0, and the target is far beyond.
   Projection one({30, 40}, {0.1, -0.2});
   const Parameters& x = one.unknowns;
   one.problem.add_inequality(sqrt(1.0 - square(x[0]) - square(x[1])));
@@ -189,7 +189,7 @@ TEST(Barrier, DerivativesOfTheSolutionSeeMultipliers) {
   EXPECT_NEAR(dx[1], 0.8, 1e-6);
 }
 
-/// What a problem that no barrier can solve ends with.
+/// A problem that no barrier can solve, and its error.
 struct BadInput {
   const char* what;
   void (*add)(Problem& problem, const Parameters& x);

@@ -275,7 +275,7 @@ TEST(Constrained, TheCallersMemoryIsWrittenOnce) {
   EXPECT_NE(one.x, one.target);
 }
 
-/// What a problem that cannot be solved, or has more constraints than it needs, ends with.
+/// A problem that cannot be solved, or has more constraints than it needs, and how it ends.
 struct BadInput {
   const char* what;
   void (*add)(Problem& problem, const Parameters& x);

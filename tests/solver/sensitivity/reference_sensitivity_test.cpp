@@ -178,8 +178,8 @@ std::pair<std::size_t, std::uint32_t> scale_of(const BundleScene& scene) {
   return {farthest, 1u << (3 + coordinate)};
 }
 
-/// Where cameras see points is θ. The first camera's pose stays, and a coordinate of another one,
-/// which fixes position, orientation and size of the scene.
+/// The observations of points by cameras are θ. The first camera's pose stays, and a coordinate of
+/// another one, which fixes position, orientation and size of the scene.
 void expect_bundle_derivative(const BundleScene& scene, LinearSolver solver) {
   std::vector<double> cameras = scene.cameras, points = scene.points, seen;
   std::vector<std::uint32_t> indices;

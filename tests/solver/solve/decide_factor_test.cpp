@@ -1,4 +1,4 @@
-// Where a factor is made, by facts alone.
+// The place of a factor, by facts alone.
 #include <gtest/gtest.h>
 
 #include "../../../solver/plan/decide_factor.hpp"
