@@ -1,4 +1,5 @@
-// The sparse factorisation by phases: plan, numeric factorisation and solve, by threads.
+// The sparse factorisation by phases: plan, numeric factorisation and solve, by threads, and those
+// of Eigen's SimplicialLDLT and, where it was built in, of CHOLMOD.
 //
 //   bench_factor MESH [REPEATS [THREADS...]]
 //
@@ -11,7 +12,11 @@
 #include "../tools/problems/springs.hpp"
 
 #include <Eigen/Core>
+#include <Eigen/SparseCholesky>
 #include <Eigen/SparseCore>
+#ifdef TOPOGRAD_CHOLMOD
+#include <Eigen/CholmodSupport>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -52,6 +57,18 @@ SparseMatrix matrix_of(Problem& problem) {
   return lower;
 }
 
+template <class Factor>
+void measure_peer(const char* name, const SparseMatrix& lower, int repeats) {
+  Factor factor;
+  const double planning = milliseconds(1, [&] { factor.analyzePattern(lower); });
+  const Eigen::VectorXd right = Eigen::VectorXd::Ones(lower.cols());
+  Eigen::VectorXd x;
+  const double numeric = milliseconds(repeats, [&] { factor.factorize(lower); });
+  const double solving = milliseconds(repeats, [&] { x = factor.solve(right); });
+  std::printf("  %s: plan %.2f ms, factor %.2f ms, solve %.2f ms\n", name, planning, numeric,
+              solving);
+}
+
 void measure(const char* name, const SparseMatrix& lower, int repeats,
              const std::vector<int>& threads) {
   const runtime::LowerPattern pattern{
@@ -72,6 +89,12 @@ void measure(const char* name, const SparseMatrix& lower, int repeats,
     });
     std::printf("  %d threads: factor %.2f ms, solve %.2f ms\n", count, numeric, solving);
   }
+#ifdef TOPOGRAD_CHOLMOD
+  measure_peer<Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower>>("CHOLMOD", lower, repeats);
+#endif
+  if (plan.operations < 1e10)
+    measure_peer<Eigen::SimplicialLDLT<SparseMatrix, Eigen::Lower>>("Eigen", lower,
+                                                                    std::max(repeats / 4, 1));
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <Eigen/Core>
 #include <Eigen/SparseCholesky>
 #include <Eigen/SparseCore>
+#ifdef TOPOGRAD_CHOLMOD
+#include <Eigen/CholmodSupport>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -56,10 +59,15 @@ inline double backward_error(const SparseMatrix& lower, const Vector& right, con
   return static_cast<double>(residual.lpNorm<Eigen::Infinity>() / scale);
 }
 
-/// Four times the backward error of Eigen's factorisation, or of rounding if that is larger.
-inline double bound_by_eigen(const SparseMatrix& lower, const Vector& right) {
+/// Four times the backward error of Eigen's factorisation, and of CHOLMOD's where it was built in,
+/// or of rounding if that is larger.
+inline double bound_by_peers(const SparseMatrix& lower, const Vector& right) {
   const Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower> eigen(lower);
-  const double theirs = backward_error(lower, right, eigen.solve(right));
+  double theirs = backward_error(lower, right, eigen.solve(right));
+#ifdef TOPOGRAD_CHOLMOD
+  const Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower> cholmod(lower);
+  theirs = std::min(theirs, backward_error(lower, right, cholmod.solve(right)));
+#endif
   return 4 * std::max(theirs, std::numeric_limits<double>::epsilon() / 4);
 }
 

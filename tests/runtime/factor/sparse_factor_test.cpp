@@ -61,7 +61,7 @@ TEST(SparseFactor, BitsDoNotDependOnThreads) {
   }
 }
 
-TEST(SparseFactor, IsAsAccurateAsEigens) {
+TEST(SparseFactor, IsAsAccurateAsPeers) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     const std::uint32_t count = 20 + seed;
@@ -75,7 +75,7 @@ TEST(SparseFactor, IsAsAccurateAsEigens) {
     SparseFactor factor = factor_of(lower);
     ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
     const Vector b = right_of(lower);
-    EXPECT_LE(backward_error(lower, b, solve(factor, b)), bound_by_eigen(lower, b));
+    EXPECT_LE(backward_error(lower, b, solve(factor, b)), bound_by_peers(lower, b));
   }
 }
 

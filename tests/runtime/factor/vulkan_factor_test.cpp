@@ -70,7 +70,7 @@ TEST_F(VulkanFactor, BitsAreTheSameInEveryRun) {
   }
 }
 
-TEST_F(VulkanFactor, IsAsAccurateAsEigens) {
+TEST_F(VulkanFactor, IsAsAccurateAsPeers) {
   for (const auto precision : precisions()) {
     for (int k = 0; k < cases(200); ++k) {
       const auto seed = static_cast<std::uint32_t>(k);
@@ -80,7 +80,7 @@ TEST_F(VulkanFactor, IsAsAccurateAsEigens) {
       HostMatrixFactor factor = factor_of(lower, {.precision = precision});
       ASSERT_EQ(factor.factor(values_of(lower)).end, FactorEnd::complete);
       const Vector b = right_of(lower);
-      EXPECT_LE(backward_error(lower, b, solve(factor, b)), bound_by_eigen(lower, b));
+      EXPECT_LE(backward_error(lower, b, solve(factor, b)), bound_by_peers(lower, b));
     }
   }
 }
