@@ -26,8 +26,8 @@ std::uint32_t checked(std::uint64_t number) {
 class Leveller {
  public:
   Leveller(const FactorPlan& plan, const LowerPattern& lower,
-           std::span<const std::uint32_t> positions)
-      : plan_(plan), lower_(lower), positions_(positions) {}
+           std::span<const std::uint32_t> positions, std::span<const std::uint32_t> scalars)
+      : plan_(plan), lower_(lower), positions_(positions), scalars_(scalars) {}
 
   LevelPlan make() {
     number_fronts();
@@ -36,6 +36,7 @@ class Leveller {
     list_rows();
     list_entries();
     out_.pivot_scalars = plan_.order;
+    for (std::uint32_t& column : out_.pivot_scalars) column = scalar(column);
     out_.operations = plan_.operations;
     out_.nonzeros = plan_.nonzeros;
     return std::move(out_);
@@ -48,6 +49,9 @@ class Leveller {
     return out_.fronts[std::size_t{f} * LevelPlan::kFrontWords + w];
   }
   const Front& front(std::uint32_t f) const { return plan_.fronts[old_[f]]; }
+  std::uint32_t scalar(std::uint32_t column) const {
+    return scalars_.empty() ? column : scalars_[column];
+  }
   std::uint32_t rows(std::uint32_t f) const { return front(f).pivots + front(f).below; }
 
   void number_fronts();
@@ -70,7 +74,7 @@ class Leveller {
 
   const FactorPlan& plan_;
   const LowerPattern& lower_;
-  std::span<const std::uint32_t> positions_;
+  std::span<const std::uint32_t> positions_, scalars_;
   LevelPlan out_;
   std::vector<std::uint32_t> old_, new_;     // numbers of fronts in the plan, by number here
   std::vector<std::uint32_t> level_starts_;  // fronts of each level
@@ -196,7 +200,7 @@ void Leveller::list_rows() {
   for (std::uint32_t f = 0; f < old_.size(); ++f) {
     const Front& of = front(f);
     for (std::uint32_t k = of.rows; k < of.rows + of.below; ++k)
-      out_.row_scalars[k] = plan_.order[plan_.rows[k]];
+      out_.row_scalars[k] = scalar(plan_.order[plan_.rows[k]]);
     if (of.parent == kNoFront) continue;
     const Front& parent = plan_.fronts[of.parent];
     word(f, 9) = checked(out_.cuts.size());
@@ -229,10 +233,11 @@ void Leveller::list_entries() {
         const std::uint32_t padded = tile * kTile + within % kTile;
         const std::uint32_t row =
             padded < of.pivot_rows() ? padded : padded - of.pivot_rows() + of.pivots;
-        out_.entries.insert(out_.entries.end(),
-                            {positions_.empty() ? value : positions_[value],
-                             word(f, 0) + row * of.pivots + within / kTile,
-                             static_cast<std::uint32_t>(lower_.rows[value]), column[value]});
+        out_.entries.insert(
+            out_.entries.end(),
+            {positions_.empty() ? value : positions_[value],
+             word(f, 0) + row * of.pivots + within / kTile,
+             scalar(static_cast<std::uint32_t>(lower_.rows[value])), scalar(column[value])});
       }
     }
     level.entries_count = checked(out_.entries.size() / LevelPlan::kEntryWords) - level.entries;
@@ -251,8 +256,9 @@ std::uint64_t LevelPlan::numbers() const {
 }
 
 LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,
-                          std::span<const std::uint32_t> positions) {
-  return Leveller(plan, lower, positions).make();
+                          std::span<const std::uint32_t> positions,
+                          std::span<const std::uint32_t> scalars) {
+  return Leveller(plan, lower, positions, scalars).make();
 }
 
 }  // namespace topograd::runtime

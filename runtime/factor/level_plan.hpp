@@ -47,12 +47,12 @@ struct LevelPlan {
 
   std::vector<Level> levels;  ///< leaves of the longest branch first, roots last
   std::vector<std::uint32_t> fronts, entries, items;
-  /// By row below the pivots of a front: its number in the parent, and its column of the matrix.
+  /// By row below the pivots of a front: its number in the parent, and its scalar.
   std::vector<std::uint32_t> places, row_scalars;
   /// By front with a parent, from its cuts on: the first of its rows that lies at row 32 t of the
   /// parent or behind it, for t = 0 up to the number of the parent's tiles of rows.
   std::vector<std::uint32_t> cuts;
-  std::vector<std::uint32_t> pivot_scalars;  ///< column of the matrix by place
+  std::vector<std::uint32_t> pivot_scalars;  ///< scalar by place
 
   static constexpr std::uint64_t kPanelAlignment = 128;
   std::uint64_t panels = 0;             ///< numbers of the factor
@@ -72,9 +72,11 @@ struct LevelPlan {
 ///
 ///   lower      the pattern that was planned
 ///   positions  by entry of the pattern: where its value lies; empty: where it lies in the pattern
+///   scalars    by column of the pattern: its place in vectors; empty: its number
 ///
 /// Throws Error{Unsupported} if offsets do not fit 32 bits.
 LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,
-                          std::span<const std::uint32_t> positions = {});
+                          std::span<const std::uint32_t> positions = {},
+                          std::span<const std::uint32_t> scalars = {});
 
 }  // namespace topograd::runtime

@@ -2,6 +2,7 @@
 #include "factor_step.hpp"
 
 #include "../../ir/machine/state_record.hpp"
+#include "projected_step.hpp"
 
 namespace topograd {
 
@@ -21,6 +22,7 @@ CholeskyStep& FactorStep::host() {
 }
 
 bool FactorStep::by_host(const runtime::Engine& engine) const {
+  if (bounded() || model_.manifolds) return false;
   return !possible_ || engine.backend() == runtime::Backend::cpu;
 }
 
@@ -30,11 +32,13 @@ void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point
     revision_ = model_.revision;
     possible_ = runtime::factorize(engine, true).possible;
   }
+  cost_ = point.cost;
   if (by_host(engine)) host().linearized(engine, point);
 }
 
 runtime::StepReport FactorStep::try_step(runtime::Engine& engine,
                                          const runtime::StepRequest& request) {
+  if (bounded()) return try_projected(engine, request, cost_);
   return by_host(engine) ? host().try_step(engine, request)
                          : runtime::damped_steps(engine).try_step(request);
 }

@@ -11,8 +11,10 @@
 
 namespace topograd {
 
-/// A factor on a device, which the engine was asked for; while the interpreter is in use, or where
-/// branches changed the problem so that the device cannot, a factor on the host (cholesky.hpp).
+/// A factor on a device, which the engine was asked for. While the interpreter is in use, or where
+/// branches changed the problem so that the device cannot, a factor on the host takes its place
+/// (cholesky.hpp), or within bounds and on manifolds, which that one does not know, the engine's
+/// conjugate gradients.
 class FactorStep final : public StepSolver {
  public:
   ///   threads  of the host, 0 = all
@@ -25,8 +27,13 @@ class FactorStep final : public StepSolver {
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
+  /// Not under bounds: the projection has already found the length.
+  bool can_rescale(runtime::Engine& engine) const override {
+    return !bounded() && StepSolver::can_rescale(engine);
+  }
 
  private:
+  bool bounded() const { return !model_.lower.empty(); }
   bool by_host(const runtime::Engine& engine) const;
   CholeskyStep& host();
 
@@ -34,6 +41,7 @@ class FactorStep final : public StepSolver {
   int threads_;
   std::uint64_t revision_;
   bool possible_ = true;                // on the device
+  double cost_ = 0;                     // at the point
   std::unique_ptr<CholeskyStep> host_;  // made on first use
 };
 

@@ -35,15 +35,20 @@ runtime::StepReport search_projected(
   return report;
 }
 
-runtime::StepReport ProjectedPcgStep::try_step(runtime::Engine& engine,
-                                               const runtime::StepRequest& request) {
+runtime::StepReport try_projected(runtime::Engine& engine, const runtime::StepRequest& request,
+                                  double cost) {
   runtime::StepRequest asked = request;
   if (asked.rule) asked.rule->min_decrease = kSufficientDecrease;
   const runtime::StepReport full = runtime::damped_steps(engine).try_step(asked);
   if (full.accepted || !std::isfinite(full.model_decrease)) return full;
-  return search_projected(cost_, full, [&](double length) {
+  return search_projected(cost, full, [&](double length) {
     return runtime::step_lengths(engine).rescale_step(length);
   });
+}
+
+runtime::StepReport ProjectedPcgStep::try_step(runtime::Engine& engine,
+                                               const runtime::StepRequest& request) {
+  return try_projected(engine, request, cost_);
 }
 
 }  // namespace topograd

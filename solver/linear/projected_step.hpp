@@ -17,6 +17,12 @@ namespace topograd {
 runtime::StepReport search_projected(double cost, const runtime::StepReport& full,
                                      const std::function<runtime::StepReport(double length)>& move);
 
+/// A step of the engine, which projects it, for a model with bounds.
+///
+///   cost  at the point
+runtime::StepReport try_projected(runtime::Engine& engine, const runtime::StepRequest& request,
+                                  double cost);
+
 /// Conjugate gradients on the engine's device, for a model with bounds.
 class ProjectedPcgStep final : public StepSolver {
  public:

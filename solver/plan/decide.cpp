@@ -142,15 +142,14 @@ class LinearRules {
   }
   void iterate(LinearReason reason) { choose(LinearSolver::pcg, reason, true); }
   void factor(LinearReason reason) {
-    const FactorChoice where =
-        decide_factor({.asked = options_.factor,
-                       .on_device = on_device_ && !plan_.linear.of_hessian &&
-                                    plan_.steps == StepPlace::engine && !plan_.linear.needs.any(),
-                       .software = plan_.backend.software,
-                       .threads = system_.threads,
-                       .unknowns = system_.unknowns,
-                       .factor = system_.factor,
-                       .device = system_.device_factor});
+    const FactorChoice where = decide_factor(
+        {.asked = options_.factor,
+         .on_device = on_device_ && !plan_.linear.of_hessian && plan_.steps == StepPlace::engine,
+         .software = plan_.backend.software,
+         .threads = system_.threads,
+         .unknowns = system_.unknowns,
+         .factor = system_.factor,
+         .device = system_.device_factor});
     if (where.next == FactorChoice::Fact::factor) return ask(Fact::factor);
     if (where.next == FactorChoice::Fact::device) return ask(Fact::device_factor);
     plan_.linear.factor = where;
@@ -223,8 +222,9 @@ bool only_host(const Plan& plan, const ProblemFacts& problem, const SolverOption
     return true;
   }
   if (options.linear_solver == LinearSolver::pcg) return false;
-  // On the CPU a factor is better, and the host's.
-  return options.linear_solver != LinearSolver::automatic || !on_device;
+  // On the CPU a factor is better, and the host's. Eliminations on a device go without bounds and
+  // manifolds.
+  return options.linear_solver == LinearSolver::schur || !on_device;
 }
 
 /// A factor that is to be on a device is not made elsewhere, unless the device failed.
@@ -254,7 +254,7 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
     return;
   }
   if (!only) rules.decide();
-  if (wanted && linear.kind != LinearSolver::pcg) plan.steps = StepPlace::host;
+  if (only || (wanted && !linear.by_engine)) plan.steps = StepPlace::host;
   if (plan.next != Fact::none || plan.steps == StepPlace::engine) return;
   linear.kind = host_solver(options.linear_solver, problem.system->hinted, false);
   linear.reason = LinearReason::steps_on_host;

@@ -205,7 +205,7 @@ struct Plan {
 /// one is software that was not named; then the scheduler is heard, unless `deterministic` is set.
 ///
 /// Engines make steps, except for those that only the host can make: engines know bounds, and
-/// devices know manifolds if they solve for the step, which they do by conjugate gradients.
+/// devices know manifolds if they solve for the step, by conjugate gradients or a factor there.
 ///
 /// LinearSolver::automatic means
 ///

@@ -161,6 +161,9 @@ std::string lack_of_device_factor(const Plan& plan) {
     return "the backend is cpu (" + backend_text(plan.backend) + ")";
   if (choice.of_hessian) return "newton factorises Hessians on the host";
   if (choice.reason == LinearReason::from_gradients) return "steps come from gradients";
+  if (choice.kind == LinearSolver::cholesky && choice.system.device_factor &&
+      !choice.system.device_factor->possible)
+    return text(choice.system.device_factor->why);
   if (choice.needs.any()) return "steps are made on the host (" + text(choice.needs) + ")";
   if (choice.kind != LinearSolver::cholesky)
     return "the linear solver is " + std::string(name(choice.kind));

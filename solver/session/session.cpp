@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/engine/elimination.hpp"
 #include "../host/host_engine.hpp"
 #include "../plan/report.hpp"
 #include "device_engine.hpp"
@@ -120,6 +121,9 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
 }
 
 Session on_host(Session session, const ProblemModel& model) {
+  // A factor that the device was asked for is not needed.
+  if (session.plan.linear.system.device_factor)
+    runtime::factorize(session.engines->planned(), false);
   auto host = std::make_unique<HostEngine>(session.engine(), *model.problem, model.model,
                                            model.with_losses);
   session.host = host.get();

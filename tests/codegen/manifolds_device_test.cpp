@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <cmath>
 
 #include "vector_fixture.hpp"
@@ -117,6 +118,45 @@ TEST_F(ManifoldKernels, PackedBlocksOfTangents) {
             EXPECT_NEAR(got[at++], expected(i, j), 20 * manifold_tolerance(vectors))
                 << width << " " << b;
       }
+    }
+  }
+}
+
+/// Rows and columns of blocks within a matrix of rows of `length` numbers.
+TEST_F(ManifoldKernels, VectorsWithinAMatrix) {
+  constexpr std::uint32_t kVectors = 5;
+  for (const auto& [vectors, scalars] : pairs()) {
+    for (const std::uint32_t width : {1u, 3u, 7u}) {
+      const Blocks on = blocks(width, vectors);
+      const std::uint32_t length = std::max(width, kVectors) + 2;
+      const std::uint32_t size = std::max(width, kVectors) * length;
+      std::vector<std::uint32_t> words(4);  // the first item is skipped
+      std::vector<double> expected = numbers(std::size_t{size} * on.count, vectors, 7);
+      const std::vector<double> before = expected;
+      for (std::uint32_t b = 0; b < on.count; ++b) {
+        const std::uint32_t along = b % 2 == 0 ? 1 : length, across = b % 2 == 0 ? length : 1;
+        const std::uint32_t basis = on.count - 1 - b;
+        words.insert(words.end(), {b * size, along, across, basis});
+        for (std::uint32_t v = 0; v < kVectors; ++v) {
+          Vector from(width);
+          for (std::uint32_t k = 0; k < width; ++k)
+            from[k] = before[b * size + v * across + k * along];
+          const Vector to = on.basis_of(basis).transpose() * from;
+          for (std::uint32_t k = 0; k < width; ++k)
+            expected[b * size + v * across + k * along] = to[k];
+        }
+      }
+      KernelRunner runner(device_);
+      set_scalars(runner, scalars, {});
+      runner.set(BufferRole::result, vectors, before);
+      runner.set(BufferRole::second_operand, vectors, on.basis);
+      runner.set(BufferRole::outputs, words);
+      runner.run_vector(
+          {.op = VectorOp::contract_matrix, .vectors = vectors, .scalars = scalars, .width = width},
+          {.count = on.count * kVectors, .first = 1, .a = kVectors, .b = on.count}, 2);
+      const std::vector<double> got = runner.numbers(BufferRole::result, vectors);
+      for (std::size_t k = 0; k < got.size(); ++k)
+        ASSERT_NEAR(got[k], expected[k], manifold_tolerance(vectors)) << width << " " << k;
     }
   }
 }

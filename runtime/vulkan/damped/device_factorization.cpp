@@ -4,6 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../factor/factor_plan.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -33,6 +34,7 @@ FactorUse DeviceFactorization::factorize(bool wanted) {
 
 DeviceFactorization::Pattern DeviceFactorization::pattern_of(const NormalPlan& plan) const {
   Pattern out;
+  const std::vector<int> column_of = number_scalars(out.scalars);
   out.starts.push_back(0);
   std::size_t block = 0;
   for (const ParameterArray& array : problem_.model().arrays) {
@@ -40,9 +42,11 @@ DeviceFactorization::Pattern DeviceFactorization::pattern_of(const NormalPlan& p
       const BlockRows::Row row = plan.matrix.row(block);
       const auto columns = plan.matrix.columns_of(block);
       for (std::uint32_t k = 0; k < array.width; ++k) {
+        if (column_of[array.offset + b * array.width + k] < 0) continue;
         // The row of a symmetric matrix from its diagonal on is a column of the lower triangle.
         for (std::uint32_t c = row.diagonal + k; c < row.length; ++c) {
-          out.rows.push_back(static_cast<int>(columns[c]));
+          if (column_of[columns[c]] < 0) continue;
+          out.rows.push_back(column_of[columns[c]]);
           out.positions.push_back(row.values + k * row.length + c);
         }
         out.starts.push_back(static_cast<int>(out.rows.size()));
@@ -52,9 +56,25 @@ DeviceFactorization::Pattern DeviceFactorization::pattern_of(const NormalPlan& p
   return out;
 }
 
+/// Columns of the factor by scalar, -1 for none, and scalars by column.
+std::vector<int> DeviceFactorization::number_scalars(std::vector<std::uint32_t>& scalars) const {
+  const Model& model = problem_.model();
+  std::vector<int> column_of(model.scalars, 0);
+  const auto leave_out = [&](const ManifoldBlocks& of) {
+    for (const std::uint32_t first : of.blocks)
+      std::fill_n(column_of.begin() + first + of.tangent, of.width - of.tangent, -1);
+  };
+  if (model.manifolds) std::ranges::for_each(model.manifolds->all, leave_out);
+  for (std::uint32_t k = 0; k < model.scalars; ++k) {
+    if (column_of[k] < 0) continue;
+    column_of[k] = static_cast<int>(scalars.size());
+    scalars.push_back(k);
+  }
+  return column_of;
+}
+
 FactorUse DeviceFactorization::plan() {
   const Model& model = problem_.model();
-  if (moves_.shaped()) return {.why = {MatrixReason::bounds_or_manifolds}};
   const auto start = std::chrono::steady_clock::now();
   NormalPlan normal = plan_normal_matrix(model, terms_.slot_groups());
   if (normal.possible()) normal.why = DeviceMatrix::obstacle(context_, normal, terms_.all());
@@ -64,7 +84,7 @@ FactorUse DeviceFactorization::plan() {
     const LowerPattern lower{pattern.starts, pattern.rows};
     LevelPlan levels;
     try {
-      levels = make_level_plan(make_factor_plan(lower), lower, pattern.positions);
+      levels = make_level_plan(make_factor_plan(lower), lower, pattern.positions, pattern.scalars);
       if (const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
           why.reason != MatrixReason::none)
         return {.why = why};
@@ -94,6 +114,7 @@ FactorUse DeviceFactorization::plan() {
         context_, used ? terms_[t]->stored_size(Pass::stored_jacobian) : 1, "factor_jacobian"));
   }
   solve.matrix = std::make_unique<DeviceMatrix>(context_, normal, terms_.all(), v_.blocks);
+  solve.on_manifolds = moves_.matrix_vectors(normal.matrix);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return use_;
@@ -106,6 +127,7 @@ void DeviceFactorization::need(Needs& needs) {
       terms_[t]->need_store(needs, Pass::stored_jacobian);
   v_.ops->need<kernel::schur_damping, kernel::axpby>(needs);
   solve_->matrix->need_residual(needs, *v_.ops);
+  moves_.need_matrix_contracted(needs, solve_->on_manifolds);
   factor_->need(needs);
 }
 
@@ -116,17 +138,20 @@ void DeviceFactorization::record_residual(CommandList& list) {
                                    .damping = v_.damping,
                                    .gradient = v_.gradient,
                                    .residual = v_.residual,
-                                   .fixed_scalars = v_.fixed});
+                                   .fixed_scalars = v_.not_free()});
 }
 
 void DeviceFactorization::record(CommandList& list) {
   const auto unknowns = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();
+  if (moves_.on_manifolds()) {  // no column of the factor sets the rest
+    for (const Buffer* vector : {&v_.step, &correction_}) list.fill(*vector, 0, vector->size(), 0);
+  }
   v_.ops->record(list, kernel::schur_damping{{.blocks = v_.packed,
                                               .scale = v_.scale,
                                               .damping = v_.damping,
                                               .diagonals = diagonals_,
-                                              .fixed_scalars = v_.fixed},
+                                              .fixed_scalars = v_.not_free()},
                                              {.count = unknowns}});
   for (std::size_t t = 0; t < terms_.size(); ++t)
     if (terms_.takes_part(t, Pass::stored_jacobian))
@@ -134,12 +159,13 @@ void DeviceFactorization::record(CommandList& list) {
                               solve_->jacobians[t]);
   list.barrier();
   solve_->matrix->record_values(list, *v_.ops, solve_->jacobians, v_.packed);
+  moves_.record_matrix_contracted(list, solve_->on_manifolds, solve_->matrix->values());
   factor_->record_factor(
-      list, {.values = solve_->matrix->values(), .damping = v_.damping, .fixed = v_.fixed});
-  factor_->record_solve(list, v_.gradient, true, v_.fixed, v_.step);
+      list, {.values = solve_->matrix->values(), .damping = v_.damping, .fixed = v_.not_free()});
+  factor_->record_solve(list, v_.gradient, true, v_.not_free(), v_.step);
   record_residual(list);
   for (int k = 0; !context_.wide() && k < kRefinements; ++k) {
-    factor_->record_solve(list, v_.residual, false, v_.fixed, correction_);
+    factor_->record_solve(list, v_.residual, false, v_.not_free(), correction_);
     list.barrier();
     v_.ops->record(
         list, kernel::axpby{{.x = correction_, .y = v_.step},

@@ -15,8 +15,9 @@
 namespace topograd::runtime::vulkan {
 
 /// (JᵀJ + λD) δ = −Jᵀr by a factor. Assembles JᵀJ by blocks, adds the damping, factorises and
-/// solves in one recorded list. In f32, solutions are refined with residuals in the widest
-/// precision of the device.
+/// solves in one recorded list. On manifolds the system is that of the tangent coordinates, and
+/// scalars on active bounds have the identity's rows. In f32, solutions are refined with residuals
+/// in the widest precision of the device.
 ///
 /// Source of the refinement: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
 /// chapter 12.
@@ -34,20 +35,23 @@ class DeviceFactorization : Part {
   void need(Needs& needs);
 
  private:
-  /// The pattern of the lower triangle, and where its values lie in the matrix by blocks.
+  /// The pattern of the lower triangle, and where its values lie in the matrix by blocks. Scalars
+  /// behind the tangent coordinates of a block on a manifold have no column.
   struct Pattern {
     std::vector<int> starts, rows;
-    std::vector<std::uint32_t> positions;
+    std::vector<std::uint32_t> positions, scalars;  // scalars by column
 
     bool operator==(const Pattern&) const = default;
   };
   struct Solve {
     std::unique_ptr<DeviceMatrix> matrix;
-    std::vector<Buffer> jacobians;  // by term
+    DeviceManifolds::MatrixVectors on_manifolds;  // of the matrix
+    std::vector<Buffer> jacobians;                // by term
     SolveLists lists;
   };
 
   Pattern pattern_of(const NormalPlan& plan) const;
+  std::vector<int> number_scalars(std::vector<std::uint32_t>& scalars) const;
   /// Describes the plan, or says why there is none.
   FactorUse plan();
   void record(CommandList& list);

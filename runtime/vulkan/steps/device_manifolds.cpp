@@ -48,6 +48,7 @@ void DeviceManifolds::add(const ManifoldBlocks& manifold_blocks, std::size_t fir
   }
   Piece piece;
   piece.manifold_blocks = &manifold_blocks;
+  piece.first = first;
   piece.count = count;
   piece.index = make_buffer(context_, index, "manifold_index");
   piece.firsts = make_buffer(context_, blocks, "manifold_blocks");
@@ -122,6 +123,84 @@ void DeviceManifolds::record_contract_packed(CommandList& list, const Buffer& pa
                         {.blocks = packed, .bases = piece.basis, .places = piece.packed_starts},
                         {.count = piece.count}},
                     {.width = piece.manifold_blocks->width});
+  }
+}
+
+std::vector<DeviceManifolds::Basis> DeviceManifolds::bases_of(const BlockNumbers& numbers) const {
+  std::vector<Basis> out(numbers.count());
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    const auto blocks = std::span(pieces_[p].manifold_blocks->blocks);
+    for (std::uint32_t b = 0; b < pieces_[p].count; ++b)
+      out[numbers.at(blocks[pieces_[p].first + b])] = {p, b};
+  }
+  return out;
+}
+
+std::vector<DeviceManifolds::MatrixVectors::Group> DeviceManifolds::groups_of(
+    const VectorLists& lists) const {
+  std::vector<MatrixVectors::Group> out;
+  const std::size_t most = std::max<std::uint64_t>(context_.max_range() / 16, 1) * 4;  // words
+  for (const auto& [key, words] : lists) {
+    for (std::size_t first = 0; first < words.size(); first += most) {
+      const auto part = std::span(words).subspan(first, std::min(most, words.size() - first));
+      out.push_back({.piece = key[0],
+                     .vectors = static_cast<std::uint32_t>(key[1]),
+                     .items = static_cast<std::uint32_t>(part.size() / 4),
+                     .words = make_buffer(context_, part, "matrix_vectors")});
+    }
+  }
+  return out;
+}
+
+DeviceManifolds::MatrixVectors DeviceManifolds::vectors_of(
+    const BlockRows& matrix, std::span<const ParameterArray> arrays) const {
+  const BlockNumbers numbers(arrays);
+  const std::vector<Basis> bases = bases_of(numbers);
+  VectorLists rows, columns;
+  const auto add = [](VectorLists& lists, const Basis& basis, std::uint32_t vectors,
+                      const std::array<std::uint32_t, 3>& place) {
+    if (basis.piece == Basis::kNone) return;
+    std::vector<std::uint32_t>& list = lists[{basis.piece, vectors}];
+    list.insert(list.end(), {place[0], place[1], place[2], basis.number});
+  };
+  for (std::uint32_t block = 0; block < bases.size(); ++block) {
+    const BlockRows::Row row = matrix.row(block);
+    const auto scalars = matrix.columns_of(block);
+    const std::uint32_t own = arrays[numbers.array_of_scalar(scalars[row.diagonal])].width;
+    for (std::uint32_t at = 0, width = 0; at < row.length; at += width) {
+      const std::size_t array = numbers.array_of_scalar(scalars[at]);
+      width = arrays[array].width;
+      if (at == row.diagonal) continue;
+      const std::uint32_t place = row.values + at;
+      add(rows, bases[block], width, {place, row.length, 1});
+      add(columns, bases[numbers.of(array, scalars[at])], own, {place, 1, row.length});
+    }
+  }
+  return {.rows = groups_of(rows), .columns = groups_of(columns)};
+}
+
+void DeviceManifolds::need_contract_matrix(Needs& needs, const MatrixVectors& vectors) const {
+  for (const auto* side : {&vectors.rows, &vectors.columns}) {
+    for (const MatrixVectors::Group& group : *side)
+      vectors_.need<kernel::contract_matrix>(
+          needs, {.width = pieces_[group.piece].manifold_blocks->width});
+  }
+}
+
+void DeviceManifolds::record_contract_matrix(CommandList& list, const MatrixVectors& vectors,
+                                             const Buffer& matrix) const {
+  for (const auto* side : {&vectors.rows, &vectors.columns}) {
+    list.barrier();
+    for (const MatrixVectors::Group& group : *side) {
+      const Piece& piece = pieces_[group.piece];
+      vectors_.record(
+          list,
+          kernel::contract_matrix{{.matrix = matrix, .bases = piece.basis, .places = group.words},
+                                  {.count = group.items * group.vectors,
+                                   .vectors = group.vectors,
+                                   .blocks = piece.count}},
+          {.width = piece.manifold_blocks->width});
+    }
   }
 }
 

@@ -246,6 +246,22 @@ void PointMoves::record_move_on_manifolds(CommandList& list, Scalar length) {
   v_.ops->sum(list, v_.partials, first + 2 * groups, groups, groups, Scalar::step_squared, 1);
 }
 
+DeviceManifolds::MatrixVectors PointMoves::matrix_vectors(const BlockRows& matrix) const {
+  if (!on_manifolds()) return {};
+  return manifolds_->vectors_of(matrix, problem_.model().arrays);
+}
+
+void PointMoves::need_matrix_contracted(Needs& needs,
+                                        const DeviceManifolds::MatrixVectors& vectors) const {
+  if (on_manifolds()) manifolds_->need_contract_matrix(needs, vectors);
+}
+
+void PointMoves::record_matrix_contracted(CommandList& list,
+                                          const DeviceManifolds::MatrixVectors& vectors,
+                                          const Buffer& matrix) const {
+  if (on_manifolds()) manifolds_->record_contract_matrix(list, vectors, matrix);
+}
+
 void PointMoves::record_contracted(CommandList& list, const Buffer& vector) {
   if (!on_manifolds()) return;
   manifolds_->record_contract(list, vector);

@@ -36,6 +36,13 @@ class PointMoves : Part {
   const Buffer& record_expanded(CommandList& list, const Buffer& direction);
   /// A vector in coordinates of x comes back to tangent coordinates, with a barrier behind it.
   void record_contracted(CommandList& list, const Buffer& vector);
+  /// Vectors of a matrix that record_matrix_contracted() changes; there are none without manifolds.
+  DeviceManifolds::MatrixVectors matrix_vectors(const BlockRows& matrix) const;
+  void need_matrix_contracted(Needs& needs, const DeviceManifolds::MatrixVectors& vectors) const;
+  /// The blocks of a matrix off its diagonal come to tangent coordinates. Begins with a barrier of
+  /// its own, ends with one to come.
+  void record_matrix_contracted(CommandList& list, const DeviceManifolds::MatrixVectors& vectors,
+                                const Buffer& matrix) const;
   /// trial = x + length δ, with its report.
   void record(CommandList& list, codegen::Scalar length);
 

@@ -135,8 +135,11 @@ TEST_F(VulkanFactorSteps, AreRefusedWhereNoDeviceCanMakeThem) {
     return std::string();
   };
   SolverOptions options = options_for(FactorPlace::device, precision);
-  EXPECT_EQ(message(options, true),
-            "factor device: steps are made on the host (bounds); use factor host or automatic");
+  options.method = Method::dogleg;
+  EXPECT_EQ(
+      message(options, true),
+      "factor device: steps are made on the host (bounds, dogleg); use factor host or automatic");
+  options.method = Method::levenberg_marquardt;
   options.linear_solver = LinearSolver::pcg;
   EXPECT_EQ(message(options, false),
             "factor device: the linear solver is pcg; use factor host or automatic");

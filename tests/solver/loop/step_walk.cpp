@@ -11,7 +11,8 @@
 namespace topograd::test {
 
 SolverOptions exact_steps(SolverOptions options) {
-  options.linear_solver = LinearSolver::pcg;
+  const bool factors = options.factor == FactorPlace::device;
+  options.linear_solver = factors ? LinearSolver::cholesky : LinearSolver::pcg;
   options.max_iterations = 200;
   options.function_tolerance = 1e-14;
   options.gradient_tolerance = 1e-9;
@@ -35,7 +36,11 @@ void expect_same_walk(const std::function<std::unique_ptr<OwnedProblem>()>& make
   SolverOptions engine_options = exact_steps(options);
   engine_options.max_iterations = most_steps;
   const Summary actual = solve(on_engine->problem, engine_options);
-  EXPECT_EQ(actual.linear_solver, LinearSolver::pcg);
+  EXPECT_EQ(actual.linear_solver, engine_options.linear_solver);
+  if (options.factor == FactorPlace::device) {
+    EXPECT_EQ(actual.factor, FactorPlace::device) << actual.full_report();
+    for (const IterationSummary& step : actual.iterations) EXPECT_EQ(step.linear_iterations, 0);
+  }
   EXPECT_EQ(actual.linear_solver_note.find("host"), std::string::npos) << actual.linear_solver_note;
   const bool narrow = options.precision == Precision::f32;
   EXPECT_NEAR(actual.final_cost, expected.final_cost, (narrow ? 1e-5 : 1e-9) * expected.final_cost);

@@ -17,14 +17,15 @@ struct OwnedProblem {
   std::vector<Parameters> arrays;  ///< its arrays, if a test needs them
 };
 
-/// The options with tight tolerances and exact conjugate gradients.
+/// The options with tight tolerances, and exact conjugate gradients or the device's factor, if that
+/// is asked for.
 SolverOptions exact_steps(SolverOptions options);
 
-/// Solves with the engine's conjugate gradients, which must make the steps, and on the interpreter
-/// with steps by sparse Cholesky on the host in f64. The minima agree, and in f64 also the steps,
+/// Solves with exact_steps() on the engine, which must make them, and on the interpreter with steps
+/// by sparse Cholesky on the host in f64. The minima agree, and in f64 also the steps,
 /// until rounding decides.
 ///
-///   options     backend and precision
+///   options     backend, precision and factor
 ///   why         reason for the host's steps: "bounds"
 ///   most_steps  if fewer: both stop there without convergence
 void expect_same_walk(const std::function<std::unique_ptr<OwnedProblem>()>& make,

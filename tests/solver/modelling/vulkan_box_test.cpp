@@ -32,6 +32,15 @@ TEST_F(VulkanBox, StepsAreThoseOfTheHost) {
   check_against_host_steps({.backend = Backend::vulkan, .precision = Precision::f32});
 }
 
+TEST_F(VulkanBox, StepsByAFactorAreThoseOfTheHost) {
+  for (const Precision precision : {Precision::f64, Precision::mixed, Precision::f32}) {
+    if (precision != Precision::f32 && !tested_features().float64) continue;
+    SCOPED_TRACE(name(precision));
+    check_against_host_steps(
+        {.backend = Backend::vulkan, .precision = precision, .factor = FactorPlace::device});
+  }
+}
+
 TEST_F(VulkanBox, BoundsHoldExactly) {
   for (const Precision precision : {Precision::f64, Precision::f32, Precision::mixed}) {
     if (precision != Precision::f32 && !tested_features().float64) continue;

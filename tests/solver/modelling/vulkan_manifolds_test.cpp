@@ -149,6 +149,19 @@ std::unique_ptr<OwnedProblem> mixture() {
   return out;
 }
 
+/// The pose graph in a room: positions may not pass walls; some start on one.
+std::unique_ptr<OwnedProblem> room() {
+  auto out = pose_graph();
+  const Parameters p = out->arrays[1];
+  for (std::size_t k = 1; k < p.size(); ++k) {
+    double& x = out->x[4 * p.size() + 3 * k];
+    x = std::min(x, 3.0);
+    out->problem.set_upper_bound(p, k, 0, 3);
+    out->problem.set_lower_bound(p, k, 2, 0.1);
+  }
+  return out;
+}
+
 class VulkanManifolds : public VulkanTest {};
 
 TEST_F(VulkanManifolds, StepsAreThoseOfTheHost) {
@@ -163,6 +176,43 @@ TEST_F(VulkanManifolds, StepsAreThoseOfTheHost) {
       SCOPED_TRACE("mixture");
       expect_same_walk(mixture, options, "manifolds", 8);
     }
+  }
+}
+
+/// A factor of the tangent coordinates. In f32 its solutions are refined.
+TEST_F(VulkanManifolds, StepsByAFactorAreThoseOfTheHost) {
+  for (const Precision precision : precisions()) {
+    SCOPED_TRACE(name(precision));
+    const SolverOptions options{
+        .backend = Backend::vulkan, .precision = precision, .factor = FactorPlace::device};
+    {
+      SCOPED_TRACE("pose graph");
+      expect_same_walk(pose_graph, options, "manifolds");
+    }
+    {
+      SCOPED_TRACE("mixture");
+      expect_same_walk(mixture, options, "manifolds", 8);
+    }
+    {
+      SCOPED_TRACE("room");
+      expect_same_walk(room, options, "bounds, manifolds");
+    }
+  }
+}
+
+TEST_F(VulkanManifolds, AFactorHasTheSameBitsInEveryRun) {
+  const SolverOptions options{.backend = Backend::vulkan,
+                              .precision = precisions().front(),
+                              .max_iterations = 6,
+                              .factor = FactorPlace::device,
+                              .deterministic = true};
+  const auto first = mixture();
+  const Summary expected = solve(first->problem, options);
+  EXPECT_EQ(expected.factor_bytes, expected.predicted_factor_bytes);
+  for (int run = 0; run < 5; ++run) {
+    const auto again = mixture();
+    solve(again->problem, options);
+    EXPECT_EQ(again->x, first->x) << run;
   }
 }
 
@@ -182,29 +232,23 @@ TEST_F(VulkanManifolds, PointsStayOnTheirManifolds) {
 
 TEST_F(VulkanManifolds, NothingButScalarsCrossesTheBus) {
   TG_NEEDS(float64);
-  const auto poses = pose_graph();
-  const Summary summary =
-      solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
-  const auto steps = static_cast<std::uint64_t>(summary.num_iterations());
-  EXPECT_EQ(summary.kernels_on_cpu, 0u);
-  // One for a step, and for the rest of its iterations if there are many; the start; x at the end.
-  EXPECT_LE(2 * summary.readbacks, 3 * steps + 6);
-  EXPECT_LE(2 * summary.submissions, 3 * steps + 10);
-  EXPECT_LT(summary.bytes_down,
-            summary.readbacks * 8 * codegen::kScalarCount + 2 * 8 * summary.parameters);
-}
-
-/// The pose graph in a room: positions may not pass walls; some start on one.
-std::unique_ptr<OwnedProblem> room() {
-  auto out = pose_graph();
-  const Parameters p = out->arrays[1];
-  for (std::size_t k = 1; k < p.size(); ++k) {
-    double& x = out->x[4 * p.size() + 3 * k];
-    x = std::min(x, 3.0);
-    out->problem.set_upper_bound(p, k, 0, 3);
-    out->problem.set_lower_bound(p, k, 2, 0.1);
+  for (const LinearSolver linear : {LinearSolver::pcg, LinearSolver::cholesky}) {
+    const bool factors = linear == LinearSolver::cholesky;
+    const auto poses = pose_graph();
+    const Summary summary =
+        solve(poses->problem, {.backend = Backend::vulkan,
+                               .linear_solver = linear,
+                               .factor = factors ? FactorPlace::device : FactorPlace::automatic});
+    const auto steps = static_cast<std::uint64_t>(summary.num_iterations());
+    EXPECT_EQ(summary.kernels_on_cpu, 0u);
+    // One for a step, and for the rest of its iterations if there are many; the start; x at the
+    // end.
+    const std::uint64_t twice = factors ? 2 * steps : 3 * steps;
+    EXPECT_LE(2 * summary.readbacks, twice + 6);
+    EXPECT_LE(2 * summary.submissions, twice + 10);
+    EXPECT_LT(summary.bytes_down,
+              summary.readbacks * 8 * codegen::kScalarCount + 2 * 8 * summary.parameters);
   }
-  return out;
 }
 
 TEST_F(VulkanManifolds, MixedReachesTheMinimumOfF64) {

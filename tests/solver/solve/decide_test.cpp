@@ -33,6 +33,7 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
     problem.system->elimination.reset();
     problem.system->on_device.reset();
     problem.system->factor.reset();
+    problem.system->device_factor.reset();
   }
   MachineFacts now = {.named = machine.named, .failure = machine.failure};
   std::vector<Fact> asked;
@@ -230,6 +231,76 @@ TEST(Decide, WhereStepsAreMade) {
   }
   const ProblemFacts fixed = {.needs = kBounds, .nothing_free = true, .system = SystemFacts{}};
   EXPECT_EQ(linear_text(plan_on(cpu, fixed, {.method = lm})), "nothing to solve");
+}
+
+TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
+  const runtime::FactorUse quick = {.possible = true, .dispatches = 100},
+                           slow = {.possible = true, .dispatches = 1u << 24},
+                           cannot = {.why = {runtime::MatrixReason::memory}};
+  const auto system = [](const runtime::FactorUse& device) {
+    return SystemFacts{
+        .unknowns = 3000, .rows = 9000, .factor = FactorFacts{1e8, 1e11}, .device_factor = device};
+  };
+  const std::vector<Fact> device = {Fact::device_factor},
+                          both = {Fact::factor, Fact::device_factor};
+  const struct {
+    const char* name;
+    HostNeeds needs;
+    LinearSolver asked;
+    FactorPlace factor;
+    runtime::FactorUse use;
+    std::vector<Fact> facts;
+    StepPlace expected;
+    const char* why;
+  } rows[] = {
+      {"bounds", kBounds, cholesky, FactorPlace::device, quick, device, StepPlace::engine,
+       "asked for"},
+      {"manifolds", kManifolds, any, FactorPlace::device, quick, device, StepPlace::engine,
+       "asked for"},
+      {"both", kBoth, cholesky, FactorPlace::automatic, quick, both, StepPlace::engine,
+       "asked for"},
+      {"slower there", kBoth, cholesky, FactorPlace::automatic, slow, both, StepPlace::host,
+       "steps on the host: bounds, manifolds"},
+      {"not possible", kManifolds, cholesky, FactorPlace::automatic, cannot, both, StepPlace::host,
+       "steps on the host: manifolds"},
+      {"on the host",
+       kManifolds,
+       cholesky,
+       FactorPlace::host,
+       quick,
+       {},
+       StepPlace::host,
+       "steps on the host: manifolds"},
+  };
+  const auto plan = [&](const HostNeeds& needs, LinearSolver asked, FactorPlace factor,
+                        const runtime::FactorUse& use, std::vector<Fact>* facts) {
+    return plan_on(
+        vulkan, {.needs = needs, .device_manifolds = true, .system = system(use)},
+        {.method = Method::levenberg_marquardt, .linear_solver = asked, .factor = factor}, facts);
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    std::vector<Fact> facts;
+    const Plan made = plan(row.needs, row.asked, row.factor, row.use, &facts);
+    EXPECT_EQ(facts, row.facts);
+    EXPECT_EQ(made.steps, row.expected);
+    EXPECT_EQ(made.linear.kind, cholesky);
+    EXPECT_EQ(made.linear.by_engine, row.expected == StepPlace::engine);
+    EXPECT_EQ(linear_text(made), row.why);
+  }
+  const auto refusal = [&](const HostNeeds& needs, const runtime::FactorUse& use) {
+    try {
+      plan(needs, cholesky, FactorPlace::device, use, nullptr);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(kManifolds, cannot),
+            "factor device: it takes too much memory; use factor host or automatic");
+  EXPECT_EQ(refusal(kDogleg, quick),
+            "factor device: steps are made on the host (bounds, dogleg); use factor host or "
+            "automatic");
 }
 
 TEST(Decide, NamesWhatAsksForTheHost) {
