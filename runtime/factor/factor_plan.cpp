@@ -2,13 +2,16 @@
 #include "factor_plan.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "elimination_tree.hpp"
 #include "factor_schedule.hpp"
 #include "fill_order.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace topograd::runtime {
@@ -16,6 +19,12 @@ namespace {
 
 using List = std::vector<std::uint32_t>;
 
+/// Parts of the work that run beside each other; each needs a list with a number for each column.
+std::size_t parts_of(std::size_t pieces) {
+  return std::min<std::size_t>(pieces, std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+/// Results do not depend on the number of threads.
 class Planner {
  public:
   Planner(const LowerPattern& lower, const LeftEntries& left, const BlockGraph& graph)
@@ -27,10 +36,10 @@ class Planner {
     const Supernodes nodes = find_supernodes(graph_, tree);
     place(nodes);
     make_fronts(nodes);
+    schedule(plan_);
     find_rows(nodes);
     find_places();
     find_entries();
-    schedule(plan_);
     return std::move(plan_);
   }
 
@@ -91,27 +100,42 @@ class Planner {
     plan_.rows.resize(rows);
   }
 
-  /// Rows of blocks that meet the pivots, and what the children have left.
+  struct RowSearch {
+    List mark;    // by place: the last front that met it
+    List starts;  // places of the blocks below the pivots of a front
+  };
+
+  /// Subtrees beside each other, then the fronts above them.
   void find_rows(const Supernodes& nodes) {
-    List mark(lower_.columns(), kNoFront), starts;
-    for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f) {
-      const Front& front = plan_.fronts[f];
-      starts.clear();  // places of the blocks below the pivots
-      const auto add = [&](std::uint32_t place) {
-        if (place >= front.first + front.pivots && std::exchange(mark[place], f) != f)
-          starts.push_back(place);
-      };
-      for (std::uint32_t k = nodes.nodes[f].begin; k < nodes.nodes[f].end; ++k)
-        for (const std::uint32_t b : graph_.neighbours(nodes.blocks[k]))
-          add(place_[graph_.first[b]]);
-      for (std::uint32_t c = front.children; c < front.children_end; ++c)
-        for (const std::uint32_t place : rows_of(plan_.fronts[plan_.children[c]]))
-          if (width_[place] > 0) add(place);
-      std::ranges::sort(starts);
-      std::uint32_t* to = plan_.rows.data() + front.rows;
-      for (const std::uint32_t start : starts)
-        for (std::uint32_t k = 0; k < width_[start]; ++k) *to++ = start + k;
-    }
+    const std::size_t tasks = plan_.tasks.size(), parts = parts_of(tasks);
+    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+      RowSearch search{List(lower_.columns(), kNoFront), {}};
+      for (std::size_t t = part; t < tasks; t += parts)
+        for (std::uint32_t f = plan_.tasks[t].begin; f < plan_.tasks[t].end; ++f)
+          find_rows_of(f, nodes, search);
+    });
+    RowSearch search{List(lower_.columns(), kNoFront), {}};
+    for (const std::uint32_t f : plan_.level_fronts) find_rows_of(f, nodes, search);
+  }
+
+  /// Rows of blocks that meet the pivots, and what the children have left.
+  void find_rows_of(std::uint32_t f, const Supernodes& nodes, RowSearch& search) {
+    const Front& front = plan_.fronts[f];
+    List& starts = search.starts;
+    starts.clear();
+    const auto add = [&](std::uint32_t place) {
+      if (place >= front.first + front.pivots && std::exchange(search.mark[place], f) != f)
+        starts.push_back(place);
+    };
+    for (std::uint32_t k = nodes.nodes[f].begin; k < nodes.nodes[f].end; ++k)
+      for (const std::uint32_t b : graph_.neighbours(nodes.blocks[k])) add(place_[graph_.first[b]]);
+    for (std::uint32_t c = front.children; c < front.children_end; ++c)
+      for (const std::uint32_t place : rows_of(plan_.fronts[plan_.children[c]]))
+        if (width_[place] > 0) add(place);
+    std::ranges::sort(starts);
+    std::uint32_t* to = plan_.rows.data() + front.rows;
+    for (const std::uint32_t start : starts)
+      for (std::uint32_t k = 0; k < width_[start]; ++k) *to++ = start + k;
   }
 
   std::span<const std::uint32_t> rows_of(const Front& front) const {
@@ -121,8 +145,9 @@ class Planner {
   /// Numbers of the rows in the parent: both lists ascend.
   void find_places() {
     plan_.places.resize(plan_.rows.size());
-    for (const Front& front : plan_.fronts) {
-      if (front.parent == kNoFront) continue;
+    ir::parallel_for(std::size_t{0}, plan_.fronts.size(), [&](std::size_t f) {
+      const Front& front = plan_.fronts[f];
+      if (front.parent == kNoFront) return;
       const Front& parent = plan_.fronts[front.parent];
       const std::span<const std::uint32_t> above = rows_of(parent);
       std::uint32_t at = 0;
@@ -135,30 +160,53 @@ class Planner {
         while (above[at] != row) ++at;
         plan_.places[front.rows + k] = parent.pivot_rows() + at;
       }
-    }
+    });
   }
 
+  using Entries = std::vector<FactorPlan::Entry>;
+
+  /// Lists entries of ranges of fronts, and joins the lists.
   void find_entries() {
-    plan_.entries.reserve(lower_.rows.size());
-    List number(lower_.columns());  // of the front's row, by place
-    for (Front& front : plan_.fronts) {
-      const std::span<const std::uint32_t> rows = rows_of(front);
-      for (std::uint32_t k = 0; k < front.pivots; ++k) number[front.first + k] = k;
-      for (std::uint32_t k = 0; k < front.below; ++k) number[rows[k]] = front.pivot_rows() + k;
-      front.entries = static_cast<std::uint32_t>(plan_.entries.size());
-      for (std::uint32_t k = 0; k < front.pivots; ++k) add_entries(front, k, number);
-      front.entries_end = static_cast<std::uint32_t>(plan_.entries.size());
-    }
+    const std::size_t parts = parts_of(plan_.fronts.size());
+    std::vector<Entries> lists(parts);
+    const auto begin_of = [&](std::size_t part) { return plan_.fronts.size() * part / parts; };
+    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+      Entries& entries = lists[part];
+      // Of the front's row, by place: the others are not read.
+      const auto number = std::make_unique_for_overwrite<std::uint32_t[]>(lower_.columns());
+      for (std::size_t f = begin_of(part); f < begin_of(part + 1); ++f) {
+        Front& front = plan_.fronts[f];
+        const std::span<const std::uint32_t> rows = rows_of(front);
+        for (std::uint32_t k = 0; k < front.pivots; ++k) number[front.first + k] = k;
+        for (std::uint32_t k = 0; k < front.below; ++k) number[rows[k]] = front.pivot_rows() + k;
+        front.entries = static_cast<std::uint32_t>(entries.size());
+        for (std::uint32_t k = 0; k < front.pivots; ++k)
+          add_entries(front, k, number.get(), entries);
+        front.entries_end = static_cast<std::uint32_t>(entries.size());
+      }
+    });
+    std::vector<std::uint32_t> first(parts + 1);
+    for (std::size_t part = 0; part < parts; ++part)
+      first[part + 1] = first[part] + static_cast<std::uint32_t>(lists[part].size());
+    plan_.entries.resize(first[parts]);
+    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+      std::ranges::copy(lists[part], plan_.entries.begin() + first[part]);
+      for (std::size_t f = begin_of(part); f < begin_of(part + 1); ++f) {
+        plan_.fronts[f].entries += first[part];
+        plan_.fronts[f].entries_end += first[part];
+      }
+    });
   }
 
   /// Entries of the matrix between pivot k and what is eliminated with it or later.
-  void add_entries(const Front& front, std::uint32_t k, const List& number) {
+  void add_entries(const Front& front, std::uint32_t k, const std::uint32_t* number,
+                   Entries& entries) const {
     const std::uint32_t column = plan_.order[front.first + k];
     const auto add = [&](std::uint32_t other, std::uint32_t value) {
       if (place_[other] < front.first + k) return;
       const std::uint32_t row = number[place_[other]];
       const std::uint32_t at = row / kTile * kTile * front.pivots + kTile * k + row % kTile;
-      plan_.entries.push_back({value, at});
+      entries.push_back({value, at});
     };
     for (int v = lower_.starts[column]; v < lower_.starts[column + 1]; ++v)
       add(static_cast<std::uint32_t>(lower_.rows[static_cast<std::size_t>(v)]),
