@@ -73,7 +73,8 @@ struct StepReport {
   double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
   double slope = 0;             ///< within a box: g·δ of the step before projection
   int linear_iterations = 0;
-  double linear_seconds = 0;  ///< wall time of the linear solve in this call
+  std::uint64_t vanished_pivots = 0;  ///< of the engine's factor: their unknowns did not move
+  double linear_seconds = 0;          ///< wall time of the linear solve in this call
   /// Set if the engine followed StepRequest::rule; the report is for the length that was kept.
   /// After an accepted step accept() and linearize() are still called, and return known results.
   std::optional<bool> accepted;

@@ -36,7 +36,10 @@ class Leveller {
     list_rows();
     list_entries();
     out_.pivot_scalars = plan_.order;
-    for (std::uint32_t& column : out_.pivot_scalars) column = scalar(column);
+    for (std::uint32_t& column : out_.pivot_scalars) {
+      column = scalar(column);
+      out_.scalars = std::max(out_.scalars, column + 1);
+    }
     out_.operations = plan_.operations;
     out_.nonzeros = plan_.nonzeros;
     return std::move(out_);
@@ -252,7 +255,7 @@ std::uint64_t LevelPlan::words() const {
 }
 
 std::uint64_t LevelPlan::numbers() const {
-  return panels + updates[0] + updates[1] + vectors + pivot_scalars.size();
+  return panels + updates[0] + updates[1] + vectors + pivot_scalars.size() + scalars;
 }
 
 LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,

@@ -53,6 +53,7 @@ struct LevelPlan {
   /// parent or behind it, for t = 0 up to the number of the parent's tiles of rows.
   std::vector<std::uint32_t> cuts;
   std::vector<std::uint32_t> pivot_scalars;  ///< scalar by place
+  std::uint32_t scalars = 0;                 ///< 1 + the largest one
 
   static constexpr std::uint64_t kPanelAlignment = 128;
   std::uint64_t panels = 0;             ///< numbers of the factor

@@ -30,6 +30,12 @@ Elimination elimination_for(LinearSolver kind, const runtime::Model& model,
 
 }  // namespace
 
+std::string vanished_pivots_note(std::uint64_t count) {
+  if (count == 0) return {};
+  return "; " + std::to_string(count) + (count == 1 ? " pivot" : " pivots") +
+         " of the factors vanished: these unknowns did not move in the step";
+}
+
 struct CholeskyStep::Impl {
   struct Asked {
     LinearSolver kind = LinearSolver::cholesky;
@@ -52,8 +58,14 @@ struct CholeskyStep::Impl {
         damped(view()),
         elimination(std::move(found)) {
     by_blocks = host_solver(asked.kind, false, elimination.pays()) == LinearSolver::schur;
-    factor = by_blocks ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
-                       : make_sparse_factorization(damped, asked.threads, asked.factor);
+    // Small systems have rows to go on with instead.
+    const double vanishing =
+        is_small()
+            ? 0
+            : runtime::vanishing_share(normal.size(), std::numeric_limits<double>::epsilon());
+    factor = by_blocks
+                 ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
+                 : make_sparse_factorization(damped, asked.threads, asked.factor, {vanishing});
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.
@@ -136,6 +148,7 @@ struct CholeskyStep::Impl {
   /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
   bool solve(double& decrease) {
     if (!factor->factor(damped)) return false;
+    vanished += factor->vanished();
     const std::span<const std::uint32_t> free = normal.free_scalars();
     for (std::size_t k = 0; k < free.size(); ++k) {
       reduced[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
@@ -176,7 +189,8 @@ struct CholeskyStep::Impl {
   std::unique_ptr<Factorization> factor;
   std::unique_ptr<DenseRows> rows;  // made on first use
   bool rows_are_current = false, by_rows = false;
-  int steps = 0, failed = 0;  // in this solve: steps so far, and the first by rows
+  int steps = 0, failed = 0;   // in this solve: steps so far, and the first by rows
+  std::uint64_t vanished = 0;  // pivots in this solve
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
@@ -191,6 +205,7 @@ void CholeskyStep::begin_solve() {
   impl_->columns.clear();
   impl_->by_rows = false;
   impl_->steps = 0;
+  impl_->vanished = 0;
 }
 
 void CholeskyStep::transfer(ir::StateRecord& record) {
@@ -203,10 +218,11 @@ void CholeskyStep::transfer(ir::StateRecord& record) {
   record.value("solves by rows", impl_->by_rows);
   record.in_range("steps of the factor", impl_->steps, 0, 1 << 30);
   record.value("first step by rows", impl_->failed);
+  record.value("vanished pivots", impl_->vanished);
 }
 
 std::string CholeskyStep::note() const {
-  if (!impl_->by_rows) return {};
+  if (!impl_->by_rows) return vanished_pivots_note(impl_->vanished);
   return "; from step " + std::to_string(impl_->failed) +
          " on by QR of the Jacobian: the factored matrix was not positive definite";
 }
@@ -232,6 +248,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
     std::vector<double> columns = std::move(impl_->columns), units = std::move(impl_->units);
     const bool by_rows = impl_->by_rows;
     const int steps = impl_->steps, failed = impl_->failed;
+    const std::uint64_t vanished = impl_->vanished;
     Elimination found = elimination_for(impl_->asked.kind, impl_->model, impl_->asked.hint);
     impl_ = std::make_unique<Impl>(impl_->model, std::move(impl_->asked), std::move(found));
     impl_->columns = std::move(columns);
@@ -239,6 +256,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
     impl_->by_rows = by_rows;
     impl_->steps = steps;
     impl_->failed = failed;
+    impl_->vanished = vanished;
   }
   impl_->rows_are_current = false;
   impl_->normal.refresh(engine);

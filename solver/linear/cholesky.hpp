@@ -6,16 +6,21 @@
 #include "factor/factorization.hpp"
 #include "step_solver.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace topograd {
 
+/// A note about pivots that vanished in a solve; empty if there were none.
+std::string vanished_pivots_note(std::uint64_t count);
+
 /// Factorises JᵀJ + λD, directly or by the Schur complement of blocks that do not meet
 /// (factorization.hpp). Works with either engine and reads Jacobian and gradient of each linearised
 /// point once. If a factor of the smallest problems (kLargestReadBack) is not positive definite,
-/// that step and the later ones of the solve use a QR decomposition of the Jacobian.
+/// that step and the later ones of the solve use a QR decomposition of the Jacobian. In others,
+/// pivots that vanish take no part (PivotRule), which note() tells.
 class CholeskyStep final : public StepSolver {
  public:
   /// Finds pattern, ordering and elimination tree.

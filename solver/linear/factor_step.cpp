@@ -6,7 +6,12 @@
 
 namespace topograd {
 
+std::string FactorStep::note() const {
+  return vanished_pivots_note(vanished_) + (host_ ? host_->note() : "");
+}
+
 void FactorStep::begin_solve() {
+  vanished_ = 0;
   if (host_) host_->begin_solve();
 }
 
@@ -14,6 +19,7 @@ void FactorStep::transfer(ir::StateRecord& record) {
   bool on_host = host_ != nullptr;
   record.value("factors on the host", on_host);
   if (on_host) host().transfer(record);
+  record.value("vanished pivots on the device", vanished_);
 }
 
 CholeskyStep& FactorStep::host() {
@@ -38,9 +44,11 @@ void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point
 
 runtime::StepReport FactorStep::try_step(runtime::Engine& engine,
                                          const runtime::StepRequest& request) {
-  if (bounded()) return try_projected(engine, request, cost_);
-  return by_host(engine) ? host().try_step(engine, request)
-                         : runtime::damped_steps(engine).try_step(request);
+  if (by_host(engine)) return host().try_step(engine, request);
+  const runtime::StepReport report = bounded() ? try_projected(engine, request, cost_)
+                                               : runtime::damped_steps(engine).try_step(request);
+  vanished_ += report.vanished_pivots;
+  return report;
 }
 
 }  // namespace topograd

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace topograd {
 
@@ -22,6 +23,7 @@ class FactorStep final : public StepSolver {
       : model_(model), threads_(threads), revision_(model.revision) {}
 
   LinearSolver kind() const override { return LinearSolver::cholesky; }
+  std::string note() const override;
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
@@ -42,6 +44,7 @@ class FactorStep final : public StepSolver {
   std::uint64_t revision_;
   bool possible_ = true;                // on the device
   double cost_ = 0;                     // at the point
+  std::uint64_t vanished_ = 0;          // pivots, in this solve
   std::unique_ptr<CholeskyStep> host_;  // made on first use
 };
 

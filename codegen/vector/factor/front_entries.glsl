@@ -10,5 +10,9 @@ void main() {
       value = row == column ? SUM(1) : SUM(0);
     }
     panels[entries[e + 1u]] = REAL(value);
+    if (row == column) {
+      precise SUM limit = scalars[VANISHING] * abs(value);
+      limits[row] = REAL(limit);
+    }
   }
 }

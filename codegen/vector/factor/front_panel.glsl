@@ -1,10 +1,12 @@
 // Factorises the pivots' block of a step, in every workgroup of its own, and computes the columns of
 // L in further rows. The block itself stays as it is, since others read it; its factor goes above
-// its diagonal, and the reciprocals of the diagonal behind the panel. status of the step's first
-// pivot is 1 + the number in the step of the first one that is not positive and finite; 0: none.
+// its diagonal, and the reciprocals of the diagonal behind the panel: 0 for pivots that vanish.
+// status of the step's first pivot: in its lower 8 bits 1 + the number in the step of the first one
+// that is refused, 0: none; above them the number of those that vanish.
 
 shared REAL lower[528];
 shared REAL tile[1056];
+shared REAL limit[32];
 
 void main() {
   for (uint w = gl_WorkGroupID.x; w < count; w += gl_NumWorkGroups.x) {
@@ -12,6 +14,9 @@ void main() {
     uint width = min(32u, pivots - c0);
     uint from = max(r0, c0 + width);
     uint height = min(r0 + 32u, rows) - from;
+    for (uint i = gl_LocalInvocationIndex; i < width; i += GROUP) {
+      limit[i] = scalars[VANISHING] > SUM(0) ? limits[pivot_scalars[fronts[word + 5u] + c0 + i]] : REAL(-1);
+    }
     for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
       uint i = t / 32u;
       uint j = t % 32u;
@@ -21,7 +26,9 @@ void main() {
     barrier();
     for (uint p = 0u; p < width; ++p) {
       uint rest = width - p - 1u;
-      precise REAL inverse = REAL(1) / lower[p * (p + 1u) / 2u + p];
+      REAL pivot = lower[p * (p + 1u) / 2u + p];
+      precise REAL reciprocal = REAL(1) / pivot;
+      REAL inverse = abs(pivot) <= limit[p] ? REAL(0) : reciprocal;
       for (uint t = gl_LocalInvocationIndex; t < rest * rest; t += GROUP) {
         uint i = p + 1u + t / rest;
         uint j = p + 1u + t % rest;
@@ -35,18 +42,25 @@ void main() {
     }
     if (gl_LocalInvocationIndex == 0u && r0 == c0) {
       uint failed = 0u;
+      uint vanished = 0u;
       for (uint p = width; p > 0u; --p) {
         precise REAL pivot = lower[(p - 1u) * p / 2u + p - 1u];
         precise REAL none = pivot - pivot;
-        if (!(pivot > REAL(0) && none == REAL(0))) failed = p;
+        if (abs(pivot) <= limit[p - 1u]) {
+          vanished += 256u;
+        } else if (!(pivot > REAL(0) && none == REAL(0))) {
+          failed = p;
+        }
       }
-      status[fronts[word + 5u] + c0] = failed;
+      status[fronts[word + 5u] + c0] = failed + vanished;
     }
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < width; i += GROUP) {
       uint at = i * (i + 1u) / 2u + i;
-      precise REAL reciprocal = REAL(1) / sqrt(lower[at]);
-      lower[at] = lower[at] > REAL(0) ? reciprocal : REAL(uintBitsToFloat(0x7fc00000u));
+      REAL pivot = lower[at];
+      precise REAL reciprocal = REAL(1) / sqrt(pivot);
+      bool vanishes = abs(pivot) <= limit[i];
+      lower[at] = vanishes ? REAL(0) : pivot > REAL(0) ? reciprocal : REAL(uintBitsToFloat(0x7fc00000u));
     }
     barrier();
     for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {

@@ -6,21 +6,26 @@
 namespace topograd::runtime::cpu {
 
 /// Kernels work on tiles of eight rows, each stored with its columns one after the other (see
-/// Front). L of a panel has the reciprocals of its diagonal in place of the diagonal. Every entry
+/// Front). L of a panel has the reciprocals of its diagonal in place of the diagonal, 0 for pivots
+/// that vanish. Every entry
 /// is summed over ascending columns, whatever the range of tiles that a call is given: the same
 /// bits for any division of the work.
 ///
 ///   k  columns of the panel, that is pivots
 struct FrontKernels {
-  /// A pivot that is not positive and finite; column == k if there is none.
+  /// A pivot that is refused; column == k if there is none.
   struct Pivot {
     std::uint32_t column;
     double value;
+    std::uint32_t vanished;  ///< pivots of this call
   };
 
   /// Factorises pivots [8 begin, 8 end) of a panel whose earlier columns are complete in these
   /// rows.
-  Pivot (*factor)(double* panel, std::uint32_t k, std::uint32_t begin, std::uint32_t end);
+  ///
+  ///   limits  by pivot of the panel: the size up to which it vanishes; null: none does
+  Pivot (*factor)(double* panel, std::uint32_t k, std::uint32_t begin, std::uint32_t end,
+                  const double* limits);
 
   /// Computes columns [8 begin, 8 end) of L in further tiles of rows, whose earlier columns are
   /// complete.

@@ -119,7 +119,7 @@ void eliminate(const double* panel, double* tiles, Index count, Index k, Index b
 }
 
 /// Cholesky of the tile on the diagonal, with all columns before it complete.
-FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t) {
+FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double* limits) {
   const Index c = t * kTile, width = least(kTile, k - c);
   double* diagonal = tile + Size{c} * kTile;
   Column columns[kTile];
@@ -130,28 +130,33 @@ FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t) {
       add(columns[j + q], sums.column[q]);
     }
   }
+  Index vanished = 0;
   for (Index j = 0; j < width; ++j) {
     double* column = diagonal + j * kTile;
     for (Index q = 0; q < j; ++q) subtract(columns[j], columns[q], diagonal[q * kTile + j]);
     store(column, columns[j]);
     const double pivot = column[j];
-    if (!(pivot > 0 && pivot <= __DBL_MAX__)) return {c + j, pivot};
-    const double reciprocal = 1 / std::sqrt(pivot);
+    const bool vanishes = limits != nullptr && pivot <= limits[c + j] && pivot >= -limits[c + j];
+    if (!vanishes && !(pivot > 0 && pivot <= __DBL_MAX__)) return {c + j, pivot, vanished};
+    const double reciprocal = vanishes ? 0 : 1 / std::sqrt(pivot);
+    vanished += vanishes ? 1 : 0;
     scale(columns[j], reciprocal);
     store(column, columns[j]);
     column[j] = reciprocal;
   }
-  return {k, 0};
+  return {k, 0, vanished};
 }
 
-FrontKernels::Pivot factor(double* panel, Index k, Index begin, Index end) {
+FrontKernels::Pivot factor(double* panel, Index k, Index begin, Index end, const double* limits) {
+  Index vanished = 0;
   for (Index t = begin; t < end; ++t) {
     double* tile = panel + tile_at(t, k);
     eliminate(panel, tile, 1, k, begin, t);
-    const FrontKernels::Pivot pivot = factor_diagonal(tile, k, t);
+    const FrontKernels::Pivot pivot = factor_diagonal(tile, k, t, limits);
     if (pivot.column < k) return pivot;
+    vanished += pivot.vanished;
   }
-  return {k, 0};
+  return {k, 0, vanished};
 }
 
 void update(const double* below, double* update, Index k, Index begin, Index end, Index left,

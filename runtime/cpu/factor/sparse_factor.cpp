@@ -19,6 +19,11 @@ constexpr std::uint32_t kPivots = 8;
 /// Nanoseconds of a front that are worth several threads.
 constexpr double kWorthThreads = 100'000;
 
+/// Place of a diagonal entry in the panel of a front.
+std::uint64_t diagonal_at(const Front& front, std::uint32_t k) {
+  return std::uint64_t{k / kTile} * kTile * front.pivots + std::uint64_t{k} * kTile + k % kTile;
+}
+
 std::uint32_t ranges(std::uint32_t count, std::uint32_t size) { return (count + size - 1) / size; }
 
 }  // namespace
@@ -38,26 +43,31 @@ std::span<const std::uint32_t> SparseFactor::places(const Front& front) const {
   return std::span(plan_.places).subspan(front.rows, front.below);
 }
 
-FactorReport SparseFactor::factor(std::span<const double> values) {
+FactorReport SparseFactor::factor(std::span<const double> values, const PivotRule& rule) {
   factor_.resize(plan_.factor_size);
   workspace_.resize(plan_.workspace_size);
   right_.resize(plan_.right_size);
   std::ranges::fill(failed_, FactorReport{});
   std::ranges::fill(skipped_, 0);
-  upward(plan_, pool_, [&](std::uint32_t f) { eliminate(f, values); });
+  limits_.resize(rule.vanishing > 0 ? plan_.order.size() : 0);
+  upward(plan_, pool_, [&](std::uint32_t f) { eliminate(f, values, rule); });
   // Every front whose children are complete was tried, on any number of threads; of those that
   // failed the first one is reported.
-  for (const FactorReport& report : failed_)
+  FactorReport out;
+  for (const FactorReport& report : failed_) {
     if (report.end != FactorEnd::complete) return report;
-  return {};
+    out.vanished += report.vanished;
+  }
+  return out;
 }
 
-void SparseFactor::eliminate(std::uint32_t f, std::span<const double> values) {
+void SparseFactor::eliminate(std::uint32_t f, std::span<const double> values,
+                             const PivotRule& rule) {
   const Front& front = plan_.fronts[f];
   for (std::uint32_t c = front.children; c < front.children_end; ++c)
     skipped_[f] |= skipped_[plan_.children[c]];
   if (skipped_[f] != 0) return;
-  assemble(front, values);
+  assemble(front, values, rule);
   if (factor_pivots(f, front)) {
     update(front);
   } else {
@@ -66,11 +76,14 @@ void SparseFactor::eliminate(std::uint32_t f, std::span<const double> values) {
 }
 
 /// Gathers the pivots' columns.
-void SparseFactor::assemble(const Front& front, std::span<const double> values) {
+void SparseFactor::assemble(const Front& front, std::span<const double> values,
+                            const PivotRule& rule) {
   double* panel = factor_.data() + front.panel;
   std::fill_n(panel, front.panel_size(), 0.0);
   for (std::uint32_t e = front.entries; e < front.entries_end; ++e)
     panel[plan_.entries[e].at] = values[plan_.entries[e].value];
+  for (std::uint32_t k = 0; k < front.pivots && !limits_.empty(); ++k)
+    limits_[front.first + k] = rule.vanishing * std::abs(panel[diagonal_at(front, k)]);
   for (std::uint32_t c = front.children; c < front.children_end; ++c) {
     const Front& child = plan_.fronts[plan_.children[c]];
     kernels_.add_to_panel(workspace_.data() + child.update, places(child).data(), child.below,
@@ -81,10 +94,12 @@ void SparseFactor::assemble(const Front& front, std::span<const double> values) 
 bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
   double* panel = factor_.data() + front.panel;
   const std::uint32_t k = front.pivots, pivots = front.pivot_rows() / kTile;
+  const double* limits = limits_.empty() ? nullptr : limits_.data() + front.first;
   const bool large = front_time(front.pivots, front.below) > kWorthThreads;
   for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
     const std::uint32_t end = std::min(begin + kPivots, pivots), rows = front.tiles() - end;
-    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end);
+    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end, limits);
+    failed_[f].vanished += pivot.vanished;
     if (pivot.column < k) {
       failed_[f] = {std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
                     plan_.order[front.first + pivot.column], pivot.value};
@@ -144,11 +159,8 @@ void SparseFactor::update(const Front& front) {
 double SparseFactor::least_pivot() const {
   double reciprocal = 0;
   for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f) {
-    const std::uint32_t pivots = plan_.fronts[f].pivots;
-    for (std::uint32_t k = 0; k < pivots; ++k) {
-      const std::uint64_t tile = std::uint64_t{k / kTile} * kTile * pivots;
-      reciprocal = std::max(reciprocal, panel(f)[tile + std::uint64_t{k} * kTile + k % kTile]);
-    }
+    for (std::uint32_t k = 0; k < plan_.fronts[f].pivots; ++k)
+      reciprocal = std::max(reciprocal, panel(f)[diagonal_at(plan_.fronts[f], k)]);
   }
   return 1 / (reciprocal * reciprocal);
 }

@@ -2,10 +2,12 @@
 #include "damped_system.hpp"
 
 #include "../../../ir/machine/state_record.hpp"
+#include "../../factor/factor_report.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
@@ -96,7 +98,12 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
       // A residual that a coarse space leaves is small in r·r before the step is any good.
       {Scalar::in_energy, request.energy_norm || corrected ? 1.0 : 0.0},
-      {Scalar::eta, request.eta}};
+      {Scalar::eta, request.eta},
+      {Scalar::vanished, 0},
+      {Scalar::vanishing,
+       vanishing_share(problem_.model().scalars, context_.wide()
+                                                     ? std::numeric_limits<double>::epsilon()
+                                                     : std::numeric_limits<float>::epsilon())}};
   v_.ops->write(scalars);
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {

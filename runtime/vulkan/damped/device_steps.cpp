@@ -130,6 +130,7 @@ StepReport DeviceSteps::try_step(const StepRequest& request) {
   const AcceptedPoints::Scalars& values = v_.ops->last_read();
   StepReport report = report_trial(values);
   report.linear_iterations = iterations;
+  report.vanished_pivots = static_cast<std::uint64_t>(values[codegen::slot(Scalar::vanished)]);
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   step_norm_ = report.step_norm;
   points_.moved(1);

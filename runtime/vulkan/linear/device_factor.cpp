@@ -43,13 +43,14 @@ DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan
   fronts_vectors_ = numbers(plan.vectors);
   solved_ = numbers(unknowns_);
   status_ = words(std::vector<std::uint32_t>(unknowns_));
+  limits_ = numbers(plan.scalars);
 }
 
 std::uint64_t DeviceFactor::bytes() const {
   std::uint64_t sum = 0;
   for (const Buffer* buffer :
        {&fronts_, &entries_, &items_, &places_, &row_scalars_, &cuts_, &pivot_scalars_, &panels_,
-        &updates_[0], &updates_[1], &fronts_vectors_, &solved_, &status_})
+        &updates_[0], &updates_[1], &fronts_vectors_, &solved_, &status_, &limits_})
     sum += buffer->size();
   return sum;
 }
@@ -88,6 +89,7 @@ kernel::Part DeviceFactor::panels(const LevelPlan::Level& level) const {
 void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
   list.barrier();
   list.fill(panels_, 0, panels_.size(), 0);
+  list.fill(limits_, 0, limits_.size(), 0);  // of rows without an entry on the diagonal
   list.barrier();
   for (const LevelPlan::Level& level : levels_) {
     if (level.entries_count == 0) continue;
@@ -96,7 +98,8 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
                                            .damping = matrix.damping,
                                            .panels = panels(level),
                                            .entries = entries_,
-                                           .fixed_scalars = matrix.fixed},
+                                           .fixed_scalars = matrix.fixed,
+                                           .limits = limits_},
                                           {.count = level.entries_count, .first = level.entries}});
   }
   for (std::size_t l = 0; l < levels_.size(); ++l) {
@@ -107,7 +110,12 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
                  with_children(kernel::front_assemble{{.updates = children, .panels = panels}, {}}),
                  level.assemble);
     for (std::uint32_t s = 0; s < level.panel.size(); ++s) {
-      record_items(list, kernel::front_panel{{.panels = panels, .status = status_}, {}},
+      record_items(list,
+                   kernel::front_panel{{.panels = panels,
+                                        .status = status_,
+                                        .limits = limits_,
+                                        .pivot_scalars = pivot_scalars_},
+                                       {}},
                    level.panel[s]);
       record_items(list,
                    kernel::front_trailing{{.panels = panels}, {.pivot_first = s * kFrontTile}},

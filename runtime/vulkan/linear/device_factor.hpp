@@ -12,8 +12,9 @@ namespace topograd::runtime::vulkan {
 /// LLᵀ of a symmetric positive definite matrix, and solutions by it, in the precision of the
 /// context. Nothing is added by atomics: the same bits in every run.
 ///
-/// A pivot that is not positive and finite makes the solution NaN. Every record_ function begins
-/// with a barrier of its own, and leaves its results behind the caller's next one.
+/// Pivots vanish by the PivotRule of Scalar::vanishing. Another one that is not positive and finite
+/// makes the solution NaN. Every record_ function begins with a barrier of its own, and leaves its
+/// results behind the caller's next one.
 class DeviceFactor {
  public:
   /// Returns MatrixReason::none if its lists and the panels of a level fit the range of a storage
@@ -39,11 +40,11 @@ class DeviceFactor {
   ///   negative  solution = −A⁻¹ right
   void record_solve(CommandList& list, const Buffer& right, bool negative, const Buffer& fixed,
                     const Buffer& solution);
-  /// Scalar::state: converged, or breakdown if a pivot was refused; no iterations.
+  /// Scalar::state: converged, or breakdown if a pivot was refused; no iterations; vanished.
   void record_finish(CommandList& list);
 
-  /// By place in the order: at the first pivot of each step 1 + the number, from it on, of the
-  /// first refused pivot of the step; 0: there is none. After record_factor().
+  /// By place in the order: at the first pivot of each step, in the lower 8 bits, 1 + the number,
+  /// from it on, of the first refused pivot of the step; 0: there is none. After record_factor().
   const Buffer& status() const { return status_; }
   /// Bytes of its buffers.
   std::uint64_t bytes() const;
@@ -67,6 +68,7 @@ class DeviceFactor {
   std::uint64_t predicted_ = 0;
   Buffer fronts_, entries_, items_, places_, row_scalars_, cuts_, pivot_scalars_;
   Buffer panels_, updates_[2], fronts_vectors_, solved_, status_;
+  Buffer limits_;  // by scalar
 };
 
 }  // namespace topograd::runtime::vulkan

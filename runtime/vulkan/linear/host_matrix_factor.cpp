@@ -11,6 +11,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
+using codegen::Scalar;
+
 /// A residual that has not halved is not going to.
 constexpr int kMostRefinements = 40;
 constexpr double kStagnates = 0.5;
@@ -49,18 +51,23 @@ HostMatrixFactor::HostMatrixFactor(const LowerPattern& lower, const FactorPlan& 
   });
 }
 
-FactorReport HostMatrixFactor::factor(std::span<const double> values) {
+FactorReport HostMatrixFactor::factor(std::span<const double> values, const PivotRule& rule) {
   host_values_.assign(values.begin(), values.end());
   write_numbers(context_, values_, values);
+  const std::pair<Scalar, double> scalars[] = {{Scalar::vanishing, rule.vanishing}};
+  vectors_.write(scalars);
   recorder_.submit(factor_list_);
-  const double state = vectors_.read(recorder_.last())[codegen::slot(codegen::Scalar::state)];
-  if (state == static_cast<double>(codegen::SolverState::converged)) return {};
+  const auto& ended = vectors_.read(recorder_.last());
+  const double state = ended[codegen::slot(Scalar::state)];
+  if (state == static_cast<double>(codegen::SolverState::converged))
+    return {.vanished = static_cast<std::uint64_t>(ended[codegen::slot(Scalar::vanished)])};
   std::vector<std::uint32_t> status(order_.size());
   context_.device->download<std::uint32_t>(factor_->status(), status);
-  const auto failed =
-      std::ranges::find_if(status, [](std::uint32_t pivot) { return pivot != 0; }) - status.begin();
-  const auto place =
-      static_cast<std::size_t>(failed) + status[static_cast<std::size_t>(failed)] - 1;
+  const auto refused = [](std::uint32_t pivot) { return pivot & 0xff; };
+  const auto failed = static_cast<std::size_t>(
+      std::ranges::find_if(status, [&](std::uint32_t pivot) { return refused(pivot) != 0; }) -
+      status.begin());
+  const auto place = failed + refused(status[failed]) - 1;
   const bool finite =
       std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
   return {.end = finite ? FactorEnd::not_positive : FactorEnd::not_finite,

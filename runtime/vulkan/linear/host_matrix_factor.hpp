@@ -28,7 +28,7 @@ class HostMatrixFactor {
   HostMatrixFactor(const LowerPattern& lower, const FactorPlan& plan, const EngineOptions& options);
 
   ///   values  of the lower triangle that was planned for
-  FactorReport factor(std::span<const double> values);
+  FactorReport factor(std::span<const double> values, const PivotRule& rule = {});
   /// Solves for one right side, after factor() was complete.
   void solve(std::span<const double> right, std::span<double> solution);
 

@@ -1,12 +1,14 @@
 // Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
+#include "../../../runtime/factor/factor_report.hpp"
 #include "../../options.hpp"
 #include "elimination.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCore>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -28,6 +30,9 @@ class Factorization {
   /// Entries of the factor and operations of a factorisation; 0 for iterations.
   virtual double entries() const { return 0; }
   virtual double flops() const { return 0; }
+
+  /// Pivots of the last factor() that vanished: their unknowns are 0.
+  virtual std::uint64_t vanished() const { return 0; }
 };
 
 /// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: by fronts
@@ -36,8 +41,10 @@ class Factorization {
 ///
 ///   threads  0 = all
 ///   place    host or cholmod; others mean used_on_host()
-std::unique_ptr<Factorization> make_sparse_factorization(
-    const SparseMatrix& pattern, int threads, FactorPlace place = FactorPlace::automatic);
+///   rule     for pivots by fronts; CHOLMOD refuses those that vanish
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads,
+                                                         FactorPlace place = FactorPlace::automatic,
+                                                         const runtime::PivotRule& rule = {});
 /// The library that factorises on the host: cholmod or host.
 FactorPlace used_on_host(FactorPlace place);
 

@@ -58,11 +58,13 @@ class Cholmod final : public Factorization {
 
 class Fronts final : public Factorization {
  public:
-  Fronts(const SparseMatrix& pattern, int threads)
-      : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads) {}
+  Fronts(const SparseMatrix& pattern, int threads, const runtime::PivotRule& rule)
+      : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads), rule_(rule) {}
 
   bool factor(const SparseMatrix& lower) override {
-    return factor_.factor(values_of(lower)).end == runtime::FactorEnd::complete;
+    const runtime::FactorReport report = factor_.factor(values_of(lower), rule_);
+    vanished_ = report.vanished;
+    return report.end == runtime::FactorEnd::complete;
   }
   Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
     const auto n = static_cast<std::size_t>(right.size());
@@ -72,9 +74,12 @@ class Fronts final : public Factorization {
   }
   double entries() const override { return factor_.plan().nonzeros; }
   double flops() const override { return factor_.plan().operations; }
+  std::uint64_t vanished() const override { return vanished_; }
 
  private:
   runtime::cpu::SparseFactor factor_;
+  runtime::PivotRule rule_;
+  std::uint64_t vanished_ = 0;
 };
 
 }  // namespace
@@ -87,13 +92,14 @@ FactorPlace used_on_host(FactorPlace place) {
 }
 
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads,
-                                                         FactorPlace place) {
+                                                         FactorPlace place,
+                                                         const runtime::PivotRule& rule) {
 #ifdef TOPOGRAD_CHOLMOD
   if (used_on_host(place) == FactorPlace::cholmod) return std::make_unique<Cholmod>(pattern);
 #endif
   if (used_on_host(place) != FactorPlace::host)
     throw Error(ErrorCode::Internal, "factor cholmod: resolved() was not called");
-  return std::make_unique<Fronts>(pattern, threads);
+  return std::make_unique<Fronts>(pattern, threads, rule);
 }
 
 }  // namespace topograd

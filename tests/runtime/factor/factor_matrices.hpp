@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../../runtime/factor/factor_plan.hpp"
+#include "../../../runtime/factor/factor_report.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCholesky>
@@ -146,6 +147,60 @@ inline SparseMatrix random_blocks(std::uint32_t count, std::uint32_t pairs, std:
     if (a != b) meet.emplace_back(a, b);
   }
   return blocks_that_meet(widths, meet, seed);
+}
+
+/// A positive semidefinite matrix of small whole numbers, so that its factor rounds little.
+struct SingularCase {
+  std::string name;
+  SparseMatrix lower;
+  std::uint64_t deficiency;  ///< dimension of its null space
+
+  runtime::PivotRule rule(double epsilon = std::numeric_limits<double>::epsilon()) const {
+    return {static_cast<double>(lower.cols()) * epsilon};
+  }
+  /// A right side in its range.
+  Vector right() const {
+    Vector x(lower.cols());
+    for (Eigen::Index k = 0; k < x.size(); ++k) x[k] = static_cast<double>(k % 5) - 2;
+    return lower.selfadjointView<Eigen::Lower>() * x;
+  }
+  /// With more on the diagonal.
+  SparseMatrix regular() const {
+    SparseMatrix out = lower;
+    for (Eigen::Index k = 0; k < out.cols(); ++k) out.coeffRef(k, k) += 0.5;
+    return out;
+  }
+  /// With less on one diagonal entry.
+  SparseMatrix indefinite() const {
+    SparseMatrix out = lower;
+    out.coeffRef(out.cols() / 2, out.cols() / 2) -= 0.3;
+    return out;
+  }
+};
+
+/// The sum of (x_a − x_b)² over pairs: constants on each connected part are its null space.
+inline SparseMatrix differences(std::uint32_t count, const Pairs& pairs) {
+  std::vector<Eigen::Triplet<double>> entries;
+  for (std::uint32_t k = 0; k < count; ++k)
+    entries.emplace_back(static_cast<int>(k), static_cast<int>(k), 0.0);
+  for (const auto& [a, b] : pairs) {
+    entries.emplace_back(static_cast<int>(a), static_cast<int>(a), 1.0);
+    entries.emplace_back(static_cast<int>(b), static_cast<int>(b), 1.0);
+    entries.emplace_back(static_cast<int>(std::max(a, b)), static_cast<int>(std::min(a, b)), -1.0);
+  }
+  SparseMatrix out(count, count);
+  out.setFromTriplets(entries.begin(), entries.end());
+  return out;
+}
+
+inline std::vector<SingularCase> singular_cases() {
+  Pairs apart = grid(6, 5);
+  for (const auto& [a, b] : chain(40)) apart.emplace_back(30 + a, 30 + b);
+  return {{"a chain", differences(100, chain(100)), 1},
+          {"a grid", differences(23 * 17, grid(23, 17)), 1},
+          {"a star", differences(90, star(89, 0)), 1},
+          {"a dense matrix", differences(40, all_pairs(40)), 1},
+          {"two parts and a number alone", differences(71, apart), 3}};
 }
 
 inline std::vector<FactorCase> factor_cases() {

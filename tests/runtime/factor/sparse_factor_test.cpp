@@ -122,6 +122,34 @@ TEST(SparseFactor, RefusesSingularMatrices) {
   EXPECT_EQ(report.pivot, 0);
 }
 
+TEST(SparseFactor, LeavesOutPivotsThatVanish) {
+  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+    for (const SingularCase& c : singular_cases()) {
+      SCOPED_TRACE(c.name);
+      const Vector b = c.right();
+      SparseFactor one = factor_of(c.lower, 1, **kernels);
+      const FactorReport report = one.factor(values_of(c.lower), c.rule());
+      ASSERT_EQ(report.end, FactorEnd::complete);
+      EXPECT_EQ(report.vanished, c.deficiency);
+      const Vector x = solve(one, b);
+      EXPECT_LE(backward_error(c.lower, b, x), 1e-14);
+      for (const int threads : {2, 4}) {
+        SparseFactor several = factor_of(c.lower, threads, **kernels);
+        EXPECT_EQ(several.factor(values_of(c.lower), c.rule()).vanished, c.deficiency);
+        EXPECT_EQ(solve(several, b), x);
+      }
+      // The rule changes nothing where no pivot vanishes.
+      const SparseMatrix regular = c.regular();
+      one.factor(values_of(regular));
+      const Vector expected = solve(one, b);
+      EXPECT_EQ(one.factor(values_of(regular), c.rule()).vanished, 0u);
+      EXPECT_EQ(solve(one, b), expected);
+      // A negative pivot is no vanishing one.
+      EXPECT_EQ(one.factor(values_of(c.indefinite()), c.rule()).end, FactorEnd::not_positive);
+    }
+  }
+}
+
 TEST(SparseFactor, TakesAnEmptyRowForAPivotOfZero) {
   SparseMatrix lower(3, 3);
   lower.insert(0, 0) = 1;
@@ -130,6 +158,7 @@ TEST(SparseFactor, TakesAnEmptyRowForAPivotOfZero) {
   const FactorReport report = factor_of(lower).factor(values_of(lower));
   EXPECT_EQ(report.end, FactorEnd::not_positive);
   EXPECT_EQ(report.column, 1U);
+  EXPECT_EQ(factor_of(lower).factor(values_of(lower), {1e-15}).vanished, 1U);
 }
 
 }  // namespace

@@ -129,6 +129,32 @@ TEST_F(VulkanFactor, RefusesSingularMatricesAndEmptyRows) {
     const FactorReport report = factor_of(empty, {.precision = precision}).factor(values_of(empty));
     EXPECT_EQ(report.end, FactorEnd::not_positive);
     EXPECT_EQ(report.column, 1U);
+    EXPECT_EQ(factor_of(empty, {.precision = precision}).factor(values_of(empty), {1e-15}).vanished,
+              1U);
+  }
+}
+
+TEST_F(VulkanFactor, LeavesOutPivotsThatVanish) {
+  for (const auto precision : precisions()) {
+    const double epsilon = precision == codegen::Precision::f32
+                               ? std::numeric_limits<float>::epsilon()
+                               : std::numeric_limits<double>::epsilon();
+    for (const SingularCase& c : singular_cases()) {
+      SCOPED_TRACE(c.name + " " + std::string(codegen::name(precision)));
+      const runtime::PivotRule rule = c.rule(epsilon);
+      HostMatrixFactor factor = factor_of(c.lower, {.precision = precision});
+      const FactorReport report = factor.factor(values_of(c.lower), rule);
+      ASSERT_EQ(report.end, FactorEnd::complete);
+      EXPECT_EQ(report.vanished, c.deficiency);
+      const Vector b = c.right(), x = solve(factor, b);
+      EXPECT_LE(backward_error(c.lower, b, x), 1e-14);
+      const SparseMatrix regular = c.regular();
+      factor.factor(values_of(regular));
+      const Vector expected = solve(factor, b);
+      EXPECT_EQ(factor.factor(values_of(regular), rule).vanished, 0u);
+      EXPECT_EQ(solve(factor, b), expected);
+      EXPECT_EQ(factor.factor(values_of(c.indefinite()), rule).end, FactorEnd::not_positive);
+    }
   }
 }
 
