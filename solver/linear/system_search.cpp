@@ -81,16 +81,16 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
 }
 
 std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
+  const bool factors = choice.by_engine && choice.kind == LinearSolver::cholesky;
+  if (!factors && choice.system.device_factor) runtime::factorize(engine_, false);
   if (choice.kind == LinearSolver::pcg) {
     if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
     return std::make_unique<PcgStep>(choice.forcing);
   }
-  if (choice.by_engine && choice.kind == LinearSolver::cholesky)
-    return std::make_unique<FactorStep>(model_, options_.threads);
+  if (factors) return std::make_unique<FactorStep>(model_, options_.threads);
   if (choice.by_engine)
     return std::make_unique<SchurStep>(model_, std::move(*elimination_), options_.threads, hint_,
                                        schur_iteration(options_));
-  if (choice.system.device_factor) runtime::factorize(engine_, false);
   if (factor_) return std::move(factor_);
   // An elimination that was found to pay is searched again when the model changes, and may not pay
   // then.

@@ -183,12 +183,33 @@ class LinearRules {
     if (system_.unknowns < kLeastEliminated || system_.slots > kMostSlotsSearched)
       return iterate(LinearReason::data_on_device);
     if (!system_.elimination) return ask(Fact::elimination);
-    if (system_.elimination->remains_wide) return iterate_on_mesh();
-    if (system_.elimination->eliminated < system_.elimination->kept)
-      return iterate(LinearReason::data_on_device);
+    const EliminationFacts& elimination = *system_.elimination;
+    // Two levels, which meshes need, are for unknowns that are all free.
+    const bool shaped = plan_.linear.needs.any();
+    if (elimination.remains_wide && !shaped) return iterate_on_mesh();
+    if (elimination.remains_wide) return factor_there([&] { iterate_on_mesh(); });
+    if (elimination.eliminated < elimination.kept)
+      return factor_there([&] { iterate(LinearReason::data_on_device); });
     if (!system_.on_device) return ask(Fact::device_elimination);
-    if (!system_.on_device->possible) return iterate(LinearReason::no_elimination);
-    eliminate(LinearReason::elimination);
+    if (system_.on_device->possible) return eliminate(LinearReason::elimination);
+    factor_there([&] { iterate(LinearReason::no_elimination); });
+  }
+
+  /// A factor on the device if it takes no longer than the iterations of a step, which are many
+  /// where nothing but block-Jacobi preconditions them.
+  template <class Otherwise>
+  void factor_there(const Otherwise& otherwise) {
+    if (plan_.backend.software || options_.factor != FactorPlace::automatic ||
+        system_.unknowns > kMostFactoredThere)
+      return otherwise();
+    if (!system_.device_factor) return ask(Fact::device_factor);
+    const runtime::FactorUse& use = *system_.device_factor;
+    const double seconds = device_factor_seconds(use.operations, use.dispatches);
+    if (!use.possible || seconds > kFactorSeconds) return otherwise();
+    plan_.linear.factor = {.place = FactorPlace::device,
+                           .reason = FactorReason::data_on_device,
+                           .device_seconds = seconds};
+    choose(LinearSolver::cholesky, LinearReason::factor_cheap, true);
   }
 
   void decide_by_factor() {

@@ -213,7 +213,8 @@ struct Plan {
 ///   pcg       else if a preconditioner is asked for
 ///   schur     else with a hint
 ///   device    else cholesky for the smallest problems; schur if it eliminates at least as many
-///             unknowns as remain, and these are no mesh; else pcg
+///             unknowns as remain, and these are no mesh; cholesky where a factor on the device
+///             takes less time than iterations by block-Jacobi; else pcg
 ///   CPU       else schur if an elimination pays; cholesky up to kLargestFactorised unknowns and
 ///             where factors are cheap; else pcg
 ///

@@ -5,6 +5,10 @@
 
 namespace topograd {
 
+double device_factor_seconds(double operations, std::uint64_t dispatches) {
+  return operations / kDeviceFactorRate + kDispatchSeconds * static_cast<double>(dispatches);
+}
+
 FactorChoice decide_factor(const FactorPlaceFacts& facts) {
   using Next = FactorChoice::Fact;
   if (facts.asked == FactorPlace::host || facts.asked == FactorPlace::cholmod)
@@ -26,8 +30,7 @@ FactorChoice decide_factor(const FactorPlaceFacts& facts) {
   FactorChoice out{
       .host_seconds = facts.factor->operations /
                       (kHostFactorRate * std::clamp(facts.threads, 1, kMostFactorThreads)),
-      .device_seconds = facts.factor->operations / kDeviceFactorRate +
-                        kDispatchSeconds * static_cast<double>(facts.device->dispatches)};
+      .device_seconds = device_factor_seconds(facts.factor->operations, facts.device->dispatches)};
   const bool faster = out.device_seconds < out.host_seconds;
   out.place = faster ? FactorPlace::device : FactorPlace::host;
   out.reason = faster ? FactorReason::faster : FactorReason::slower;

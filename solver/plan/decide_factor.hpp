@@ -17,6 +17,11 @@ inline constexpr int kMostFactorThreads = 8;
 /// its barrier, from the times of two meshes on an H200.
 inline constexpr double kDeviceFactorRate = 2e12;
 inline constexpr double kDispatchSeconds = 1.7e-5;
+/// Seconds of a step's iterations on a device where only block-Jacobi preconditions them: 200 of
+/// 7.5e-5. A pose graph of 2,500 poses took 500 (docs/notes/linear-solvers.md).
+inline constexpr double kFactorSeconds = 1.5e-2;
+/// Unknowns beyond which a factor is not planned for that comparison.
+inline constexpr std::uint64_t kMostFactoredThere = 100'000;
 /// Operations below which a device is not asked: dispatches of its levels take longer.
 inline constexpr double kLeastOnDevice = 2e9;
 /// Unknowns below which there are not that many.
@@ -41,11 +46,12 @@ struct FactorPlaceFacts {
 
 enum class FactorReason {
   asked_for,
-  no_device,     ///< kernels run on the CPU, or steps are made on the host
-  software,      ///< the device is the host's processor
-  few,           ///< operations
-  not_possible,  ///< the engine says why
-  slower,        ///< on the device, as predicted
+  no_device,       ///< kernels run on the CPU, or steps are made on the host
+  software,        ///< the device is the host's processor
+  few,             ///< operations
+  data_on_device,  ///< and the factor takes less time than iterations there
+  not_possible,    ///< the engine says why
+  slower,          ///< on the device, as predicted
   faster,
 };
 
@@ -56,6 +62,9 @@ struct FactorChoice {
   FactorReason reason = FactorReason::no_device;
   double host_seconds = 0, device_seconds = 0;  ///< predicted; 0: they were not needed
 };
+
+/// Predicts the time of a factorisation with its solution on a device.
+double device_factor_seconds(double operations, std::uint64_t dispatches);
 
 /// Decides from facts alone. A device that is asked for and cannot is FactorReason::no_device or
 /// not_possible, with FactorPlace::device; the caller refuses it.

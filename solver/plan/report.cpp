@@ -182,6 +182,8 @@ std::string factor_text(const Plan& plan) {
       if (!plan.linear.system.factor)
         return std::to_string(plan.linear.system.unknowns) + " unknowns, too few for a device";
       return rounded(plan.linear.system.factor->operations) + " operations, too few for a device";
+    case FactorReason::data_on_device:
+      return "the data are there; " + rounded(choice.device_seconds) + " s expected";
     case FactorReason::not_possible:
       return "not on the device: " + text(plan.linear.system.device_factor->why);
     case FactorReason::slower:
@@ -227,7 +229,10 @@ std::string linear_text(const Plan& plan) {
       return (on_device ? data : cost) + "; a mesh, up to " +
              std::to_string(system.elimination->reach) +
              " residuals wide: solved as exactly as the gradient falls";
-    case LinearReason::factor_cheap: return cost;
+    case LinearReason::factor_cheap:
+      if (!choice.by_engine) return cost;
+      return data + "; " + size + ": a factor there takes " +
+             rounded(system.device_factor->operations) + " operations, less time than iterations";
     case LinearReason::factor_dear: return cost + ", too many";
   }
   return {};

@@ -233,6 +233,12 @@ TEST(Decide, WhereStepsAreMade) {
   EXPECT_EQ(linear_text(plan_on(cpu, fixed, {.method = lm})), "nothing to solve");
 }
 
+constexpr EliminationFacts kPoints = {
+    .blocks = 500, .eliminated = 1500, .kept = 300, .reach = 2, .pays = true};
+constexpr EliminationFacts kMesh = {
+    .blocks = 900, .eliminated = 900, .kept = 2100, .reach = 40, .remains_wide = true};
+constexpr EliminationFacts kNarrow = {.blocks = 900, .eliminated = 900, .kept = 2100, .reach = 9};
+
 TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
   const runtime::FactorUse quick = {.possible = true, .dispatches = 100},
                            slow = {.possible = true, .dispatches = 1u << 24},
@@ -288,6 +294,21 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
     EXPECT_EQ(made.linear.by_engine, row.expected == StepPlace::engine);
     EXPECT_EQ(linear_text(made), row.why);
   }
+  // A mesh without two levels.
+  SystemFacts mesh = system(quick);
+  mesh.elimination = kMesh;
+  mesh.device_factor->operations = 2e8;
+  const SolverOptions automatic_steps{.method = Method::levenberg_marquardt};
+  for (const bool moves : {false, true}) {
+    std::vector<Fact> facts;
+    const Plan made = plan_on(
+        vulkan, {.needs = moves ? kManifolds : kBounds, .device_manifolds = moves, .system = mesh},
+        automatic_steps, &facts);
+    EXPECT_EQ(facts, (std::vector{Fact::elimination, Fact::device_factor}));
+    EXPECT_EQ(made.steps, StepPlace::engine);
+    EXPECT_EQ(made.linear.kind, cholesky);
+    EXPECT_EQ(factor_text(made), "the data are there; 0.0018 s expected");
+  }
   const auto refusal = [&](const HostNeeds& needs, const runtime::FactorUse& use) {
     try {
       plan(needs, cholesky, FactorPlace::device, use, nullptr);
@@ -310,18 +331,14 @@ TEST(Decide, NamesWhatAsksForTheHost) {
             "residuals on the host, dogleg, dense");
 }
 
-constexpr EliminationFacts kPoints = {
-    .blocks = 500, .eliminated = 1500, .kept = 300, .reach = 2, .pays = true};
-constexpr EliminationFacts kMesh = {
-    .blocks = 900, .eliminated = 900, .kept = 2100, .reach = 40, .remains_wide = true};
-constexpr EliminationFacts kNarrow = {.blocks = 900, .eliminated = 900, .kept = 2100, .reach = 9};
-
 TEST(Decide, LinearSolver) {
   const runtime::EliminationUse can = {true, runtime::because(runtime::MatrixReason::eliminated,
                                                               500, 300)},
                                 cannot = {false,
                                           runtime::because(runtime::MatrixReason::wide_block, 40)};
   const FactorFacts cheap = {1e5, 1e6}, dear = {1e9, 1e12};
+  const runtime::FactorUse there = {.possible = true, .operations = 2e9, .dispatches = 500},
+                           slow = {.possible = true, .operations = 2e9, .dispatches = 900};
   const SystemFacts points = {.unknowns = 2500,
                               .rows = 9000,
                               .slots = 90000,
@@ -329,14 +346,18 @@ TEST(Decide, LinearSolver) {
                               .product_operations = 1e6,
                               .elimination = kPoints,
                               .on_device = can,
-                              .factor = cheap};
+                              .factor = cheap,
+                              .device_factor = there};
   const auto with = [&](auto change) {
     SystemFacts out = points;
     change(out);
     return out;
   };
   const SystemFacts hinted = with([](SystemFacts& s) { s.hinted = true; });
-  const SystemFacts refused = with([&](SystemFacts& s) { s.on_device = cannot; });
+  const SystemFacts refused = with([&](SystemFacts& s) {
+    s.on_device = cannot;
+    s.device_factor = runtime::FactorUse{};
+  });
   const SystemFacts mesh = with([](SystemFacts& s) { s.elimination = kMesh; });
   const SystemFacts dear_mesh = with([&](SystemFacts& s) {
     s.elimination = kMesh;
@@ -347,6 +368,10 @@ TEST(Decide, LinearSolver) {
     s.elimination->kept = 40000;
   });
   const SystemFacts narrow = with([](SystemFacts& s) { s.elimination = kNarrow; });
+  const SystemFacts narrow_slow = with([&](SystemFacts& s) {
+    s.elimination = kNarrow;
+    s.device_factor = slow;
+  });
   const SystemFacts narrow_dear = with([&](SystemFacts& s) {
     s.elimination = kNarrow;
     s.factor = dear;
@@ -358,6 +383,8 @@ TEST(Decide, LinearSolver) {
       .unknowns = 3000, .rows = 3, .widest = 3000, .product_operations = 36000};
   const std::vector<Fact> nothing,
       search = {Fact::elimination}, search_ask = {Fact::elimination, Fact::device_elimination},
+      search_there = {Fact::elimination, Fact::device_factor},
+      ask_both = {Fact::elimination, Fact::device_elimination, Fact::device_factor},
       search_factor = {Fact::elimination, Fact::factor}, costs = {Fact::factor};
   const Preconditioner none = Preconditioner::automatic, blocks = Preconditioner::block_jacobi;
   const ForcingSequence constant = ForcingSequence::constant,
@@ -405,11 +432,16 @@ TEST(Decide, LinearSolver) {
       {"mesh on a device", vulkan, any, none, mesh, search, pcg, true, by_gradient,
        "the data are on the device; a mesh, up to 40 residuals wide: solved as exactly as the "
        "gradient falls"},
-      {"more kept than eliminated", vulkan, any, none, narrow, search, pcg, true, constant,
-       "the data are on the device"},
+      {"more kept than eliminated", vulkan, any, none, narrow_slow, search_there, pcg, true,
+       constant, "the data are on the device"},
+      {"the same with a cheap factor there", vulkan, any, none, narrow, search_there, cholesky,
+       true, constant,
+       "the data are on the device; 2500 unknowns: a factor there takes 2e+09 operations, less "
+       "time "
+       "than iterations"},
       {"eliminated on a device", vulkan, any, none, points, search_ask, schur, true, constant,
        "the data are on the device; 500 blocks eliminated, 300 unknowns remain"},
-      {"not eliminated on a device", vulkan, any, none, refused, search_ask, pcg, true, constant,
+      {"not eliminated on a device", vulkan, any, none, refused, ask_both, pcg, true, constant,
        "the data are on the device; no elimination: a block has 40 unknowns"},
       {"wide residual", vulkan, any, none, wide, nothing, pcg, true, constant,
        "3000 unknowns: a residual reads 3e+03, whose part of a factor takes 9e+09 operations"},
@@ -530,86 +562,6 @@ TEST(Report, PreconditionerTexts) {
        "each"},
   };
   for (const auto& row : rows) EXPECT_EQ(preconditioner_text({}, row.use), row.text);
-}
-
-TEST(Decide, ProductWithTheNormalMatrix) {
-  using Source = runtime::ProductChoice::Source;
-  using Blocks = runtime::ProductFacts::Blocks;
-  const NormalMatrix any_matrix = NormalMatrix::automatic, free = NormalMatrix::matrix_free,
-                     assembled = NormalMatrix::assembled;
-  const Source evaluates = Source::evaluation, stores = Source::stored_jacobian,
-               blocks = Source::blocks;
-  const Blocks small = {.blocks = 7, .bytes = 500}, large = {.blocks = 9, .bytes = 501};
-  const Blocks impossible = {.obstacle = runtime::because(runtime::MatrixReason::long_row, 20000)};
-  const struct {
-    const char* name;
-    NormalMatrix asked;
-    runtime::ProductFacts facts;
-    bool asks;
-    Source source;
-    const char* why;
-  } rows[] = {
-      {"cheap",
-       any_matrix,
-       {.operations = 200, .stored_bytes = 1000},
-       false,
-       evaluates,
-       "evaluating a product takes less than reading it would"},
-      {"dear",
-       any_matrix,
-       {.operations = 201, .stored_bytes = 1000, .blocks = small},
-       true,
-       blocks,
-       "7 blocks, 500 bytes"},
-      {"large",
-       any_matrix,
-       {.operations = 201, .stored_bytes = 1000, .blocks = large},
-       true,
-       stores,
-       "its blocks take 501 bytes, which pays up to 500"},
-      {"impossible",
-       any_matrix,
-       {.operations = 201, .stored_bytes = 1000, .blocks = impossible},
-       true,
-       stores,
-       "a row has 20000 numbers"},
-      {"a strategy",
-       any_matrix,
-       {.strategy_asked_for = true, .operations = 201},
-       false,
-       evaluates,
-       "evaluating a product takes less than reading it would"},
-      {"out of range",
-       any_matrix,
-       {.jacobian_fits = false, .operations = 201},
-       false,
-       evaluates,
-       "evaluating a product takes less than reading it would"},
-      {"matrix-free", free, {.operations = 201}, false, stores, "not asked for"},
-      {"matrix-free, cheap", free, {.operations = 1}, false, evaluates, "not asked for"},
-      {"assembled",
-       assembled,
-       {.operations = 1, .blocks = large},
-       true,
-       blocks,
-       "9 blocks, 501 bytes"},
-      {"assembled, impossible",
-       assembled,
-       {.operations = 1, .blocks = impossible},
-       true,
-       evaluates,
-       "a row has 20000 numbers"},
-  };
-  for (const auto& row : rows) {
-    SCOPED_TRACE(row.name);
-    runtime::ProductFacts unknown = row.facts;
-    unknown.blocks.reset();
-    EXPECT_EQ(runtime::decide_product(row.asked, unknown).asks_for_blocks, row.asks);
-    const runtime::ProductChoice choice = runtime::decide_product(row.asked, row.facts);
-    EXPECT_FALSE(choice.asks_for_blocks);
-    EXPECT_EQ(choice.source, row.source);
-    EXPECT_EQ(text(choice.why), row.why);
-  }
 }
 
 TEST(Decide, OnTheHost) {
