@@ -7,12 +7,12 @@
 #include "../plan/decide.hpp"
 #include "factor/dense_rows.hpp"
 #include "factor/factorization.hpp"
-#include "factor/normal_equations.hpp"
-#include "factor/undetermined_blocks.hpp"
+#include "factor/normal_system.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <utility>
@@ -46,37 +46,22 @@ struct CholeskyStep::Impl {
   };
 
   /// `found`: the elimination; none for cholesky.
-  Impl(const runtime::Model& of, Asked what, Elimination found)
+  Impl(const runtime::Model& of, Asked what, const Elimination& found)
       : model(of),
         asked(std::move(what)),
         revision(of.revision),
-        normal(of, false, asked.threads),
-        undetermined(of, normal),
         gradient(of.scalars),
-        delta(of.scalars),
-        reduced(static_cast<Eigen::Index>(normal.size())),
-        damped(view()),
-        elimination(std::move(found)) {
-    by_blocks = host_solver(asked.kind, false, elimination.pays()) == LinearSolver::schur;
-    // Small systems have rows to go on with instead.
-    const double vanishing =
-        is_small()
-            ? 0
-            : runtime::vanishing_share(normal.size(), std::numeric_limits<double>::epsilon());
-    factor = by_blocks
-                 ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
-                 : make_sparse_factorization(damped, asked.threads, asked.factor, {vanishing});
-  }
-
-  /// The lower triangle of JᵀJ as Eigen sees it.
-  Eigen::Map<const SparseMatrix> view() const {
-    const auto n = static_cast<Eigen::Index>(normal.size());
-    return {n,
-            n,
-            static_cast<Eigen::Index>(normal.values().size()),
-            normal.starts().data(),
-            normal.rows().data(),
-            normal.values().data()};
+        delta(of.scalars) {
+    by_blocks = host_solver(asked.kind, false, found.pays()) == LinearSolver::schur;
+    if (!by_blocks) {
+      // Small systems have rows to go on with instead of leaving out pivots.
+      system = make_matrix_system(model, asked.threads, asked.factor, most_by_rows());
+    } else if (asked.limits) {
+      system = make_iterative_system(model, asked.threads, found, *asked.limits);
+    } else {
+      system = make_row_schur(model, found, asked.threads);
+    }
+    damping.resize(system->size());
   }
 
   /// Stores the column norms at the first point, and the floors that replace 1 in their unit.
@@ -84,11 +69,11 @@ struct CholeskyStep::Impl {
     std::vector<double> x(model.scalars);
     engine.point(x);
     const double residuals = std::sqrt(2 * std::max(cost, 0.0));
-    columns.resize(normal.size());
-    units.resize(normal.size());
+    columns.resize(system->size());
+    units.resize(system->size());
     for (std::size_t k = 0; k < columns.size(); ++k) {
-      const double at = std::abs(x[normal.free_scalars()[k]]);
-      columns[k] = std::sqrt(normal.diagonal(k));
+      const double at = std::abs(x[system->free_scalars()[k]]);
+      columns[k] = std::sqrt(system->diagonal(k));
       units[k] = is_small() ? runtime::column_unit(residuals, at) : 0;
     }
   }
@@ -100,38 +85,36 @@ struct CholeskyStep::Impl {
     return runtime::column_scale(scale_free ? units[k] : 1, columns[k]);
   }
 
-  /// JᵀJ + column_damping(), with the diagonal from UndeterminedBlocks.
-  void damp(const runtime::StepRequest& request) {
-    std::copy(normal.values().begin(), normal.values().end(), damped.valuePtr());
-    if (request.scale_free) undetermined.diagonal(normal, diagonal);
-    for (std::size_t k = 0; k < normal.size(); ++k) {
-      const double entry = request.scale_free ? diagonal[k] : normal.diagonal(k);
+  /// column_damping(), with the diagonal from UndeterminedBlocks, as much of it as is added in
+  /// working precision.
+  void set_damping(const runtime::StepRequest& request) {
+    if (request.scale_free) system->damping_diagonal(diagonal);
+    for (std::size_t k = 0; k < damping.size(); ++k) {
+      const double entry = request.scale_free ? diagonal[k] : system->diagonal(k);
       const double s = request.jacobi_scaling ? scale(k, request.scale_free) : 1.0;
-      damped.valuePtr()[normal.starts()[k]] += runtime::column_damping(entry, s * s, request);
+      const double damped = system->diagonal(k) + runtime::column_damping(entry, s * s, request);
+      damping[k] = damped - system->diagonal(k);
     }
   }
 
-  /// True if there are few enough unknowns and rows for a dense Jacobian.
-  bool is_small() const {
-    return normal.size() <= kLargestReadBack && model.rows * normal.size() <= kLargestJacobian;
+  /// Most unknowns for which a dense Jacobian serves.
+  std::uint64_t most_by_rows() const {
+    return std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, model.rows));
   }
+  bool is_small() const { return system->size() <= most_by_rows(); }
 
   /// Solves by QR of the Jacobian at the engine's point.
   bool solve_by_rows(runtime::Engine& engine, bool scale_free, double& decrease) {
-    if (!rows) rows = std::make_unique<DenseRows>(model, normal.free_scalars());
+    if (!rows) rows = std::make_unique<DenseRows>(model, system->free_scalars());
     if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
-    const auto n = static_cast<Eigen::Index>(normal.size());
-    Eigen::VectorXd damping(n);
-    for (Eigen::Index k = 0; k < n; ++k)
-      damping[k] = damped.valuePtr()[damped.outerIndexPtr()[k]] -
-                   normal.diagonal(static_cast<std::size_t>(k));
+    const auto n = static_cast<Eigen::Index>(damping.size());
     Eigen::VectorXd scales(n);
     for (Eigen::Index k = 0; k < n; ++k) {
       const double s = scale(static_cast<std::size_t>(k), scale_free);
-      const double entry = normal.diagonal(static_cast<std::size_t>(k));
+      const double entry = system->diagonal(static_cast<std::size_t>(k));
       scales[k] = s > 0 ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
     }
-    const auto solution = rows->solve(damping.cwiseMax(0), scales);
+    const auto solution = rows->solve(added().cwiseMax(0), scales);
     if (!solution) return false;
     decrease = rows->decrease(*solution);
     spread(*solution);
@@ -139,54 +122,43 @@ struct CholeskyStep::Impl {
   }
 
   void spread(const Eigen::VectorXd& solution) {
-    const std::span<const std::uint32_t> free = normal.free_scalars();
+    const std::span<const std::uint32_t> free = system->free_scalars();
     std::fill(delta.begin(), delta.end(), 0.0);
     for (std::size_t k = 0; k < free.size(); ++k)
       delta[free[k]] = solution[static_cast<Eigen::Index>(k)];
   }
 
-  /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
-  bool solve(double& decrease) {
-    if (!factor->factor(damped)) return false;
-    vanished += factor->vanished();
-    const std::span<const std::uint32_t> free = normal.free_scalars();
-    for (std::size_t k = 0; k < free.size(); ++k) {
-      reduced[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
-    }
-    const Eigen::VectorXd minus_gradient = reduced;
-    reduced = factor->solve(minus_gradient);
-    if (!reduced.allFinite()) return false;
-    decrease = reduced.dot(minus_gradient) - 0.5 * square_of_step(minus_gradient);
-    spread(reduced);
-    return true;
+  Eigen::Map<const Eigen::VectorXd> added() const {
+    return {damping.data(), static_cast<Eigen::Index>(damping.size())};
   }
 
-  /// δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product, as −δ·g − δ·D δ.
-  double square_of_step(const Eigen::VectorXd& minus_gradient) const {
-    if (asked.limits || is_small())
-      return reduced.dot(view().selfadjointView<Eigen::Lower>() * reduced);
-    double square = reduced.dot(minus_gradient);
-    for (Eigen::Index k = 0; k < reduced.size(); ++k) {
-      const double damping = damped.valuePtr()[damped.outerIndexPtr()[k]] -
-                             normal.diagonal(static_cast<std::size_t>(k));
-      square -= damping * reduced[k] * reduced[k];
-    }
-    return square;
+  /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
+  bool solve(double& decrease) {
+    const std::span<const std::uint32_t> free = system->free_scalars();
+    Eigen::VectorXd minus_gradient(static_cast<Eigen::Index>(free.size()));
+    for (std::size_t k = 0; k < free.size(); ++k)
+      minus_gradient[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
+    if (!system->factor(damping, minus_gradient)) return false;
+    vanished += system->vanished();
+    const Eigen::VectorXd solution = system->solve();
+    if (!solution.allFinite()) return false;
+    const double along = solution.dot(minus_gradient);
+    // δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product.
+    const double square = asked.limits || is_small() ? system->square(solution)
+                                                     : along - added().dot(solution.cwiseAbs2());
+    decrease = along - 0.5 * square;
+    spread(solution);
+    return true;
   }
 
   const runtime::Model& model;
   Asked asked;
-  std::uint64_t revision;  // of the model that `normal` describes
-  NormalEquations normal;
-  UndeterminedBlocks undetermined;
-  std::vector<double> diagonal;         // of the damping
-  std::vector<double> gradient, delta;  // all scalars
-  std::vector<double> columns, units;   // free scalars; empty before the first point
-  Eigen::VectorXd reduced;
-  SparseMatrix damped;  // JᵀJ + λD, lower triangle
-  Elimination elimination;
+  std::uint64_t revision;  // of the model that `system` describes
+  std::unique_ptr<NormalSystem> system;
+  std::vector<double> damping, diagonal;  // λD, and the diagonal for it; free scalars
+  std::vector<double> gradient, delta;    // all scalars
+  std::vector<double> columns, units;     // free scalars; empty before the first point
   bool by_blocks = false;
-  std::unique_ptr<Factorization> factor;
   std::unique_ptr<DenseRows> rows;  // made on first use
   bool rows_are_current = false, by_rows = false;
   int steps = 0, failed = 0;   // in this solve: steps so far, and the first by rows
@@ -212,7 +184,7 @@ void CholeskyStep::transfer(ir::StateRecord& record) {
   record.list("norms of the first columns", impl_->columns);
   record.list("units of the columns", impl_->units);
   for (const std::vector<double>* list : {&impl_->columns, &impl_->units}) {
-    if (!list->empty() && list->size() != impl_->normal.size())
+    if (!list->empty() && list->size() != impl_->system->size())
       record.refuse("norms of the first columns", "has another length");
   }
   record.value("solves by rows", impl_->by_rows);
@@ -232,8 +204,8 @@ LinearSolver CholeskyStep::kind() const {
   return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
 }
 
-double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
-double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
+double CholeskyStep::factor_entries() const { return impl_->system->entries(); }
+double CholeskyStep::factor_flops() const { return impl_->system->flops(); }
 
 std::vector<runtime::Need> CholeskyStep::needs() const {
   using runtime::Need;
@@ -259,7 +231,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
     impl_->vanished = vanished;
   }
   impl_->rows_are_current = false;
-  impl_->normal.refresh(engine);
+  impl_->system->refresh(engine);
   engine.gradient(impl_->gradient);
   if (impl_->columns.empty()) impl_->keep_first_columns(engine, point.cost);
 }
@@ -267,7 +239,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
 runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
                                            const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
-  impl_->damp(request);
+  impl_->set_damping(request);
   double decrease = std::numeric_limits<double>::quiet_NaN();
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
@@ -280,7 +252,7 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   if (solved)
     report = runtime::damped_steps(engine).try_step(std::span<const double>(impl_->delta));
   report.model_decrease = decrease;
-  report.linear_iterations = impl_->by_rows ? 0 : impl_->factor->iterations();
+  report.linear_iterations = impl_->by_rows ? 0 : impl_->system->iterations();
   report.linear_seconds = seconds;
   return report;
 }

@@ -17,6 +17,9 @@ namespace {
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 constexpr std::size_t kMostEntries = std::size_t{1} << 31;
 constexpr std::size_t kUsesPerRange = 2048;
+/// Rows are asked for so many uses before they are read: those of one scalar lie far apart.
+constexpr std::size_t kUsesAhead = 6;
+constexpr std::size_t kMostExpected = 64;  ///< numbers of a use
 
 std::size_t pair_count(std::size_t slots) { return slots * (slots + 1) / 2; }
 
@@ -41,11 +44,28 @@ std::vector<std::uint32_t> free_indices(const runtime::Term& term,
 
 }  // namespace
 
-NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies, int threads)
-    : pool_(threads) {
+JacobianRows::JacobianRows(const runtime::Model& model) : values_(model.terms.size()) {
+  for (const runtime::Term& term : model.terms) {
+    const std::size_t rows = term.energy ? 0 : term.topology->program.outputs.size();
+    sizes_.push_back(term.batch->size() * rows * term.batch->parameter_columns());
+  }
+}
+
+void JacobianRows::refresh(runtime::Engine& engine) {
+  for (std::size_t t = 0; t < sizes_.size(); ++t) {
+    if (sizes_[t] == 0) continue;
+    values_[t].resize(sizes_[t]);
+    engine.jacobian(t, values_[t]);
+  }
+}
+
+NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies, int threads,
+                                 std::span<const std::uint8_t> left_out)
+    : jacobians_(model), pool_(threads) {
   std::vector<std::uint32_t> to_free(model.scalars, kNone);
   for (std::uint32_t k = 0; k < model.scalars; ++k) {
     if (!model.constant.empty() && model.constant[k]) continue;
+    if (!left_out.empty() && left_out[k] != 0) continue;
     to_free[k] = static_cast<std::uint32_t>(free_.size());
     free_.push_back(k);
   }
@@ -65,7 +85,6 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     }
     const auto rows = static_cast<std::uint32_t>(term.topology->program.outputs.size());
     terms_.push_back({.rows = rows, .slots = slots, .instances = term.batch->size()});
-    terms_.back().values.resize(term.batch->size() * rows * slots);
   }
   if (with_energies) find_partly_free(indices);
   find_groups(indices);
@@ -212,8 +231,8 @@ void NormalEquations::find_ranges() {
   ranges_.push_back(groups_.size() - 1);
 }
 
-template <class F>
-void NormalEquations::sum_groups(const F& add) {
+template <class F, class Expect>
+void NormalEquations::sum_groups(const F& add, const Expect& expect) {
   pool_.for_ranges(ranges_.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
     Panel panel;
     std::vector<double> scratch;
@@ -223,6 +242,7 @@ void NormalEquations::sum_groups(const F& add) {
       panel.open(rows, group.width);
       const Run* run = runs_.data() + group.run;
       for (std::size_t u = group.use; u < groups_[g + 1].use; ++u) {
+        if (u + kUsesAhead < groups_[g + 1].use) expect(uses_[u + kUsesAhead]);
         add(uses_[u], std::span(run, uses_[u].runs), panel, scratch);
         run += uses_[u].runs;
       }
@@ -239,12 +259,16 @@ void NormalEquations::sum_groups(const F& add) {
 }
 
 void NormalEquations::refresh(runtime::Engine& engine) {
-  for (std::size_t t = 0; t < terms_.size(); ++t)
-    if (!terms_[t].values.empty()) engine.jacobian(t, terms_[t].values);
+  jacobians_.refresh(engine);
+  refresh(jacobians_);
+}
+
+void NormalEquations::refresh(const JacobianRows& jacobians) {
   sum_groups(
       [&](const Use& use, std::span<const Run> runs, Panel& panel, std::vector<double>& scratch) {
         const TermValues& term = terms_[use.term];
-        const double* J = term.values.data() + std::size_t{use.instance} * term.rows * term.slots;
+        const double* J =
+            jacobians[use.term].data() + std::size_t{use.instance} * term.rows * term.slots;
         const std::span<const std::uint16_t> order = orders_[use.order];
         const double* rows = J + order[0];
         std::size_t n = term.slots;
@@ -257,33 +281,41 @@ void NormalEquations::refresh(runtime::Engine& engine) {
         }
         panel.set_right({rows + use.at, n, 1}, term.rows, 1);
         for (const Run& run : runs) panel.add(run.row, run.count, {rows + run.at, n, 1});
+      },
+      [&](const Use& use) {
+        const TermValues& term = terms_[use.term];
+        const std::size_t size = std::size_t{term.rows} * term.slots;
+        expect_numbers(jacobians[use.term].data() + use.instance * size,
+                       std::min(size, kMostExpected));
       });
 }
 
 void NormalEquations::refresh_hessian(runtime::Engine& engine, bool project) {
   for (std::size_t t = 0; t < terms_.size(); ++t) {
-    terms_[t].values.resize(terms_[t].instances * pair_count(terms_[t].slots));
-    runtime::second_derivatives(engine).hessian(t, project, terms_[t].values);
+    terms_[t].hessians.resize(terms_[t].instances * pair_count(terms_[t].slots));
+    runtime::second_derivatives(engine).hessian(t, project, terms_[t].hessians);
     if (project) project_free_parts(engine, t);
   }
-  sum_groups([&](const Use& use, std::span<const Run> runs, Panel& panel, std::vector<double>&) {
-    const TermValues& term = terms_[use.term];
-    const double* H = term.values.data() + use.instance * pair_count(term.slots);
-    const std::span<const std::uint16_t> order = orders_[use.order];
-    for (const Run& run : runs)
-      for (std::uint32_t k = 0; k < run.count; ++k)
-        for (std::uint32_t j = 0; j < panel.columns(); ++j) {
-          const auto [s, t] = std::minmax({order[use.at + j], order[run.at + k]});
-          panel.at(run.row + k, j) += H[packed(s, t, term.slots)];
-        }
-  });
+  sum_groups(
+      [&](const Use& use, std::span<const Run> runs, Panel& panel, std::vector<double>&) {
+        const TermValues& term = terms_[use.term];
+        const double* H = term.hessians.data() + use.instance * pair_count(term.slots);
+        const std::span<const std::uint16_t> order = orders_[use.order];
+        for (const Run& run : runs)
+          for (std::uint32_t k = 0; k < run.count; ++k)
+            for (std::uint32_t j = 0; j < panel.columns(); ++j) {
+              const auto [s, t] = std::minmax({order[use.at + j], order[run.at + k]});
+              panel.at(run.row + k, j) += H[packed(s, t, term.slots)];
+            }
+      },
+      [](const Use&) {});
 }
 
 void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t) {
   const auto in_term = [&](const PartlyFree& one) { return one.term == t; };
   if (std::none_of(partly_free_.begin(), partly_free_.end(), in_term)) return;
   TermValues& term = terms_[t];
-  std::vector<double> whole(term.values.size());
+  std::vector<double> whole(term.hessians.size());
   runtime::second_derivatives(engine).hessian(t, false, whole);
   std::vector<std::size_t> places;  // places of the packed free part in the instances' numbers
   std::vector<double> part;
@@ -298,7 +330,7 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
         places.push_back(first + packed(*s, *other, term.slots));
     for (const std::size_t place : places) part.push_back(whole[place]);
     runtime::remove_negative_part(static_cast<Eigen::Index>(one.slots.size()), part.data(), solver);
-    for (std::size_t k = 0; k < places.size(); ++k) term.values[places[k]] = part[k];
+    for (std::size_t k = 0; k < places.size(); ++k) term.hessians[places[k]] = part[k];
   }
 }
 

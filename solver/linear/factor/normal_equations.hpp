@@ -13,6 +13,22 @@
 
 namespace topograd {
 
+/// Jacobians of all terms with residuals, each [instance][row][slot], with zeros for fixed scalars.
+class JacobianRows {
+ public:
+  /// Takes memory when it is refreshed first.
+  explicit JacobianRows(const runtime::Model& model);
+
+  /// Reads them at the engine's point.
+  void refresh(runtime::Engine& engine);
+  /// Those of a term; empty for an energy.
+  std::span<const double> operator[](std::size_t term) const { return values_[term]; }
+
+ private:
+  std::vector<std::size_t> sizes_;  // by term
+  std::vector<std::vector<double>> values_;
+};
+
 /// The lower triangle of JᵀJ, or of the Hessian of the cost, over the free scalars, compressed by
 /// columns, rows ascending, with every diagonal entry present.
 ///
@@ -26,11 +42,14 @@ class NormalEquations {
   ///
   ///   with_energies  the pattern of the Hessian: energies contribute
   ///   threads        0 = all; results do not depend on it
-  explicit NormalEquations(const runtime::Model& model, bool with_energies = false,
-                           int threads = 0);
+  ///   left_out       by scalar: 1 = treated as if it were fixed; empty: none
+  explicit NormalEquations(const runtime::Model& model, bool with_energies = false, int threads = 0,
+                           std::span<const std::uint8_t> left_out = {});
 
   /// Sums the Jacobians at the engine's point, which does not move.
   void refresh(runtime::Engine& engine);
+  /// Sums these Jacobians.
+  void refresh(const JacobianRows& jacobians);
   /// Sums the Hessians of all instances, for a matrix made with energies. With `project`, negative
   /// eigenvalues of each Hessian, restricted to its free scalars, are removed first, so that fixed
   /// scalars have no influence.
@@ -65,7 +84,7 @@ class NormalEquations {
   struct TermValues {
     std::uint32_t rows = 0, slots = 0;
     std::size_t instances = 0;
-    std::vector<double> values;  // of the last refresh: Jacobians, or packed Hessians
+    std::vector<double> hessians;  // of the last refresh_hessian(), packed
   };
   /// Instance of a term with energies that reads both free and fixed scalars.
   struct PartlyFree {
@@ -88,9 +107,10 @@ class NormalEquations {
   std::uint16_t add_runs(std::span<const std::uint32_t> scalars, const Order& order,
                          std::span<const std::uint32_t> row);
   void find_ranges();
-  /// Sums all entries: add(use, runs, panel, scratch) adds a use to the panel of its group.
-  template <class F>
-  void sum_groups(const F& add);
+  /// Sums all entries: add(use, runs, panel, scratch) adds a use to the panel of its group;
+  /// expect(use) is called some uses before.
+  template <class F, class Expect>
+  void sum_groups(const F& add, const Expect& expect);
   /// Projects again the Hessians that have fixed scalars, without these.
   void project_free_parts(runtime::Engine& engine, std::size_t term);
 
@@ -98,6 +118,7 @@ class NormalEquations {
   std::vector<std::int32_t> starts_, rows_;
   std::vector<double> values_;
   std::vector<TermValues> terms_;
+  JacobianRows jacobians_;           // of the last refresh() by an engine
   std::vector<Group> groups_;        // with one more at the end
   std::vector<std::size_t> ranges_;  // of groups with about equally many uses
   std::vector<Use> uses_;

@@ -14,6 +14,12 @@ struct Strided {
   std::size_t row, column;
 };
 
+/// Asks for numbers that will be read soon, so that they are in the cache then.
+inline void expect_numbers(const double* first, std::size_t count) {
+  constexpr std::size_t kLine = 8;
+  for (std::size_t k = 0; k < count; k += kLine) __builtin_prefetch(first + k);
+}
+
 /// Rows of a few adjacent columns, one after the other.
 ///
 /// Values have the same bits on every processor.

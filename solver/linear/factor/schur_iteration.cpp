@@ -126,8 +126,8 @@ class IterativeSchur final : public Factorization {
 
   SchurParts parts_;
   SchurIteration limits_;
-  Lists<SchurLayout::Entry> B_rows_;  // by kept column, of both triangles
-  std::vector<double> B_;             // values of these
+  Lists<Complement::Entry> B_rows_;  // by kept column, of both triangles
+  std::vector<double> B_;            // values of these
   std::vector<Diagonal> diagonal_;
   Lists<Run> runs_;  // by eliminated block
   std::vector<double> inverses_;
@@ -140,10 +140,9 @@ class IterativeSchur final : public Factorization {
 };
 
 void IterativeSchur::find_rows() {
-  const SchurLayout& layout = parts_.layout();
-  std::vector<std::vector<SchurLayout::Entry>> rows(parts_.kept());
+  std::vector<std::vector<Complement::Entry>> rows(parts_.kept());
   for (std::uint32_t c = 0; c < rows.size(); ++c) {
-    for (const SchurLayout::Entry& entry : layout.B[c]) {
+    for (const Complement::Entry& entry : parts_.positions().B[c]) {
       rows[c].push_back(entry);
       if (entry.row != c) rows[entry.row].push_back({c, entry.position});
     }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "../../../runtime/cpu/tiles/pool.hpp"
+#include "complement.hpp"
 #include "elimination.hpp"
 #include "lists.hpp"
+#include "schur_layout.hpp"
 
 #include <Eigen/Core>
 
@@ -13,36 +15,14 @@
 
 namespace topograd {
 
-/// Positions of the parts in the matrix's values: C of the blocks, E next to them, B of the rest.
-struct SchurLayout {
-  SchurLayout(const SparseMatrix& lower, const Elimination& elimination);
+/// Positions of the parts in the values of a matrix.
+struct SchurPositions {
+  SchurPositions(const SparseMatrix& lower, const SchurLayout& layout);
 
-  std::vector<Elimination::Block> blocks;
-  std::vector<std::uint32_t> column;      // of the matrix, by kept column
-  Lists<std::uint32_t> neighbours;        // kept columns that meet a block, ascending
-  std::vector<std::size_t> E;             // of a block's (width, neighbours) positions, by columns
-  std::vector<std::uint32_t> E_position;  // kNone if there is no entry
-  std::vector<std::size_t> C;             // of a block's (width, width) positions: lower triangle
-  std::vector<std::uint32_t> C_position;
-  struct Entry {
-    std::uint32_t row, position;
-  };
-  Lists<Entry> B;  // by kept column: rows from the diagonal on
-  struct Use {
-    std::uint32_t block, at;  // the column is neighbours[block][at]
-  };
-  Lists<Use> uses;  // by kept column
-  /// First columns of groups of adjacent kept columns that meet the same blocks, in adjacent
-  /// places, and the number of kept columns.
-  std::vector<std::uint32_t> panels;
-
- private:
-  void find_neighbours(const SparseMatrix& lower);
-  void find_uses();
-  void find_panels();
-  void place_entries(const SparseMatrix& lower);
-
-  std::vector<std::uint32_t> block_of_, place_;  // by column: its block or kNone; its place there
+  std::vector<std::uint32_t> E;  // from SchurLayout::E on, by columns; kNoEntry if there is none
+  std::vector<std::uint32_t> C;  // from SchurLayout::C on: lower triangles
+  Lists<Complement::Entry> B;
+  static constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
 };
 
 /// Eliminates blocks separately and in parallel: C of the blocks, E next to them, B of the rest,
@@ -55,6 +35,7 @@ class SchurParts {
   SchurParts(const SparseMatrix& lower, const Elimination& elimination, int threads);
 
   const SchurLayout& layout() const { return layout_; }
+  const SchurPositions& positions() const { return positions_; }
   runtime::cpu::Pool& pool() const { return pool_; }
   std::size_t kept() const { return layout_.column.size(); }
   std::size_t entries() const { return E_.size(); }                     ///< of E
@@ -63,6 +44,8 @@ class SchurParts {
   Block inverse(std::uint32_t b) const {                                ///< C⁻¹
     return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
   }
+
+  Complement::Couplings couplings() const { return {E_.data(), W_.data()}; }
 
   /// Eliminates with values of the lower triangle. False if a block is not positive definite.
   bool eliminate(const double* values);
@@ -80,6 +63,7 @@ class SchurParts {
             static_cast<Eigen::Index>(layout_.neighbours.size(b))};
   }
   SchurLayout layout_;
+  SchurPositions positions_;
   mutable runtime::cpu::Pool pool_;
   std::vector<double> E_, W_;    // of each block: E, and C⁻¹ E
   std::vector<double> inverse_;  // C⁻¹

@@ -1,0 +1,123 @@
+// The Schur complement of eliminated blocks: its pattern, sum and factor.
+#include "complement.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+constexpr std::uint32_t kNoColumn = ~std::uint32_t{0};
+/// A range of panels has one more panel for this many rows, so that clearing a panel stays cheap.
+constexpr std::size_t kRowsPerPanel = 2048;
+/// Couplings are asked for so many uses before they are read: those of a panel lie far apart.
+constexpr std::size_t kUsesAhead = 4;
+constexpr std::size_t kMostExpected = 96;  ///< numbers of a use
+
+}  // namespace
+
+Complement::Complement(const SchurLayout& layout, Lists<Entry> B, int threads)
+    : layout_(layout), B_(std::move(B)), pool_(threads) {
+  std::uint32_t first = 0;
+  for (const Elimination::Block& block : layout.blocks) {
+    first_.push_back(first);
+    first += block.width;
+  }
+  find_pattern();
+  if (!layout.column.empty()) factor_ = make_sparse_factorization(matrix_, threads);
+}
+
+/// Kept columns that meet, directly or through a block. Columns of a panel meet the same blocks.
+void Complement::find_pattern() {
+  const auto n = static_cast<std::uint32_t>(layout_.column.size());
+  std::vector<int> starts{0}, rows;
+  std::vector<std::uint32_t> seen(n, kNoColumn), shared, own;
+  for (std::size_t p = 0; p + 1 < layout_.panels.size(); ++p) {
+    const std::uint32_t first = layout_.panels[p], last = layout_.panels[p + 1];
+    shared.clear();
+    for (const SchurLayout::Use& use : layout_.uses[first])
+      for (const std::uint32_t r : layout_.neighbours[use.block].subspan(use.at))
+        if (std::exchange(seen[r], first) != first) shared.push_back(r);
+    for (std::uint32_t c = first; c < last; ++c) {
+      own = shared;
+      for (const Entry& entry : B_[c]) own.push_back(entry.row);
+      std::ranges::sort(own);
+      const auto rest = std::ranges::unique(own);
+      for (auto r = std::ranges::lower_bound(own.begin(), rest.begin(), c); r != rest.begin(); ++r)
+        rows.push_back(static_cast<int>(*r));
+      starts.push_back(static_cast<int>(rows.size()));
+    }
+  }
+  const std::vector<double> zeros(rows.size());
+  matrix_ = Eigen::Map<const SparseMatrix>(n, n, static_cast<Eigen::Index>(rows.size()),
+                                           starts.data(), rows.data(), zeros.data());
+}
+
+bool Complement::factor(const double* B, const Couplings& couplings, const RightSide* right_side) {
+  const std::span<const std::uint32_t> panels = layout_.panels;
+  const std::size_t grain = 1 + layout_.column.size() / kRowsPerPanel;
+  pool_.for_ranges(panels.size() - 1, grain, [&](std::size_t begin, std::size_t end) {
+    Panel panel;
+    for (std::size_t k = begin; k < end; ++k)
+      sum_panel(B, couplings, right_side, panels[k], panels[k + 1], panel);
+  });
+  return factor_ == nullptr || factor_->factor(matrix_);
+}
+
+double Complement::products() const {
+  double sum = 0;
+  for (std::size_t b = 0; b < layout_.blocks.size(); ++b) {
+    const auto f = static_cast<double>(layout_.neighbours.size(b));
+    sum += f * f * layout_.blocks[b].width;
+  }
+  return sum;
+}
+
+Eigen::VectorXd Complement::solve(const Eigen::VectorXd& right) const {
+  return factor_ == nullptr ? Eigen::VectorXd(right.size()) : factor_->solve(right);
+}
+
+void Complement::expect(const SchurLayout::Use& use, const Couplings& couplings) const {
+  const std::size_t width = layout_.blocks[use.block].width;
+  const std::size_t first = layout_.E[use.block] + use.at * width;
+  const std::size_t count = std::min(layout_.E[use.block + 1] - first, kMostExpected);
+  expect_numbers(couplings.left + first, count);
+  if (couplings.right != couplings.left) expect_numbers(couplings.right + first, count);
+}
+
+void Complement::sum_panel(const double* B, const Couplings& couplings, const RightSide* right_side,
+                           std::uint32_t first, std::uint32_t last, Panel& panel) {
+  const std::size_t kept = layout_.column.size();  // row of the right side
+  panel.open(kept + 1, last - first);
+  for (std::uint32_t c = first; c < last; ++c)
+    for (const Entry& entry : B_[c]) panel.at(entry.row, c - first) = B[entry.position];
+  const std::span<const SchurLayout::Use> uses = layout_.uses[first];
+  for (std::size_t u = 0; u < uses.size(); ++u) {
+    const SchurLayout::Use& use = uses[u];
+    if (u + kUsesAhead < uses.size()) expect(uses[u + kUsesAhead], couplings);
+    const std::size_t depth = layout_.blocks[use.block].width, at = layout_.E[use.block];
+    const std::span<const std::uint32_t> rows = layout_.neighbours[use.block];
+    const auto part = [&](const double* values, std::size_t k) {
+      return Strided{values + at + k * depth, 1, depth};
+    };
+    panel.set_right(part(couplings.right, use.at), static_cast<std::uint32_t>(depth), -1);
+    for (std::size_t k = use.at, end = k; k < rows.size(); k = end) {  // runs of adjacent rows
+      while (end < rows.size() && rows[end] == rows[k] + (end - k)) ++end;
+      panel.add(rows[k], end - k, part(couplings.left, k));
+    }
+    if (right_side != nullptr) panel.add(kept, 1, {right_side->y + first_[use.block], 1, depth});
+  }
+  const int* const starts = matrix_.outerIndexPtr();
+  for (std::uint32_t c = first; c < last; ++c) {
+    for (int k = starts[c]; k < starts[c + 1]; ++k) {
+      double& entry = panel.at(static_cast<std::size_t>(matrix_.innerIndexPtr()[k]), c - first);
+      matrix_.valuePtr()[k] = std::exchange(entry, 0.0);
+    }
+    if (right_side != nullptr) right_side->right[c] += panel.at(kept, c - first);
+  }
+  panel.clear(kept);
+  for (std::uint32_t c = first; c < last; ++c) panel.clear(c);  // above the diagonal
+}
+
+}  // namespace topograd

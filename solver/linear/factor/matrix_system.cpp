@@ -1,0 +1,87 @@
+// Normal equations as a sparse matrix.
+#include "normal_equations.hpp"
+#include "normal_system.hpp"
+#include "undetermined_blocks.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+class MatrixSystem final : public NormalSystem {
+ public:
+  MatrixSystem(const runtime::Model& model, int threads)
+      : normal_(model, false, threads), undetermined_(model, normal_), damped_(view()) {}
+
+  /// The lower triangle, whose pattern factorisations are made for.
+  const SparseMatrix& pattern() const { return damped_; }
+  void use(std::unique_ptr<Factorization> factorization) { factor_ = std::move(factorization); }
+
+  std::span<const std::uint32_t> free_scalars() const override { return normal_.free_scalars(); }
+  void refresh(runtime::Engine& engine) override { normal_.refresh(engine); }
+  double diagonal(std::size_t k) const override { return normal_.diagonal(k); }
+  void damping_diagonal(std::vector<double>& out) const override {
+    undetermined_.diagonal(normal_, out);
+  }
+
+  bool factor(std::span<const double> damping, const Eigen::VectorXd& right) override {
+    std::ranges::copy(normal_.values(), damped_.valuePtr());
+    for (std::size_t k = 0; k < normal_.size(); ++k)
+      damped_.valuePtr()[normal_.starts()[k]] += damping[k];
+    right_ = right;
+    return factor_->factor(damped_);
+  }
+  Eigen::VectorXd solve() override { return factor_->solve(right_); }
+  double square(const Eigen::VectorXd& v) const override {
+    return v.dot(view().selfadjointView<Eigen::Lower>() * v);
+  }
+
+  int iterations() const override { return factor_->iterations(); }
+  double entries() const override { return factor_->entries(); }
+  double flops() const override { return factor_->flops(); }
+  std::uint64_t vanished() const override { return factor_->vanished(); }
+
+ private:
+  /// The lower triangle of JᵀJ as Eigen sees it.
+  Eigen::Map<const SparseMatrix> view() const {
+    const auto n = static_cast<Eigen::Index>(normal_.size());
+    return {n,
+            n,
+            static_cast<Eigen::Index>(normal_.values().size()),
+            normal_.starts().data(),
+            normal_.rows().data(),
+            normal_.values().data()};
+  }
+
+  NormalEquations normal_;
+  UndeterminedBlocks undetermined_;
+  SparseMatrix damped_;  // JᵀJ + D, lower triangle
+  Eigen::VectorXd right_;
+  std::unique_ptr<Factorization> factor_;
+};
+
+}  // namespace
+
+std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model, int threads,
+                                                 FactorPlace factor, std::uint64_t strict_up_to) {
+  auto system = std::make_unique<MatrixSystem>(model, threads);
+  const std::size_t unknowns = system->size();
+  const double vanishing =
+      unknowns <= strict_up_to
+          ? 0
+          : runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
+  system->use(make_sparse_factorization(system->pattern(), threads, factor, {vanishing}));
+  return system;
+}
+
+std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model, int threads,
+                                                    const Elimination& elimination,
+                                                    const SchurIteration& limits) {
+  auto system = std::make_unique<MatrixSystem>(model, threads);
+  system->use(make_iterative_schur(system->pattern(), elimination, limits, threads));
+  return system;
+}
+
+}  // namespace topograd

@@ -1,0 +1,73 @@
+// Damped normal equations of one problem: their values at a point, and factors of them.
+#pragma once
+
+#include "../../../runtime/engine/engine.hpp"
+#include "../../../runtime/model/model.hpp"
+#include "factorization.hpp"
+
+#include <Eigen/Core>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+/// (JᵀJ + D) δ = b over the free scalars of a model, with D diagonal. Results do not depend on the
+/// number of threads.
+class NormalSystem {
+ public:
+  virtual ~NormalSystem() = default;
+
+  /// Position of free scalar k among all scalars, ascending.
+  virtual std::span<const std::uint32_t> free_scalars() const = 0;
+  std::size_t size() const { return free_scalars().size(); }
+
+  /// Reads the Jacobian at the engine's point.
+  virtual void refresh(runtime::Engine& engine) = 0;
+  /// The diagonal of JᵀJ.
+  virtual double diagonal(std::size_t k) const = 0;
+  /// The diagonal for the damping, as UndeterminedBlocks has it.
+  virtual void damping_diagonal(std::vector<double>& out) const = 0;
+
+  /// Factorises. False if the matrix is not positive definite; solve() must not follow then.
+  ///
+  ///   damping  D    right  b
+  virtual bool factor(std::span<const double> damping, const Eigen::VectorXd& right) = 0;
+  /// Solves for the right side of the last factor().
+  virtual Eigen::VectorXd solve() = 0;
+  /// v·JᵀJ v.
+  virtual double square(const Eigen::VectorXd& v) const = 0;
+
+  /// Like those of Factorization.
+  virtual int iterations() const { return 0; }
+  virtual double entries() const = 0;
+  virtual double flops() const = 0;
+  virtual std::uint64_t vanished() const { return 0; }
+};
+
+/// A factor of the whole matrix.
+///
+///   threads       0 = all
+///   factor        as make_sparse_factorization() takes it
+///   strict_up_to  matrices of at most so many unknowns refuse pivots that vanish; larger ones
+///                 leave them out (PivotRule)
+std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model, int threads,
+                                                 FactorPlace factor, std::uint64_t strict_up_to);
+
+/// A solution by make_iterative_schur().
+std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model, int threads,
+                                                    const Elimination& elimination,
+                                                    const SchurIteration& limits);
+
+/// Eliminates blocks straight from the rows of the Jacobian, without the matrix: a block's rows
+/// give its part of JᵀJ and its couplings L⁻¹E, which are the only numbers that are stored, and the
+/// Schur complement is factorised.
+///
+/// Source: as make_schur_factorization(); the symmetric form of the elimination is in Björck,
+/// Numerical Methods for Least Squares Problems (1996), section 6.3.
+std::unique_ptr<NormalSystem> make_row_schur(const runtime::Model& model,
+                                             const Elimination& elimination, int threads);
+
+}  // namespace topograd

@@ -1,0 +1,272 @@
+// Elimination of blocks straight from the rows of the Jacobian.
+#include "complement.hpp"
+#include "eliminated_rows.hpp"
+#include "normal_equations.hpp"
+#include "normal_system.hpp"
+#include "undetermined_blocks.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using Vector = Eigen::VectorXd;
+
+constexpr std::size_t kBlocksPerRange = 64;
+constexpr std::size_t kInstancesPerTile = 256;
+
+std::vector<std::uint32_t> free_scalars_of(const runtime::Model& model) {
+  std::vector<std::uint32_t> free;
+  for (std::uint32_t k = 0; k < model.scalars; ++k)
+    if (model.constant.empty() || model.constant[k] == 0) free.push_back(k);
+  return free;
+}
+
+/// By scalar: 1 = a free one, of an eliminated block or kept.
+std::vector<std::uint8_t> flags_of(const runtime::Model& model, std::span<const std::uint32_t> free,
+                                   const Elimination& elimination, bool eliminated) {
+  std::vector<std::uint8_t> flags(model.scalars, 0);
+  const auto places = SchurLayout::places_of(elimination.blocks, free.size());
+  for (std::size_t k = 0; k < free.size(); ++k)
+    flags[free[k]] = (places[k].block != SchurLayout::kNone) == eliminated ? 1 : 0;
+  return flags;
+}
+
+Lists<Complement::Entry> entries_of(const NormalEquations& kept) {
+  Lists<Complement::Entry> out;
+  for (std::size_t c = 0; c < kept.size(); ++c) {
+    for (auto k = static_cast<std::uint32_t>(kept.starts()[c]);
+         k < static_cast<std::uint32_t>(kept.starts()[c + 1]); ++k)
+      out.items.push_back({static_cast<std::uint32_t>(kept.rows()[k]), k});
+    out.close();
+  }
+  return out;
+}
+
+/// Lower triangle of a block by columns, with the reciprocals of the diagonal in its place.
+/// `fixed` is the width if it is known at compile time, else 0.
+template <std::uint32_t fixed>
+bool factor_block(double* L, std::uint32_t any) {
+  const std::uint32_t w = fixed > 0 ? fixed : any;
+  for (std::uint32_t j = 0; j < w; ++j) {
+    for (std::uint32_t q = 0; q < j; ++q)
+      for (std::uint32_t i = j; i < w; ++i) L[j * w + i] -= L[q * w + j] * L[q * w + i];
+    const double pivot = L[j * w + j];
+    if (!(pivot > 0) || !std::isfinite(pivot)) return false;
+    const double reciprocal = 1 / std::sqrt(pivot);
+    for (std::uint32_t i = j + 1; i < w; ++i) L[j * w + i] *= reciprocal;
+    L[j * w + j] = reciprocal;
+  }
+  return true;
+}
+
+/// out := L⁻¹ right.
+template <std::uint32_t fixed>
+void forward(const double* L, std::uint32_t any, const double* right, double* out) {
+  const std::uint32_t w = fixed > 0 ? fixed : any;
+  for (std::uint32_t i = 0; i < w; ++i) {
+    double sum = right[i];
+    for (std::uint32_t q = 0; q < i; ++q) sum -= L[q * w + i] * out[q];
+    out[i] = sum * L[i * w + i];
+  }
+}
+
+/// y := L⁻ᵀ y.
+void backward(const double* L, std::uint32_t w, double* y) {
+  for (std::uint32_t i = w; i-- > 0;) {
+    for (std::uint32_t q = i + 1; q < w; ++q) y[i] -= L[i * w + q] * y[q];
+    y[i] *= L[i * w + i];
+  }
+}
+
+class RowSchur final : public NormalSystem {
+ public:
+  RowSchur(const runtime::Model& model, const Elimination& elimination, int threads)
+      : model_(model),
+        jacobians_(model),
+        free_(free_scalars_of(model)),
+        kept_(model, false, threads, flags_of(model, free_, elimination, true)),
+        eliminated_(model, false, threads, flags_of(model, free_, elimination, false)),
+        undetermined_kept_(model, kept_),
+        undetermined_eliminated_(model, eliminated_),
+        rows_(model, free_, elimination.blocks),
+        complement_(layout(), entries_of(kept_), threads),
+        pool_(threads),
+        W_(layout().E.back()),
+        L_(layout().C.back()),
+        y_(eliminated_.size()) {
+    std::uint32_t first = 0;
+    for (const Elimination::Block& block : layout().blocks) {
+      first_.push_back(first);
+      for (std::uint32_t k = 0; k < block.width; ++k) column_.push_back(block.first + k);
+      first += block.width;
+    }
+    diagonal_.resize(free_.size());
+  }
+
+  std::span<const std::uint32_t> free_scalars() const override { return free_; }
+  double diagonal(std::size_t k) const override { return diagonal_[k]; }
+
+  void refresh(runtime::Engine& engine) override {
+    jacobians_.refresh(engine);
+    kept_.refresh(jacobians_);
+    eliminated_.refresh(jacobians_);
+    for (std::size_t c = 0; c < kept_.size(); ++c) diagonal_[kept_column(c)] = kept_.diagonal(c);
+    for (std::size_t c = 0; c < column_.size(); ++c)
+      diagonal_[column_[c]] = eliminated_.diagonal(c);
+  }
+
+  void damping_diagonal(std::vector<double>& out) const override {
+    out.resize(free_.size());
+    std::vector<double> part;
+    undetermined_kept_.diagonal(kept_, part);
+    for (std::size_t c = 0; c < part.size(); ++c) out[kept_column(c)] = part[c];
+    undetermined_eliminated_.diagonal(eliminated_, part);
+    for (std::size_t c = 0; c < part.size(); ++c) out[column_[c]] = part[c];
+  }
+
+  bool factor(std::span<const double> damping, const Vector& right) override {
+    if (!eliminate(damping, right)) return false;
+    B_.assign(kept_.values().begin(), kept_.values().end());
+    right_.resize(static_cast<Eigen::Index>(kept_.size()));
+    for (std::size_t c = 0; c < kept_.size(); ++c) {
+      B_[kept_.starts()[c]] += damping[kept_column(c)];
+      right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)];
+    }
+    const Complement::RightSide reduced{y_.data(), right_};
+    return complement_.factor(B_.data(), {W_.data(), W_.data()}, &reduced);
+  }
+
+  Vector solve() override {
+    const Vector kept = complement_.solve(right_);
+    Vector out(static_cast<Eigen::Index>(free_.size()));
+    for (std::size_t c = 0; c < kept_.size(); ++c)
+      out[kept_column(c)] = kept[static_cast<Eigen::Index>(c)];
+    const std::size_t blocks = layout().blocks.size();
+    pool_.for_ranges(blocks, kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+      for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) expand(b, kept, out);
+    });
+    return out;
+  }
+
+  /// ‖J v‖², by the rows.
+  double square(const Vector& v) const override {
+    std::vector<double> by_scalar(model_.scalars, 0.0);
+    for (std::size_t k = 0; k < free_.size(); ++k)
+      by_scalar[free_[k]] = v[static_cast<Eigen::Index>(k)];
+    double sum = 0;
+    std::vector<std::uint32_t> scalars(kInstancesPerTile);
+    std::vector<double> rows;
+    for (std::size_t t = 0; t < model_.terms.size(); ++t) {
+      if (model_.terms[t].energy) continue;
+      const ir::Batch& batch = *model_.terms[t].batch;
+      const std::size_t slots = batch.parameter_columns();
+      const std::size_t outputs = model_.terms[t].topology->program.outputs.size();
+      for (std::size_t first = 0; first < batch.size(); first += kInstancesPerTile) {
+        const std::size_t n = std::min(kInstancesPerTile, batch.size() - first);
+        const double* const J = jacobians_[t].data() + first * outputs * slots;
+        rows.assign(n * outputs, 0.0);
+        for (std::size_t s = 0; s < slots; ++s) {
+          batch.copy_index_column(static_cast<std::uint32_t>(s), first,
+                                  std::span(scalars).first(n));
+          for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t r = 0; r < outputs; ++r)
+              rows[i * outputs + r] += J[(i * outputs + r) * slots + s] * by_scalar[scalars[i]];
+        }
+        for (const double row : rows) sum += row * row;
+      }
+    }
+    return sum;
+  }
+
+  double entries() const override { return static_cast<double>(W_.size()) + complement_.entries(); }
+  double flops() const override { return complement_.products() + complement_.flops(); }
+
+ private:
+  const SchurLayout& layout() const { return rows_.layout(); }
+  std::uint32_t kept_column(std::size_t c) const { return layout().column[c]; }
+
+  bool eliminate(std::span<const double> damping, const Vector& right) {
+    std::atomic<bool> definite = true;
+    pool_.for_ranges(
+        layout().blocks.size(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+          Panel panel;
+          std::vector<double> scratch;
+          for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
+            const bool in_space = layout().blocks[b].width == 3;  // points
+            const bool positive = in_space ? eliminate_block<3>(b, damping, right, panel, scratch)
+                                           : eliminate_block<0>(b, damping, right, panel, scratch);
+            if (!positive) definite = false;
+          }
+        });
+    return definite;
+  }
+
+  /// L of the block's own part, W = L⁻¹E and y = L⁻¹ right.
+  template <std::uint32_t fixed>
+  bool eliminate_block(std::uint32_t b, std::span<const double> damping, const Vector& right,
+                       Panel& panel, std::vector<double>& scratch) {
+    const auto [column, width] = layout().blocks[b];
+    const std::uint32_t first = first_[b];
+    double* const L = L_.data() + layout().C[b];
+    std::fill_n(L, std::size_t{width} * width, 0.0);
+    for (std::uint32_t j = 0; j < width; ++j) {
+      const std::int32_t* const starts = eliminated_.starts().data() + first + j;
+      for (std::int32_t k = starts[0]; k < starts[1]; ++k)
+        L[j * width + static_cast<std::uint32_t>(eliminated_.rows()[k]) - first] =
+            eliminated_.values()[k];
+      L[j * width + j] += damping[column + j];
+    }
+    if (!factor_block<fixed>(L, width)) return false;
+    forward<fixed>(L, width, right.data() + column, y_.data() + first);
+
+    const std::size_t neighbours = layout().neighbours.size(b);
+    panel.open(neighbours, width);
+    rows_.add_coupling(jacobians_, b, panel, scratch);
+    double* W = W_.data() + layout().E[b];
+    for (std::size_t k = 0; k < neighbours; ++k, W += width) {
+      forward<fixed>(L, width, panel.row(k), W);
+      panel.clear(k);
+    }
+    return true;
+  }
+
+  /// The block's part of the solution: L⁻ᵀ (y − W x).
+  void expand(std::uint32_t b, const Vector& kept, Vector& out) const {
+    const auto [column, width] = layout().blocks[b];
+    double* const x = out.data() + column;
+    std::copy_n(y_.data() + first_[b], width, x);
+    const double* W = W_.data() + layout().E[b];
+    for (const std::uint32_t neighbour : layout().neighbours[b]) {
+      const double factor = kept[neighbour];
+      for (std::uint32_t i = 0; i < width; ++i) x[i] -= factor * *W++;
+    }
+    backward(L_.data() + layout().C[b], width, x);
+  }
+
+  const runtime::Model& model_;
+  JacobianRows jacobians_;
+  std::vector<std::uint32_t> free_;
+  NormalEquations kept_, eliminated_;  // of the columns of either kind alone
+  UndeterminedBlocks undetermined_kept_, undetermined_eliminated_;
+  EliminatedRows rows_;
+  Complement complement_;
+  runtime::cpu::Pool pool_;
+  std::vector<std::uint32_t> first_;   // by block: its first column among eliminated ones
+  std::vector<std::uint32_t> column_;  // by eliminated column: the free scalar
+  std::vector<double> W_, L_, y_;      // W and L by columns
+  std::vector<double> B_, diagonal_;   // B with damping; of JᵀJ
+  Vector right_;                       // reduced, by kept column
+};
+
+}  // namespace
+
+std::unique_ptr<NormalSystem> make_row_schur(const runtime::Model& model,
+                                             const Elimination& elimination, int threads) {
+  return std::make_unique<RowSchur>(model, elimination, threads);
+}
+
+}  // namespace topograd

@@ -1,0 +1,143 @@
+// Elimination straight from rows against a factor of the whole matrix.
+#include <gtest/gtest.h>
+
+#include "../../../solver/linear/factor/normal_system.hpp"
+#include "../../../solver/model/model.hpp"
+#include "../../../tools/problems/bundle.hpp"
+#include "reference_engine.hpp"
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Vector = Eigen::VectorXd;
+
+/// −g and a damping of the free scalars, at the engine's point.
+struct Sides {
+  std::vector<double> damping;
+  Vector right;
+};
+
+Sides sides_of(const NormalSystem& system, runtime::Engine& engine, std::size_t scalars) {
+  std::vector<double> gradient(scalars);
+  engine.gradient(gradient);
+  Sides out{{}, Vector(static_cast<Eigen::Index>(system.size()))};
+  for (std::size_t k = 0; k < system.size(); ++k) {
+    out.damping.push_back(1e-3 * (1 + static_cast<double>(k % 5)) * (0.1 + system.diagonal(k)));
+    out.right[static_cast<Eigen::Index>(k)] = -gradient[system.free_scalars()[k]];
+  }
+  return out;
+}
+
+/// Expects equal numbers of both systems, and equal bits for one and two threads.
+void expect_equal_systems(const runtime::Model& model, std::span<const double> x) {
+  test::ReferenceEngine engine(model);
+  engine.set_point(x);
+  const Elimination elimination = find_elimination(model);
+  ASSERT_GT(elimination.eliminated, 0u);
+  const auto whole = make_matrix_system(model, 1, FactorPlace::automatic, 0);
+  const auto rows = make_row_schur(model, elimination, 1);
+  const auto threads = make_row_schur(model, elimination, 2);
+  for (const auto* system : {&whole, &rows, &threads}) (*system)->refresh(engine);
+  ASSERT_TRUE(std::ranges::equal(whole->free_scalars(), rows->free_scalars()));
+  std::vector<double> expected, found;
+  whole->damping_diagonal(expected);
+  rows->damping_diagonal(found);
+  for (std::size_t k = 0; k < whole->size(); ++k) {
+    EXPECT_NEAR(rows->diagonal(k), whole->diagonal(k), 1e-13 * whole->diagonal(k)) << k;
+    EXPECT_NEAR(found[k], expected[k], 1e-13 * expected[k]) << k;
+  }
+  Sides sides = sides_of(*whole, engine, model.scalars);
+  for (int again = 0; again < 2; ++again) {  // the second time with another damping
+    ASSERT_TRUE(whole->factor(sides.damping, sides.right));
+    ASSERT_TRUE(rows->factor(sides.damping, sides.right));
+    ASSERT_TRUE(threads->factor(sides.damping, sides.right));
+    const Vector solution = whole->solve(), other = rows->solve();
+    EXPECT_LE((other - solution).norm(), 1e-9 * solution.norm());
+    EXPECT_EQ(other, threads->solve());
+    EXPECT_NEAR(rows->square(solution), whole->square(solution),
+                1e-12 * std::abs(whole->square(solution)));
+    for (double& d : sides.damping) d *= 10;
+  }
+  sides.damping.assign(sides.damping.size(), -1e30);
+  EXPECT_FALSE(rows->factor(sides.damping, sides.right));
+  sides.damping.assign(sides.damping.size(), 1e-3);
+  EXPECT_EQ(rows->factor(sides.damping, sides.right), whole->factor(sides.damping, sides.right));
+}
+
+void expect_equal_systems(const Problem& problem) {
+  const ProblemModel model = make_model("test", problem);
+  std::vector<double> x(model.model.scalars);
+  problem.read_x(x);
+  expect_equal_systems(model.model, x);
+}
+
+TEST(NormalSystem, CamerasAndPoints) {
+  const auto scene = problems::bundle({.cameras = 7, .points = 80, .observations = 240});
+  expect_equal_systems(scene->problem);
+}
+
+/// Blocks of two that are kept, and blocks of three that only they meet.
+struct Blocks {
+  std::vector<double> kept, eliminated;
+  Problem problem;
+  Parameters a, b;
+
+  Blocks() : kept(6), eliminated(24) {
+    for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = std::sin(1.0 + static_cast<double>(k));
+    for (std::size_t k = 0; k < eliminated.size(); ++k)
+      eliminated[k] = 2 * std::cos(static_cast<double>(3 * k));
+    a = problem.add_parameters(kept, 2);
+    b = problem.add_parameters(eliminated, 3);
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      for (std::uint32_t j = 0; j < 3; ++j) {
+        if ((i + j) % 4 == 0) continue;
+        problem.add_residual(a(j, 0) * b(i, 0) + b(i, 1) * b(i, 2) - a(j, 1));
+        problem.add_residual(exp(0.1 * a(j, 1)) * b(i, 2) + sin(b(i, 1)));
+      }
+    }
+  }
+};
+
+TEST(NormalSystem, FixedScalars) {
+  Blocks blocks;
+  blocks.problem.set_constant(blocks.a, 1, 0b10);
+  blocks.problem.set_constant(blocks.b, 2, 0b010);
+  blocks.problem.set_constant(blocks.b, 3, 0b111);
+  expect_equal_systems(blocks.problem);
+}
+
+TEST(NormalSystem, TermsOfOneKindAlone) {
+  Blocks blocks;
+  for (std::uint32_t i = 0; i < 8; ++i) blocks.problem.add_residual(0.3 * blocks.b(i, i % 3));
+  blocks.problem.add_residual(blocks.a(0, 0) * blocks.a(2, 1) - 1.0);
+  expect_equal_systems(blocks.problem);
+}
+
+TEST(NormalSystem, SeveralTermsOfOneBlock) {
+  Blocks blocks;
+  for (std::uint32_t i = 0; i < 8; ++i)  // reads the block backwards, and a kept one between
+    blocks.problem.add_residual(blocks.b(i, 2) * blocks.a(i % 3, 1) - blocks.b(i, 0));
+  expect_equal_systems(blocks.problem);
+}
+
+TEST(NormalSystem, SlotsThatReadOneScalar) {
+  std::vector<double> x = {0.5, -2, 3, 0.25, 1.5, -1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.add_residual(p(0, 0) * p(0, 1) * p(1, 0) * exp(p(1, 1)));
+  ProblemModel model = make_model("test", problem);
+  const std::uint32_t rows[][4] = {{0, 1, 2, 3}, {1, 0, 3, 3}, {0, 0, 2, 3}, {3, 2, 1, 1},
+                                   {0, 1, 4, 5}, {4, 4, 0, 0}, {5, 4, 1, 0}, {2, 2, 3, 3}};
+  ir::Batch batch(4, 0, 0);
+  model.model.rows = 0;
+  for (const auto& row : rows) batch.append(row, {}, model.model.rows++);
+  model.model.terms[0].batch = &batch;
+  expect_equal_systems(model.model, x);
+}
+
+}  // namespace
+}  // namespace topograd
