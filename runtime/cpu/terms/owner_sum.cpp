@@ -9,15 +9,17 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-// Blocks of one range of work.
-constexpr std::size_t kOwnersPerRange = 2048;
+// Blocks of one range of work: of few blocks, some may have most of the instances.
+constexpr std::size_t kMostOwnersPerRange = 2048, kLeastOwnersPerRange = 16, kRanges = 512;
 
 // Adder::size(width) is the number of a block's sums, Adder::place(block) their position;
 // Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
 template <class T, class Adder>
 void add_short_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layout,
                      const Adder& adder, T* out) {
-  pool.for_ranges(lists.owners.size(), kOwnersPerRange, [&](std::size_t first, std::size_t last) {
+  const std::size_t grain =
+      std::clamp(lists.owners.size() / kRanges, kLeastOwnersPerRange, kMostOwnersPerRange);
+  pool.for_ranges(lists.owners.size(), grain, [&](std::size_t first, std::size_t last) {
     std::vector<double> sums;
     for (std::size_t k = first; k < last; ++k) {
       const std::uint32_t begin = lists.starts[k], end = lists.starts[k + 1];
@@ -118,10 +120,23 @@ struct ArrangedAdder {
     for (std::size_t k = 0; k < N; ++k) sums[k] += local[k];
   }
 
+  /// Asks for the numbers of an entry.
+  void expect(std::uint32_t entry) const {
+    const std::uint32_t i = index.owners.instance(entry);
+    for (const Product<T>& p : products[index.owners.role(entry)]) {
+      __builtin_prefetch(p.a + i);
+      if (p.b != nullptr && p.b != p.a) __builtin_prefetch(p.b + i);
+    }
+  }
+
+  static constexpr std::uint32_t kLongest = 32, kAhead = 8;
+
   template <class Count>
   void add_to(Count n, std::uint32_t begin, std::uint32_t end, double* sums) const {
     const OwnerLists& lists = index.owners;
+    const bool far_apart = end - begin > kLongest;  // else the lists of near blocks are near
     for (std::uint32_t e = begin; e < end; ++e) {
+      if (far_apart && e + kAhead < end) expect(lists.entries[e + kAhead]);
       const std::uint32_t i = lists.instance(lists.entries[e]);
       const std::vector<Product<T>>& role = products[lists.role(lists.entries[e])];
       const Product<T>* const last = role.data() + role.size();
