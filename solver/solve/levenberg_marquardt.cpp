@@ -23,6 +23,9 @@ double undamped_lambda(Precision precision) { return precision == Precision::f32
 constexpr double kLeastCut = 0.1, kLargestCut = 0.5;
 constexpr int kMostCuts = 12;
 
+// Share of the decrease before from which on steps are slow.
+constexpr double kSlow = 0.5;
+
 /// Penalties of inequalities bend where one becomes active.
 bool has_bends(const ProblemModel& model) {
   return model.constraints == ConstraintTerms::penalties &&
@@ -114,6 +117,7 @@ void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepS
   record.value("expected decrease", first_trial_.expected);
   record.value("nothing to gain", first_trial_.nothing_to_gain);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
+  record.value("last change of the cost", last_change_);
   runtime::damped_steps(engine).transfer(record);
   solver.transfer(record);
 }
@@ -290,8 +294,9 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
   if (shortened) {
     region_.rejected();
   } else if (!undamped_ && !hidden_.last()) {
-    region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
+    size_region(iteration, report);
   }
+  last_change_ = iteration.cost_change;
   undamped_ = options_.method == Method::gauss_newton;
   linearize(engines, solver);
   if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
@@ -302,6 +307,12 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
     point_.cost = report.trial_cost;
     refuse_derivatives(describe_nonfinite(engines.here(), model_));
   }
+}
+
+void Minimizer::size_region(const IterationSummary& iteration, const StepReport& report) {
+  const bool slow =
+      options_.scale_free && last_change_ > 0 && iteration.cost_change > kSlow * last_change_;
+  region_.accepted(iteration.relative_decrease, report.scaled_step_norm, slow);
 }
 
 bool Minimizer::refuse_decreasing_loss(runtime::Engine& engine) {

@@ -61,6 +61,7 @@ class Minimizer {
             bool shortened);
   void rescale(Trial& trial);
   bool shorten(Trial& trial);
+  void size_region(const IterationSummary& iteration, const runtime::StepReport& report);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
@@ -114,6 +115,7 @@ class Minimizer {
   };
   FirstTrial first_trial_;
   int invalid_in_a_row_ = 0;
+  double last_change_ = 0;  // of the cost, by the last accepted step
 };
 
 }  // namespace topograd

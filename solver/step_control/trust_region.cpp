@@ -7,6 +7,13 @@
 #include <cmath>
 
 namespace topograd {
+namespace {
+
+constexpr double kMostGrowth = 3;
+// Of slow steps: the least gain of good ones, and how much more the radius grows.
+constexpr double kGood = 0.7, kGrowthOfSlow = 1.5;
+
+}  // namespace
 
 TrustRegion::TrustRegion(double radius, double largest, bool dogleg)
     : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg) {}
@@ -16,13 +23,14 @@ double TrustRegion::next_first(double last, double first) {
   return std::clamp(last, std::min(kLeast, first), first);
 }
 
-void TrustRegion::accepted(double gain, double step) {
+void TrustRegion::accepted(double gain, double step, bool slow) {
   if (dogleg_) {
     if (gain < 0.25) radius_ /= 2;
     if (gain > 0.75) radius_ = std::min(largest_, std::max(radius_, 3 * step));
     return;
   }
-  const double growth = 1 / std::max(1.0 / 3, 1 - std::pow(2 * gain - 1, 3));
+  double growth = 1 / std::max(1.0 / kMostGrowth, 1 - std::pow(2 * gain - 1, 3));
+  if (slow && gain > kGood) growth = std::min(kMostGrowth, kGrowthOfSlow * growth);
   radius_ = std::min(largest_, radius_ * growth);
   shrink_ = 2;
 }

@@ -24,7 +24,10 @@ class TrustRegion {
   double radius() const { return radius_; }
   /// Call after an accepted step; `gain` is actual over predicted decrease. `step` is its norm,
   /// read for the dogleg: a good step allows one three times as long, a poor one halves the radius.
-  void accepted(double gain, double step = 0);
+  ///
+  ///   slow  the cost fell nearly as much as in the step before: where such steps are good ones, it
+  ///         is the radius that makes them short, and it grows a little more, at most three times
+  void accepted(double gain, double step = 0, bool slow = false);
   /// Call if the trial point was worse than predicted: radius /= 2, then 4, 8, ... (dogleg: 2).
   void rejected();
   /// Call if the model itself predicted no decrease: radius /= 2.

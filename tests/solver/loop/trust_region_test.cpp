@@ -20,6 +20,21 @@ TEST(TrustRegion, GrowsByTheGain) {
   }
 }
 
+TEST(TrustRegion, GrowsMoreAfterGoodStepsThatAreSlow) {
+  const struct {
+    double gain, expected;
+  } rows[] = {{0.6, 1e4 / (1 - 0.008)}, {0.75, 1.5e4 / 0.875}, {0.9, 3e4}, {1.0, 3e4}, {0.0, 5e3}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.gain);
+    TrustRegion region(1e4, 1e16);
+    region.accepted(row.gain, 0, true);
+    EXPECT_NEAR(region.radius(), row.expected, 1e-9 * row.expected);
+  }
+  TrustRegion dogleg(10, 100, true);
+  dogleg.accepted(0.8, 1, true);
+  EXPECT_EQ(dogleg.radius(), 10);
+}
+
 TEST(TrustRegion, ShrinksFasterWithEachRejection) {
   TrustRegion region(64, 1e16);
   const double expected[] = {32, 8, 1, 1.0 / 16};
