@@ -40,6 +40,7 @@ void DampedSystem::transfer(ir::StateRecord& record) {
     if (record.restores()) problem_.write(v_.scale, scale);
   }
   preconditioner_->transfer(record);
+  elimination_.transfer(record);
 }
 
 void DampedSystem::need_scale(Needs& needs, const StepRequest& request) {
@@ -112,7 +113,11 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
   expected_iterations_ = scaled(times * expected_iterations_);
   const int iterations = iterate(request.max_linear_iterations, eliminates, step, std::move(lists));
   expected_iterations_ = scaled(expected_iterations_ / times);
-  if (eliminates == nullptr) preconditioner_->solved(iterations);
+  if (eliminates == nullptr) {
+    preconditioner_->solved(iterations);
+  } else {
+    elimination_.solved(iterations);
+  }
   return iterations;
 }
 

@@ -1,6 +1,8 @@
 // Plans and lists of steps through a Schur complement.
 #include "device_elimination.hpp"
 
+#include "../../../ir/machine/state_record.hpp"
+
 #include <chrono>
 #include <utility>
 
@@ -51,18 +53,45 @@ const SolveLists* DeviceElimination::prepare() {
   if (eliminated_.empty()) return nullptr;
   if (!solve_->schur) plan();  // the model has changed
   if (!solve_->schur) return nullptr;
-  SolveLists& lists = solve_->lists;
-  if (lists.start.list) return &lists;
+  SolveLists& lists = factorises() ? solve_->factorises : solve_->iterates;
+  if (!lists.start.list) lists = make_lists();
+  return &lists;
+}
+
+SolveLists DeviceElimination::make_lists() {
   DeviceSchur& schur = *solve_->schur;
   Recorder::make([&](Needs& needs) { need(needs); });
-  lists.start = recorder_.make_list("schur_start", [&](CommandList& l) {
-    schur.record_start(l, terms_.operands(v_.x), operands());
-  });
-  lists.iterations = recorder_.make_list(
-      "schur_iterations", [&](CommandList& l) { schur.record_iterations(l, kIterationsOfList); });
+  SolveLists lists;
+  if (factorises()) {
+    lists.start = recorder_.make_list("schur_factor", [&](CommandList& l) {
+      schur.record_factored(l, terms_.operands(v_.x), operands());
+    });
+    lists.iterations = recorder_.make_list("schur_no_iterations", [](CommandList&) {});
+  } else {
+    lists.start = recorder_.make_list("schur_start", [&](CommandList& l) {
+      schur.record_start(l, terms_.operands(v_.x), operands());
+    });
+    lists.iterations = recorder_.make_list(
+        "schur_iterations", [&](CommandList& l) { schur.record_iterations(l, kIterationsOfList); });
+  }
   lists.finish = recorder_.make_list("schur_finish",
                                      [&](CommandList& l) { schur.record_finish(l, operands()); });
-  return &lists;
+  return lists;
+}
+
+bool DeviceElimination::factorises() const {
+  return factorises_ && solve_->schur->factor_dispatches() > 0;
+}
+
+// An iteration has two dispatches and barriers, so a factor takes as long as half of these many.
+void DeviceElimination::solved(int iterations) {
+  if (!solve_->schur || iterations <= 0) return;
+  const std::uint64_t dispatches = solve_->schur->factor_dispatches();
+  if (dispatches > 0 && static_cast<std::uint64_t>(iterations) > dispatches) factorises_ = true;
+}
+
+void DeviceElimination::transfer(ir::StateRecord& record) {
+  record.value("factorises the complement", factorises_);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -84,6 +84,7 @@ void DeviceSteps::prepare() {
 void DeviceSteps::begin_solve() {
   system_.is_scaled() = false;
   system_.preconditioner().begin_solve();
+  system_.elimination().begin_solve();
   if (narrow_ != nullptr) narrow_->begin_solve();
 }
 

@@ -1,12 +1,46 @@
 // Recording of eliminations, and of the way back.
 #include "device_schur.hpp"
 
+#include "../../factor/factor_plan.hpp"
 #include "jacobian_columns.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
+namespace {
+
+/// Unknowns of a complement that may be factorised.
+constexpr std::uint32_t kMostFactorised = 2'000;
+
+/// A factor of the lower triangle of the complement. Null if it is too large, or in f32: a system
+/// of points and cameras is too ill-conditioned for that.
+std::unique_ptr<DeviceFactor> make_factor(Context& context, VectorOps& vectors,
+                                          const SchurPlan& plan) {
+  if (!context.wide() || plan.unknowns() > kMostFactorised || plan.unknowns() == 0) return nullptr;
+  std::vector<int> starts{0}, rows;
+  std::vector<std::uint32_t> positions;
+  for (const SchurPlan::Blocks& range : plan.kept_widths) {
+    for (std::uint32_t k = range.first; k < range.first + range.count; ++k) {
+      const BlockRows::Row row = plan.complement.row(k);
+      const auto columns = plan.complement.columns_of(k);
+      for (std::uint32_t a = 0; a < range.width; ++a) {
+        // The row of a symmetric matrix from its diagonal on is a column of the lower triangle.
+        for (std::uint32_t c = row.diagonal + a; c < row.length; ++c) {
+          rows.push_back(static_cast<int>(columns[c]));
+          positions.push_back(row.values + a * row.length + c);
+        }
+        starts.push_back(static_cast<int>(rows.size()));
+      }
+    }
+  }
+  const LowerPattern lower{starts, rows};
+  const LevelPlan levels = make_level_plan(make_factor_plan(lower), lower, positions);
+  if (DeviceFactor::obstacle(context, levels).reason != MatrixReason::none) return nullptr;
+  return std::make_unique<DeviceFactor>(context, vectors, levels);
+}
+
+}  // namespace
 
 Why<MatrixReason> DeviceSchur::obstacle(const Context& context, const SchurPlan& plan,
                                         Terms terms) {
@@ -29,7 +63,8 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
       vectors_(vectors),
       plan_(std::move(plan)),
       terms_(terms),
-      reduced_(context, vectors, plan_) {
+      reduced_(context, vectors, plan_),
+      factor_(make_factor(context, vectors, plan_)) {
   gradient_lanes_ = lanes_of_rows(context, plan_.row_entries.size() / 3, plan_.kept.size());
   const auto words = [&](const std::vector<std::uint32_t>& list) {
     return make_buffer(context, list, "schur_words");
@@ -84,6 +119,7 @@ void DeviceSchur::need(Needs& needs) {
   vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
   need_inverses(needs, vectors_, plan_.eliminated_widths);
   gradients().need(needs);
+  if (factor_) factor_->need(needs);
 }
 
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
@@ -171,7 +207,8 @@ void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with
   }
 }
 
-void DeviceSchur::record_start(CommandList& list, const Operands& at, const SchurOperands& with) {
+void DeviceSchur::record_eliminated(CommandList& list, const Operands& at,
+                                    const SchurOperands& with) {
   list.barrier();
   vectors_.record(
       list, kernel::schur_damping{{.blocks = *with.blocks,
@@ -183,8 +220,24 @@ void DeviceSchur::record_start(CommandList& list, const Operands& at, const Schu
   record_meetings(list, at, with);
   record_elimination(list, with);
   record_complement(list, with);
+}
+
+void DeviceSchur::record_start(CommandList& list, const Operands& at, const SchurOperands& with) {
+  record_eliminated(list, at, with);
   list.barrier();
   gradients().record_start(list);
+}
+
+void DeviceSchur::record_factored(CommandList& list, const Operands& at,
+                                  const SchurOperands& with) {
+  record_eliminated(list, at, with);
+  const Buffer& fixed = reduced_.none_fixed();
+  factor_->record_factor(
+      list,
+      {.values = reduced_.input().complement, .damping = reduced_.no_damping(), .fixed = fixed});
+  factor_->record_solve(list, reduced_.input().gradient, true, fixed, reduced_.step());
+  list.fill(reduced_.residual(), 0, reduced_.residual().size(), 0);  // a rounding of the gradient
+  factor_->record_finish(list);
 }
 
 void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {

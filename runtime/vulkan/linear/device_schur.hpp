@@ -1,9 +1,11 @@
-// The Schur complement on the device: assembled from Jacobians, solved by conjugate gradients.
+// The Schur complement on the device: assembled from Jacobians, solved by conjugate gradients or a
+// factor.
 #pragma once
 
 #include "../../linear/schur_plan.hpp"
 #include "../recording/vector_ops.hpp"
 #include "conjugate_gradients.hpp"
+#include "device_factor.hpp"
 #include "device_products.hpp"
 #include "reduced_system.hpp"
 
@@ -49,6 +51,11 @@ class DeviceSchur {
   /// Eliminates at the point where gradient and diagonal blocks were taken, with the damping that
   /// the scalars say, and begins to solve.
   void record_start(CommandList& list, const Operands& at, const SchurOperands& with);
+  /// Eliminates in the same way, and solves by a factor of the complement; only where
+  /// factor_dispatches() is not 0.
+  void record_factored(CommandList& list, const Operands& at, const SchurOperands& with);
+  /// Dispatches of a factorisation with a solution; 0: the complement is too large, or in f32.
+  std::uint64_t factor_dispatches() const { return factor_ ? factor_->dispatches() : 0; }
   /// An even number of iterations.
   void record_iterations(CommandList& list, int count) {
     gradients().record_iterations(list, count);
@@ -62,6 +69,7 @@ class DeviceSchur {
   };
 
   ConjugateGradients gradients() { return {vectors_, reduced_, {}}; }
+  void record_eliminated(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_meetings(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_elimination(CommandList& list, const SchurOperands& with);
   void record_complement(CommandList& list, const SchurOperands& with);
@@ -73,7 +81,8 @@ class DeviceSchur {
   SchurPlan plan_;
   Terms terms_;
   ReducedSystem reduced_;
-  std::uint32_t gradient_lanes_ = 1;  // invocations that share a row of the reduced gradient
+  std::unique_ptr<DeviceFactor> factor_;  // null: it cannot be factorised
+  std::uint32_t gradient_lanes_ = 1;      // invocations that share a row of the reduced gradient
   std::vector<DeviceProducts> products_;
   std::vector<Buffer> jacobians_;  // by products
   Buffer diagonal_;                // places of scalars in the packed blocks

@@ -36,6 +36,9 @@ class ReducedSystem final : public DeviceSystem {
   const Buffer& rows() const { return rows_; }
   const Buffer& step() const { return v_.step; }
   const Buffer& residual() const { return v_.residual; }
+  /// Zeros, by unknown: nothing is damped or fixed here.
+  const Buffer& no_damping() const { return no_damping_; }
+  const Buffer& none_fixed() const { return none_fixed_; }
 
   SystemVectors vectors() override;
   void need(Needs& needs) override;
