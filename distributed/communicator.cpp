@@ -68,6 +68,7 @@ Communicator::Communicator(MPI_Comm comm) {
   MPI_Comm here = MPI_COMM_NULL;
   MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
   MPI_Comm_size(here, &ranks_here_);
+  MPI_Comm_rank(here, &rank_here_);
   MPI_Comm_free(&here);
 }
 

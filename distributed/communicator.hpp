@@ -41,6 +41,8 @@ class Communicator {
   int size() const { return size_; }
   /// Ranks on this machine, to divide its cores.
   int ranks_here() const { return ranks_here_; }
+  /// This rank among those, from 0 on.
+  int rank_here() const { return rank_here_; }
   /// This rank's share of what the ranks divide. Not collective.
   Share share() const {
     return {static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(size_)};
@@ -86,7 +88,7 @@ class Communicator {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Comm failures_ = MPI_COMM_NULL;  // of ranks that fail: the others may be in a call on comm_
-  int rank_ = 0, size_ = 1, ranks_here_ = 1;
+  int rank_ = 0, size_ = 1, ranks_here_ = 1, rank_here_ = 0;
 };
 
 }  // namespace topograd::distributed

@@ -6,6 +6,7 @@
 #include "petsc_krylov.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace topograd::distributed {
 
@@ -31,8 +32,12 @@ std::vector<std::uint64_t> structure_of(const Model& model) {
 
 DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& model,
                                      const runtime::EngineOptions& options, PartitionMethod method,
-                                     bool petsc_krylov, const Shares* shares)
-    : ranks_(ranks), options_(options), method_(method), shares_(shares) {
+                                     RankDevice device, bool petsc_krylov, const Shares* shares)
+    : ranks_(ranks),
+      options_(options),
+      method_(method),
+      device_(std::move(device)),
+      shares_(shares) {
   options_.deterministic = true;
   options_.preconditioner = runtime::Preconditioner::block_jacobi;
   if (petsc_krylov) options_.krylov = std::make_shared<PetscKrylov>(ranks);
@@ -41,8 +46,9 @@ DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& mod
 
 void DistributedEngine::build(const Model& model) {
   part_ = nullptr;  // its memory goes first
-  together(ranks_,
-           [&] { part_ = std::make_unique<RankPart>(ranks_, model, options_, method_, shares_); });
+  together(ranks_, [&] {
+    part_ = std::make_unique<RankPart>(ranks_, model, options_, method_, device_, shares_);
+  });
   structure_ = structure_of(model);
 }
 

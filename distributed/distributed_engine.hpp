@@ -15,9 +15,9 @@
 
 namespace topograd::distributed {
 
-/// An engine of the whole model whose rank evaluates the residuals of its own blocks on the CPU.
-/// All ranks make the same calls and get the same results, with the same bits for any number of
-/// ranks: those of the CPU's engine with EngineOptions::deterministic.
+/// An engine of the whole model whose rank evaluates the residuals of its own blocks, on its CPU or
+/// its device. All ranks make the same calls and get the same results, with the same bits for any
+/// number of ranks: on CPUs those of the CPU's engine with EngineOptions::deterministic.
 ///
 /// cost() exchanges ghosts and sums by chunk alone. Points, gradients, rows and Jacobians are
 /// joined on all ranks.
@@ -29,12 +29,13 @@ class DistributedEngine final : public runtime::Engine,
                                 public runtime::KnownPoint {
  public:
   ///   ranks         outlives the engine
-  ///   petsc_krylov  PETSc's KSP solves for steps
+  ///   petsc_krylov  PETSc's KSP solves for steps, on CPUs
   ///   shares        null: every rank has the whole model; else outlives the engine, which then
   ///                 gives no Jacobians
   DistributedEngine(const Communicator& ranks, const runtime::Model& model,
                     const runtime::EngineOptions& options, PartitionMethod method,
-                    bool petsc_krylov = false, const Shares* shares = nullptr);
+                    RankDevice device = {}, bool petsc_krylov = false,
+                    const Shares* shares = nullptr);
 
   RankReport report() const { return part_->report(); }
   const Traffic& traffic() const { return part_->traffic(); }
@@ -72,6 +73,7 @@ class DistributedEngine final : public runtime::Engine,
   const Communicator& ranks_;
   runtime::EngineOptions options_;
   PartitionMethod method_;
+  RankDevice device_;
   const Shares* shares_;
   std::vector<std::uint64_t> structure_;  // versions of the batches that the part was cut from
   std::unique_ptr<RankPart> part_;

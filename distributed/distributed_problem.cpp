@@ -20,6 +20,7 @@ namespace {
 
 using distributed::Communicator;
 using distributed::DistributedEngine;
+using distributed::RankDevice;
 using distributed::RankReport;
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -57,21 +58,33 @@ SolverOptions options_of_share(SolverOptions options, const Problem& problem,
   return options;
 }
 
-/// Options of the same solve on the CPU, with choices that do not depend on a rank's machine.
+/// Options of the same solve on the CPU, with choices that do not depend on a rank's machine: what
+/// a rank has for an engine is no matter of the solver.
 SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks, bool with_petsc) {
-  if (options.backend == Backend::vulkan || !options.device.empty())
-    refuse("the ranks evaluate on the CPU; expected no device");
   if (options.preconditioner == Preconditioner::two_level)
     refuse("expected preconditioner block_jacobi, got two_level");
   if (with_petsc && options.precision != Precision::f64)
     refuse("PETSc's options are for f64, got " + std::string(name(options.precision)));
   options.backend = Backend::cpu;
+  options.device.clear();
   options.deterministic = true;
   if (options.threads == 0) {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     options.threads = std::max(1, cores / ranks.ranks_here());
   }
   return options;
+}
+
+/// The device of this rank. PETSc's methods and systems in f32 are for CPUs.
+RankDevice device_of_rank(const Communicator& ranks, SolverOptions options, bool with_petsc) {
+  const bool on_cpus = with_petsc || options.precision == Precision::mixed;
+  if (options.backend == Backend::automatic && !options.device.empty())
+    options.backend = Backend::vulkan;
+  if (on_cpus && options.backend == Backend::vulkan)
+    refuse(with_petsc ? "PETSc's options are for backend cpu, got vulkan"
+                      : "precision mixed is for backend cpu, got vulkan");
+  if (on_cpus) options.backend = Backend::cpu;
+  return choose_device(ranks, options);
 }
 
 /// Throws Error{InvalidArgument}, on all ranks alike, if problem, start or options differ. Clocks,
@@ -220,10 +233,12 @@ DistributedReport report_of(const Communicator& ranks, const DistributedEngine& 
                                        static_cast<double>(mine.sums),
                                        mine.waited_seconds};
   const std::vector<double> all = ranks.gather(numbers);
+  const std::vector<std::string> devices = ranks.gather_bytes(mine.device);
   DistributedReport report;
   double most = 0, sum = 0;
   for (std::size_t first = 0; first < all.size(); first += numbers.size()) {
     const auto count = [&](std::size_t k) { return static_cast<std::uint64_t>(all[first + k]); };
+    const std::size_t rank = report.ranks.size();
     report.ranks.push_back({.blocks = count(0),
                             .ghosts = count(1),
                             .residuals = count(2),
@@ -232,7 +247,8 @@ DistributedReport report_of(const Communicator& ranks, const DistributedEngine& 
                             .messages_per_iteration = count(5),
                             .exchanges = count(6),
                             .sums = count(7),
-                            .waited_seconds = all[first + 8]});
+                            .waited_seconds = all[first + 8],
+                            .device = devices[rank]});
     most = std::max(most, all[first + 2]);
     sum += all[first + 2];
   }
@@ -245,18 +261,18 @@ DistributedReport report_of(const Communicator& ranks, const DistributedEngine& 
 std::string text(const DistributedReport& report) {
   std::string out =
       "rank     blocks    ghosts residuals evaluated twice  bytes/iteration  messages/iteration  "
-      "waited\n";
+      "waited  device\n";
   int rank = 0;
   for (const RankReport& r : report.ranks) {
     char line[200];
-    std::snprintf(line, sizeof line, "%4d %10llu %9llu %9llu %15llu  %15llu  %18llu  %.3f s\n",
+    std::snprintf(line, sizeof line, "%4d %10llu %9llu %9llu %15llu  %15llu  %18llu  %.3f s",
                   rank++, static_cast<unsigned long long>(r.blocks),
                   static_cast<unsigned long long>(r.ghosts),
                   static_cast<unsigned long long>(r.residuals),
                   static_cast<unsigned long long>(r.residuals_again),
                   static_cast<unsigned long long>(r.bytes_per_iteration),
                   static_cast<unsigned long long>(r.messages_per_iteration), r.waited_seconds);
-    out += line;
+    out += line + ("  " + r.device) + "\n";
   }
   char line[80];
   std::snprintf(line, sizeof line, "imbalance of residuals: %.3f\n", report.imbalance);
@@ -268,6 +284,7 @@ namespace {
 Summary solve_together(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
                        const DistributedOptions& distribution, DistributedReport* report) {
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
+  const RankDevice device = device_of_rank(ranks, asked, distribution.petsc_krylov);
   ranks.require_same("version", std::string(version()));
   const bool of_share = distribution.residuals == RankResiduals::share;
   ranks.require_same("residuals", of_share ? "a share on each rank" : "all on every rank");
@@ -287,7 +304,7 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
         if (!of_share) require_same_solve(ranks, problem, asked, false);
         auto made =
             std::make_unique<DistributedEngine>(ranks, model, of_engine, distribution.partition,
-                                                distribution.petsc_krylov, group.shares());
+                                                device, distribution.petsc_krylov, group.shares());
         engine = made.get();
         return made;
       },

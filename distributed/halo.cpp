@@ -88,29 +88,73 @@ void Halo::connect(const LocalModel& part, std::span<const runtime::Chunk> chunk
   check(PetscSFDestroy(&question));
 
   for (std::size_t k = 0; k < packed.size(); ++k) packed[k].index = place_at_owner[k];
-  check(PetscSFCreate(ranks_.comm(), &ghosts_));
-  check(PetscSFSetGraph(ghosts_, static_cast<PetscInt>(part.model.scalars), count, leaves.data(),
+  PetscSF ghosts = nullptr;
+  check(PetscSFCreate(ranks_.comm(), &ghosts));
+  check(PetscSFSetGraph(ghosts, static_cast<PetscInt>(part.model.scalars), count, leaves.data(),
                         PETSC_COPY_VALUES, packed.data(), PETSC_COPY_VALUES));
-  check(PetscSFSetUp(ghosts_));
+  check(PetscSFSetUp(ghosts));
+  pack(part, ghosts);
+  check(PetscSFDestroy(&ghosts));
   PetscInt senders = 0;
   const PetscMPIInt* of = nullptr;
   const PetscInt *offsets = nullptr, *mine = nullptr, *theirs = nullptr;
-  check(PetscSFGetRootRanks(ghosts_, &senders, &of, &offsets, &mine, &theirs));
+  check(PetscSFGetRootRanks(packed_, &senders, &of, &offsets, &mine, &theirs));
   traffic_.messages_per_exchange = static_cast<std::uint64_t>(senders);
   traffic_.bytes_per_exchange = leaves.size() * sizeof(double);
 }
 
-Halo::~Halo() { PetscSFDestroy(&ghosts_); }
+// Owners tell where a scalar stands among their borders.
+void Halo::pack(const LocalModel& part, PetscSF ghosts) {
+  const PetscInt* degrees = nullptr;
+  check(PetscSFComputeDegreeBegin(ghosts, &degrees));
+  check(PetscSFComputeDegreeEnd(ghosts, &degrees));
+  std::vector<PetscInt> positions(part.model.scalars);
+  for (std::size_t k = 0; k < positions.size(); ++k) {
+    if (degrees[k] == 0) continue;
+    positions[k] = static_cast<PetscInt>(border_scalars_.size());
+    border_scalars_.push_back(static_cast<std::uint32_t>(k));
+  }
+  check(PetscSFBcastBegin(ghosts, MPIU_INT, positions.data(), positions.data(), MPI_REPLACE));
+  check(PetscSFBcastEnd(ghosts, MPIU_INT, positions.data(), positions.data(), MPI_REPLACE));
+  PetscInt count = 0;
+  const PetscInt* leaves = nullptr;
+  const PetscSFNode* owners = nullptr;
+  check(PetscSFGetGraph(ghosts, nullptr, &count, &leaves, &owners));
+  std::vector<PetscSFNode> packed;
+  for (PetscInt k = 0; k < count; ++k) {
+    const PetscInt ghost = leaves == nullptr ? k : leaves[k];  // PETSc drops 0, 1, 2, ...
+    ghost_scalars_.push_back(static_cast<std::uint32_t>(ghost));
+    packed.push_back({owners[k].rank, positions[static_cast<std::size_t>(ghost)]});
+  }
+  check(PetscSFCreate(ranks_.comm(), &packed_));
+  check(PetscSFSetGraph(packed_, static_cast<PetscInt>(border_scalars_.size()), count, nullptr,
+                        PETSC_COPY_VALUES, packed.data(), PETSC_COPY_VALUES));
+  check(PetscSFSetUp(packed_));
+  borders_.resize(border_scalars_.size());
+  ghosts_.resize(ghost_scalars_.size());
+}
 
-void Halo::exchange(MPI_Datatype type, const void* from, void* to) {
+Halo::~Halo() { PetscSFDestroy(&packed_); }
+
+void Halo::exchange(std::span<const double> borders, std::span<double> ghosts) {
   const Stopwatch watch(traffic_.seconds);
-  check(PetscSFBcastBegin(ghosts_, type, from, to, MPI_REPLACE));
-  check(PetscSFBcastEnd(ghosts_, type, from, to, MPI_REPLACE));
+  check(PetscSFBcastBegin(packed_, MPI_DOUBLE, borders.data(), ghosts.data(), MPI_REPLACE));
+  check(PetscSFBcastEnd(packed_, MPI_DOUBLE, borders.data(), ghosts.data(), MPI_REPLACE));
   ++traffic_.ghost_exchanges;
 }
 
-void Halo::fill_ghosts(std::span<float> v) { exchange(MPI_FLOAT, v.data(), v.data()); }
-void Halo::fill_ghosts(std::span<double> v) { exchange(MPI_DOUBLE, v.data(), v.data()); }
+// Ranks with vectors of either precision, and ranks on devices, exchange the same messages.
+template <class T>
+void Halo::fill(std::span<T> v) {
+  for (std::size_t k = 0; k < border_scalars_.size(); ++k)
+    borders_[k] = static_cast<double>(v[border_scalars_[k]]);
+  exchange(borders_, ghosts_);
+  for (std::size_t k = 0; k < ghost_scalars_.size(); ++k)
+    v[ghost_scalars_[k]] = static_cast<T>(ghosts_[k]);
+}
+
+void Halo::fill_ghosts(std::span<float> v) { fill(v); }
+void Halo::fill_ghosts(std::span<double> v) { fill(v); }
 
 std::span<const double> Halo::all_chunks(std::span<const double> own, std::size_t width) {
   const Stopwatch watch(traffic_.seconds);

@@ -35,20 +35,28 @@ class Halo final : public runtime::PartLink {
 
   void fill_ghosts(std::span<float> v) override;
   void fill_ghosts(std::span<double> v) override;
+  std::span<const std::uint32_t> borders() const override { return border_scalars_; }
+  std::span<const std::uint32_t> ghosts() const override { return ghost_scalars_; }
+  void exchange(std::span<const double> borders, std::span<double> ghosts) override;
   std::span<const double> all_chunks(std::span<const double> own, std::size_t width) override;
   const Traffic& traffic() const { return traffic_; }
 
  private:
-  void exchange(MPI_Datatype type, const void* from, void* to);
+  template <class T>
+  void fill(std::span<T> v);
   void connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
                std::span<const int> owners);
+  /// Finds borders, and makes the graph of packed ones.
+  void pack(const LocalModel& part, PetscSF ghosts);
 
   const Communicator& ranks_;
-  PetscSF ghosts_ = nullptr;
+  PetscSF packed_ = nullptr;  // borders to ghosts
+  std::vector<std::uint32_t> border_scalars_, ghost_scalars_;
   std::vector<std::vector<std::size_t>> chunks_of_rank_;
   std::size_t chunks_ = 0;
-  std::vector<int> counts_, places_;    // scratch, in numbers, by rank
-  std::vector<double> received_, all_;  // scratch
+  std::vector<int> counts_, places_;      // scratch, in numbers, by rank
+  std::vector<double> received_, all_;    // scratch
+  std::vector<double> borders_, ghosts_;  // scratch of fill_ghosts()
   Traffic traffic_;
 };
 

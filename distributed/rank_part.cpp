@@ -1,8 +1,6 @@
 // Cuts out a rank's part, and joins the numbers of all ranks.
 #include "rank_part.hpp"
 
-#include "../runtime/cpu/engine.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -26,19 +24,24 @@ Division divide(const Communicator& ranks, const runtime::Model& model, Partitio
 }  // namespace
 
 RankPart::RankPart(const Communicator& ranks, const runtime::Model& model,
-                   runtime::EngineOptions options, PartitionMethod method, const Shares* shares)
+                   runtime::EngineOptions options, PartitionMethod method, const RankDevice& device,
+                   const Shares* shares)
     : ranks_(ranks), scalars_(model.scalars) {
   const auto [chunks, owners] = divide(ranks, model, method, shares != nullptr);
   local_ = shares == nullptr ? local_model(model, chunks, owners, ranks.rank())
                              : part_of_shares(ranks, model, *shares, chunks, owners);
   halo_ = std::make_unique<Halo>(ranks, local_, chunks, owners);
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
-  options.part = std::make_shared<runtime::ModelPart>(
+  const auto part = std::make_shared<runtime::ModelPart>(
       runtime::ModelPart{.chunks = local_.chunks,
                          .first = owners[0] == ranks.rank(),
                          .has_energies = std::ranges::any_of(model.terms, is_energy),
                          .link = halo_.get()});
-  engine_ = runtime::cpu::make_cpu_engine(local_.model, options);
+  options.part = part;
+  RankEngine made = make_rank_engine(ranks, local_.model, options, *part, device);
+  engine_ = std::move(made.engine);
+  device_ = engine_->device();
+  if (!made.problem.empty()) device_ += " (" + made.problem + ")";
   here_.assign(local_.model.scalars, 0.0);
   narrowed_ = here_;
 }
@@ -55,7 +58,8 @@ RankReport RankPart::report() const {
       .messages_per_iteration = traffic.messages_per_exchange,
       .exchanges = traffic.ghost_exchanges,
       .sums = traffic.sums,
-      .waited_seconds = traffic.seconds};
+      .waited_seconds = traffic.seconds,
+      .device = device_};
 }
 
 void RankPart::join(std::span<double> whole, const Fill& fill) {

@@ -5,6 +5,7 @@
 #include "halo.hpp"
 #include "local_model.hpp"
 #include "partition.hpp"
+#include "rank_device.hpp"
 #include "shares.hpp"
 
 #include "../ir/machine/state_record.hpp"
@@ -16,6 +17,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::distributed {
@@ -30,9 +32,10 @@ struct RankReport {
   std::uint64_t exchanges = 0;               ///< of ghosts, in the solve
   std::uint64_t sums = 0;                    ///< gathers of numbers of chunks, in the solve
   double waited_seconds = 0;                 ///< in exchanges
+  std::string device;                        ///< that evaluates
 };
 
-/// The part of a model that one rank evaluates, on an ordinary engine of the CPU. Functions that
+/// The part of a model that one rank evaluates, on an engine of its CPU or device. Functions that
 /// join are called by all ranks together, and fill vectors of the whole model on all of them. An
 /// exception in one of them ends all ranks.
 class RankPart final : public ir::PartOfLists {
@@ -45,7 +48,7 @@ class RankPart final : public ir::PartOfLists {
   ///   options  of the part's engine; `part` is set here
   ///   shares   null: every rank has the whole model
   RankPart(const Communicator& ranks, const runtime::Model& model, runtime::EngineOptions options,
-           PartitionMethod method, const Shares* shares = nullptr);
+           PartitionMethod method, const RankDevice& device, const Shares* shares = nullptr);
 
   runtime::Engine& engine() const { return *engine_; }
   runtime::DampedSteps& steps() const { return *engine_->abilities().steps; }
@@ -85,6 +88,7 @@ class RankPart final : public ir::PartOfLists {
   LocalModel local_;
   std::unique_ptr<Halo> halo_;
   std::unique_ptr<runtime::Engine> engine_;
+  std::string device_;                   // and what kept the rank from another one
   std::vector<double> here_, narrowed_;  // reused
 };
 

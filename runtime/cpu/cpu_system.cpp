@@ -6,6 +6,7 @@
 #include "tiles/column_bytes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -223,6 +224,9 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
 template <class T>
 typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const StepRequest& request) {
   const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   needs_blocks_ = true;
   set_damping(request);
   auto matrix = product_by<T>(
@@ -238,14 +242,35 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   preconditioner_->solved(solved.iterations);
   terms_.sums().fill_ghosts(delta_.data());
   solved.slope = gradient_times_delta();
+  if (terms_.sums().is_mixed()) {
+    solved.model_decrease = -solved.slope - image_square_by_scalar() / 2;
+    solved.seconds = elapsed();
+    return solved;
+  }
   CostSum square(terms_.sums());
   for (LinearTerm<T>& term : linear_) {
     term.apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
     term.add_applied_square(terms_.pool(), terms_.layout(), square);
   }
   solved.model_decrease = -solved.slope - square.totals().squares / 2;
-  solved.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  solved.seconds = elapsed();
   return solved;
+}
+
+// With r = −g − (JᵀJ + Λ) δ, ‖Jδ‖² = −δ·(g + r + Λδ).
+template <class T>
+double CpuSystem<T>::image_square_by_scalar() const {
+  const SumRanges& sums = terms_.sums();
+  const auto totals =
+      sums.sums<2>(terms_.pool(), sums.of_scalars(), [&](const SumRanges::Range& range) {
+        double sum = 0;
+        for (std::size_t i = range.first; i < range.end; ++i) {
+          const double d = double{delta_[i]};
+          sum -= d * (double{gradient_[i]} + double{cg_.residual[i]} + double{damping_[i]} * d);
+        }
+        return std::array{sum, 0.0};  // devices have none for energies, either
+      });
+  return totals[0];
 }
 
 template <class T>

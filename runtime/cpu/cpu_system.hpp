@@ -71,6 +71,8 @@ class CpuSystem {
   void set_scale(const StepRequest& request);
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
+  /// ‖Jδ‖² by the scalars of δ instead of by residuals, as engines on devices have it.
+  double image_square_by_scalar() const;
   int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
               const CgOptions& options);
 

@@ -47,7 +47,7 @@ struct EngineOptions {
   /// All choices follow rules, none follows a measurement. On the CPU sums are taken by chunk
   /// (cpu/terms/sum_ranges.hpp), so that they have the same bits for any division of the model.
   bool deterministic = false;
-  /// CPU: the part of a model that the engine's model is; null: the whole one.
+  /// The part of a model that the engine's model is; null: the whole one.
   std::shared_ptr<const struct ModelPart> part;
   /// CPU, in f64: solves for steps in the place of conjugate gradients; null: they do.
   std::shared_ptr<cpu::KrylovMethod> krylov;

@@ -19,6 +19,11 @@ class PartLink {
   ///   v  by scalar of this part
   virtual void fill_ghosts(std::span<float> v) = 0;
   virtual void fill_ghosts(std::span<double> v) = 0;
+  // The same for vectors of which the caller has only the numbers at borders.
+  /// Own scalars that are ghosts of other parts, and the own ghosts; both ascend.
+  virtual std::span<const std::uint32_t> borders() const = 0;
+  virtual std::span<const std::uint32_t> ghosts() const = 0;
+  virtual void exchange(std::span<const double> borders, std::span<double> ghosts) = 0;
   /// Exchanges numbers of chunks. Returns those of all chunks of the model, in the same layout;
   /// they are the same for all parts and valid until the next call.
   ///
@@ -37,6 +42,9 @@ struct ModelPart {
   /// True if this part has the residuals without parameters.
   bool first = false;
   bool has_energies = false;  ///< the whole model has
+  /// True if some parts are on devices and others on CPUs: then engines of both kinds exchange the
+  /// same numbers in the same order. Set before the first exchange.
+  bool mixed = false;
   PartLink* link = nullptr;
 };
 

@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../device/check/rows.hpp"
+#include "parts/part_engine.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>
@@ -82,22 +83,7 @@ void VulkanEngine::refresh(const Model& model) {
 }
 
 EngineStats VulkanEngine::stats() const {
-  const Transfers transfers = context_.device->transfers();
-  const CompileStats compile = context_.compiled->stats();
-  EngineStats stats;
-  stats.kernels_on_device = recorder_.dispatches();
-  stats.submissions = transfers.submissions;
-  stats.readbacks = transfers.readbacks;
-  stats.bytes_up = transfers.bytes_up;
-  stats.bytes_down = transfers.bytes_down;
-  stats.shaders_compiled = compile.compiled;
-  stats.shader_cache_hits = compile.disk_hits + compile.memory_hits;
-  stats.plan_seconds = context_.plan_seconds;
-  stats.glsl_ms = compile.glsl_ms;
-  stats.spirv_ms = compile.spirv_ms;
-  stats.pipeline_ms = compile.pipeline_ms;
-  stats.device_bytes = context_.device->memory().bytes_reserved;
-  stats.compile_wall_ms = compile.wall_ms;
+  EngineStats stats = recorder_.stats();
   if (narrow_) stats += narrow_->stats();
   return stats;
 }
@@ -191,6 +177,7 @@ void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {
+  if (options.part != nullptr) return std::make_unique<PartEngine>(model, options);
   return std::make_unique<VulkanEngine>(model, options);
 }
 

@@ -8,12 +8,23 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace topograd {
 
 /// Looks for the device that the options choose. Does not throw for what is missing: that is in the
 /// facts.
 DeviceFacts probe_device(const SolverOptions& options);
+
+/// The devices of this machine for several processes, as SolverOptions::device names them, in the
+/// order of their UUIDs: all that can be opened and are not software, or software ones where there
+/// are no others. SolverOptions::device chooses among them. Empty if there are none.
+struct ListedDevices {
+  std::vector<std::string> names;
+  bool software = false;
+};
+ListedDevices devices_by_uuid(const SolverOptions& options);
 
 /// Throws Error{Unsupported} if the device that the options choose is known to compute wrongly; the
 /// first time it is made to show that it does not. After probe_device() found it usable.

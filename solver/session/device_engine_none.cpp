@@ -13,6 +13,8 @@ DeviceFacts probe_device(const SolverOptions&) {
   return {.code = ErrorCode::Unsupported, .problem = kProblem};
 }
 
+ListedDevices devices_by_uuid(const SolverOptions&) { return {}; }
+
 void require_self_check(const SolverOptions&) {}
 
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions&) {

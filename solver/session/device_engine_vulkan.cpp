@@ -1,12 +1,15 @@
 // The Vulkan backend as the solver sees it.
 #include "device_engine.hpp"
 
+#include "../../ir/machine/platform.hpp"
 #include "../../runtime/device/check/self_check.hpp"
 #include "../../runtime/device/device.hpp"
 #include "../../runtime/device/kernels/unmade_kernels.hpp"
 #include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
 #include "../../runtime/vulkan/engine.hpp"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -46,6 +49,26 @@ DeviceFacts probe_device(const SolverOptions& options) {
                         error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
     return {.code = error.code(), .problem = error.what(), .failed = !found && !absent};
   }
+}
+
+ListedDevices devices_by_uuid(const SolverOptions& options) {
+  const vk::DeviceOptions wanted = device_options(options);
+  std::vector<vk::DeviceInfo> list;
+  try {
+    list = vk::devices(wanted);
+    if (!wanted.device.empty() || platform::environment("TOPOGRAD_DEVICE"))
+      list = {list.at(vk::choose_device(list, wanted))};
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::InvalidArgument) throw;
+    return {};
+  }
+  std::erase_if(list, [](const vk::DeviceInfo& info) { return !info.unusable.empty(); });
+  const bool software = std::ranges::all_of(list, &vk::DeviceInfo::software);
+  if (!software) std::erase_if(list, [](const vk::DeviceInfo& info) { return info.software(); });
+  std::ranges::stable_sort(list, {}, &vk::DeviceInfo::uuid);
+  ListedDevices out{.names = {}, .software = software};
+  for (const vk::DeviceInfo& info : list) out.names.push_back(std::to_string(info.index));
+  return out;
 }
 
 void require_self_check(const SolverOptions& options) {

@@ -2,9 +2,10 @@
 //
 //   mpirun -n N test_distributed_ranks CASE FILE [WORD...] [-- PETSC OPTIONS]
 //
-// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report;
-// precision, data, width, mode (other ones on a rank); all_throw; checkpoint=FILE (after each
-// step), resume=FILE, steps=N (at most), fail=... (failure.hpp).
+// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report; vulkan,
+// range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1); precision, data,
+// width, mode (other ones on a rank); all_throw; checkpoint=FILE (after each step), resume=FILE,
+// steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../ir/error.hpp"
 
@@ -50,6 +51,10 @@ SolverOptions options_of(const Case& solved, const Words& words,
       return CallbackReturn::SOLVER_CONTINUE;
     };
   }
+  if (words.has("vulkan")) options.backend = Backend::vulkan;
+  std::string range = words.value("range");
+  if (range.empty() && ranks.rank() == 1) range = words.value("second_range");
+  if (!range.empty()) options.restrictions.max_storage_buffer_range = std::stoull(range);
   options.resume = words.value("resume");
   const std::string checkpoint = words.value("checkpoint");
   if (!checkpoint.empty()) options.checkpoint = {.file = checkpoint, .every_seconds = 0};

@@ -59,7 +59,8 @@ class Ranks final : public topograd::command::DistributedSolver {
                                 {"messages_per_iteration", rank.messages_per_iteration},
                                 {"exchanges", rank.exchanges},
                                 {"sums", rank.sums},
-                                {"waited_s", rank.waited_seconds}});
+                                {"waited_s", rank.waited_seconds},
+                                {"device", rank.device}});
   }
 
   std::vector<topograd::runtime::hybrid::TraceEvent> events() const override {

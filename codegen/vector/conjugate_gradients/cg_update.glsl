@@ -1,6 +1,6 @@
 // Returns where the decision is not to run, or p·q is not positive. One invocation counts the
 // iteration. If it gains little, its update is made, and no other follows.
-// Source: as for GainTest in runtime/cpu/linear/conjugate_gradients.hpp.
+// Source: as for GainTest in runtime/linear/gain_test.hpp.
 void main() {
   SUM next_state = decision[STATE];
   #if decides

@@ -1,6 +1,7 @@
 // Preconditioned conjugate gradients on the host.
 #pragma once
 
+#include "../../linear/gain_test.hpp"
 #include "../terms/sum_ranges.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
@@ -20,28 +21,6 @@ struct CgVectors {
       if (v->size() != n) *v = Column<T>(n);
     }
   }
-};
-
-/// Tests if conjugate gradients have gained most of the decrease of the quadratic model
-/// Q(x) = xᵀA x − 2 bᵀx: i (Qᵢ − Qᵢ₋₁) / Qᵢ < η after iteration i.
-///
-/// Source: Nash, Sofer, Assessing a search direction within a truncated-Newton method, Operations
-/// Research Letters 9 (1990); Ceres' η.
-class GainTest {
- public:
-  ///   eta  0: never
-  explicit GainTest(double eta) : eta_(eta) {}
-  /// Call after each iteration.
-  ///
-  ///   gain  Qᵢ₋₁ − Qᵢ = α rᵀz
-  bool enough(double gain) {
-    sum_ += gain;
-    return ++iterations_ * gain < eta_ * sum_;
-  }
-
- private:
-  double eta_, sum_ = 0;
-  int iterations_ = 0;
 };
 
 /// Order of summation of r·r and r·z within a range.

@@ -37,6 +37,8 @@ class SumRanges {
   std::span<const Range> of_blocks() const { return by_chunk_ ? chunks_ : blocks_; }
   /// The range of chunks that has the block; of_blocks().size() if it is a ghost's.
   std::size_t chunk_of(std::uint32_t block) const { return find_chunk(chunks_, block); }
+  /// True if some of the other parts are on devices.
+  bool is_mixed() const { return part_ != nullptr && part_->mixed; }
   /// True if other parts have energies, or may have.
   bool others_have_energies() const { return part_ != nullptr && part_->has_energies; }
   /// The range in which residuals without parameters count.

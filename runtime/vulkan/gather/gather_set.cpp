@@ -122,8 +122,9 @@ void GatherSet::choose_workgroups() {
     entries += part.columns.count;
   }
   constexpr std::uint64_t kMostEntries = 256;  // larger workgroups hold too many registers
-  if (items > 0)
-    heavy_size_ = context_.item_workgroup_size(std::min(entries / items, kMostEntries));
+  if (items == 0) return;
+  const std::uint64_t each = context_.is_part() ? kMostEntries : entries / items;
+  heavy_size_ = context_.item_workgroup_size(std::min(each, kMostEntries));
 }
 
 bool GatherSet::has_light() const { return std::ranges::any_of(parts_, &Part::light); }

@@ -28,7 +28,7 @@ PartialSums::PartialSums(Context& context, const GatherPlan& plan)
     for (std::size_t k = 0; k < level.first.size(); k += 2)
       most = std::max<std::uint64_t>(most, level.first[k + 1] - level.first[k]);
   }
-  workgroup_size_ = context_.item_workgroup_size(most);
+  workgroup_size_ = context_.item_workgroup_size(context_.is_part() ? kSegment : most);
 }
 
 void PartialSums::add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last) {

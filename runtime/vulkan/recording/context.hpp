@@ -42,6 +42,9 @@ struct Context : LaunchContext {
   Code code = Code::general;
   double plan_seconds = 0;
   std::uint64_t term_dispatches = 0;  ///< dispatches of residual kernels recorded so far
+  /// The model is a part of another one: sums by unknown keep an order that does not depend on the
+  /// division.
+  bool is_part() const { return options.part != nullptr; }
   /// Workgroups of cg_init and cg_update over `count` blocks.
   std::uint32_t update_grid(std::uint64_t count) const;
 };

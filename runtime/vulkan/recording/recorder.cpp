@@ -109,4 +109,24 @@ Timing Recorder::time_list(const Recorded& recorded, int warm_ups, int samples) 
   return {.device_us = device.empty() ? wall_us : median(device), .wall_us = wall_us};
 }
 
+EngineStats Recorder::stats() const {
+  const Transfers transfers = context_.device->transfers();
+  const CompileStats compile = context_.compiled->stats();
+  EngineStats stats;
+  stats.kernels_on_device = dispatches_;
+  stats.submissions = transfers.submissions;
+  stats.readbacks = transfers.readbacks;
+  stats.bytes_up = transfers.bytes_up;
+  stats.bytes_down = transfers.bytes_down;
+  stats.shaders_compiled = compile.compiled;
+  stats.shader_cache_hits = compile.disk_hits + compile.memory_hits;
+  stats.plan_seconds = context_.plan_seconds;
+  stats.glsl_ms = compile.glsl_ms;
+  stats.spirv_ms = compile.spirv_ms;
+  stats.pipeline_ms = compile.pipeline_ms;
+  stats.device_bytes = context_.device->memory().bytes_reserved;
+  stats.compile_wall_ms = compile.wall_ms;
+  return stats;
+}
+
 }  // namespace topograd::runtime::vulkan

@@ -68,6 +68,8 @@ class Recorder {
   /// Runs it until a device that may have idled is at its clocks.
   void warm_up(const Recorded& recorded);
 
+  /// Counters of the engine.
+  EngineStats stats() const;
   /// Dispatches of residual kernels that were submitted.
   std::uint64_t dispatches() const { return dispatches_; }
   /// Counts dispatches that the device decided to run.

@@ -17,7 +17,7 @@ bool same_manifolds(const Manifolds* a, const Manifolds* b) {
 
 void DeviceModel::arrange() {
   const auto start = std::chrono::steady_clock::now();
-  order_ = find_order(source_);
+  order_ = context_.is_part() ? ModelOrder{} : find_order(source_);
   batches_.clear();
   if (order_.identity()) {
     model_ = source_;

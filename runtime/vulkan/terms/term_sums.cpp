@@ -164,8 +164,9 @@ std::vector<GatherUse> TermSums::gather_order(Pass pass) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
-      const bool covers =
-          set->array() != kScalars && set->covers_all() && covered.insert(set->array()).second;
+      // In a part, whether a set covers all blocks depends on its ghosts, and so would the order.
+      const bool covers = !context_.is_part() && set->array() != kScalars && set->covers_all() &&
+                          covered.insert(set->array()).second;
       order.insert(covers ? order.begin() : order.end(), {k, set.get(), covers});
     }
   }

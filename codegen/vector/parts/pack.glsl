@@ -1,0 +1,5 @@
+void main() {
+  GRID(e, count) {
+    result[e] = source[places[e]];
+  }
+}

@@ -1,0 +1,5 @@
+void main() {
+  GRID(e, count) {
+    result[places[e]] = source[e];
+  }
+}

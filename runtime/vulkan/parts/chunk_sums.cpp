@@ -1,0 +1,123 @@
+// Chunks, costs by chunk, and sums over all chunks.
+#include "chunk_sums.hpp"
+
+#include "../../cpu/tiles/pool.hpp"
+#include "../../model/block_numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::Scalar;
+
+ChunkColumns::ChunkColumns(const Context& context, const ModelPart& part, std::uint32_t count)
+    : chunks(static_cast<std::uint32_t>(part.chunks.size())),
+      sums(make_partials(context, std::uint64_t{count} * chunks)),
+      numbers(std::size_t{count} * chunks) {}
+
+void ChunkColumns::read(Context& context, const Submission& last) {
+  if (!numbers.empty())
+    readback.read(context, last, sums, context.scalar_precision() == Precision::f64, numbers);
+}
+
+ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of)
+    : Part(part), of_(std::move(of)) {
+  std::vector<std::uint32_t> ends;
+  for (const Chunk& chunk : of_->chunks)
+    for (const std::uint64_t end : {chunk.first, chunk.end})
+      ends.push_back(static_cast<std::uint32_t>(end));
+  ends_ = make_buffer(context_, ends, "chunks");
+}
+
+std::vector<double> ChunkSums::totals(std::span<const double> columns, std::size_t count) const {
+  const std::span<const double> all = of_->link->all_chunks(columns, count);
+  const std::size_t length = all.size() / count;
+  std::vector<double> totals;
+  for (std::size_t k = 0; k < count; ++k)
+    totals.push_back(cpu::pairwise_sum(all.subspan(k * length, length)));
+  return totals;
+}
+
+std::vector<double> ChunkSums::totals_and_largest(std::span<const double> columns,
+                                                  std::size_t count) const {
+  const std::span<const double> all = of_->link->all_chunks(columns, count);
+  const std::size_t length = all.size() / count;
+  std::vector<double> totals;
+  for (std::size_t k = 0; k + 1 < count; ++k)
+    totals.push_back(cpu::pairwise_sum(all.subspan(k * length, length)));
+  double largest = 0;
+  for (const double value : all.last(length))
+    largest = std::isnan(largest) || value <= largest ? largest : value;  // a NaN is kept
+  totals.push_back(largest);
+  return totals;
+}
+
+PartCosts::PartCosts(const Part& part, TermRows& rows, const ChunkSums& sums)
+    : Part(part), rows_(rows), sums_(sums) {
+  for (const Term& term : problem_.model().terms) instances_.push_back(instances_of(term));
+}
+
+// A residual counts in the chunk of the first block that it reads; one that reads none counts in
+// the first chunk of the model.
+PartCosts::Instances PartCosts::instances_of(const Term& term) const {
+  const ir::Batch& batch = *term.batch;
+  const std::size_t chunks = sums_.chunks();
+  const BlockNumbers numbers(problem_.model().arrays);
+  const auto chunk_of = [&](std::size_t i) {
+    if (batch.parameter_columns() == 0) return sums_.of().first ? std::size_t{0} : chunks;
+    return std::min(find_chunk(sums_.of().chunks, numbers.at(batch.index(i, 0))), chunks);
+  };
+  std::vector<std::uint32_t> chunk(batch.size()), starts(chunks + 1);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    chunk[i] = static_cast<std::uint32_t>(chunk_of(i));
+    if (chunk[i] < chunks) ++starts[chunk[i] + 1];
+  }
+  for (std::size_t c = 0; c < chunks; ++c) starts[c + 1] += starts[c];
+  std::vector<std::uint32_t> entries(starts.back()), next = starts;
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    if (chunk[i] < chunks) entries[next[chunk[i]]++] = static_cast<std::uint32_t>(i);
+  return {make_buffer(context_, starts, "chunk_starts"),
+          make_buffer(context_, entries, "chunk_entries")};
+}
+
+void PartCosts::need(Needs& needs) {
+  rows_.need(needs, Pass::cost);
+  v_.ops->need<kernel::chunk_numbers>(needs);
+  if (terms_.have_guards()) terms_.need_cost(needs);
+}
+
+void PartCosts::record(CommandList& list, const Buffer& x, const ChunkColumns& columns,
+                       std::uint32_t first) {
+  // That kernel counts the instances that fail a guard.
+  if (terms_.have_guards()) terms_.record_cost(list, x, Scalar::cost);
+  rows_.record(list, Pass::cost, terms_.operands(x));
+  list.barrier();
+  for (std::uint32_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    sums_.record(list,
+                 kernel::chunk_numbers{{.numbers = rows_.result(Pass::cost, k),
+                                        .starts = instances_[k].starts,
+                                        .entries = instances_[k].entries},
+                                       {}},
+                 columns, first + k);
+  }
+}
+
+// As the engine of the CPU: squares, then energies.
+double PartCosts::total(ChunkColumns& columns, std::uint32_t first) const {
+  std::vector<double> both(std::size_t{2} * sums_.chunks());
+  for (std::uint32_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    const bool energy = problem_.model().terms[k].energy;
+    const std::span<double> to =
+        std::span(both).subspan(energy ? sums_.chunks() : 0, sums_.chunks());
+    const std::span<const double> from = columns.column(first + k);
+    for (std::size_t c = 0; c < to.size(); ++c) to[c] += energy ? from[c] : 2 * from[c];
+  }
+  const std::vector<double> totals = sums_.totals(both, 2);
+  return totals[0] / 2 + totals[1];
+}
+
+}  // namespace topograd::runtime::vulkan

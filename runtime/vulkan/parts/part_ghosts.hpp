@@ -1,0 +1,37 @@
+// Ghosts of vectors on a device.
+#pragma once
+
+#include "../../model/model_part.hpp"
+#include "../terms/part.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Gives ghosts on the device the numbers of their owners. Only numbers at borders come to the
+/// host: a list packs them, exchange() sends them, and a later list unpacks those that came.
+class PartGhosts : Part {
+ public:
+  ///   link  outlives it
+  PartGhosts(const Part& part, PartLink& link);
+
+  void need(Needs& needs);
+  /// Behind a barrier. The copy to the host is record_read()'s, behind another one.
+  void record_pack(CommandList& list, const Buffer& v);
+  void record_read(CommandList& list);
+  /// Waits for the last submission, whose list has packed. Collective.
+  void exchange();
+  /// Begins and ends with barriers to come.
+  void record_unpack(CommandList& list, const Buffer& v);
+
+ private:
+  PartLink& link_;
+  std::uint32_t borders_, ghosts_;
+  Buffer border_places_, ghost_places_;  // scalars of the part
+  Buffer packed_, received_;
+  Readback readback_;
+  std::vector<double> out_, in_;
+};
+
+}  // namespace topograd::runtime::vulkan

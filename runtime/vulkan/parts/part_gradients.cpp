@@ -1,0 +1,187 @@
+// Lists of an iteration, and the loop on the host.
+#include "part_gradients.hpp"
+
+#include "../../linear/gain_test.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::Scalar;
+
+namespace {
+
+/// Writes numbers as wide as sums before the next submission.
+void write_sums(const Context& context, const Buffer& buffer, std::span<const double> values) {
+  if (context.scalar_precision() == Precision::f64)
+    return context.device->upload<double>(buffer, values);
+  const std::vector<float> narrow(values.begin(), values.end());
+  context.device->upload<float>(buffer, narrow);
+}
+
+}  // namespace
+
+PartGradients::PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks,
+                             PartGhosts& ghosts)
+    : Part(part),
+      sums_(sums),
+      chunks_(chunks),
+      ghosts_(ghosts),
+      products_(context_, chunks.of(), 2),
+      curvature_(context_, chunks.of(), 1) {
+  v_.curvature = make_partials(context_, 1);
+}
+
+void PartGradients::need(Needs& needs) {
+  v_.need_by_blocks<kernel::precondition>(needs);
+  v_.need_by_blocks<kernel::cg_init>(needs);
+  v_.need_by_blocks<kernel::cg_update>(needs);
+  v_.ops->need<kernel::axpby, kernel::chunk_products, kernel::chunk_curvature>(needs);
+  sums_.need(needs, Pass::jtjp);
+  ghosts_.need(needs);
+}
+
+void PartGradients::prepare() {
+  if (start_.list) return;
+  start_ = recorder_.make_list("part_start", [&](CommandList& l) { record_start(l); });
+  direct_product_ = recorder_.make_list("part_direct_product", [&](CommandList& l) {
+    ghosts_.record_unpack(l, v_.preconditioned);
+    l.barrier();
+    record_direction(l);
+    record_product(l);
+  });
+  direction_ = recorder_.make_list("part_direction", [&](CommandList& l) {
+    record_direction(l);
+    ghosts_.record_pack(l, v_.direction);
+    l.barrier();
+    ghosts_.record_read(l);
+  });
+  product_ = recorder_.make_list("part_product", [&](CommandList& l) {
+    ghosts_.record_unpack(l, v_.direction);
+    l.barrier();
+    record_product(l);
+  });
+  update_ = recorder_.make_list("part_update", [&](CommandList& l) { record_update(l); });
+}
+
+void PartGradients::record_preconditioned(CommandList& list) {
+  list.barrier();
+  chunks_.record(list, kernel::chunk_products{{.x = v_.residual, .y = v_.preconditioned}, {}},
+                 products_);
+  ghosts_.record_pack(list, v_.preconditioned);
+  list.barrier();
+  products_.record_read(context_, list);
+  ghosts_.record_read(list);
+}
+
+void PartGradients::record_start(CommandList& list) {
+  v_.record_by_blocks(list, v_.preconditioner());
+  list.barrier();
+  v_.record_by_blocks(list, kernel::cg_init{{.gradient = v_.gradient,
+                                             .delta = v_.step,
+                                             .residual = v_.residual,
+                                             .direction = v_.direction,
+                                             .preconditioned = v_.preconditioned,
+                                             .fixed_scalars = v_.not_free(),
+                                             .partials = v_.partials},
+                                            {.out_stride = v_.block_groups()}});
+  record_preconditioned(list);
+}
+
+void PartGradients::record_direction(CommandList& list) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list,
+                 kernel::axpby{{.x = v_.preconditioned, .y = v_.direction},
+                               {.count = n, .x_factor = Scalar::one, .y_factor = Scalar::user}});
+  list.barrier();
+}
+
+void PartGradients::record_product(CommandList& list) {
+  sums_.record(list, Pass::jtjp, terms_.operands(v_.x, &v_.direction), v_.product);
+  chunks_.record(list,
+                 kernel::chunk_curvature{{.direction = v_.direction,
+                                          .damping = v_.damping,
+                                          .product = v_.product,
+                                          .fixed_scalars = v_.not_free()},
+                                         {}},
+                 curvature_);
+  list.barrier();
+  curvature_.record_read(context_, list);
+}
+
+// The update finds α in r·z and one partial sum of p·q, which the host has written.
+void PartGradients::record_update(CommandList& list) {
+  v_.record_by_blocks(list, kernel::cg_update{{.product = v_.product,
+                                               .residual = v_.residual,
+                                               .direction = v_.direction,
+                                               .direction_before = v_.direction,
+                                               .delta = v_.step,
+                                               .preconditioned = v_.preconditioned,
+                                               .fixed_scalars = v_.not_free(),
+                                               .partials = v_.partials,
+                                               .curvature = v_.curvature,
+                                               .decision = v_.decision},
+                                              {.out_stride = v_.block_groups(), .sums_count = 1}});
+  record_preconditioned(list);
+}
+
+PartGradients::Products PartGradients::products() {
+  products_.read(context_, recorder_.last());
+  const std::vector<double> totals = chunks_.totals(products_.numbers, 2);
+  return {.rr = totals[0], .rz = totals[1]};
+}
+
+double PartGradients::multiply(double beta) {
+  const std::pair<Scalar, double> scalars[] = {{Scalar::user, beta}};
+  if (chunks_.of().mixed) {
+    v_.ops->write(scalars);
+    recorder_.submit(direction_);
+    ghosts_.exchange();
+    recorder_.submit(product_);
+  } else {
+    ghosts_.exchange();
+    v_.ops->write(scalars);
+    recorder_.submit(direct_product_);
+  }
+  curvature_.read(context_, recorder_.last());
+  return chunks_.totals(curvature_.numbers, 1)[0];
+}
+
+PartGradients::Products PartGradients::move(double rz, double curvature) {
+  std::array<double, codegen::kScalarCount> decision{};  // its state is `running`
+  decision[codegen::slot(Scalar::rz)] = rz;
+  write_sums(context_, v_.decision, decision);
+  write_sums(context_, v_.curvature, std::array{curvature});
+  recorder_.submit(update_);
+  return products();
+}
+
+int PartGradients::solve(const StepRequest& request) {
+  const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, request.lambda},
+                                               {Scalar::min_diagonal, request.min_diagonal},
+                                               {Scalar::max_diagonal, request.max_diagonal},
+                                               {Scalar::eta, 0.0}};
+  v_.ops->write(scalars);
+  recorder_.submit(start_);
+  const auto norm = [&](const Products& of) {
+    return std::sqrt(request.energy_norm ? of.rz : of.rr);
+  };
+  Products now = products();
+  const double enough = request.linear_tolerance * norm(now);
+  GainTest gains(request.eta);
+  double beta = 0;
+  int iterations = 0;
+  while (now.rr > 0 && norm(now) > enough && iterations < request.max_linear_iterations) {
+    const double curvature = multiply(beta);
+    if (!std::isfinite(curvature) || !(curvature > 0)) break;
+    const Products next = move(now.rz, curvature);
+    ++iterations;
+    if (gains.enough(now.rz * (now.rz / curvature))) break;
+    beta = next.rz / now.rz;
+    now = next;
+  }
+  return iterations;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,48 @@
+// Conjugate gradients on a device that has a part of the model.
+#pragma once
+
+#include "../../engine/damped_steps.hpp"
+#include "../terms/term_sums.hpp"
+#include "chunk_sums.hpp"
+#include "part_ghosts.hpp"
+
+namespace topograd::runtime::vulkan {
+
+/// Solves (JᵀJ + Λ) δ = −gradient, preconditioned by blocks. Vectors stay on the device; the host
+/// exchanges borders and sums by chunk, and decides. An iteration is two submissions.
+///
+/// Ghosts of the direction are not exchanged: each part makes them from those of the preconditioned
+/// residual, by the operations of their owners, and those of δ from them. Where some parts are on
+/// CPUs (ModelPart::mixed), directions are exchanged, as there, by one more submission.
+class PartGradients : Part {
+ public:
+  /// All of these outlive it.
+  PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks, PartGhosts& ghosts);
+
+  void need(Needs& needs);
+  /// Makes lists: kernels are there.
+  void prepare();
+  /// Leaves δ in the vectors, with its ghosts. Returns the iterations. Collective.
+  int solve(const StepRequest& request);
+
+ private:
+  struct Products {
+    double rr = 0, rz = 0;
+  };
+  void record_preconditioned(CommandList& list);
+  void record_start(CommandList& list);
+  void record_direction(CommandList& list);
+  void record_product(CommandList& list);
+  void record_update(CommandList& list);
+  Products products();
+  double multiply(double beta);
+  Products move(double rz, double curvature);
+
+  TermSums& sums_;
+  const ChunkSums& chunks_;
+  PartGhosts& ghosts_;
+  ChunkColumns products_, curvature_;
+  Recorded start_, direct_product_, direction_, product_, update_;
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,281 @@
+// Linearising, solving and moving, with the sums of all parts.
+#include "part_steps.hpp"
+
+#include "../../../ir/machine/state_record.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::Scalar;
+
+namespace {
+
+/// Columns of the reports.
+constexpr std::uint32_t kNorms = 0, kScaledNorms = 3, kPointFigures = 7, kTrialFigures = 3;
+/// The length of a step, behind the scalar of PartGradients.
+constexpr Scalar kLength{codegen::slot(Scalar::user) + 1};
+
+}  // namespace
+
+PartSteps::PartSteps(const Part& part, std::shared_ptr<const ModelPart> of, TermRows& rows,
+                     TermSums& sums)
+    : Part(part),
+      chunks_(part, of),
+      ghosts_(part, *of->link),
+      costs_(part, rows, chunks_),
+      sums_(sums),
+      gradients_(part, sums, chunks_, ghosts_),
+      point_figures_(context_, *of, kPointFigures),
+      trial_figures_(context_, *of, kTrialFigures),
+      point_cost_(context_, *of, costs_.columns()),
+      trial_cost_(context_, *of, costs_.columns()) {
+  if (bounded()) {
+    lower_ = make_buffer(context_, problem_.model().lower, "lower_bounds");
+    upper_ = make_buffer(context_, problem_.model().upper, "upper_bounds");
+    v_.held = make_buffer(context_, std::vector<std::uint32_t>(problem_.model().scalars), "held");
+  }
+  Recorder::make([&](Needs& needs) { need(needs); });
+  make_lists();
+  gradients_.prepare();
+}
+
+void PartSteps::need(Needs& needs) {
+  sums_.need(needs, Pass::gradient);
+  sums_.need_blocks(needs);
+  costs_.need(needs);
+  gradients_.need(needs);
+  v_.need_by_blocks<kernel::block_diagonal>(needs);
+  v_.need_by_blocks<kernel::jacobi_scale>(needs);
+  v_.ops->need<kernel::fill, kernel::mask, kernel::chunk_scaled_norms, kernel::chunk_trial>(needs);
+  if (bounded()) {
+    v_.ops->need<kernel::chunk_bounded_norms, kernel::bounded_trial>(needs);
+  } else {
+    v_.ops->need<kernel::chunk_norms, kernel::combine>(needs);
+  }
+}
+
+void PartSteps::make_lists() {
+  const auto make = [&](const char* name, const auto& record) {
+    return recorder_.make_list(name, [&](CommandList& list) { record(list); });
+  };
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
+  linearize_ = make("part_linearize", [&](CommandList& list) { record_linearize(list); });
+  trial_ = make("part_trial", [&](CommandList& list) { record_trial(list); });
+  mask_ = make("part_mask", [&](CommandList& list) { record_mask(list); });
+  unmask_ = make("part_unmask", [&](CommandList& list) { ghosts_.record_unpack(list, v_.step); });
+  accept_ = make("part_accept", [&](CommandList& list) { list.copy(v_.trial, 0, v_.x, 0, bytes); });
+  const auto record_cost = [&](CommandList& list, const Buffer& x, ChunkColumns& columns) {
+    costs_.record(list, x, columns, 0);
+    list.barrier();
+    columns.record_read(context_, list);
+  };
+  cost_list_ = make("part_cost", [&](CommandList& l) { record_cost(l, v_.x, point_cost_); });
+  trial_cost_list_ =
+      make("part_trial_cost", [&](CommandList& l) { record_cost(l, v_.trial, trial_cost_); });
+}
+
+void PartSteps::record_linearize(CommandList& list) {
+  sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
+  sums_.record_blocks(list, terms_.operands(v_.x));
+  v_.record_by_blocks(list, kernel::block_diagonal{{.diagonal = v_.result}, {}});
+  if (bounded()) {
+    chunks_.record(list,
+                   kernel::chunk_bounded_norms{{.gradient = v_.gradient,
+                                                .point = v_.x,
+                                                .lower_bounds = lower_,
+                                                .upper_bounds = upper_,
+                                                .fixed_scalars = v_.fixed,
+                                                .held_scalars = v_.held},
+                                               {}},
+                   point_figures_, kNorms);
+  } else {
+    chunks_.record(list,
+                   kernel::chunk_norms{
+                       {.gradient = v_.gradient, .point = v_.x, .fixed_scalars = v_.fixed}, {}},
+                   point_figures_, kNorms);
+  }
+  costs_.record(list, v_.x, point_cost_, 0);
+  list.barrier();
+  chunks_.record(list,
+                 kernel::chunk_scaled_norms{{.gradient = v_.gradient,
+                                             .point = v_.x,
+                                             .delta = v_.step,
+                                             .diagonal = v_.result,
+                                             .fixed_scalars = v_.not_free()},
+                                            {}},
+                 point_figures_, kScaledNorms);
+  list.barrier();
+  point_figures_.record_read(context_, list);
+  point_cost_.record_read(context_, list);
+}
+
+PointReport PartSteps::linearize() {
+  recorder_.submit(linearize_);
+  point_figures_.read(context_, recorder_.last());
+  point_cost_.read(context_, recorder_.last());
+  const std::span<const double> figures = point_figures_.numbers;
+  const std::size_t chunks = chunks_.chunks();
+  PointReport report;
+  // In the order of the engines on CPUs.
+  const std::vector<double> norms = chunks_.totals_and_largest(figures.first(3 * chunks), 3);
+  report.cost = costs_.total(point_cost_, 0);
+  report.gradient_norm = std::sqrt(norms[0]);
+  report.x_norm = std::sqrt(norms[1]);
+  report.gradient_max_norm = norms[2];
+  const std::vector<double> scaled = chunks_.totals_and_largest(figures.last(4 * chunks), 4);
+  report.scaled_gradient_norm = std::sqrt(scaled[0]);
+  report.scaled_x_norm = std::sqrt(scaled[1]);
+  report.scaled_step_norm = moved_length_ == 0 ? 0 : moved_length_ * std::sqrt(scaled[2]);
+  report.scaled_gradient_max = scaled[3];
+  return report;
+}
+
+void PartSteps::scale(const StepRequest& request) {
+  if (std::exchange(is_scaled_, true)) return;
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  recorder_.submit(recorder_.make_list("part_scale", [&](CommandList& list) {
+    if (request.jacobi_scaling) {
+      const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
+      v_.record_by_blocks(list, kernel::jacobi_scale{{.scale = v_.scale}, {.added = added}});
+    } else {
+      v_.ops->record(list, kernel::fill{{.result = v_.scale}, {.count = n, .value = Scalar::one}});
+    }
+  }));
+}
+
+void PartSteps::record_trial(CommandList& list) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  if (bounded()) {
+    v_.ops->record(list, kernel::bounded_trial{
+                             {.point = v_.x,
+                              .delta = v_.step,
+                              .residual = v_.residual,
+                              .damping = v_.damping,
+                              .gradient = v_.gradient,
+                              .lower_bounds = lower_,
+                              .upper_bounds = upper_,
+                              .result = v_.trial,
+                              .partials = v_.partials},
+                             {.count = n, .out_stride = v_.ops->workgroups(n), .length = kLength}});
+  } else {
+    v_.ops->record(list,
+                   kernel::combine{{.x = v_.x, .y = v_.step, .result = v_.trial},
+                                   {.count = n, .x_factor = Scalar::one, .y_factor = kLength}});
+  }
+  list.barrier();
+  chunks_.record(list,
+                 kernel::chunk_trial{{.point = v_.x,
+                                      .trial = v_.trial,
+                                      .delta = v_.step,
+                                      .residual = v_.residual,
+                                      .damping = v_.damping,
+                                      .gradient = v_.gradient},
+                                     {.bounded = bounded() ? 1u : 0u, .length = kLength}},
+                 trial_figures_);
+  costs_.record(list, v_.trial, trial_cost_, 0);
+  list.barrier();
+  trial_figures_.record_read(context_, list);
+  trial_cost_.record_read(context_, list);
+}
+
+StepReport PartSteps::move(double length, Move move) {
+  const std::pair<Scalar, double> scalars[] = {{kLength, length}};
+  v_.ops->write(scalars);
+  recorder_.submit(trial_);
+  trial_figures_.read(context_, recorder_.last());
+  trial_cost_.read(context_, recorder_.last());
+  moved_length_ = length;
+  return chunks_.of().mixed ? report_with_cpus(move) : report(move);
+}
+
+StepReport PartSteps::report(Move move) {
+  const std::vector<double> figures = chunks_.totals(trial_figures_.numbers, kTrialFigures);
+  StepReport report{.step_norm = std::sqrt(figures[1]), .trial_cost = costs_.total(trial_cost_, 0)};
+  if (move == Move::solved) report.model_decrease = figures[0];
+  if (move == Move::solved || (move == Move::given && bounded())) report.slope = figures[2];
+  return report;
+}
+
+StepReport PartSteps::report_with_cpus(Move move) {
+  const std::span<const double> decrease = trial_figures_.column(0),
+                                slope = trial_figures_.column(2);
+  StepReport report;
+  if (move == Move::solved) {
+    report.slope = chunks_.totals(slope, 1)[0];
+    std::vector<double> squares(2 * slope.size());  // of Jδ; and of energies, which have none
+    for (std::size_t c = 0; c < slope.size(); ++c) squares[c] = -2 * (decrease[c] + slope[c]);
+    report.model_decrease = -report.slope - chunks_.totals(squares, 2)[0] / 2;
+  }
+  report.step_norm = std::sqrt(chunks_.totals(trial_figures_.column(1), 1)[0]);
+  report.trial_cost = costs_.total(trial_cost_, 0);
+  if (move == Move::given && bounded()) report.slope = chunks_.totals(slope, 1)[0];
+  return report;
+}
+
+StepReport PartSteps::try_step(const StepRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  scale(request);
+  const int iterations = gradients_.solve(request);
+  if (chunks_.of().mixed) share_step();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  StepReport report = move(1, Move::solved);
+  report.linear_iterations = iterations;
+  report.linear_seconds = elapsed.count();
+  return report;
+}
+
+// The owners know which scalars a bound holds.
+void PartSteps::record_mask(CommandList& list) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  const bool masked = bounded() || !problem_.model().constant.empty();
+  if (masked) {
+    v_.ops->record(list,
+                   kernel::mask{{.result = v_.step, .fixed_scalars = v_.not_free()}, {.count = n}});
+    list.barrier();
+  }
+  ghosts_.record_pack(list, v_.step);
+  list.barrier();
+  ghosts_.record_read(list);
+}
+
+void PartSteps::share_step() {
+  recorder_.submit(mask_);
+  ghosts_.exchange();
+  recorder_.submit(unmask_);
+}
+
+StepReport PartSteps::try_step(std::span<const double> delta) {
+  problem_.write(v_.step, delta);
+  share_step();
+  return move(1, Move::given);
+}
+
+StepReport PartSteps::rescale_step(double length) { return move(length, Move::rescaled); }
+
+void PartSteps::accept() { recorder_.submit(accept_); }
+
+double PartSteps::cost() {
+  recorder_.submit(cost_list_);
+  point_cost_.read(context_, recorder_.last());
+  return costs_.total(point_cost_, 0);
+}
+
+double PartSteps::trial_cost() {
+  recorder_.submit(trial_cost_list_);
+  trial_cost_.read(context_, recorder_.last());
+  return costs_.total(trial_cost_, 0);
+}
+
+void PartSteps::transfer(ir::StateRecord& record) {
+  record.value("columns scaled", is_scaled_);
+  if (!is_scaled_) return;
+  std::vector<double> scale(problem_.model().scalars);
+  if (!record.restores()) problem_.read(v_.scale, scale);
+  record.by_unknown("column scaling", std::span(scale));
+  if (record.restores()) problem_.write(v_.scale, scale);
+}
+
+}  // namespace topograd::runtime::vulkan

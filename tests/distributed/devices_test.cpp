@@ -1,0 +1,95 @@
+// Ranks on devices: the same bits for one rank and for two, which may share one device.
+#include "../../solver/session/device_engine.hpp"
+#include "../../solver/solve.hpp"
+
+#include "cases.hpp"
+#include "launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+namespace {
+
+/// CI has the first ones; TOPOGRAD_RANK_CASES=all asks for all.
+std::vector<std::string> cases() {
+  if (std::getenv("TOPOGRAD_RANK_CASES") == nullptr) return {"springs", "bounds"};
+  std::vector<std::string> all = case_names();
+  std::erase(all, "springs_mixed");  // refused: CPUs alone have it
+  return all;
+}
+
+double last_cost(const std::string& answer) {
+  const std::size_t last = answer.rfind(" cost ");
+  return last == std::string::npos ? -1 : std::strtod(answer.c_str() + last + 6, nullptr);
+}
+
+class DeviceRanks : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const DeviceFacts device = probe_device({});
+    if (!device.usable) GTEST_SKIP() << "no Vulkan device: " << device.problem;
+    if (!device.float64) GTEST_SKIP() << "the device has no float64";
+  }
+};
+
+TEST_P(DeviceRanks, HaveTheSameBits) {
+  const RankRun one = run_ranks(1, GetParam(), {"vulkan"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  const RankRun two = run_ranks(2, GetParam(), {"vulkan"});
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_TRUE(one.answer == two.answer) << "one rank\n"
+                                        << one.answer.substr(0, 400) << "two ranks\n"
+                                        << two.answer.substr(0, 400);
+  const double cost = last_cost(one.answer), expected = last_cost(ordinary_answer(GetParam()));
+  EXPECT_NEAR(cost, expected, 1e-5 * expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceRanks, testing::ValuesIn(cases()),
+                         [](const auto& name) { return name.param; });
+
+using DeviceRanksOnce = DeviceRanks;
+INSTANTIATE_TEST_SUITE_P(One, DeviceRanksOnce, testing::Values("springs"));
+
+TEST_P(DeviceRanksOnce, AreNamedInTheReport) {
+  const RankRun run = run_ranks(2, GetParam(), {"vulkan", "report"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string device = probe_device({}).name;
+  const std::size_t first = run.answer.find(device);
+  ASSERT_NE(first, std::string::npos) << run.answer;
+  EXPECT_NE(run.answer.find(device, first + 1), std::string::npos) << run.answer;
+}
+
+// A vector of its 4,800 unknowns has 38,400 bytes. Two ranks need a little more than half of that.
+TEST_P(DeviceRanksOnce, SolveWhatDoesNotFitOneDevice) {
+  const std::string limit = "range=24000";
+  const RankRun one = run_ranks(1, GetParam(), {"vulkan", limit});
+  EXPECT_NE(one.status, 0);
+  EXPECT_NE(one.err.find("4800 unknowns need a storage buffer range"), std::string::npos)
+      << one.err;
+  const RankRun two = run_ranks(2, GetParam(), {"vulkan", limit});
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_TRUE(two.answer == run_ranks(1, GetParam(), {"vulkan"}).answer);
+}
+
+// The second rank's part fits its device no more.
+TEST_P(DeviceRanksOnce, SolveBesideARankOnItsCpu) {
+  const std::vector<std::string> words = {"vulkan", "second_range=16000"};
+  const RankRun run = run_ranks(2, GetParam(), words);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string ordinary = ordinary_answer(GetParam());
+  const double expected = last_cost(ordinary);
+  EXPECT_NEAR(last_cost(run.answer), expected, 1e-6 * expected);
+  const auto steps = [](const std::string& answer) { return std::ranges::count(answer, '\n'); };
+  EXPECT_EQ(steps(run.answer), steps(ordinary));
+  const RankRun report = run_ranks(2, GetParam(), {words[0], words[1], "report"});
+  EXPECT_NE(report.answer.find("interpreter"), std::string::npos) << report.answer;
+  EXPECT_NE(report.answer.find("need a storage buffer range"), std::string::npos) << report.answer;
+}
+
+}  // namespace
+}  // namespace topograd::test
