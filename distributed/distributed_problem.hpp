@@ -55,22 +55,22 @@ std::string text(const DistributedReport& report);
 
 /// Minimises a problem that every rank has built alike, or of which every rank has added a share of
 /// the residuals, as topograd::solve() does, with the same result on all ranks: the bits do not
-/// depend on the number of ranks, and are those of topograd::solve() with
-/// SolverOptions::deterministic on the CPU.
+/// depend on the number of ranks, and on CPUs are those of topograd::solve() with
+/// SolverOptions::deterministic.
 ///
-/// Each rank evaluates the residuals of its blocks (distributed_engine.hpp). Conjugate gradients
-/// exchange halos alone; other linear solvers, steps on manifolds, and residuals of opaque code
-/// gather what they read, and every rank makes the same step. Under
-/// Preconditioner::automatic it is block_jacobi. The callback is called on all ranks, and rank 0's
-/// answer counts. Collective.
+/// Each rank evaluates the residuals of its blocks (distributed_engine.hpp), with Backend::vulkan
+/// on a device (rank_device.hpp). Conjugate gradients exchange halos alone; other linear solvers,
+/// steps on manifolds, and residuals of opaque code gather what they read, and every rank makes the
+/// same step. Under Preconditioner::automatic it is block_jacobi. The callback is called on all
+/// ranks, and rank 0's answer counts. Collective.
 ///
 ///   report  null, or where to describe the division
 ///
 /// Throws what topograd::solve() throws, on all ranks alike; Error{InvalidArgument} if problem,
-/// options or versions of the library differ between ranks; Error{Unsupported} for a device and
-/// two_level, and with shares for other steps, manifolds, constraints, opaque residuals, checks of
-/// domains and cross-checks. An error on one rank alone ends all processes
-/// (Communicator::fail_unless_all()).
+/// options or versions of the library differ between ranks; Error{Unsupported} for two_level, on
+/// devices for mixed precision and PETSc's options, and with shares for other steps, manifolds,
+/// constraints, opaque residuals, checks of domains and cross-checks. An error on one rank alone
+/// ends all processes (Communicator::fail_unless_all()).
 ///
 /// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
 /// ranks continues from them.
