@@ -1,0 +1,74 @@
+// Beginning evaluations, and what is done with their results.
+#include "asynchronous_evaluations.hpp"
+
+#include <exception>
+#include <span>
+#include <utility>
+
+namespace topograd {
+
+std::shared_ptr<AsyncState> AsynchronousEvaluations::begin(runtime::Pass pass, Numbers x,
+                                                           Numbers p) {
+  problem_.begun().wait_for_pool();
+  problem_.follow();
+  const std::uint64_t scalars = problem_.model().scalars;
+  check_numbers("x", x.size(), scalars);
+  const bool directed =
+      pass == runtime::Pass::jvp || pass == runtime::Pass::jtjp || pass == runtime::Pass::hvp;
+  if (directed) check_numbers("p", p.size(), scalars);
+  auto state = std::make_shared<AsyncState>();
+  state->pass = pass;
+  state->x.assign(x.begin(), x.end());
+  const std::span<const double> free = directed ? vectors_.free_part(p) : std::span<const double>();
+  state->p.assign(free.begin(), free.end());
+  const bool rows_out = pass == runtime::Pass::residual || pass == runtime::Pass::jvp;
+  state->out = pass == runtime::Pass::cost ? Eigen::VectorXd(1)
+               : rows_out                  ? vectors_.rows()
+                                           : vectors_.scalars();
+  state->figures = figures_;
+  state->complete = [this](AsyncState& done) { complete(done); };
+  start(state);
+  problem_.begun().add(state);
+  return state;
+}
+
+void AsynchronousEvaluations::start(const std::shared_ptr<AsyncState>& state) {
+  state->since = AsyncState::Clock::now();
+  const Session& session = problem_.session();
+  const bool here = session.follows_branches || problem_.has_host_blocks();
+  try {
+    runtime::Engine& engine = session.engines->for_evaluation(state->pass);
+    if (here || engine.abilities().asynchronous != nullptr) {
+      state->engine = session.engines->hold();
+      state->begun = runtime::begin(engine, state->pass, state->x, state->p, span_of(state->out));
+      return;
+    }
+  } catch (...) {
+    state->error = std::current_exception();
+    return;
+  }
+  state->running = run_on_pool([state, &on = problem_.engine()] {
+    runtime::begin(on, state->pass, state->x, state->p, span_of(state->out))->finish();
+  });
+  problem_.begun().add_on_pool(state);
+}
+
+/// Results as the synchronous calls give them; evaluates again on the CPU where a device failed
+/// that `automatic` had chosen.
+void AsynchronousEvaluations::complete(AsyncState& state) {
+  if (state.error) {
+    try {
+      std::rethrow_exception(state.error);
+    } catch (const Error& error) {
+      if (!problem_.may_take_over(error)) throw;
+      state.error = nullptr;
+      if (problem_.engine().backend() != runtime::Backend::cpu) problem_.take_over(error);
+      runtime::begin(problem_.engine(), state.pass, state.x, state.p, span_of(state.out))->finish();
+    }
+  }
+  const bool by_scalar = state.pass == runtime::Pass::gradient ||
+                         state.pass == runtime::Pass::jtjp || state.pass == runtime::Pass::hvp;
+  if (by_scalar) state.out = vectors_.masked(std::move(state.out));
+}
+
+}  // namespace topograd
