@@ -28,6 +28,34 @@ std::vector<UnreadBlock> unread_blocks(const ProblemModel& model) {
   return unread_blocks(*model.problem, read);
 }
 
+const std::vector<UnreadBlock>& UnreadBlocks::of(const ProblemModel& model) {
+  const std::uint64_t present = model.problem->versions().structure;
+  if (structure_ != present) blocks_ = unread_blocks(model);
+  structure_ = present;
+  return blocks_;
+}
+
+void describe_problem(SolveState& state, std::span<const UnreadBlock> unread) {
+  const Problem& problem = state.problem;
+  const runtime::Model& model = state.model.model;
+  Summary& summary = state.summary;
+  summary.precision = state.options.precision;
+  summary.method = state.outer_method;
+  summary.step_method = state.options.method;
+  summary.parameters = model.scalars;
+  summary.residuals = model.rows - (state.constrained() ? problem.constraint_count() : 0);
+  if (!state.facts.want_host()) {
+    summary.unknowns = model.scalars;
+    for (const std::uint8_t constant : model.constant) summary.unknowns -= constant ? 1 : 0;
+  }
+  summary.host_residuals = problem.host_blocks().size();
+  summary.energies = state.model.energies();
+  summary.topologies = topologies_of(state.model);
+  summary.unread_blocks.assign(unread.begin(), unread.end());
+  for (const UnreadBlock& block : unread.first(std::min(unread.size(), kMostUnreadNames)))
+    summary.unread_names.push_back(block_text(problem, block));
+}
+
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary) {
   const LinearChoice& linear = plan.linear;
   const FactorPlace place = linear.factor.place;

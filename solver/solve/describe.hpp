@@ -7,7 +7,10 @@
 #include "../options.hpp"
 #include "../plan/decide.hpp"
 #include "../summary.hpp"
+#include "solve_state.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,19 @@ namespace topograd {
 std::vector<TopologySummary> topologies_of(const ProblemModel& model);
 /// The blocks that no residual of any process reads.
 std::vector<UnreadBlock> unread_blocks(const ProblemModel& model);
+
+/// Blocks that nothing reads, of the model's problem in its present structure.
+class UnreadBlocks {
+ public:
+  const std::vector<UnreadBlock>& of(const ProblemModel& model);
+
+ private:
+  std::vector<UnreadBlock> blocks_;
+  std::uint64_t structure_ = ~std::uint64_t{0};  // that they are of
+};
+
+/// Sets the summary's fields of the problem, at the start of a solve.
+void describe_problem(SolveState& state, std::span<const UnreadBlock> unread);
 
 /// Sets the summary's fields of the factor.
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary);

@@ -1,0 +1,97 @@
+// Opens engines for solves, and decides how steps are made on them.
+#include "solve_session.hpp"
+
+#include "../../ir/machine/stopwatch.hpp"
+#include "../host/host_step.hpp"
+#include "../linear/system_search.hpp"
+#include "../plan/report.hpp"
+#include "describe.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace topograd {
+
+void SolveSession::close() {
+  steps_ = nullptr;
+  session_ = {};
+}
+
+void SolveSession::open() {
+  open(open_session(state_.model, state_.options, state_.facts, "solve", make_));
+}
+
+bool SolveSession::may_take_over(const Error& error) const {
+  return session_.plan.backend.may_leave && is_device_failure(error.code());
+}
+
+void SolveSession::take_over(const Error& failure) {
+  open(topograd::take_over(state_.model, state_.options, failure, session_));
+}
+
+void SolveSession::open(Session session) {
+  const ProblemModel& model = state_.model;
+  SolverOptions& options = state_.options;
+  session_ = std::move(session);
+  follow_branches(session_, "solve", state_.problem, state_.model, options, state_.counts);
+  steps_ = nullptr;
+  const auto begin = std::chrono::steady_clock::now();
+  SystemSearch search(model.model, options, session_.engines->planned(), state_.hint);
+  Plan& plan = session_.plan;
+  SystemFacts& system = session_.problem.system.emplace(search.facts());
+  while ((plan = decide(session_.problem, options, session_.machine)).next != Fact::none)
+    search.find(plan.next, system);
+  if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model);
+  if (options.method == Method::newton) options.linear_solver = plan.linear.kind;
+  if (plan.linear.reason == LinearReason::steps_on_host) {
+    steps_ = std::make_unique<HostStep>(*session_.host, model.model, options, state_.hint);
+  } else if (!takes_energies(options.method)) {
+    steps_ = search.make(plan.linear);
+  }
+  state_.summary.times.plan_seconds += seconds_since(begin);
+  before_ = {};
+  start();
+}
+
+void SolveSession::go_on() {
+  before_ = session_.engines->stats();
+  session_.engines->begin_solve();
+  if (steps_) steps_->begin_solve();
+  if (state_.options.method == Method::newton)
+    state_.options.linear_solver = session_.plan.linear.kind;
+  start();
+}
+
+void SolveSession::start() {
+  Summary& summary = state_.summary;
+  summary.linear_solver = session_.plan.linear.kind;
+  summary.linear_solver_note = linear_text(session_.plan);
+  describe_factor(session_.plan, state_.options, summary);
+  session_.engine().set_point(state_.best.x);
+  describe_place();
+}
+
+void SolveSession::describe_place() {
+  Summary& summary = state_.summary;
+  runtime::Engine& engine = session_.engine();
+  summary.plan = session_.engines->planned().abilities().plans->plan();
+  summary.backend = name(engine.backend());
+  summary.on_device = on_device();
+  summary.device = engine.device();
+  summary.accumulation = engine.abilities().plans->accumulation();
+  summary.why = session_.reason();
+}
+
+void SolveSession::count_work() {
+  Summary& summary = state_.summary;
+  summary.add(session_.engines->stats() - before_);
+  const runtime::DampedSteps& steps = *session_.engine().abilities().steps;
+  const runtime::PreconditionerUse use = steps.preconditioner();
+  summary.preconditioner = use.kind;
+  summary.preconditioner_note = preconditioner_text(session_.plan, use);
+  const runtime::NormalMatrixUse matrix = steps.normal_matrix();
+  summary.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
+  summary.normal_matrix_note = text(matrix.why);
+}
+
+}  // namespace topograd
