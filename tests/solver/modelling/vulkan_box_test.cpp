@@ -61,9 +61,10 @@ std::unique_ptr<problems::Springs> springs(bool bounded) {
 
 TEST_F(VulkanBox, AStepTakesTheTrafficOfOneWithoutBounds) {
   TG_NEEDS(float64);
+  // Bounds would shorten the fifth step, which is refused without them.
   SolverOptions options{.backend = Backend::vulkan,
                         .linear_solver = LinearSolver::pcg,
-                        .max_iterations = 5,
+                        .max_iterations = 4,
                         .initial_trust_region_radius = 1,
                         .rescale_steps = false,
                         .preconditioner = Preconditioner::block_jacobi};

@@ -191,6 +191,10 @@ TEST_F(WarmUpVulkan, ListsUseWhatWasDeclaredForThem) {
     evaluator.jtjp(p);
     evaluator.hvp(p);
     EXPECT_EQ(seen.missing, std::set<std::string>());
+    // A factor of the complement takes over after steps with many iterations only.
+    if (row.options.linear_solver == LinearSolver::schur)
+      std::erase_if(seen.declared,
+                    [](const std::string& name) { return name.starts_with("vector_front_"); });
     std::vector<std::string> unused;
     std::ranges::set_difference(seen.declared, seen.used, std::back_inserter(unused));
     // The device takes no step that the host or steps in f32 have solved for.
