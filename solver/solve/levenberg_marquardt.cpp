@@ -310,8 +310,8 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
 }
 
 void Minimizer::size_region(const IterationSummary& iteration, const StepReport& report) {
-  const bool slow =
-      options_.scale_free && last_change_ > 0 && iteration.cost_change > kSlow * last_change_;
+  const bool slow = options_.scale_free && !bends_ && last_change_ > 0 &&
+                    iteration.cost_change > kSlow * last_change_;
   region_.accepted(iteration.relative_decrease, report.scaled_step_norm, slow);
 }
 
