@@ -47,7 +47,7 @@ void check_share(const Problem& problem, const SolverOptions& options) {
     refuse(got("expected linear solver pcg, got " + std::string(name(options.linear_solver))));
 }
 
-/// What the solver would decide by residuals that this rank may not have.
+/// Decides what the solver would decide by residuals that this rank may not have.
 SolverOptions options_of_share(SolverOptions options, const Problem& problem,
                                const Communicator& ranks) {
   check_share(problem, options);

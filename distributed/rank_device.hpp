@@ -12,7 +12,7 @@
 
 namespace topograd::distributed {
 
-/// Where a rank evaluates.
+/// The choice of the device on which a rank evaluates.
 struct RankDevice {
   enum class Use {
     cpu,

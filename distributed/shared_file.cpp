@@ -45,7 +45,7 @@ struct Target {
   }
 };
 
-/// Where this rank's texts begin in the file.
+/// The positions in the file at which this rank's texts begin.
 std::vector<std::uint64_t> places(const Communicator& ranks, std::span<const std::string> texts) {
   std::vector<std::uint64_t> sizes;
   for (const std::string& text : texts) sizes.push_back(text.size());

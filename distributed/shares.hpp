@@ -52,7 +52,7 @@ class Shares final : public ModelShares {
   std::uint64_t first_residual_ = 0, first_energy_ = 0;
   std::vector<double> uniforms_;
   std::vector<std::uint32_t> uniform_;
-  // Of terms that this rank has no instances of.
+  // They belong to terms of which this rank has no instances.
   std::vector<std::unique_ptr<const ir::Topology>> topologies_;
   std::vector<std::unique_ptr<const ir::Program>> losses_;
   std::vector<std::unique_ptr<const ir::Batch>> batches_;

@@ -172,7 +172,7 @@ class Planner {
     const auto begin_of = [&](std::size_t part) { return plan_.fronts.size() * part / parts; };
     ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
       Entries& entries = lists[part];
-      // Of the front's row, by place: the others are not read.
+      // Numbers of the front's rows, by place. Those of other rows are not read.
       const auto number = std::make_unique_for_overwrite<std::uint32_t[]>(lower_.columns());
       for (std::size_t f = begin_of(part); f < begin_of(part + 1); ++f) {
         Front& front = plan_.fronts[f];

@@ -1,4 +1,4 @@
-// What a sparse Cholesky factorisation does with its pivots, and how it ended, on any backend.
+// Rule for the pivots of a sparse Cholesky factorisation, and its end, on any backend.
 #pragma once
 
 #include <algorithm>

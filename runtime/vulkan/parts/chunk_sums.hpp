@@ -15,7 +15,7 @@ namespace topograd::runtime::vulkan {
 struct ChunkColumns {
   ///   count  columns
   ChunkColumns(const Context& context, const ModelPart& part, std::uint32_t count);
-  /// Behind a barrier.
+  /// A barrier must precede it.
   void record_read(Context& context, CommandList& list) {
     readback.record(context, list, sums, true);
   }

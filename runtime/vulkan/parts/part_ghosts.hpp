@@ -17,7 +17,7 @@ class PartGhosts : Part {
   PartGhosts(const Part& part, PartLink& link);
 
   void need(Needs& needs);
-  /// Behind a barrier. The copy to the host is record_read()'s, behind another one.
+  /// A barrier must precede it, and another one record_read(), which copies to the host.
   void record_pack(CommandList& list, const Buffer& v);
   void record_read(CommandList& list);
   /// Waits for the last submission, whose list has packed. Collective.
