@@ -3,11 +3,13 @@
 
 #include "../../../solver/linear/factor/normal_system.hpp"
 #include "../../../solver/model/model.hpp"
+#include "../../../solver/solve.hpp"
 #include "../../../tools/problems/bundle.hpp"
 #include "reference_engine.hpp"
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -137,6 +139,22 @@ TEST(NormalSystem, SlotsThatReadOneScalar) {
   for (const auto& row : rows) batch.append(row, {}, model.model.rows++);
   model.model.terms[0].batch = &batch;
   expect_equal_systems(model.model, x);
+}
+
+/// Only the sum of two unknowns is determined, and the first damping is lost in the rounding of the
+/// diagonal, so that the second pivot is exactly 0. Large systems leave it out.
+TEST(NormalSystem, LeavesOutPivotsThatVanish) {
+  std::vector<double> x(80, 1.0);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  for (std::size_t k = 0; k < p.size(); ++k) problem.add_residual(p(k, 0) + p(k, 1) - 3.0);
+  SolverOptions options{.backend = Backend::cpu, .linear_solver = LinearSolver::cholesky};
+  options.initial_trust_region_radius = options.max_trust_region_radius = 1e17;
+  const Summary summary = solve(problem, options);
+  EXPECT_EQ(summary.num_unsuccessful_steps, 0);
+  EXPECT_LE(summary.final_cost, 1e-10 * summary.initial_cost);
+  EXPECT_NE(summary.linear_solver_note.find(" pivots of the factors vanished"), std::string::npos)
+      << summary.linear_solver_note;
 }
 
 }  // namespace
