@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
@@ -22,8 +23,8 @@ void ChunkColumns::read(Context& context, const Submission& last) {
     readback.read(context, last, sums, context.scalar_precision() == Precision::f64, numbers);
 }
 
-ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of)
-    : Part(part), of_(std::move(of)) {
+ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of, const PartWork& work)
+    : Part(part), of_(std::move(of)), work_(work) {
   std::vector<std::uint32_t> ends;
   for (const Chunk& chunk : of_->chunks)
     for (const std::uint64_t end : {chunk.first, chunk.end})
@@ -31,8 +32,15 @@ ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of)
   ends_ = make_buffer(context_, ends, "chunks");
 }
 
+std::span<const double> ChunkSums::all_chunks(std::span<const double> columns,
+                                              std::size_t count) const {
+  if (!work_.failed()) return of_->link->all_chunks(columns, count);
+  const std::vector<double> lost(columns.size(), std::numeric_limits<double>::quiet_NaN());
+  return of_->link->all_chunks(lost, count);
+}
+
 std::vector<double> ChunkSums::totals(std::span<const double> columns, std::size_t count) const {
-  const std::span<const double> all = of_->link->all_chunks(columns, count);
+  const std::span<const double> all = all_chunks(columns, count);
   const std::size_t length = all.size() / count;
   std::vector<double> totals;
   for (std::size_t k = 0; k < count; ++k)
@@ -42,7 +50,7 @@ std::vector<double> ChunkSums::totals(std::span<const double> columns, std::size
 
 std::vector<double> ChunkSums::totals_and_largest(std::span<const double> columns,
                                                   std::size_t count) const {
-  const std::span<const double> all = of_->link->all_chunks(columns, count);
+  const std::span<const double> all = all_chunks(columns, count);
   const std::size_t length = all.size() / count;
   std::vector<double> totals;
   for (std::size_t k = 0; k + 1 < count; ++k)

@@ -3,6 +3,7 @@
 
 #include "../../model/model_part.hpp"
 #include "../terms/term_rows.hpp"
+#include "part_work.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -35,7 +36,8 @@ struct ChunkColumns {
 /// division of the model.
 class ChunkSums : Part {
  public:
-  ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of);
+  ///   work  of this part's device; outlives it
+  ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of, const PartWork& work);
 
   const ModelPart& of() const { return *of_; }
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(of_->chunks.size()); }
@@ -52,13 +54,18 @@ class ChunkSums : Part {
     v_.ops->record(list, kernel, {.groups = chunks()});
   }
 
-  /// Sums of adjacent columns over all chunks of the model, in their order. Collective.
+  /// Sums of adjacent columns over all chunks of the model, in their order. NaN for the own chunks
+  /// if the device's work has failed. Collective.
   std::vector<double> totals(std::span<const double> columns, std::size_t count) const;
   /// The same; of the last column the largest number, or NaN.
   std::vector<double> totals_and_largest(std::span<const double> columns, std::size_t count) const;
 
  private:
+  /// Those of all chunks.
+  std::span<const double> all_chunks(std::span<const double> columns, std::size_t count) const;
+
   std::shared_ptr<const ModelPart> of_;
+  const PartWork& work_;
   Buffer ends_;  // first and end of each chunk
 };
 

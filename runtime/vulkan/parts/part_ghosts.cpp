@@ -3,9 +3,10 @@
 
 namespace topograd::runtime::vulkan {
 
-PartGhosts::PartGhosts(const Part& part, PartLink& link)
+PartGhosts::PartGhosts(const Part& part, PartLink& link, PartWork& work)
     : Part(part),
       link_(link),
+      work_(work),
       borders_(static_cast<std::uint32_t>(link.borders().size())),
       ghosts_(static_cast<std::uint32_t>(link.ghosts().size())),
       border_places_(make_buffer(context_, link.borders(), "borders")),
@@ -28,9 +29,11 @@ void PartGhosts::record_read(CommandList& list) {
 }
 
 void PartGhosts::exchange() {
-  if (borders_ > 0) readback_.read(context_, recorder_.last(), packed_, context_.wide(), out_);
+  if (borders_ > 0) {
+    work_.run([&] { readback_.read(context_, recorder_.last(), packed_, context_.wide(), out_); });
+  }
   link_.exchange(out_, in_);
-  if (ghosts_ > 0) write_numbers(context_, received_, in_);
+  if (ghosts_ > 0) work_.run([&] { write_numbers(context_, received_, in_); });
 }
 
 void PartGhosts::record_unpack(CommandList& list, const Buffer& v) {

@@ -3,6 +3,7 @@
 
 #include "../../model/model_part.hpp"
 #include "../terms/part.hpp"
+#include "part_work.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -13,8 +14,8 @@ namespace topograd::runtime::vulkan {
 /// host: a list packs them, exchange() sends them, and a later list unpacks those that came.
 class PartGhosts : Part {
  public:
-  ///   link  outlives it
-  PartGhosts(const Part& part, PartLink& link);
+  ///   link, work  outlive it
+  PartGhosts(const Part& part, PartLink& link, PartWork& work);
 
   void need(Needs& needs);
   /// A barrier must precede it, and another one record_read(), which copies to the host.
@@ -27,6 +28,7 @@ class PartGhosts : Part {
 
  private:
   PartLink& link_;
+  PartWork& work_;
   std::uint32_t borders_, ghosts_;
   Buffer border_places_, ghost_places_;  // scalars of the part
   Buffer packed_, received_;

@@ -23,11 +23,12 @@ void write_sums(const Context& context, const Buffer& buffer, std::span<const do
 }  // namespace
 
 PartGradients::PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks,
-                             PartGhosts& ghosts)
+                             PartGhosts& ghosts, PartWork& work)
     : Part(part),
       sums_(sums),
       chunks_(chunks),
       ghosts_(ghosts),
+      work_(work),
       products_(context_, chunks.of(), 2),
       curvature_(context_, chunks.of(), 1) {
   v_.curvature = make_partials(context_, 1);
@@ -127,7 +128,7 @@ void PartGradients::record_update(CommandList& list) {
 }
 
 PartGradients::Products PartGradients::products() {
-  products_.read(context_, recorder_.last());
+  work_.run([&] { products_.read(context_, recorder_.last()); });
   const std::vector<double> totals = chunks_.totals(products_.numbers, 2);
   return {.rr = totals[0], .rz = totals[1]};
 }
@@ -135,25 +136,31 @@ PartGradients::Products PartGradients::products() {
 double PartGradients::multiply(double beta) {
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, beta}};
   if (chunks_.of().mixed) {
-    v_.ops->write(scalars);
-    recorder_.submit(direction_);
+    work_.run([&] {
+      v_.ops->write(scalars);
+      recorder_.submit(direction_);
+    });
     ghosts_.exchange();
-    recorder_.submit(product_);
+    work_.run([&] { recorder_.submit(product_); });
   } else {
     ghosts_.exchange();
-    v_.ops->write(scalars);
-    recorder_.submit(direct_product_);
+    work_.run([&] {
+      v_.ops->write(scalars);
+      recorder_.submit(direct_product_);
+    });
   }
-  curvature_.read(context_, recorder_.last());
+  work_.run([&] { curvature_.read(context_, recorder_.last()); });
   return chunks_.totals(curvature_.numbers, 1)[0];
 }
 
 PartGradients::Products PartGradients::move(double rz, double curvature) {
   std::array<double, codegen::kScalarCount> decision{};  // its state is `running`
   decision[codegen::slot(Scalar::rz)] = rz;
-  write_sums(context_, v_.decision, decision);
-  write_sums(context_, v_.curvature, std::array{curvature});
-  recorder_.submit(update_);
+  work_.run([&] {
+    write_sums(context_, v_.decision, decision);
+    write_sums(context_, v_.curvature, std::array{curvature});
+    recorder_.submit(update_);
+  });
   return products();
 }
 
@@ -162,8 +169,10 @@ int PartGradients::solve(const StepRequest& request) {
                                                {Scalar::min_diagonal, request.min_diagonal},
                                                {Scalar::max_diagonal, request.max_diagonal},
                                                {Scalar::eta, 0.0}};
-  v_.ops->write(scalars);
-  recorder_.submit(start_);
+  work_.run([&] {
+    v_.ops->write(scalars);
+    recorder_.submit(start_);
+  });
   const auto norm = [&](const Products& of) {
     return std::sqrt(request.energy_norm ? of.rz : of.rr);
   };

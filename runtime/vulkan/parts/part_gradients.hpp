@@ -17,7 +17,8 @@ namespace topograd::runtime::vulkan {
 class PartGradients : Part {
  public:
   /// All of these outlive it.
-  PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks, PartGhosts& ghosts);
+  PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks, PartGhosts& ghosts,
+                PartWork& work);
 
   void need(Needs& needs);
   /// Makes lists: kernels are there.
@@ -41,6 +42,7 @@ class PartGradients : Part {
   TermSums& sums_;
   const ChunkSums& chunks_;
   PartGhosts& ghosts_;
+  PartWork& work_;
   ChunkColumns products_, curvature_;
   Recorded start_, direct_product_, direction_, product_, update_;
 };

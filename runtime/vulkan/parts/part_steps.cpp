@@ -23,11 +23,11 @@ constexpr Scalar kLength{codegen::slot(Scalar::user) + 1};
 PartSteps::PartSteps(const Part& part, std::shared_ptr<const ModelPart> of, TermRows& rows,
                      TermSums& sums)
     : Part(part),
-      chunks_(part, of),
-      ghosts_(part, *of->link),
+      chunks_(part, of, work_),
+      ghosts_(part, *of->link, work_),
       costs_(part, rows, chunks_),
       sums_(sums),
-      gradients_(part, sums, chunks_, ghosts_),
+      gradients_(part, sums, chunks_, ghosts_, work_),
       point_figures_(context_, *of, kPointFigures),
       trial_figures_(context_, *of, kTrialFigures),
       point_cost_(context_, *of, costs_.columns()),
@@ -113,9 +113,11 @@ void PartSteps::record_linearize(CommandList& list) {
 }
 
 PointReport PartSteps::linearize() {
-  recorder_.submit(linearize_);
-  point_figures_.read(context_, recorder_.last());
-  point_cost_.read(context_, recorder_.last());
+  work_.run([&] {
+    recorder_.submit(linearize_);
+    point_figures_.read(context_, recorder_.last());
+    point_cost_.read(context_, recorder_.last());
+  });
   const std::span<const double> figures = point_figures_.numbers;
   const std::size_t chunks = chunks_.chunks();
   PointReport report;
@@ -130,6 +132,7 @@ PointReport PartSteps::linearize() {
   report.scaled_x_norm = std::sqrt(scaled[1]);
   report.scaled_step_norm = moved_length_ == 0 ? 0 : moved_length_ * std::sqrt(scaled[2]);
   report.scaled_gradient_max = scaled[3];
+  work_.finish();
   return report;
 }
 
@@ -183,12 +186,16 @@ void PartSteps::record_trial(CommandList& list) {
 
 StepReport PartSteps::move(double length, Move move) {
   const std::pair<Scalar, double> scalars[] = {{kLength, length}};
-  v_.ops->write(scalars);
-  recorder_.submit(trial_);
-  trial_figures_.read(context_, recorder_.last());
-  trial_cost_.read(context_, recorder_.last());
+  work_.run([&] {
+    v_.ops->write(scalars);
+    recorder_.submit(trial_);
+    trial_figures_.read(context_, recorder_.last());
+    trial_cost_.read(context_, recorder_.last());
+  });
   moved_length_ = length;
-  return chunks_.of().mixed ? report_with_cpus(move) : report(move);
+  const StepReport moved = chunks_.of().mixed ? report_with_cpus(move) : report(move);
+  work_.finish();
+  return moved;
 }
 
 StepReport PartSteps::report(Move move) {
@@ -217,7 +224,7 @@ StepReport PartSteps::report_with_cpus(Move move) {
 
 StepReport PartSteps::try_step(const StepRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  scale(request);
+  work_.run([&] { scale(request); });
   const int iterations = gradients_.solve(request);
   if (chunks_.of().mixed) share_step();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -242,13 +249,13 @@ void PartSteps::record_mask(CommandList& list) {
 }
 
 void PartSteps::share_step() {
-  recorder_.submit(mask_);
+  work_.run([&] { recorder_.submit(mask_); });
   ghosts_.exchange();
-  recorder_.submit(unmask_);
+  work_.run([&] { recorder_.submit(unmask_); });
 }
 
 StepReport PartSteps::try_step(std::span<const double> delta) {
-  problem_.write(v_.step, delta);
+  work_.run([&] { problem_.write(v_.step, delta); });
   share_step();
   return move(1, Move::given);
 }
@@ -257,25 +264,41 @@ StepReport PartSteps::rescale_step(double length) { return move(length, Move::re
 
 void PartSteps::accept() { recorder_.submit(accept_); }
 
-double PartSteps::cost() {
-  recorder_.submit(cost_list_);
-  point_cost_.read(context_, recorder_.last());
-  return costs_.total(point_cost_, 0);
+double PartSteps::cost_by(const Recorded& list, ChunkColumns& columns) {
+  work_.run([&] {
+    recorder_.submit(list);
+    columns.read(context_, recorder_.last());
+  });
+  const double cost = costs_.total(columns, 0);
+  work_.finish();
+  return cost;
 }
 
-double PartSteps::trial_cost() {
-  recorder_.submit(trial_cost_list_);
-  trial_cost_.read(context_, recorder_.last());
-  return costs_.total(trial_cost_, 0);
-}
+double PartSteps::cost() { return cost_by(cost_list_, point_cost_); }
+
+double PartSteps::trial_cost() { return cost_by(trial_cost_list_, trial_cost_); }
 
 void PartSteps::transfer(ir::StateRecord& record) {
   record.value("columns scaled", is_scaled_);
   if (!is_scaled_) return;
+  if (context_.wide()) {
+    transfer_scale<double>(record);
+  } else {
+    transfer_scale<float>(record);
+  }
+  work_.finish();
+}
+
+// In the precision of the point, as engines of CPUs have it.
+template <class T>
+void PartSteps::transfer_scale(ir::StateRecord& record) {
   std::vector<double> scale(problem_.model().scalars);
-  if (!record.restores()) problem_.read(v_.scale, scale);
-  record.by_unknown("column scaling", std::span(scale));
-  if (record.restores()) problem_.write(v_.scale, scale);
+  if (!record.restores()) work_.run([&] { problem_.read(v_.scale, scale); });
+  std::vector<T> numbers(scale.begin(), scale.end());
+  record.by_unknown("column scaling", std::span(numbers));
+  if (!record.restores()) return;
+  scale.assign(numbers.begin(), numbers.end());
+  work_.run([&] { problem_.write(v_.scale, scale); });
 }
 
 }  // namespace topograd::runtime::vulkan

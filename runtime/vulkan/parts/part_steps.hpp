@@ -11,7 +11,7 @@
 namespace topograd::runtime::vulkan {
 
 /// Steps that all parts make together; each call is collective. Reports have the same bits for any
-/// division of the model among devices of one kind.
+/// division of the model among devices of one kind. A call throws after the last of its exchanges.
 class PartSteps final : public DampedSteps, public StepLengths, public LastStep, Part {
  public:
   /// All of these outlive it.
@@ -47,6 +47,9 @@ class PartSteps final : public DampedSteps, public StepLengths, public LastStep,
   void scale(const StepRequest& request);
   /// The step and its ghosts are those of the owners.
   void share_step();
+  double cost_by(const Recorded& list, ChunkColumns& columns);
+  template <class T>
+  void transfer_scale(ir::StateRecord& record);
   /// What the sums of a move are for. Engines on CPUs exchange them one by one.
   enum class Move { solved, given, rescaled };
   /// Moves to the trial point of that length.
@@ -54,6 +57,7 @@ class PartSteps final : public DampedSteps, public StepLengths, public LastStep,
   StepReport report(Move move);
   StepReport report_with_cpus(Move move);
 
+  PartWork work_;
   ChunkSums chunks_;
   PartGhosts ghosts_;
   PartCosts costs_;
