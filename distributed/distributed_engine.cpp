@@ -45,9 +45,9 @@ DistributedEngine::DistributedEngine(const Communicator& ranks, const Model& mod
 }
 
 void DistributedEngine::build(const Model& model) {
-  part_ = nullptr;  // its memory goes first
+  calls_.use(nullptr);  // its memory goes first
   together(ranks_, [&] {
-    part_ = std::make_unique<RankPart>(ranks_, model, options_, method_, device_, shares_);
+    calls_.use(std::make_unique<RankPart>(ranks_, model, options_, method_, device_, shares_));
   });
   structure_ = structure_of(model);
 }
@@ -81,12 +81,13 @@ std::string DistributedEngine::device() const {
 }
 
 void DistributedEngine::set_point(Numbers x) {
-  const Numbers here = part_->narrowed(x);
-  together(ranks_, [&] { inner().set_point(here); });
+  const Numbers here = part().narrowed(x);
+  calls_([&](RankPart& part) { part.on_engine([&] { part.engine().set_point(here); }); });
+  calls_.note([&](StepHistory& history) { history.set_point(here); });
 }
 
 void DistributedEngine::point(Out x) {
-  part_->join(x, [&](Out here) { inner().point(here); });
+  calls_([&](RankPart& part) { part.join(x, [&](Out here) { part.engine().point(here); }); });
 }
 
 bool DistributedEngine::last_known_point(Out x) {
@@ -95,65 +96,86 @@ bool DistributedEngine::last_known_point(Out x) {
 }
 
 double DistributedEngine::cost() {
-  return together(ranks_, [&] { return inner().cost(); });
+  return number([&] { return inner().cost(); });
+}
+
+double DistributedEngine::number(const std::function<double()>& f) {
+  double out = 0;
+  calls_([&](RankPart& part) { part.on_engine([&] { out = f(); }); });
+  return out;
 }
 
 void DistributedEngine::residuals(Out out) {
-  part_->join_rows(out, [&](Out rows) { inner().residuals(rows); });
+  calls_([&](RankPart& part) { part.join_rows(out, [&](Out rows) { inner().residuals(rows); }); });
 }
 
 void DistributedEngine::gradient(Out out) {
-  part_->join(out, [&](Out here) { inner().gradient(here); });
+  calls_([&](RankPart& part) { part.join(out, [&](Out here) { inner().gradient(here); }); });
 }
 
 void DistributedEngine::jacobian(std::size_t term, Out values) {
-  const runtime::Term* const here = part_->term(term);
+  const runtime::Term* const here = part().term(term);
   const std::size_t size =
       here == nullptr ? 0
                       : here->topology->program.outputs.size() * here->batch->parameter_columns();
-  part_->join_instances(term, values, size,
+  calls_([&](RankPart& part) {
+    part.join_instances(term, values, size,
                         [&](std::size_t t, Out numbers) { inner().jacobian(t, numbers); });
+  });
 }
 
 void DistributedEngine::jvp(Numbers p, Out out) {
-  const Numbers here = part_->narrowed(p);
-  part_->join_rows(out, [&](Out rows) { inner().jvp(here, rows); });
+  const Numbers here = part().narrowed(p);
+  calls_([&](RankPart& part) { part.join_rows(out, [&](Out rows) { inner().jvp(here, rows); }); });
 }
 
 void DistributedEngine::vjp(Numbers seeds, Out out) {
-  part_->join(out, [&](Out here) { inner().vjp(seeds, here); });
+  calls_([&](RankPart& part) { part.join(out, [&](Out here) { inner().vjp(seeds, here); }); });
 }
 
 void DistributedEngine::jtjp(Numbers p, Out out) {
-  part_->join_product(p, out, [&](Numbers in, Out here) { inner().jtjp(in, here); });
+  calls_([&](RankPart& part) {
+    part.join_product(p, out, [&](Numbers in, Out here) { inner().jtjp(in, here); });
+  });
 }
 
 void DistributedEngine::hvp(Numbers p, Out out) {
-  part_->join_product(
-      p, out, [&](Numbers in, Out here) { inner().abilities().second_derivatives->hvp(in, here); });
+  calls_([&](RankPart& part) {
+    part.join_product(p, out, [&](Numbers in, Out here) {
+      inner().abilities().second_derivatives->hvp(in, here);
+    });
+  });
 }
 
 void DistributedEngine::hessian(std::size_t term, bool project, Out values) {
-  const runtime::Term* const here = part_->term(term);
+  const runtime::Term* const here = part().term(term);
   const std::size_t n = here == nullptr ? 0 : here->batch->parameter_columns();
-  part_->join_instances(term, values, n * (n + 1) / 2, [&](std::size_t t, Out numbers) {
-    inner().abilities().second_derivatives->hessian(t, project, numbers);
+  calls_([&](RankPart& part) {
+    part.join_instances(term, values, n * (n + 1) / 2, [&](std::size_t t, Out numbers) {
+      inner().abilities().second_derivatives->hessian(t, project, numbers);
+    });
   });
 }
 
 std::uint64_t DistributedEngine::failed_guards() {
-  return together(ranks_, [&] { return ranks_.sum(inner().abilities().guards->failed_guards()); });
+  std::uint64_t here = 0;
+  calls_([&](RankPart& part) {
+    part.on_engine([&] { here = inner().abilities().guards->failed_guards(); });
+  });
+  return ranks_.sum(here);
 }
 
 std::vector<std::uint32_t> DistributedEngine::failed_instances(std::size_t term, At at) {
   if (shares_ != nullptr) refuse_branch();  // the numbers would be those of other ranks
-  return part_->join_lists(term, [&](std::size_t here) {
-    return inner().abilities().guards->failed_instances(here, at);
+  return calls_([&](RankPart& part) {
+    return part.join_lists(term, [&](std::size_t here) {
+      return inner().abilities().guards->failed_instances(here, at);
+    });
   });
 }
 
 double DistributedEngine::trial_cost() {
-  return together(ranks_, [&] { return inner().abilities().guards->trial_cost(); });
+  return number([&] { return inner().abilities().guards->trial_cost(); });
 }
 
 }  // namespace topograd::distributed

@@ -4,10 +4,11 @@
 #include "communicator.hpp"
 #include "distributed_steps.hpp"
 #include "partition.hpp"
-#include "rank_part.hpp"
+#include "rank_calls.hpp"
 
 #include "../runtime/engine/engine.hpp"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,7 +23,8 @@ namespace topograd::distributed {
 /// cost() exchanges ghosts and sums by chunk alone. Points, gradients, rows and Jacobians are
 /// joined on all ranks.
 ///
-/// An exception on a rank ends all ranks (Communicator::fail()).
+/// A rank whose device fails moves to its CPU, and all go on from the last point: the bits are then
+/// those of ranks on both. Another exception on a rank ends all ranks (Communicator::fail()).
 class DistributedEngine final : public runtime::Engine,
                                 public runtime::SecondDerivatives,
                                 public runtime::Guards,
@@ -37,13 +39,13 @@ class DistributedEngine final : public runtime::Engine,
                     RankDevice device = {}, bool petsc_krylov = false,
                     const Shares* shares = nullptr);
 
-  RankReport report() const { return part_->report(); }
-  const Traffic& traffic() const { return part_->traffic(); }
+  RankReport report() const { return part().report(); }
+  const Traffic& traffic() const { return part().traffic(); }
 
   runtime::Abilities abilities() override;
   runtime::Backend backend() const override { return inner().backend(); }
   std::string device() const override;
-  runtime::EngineStats stats() const override { return inner().stats(); }
+  runtime::EngineStats stats() const override { return part().stats(); }
   std::unique_ptr<runtime::RowRunner> row_runner() const override;
   void refresh(const runtime::Model& model) override;
 
@@ -67,8 +69,11 @@ class DistributedEngine final : public runtime::Engine,
   bool last_known_point(std::span<double> x) override;
 
  private:
-  runtime::Engine& inner() const { return part_->engine(); }
+  RankPart& part() const { return calls_.part(); }
+  runtime::Engine& inner() const { return part().engine(); }
   void build(const runtime::Model& model);
+  /// A number that is the same on all ranks. f() is collective.
+  double number(const std::function<double()>& f);
 
   const Communicator& ranks_;
   runtime::EngineOptions options_;
@@ -76,8 +81,8 @@ class DistributedEngine final : public runtime::Engine,
   RankDevice device_;
   const Shares* shares_;
   std::vector<std::uint64_t> structure_;  // versions of the batches that the part was cut from
-  std::unique_ptr<RankPart> part_;
-  DistributedSteps steps_{part_};
+  RankCalls calls_;
+  DistributedSteps steps_{calls_};
 };
 
 }  // namespace topograd::distributed

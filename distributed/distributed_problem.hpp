@@ -70,7 +70,8 @@ std::string text(const DistributedReport& report);
 /// options or versions of the library differ between ranks; Error{Unsupported} for two_level, on
 /// devices for mixed precision and PETSc's options, and with shares for other steps, manifolds,
 /// constraints, opaque residuals, checks of domains and cross-checks. An error on one rank alone
-/// ends all processes (Communicator::fail_unless_all()).
+/// ends all processes (Communicator::fail_unless_all()), but for failures of its device: then it
+/// goes on on its CPU.
 ///
 /// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
 /// ranks continues from them.

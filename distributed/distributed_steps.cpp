@@ -1,50 +1,115 @@
 // Damped steps of several processes, each on its part.
 #include "distributed_steps.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace topograd::distributed {
 
+using runtime::StepReport;
+
+void DistributedSteps::begin_solve() {
+  calls_.part().steps().begin_solve();
+  calls_.note([](StepHistory& history) { history.begin_solve(); });
+}
+
+void DistributedSteps::accept() {
+  std::vector<double> trial;
+  calls_([&](RankPart& part) {
+    part.on_engine([&] {
+      if (part.has_devices()) {
+        trial.resize(part.scalars_here());
+        part.steps().trial_point(trial);
+      }
+      part.steps().accept();
+    });
+  });
+  calls_.note([&](StepHistory& history) { history.accept(std::move(trial)); });
+}
+
 void DistributedSteps::transfer(ir::StateRecord& record) {
-  record.set_part(part_.get());
+  if (record.restores()) return restore(record);
+  ir::StateRecord state;
+  calls_([&](RankPart& part) {
+    state = {};
+    state.set_part(&part);
+    part.on_engine([&] { part.steps().transfer(state); });
+  });
+  record.append(state);
+}
+
+// A state that does not fit is refused by all ranks.
+void DistributedSteps::restore(ir::StateRecord& record) {
+  RankPart& part = calls_.part();
+  record.set_part(&part);
   try {
-    part_->steps().transfer(record);  // a state that does not fit is refused by all ranks
+    part.steps().transfer(record);
   } catch (...) {
     record.set_part(nullptr);
     throw;
   }
   record.set_part(nullptr);
+  keep_scaling();
+}
+
+void DistributedSteps::keep_scaling() {
+  calls_.note([&](StepHistory& history) { history.keep_scaling(calls_.part().steps()); });
 }
 
 runtime::PointReport DistributedSteps::linearize() {
-  return together([&] { return part_->steps().linearize(); });
+  runtime::PointReport report;
+  calls_([&](RankPart& part) { part.on_engine([&] { report = part.steps().linearize(); }); });
+  calls_.note([](StepHistory& history) { history.linearize(); });
+  return report;
 }
 
-runtime::StepReport DistributedSteps::try_step(const runtime::StepRequest& request) {
-  return together([&] { return part_->steps().try_step(request); });
+template <class Step>
+StepReport DistributedSteps::step(const Step& step) {
+  calls_.note([](StepHistory& history) { history.begin_step(); });
+  StepReport report;
+  calls_([&](RankPart& part) {
+    part.on_engine([&] {
+      report = part.steps().try_step(step);
+      if (!calls_.history().has_scaling()) keep_scaling();
+    });
+  });
+  calls_.note([&](StepHistory& history) { history.step(step); });
+  return report;
 }
 
-runtime::StepReport DistributedSteps::try_step(std::span<const double> delta) {
-  const std::span<const double> here = part_->narrowed(delta);
-  return together([&] { return part_->steps().try_step(here); });
+StepReport DistributedSteps::try_step(const runtime::StepRequest& request) { return step(request); }
+
+StepReport DistributedSteps::try_step(std::span<const double> delta) {
+  return step(calls_.part().narrowed(delta));
 }
 
 void DistributedSteps::trial_point(std::span<double> x) {
-  part_->join(x, [&](std::span<double> here) { part_->steps().trial_point(here); });
+  calls_([&](RankPart& part) {
+    part.join(x, [&](std::span<double> here) { part.steps().trial_point(here); });
+  });
 }
 
 runtime::PreconditionerUse DistributedSteps::preconditioner() const {
-  return part_->steps().preconditioner();
+  return calls_.part().steps().preconditioner();
 }
 runtime::NormalMatrixUse DistributedSteps::normal_matrix() const {
-  return part_->steps().normal_matrix();
+  return calls_.part().steps().normal_matrix();
 }
 
-runtime::StepReport DistributedSteps::rescale_step(double length) {
-  return together([&] { return part_->engine().abilities().step_lengths->rescale_step(length); });
+StepReport DistributedSteps::rescale_step(double length) {
+  StepReport report;
+  calls_([&](RankPart& part) {
+    part.on_engine([&] { report = part.engine().abilities().step_lengths->rescale_step(length); });
+  });
+  calls_.note([&](StepHistory& history) { history.rescale(length); });
+  return report;
 }
 
 void DistributedSteps::last_step(std::span<double> delta) {
-  part_->join(delta, [&](std::span<double> here) {
-    part_->engine().abilities().last_step->last_step(here);
+  calls_([&](RankPart& part) {
+    part.join(delta, [&](std::span<double> here) {
+      part.engine().abilities().last_step->last_step(here);
+    });
   });
 }
 

@@ -65,10 +65,10 @@ RankEngine make_rank_engine(const Communicator& ranks, const runtime::Model& par
       made.problem = error.what();
     }
   }
-  const bool some_on_devices = ranks.any(made.engine != nullptr);
+  made.some_on_devices = ranks.any(made.engine != nullptr);
   const bool some_on_cpus = ranks.any(made.engine == nullptr);
-  of.mixed = some_on_devices && some_on_cpus;
-  if (problem && device.use == Use::device && !some_on_devices) throw *problem;
+  of.mixed = made.some_on_devices && some_on_cpus;
+  if (problem && device.use == Use::device && !made.some_on_devices) throw *problem;
   if (made.engine == nullptr) made.engine = runtime::cpu::make_cpu_engine(part, options);
   return made;
 }

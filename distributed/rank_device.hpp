@@ -33,7 +33,8 @@ RankDevice choose_device(const Communicator& ranks, const SolverOptions& options
 /// The engine of a rank's part, and what kept it from its device.
 struct RankEngine {
   std::unique_ptr<runtime::Engine> engine;
-  std::string problem;  ///< empty: nothing did
+  std::string problem;           ///< empty: nothing did
+  bool some_on_devices = false;  ///< of the engines of all ranks
 };
 
 /// The engine of a part. A rank whose device fails to open or to hold the part evaluates on its

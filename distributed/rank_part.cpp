@@ -1,6 +1,10 @@
 // Cuts out a rank's part, and joins the numbers of all ranks.
 #include "rank_part.hpp"
 
+#include "../ir/error.hpp"
+#include "../runtime/cpu/engine.hpp"
+#include "../runtime/hybrid/backend.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -32,18 +36,45 @@ RankPart::RankPart(const Communicator& ranks, const runtime::Model& model,
                              : part_of_shares(ranks, model, *shares, chunks, owners);
   halo_ = std::make_unique<Halo>(ranks, local_, chunks, owners);
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
-  const auto part = std::make_shared<runtime::ModelPart>(
+  link_ = std::make_shared<runtime::ModelPart>(
       runtime::ModelPart{.chunks = local_.chunks,
                          .first = owners[0] == ranks.rank(),
                          .has_energies = std::ranges::any_of(model.terms, is_energy),
                          .link = halo_.get()});
-  options.part = part;
-  RankEngine made = make_rank_engine(ranks, local_.model, options, *part, device);
+  options.part = link_;
+  options_ = std::move(options);
+  RankEngine made = make_rank_engine(ranks, local_.model, options_, *link_, device);
   engine_ = std::move(made.engine);
+  has_devices_ = made.some_on_devices;
   device_ = engine_->device();
   if (!made.problem.empty()) device_ += " (" + made.problem + ")";
   here_.assign(local_.model.scalars, 0.0);
   narrowed_ = here_;
+}
+
+std::string RankPart::device_failure_in(const std::function<void()>& f) const {
+  try {
+    f();
+  } catch (const Error& error) {
+    const bool on_device = engine_->backend() != runtime::Backend::cpu;
+    if (!on_device || !runtime::hybrid::is_device_failure(error.code())) throw;
+    return error.what();
+  }
+  return {};
+}
+
+void RankPart::leave_devices(const LostDevices& lost) {
+  together(ranks_, [&] {
+    if (!lost.here.empty()) {
+      earlier_ += engine_->stats();
+      engine_ = nullptr;  // its memory goes first
+      engine_ = runtime::cpu::make_cpu_engine(local_.model, options_);
+      device_ = engine_->device() + " (" + lost.here + ")";
+    }
+    const bool on_device = engine_->backend() != runtime::Backend::cpu;
+    has_devices_ = ranks_.any(on_device);
+    link_->mixed = ranks_.any(!on_device) && has_devices_;
+  });
 }
 
 RankReport RankPart::report() const {
@@ -63,10 +94,8 @@ RankReport RankPart::report() const {
 }
 
 void RankPart::join(std::span<double> whole, const Fill& fill) {
-  together(ranks_, [&] {
-    fill(here_);
-    widen(here_, whole);
-  });
+  on_engine([&] { fill(here_); });
+  together(ranks_, [&] { widen(here_, whole); });
 }
 
 void RankPart::join_product(std::span<const double> p, std::span<double> out, const Product& f) {
@@ -75,9 +104,9 @@ void RankPart::join_product(std::span<const double> p, std::span<double> out, co
 }
 
 void RankPart::join_rows(std::span<double> out, const Fill& fill) {
+  std::vector<double> rows(out.size());
+  on_engine([&] { fill(rows); });
   together(ranks_, [&] {
-    std::vector<double> rows(out.size());
-    fill(rows);
     std::ranges::fill(out, 0.0);
     for (std::size_t t = 0; t < local_.terms.size(); ++t) {
       const runtime::Term& term = local_.model.terms[t];
@@ -96,13 +125,18 @@ void RankPart::join_rows(std::span<double> out, const Fill& fill) {
 void RankPart::join_instances(
     std::size_t term, std::span<double> values, std::size_t size,
     const std::function<void(std::size_t here, std::span<double>)>& fill) {
+  const std::size_t t = term_here(term);
+  const bool has_some = t < local_.terms.size();
+  std::vector<double> numbers;
+  on_engine([&] {
+    if (!has_some) return;
+    numbers.resize(local_.terms[t].instances.size() * size);
+    fill(t, numbers);
+  });
   together(ranks_, [&] {
     std::ranges::fill(values, 0.0);
-    const std::size_t t = term_here(term);
-    if (t < local_.terms.size()) {
+    if (has_some) {
       const LocalModel::LocalTerm& local = local_.terms[t];
-      std::vector<double> numbers(local.instances.size() * size);
-      fill(t, numbers);
       for (std::size_t i = 0; i < local.instances.size(); ++i) {
         if (local.counted[i] == 0) continue;
         std::copy_n(numbers.data() + i * size, size, values.data() + local.instances[i] * size);
@@ -114,14 +148,15 @@ void RankPart::join_instances(
 
 std::vector<std::uint32_t> RankPart::join_lists(
     std::size_t term, const std::function<std::vector<std::uint32_t>(std::size_t here)>& list) {
-  return together(ranks_, [&] {
-    std::vector<std::uint32_t> mine;
+  std::vector<std::uint32_t> mine;
+  on_engine([&] {
     const std::size_t t = term_here(term);
-    if (t < local_.terms.size()) {
-      const LocalModel::LocalTerm& local = local_.terms[t];
-      for (const std::uint32_t i : list(t))
-        if (local.counted[i] != 0) mine.push_back(local.instances[i]);
-    }
+    if (t == local_.terms.size()) return;
+    const LocalModel::LocalTerm& local = local_.terms[t];
+    for (const std::uint32_t i : list(t))
+      if (local.counted[i] != 0) mine.push_back(local.instances[i]);
+  });
+  return together(ranks_, [&] {
     std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), places(counts.size());
     const int count = static_cast<int>(mine.size());
     MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_.comm());

@@ -35,9 +35,27 @@ struct RankReport {
   std::string device;                        ///< that evaluates
 };
 
+/// Thrown on all ranks alike if devices of some ranks have failed. No std::exception, so that no
+/// handler of errors takes it for one.
+struct LostDevices {
+  std::string here;  ///< the failure of this rank's device; empty: it serves
+};
+
+/// Calls f(); ends all ranks if it throws a std::exception.
+template <class F>
+auto together(const Communicator& ranks, const F& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    ranks.fail("out of memory");
+  } catch (const std::exception& error) {
+    ranks.fail(error.what());
+  }
+}
+
 /// The part of a model that one rank evaluates, on an engine of its CPU or device. Functions that
-/// join are called by all ranks together, and fill vectors of the whole model on all of them. An
-/// exception in one of them ends all ranks.
+/// join are called by all ranks together, and fill vectors of the whole model on all of them. They
+/// throw LostDevices if devices fail; another exception in one of them ends all ranks.
 class RankPart final : public ir::PartOfLists {
  public:
   using Fill = std::function<void(std::span<double>)>;
@@ -53,7 +71,27 @@ class RankPart final : public ir::PartOfLists {
   runtime::Engine& engine() const { return *engine_; }
   runtime::DampedSteps& steps() const { return *engine_->abilities().steps; }
   const Communicator& ranks() const { return ranks_; }
+  /// Unknowns of the part, with ghosts.
+  std::size_t scalars_here() const { return here_.size(); }
   RankReport report() const;
+  /// Of all engines of the part.
+  runtime::EngineStats stats() const {
+    runtime::EngineStats all = engine_->stats();
+    all += earlier_;
+    return all;
+  }
+
+  /// True if some ranks are on devices.
+  bool has_devices() const { return has_devices_; }
+  /// Calls f(), which uses the engine, on all ranks. Throws LostDevices if devices fail in it;
+  /// another exception ends all ranks. Collective.
+  template <class F>
+  void on_engine(const F& f) const {
+    const std::string failure = together(ranks_, [&] { return device_failure_in(f); });
+    if (has_devices_ && ranks_.any(!failure.empty())) throw LostDevices{failure};
+  }
+  /// Ranks that lost their devices get engines on their CPUs, at no point. Collective.
+  void leave_devices(const LostDevices& lost);
   const Traffic& traffic() const { return halo_->traffic(); }
 
   /// Numbers for all unknowns: `fill` gives those of this part.
@@ -82,26 +120,20 @@ class RankPart final : public ir::PartOfLists {
 
  private:
   std::size_t term_here(std::size_t term) const;
+  /// The text of a failure of this rank's device in f(); empty if there was none.
+  std::string device_failure_in(const std::function<void()>& f) const;
 
   const Communicator& ranks_;
   std::uint64_t scalars_;  // of the whole model
   LocalModel local_;
   std::unique_ptr<Halo> halo_;
+  runtime::EngineOptions options_;            // of an engine on the CPU
+  std::shared_ptr<runtime::ModelPart> link_;  // of the engine to those of the others
   std::unique_ptr<runtime::Engine> engine_;
+  runtime::EngineStats earlier_;  // of an engine before
+  bool has_devices_ = false;
   std::string device_;                   // and what kept the rank from another one
   std::vector<double> here_, narrowed_;  // reused
 };
-
-/// Calls f(); ends all ranks if it throws.
-template <class F>
-auto together(const Communicator& ranks, const F& f) {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    ranks.fail("out of memory");
-  } catch (const std::exception& error) {
-    ranks.fail(error.what());
-  }
-}
 
 }  // namespace topograd::distributed

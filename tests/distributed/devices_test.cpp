@@ -1,6 +1,7 @@
 // Ranks on devices: the same bits for one rank and for two, which may share one device.
 #include "../../solver/session/device_engine.hpp"
 #include "../../solver/solve.hpp"
+#include "../support/paths.hpp"
 
 #include "cases.hpp"
 #include "launch.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,11 +23,6 @@ std::vector<std::string> cases() {
   std::vector<std::string> all = case_names();
   std::erase(all, "springs_mixed");  // refused: CPUs alone have it
   return all;
-}
-
-double last_cost(const std::string& answer) {
-  const std::size_t last = answer.rfind(" cost ");
-  return last == std::string::npos ? -1 : std::strtod(answer.c_str() + last + 6, nullptr);
 }
 
 class DeviceRanks : public testing::TestWithParam<std::string> {
@@ -90,6 +87,56 @@ TEST_P(DeviceRanksOnce, SolveBesideARankOnItsCpu) {
   EXPECT_NE(report.answer.find("interpreter"), std::string::npos) << report.answer;
   EXPECT_NE(report.answer.find("need a storage buffer range"), std::string::npos) << report.answer;
 }
+
+/// The rank (−1: all), the step and the submission at which a device fails.
+struct DeviceFailure {
+  std::string name, kind;
+  int rank = 1, step = 2, submission = 0;
+};
+class FailingDevice : public testing::TestWithParam<DeviceFailure> {
+ protected:
+  void SetUp() override {
+    const DeviceFacts device = probe_device({});
+    if (!device.usable || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
+  }
+};
+
+TEST_P(FailingDevice, MovesItsRankToItsCpu) {
+  const DeviceFailure& f = GetParam();
+  const TemporaryDir folder;
+  const std::vector<std::string> words = {
+      "vulkan", "fail=" + f.kind + ":" + std::to_string(f.rank) + ":" + std::to_string(f.step) +
+                    ":" + std::to_string(f.submission) + ":" + (folder.path() / "clock").string()};
+  const RankRun run = run_ranks(2, f.name, words);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "clock"));
+  const std::string ordinary = ordinary_answer(f.name);
+  const double expected = last_cost(ordinary);
+  EXPECT_NEAR(last_cost(run.answer), expected, 1e-6 * expected);
+  const auto steps = [](const std::string& answer) { return std::ranges::count(answer, '\n'); };
+  EXPECT_EQ(steps(run.answer), steps(ordinary));
+  const RankRun report = run_ranks(2, f.name, {words[0], words[1], "report"});
+  const std::string said =
+      f.kind == "device_lost" ? "the device was lost" : "ErrorOutOfDeviceMemory";
+  const std::size_t first = report.answer.find(said);
+  EXPECT_NE(first, std::string::npos) << report.answer;
+  EXPECT_EQ(report.answer.find(said, first + 1) != std::string::npos, f.rank < 0) << report.answer;
+}
+
+// Between the parts of an iteration, in a linearisation, and at a point that was just accepted.
+INSTANTIATE_TEST_SUITE_P(All, FailingDevice,
+                         testing::Values(DeviceFailure{"springs", "device_lost", 1, 2, 0},
+                                         DeviceFailure{"springs", "device_lost", 0, 1, 3},
+                                         DeviceFailure{"springs", "device_lost", -1, 2, 10},
+                                         DeviceFailure{"springs", "device_memory", 1, 1, 8},
+                                         DeviceFailure{"bounds", "device_memory", 0, 2, 1},
+                                         DeviceFailure{"bounds", "device_lost", 1, 1, 21}),
+                         [](const auto& failure) {
+                           const DeviceFailure& f = failure.param;
+                           return f.name + "_" + f.kind + "_" +
+                                  (f.rank < 0 ? "all" : std::to_string(f.rank)) + "_" +
+                                  std::to_string(f.submission);
+                         });
 
 }  // namespace
 }  // namespace topograd::test

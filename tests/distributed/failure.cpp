@@ -5,8 +5,13 @@
 
 #include "cases.hpp"
 
+#ifdef TOPOGRAD_WITH_VULKAN
+#include "../../runtime/device/driver/faults.hpp"
+#endif
+
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -57,6 +62,34 @@ void act(const Asked& asked) {
   (asked.kind == "residual" ? host_residual_fails : callback_fails) = true;
 }
 
+#ifdef TOPOGRAD_WITH_VULKAN
+using namespace runtime;
+
+void fail_device(const Asked& asked) {
+  constexpr std::int32_t kOutOfDeviceMemory = -2, kDeviceLost = -4;
+  const std::span<const vulkan::FallibleCall> calls = vulkan::fallible_calls();
+  const auto submit = std::ranges::find(calls, "vkQueueSubmit", &vulkan::FallibleCall::name);
+  const bool lost = asked.kind == "device_lost";
+  note_time(asked);
+  vulkan::inject_fault({.call = static_cast<std::size_t>(submit - calls.begin()),
+                        .use = static_cast<std::uint64_t>(asked.share),
+                        .result = lost ? kDeviceLost : kOutOfDeviceMemory,
+                        .persistent = lost});
+}
+
+void inject_device_failure(const Asked& asked, SolverOptions& options) {
+  vulkan::watch_driver();
+  options.callback = [asked](const IterationSummary& step) {
+    if (step.iteration == asked.step) fail_device(asked);
+    return CallbackReturn::SOLVER_CONTINUE;
+  };
+}
+#else
+void inject_device_failure(const Asked&, SolverOptions&) {
+  throw std::runtime_error("there are no devices in this build");
+}
+#endif
+
 [[noreturn]] void throw_kind(const Asked& asked) {
   note_time(asked);
   if (asked.kind == "memory") throw std::bad_alloc();
@@ -69,7 +102,8 @@ void act(const Asked& asked) {
 void inject_failure(const std::string& text, const distributed::Communicator& ranks,
                     SolverOptions& options) {
   const Asked asked = parse(text);
-  if (asked.rank != ranks.rank()) return;
+  if (asked.rank >= 0 && asked.rank != ranks.rank()) return;
+  if (asked.kind.starts_with("device_")) return inject_device_failure(asked, options);
   options.callback = [asked](const IterationSummary& step) {
     if (step.iteration == asked.step) {
       const std::chrono::duration<double> delay(asked.share * step.iteration_time_in_seconds);

@@ -15,7 +15,9 @@ namespace topograd::test {
 ///
 /// Kinds: "kill" (SIGKILL), "exit" (leaves the process), "throw" (the next callback throws),
 /// "memory" (it throws std::bad_alloc), "lost" (it throws Error{DeviceLost}), "residual" (the next
-/// evaluation of the residual on the host throws: cases.hpp).
+/// evaluation of the residual on the host throws: cases.hpp). The solve goes on after
+/// "device_lost" and "device_memory": of the rank's submissions to its device after STEP, number
+/// SHARE, counted from 0, fails. RANK −1 means all ranks.
 void inject_failure(const std::string& text, const distributed::Communicator& ranks,
                     SolverOptions& options);
 

@@ -1,4 +1,5 @@
 // Ranks that fail, and checkpoints from which other ranks continue.
+#include "../../solver/session/device_engine.hpp"
 #include "../../solver/solve.hpp"
 
 #include "../support/paths.hpp"
@@ -128,9 +129,12 @@ struct Strike {
   std::string name, kind;
   int ranks = 2, rank = 0, step = 0, ranks_after = 1;
   double share = 0;
+
+  bool on_device() const { return kind.starts_with("device_"); }
 };
 
-Strike random_strike(std::mt19937& random, const std::map<std::string, int>& steps_of) {
+Strike random_strike(std::mt19937& random, const std::map<std::string, int>& steps_of,
+                     bool with_device) {
   const auto below = [&](std::size_t n) { return static_cast<int>(random() % n); };
   static const std::vector<std::string> names = {"springs", "bounds", "bundle", "host", "arap"};
   static const std::vector<std::string> kinds = {"kill", "kill", "throw", "memory", "lost", "exit"};
@@ -143,6 +147,10 @@ Strike random_strike(std::mt19937& random, const std::map<std::string, int>& ste
   strike.step = below(static_cast<std::size_t>(std::max(1, steps_of.at(strike.name) - 2)));
   strike.ranks_after = 1 + below(3);
   strike.share = static_cast<double>(below(1000)) / 1000;
+  if (with_device && strike.name != "host" && below(5) == 0) {
+    strike.kind = below(2) == 0 ? "device_lost" : "device_memory";
+    strike.share = below(40);  // number of the submission
+  }
   return strike;
 }
 
@@ -179,20 +187,32 @@ TEST(DistributedFailures, EachEndsInSecondsAndItsCheckpointGivesTheSameAnswer) {
     steps[name] = steps_in(answers[name]);
   }
   std::mt19937 random(20240601);
+  const DeviceFacts device = probe_device({});
+  const bool with_device = device.usable && device.float64;
   double longest = 0, sum = 0;
   int missed = 0, without_file = 0;
   const int wanted = failures_wanted();
   for (int done = 0; done < wanted && missed <= 2 * wanted;) {
-    const Strike strike = random_strike(random, steps);
+    const Strike strike = random_strike(random, steps, with_device);
     SCOPED_TRACE(text(strike));
     const TemporaryDir folder;
     const std::string file = folder.path() / "state", clock = folder.path() / "clock";
     char share[16];
     std::snprintf(share, sizeof share, "%.3f", strike.share);
-    const RankRun run = run_ranks(
-        strike.ranks, strike.name,
-        {"checkpoint=" + file, "fail=" + strike.kind + ":" + std::to_string(strike.rank) + ":" +
-                                   std::to_string(strike.step) + ":" + share + ":" + clock});
+    std::vector<std::string> words = {
+        "checkpoint=" + file, "fail=" + strike.kind + ":" + std::to_string(strike.rank) + ":" +
+                                  std::to_string(strike.step) + ":" + share + ":" + clock};
+    if (strike.on_device()) words.emplace_back("vulkan");
+    const RankRun run = run_ranks(strike.ranks, strike.name, words);
+    if (strike.on_device()) {  // its rank goes on on its CPU
+      ASSERT_EQ(run.status, 0) << run.err;
+      EXPECT_TRUE(fs::exists(clock));
+      const double expected = last_cost(answers[strike.name]);
+      EXPECT_NEAR(last_cost(run.answer), expected, 1e-5 * expected);
+      ++done;
+      ++struck[strike.kind];
+      continue;
+    }
     if (run.status == 0) {  // it was faster than its failure
       ++missed;
       EXPECT_TRUE(run.answer == answers[strike.name]);

@@ -63,4 +63,9 @@ std::string ordinary_share_answer(const std::string& name) {
   return answer_of(make_case(name, Share{}), name);
 }
 
+double last_cost(const std::string& answer) {
+  const std::size_t last = answer.rfind(" cost ");
+  return last == std::string::npos ? -1 : std::strtod(answer.c_str() + last + 6, nullptr);
+}
+
 }  // namespace topograd::test

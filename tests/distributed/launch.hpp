@@ -32,5 +32,7 @@ int most_ranks();
 std::string ordinary_answer(const std::string& name);
 /// The same of a problem with shares.
 std::string ordinary_share_answer(const std::string& name);
+/// The cost of the last step in an answer; −1 if there is none.
+double last_cost(const std::string& answer);
 
 }  // namespace topograd::test
