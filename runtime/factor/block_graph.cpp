@@ -1,72 +1,109 @@
 // Detection of columns with equal pattern, and the graph of their blocks.
 #include "block_graph.hpp"
 
+#include "../../ir/machine/parallel.hpp"
+
 #include <algorithm>
-#include <cstddef>
+#include <atomic>
 
 namespace topograd::runtime {
 namespace {
 
-/// Rows below the diagonal.
-std::span<const int> below(const LowerPattern& lower, std::uint32_t c) {
-  std::span<const int> rows =
-      lower.rows.subspan(static_cast<std::size_t>(lower.starts[c]),
-                         static_cast<std::size_t>(lower.starts[c + 1] - lower.starts[c]));
-  const bool diagonal = !rows.empty() && rows.front() == static_cast<int>(c);
-  return diagonal ? rows.subspan(1) : rows;
+using List = std::vector<std::uint32_t>;
+
+/// True if column c has row c + 1, and then the same rows as column c + 1.
+bool continues_below(const LowerPattern& lower, std::uint32_t c) {
+  const std::span<const int> rows = lower.rows_below(c), next = lower.rows_below(c + 1);
+  return rows.size() == next.size() + 1 && rows.front() == static_cast<int>(c + 1) &&
+         std::ranges::equal(rows.subspan(1), next);
 }
 
-std::span<const std::uint32_t> left_of(const LeftEntries& left, std::uint32_t r) {
-  return std::span(left.columns).subspan(left.starts[r], left.starts[r + 1] - left.starts[r]);
+/// By row: 1 if some column before the row above has one of both rows without the other.
+///
+///   leads  by column: it has other rows than the one before. The others need no look.
+std::vector<char> differing_rows(const LowerPattern& lower, const std::vector<char>& leads) {
+  std::vector<char> out(lower.columns());
+  const auto mark = [&](int row) {
+    std::atomic_ref(out[static_cast<std::size_t>(row)]).store(1, std::memory_order_relaxed);
+  };
+  ir::parallel_for(std::uint32_t{0}, lower.columns(), [&](std::uint32_t c) {
+    if (leads[c] == 0) return;
+    int before = static_cast<int>(c);
+    for (const int row : lower.rows_below(c)) {
+      if (row != before + 1) {
+        if (before != static_cast<int>(c)) mark(before + 1);
+        mark(row);
+      }
+      before = row;
+    }
+    if (before != static_cast<int>(c) && before + 1 < static_cast<int>(lower.columns()))
+      mark(before + 1);
+  });
+  return out;
 }
 
-/// True if columns c and c + 1 meet each other and the same others.
-bool continues(const LowerPattern& lower, const LeftEntries& left, std::uint32_t c) {
-  const std::span<const int> rows = below(lower, c);
-  if (rows.empty() || rows.front() != static_cast<int>(c + 1)) return false;
-  const std::span<const std::uint32_t> columns = left_of(left, c + 1);
-  return std::ranges::equal(rows.subspan(1), below(lower, c + 1)) &&
-         std::ranges::equal(columns.first(columns.size() - 1), left_of(left, c));
+/// First columns of blocks, and the number of columns.
+List find_blocks(const LowerPattern& lower) {
+  const std::uint32_t n = lower.columns();
+  std::vector<char> leads(n, 1);
+  ir::parallel_for(std::uint32_t{0}, n > 0 ? n - 1 : 0,
+                   [&](std::uint32_t c) { leads[c + 1] = continues_below(lower, c) ? 0 : 1; });
+  const std::vector<char> differs = differing_rows(lower, leads);
+  List first;
+  for (std::uint32_t c = 0; c < n; ++c)
+    if (leads[c] != 0 || differs[c] != 0) first.push_back(c);
+  first.push_back(n);
+  return first;
 }
 
 }  // namespace
 
-LeftEntries::LeftEntries(const LowerPattern& lower) : starts(lower.columns() + 1, 0) {
-  const std::uint32_t n = lower.columns();
-  for (std::uint32_t c = 0; c < n; ++c)
-    for (const int r : below(lower, c)) ++starts[static_cast<std::size_t>(r) + 1];
-  for (std::uint32_t r = 0; r < n; ++r) starts[r + 1] += starts[r];
-  columns.resize(starts.back());
-  values.resize(starts.back());
-  std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
-  for (std::uint32_t c = 0; c < n; ++c) {
-    for (const int& r : below(lower, c)) {
-      const std::uint32_t at = next[static_cast<std::size_t>(r)]++;
-      columns[at] = c;
-      values[at] = static_cast<std::uint32_t>(&r - lower.rows.data());
-    }
-  }
-}
-
-BlockGraph::BlockGraph(const LowerPattern& lower, const LeftEntries& left) {
-  const std::uint32_t n = lower.columns();
-  std::vector<std::uint32_t> block_of(n);
-  for (std::uint32_t c = 0; c < n; ++c) {
-    if (c == 0 || !continues(lower, left, c - 1)) first.push_back(c);
-    block_of[c] = static_cast<std::uint32_t>(first.size()) - 1;
-  }
-  first.push_back(n);
+BlockGraph::BlockGraph(const LowerPattern& lower) : first(find_blocks(lower)) {
+  constexpr std::uint32_t kInside = ~std::uint32_t{0};
+  List block_of(lower.columns(), kInside);  // of first columns
+  for (std::uint32_t b = 0; b < size(); ++b) block_of[first[b]] = b;
   // A block meets all columns of another one or none, so that first columns tell everything.
-  starts.push_back(0);
-  for (std::uint32_t b = 0; b < size(); ++b) {
-    for (const std::uint32_t c : left_of(left, first[b]))
-      if (first[block_of[c]] == c) items.push_back(block_of[c]);
-    for (const int row : below(lower, first[b])) {
-      const auto r = static_cast<std::uint32_t>(row);
-      if (first[block_of[r]] == r) items.push_back(block_of[r]);
+  const auto each_below = [&](std::uint32_t b, const auto& visit) {
+    const std::span<const int> rows = lower.rows_below(first[b]);
+    for (std::uint32_t k = 0; k < rows.size(); ++k) {
+      const std::uint32_t other = block_of[static_cast<std::size_t>(rows[k])];
+      if (other != kInside) visit(other, k);
     }
-    starts.push_back(static_cast<std::uint32_t>(items.size()));
+  };
+  List after(size() + 1);  // neighbours that come later; then where they begin among all of these
+  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+    each_below(b, [&](std::uint32_t, std::uint32_t) { ++after[b + 1]; });
+  });
+  for (std::uint32_t b = 0; b < size(); ++b) after[b + 1] += after[b];
+  List later(after.back()), places(after.back());
+  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+    std::uint32_t at = after[b];
+    each_below(b, [&](std::uint32_t other, std::uint32_t k) {
+      later[at] = other;
+      places[at++] = k;
+    });
+  });
+
+  List next(size());  // numbers of earlier neighbours, then where the next one goes
+  for (const std::uint32_t other : later) ++next[other];
+  starts.resize(size() + 1);
+  for (std::uint32_t b = 0; b < size(); ++b) {
+    starts[b + 1] = starts[b] + next[b] + after[b + 1] - after[b];
+    next[b] = starts[b];
   }
+  items.resize(starts.back());
+  offsets.resize(starts.back());
+  for (std::uint32_t b = 0; b < size(); ++b) {
+    for (std::uint32_t at = after[b]; at < after[b + 1]; ++at) {
+      const std::uint32_t to = next[later[at]]++;
+      items[to] = b;
+      offsets[to] = places[at];
+    }
+  }
+  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+    std::copy(later.begin() + after[b], later.begin() + after[b + 1], items.begin() + next[b]);
+    std::copy(places.begin() + after[b], places.begin() + after[b + 1], offsets.begin() + next[b]);
+  });
 }
 
 }  // namespace topograd::runtime

@@ -1,6 +1,7 @@
 // The graph of a symmetric sparse matrix, with columns of equal pattern as one block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,23 +14,26 @@ struct LowerPattern {
   std::span<const int> rows;
 
   std::uint32_t columns() const { return static_cast<std::uint32_t>(starts.size()) - 1; }
-};
-
-/// The entries left of the diagonal by rows: the other half of the symmetric pattern.
-struct LeftEntries {
-  explicit LeftEntries(const LowerPattern& lower);
-
-  std::vector<std::uint32_t> starts;   // of each row, and the number of entries
-  std::vector<std::uint32_t> columns;  // ascending in a row
-  std::vector<std::uint32_t> values;   // their positions in the lower triangle
+  /// True if the diagonal entry of a column is in the pattern.
+  bool has_diagonal(std::uint32_t c) const {
+    const auto at = static_cast<std::size_t>(starts[c]);
+    return starts[c] < starts[c + 1] && rows[at] == static_cast<int>(c);
+  }
+  /// Position of the first entry below the diagonal.
+  std::uint32_t below(std::uint32_t c) const {
+    return static_cast<std::uint32_t>(starts[c]) + (has_diagonal(c) ? 1 : 0);
+  }
+  std::span<const int> rows_below(std::uint32_t c) const {
+    return rows.subspan(below(c), static_cast<std::size_t>(starts[c + 1]) - below(c));
+  }
 };
 
 /// Blocks of adjacent columns that have the same entries, and which blocks meet. Unknowns of one
 /// point or pose are such a block; ordering and analysis of blocks take a fraction of the time that
 /// columns would.
 struct BlockGraph {
-  /// Cost: a few passes over the entries.
-  BlockGraph(const LowerPattern& lower, const LeftEntries& left);
+  /// Cost: two passes over the entries on all threads, and one over the neighbours.
+  explicit BlockGraph(const LowerPattern& lower);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(first.size()) - 1; }
   std::uint32_t width(std::uint32_t b) const { return first[b + 1] - first[b]; }
@@ -39,6 +43,9 @@ struct BlockGraph {
 
   std::vector<std::uint32_t> first;          ///< column of each block, and the number of columns
   std::vector<std::uint32_t> starts, items;  ///< neighbours, without the block itself, ascending
+  /// By neighbour: place of the other block's first row among the rows below the diagonal, in the
+  /// first column of that of both blocks which comes first. The next column has it one earlier.
+  std::vector<std::uint32_t> offsets;
 };
 
 }  // namespace topograd::runtime

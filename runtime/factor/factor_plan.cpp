@@ -27,8 +27,7 @@ std::size_t parts_of(std::size_t pieces) {
 /// Results do not depend on the number of threads.
 class Planner {
  public:
-  Planner(const LowerPattern& lower, const LeftEntries& left, const BlockGraph& graph)
-      : lower_(lower), left_(left), graph_(graph) {}
+  Planner(const LowerPattern& lower, const BlockGraph& graph) : lower_(lower), graph_(graph) {}
 
   FactorPlan plan(List order) {
     const EliminationTree tree(graph_, std::move(order));
@@ -39,7 +38,7 @@ class Planner {
     schedule(plan_);
     find_rows(nodes);
     find_places();
-    find_entries();
+    find_entries(nodes);
     return std::move(plan_);
   }
 
@@ -163,60 +162,84 @@ class Planner {
     });
   }
 
-  using Entries = std::vector<FactorPlan::Entry>;
-
-  /// Lists entries of ranges of fronts, and joins the lists.
-  void find_entries() {
+  void find_entries(const Supernodes& nodes) {
     const std::size_t parts = parts_of(plan_.fronts.size());
-    std::vector<Entries> lists(parts);
-    const auto begin_of = [&](std::size_t part) { return plan_.fronts.size() * part / parts; };
-    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
-      Entries& entries = lists[part];
+    const auto each_part = [&](const auto& work) {
+      ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+        work(static_cast<std::uint32_t>(plan_.fronts.size() * part / parts),
+             static_cast<std::uint32_t>(plan_.fronts.size() * (part + 1) / parts));
+      });
+    };
+    each_part([&](std::uint32_t begin, std::uint32_t end) {
+      for (std::uint32_t f = begin; f < end; ++f)
+        for (std::uint32_t k = nodes.nodes[f].begin; k < nodes.nodes[f].end; ++k)
+          plan_.fronts[f].entries_end += count_entries(nodes.blocks[k]);
+    });
+    std::uint32_t count = 0;
+    for (Front& front : plan_.fronts) {
+      front.entries = count;
+      front.entries_end = count += front.entries_end;
+    }
+    plan_.entries.resize(count);
+    each_part([&](std::uint32_t begin, std::uint32_t end) {
       // Numbers of the front's rows, by place. Those of other rows are not read.
       const auto number = std::make_unique_for_overwrite<std::uint32_t[]>(lower_.columns());
-      for (std::size_t f = begin_of(part); f < begin_of(part + 1); ++f) {
-        Front& front = plan_.fronts[f];
+      for (std::uint32_t f = begin; f < end; ++f) {
+        const Front& front = plan_.fronts[f];
         const std::span<const std::uint32_t> rows = rows_of(front);
         for (std::uint32_t k = 0; k < front.pivots; ++k) number[front.first + k] = k;
         for (std::uint32_t k = 0; k < front.below; ++k) number[rows[k]] = front.pivot_rows() + k;
-        front.entries = static_cast<std::uint32_t>(entries.size());
-        for (std::uint32_t k = 0; k < front.pivots; ++k)
-          add_entries(front, k, number.get(), entries);
-        front.entries_end = static_cast<std::uint32_t>(entries.size());
-      }
-    });
-    std::vector<std::uint32_t> first(parts + 1);
-    for (std::size_t part = 0; part < parts; ++part)
-      first[part + 1] = first[part] + static_cast<std::uint32_t>(lists[part].size());
-    plan_.entries.resize(first[parts]);
-    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
-      std::ranges::copy(lists[part], plan_.entries.begin() + first[part]);
-      for (std::size_t f = begin_of(part); f < begin_of(part + 1); ++f) {
-        plan_.fronts[f].entries += first[part];
-        plan_.fronts[f].entries_end += first[part];
+        FactorPlan::Entry* to = plan_.entries.data() + front.entries;
+        for (std::uint32_t k = nodes.nodes[f].begin; k < nodes.nodes[f].end; ++k)
+          to = add_entries(front, nodes.blocks[k], number.get(), to);
       }
     });
   }
 
-  /// Entries of the matrix between pivot k and what is eliminated with it or later.
-  void add_entries(const Front& front, std::uint32_t k, const std::uint32_t* number,
-                   Entries& entries) const {
-    const std::uint32_t column = plan_.order[front.first + k];
-    const auto add = [&](std::uint32_t other, std::uint32_t value) {
-      if (place_[other] < front.first + k) return;
-      const std::uint32_t row = number[place_[other]];
-      const std::uint32_t at = row / kTile * kTile * front.pivots + kTile * k + row % kTile;
-      entries.push_back({value, at});
+  /// Entries between a block and what is eliminated with it or later.
+  std::uint32_t count_entries(std::uint32_t block) const {
+    const std::uint32_t first = graph_.first[block], width = graph_.width(block);
+    std::uint32_t count = width * (width - 1) / 2;
+    for (std::uint32_t c = first; c < first + width; ++c) count += lower_.has_diagonal(c) ? 1 : 0;
+    for (const std::uint32_t other : graph_.neighbours(block))
+      if (place_[graph_.first[other]] > place_[first]) count += width * graph_.width(other);
+    return count;
+  }
+
+  /// Lists them from `to` on. Returns where the list ends.
+  FactorPlan::Entry* add_entries(const Front& front, std::uint32_t block,
+                                 const std::uint32_t* number, FactorPlan::Entry* to) const {
+    const std::uint32_t first = graph_.first[block], width = graph_.width(block);
+    const std::uint32_t pivot = place_[first] - front.first;
+    const auto add = [&](std::uint32_t value, std::uint32_t row, std::uint32_t column) {
+      *to++ = {value, row / kTile * kTile * front.pivots + kTile * column + row % kTile};
     };
-    for (int v = lower_.starts[column]; v < lower_.starts[column + 1]; ++v)
-      add(static_cast<std::uint32_t>(lower_.rows[static_cast<std::size_t>(v)]),
-          static_cast<std::uint32_t>(v));
-    for (std::uint32_t v = left_.starts[column]; v < left_.starts[column + 1]; ++v)
-      add(left_.columns[v], left_.values[v]);
+    for (std::uint32_t k = 0; k < width; ++k) {
+      const std::uint32_t below = lower_.below(first + k);
+      if (lower_.has_diagonal(first + k)) add(below - 1, pivot + k, pivot + k);
+      for (std::uint32_t i = k + 1; i < width; ++i) add(below + i - k - 1, pivot + i, pivot + k);
+    }
+    for (std::uint32_t n = graph_.starts[block]; n < graph_.starts[block + 1]; ++n) {
+      const std::uint32_t other = graph_.items[n], place = place_[graph_.first[other]];
+      if (place < place_[first]) continue;
+      const std::uint32_t row = number[place];
+      if (other > block) {  // the block's columns have the entries
+        for (std::uint32_t k = 0; k < width; ++k) {
+          const std::uint32_t value = lower_.below(first + k) + graph_.offsets[n] - k;
+          for (std::uint32_t i = 0; i < graph_.width(other); ++i)
+            add(value + i, row + i, pivot + k);
+        }
+        continue;
+      }
+      for (std::uint32_t i = 0; i < graph_.width(other); ++i) {
+        const std::uint32_t value = lower_.below(graph_.first[other] + i) + graph_.offsets[n] - i;
+        for (std::uint32_t k = 0; k < width; ++k) add(value + k, row + i, pivot + k);
+      }
+    }
+    return to;
   }
 
   const LowerPattern& lower_;
-  const LeftEntries& left_;
   const BlockGraph& graph_;
   List place_;  // of the columns of the matrix
   List width_;  // of the block that begins at a place, or 0
@@ -226,15 +249,13 @@ class Planner {
 }  // namespace
 
 FactorPlan make_factor_plan(const LowerPattern& lower) {
-  const LeftEntries left(lower);
-  const BlockGraph graph(lower, left);
-  return Planner(lower, left, graph).plan(fill_reducing_order(graph));
+  const BlockGraph graph(lower);
+  return Planner(lower, graph).plan(fill_reducing_order(graph));
 }
 
 FactorPlan make_factor_plan(const LowerPattern& lower, List order) {
-  const LeftEntries left(lower);
-  const BlockGraph graph(lower, left);
-  return Planner(lower, left, graph).plan(std::move(order));
+  const BlockGraph graph(lower);
+  return Planner(lower, graph).plan(std::move(order));
 }
 
 }  // namespace topograd::runtime

@@ -50,6 +50,9 @@ struct Front {
 struct FactorPlan {
   /// One entry of the matrix and its position in the front's panel.
   struct Entry {
+    Entry() {}  // NOLINT(modernize-use-equals-default): several threads fill a list of them
+    Entry(std::uint32_t from, std::uint32_t to) : value(from), at(to) {}
+
     std::uint32_t value;  ///< in the values of the lower triangle
     std::uint32_t at;
   };

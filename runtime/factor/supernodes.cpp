@@ -12,14 +12,17 @@ using List = std::vector<std::uint32_t>;
 struct Building {
   std::uint32_t pivots = 0, below = 0;
   std::uint32_t parent = kNoFront;
-  bool merged = false;  // into its parent
-  List blocks;          // in the order of elimination
+  bool merged = false;               // into its parent
+  std::uint32_t head = 0, tail = 0;  // places of its first and last block
 };
 
 double time_of(const Building& node) { return front_time(node.pivots, node.below); }
 
 /// Chains of places whose patterns are nested, in a postorder.
-std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree& tree) {
+///
+///   next  by place: the one after it in its node
+std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree& tree,
+                                  List& next) {
   std::vector<Building> out;
   const auto n = static_cast<std::uint32_t>(tree.order.size());
   List node_of(n);
@@ -27,11 +30,15 @@ std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree
     const std::uint32_t width = graph.width(tree.order[j]);
     const bool follows = j > 0 && tree.parent[j - 1] == j && tree.children[j] == 1 &&
                          out.back().below == tree.rows[j];
-    if (!follows) out.emplace_back();
+    if (follows) {
+      next[out.back().tail] = j;
+    } else {
+      out.emplace_back().head = j;
+    }
     Building& node = out.back();
+    node.tail = j;
     node.pivots += width;
     node.below = tree.rows[j] - width;
-    node.blocks.push_back(tree.order[j]);
     node_of[j] = static_cast<std::uint32_t>(out.size()) - 1;
   }
   for (std::uint32_t j = 0; j < n; ++j)
@@ -49,7 +56,7 @@ Forest forest_of(const std::vector<Building>& nodes) {
 }
 
 /// Merges children into their parents, from the leaves on, the largest child first.
-void merge(std::vector<Building>& nodes) {
+void merge(std::vector<Building>& nodes, List& next) {
   Forest forest = forest_of(nodes);
   for (std::uint32_t p = 0; p < nodes.size(); ++p) {
     const std::span<std::uint32_t> of = forest.children(p);
@@ -61,9 +68,9 @@ void merge(std::vector<Building>& nodes) {
       const std::uint32_t pivots = child.pivots + parent.pivots;
       if (front_time(pivots, parent.below) > time_of(child) + time_of(parent)) continue;
       parent.pivots = pivots;
-      parent.blocks.insert(parent.blocks.begin(), child.blocks.begin(), child.blocks.end());
+      next[child.tail] = parent.head;
+      parent.head = child.head;
       child.merged = true;
-      child.blocks.clear();
     }
   }
 }
@@ -85,8 +92,9 @@ double front_time(std::uint32_t pivots, std::uint32_t below) {
 }
 
 Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree) {
-  std::vector<Building> nodes = fundamental(graph, tree);
-  merge(nodes);
+  List next(tree.order.size());
+  std::vector<Building> nodes = fundamental(graph, tree, next);
+  merge(nodes, next);
   const auto kept = [&](std::uint32_t k) {
     while (k != kNoFront && nodes[k].merged) k = nodes[k].parent;
     return k;
@@ -111,6 +119,7 @@ Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree)
   // A postorder in which children keep that order.
   Supernodes out;
   List number(nodes.size(), kNoFront), order;
+  out.blocks.reserve(tree.order.size());
   for (const std::uint32_t k : postorder(forest)) {
     if (nodes[k].merged) continue;
     number[k] = static_cast<std::uint32_t>(order.size());
@@ -123,7 +132,10 @@ Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree)
     to.below = node.below;
     to.parent = node.parent == kNoFront ? kNoFront : number[node.parent];
     to.begin = static_cast<std::uint32_t>(out.blocks.size());
-    out.blocks.insert(out.blocks.end(), node.blocks.begin(), node.blocks.end());
+    for (std::uint32_t j = node.head;; j = next[j]) {
+      out.blocks.push_back(tree.order[j]);
+      if (j == node.tail) break;
+    }
     to.end = static_cast<std::uint32_t>(out.blocks.size());
   }
   return out;
