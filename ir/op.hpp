@@ -23,6 +23,60 @@ struct Domain {
   bool max_open = false;
 };
 
+/// How a value can become infinite or NaN if the parameters are finite (autodiff/traits.hpp).
+enum class Growth : std::uint8_t {
+  affine,      ///< finite if its operands are
+  smooth,      ///< finite unless it overflows, reads numbers that are not, or leaves its domain
+  bounded,     ///< bounded, but for a NaN
+  in_domain,   ///< bounded within its domain
+  product,     ///< the product of its operands
+  quotient,    ///< infinite where the second operand is zero
+  reciprocal,  ///< infinite where the operand is zero
+  power,       ///< smooth if the exponent is constant and not negative
+  choice,      ///< the second operand or the third
+  truth,       ///< 1 or 0
+  wild         ///< may be infinite at ordinary points; always safe to say
+};
+
+/// What the signs and integers of operands tell of the value's (passes/facts.hpp).
+enum class FactRule : std::uint8_t {
+  none,        ///< nothing, unless the op is boolean
+  clear,       ///< the sign bit is clear
+  magnitude,   ///< clear, and an integer if the operand is
+  whole,       ///< an integer with the operand's sign
+  negation,    ///< an integer if the operand is
+  root,        ///< the operand's sign, which is that of a zero
+  odd,         ///< the operand's sign
+  sum,         ///< clear if both operands are
+  difference,  ///< no -0 if the first operand is none
+  product,     ///< clear if all operands are
+  minimum,     ///< what both operands are
+  maximum,     ///< what both operands are, and clear if one of them is
+  choice       ///< what the second and the third operand are
+};
+
+/// Where a value's magnitude stays above some positive constant.
+enum class Away : std::uint8_t {
+  unknown,
+  always,
+  first,  ///< where the first operand's does
+  sum     ///< where both operands are nonnegative and the magnitude of one of them does
+};
+
+/// Bits of OpInfo::masked_by.
+inline constexpr std::uint8_t kFirst = 1, kSecond = 2, kThird = 4, kAlways = 8;
+
+/// A member that no row may leave out: there is no default.
+template <class T>
+class Required {
+ public:
+  constexpr Required(T value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  constexpr operator T() const { return value_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  T value_;
+};
+
 /// One row of the op table.
 struct OpInfo {
   Op op;
@@ -42,6 +96,12 @@ struct OpInfo {
   double ulp_f64 = 0;
   bool rounds_product = false;  ///< a device may round the product before it adds
   bool steps = false;           ///< piecewise constant, or jumps where another op would round
+  Required<Growth> growth;
+  FactRule facts = FactRule::none;
+  /// Operands whose zeros by a choice or a comparison may be the value's, as bits; kAlways: it has
+  /// such zeros itself, as boolean ops have.
+  std::uint8_t masked_by = 0;
+  Away away = Away::unknown;
 };
 
 inline constexpr OpInfo kOps[] = {

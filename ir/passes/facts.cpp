@@ -27,42 +27,30 @@ Facts both(const Facts& a, const Facts& b) {
 }
 
 Facts of_op(Op op, const Facts& a, const Facts& b, const Facts& c) {
-  switch (op) {
-    case Op::Square:
-    case Op::Exp:
-    case Op::Exp2:
-    case Op::Cosh:
-    case Op::Sigmoid:
-    case Op::NormalCdf:
-    case Op::Hypot: return {.sign_clear = true};
-    case Op::Abs: return {.sign_clear = true, .integral = a.integral};
-    case Op::Neg: return {.integral = a.integral};
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Round:
-    case Op::Trunc:
-    case Op::Sign: return {.sign_clear = a.sign_clear, .integral = true};
-    case Op::Sqrt:
-    case Op::Cube:
-    case Op::Reciprocal: return {.sign_clear = a.sign_clear};
+  switch (info(op).facts) {
+    case FactRule::none: return {.boolean = info(op).boolean};
+    case FactRule::clear: return {.sign_clear = true};
+    case FactRule::magnitude: return {.sign_clear = true, .integral = a.integral};
+    case FactRule::whole: return {.sign_clear = a.sign_clear, .integral = true};
+    case FactRule::negation: return {.integral = a.integral};
+    case FactRule::root:
+    case FactRule::odd: return {.sign_clear = a.sign_clear};
     // A sum rounded to nearest is -0 only if both terms are: x - x is +0 and nothing underflows.
-    case Op::Add:
+    case FactRule::sum:
       return {.sign_clear = a.sign_clear && b.sign_clear,
               .not_negative_zero = a.not_negative_zero || b.not_negative_zero};
-    case Op::Sub: return {.not_negative_zero = a.not_negative_zero};
-    case Op::Mul:
-    case Op::Div:
-    case Op::Zmul: return {.sign_clear = a.sign_clear && b.sign_clear};
-    case Op::Fma: return {.sign_clear = a.sign_clear && b.sign_clear && c.sign_clear};
-    case Op::Min: return both(a, b);
-    case Op::Max: {
+    case FactRule::difference: return {.not_negative_zero = a.not_negative_zero};
+    case FactRule::product:
+      return {.sign_clear = a.sign_clear && b.sign_clear && (arity(op) < 3 || c.sign_clear)};
+    case FactRule::minimum: return both(a, b);
+    case FactRule::maximum: {
       Facts f = both(a, b);
       f.sign_clear = a.sign_clear || b.sign_clear;
       return f;
     }
-    case Op::Select: return both(b, c);
-    default: return {.boolean = info(op).boolean};
+    case FactRule::choice: return both(b, c);
   }
+  return {};
 }
 
 }  // namespace
