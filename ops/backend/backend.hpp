@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace topograd::ops {
 
@@ -90,6 +91,21 @@ struct BackendCounters {
   BackendCounters operator-(const BackendCounters& earlier) const;
 };
 
+/// Times the work of a backend. As thread-safe as the backend.
+class QueueClock {
+ public:
+  virtual ~QueueClock() = default;
+
+  /// Begins to time work that is queued from now on. Returns false if a timing is in progress:
+  /// there is one at a time, which its beginner ends.
+  virtual bool begin() = 0;
+  /// Ends the timing. `done` is called with the device's µs when they are known, by a later call of
+  /// any member of the backend or at once; with nothing if the device has no clock.
+  virtual void end(std::function<void(std::optional<double> microseconds)> done) = 0;
+  /// `done` is called when all work queued so far has finished, by a later call or at once.
+  virtual void when_done(std::function<void()> done) = 0;
+};
+
 /// A device. Thread-safe; work queued by several threads runs in the order of their calls.
 ///
 /// Work is recorded, and submitted when something is read, when enough has been recorded (an
@@ -98,11 +114,14 @@ struct BackendCounters {
 /// where a launch needs data that another wrote. Queued work keeps its resources alive.
 class OpBackend : public std::enable_shared_from_this<OpBackend> {
  public:
+  OpBackend(DeviceFacts facts, const LaunchLimits& limits)
+      : facts_(std::move(facts)), limits_(limits) {}
   virtual ~OpBackend() = default;
 
-  virtual const DeviceFacts& facts() const = 0;
-  virtual bool is_cpu() const { return false; }
-  virtual const LaunchLimits& limits() const = 0;
+  const DeviceFacts& facts() const { return facts_; }
+  const LaunchLimits& limits() const { return limits_; }
+  /// True for cpu_backend() alone.
+  bool is_cpu() const;
 
   /// Throws Error{OutOfDeviceMemory, OutOfHostMemory}. For 0 bytes, allocates one word.
   virtual std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) = 0;
@@ -146,16 +165,7 @@ class OpBackend : public std::enable_shared_from_this<OpBackend> {
   /// flush(), then waits until all work has finished. Bounded: Error{Timeout}, Error{DeviceLost}.
   virtual void synchronise() = 0;
 
-  /// Begins to time work that is queued from now on. Returns false if a timing is in progress:
-  /// there is one at a time, which its beginner ends.
-  virtual bool begin_timing() = 0;
-  /// Ends the timing. `done` is called with the device's µs when they are known, by a later call of
-  /// any member or at once; with nothing if the device has no clock.
-  virtual void end_timing(std::function<void(std::optional<double> microseconds)> done) = 0;
-
-  /// `done` is called when all work queued so far has finished, by a later call or at once.
-  virtual void when_done(std::function<void()> done) = 0;
-
+  virtual QueueClock& clock() = 0;
   virtual BackendCounters counters() const = 0;
 
   /// The first `count` numbers, f32 or f64, of memory that is not written any more, as data of
@@ -164,6 +174,10 @@ class OpBackend : public std::enable_shared_from_this<OpBackend> {
                                                           std::uint64_t /*count*/) {
     return nullptr;
   }
+
+ private:
+  const DeviceFacts facts_;
+  const LaunchLimits limits_;
 };
 
 /// The backend of the CPU.

@@ -77,19 +77,23 @@ class CallersMemory final : public Memory {
   std::byte* data_;
 };
 
+/// There is no queue: all work has finished, and its time is the caller's.
+class CpuClock final : public QueueClock {
+ public:
+  bool begin() override { return true; }
+  void end(std::function<void(std::optional<double>)> done) override { done(std::nullopt); }
+  void when_done(std::function<void()> done) override { done(); }
+};
+
 class CpuBackend final : public OpBackend {
  public:
-  CpuBackend() {
-    facts_ = {.name = "cpu",
-              .kind = "cpu",
-              .memory_bytes = platform::physical_memory_bytes(),
-              .float64 = true,
-              .unified = true};
-  }
-
-  const DeviceFacts& facts() const override { return facts_; }
-  bool is_cpu() const override { return true; }
-  const LaunchLimits& limits() const override { return limits_; }
+  CpuBackend()
+      : OpBackend({.name = "cpu",
+                   .kind = "cpu",
+                   .memory_bytes = platform::physical_memory_bytes(),
+                   .float64 = true,
+                   .unified = true},
+                  {}) {}
 
   std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) override {
     const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 4) + 63) / 64 * 64;
@@ -142,9 +146,7 @@ class CpuBackend final : public OpBackend {
   }
   void flush() override {}
   void synchronise() override {}
-  bool begin_timing() override { return true; }
-  void end_timing(std::function<void(std::optional<double>)> done) override { done(std::nullopt); }
-  void when_done(std::function<void()> done) override { done(); }
+  QueueClock& clock() override { return clock_; }
 
   BackendCounters counters() const override {
     BackendCounters c;
@@ -154,8 +156,7 @@ class CpuBackend final : public OpBackend {
   }
 
  private:
-  DeviceFacts facts_;
-  LaunchLimits limits_;
+  CpuClock clock_;
   Usage usage_;
   HostBlocks blocks_{std::min(kMostKept, platform::physical_memory_bytes() / 16)};
 };
@@ -167,5 +168,7 @@ const std::shared_ptr<OpBackend>& cpu_backend() {
   static const auto& backend = *new std::shared_ptr<OpBackend>(std::make_shared<CpuBackend>());
   return backend;
 }
+
+bool OpBackend::is_cpu() const { return this == cpu_backend().get(); }
 
 }  // namespace topograd::ops

@@ -355,11 +355,11 @@ class Runner {
       s->read_on(backend);
     }
     const auto brought = std::chrono::steady_clock::now();
-    const bool clocked = timed && backend.begin_timing();
+    const bool clocked = timed && backend.clock().begin();
     try {
       call_.on_device(backend);
     } catch (...) {
-      if (clocked) backend.end_timing([](std::optional<double>) {});
+      if (clocked) backend.clock().end([](std::optional<double>) {});
       throw;
     }
     const auto recorded = std::chrono::steady_clock::now();
@@ -403,14 +403,14 @@ class Runner {
       outcome.cold = outcome.untimed = true;
       if (!reserved_) return;
       outside_work().ran(shape_, decision.target, outcome, decision);
-      backend.when_done([shape = shape_, decision, outcome] {
+      backend.clock().when_done([shape = shape_, decision, outcome] {
         shared_executor().scheduler().record(shape, decision, outcome);
       });
       return;
     }
     kernel_us_ = std::make_shared<std::optional<double>>();
-    backend.end_timing([shape = shape_, decision, reserved = reserved_, outcome,
-                        told = kernel_us_](std::optional<double> us) mutable {
+    backend.clock().end([shape = shape_, decision, reserved = reserved_, outcome,
+                         told = kernel_us_](std::optional<double> us) mutable {
       *told = us;
       settled_us += us.value_or(0);
       outcome.times.kernel = us.value_or(0);

@@ -56,21 +56,47 @@ class Turn {
   std::lock_guard<std::mutex> lock_;
 };
 
+class VulkanClock final : public QueueClock {
+ public:
+  VulkanClock(std::mutex& mutex, VulkanRecorder& recorder) : mutex_(mutex), recorder_(recorder) {}
+
+  bool begin() override {
+    const Turn turn(mutex_);
+    return recorder_.begin_timing();
+  }
+  void end(std::function<void(std::optional<double>)> done) override {
+    const Turn turn(mutex_);
+    recorder_.end_timing(std::move(done));
+  }
+  void when_done(std::function<void()> done) override {
+    const std::lock_guard lock(mutex_);
+    recorder_.when_done([done = std::move(done)](std::optional<double>) { done(); });
+  }
+
+ private:
+  std::mutex& mutex_;
+  VulkanRecorder& recorder_;
+};
+
+DeviceFacts facts_of_open(vk::Device& device) {
+  DeviceFacts facts = facts_of(device.info());
+  const vk::Buffer probe = device.buffer(4096, vk::MemoryKind::Device, "array");
+  facts.unified = probe.mapped() != nullptr && probe.cached();
+  return facts;
+}
+
 class VulkanBackend final : public OpBackend {
  public:
   explicit VulkanBackend(const std::shared_ptr<vk::Device>& opened)
-      : device_(std::make_shared<vk::Device>(opened->core())),
-        held_(opened),
-        facts_(facts_of(opened->info())),
-        limits_(limits_of(*opened)),
+      : VulkanBackend(opened, std::make_shared<vk::Device>(opened->core())) {}
+  VulkanBackend(std::shared_ptr<vk::Device> opened, std::shared_ptr<vk::Device> device)
+      : OpBackend(facts_of_open(*device), limits_of(*opened)),
+        device_(std::move(device)),
+        held_(std::move(opened)),
         kernels_(device_),
-        recorder_(device_, kernels_) {
-    const vk::Buffer probe = device_->buffer(4096, vk::MemoryKind::Device, "array");
-    facts_.unified = probe.mapped() != nullptr && probe.cached();
-  }
+        recorder_(device_, kernels_),
+        clock_(mutex_, recorder_) {}
 
-  const DeviceFacts& facts() const override { return facts_; }
-  const LaunchLimits& limits() const override { return limits_; }
   const std::shared_ptr<vk::Device>& device() const { return device_; }
 
   std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) override;
@@ -152,19 +178,7 @@ class VulkanBackend final : public OpBackend {
     device_->wait_idle();
     recorder_.settle();
   }
-  bool begin_timing() override {
-    const Turn turn(mutex_);
-    return recorder_.begin_timing();
-  }
-  void end_timing(std::function<void(std::optional<double>)> done) override {
-    const Turn turn(mutex_);
-    recorder_.end_timing(std::move(done));
-  }
-  void when_done(std::function<void()> done) override {
-    const std::lock_guard lock(mutex_);
-    recorder_.when_done([done = std::move(done)](std::optional<double>) { done(); });
-  }
-
+  QueueClock& clock() override { return clock_; }
   BackendCounters counters() const override {
     const std::lock_guard lock(mutex_);
     const vk::MemoryStatistics memory = device_->memory();
@@ -184,11 +198,10 @@ class VulkanBackend final : public OpBackend {
 
   const std::shared_ptr<vk::Device> device_;
   const std::shared_ptr<vk::Device> held_;  // keeps the device open for others
-  DeviceFacts facts_;
-  const LaunchLimits limits_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;                // guards what follows
   VulkanKernels kernels_;
   VulkanRecorder recorder_;
+  VulkanClock clock_;
   std::uint64_t uploaded_ = 0, downloaded_ = 0;
 };
 
@@ -199,7 +212,7 @@ std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string
   if (rounded + 2 * zone > most) {
     throw Error(ErrorCode::OutOfDeviceMemory,
                 std::string(name) + ": expected at most " + std::to_string(most - 2 * zone) +
-                    " bytes at once on \"" + facts_.name + "\", got " + std::to_string(bytes));
+                    " bytes at once on \"" + facts().name + "\", got " + std::to_string(bytes));
   }
   const auto take = [&] {
     return device_->buffer(rounded + 2 * zone, vk::MemoryKind::Device, name);
@@ -214,7 +227,7 @@ std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string
     device_->trim();
     buffer = take();
   }
-  auto memory = std::make_shared<VulkanMemory>(bytes, std::move(buffer), zone, facts_.unified);
+  auto memory = std::make_shared<VulkanMemory>(bytes, std::move(buffer), zone, facts().unified);
   if (zone > 0) guard(memory, zone, name);
   return memory;
 }
@@ -229,10 +242,10 @@ void VulkanBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint
     synchronise();
     std::vector<std::byte> bytes(zone);
     device_->download(memory->buffer(), 0, bytes);
-    std::string line = describe_zone(what + " (" + facts_.name + ") in front", bytes);
+    std::string line = describe_zone(what + " (" + facts().name + ") in front", bytes);
     if (!line.empty()) return line;
     device_->download(memory->buffer(), behind, bytes);
-    return describe_zone(what + " (" + facts_.name + ") behind", bytes);
+    return describe_zone(what + " (" + facts().name + ") behind", bytes);
   });
 }
 

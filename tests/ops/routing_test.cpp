@@ -230,15 +230,15 @@ TEST_F(OpsRouting, AScopeNamesTheDevice) {
 
 TEST_F(OpsRouting, OneSpanIsTimedAtATime) {
   const std::shared_ptr<OpBackend> backend = Device::vulkan().shared_backend();
-  ASSERT_TRUE(backend->begin_timing());
-  EXPECT_FALSE(backend->begin_timing());
+  ASSERT_TRUE(backend->clock().begin());
+  EXPECT_FALSE(backend->clock().begin());
   const Array<float> x = ramp().to(Device::vulkan());
   ExecutionStats stats;
   map_to<float>(
       {.device = Device::vulkan(), .stats = &stats}, [](Value v) { return -v; }, x);
   EXPECT_GT(stats.times.kernel, 0) << "by the host's clock";
   std::optional<double> told;
-  backend->end_timing([&](std::optional<double> us) { told = us; });
+  backend->clock().end([&](std::optional<double> us) { told = us; });
   backend->synchronise();
   EXPECT_GT(told.value_or(0), 0) << "of all that was queued since then";
 }

@@ -32,26 +32,24 @@ struct DeviceCosts {
 };
 
 /// Keeps the host busy for the time of recording, submitting and waiting.
-class ScriptedDevice final : public ops::OpBackend {
+class ScriptedDevice final : public ops::OpBackend, public ops::QueueClock {
  public:
   explicit ScriptedDevice(DeviceCosts costs, std::string name = "scripted")
-      : costs_(costs), facts_{.name = std::move(name), .kind = "discrete"} {
-    limits_ = {.binding_bytes = std::uint64_t{1} << 32,
-               .groups = 65535,
-               .local_size = 1024,
-               .shared_bytes = 48 << 10,
-               .subgroup_size = 32,
-               .subgroup_arithmetic = true,
-               .subgroup_shuffle = true,
-               .float64 = true,
-               .int64 = true,
-               .int64_atomics = true,
-               .atomic_float32 = true,
-               .groups_progress = true};
-  }
+      : OpBackend({.name = std::move(name), .kind = "discrete"},
+                  {.binding_bytes = std::uint64_t{1} << 32,
+                   .groups = 65535,
+                   .local_size = 1024,
+                   .shared_bytes = 48 << 10,
+                   .subgroup_size = 32,
+                   .subgroup_arithmetic = true,
+                   .subgroup_shuffle = true,
+                   .float64 = true,
+                   .int64 = true,
+                   .int64_atomics = true,
+                   .atomic_float32 = true,
+                   .groups_progress = true}),
+        costs_(costs) {}
 
-  const ops::DeviceFacts& facts() const override { return facts_; }
-  const ops::LaunchLimits& limits() const override { return limits_; }
   std::shared_ptr<ops::Memory> allocate(std::uint64_t bytes, std::string_view) override {
     return std::make_shared<Held>(bytes);
   }
@@ -109,13 +107,14 @@ class ScriptedDevice final : public ops::OpBackend {
     finish();
     settle();
   }
-  bool begin_timing() override {
+  ops::QueueClock& clock() override { return *this; }
+  bool begin() override {
     const std::lock_guard lock(mutex_);
     if (timed_from_ >= 0) return false;
     timed_from_ = recorded_us_;
     return true;
   }
-  void end_timing(std::function<void(std::optional<double>)> done) override {
+  void end(std::function<void(std::optional<double>)> done) override {
     const std::lock_guard lock(mutex_);
     timings_.push_back({recorded_us_ - timed_from_, 0, std::move(done)});
     timed_from_ = -1;
@@ -184,8 +183,6 @@ class ScriptedDevice final : public ops::OpBackend {
   }
 
   const DeviceCosts costs_;
-  const ops::DeviceFacts facts_;
-  ops::LaunchLimits limits_;
   mutable std::mutex mutex_;  // guards the members below
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::byte> staging_;

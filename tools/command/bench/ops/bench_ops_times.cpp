@@ -33,12 +33,12 @@ Times time_on(const ops::Device& device, int samples, const std::function<void()
   for (int k = 0; k < samples && sampled < most; ++k) {
     double by_clock = 0;
     backend.synchronise();
-    backend.begin_timing();
+    backend.clock().begin();
     const double us = wall_us([&] {
       work();
       backend.synchronise();
     });
-    backend.end_timing([&](std::optional<double> told) { by_clock = told.value_or(0); });
+    backend.clock().end([&](std::optional<double> told) { by_clock = told.value_or(0); });
     backend.synchronise();
     sampled += us;
     wall.push_back(us);
