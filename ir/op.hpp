@@ -38,7 +38,7 @@ enum class Growth : std::uint8_t {
   wild         ///< may be infinite at ordinary points; always safe to say
 };
 
-/// What the signs and integers of operands tell of the value's (passes/facts.hpp).
+/// Derives facts of a value from those of its operands (passes/facts.hpp).
 enum class FactRule : std::uint8_t {
   none,        ///< nothing, unless the op is boolean
   clear,       ///< the sign bit is clear
@@ -55,7 +55,7 @@ enum class FactRule : std::uint8_t {
   choice       ///< what the second and the third operand are
 };
 
-/// Where a value's magnitude stays above some positive constant.
+/// Tells where a value's magnitude stays above some positive constant.
 enum class Away : std::uint8_t {
   unknown,
   always,
@@ -70,7 +70,7 @@ inline constexpr std::uint8_t kFirst = 1, kSecond = 2, kThird = 4, kAlways = 8;
 template <class T>
 class Required {
  public:
-  constexpr Required(T value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  constexpr Required(T value) : value_(value) {}   // NOLINT(google-explicit-constructor)
   constexpr operator T() const { return value_; }  // NOLINT(google-explicit-constructor)
 
  private:

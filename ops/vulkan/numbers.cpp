@@ -1,7 +1,7 @@
 // Memory that solvers on the same device read.
 #include "numbers.hpp"
 
-#include "../../runtime/vulkan/gather/resident_columns.hpp"
+#include "../../runtime/vulkan/gather/columns_in_place.hpp"
 #include "backend.hpp"
 #include "recorder.hpp"
 

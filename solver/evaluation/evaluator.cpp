@@ -5,8 +5,8 @@
 #include "../../ir/whole.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "../session/values.hpp"
-#include "asynchronous_evaluations.hpp"
 #include "evaluated_problem.hpp"
+#include "evaluation_queue.hpp"
 #include "model_vectors.hpp"
 #include "sparse_derivatives.hpp"
 
@@ -45,7 +45,7 @@ struct Evaluator::Impl {
   Impl(Problem& caller, const SolverOptions& options, Losses losses)
       : problem(caller, options, losses),
         vectors(problem.model()),
-        asynchronous(problem),
+        queue(problem),
         matrices(problem) {}
   ~Impl() { problem.end_session(); }
   static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "evaluator"); }
@@ -131,7 +131,7 @@ struct Evaluator::Impl {
 
   EvaluatedProblem problem;
   ModelVectors vectors;
-  AsynchronousEvaluations asynchronous;
+  EvaluationQueue queue;
   SquareMatrices matrices;
   std::string reason;  // as last asked for
 };
@@ -172,22 +172,22 @@ Vector Evaluator::jtjp(Numbers p) { return Impl::of(impl_).jtjp({}, p); }
 Vector Evaluator::jtjp(Numbers x, Numbers p) { return Impl::of(impl_).jtjp(x, p); }
 
 Async<double> Evaluator::cost_async(Numbers x) {
-  return Async<double>(Impl::of(impl_).asynchronous.begin(runtime::Pass::cost, x, x));
+  return Async<double>(Impl::of(impl_).queue.begin(runtime::Pass::cost, x, x));
 }
 Async<Vector> Evaluator::residuals_async(Numbers x) {
-  return Async<Vector>(Impl::of(impl_).asynchronous.begin(runtime::Pass::residual, x, x));
+  return Async<Vector>(Impl::of(impl_).queue.begin(runtime::Pass::residual, x, x));
 }
 Async<Vector> Evaluator::gradient_async(Numbers x) {
-  return Async<Vector>(Impl::of(impl_).asynchronous.begin(runtime::Pass::gradient, x, x));
+  return Async<Vector>(Impl::of(impl_).queue.begin(runtime::Pass::gradient, x, x));
 }
 Async<Vector> Evaluator::jvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).asynchronous.begin(runtime::Pass::jvp, x, p));
+  return Async<Vector>(Impl::of(impl_).queue.begin(runtime::Pass::jvp, x, p));
 }
 Async<Vector> Evaluator::jtjp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).asynchronous.begin(runtime::Pass::jtjp, x, p));
+  return Async<Vector>(Impl::of(impl_).queue.begin(runtime::Pass::jtjp, x, p));
 }
 Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(Impl::of(impl_).asynchronous.begin(runtime::Pass::hvp, x, p));
+  return Async<Vector>(Impl::of(impl_).queue.begin(runtime::Pass::hvp, x, p));
 }
 
 EvaluatorReport Evaluator::report() const {
@@ -199,7 +199,7 @@ EvaluatorReport Evaluator::report() const {
   report.backend = backend();
   report.device = device();
   report.why = why();
-  report.asynchronous = impl.asynchronous.figures();
+  report.asynchronous = impl.queue.figures();
   report.plan = impl.problem.session().engines->planned().abilities().plans->plan();
   return report;
 }

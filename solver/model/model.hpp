@@ -40,7 +40,7 @@ struct ProblemModel {
   /// any are kept, and model.rows counts the rows of all processes.
   std::shared_ptr<const ModelShares> shares;
 
-  /// Of all processes, as in the functions below.
+  /// Counts over all processes, as in the functions below.
   std::uint64_t instances() const;
   std::uint64_t instances(std::size_t term) const;
   std::uint64_t energies() const;

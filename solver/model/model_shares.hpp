@@ -1,4 +1,4 @@
-// What a process knows of residuals that other processes have.
+// A process knows this of residuals that other processes have.
 #pragma once
 
 #include "../../ir/hash.hpp"

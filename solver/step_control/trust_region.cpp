@@ -10,7 +10,7 @@ namespace topograd {
 namespace {
 
 constexpr double kMostGrowth = 3;
-// Of slow steps: the least gain of good ones, and how much more the radius grows.
+// A slow step is good from this gain on, and its radius grows so much more.
 constexpr double kGood = 0.7, kGrowthOfSlow = 1.5;
 
 }  // namespace

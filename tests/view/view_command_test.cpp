@@ -82,7 +82,7 @@ TEST(ViewCommand, AnMp4HasThePicturesOfThePng) {
                       static_cast<unsigned char>(b[pixels * l + p]));
     return sum / static_cast<double>(pixels);
   };
-  // Of 255 shades: 0.3 are lost in compression, and 43 lie between the first and the last picture.
+  // Compression loses 0.3 of 255 shades, and 43 lie between the first and the last picture.
   for (std::size_t k = 0; k < kPictures; ++k) EXPECT_LT(difference(mp4, k, png, k), 2) << k;
   EXPECT_GT(difference(mp4, 0, mp4, kPictures - 1), 10);
 }

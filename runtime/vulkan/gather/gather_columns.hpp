@@ -5,7 +5,7 @@
 #include "../../plan/plan.hpp"
 #include "../../plan/requests.hpp"
 #include "../recording/context.hpp"
-#include "resident_columns.hpp"
+#include "columns_in_place.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -45,7 +45,7 @@ class GatherColumns {
     std::uint32_t first = 0, count = 0;  ///< entries
     Buffer index, data;
     FormWords words;
-    ResidentColumns resident;
+    ColumnsInPlace resident;
   };
 
   /// Context, view and plan outlive this.

@@ -50,7 +50,7 @@ class PartSteps final : public DampedSteps, public StepLengths, public LastStep,
   double cost_by(const Recorded& list, ChunkColumns& columns);
   template <class T>
   void transfer_scale(ir::StateRecord& record);
-  /// What the sums of a move are for. Engines on CPUs exchange them one by one.
+  /// Tells a move what its sums are for. Engines on CPUs exchange them one by one.
   enum class Move { solved, given, rescaled };
   /// Moves to the trial point of that length.
   StepReport move(double length, Move move);

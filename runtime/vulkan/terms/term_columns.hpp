@@ -18,7 +18,7 @@ class TermColumns {
     std::uint32_t first = 0, count = 0;
     Buffer index, data;
     FormWords words;
-    ResidentColumns resident;
+    ColumnsInPlace resident;
   };
 
   ///   row_numbers  that a pass stores for one instance, at most

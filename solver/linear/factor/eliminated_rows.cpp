@@ -21,7 +21,7 @@ struct EliminatedRows::Found {
   std::vector<std::uint32_t> block;  // of each use
   Lists<std::uint32_t> columns;      // of each use: kept ones, in the order of Shape::kept
   std::map<Shape, std::uint32_t> known;
-  // Of the use that is being added: its shape, and kept columns with their slots.
+  // The use that is being added has this shape, and these kept columns with their slots.
   Shape shape;
   std::vector<std::pair<std::uint32_t, std::uint16_t>> kept;
 };

@@ -21,7 +21,7 @@ class JacobianRows {
 
   /// Reads them at the engine's point.
   void refresh(runtime::Engine& engine);
-  /// Those of a term; empty for an energy.
+  /// The numbers of a term; empty for an energy.
   std::span<const double> operator[](std::size_t term) const { return values_[term]; }
 
  private:

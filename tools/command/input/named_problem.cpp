@@ -107,7 +107,7 @@ class BalProblem final : public NamedProblem {
  private:
   /// The observations of this process among those of all.
   void count();
-  /// Of all processes, on the first one.
+  /// The errors of all processes, on the first one.
   ReprojectionErrors errors() const;
 
   const ShareGroup* shares_;

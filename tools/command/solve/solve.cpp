@@ -205,7 +205,7 @@ DistributedSolver* processes_for(const SolveArguments& arguments) {
   return distributed_solver();
 }
 
-/// What is solved, and how.
+/// The problem and the options with which it is solved.
 struct MadeProblem {
   std::unique_ptr<NamedProblem> named;
   SolverOptions options;

@@ -28,7 +28,7 @@ class DeviceNumbers : public ir::ResidentData {
 
 /// Such columns of one buffer. A kernel writes the rows and reads the numbers in place, by
 /// positions that are uploaded once.
-class ResidentColumns {
+class ColumnsInPlace {
  public:
   /// True if the column lies on this device; it is then what take() writes, the next time, to
   /// `count` numbers of the buffer from `first` on, and not uploaded.

@@ -1,5 +1,5 @@
 // Beginning evaluations, and what is done with their results.
-#include "asynchronous_evaluations.hpp"
+#include "evaluation_queue.hpp"
 
 #include <exception>
 #include <span>
@@ -7,8 +7,7 @@
 
 namespace topograd {
 
-std::shared_ptr<AsyncState> AsynchronousEvaluations::begin(runtime::Pass pass, Numbers x,
-                                                           Numbers p) {
+std::shared_ptr<AsyncState> EvaluationQueue::begin(runtime::Pass pass, Numbers x, Numbers p) {
   problem_.begun().wait_for_pool();
   problem_.follow();
   const std::uint64_t scalars = problem_.model().scalars;
@@ -32,7 +31,7 @@ std::shared_ptr<AsyncState> AsynchronousEvaluations::begin(runtime::Pass pass, N
   return state;
 }
 
-void AsynchronousEvaluations::start(const std::shared_ptr<AsyncState>& state) {
+void EvaluationQueue::start(const std::shared_ptr<AsyncState>& state) {
   state->since = AsyncState::Clock::now();
   const Session& session = problem_.session();
   const bool here = session.follows_branches || problem_.has_host_blocks();
@@ -55,7 +54,7 @@ void AsynchronousEvaluations::start(const std::shared_ptr<AsyncState>& state) {
 
 /// Results as the synchronous calls give them; evaluates again on the CPU where a device failed
 /// that `automatic` had chosen.
-void AsynchronousEvaluations::complete(AsyncState& state) {
+void EvaluationQueue::complete(AsyncState& state) {
   if (state.error) {
     try {
       std::rethrow_exception(state.error);

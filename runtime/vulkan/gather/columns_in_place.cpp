@@ -1,5 +1,5 @@
 // Copies of numbers on the device to columns on the device.
-#include "resident_columns.hpp"
+#include "columns_in_place.hpp"
 
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../cache/content_hash.hpp"
@@ -65,8 +65,8 @@ Kernel take_kernel(Device& device, bool from_wide, bool to_wide) {
 
 }  // namespace
 
-bool ResidentColumns::add(const Context& context, const ir::Batch& batch, std::uint32_t column,
-                          std::uint64_t first, std::uint32_t count) {
+bool ColumnsInPlace::add(const Context& context, const ir::Batch& batch, std::uint32_t column,
+                         std::uint64_t first, std::uint32_t count) {
   const ir::ResidentColumn* const resident = batch.resident(column);
   const auto* const numbers =
       resident ? dynamic_cast<const DeviceNumbers*>(resident->numbers.get()) : nullptr;
@@ -79,9 +79,8 @@ bool ResidentColumns::add(const Context& context, const ir::Batch& batch, std::u
   return true;
 }
 
-const Buffer& ResidentColumns::places(Context& context, const ir::Batch& batch,
-                                      const Column& column, std::span<const std::uint32_t> rows,
-                                      std::uint32_t first_row) {
+const Buffer& ColumnsInPlace::places(Context& context, const ir::Batch& batch, const Column& column,
+                                     std::span<const std::uint32_t> rows, std::uint32_t first_row) {
   Places& kept = kept_[column.column];
   const ir::ResidentColumn& resident = *batch.resident(column.column);
   if (kept.of == resident.places && kept.buffer) return kept.buffer;
@@ -93,8 +92,8 @@ const Buffer& ResidentColumns::places(Context& context, const ir::Batch& batch,
   return kept.buffer;
 }
 
-void ResidentColumns::take(Context& context, const ir::Batch& batch, const Buffer& columns,
-                           std::span<const std::uint32_t> rows, std::uint32_t first_row) {
+void ColumnsInPlace::take(Context& context, const ir::Batch& batch, const Buffer& columns,
+                          std::span<const std::uint32_t> rows, std::uint32_t first_row) {
   if (pending_.empty()) return;
   CommandList list = context.device->command_list("take_columns");
   for (const Column& column : std::exchange(pending_, {})) {

@@ -11,10 +11,10 @@
 namespace topograd {
 
 /// Begins evaluations on the problem's engine, or on the pool where the engine cannot.
-class AsynchronousEvaluations {
+class EvaluationQueue {
  public:
   /// The problem outlives what was begun, and ends its session before this ends.
-  explicit AsynchronousEvaluations(EvaluatedProblem& problem)
+  explicit EvaluationQueue(EvaluatedProblem& problem)
       : problem_(problem), vectors_(problem.model()) {}
 
   ///   p  the direction of a product; else any numbers
