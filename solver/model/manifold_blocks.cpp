@@ -106,38 +106,62 @@ std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint3
   return static_cast<std::size_t>(std::ranges::count_if(block, [](auto c) { return c != 0; }));
 }
 
+/// Gathers the blocks of each manifold of a problem.
+class ManifoldCollector {
+ public:
+  explicit ManifoldCollector(const Problem& problem) : problem_(problem) {}
+
+  /// Returns null where a block has no such form: some of its coordinates are fixed, or its
+  /// manifold is no expression, or there are too many manifolds.
+  std::shared_ptr<runtime::Manifolds> collect() {
+    for (std::size_t a = 0; a < problem_.arrays().size(); ++a)
+      for (std::uint32_t b = 0; b < problem_.arrays()[a].blocks; ++b)
+        if (!add(a, b)) return nullptr;
+    return manifolds_;
+  }
+
+ private:
+  bool add(std::size_t a, std::uint32_t b) {
+    const Manifold* manifold = problem_.manifold(a, b);
+    if (manifold == nullptr) return true;
+    const auto& array = problem_.arrays()[a];
+    const std::uint32_t first = array.offset + b * array.width;
+    const std::size_t constants = constants_of(problem_, first, array.width);
+    if (constants == array.width) return true;
+    runtime::ManifoldBlocks* const blocks = constants > 0 ? nullptr : blocks_of(a, *manifold);
+    if (blocks == nullptr) return false;
+    blocks->blocks.push_back(first);
+    return true;
+  }
+
+  runtime::ManifoldBlocks* blocks_of(std::size_t a, const Manifold& manifold) {
+    const ManifoldModel* const model = manifold.model().get();
+    auto identity = identities_.find(model);
+    if (identity == identities_.end())
+      identity = identities_.emplace(model, identity_of(model)).first;
+    const auto [at, fresh] = known_.try_emplace({a, identity->second}, manifolds_->all.size());
+    if (fresh) {
+      if (known_.size() > kMostManifolds) return nullptr;
+      std::optional<runtime::ManifoldBlocks> made =
+          make_manifold_blocks(manifold, identity->second.first);
+      if (!made) return nullptr;
+      manifolds_->all.push_back(std::move(*made));
+    }
+    return &manifolds_->all[at->second];
+  }
+
+  const Problem& problem_;
+  std::shared_ptr<runtime::Manifolds> manifolds_ = std::make_shared<runtime::Manifolds>();
+  std::map<const ManifoldModel*, Identity> identities_;
+  std::map<std::pair<std::size_t, Identity>, std::size_t> known_;  // by array
+};
+
 }  // namespace
 
 std::shared_ptr<const runtime::Manifolds> make_manifolds(const Problem& problem) {
   if (!problem.has_manifolds()) return nullptr;
-  auto manifolds = std::make_shared<runtime::Manifolds>();
-  std::map<const ManifoldModel*, Identity> identities;
-  std::map<std::pair<std::size_t, Identity>, std::size_t> known;  // by array
-  for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
-    const auto& array = problem.arrays()[a];
-    for (std::uint32_t b = 0; b < array.blocks; ++b) {
-      const Manifold* manifold = problem.manifold(a, b);
-      if (manifold == nullptr) continue;
-      const std::uint32_t first = array.offset + b * array.width;
-      const std::size_t constants = constants_of(problem, first, array.width);
-      if (constants == array.width) continue;
-      if (constants > 0) return nullptr;
-      const ManifoldModel* model = manifold->model().get();
-      auto identity = identities.find(model);
-      if (identity == identities.end())
-        identity = identities.emplace(model, identity_of(model)).first;
-      const auto [at, fresh] = known.try_emplace({a, identity->second}, manifolds->all.size());
-      if (fresh) {
-        if (known.size() > kMostManifolds) return nullptr;
-        std::optional<runtime::ManifoldBlocks> manifold_blocks =
-            make_manifold_blocks(*manifold, identity->second.first);
-        if (!manifold_blocks) return nullptr;
-        manifolds->all.push_back(std::move(*manifold_blocks));
-      }
-      manifolds->all[at->second].blocks.push_back(first);
-    }
-  }
-  return manifolds->all.empty() ? nullptr : manifolds;
+  std::shared_ptr<runtime::Manifolds> manifolds = ManifoldCollector(problem).collect();
+  return !manifolds || manifolds->all.empty() ? nullptr : manifolds;
 }
 
 bool bounds_spare_manifolds(const runtime::Model& model) {

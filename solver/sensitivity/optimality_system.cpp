@@ -17,7 +17,7 @@ namespace topograd {
 namespace {
 
 using Vector = Eigen::VectorXd;
-using Triplets = std::vector<Eigen::Triplet<double> >;
+using Triplets = std::vector<Eigen::Triplet<double>>;
 
 /// More active constraints are solved for by conjugate gradients.
 constexpr std::size_t kMostDense = 128;
@@ -85,7 +85,8 @@ OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSource
   require_branches(engine, model.model);
   if (!at.space.basis(x, at.bases))
     throw Error(ErrorCode::NonFinite, "sensitivity: a manifold has no tangent space at x");
-  find_active(at, sources);
+  find_active_bounds(at);
+  find_active_constraints(at, sources);
   make_basis(at);
   take_constraints(at);
   solver_.emplace(hessian(at), options.solver.threads);
@@ -102,8 +103,8 @@ OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSource
   require_solution(at, options.convergence_tolerance);
 }
 
-/// Unknowns that stay, and constraints that hold with a multiplier.
-void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
+/// Finds unknowns that stay, and numbers the others.
+void OptimalitySystem::find_active_bounds(Assembly& at) {
   const TangentSpace& space = at.space;
   std::vector<double> tangent(space.size());
   space.project(at.bases, {at.gradient.data(), at.x.size()}, tangent);
@@ -121,7 +122,10 @@ void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
   for (std::size_t column = 0; column < stays.size(); ++column)
     if (!stays[column]) coordinates_[column] = next++;
   scalar_of_.resize(next);
+}
 
+/// Finds constraints that hold with a multiplier.
+void OptimalitySystem::find_active_constraints(Assembly& at, const NumberSources& sources) {
   if (sources.penalty_weight() == NumberSources::kOwn ||
       at.model.constraints == ConstraintTerms::none)
     return;
@@ -129,36 +133,27 @@ void OptimalitySystem::find_active(Assembly& at, const NumberSources& sources) {
   if (!(weight_ > 0))
     throw SensitivityError(SensitivityError::Reason::unconverged,
                            "sensitivity: the constraints have no multipliers; solve first");
+  std::vector<std::pair<std::uint32_t, double>> active;  // rows and their violations
   for (std::size_t t = 0; t < at.model.topologies.size(); ++t) {
     const std::size_t topology = at.model.topologies[t];
     const BlockKind kind = at.model.problem->kind(topology);
     if (!is_constraint(kind)) continue;
     const ir::Batch& batch = *at.model.model.terms[t].batch;
     const std::uint32_t outputs = sources.hidden_data(topology);
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      for (std::uint32_t k = 0; k < outputs; ++k) {
-        const auto row = static_cast<std::uint32_t>(batch.residual_row(i)) + k;
-        if (kind == BlockKind::equality || at.rows[row] > 0) active_rows_.push_back(row);
-      }
+    const std::uint32_t shifts = batch.data_columns() - outputs;
+    const auto each = static_cast<std::uint64_t>(batch.size()) * outputs;
+    for (std::uint64_t at_row = 0; at_row < each; ++at_row) {
+      const std::size_t i = at_row / outputs;
+      const auto k = static_cast<std::uint32_t>(at_row % outputs);
+      const auto row = static_cast<std::uint32_t>(batch.residual_row(i)) + k;
+      if (kind == BlockKind::equality || at.rows[row] > 0)
+        active.emplace_back(row, batch.data(i, shifts + k) - at.rows[row] / weight_);
     }
   }
-  std::ranges::sort(active_rows_);
-  at.violations.resize(active_rows_.size());
-  for (std::size_t t = 0; t < at.model.topologies.size(); ++t) {
-    const std::size_t topology = at.model.topologies[t];
-    if (!is_constraint(at.model.problem->kind(topology))) continue;
-    const ir::Batch& batch = *at.model.model.terms[t].batch;
-    const std::uint32_t outputs = sources.hidden_data(topology);
-    const std::uint32_t shifts = batch.data_columns() - outputs;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      for (std::uint32_t k = 0; k < outputs; ++k) {
-        const auto row = static_cast<std::uint32_t>(batch.residual_row(i)) + k;
-        const auto found = std::ranges::lower_bound(active_rows_, row);
-        if (found == active_rows_.end() || *found != row) continue;
-        at.violations[static_cast<std::size_t>(found - active_rows_.begin())] =
-            batch.data(i, shifts + k) - at.rows[row] / weight_;
-      }
-    }
+  std::ranges::sort(active);
+  for (const auto& [row, violation] : active) {
+    active_rows_.push_back(row);
+    at.violations.push_back(violation);
   }
 }
 

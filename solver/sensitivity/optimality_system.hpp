@@ -66,7 +66,8 @@ class OptimalitySystem {
  private:
   struct Assembly;
 
-  void find_active(Assembly& at, const NumberSources& sources);
+  void find_active_bounds(Assembly& at);
+  void find_active_constraints(Assembly& at, const NumberSources& sources);
   void make_basis(const Assembly& at);
   SparseMatrix hessian(Assembly& at) const;
   void take_constraints(Assembly& at);

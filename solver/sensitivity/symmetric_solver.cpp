@@ -33,10 +33,7 @@ struct SymmetricSolver::Impl {
       scale[k] = 1 / std::sqrt(diagonal);
     }
     if (lower.cols() == 0) return;  // nothing is free
-    SparseMatrix scaled = lower;
-    for (Eigen::Index c = 0; c < scaled.cols(); ++c)
-      for (SparseMatrix::InnerIterator it(scaled, c); it; ++it)
-        it.valueRef() *= scale[c] * scale[it.row()];
+    const SparseMatrix scaled = scaled_by(scale, lower);
     if (scaled.cols() <= kLargestDense)
       decompose(scaled);
     else

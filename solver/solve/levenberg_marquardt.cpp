@@ -218,6 +218,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
       report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease);
   hidden_.set_last(hidden);
   if (accepted) {
+    // NOLINTNEXTLINE(performance-move-const-arg): taking ends it
     take(engines, solver, std::move(trial), iteration, shortened);
   } else {
     refuse(report, iteration);
@@ -285,7 +286,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
   const StepReport report = trial.report;
   const runtime::PointReport before = point_;
   keep_best(engines.here(), report.trial_cost);
-  std::move(*here_).accept(std::move(trial));
+  std::move(*here_).accept(std::move(trial));  // NOLINT(performance-move-const-arg): both end
   iteration.step_is_successful = true;
   ++summary_.num_successful_steps;
   gain_.accepted(report.trial_cost, report.model_decrease);

@@ -20,7 +20,7 @@ constexpr Scalar kLength{codegen::slot(Scalar::user) + 1};
 
 }  // namespace
 
-PartSteps::PartSteps(const Part& part, std::shared_ptr<const ModelPart> of, TermRows& rows,
+PartSteps::PartSteps(const Part& part, const std::shared_ptr<const ModelPart>& of, TermRows& rows,
                      TermSums& sums)
     : Part(part),
       chunks_(part, of, work_),

@@ -15,7 +15,8 @@ namespace topograd::runtime::vulkan {
 class PartSteps final : public DampedSteps, public StepLengths, public LastStep, Part {
  public:
   /// All of these outlive it.
-  PartSteps(const Part& part, std::shared_ptr<const ModelPart> of, TermRows& rows, TermSums& sums);
+  PartSteps(const Part& part, const std::shared_ptr<const ModelPart>& of, TermRows& rows,
+            TermSums& sums);
 
   void begin_solve() override { is_scaled_ = false; }
   void transfer(ir::StateRecord& record) override;

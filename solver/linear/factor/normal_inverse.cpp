@@ -21,13 +21,10 @@ constexpr double kLeastPivot = 1e-7;
 }  // namespace
 
 struct NormalInverse::Impl {
-  Impl(SparseMatrix matrix, int threads)
-      : lower(std::move(matrix)),
-        scale(lower.diagonal().cwiseSqrt().cwiseInverse()),
+  Impl(const SparseMatrix& matrix, int threads)
+      : scale(matrix.diagonal().cwiseSqrt().cwiseInverse()),
+        lower(scaled_by(scale, matrix)),
         factor(runtime::make_factor_plan(pattern_of(lower)), threads) {
-    for (Eigen::Index c = 0; c < lower.cols(); ++c)
-      for (SparseMatrix::InnerIterator it(lower, c); it; ++it)
-        it.valueRef() *= scale[c] * scale[it.row()];
     const bool complete = factor.factor(values_of(lower)).end == runtime::FactorEnd::complete;
     if (complete && factor.least_pivot() >= kLeastPivot) selected.emplace(factor);
   }
@@ -62,8 +59,8 @@ struct NormalInverse::Impl {
     return out;
   }
 
-  SparseMatrix lower;
   Eigen::VectorXd scale;  // 1 / ‖column of J‖
+  SparseMatrix lower;     // scaled
   runtime::cpu::SparseFactor factor;
   std::optional<runtime::cpu::SelectedInverse> selected;  // unless the factor is of no use
   std::mutex mutex;
@@ -72,8 +69,8 @@ struct NormalInverse::Impl {
 NormalInverse::NormalInverse(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 NormalInverse::~NormalInverse() = default;
 
-std::unique_ptr<NormalInverse> NormalInverse::make(SparseMatrix lower, int threads) {
-  auto impl = std::make_unique<Impl>(std::move(lower), threads);
+std::unique_ptr<NormalInverse> NormalInverse::make(const SparseMatrix& lower, int threads) {
+  auto impl = std::make_unique<Impl>(lower, threads);
   if (!impl->selected) return nullptr;
   return std::unique_ptr<NormalInverse>(new NormalInverse(std::move(impl)));
 }

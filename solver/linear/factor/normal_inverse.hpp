@@ -32,7 +32,7 @@ class NormalInverse {
   ///
   ///   lower    lower triangle of JᵀJ with all diagonal entries
   ///   threads  0 = all
-  static std::unique_ptr<NormalInverse> make(SparseMatrix lower, int threads);
+  static std::unique_ptr<NormalInverse> make(const SparseMatrix& lower, int threads);
   ~NormalInverse();
 
   struct Pair {
