@@ -74,7 +74,7 @@ int main() {
   for (std::size_t k = 0; k <= kSteps; ++k) problem.set_bounds(u, k, 0, -kForce, kForce);
 
   // ∫ u² dt and the equations of motion by the trapezoidal rule.
-  constexpr double h = kTime / kSteps;
+  const double h = kTime / kSteps;
   for (std::size_t k = 0; k <= kSteps; ++k)
     problem.add_residual(std::sqrt(k == 0 || k == kSteps ? h : 2 * h) * u[k]);
   for (std::size_t k = 0; k < kSteps; ++k) {

@@ -19,7 +19,7 @@ std::string big_endian(std::uint32_t value, int bytes = 4) {
 
 /// CRC-32 of ISO 3309, bit by bit, reflected.
 std::uint32_t crc(std::string_view bytes) {
-  static const std::array<std::uint32_t, 256> table = [] {
+  static const std::array<std::uint32_t, 256> kTable = [] {
     std::array<std::uint32_t, 256> t{};
     for (std::uint32_t n = 0; n < 256; ++n) {
       t[n] = n;
@@ -28,7 +28,8 @@ std::uint32_t crc(std::string_view bytes) {
     return t;
   }();
   std::uint32_t c = 0xffffffff;
-  for (const char byte : bytes) c = table[(c ^ static_cast<unsigned char>(byte)) & 0xff] ^ (c >> 8);
+  for (const char byte : bytes)
+    c = kTable[(c ^ static_cast<unsigned char>(byte)) & 0xff] ^ (c >> 8);
   return ~c;
 }
 

@@ -22,8 +22,9 @@ struct Solids {
 };
 
 void add_point(Solids& solids, const Vec3& at, double radius) {
-  constexpr double k = 0.57735026918962576;  // 1 / √3
-  constexpr std::array<Vec3, 4> kDirections = {{{k, k, k}, {k, -k, -k}, {-k, k, -k}, {-k, -k, k}}};
+  constexpr double kR = 0.57735026918962576;  // 1 / √3
+  constexpr std::array<Vec3, 4> kDirections = {
+      {{kR, kR, kR}, {kR, -kR, -kR}, {-kR, kR, -kR}, {-kR, -kR, kR}}};
   constexpr std::array<Corners, 4> kFaces = {{{0, 1, 2}, {0, 3, 1}, {0, 2, 3}, {1, 3, 2}}};
   const std::uint32_t first = solids.count();
   for (const Vec3& direction : kDirections) solids.add(at, radius, direction);

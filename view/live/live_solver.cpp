@@ -85,10 +85,10 @@ struct LiveSolver::Impl {
       for (const Slider& slider : subject.sliders)
         weights.push_back(subject.problem->value(slider.uniform));
     }
-    void restore(const Subject& subject) const {
-      subject.problem->write_x(x);
-      for (std::size_t k = 0; k < subject.sliders.size(); ++k)
-        subject.problem->set(subject.sliders[k].uniform, weights[k]);
+    void restore(const Subject& to) const {
+      to.problem->write_x(x);
+      for (std::size_t k = 0; k < to.sliders.size(); ++k)
+        to.problem->set(to.sliders[k].uniform, weights[k]);
     }
 
     std::vector<double> positions;  ///< three for each shown point

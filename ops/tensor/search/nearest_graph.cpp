@@ -37,7 +37,7 @@ class std::numeric_limits<topograd::ops::detail::Gap> {
 };
 
 /// hnswlib draws from one generator, which threads would share without a lock.
-template <>
+template <>  // NOLINTNEXTLINE(readability-identifier-naming): hnswlib's name
 int hnswlib::HierarchicalNSW<topograd::ops::detail::Gap>::getRandomLevel(double) {
   return topograd::ops::detail::level_to_add;
 }

@@ -134,52 +134,65 @@ void SelectedInverse::invert(std::uint32_t f) {
   columns_[f] = std::move(Z);
 }
 
+/// Fronts that own one of the rows or are ancestors of one, and among these the paths of columns
+/// first .. first + count − 1 to their roots.
+std::vector<SelectedInverse::Use> SelectedInverse::find_use(std::span<const std::uint32_t> rows,
+                                                            std::uint32_t first,
+                                                            std::uint32_t count) const {
+  std::vector<Use> use(plan_.fronts.size(), Use::none);
+  const auto mark = [&](std::uint32_t column, Use as, auto&& goes_on) {
+    for (std::uint32_t f = front_of_[place_[column]]; f != kNoFront && goes_on(use[f]);
+         f = plan_.fronts[f].parent)
+      use[f] = as;
+  };
+  for (const std::uint32_t row : rows)
+    mark(row, Use::used, [](Use had) { return had == Use::none; });
+  for (std::uint32_t c = 0; c < count; ++c)
+    mark(first + c, Use::on_path, [](Use had) { return had != Use::on_path; });
+  return use;
+}
+
 MatrixXd SelectedInverse::solve(std::span<const std::uint32_t> rows, std::uint32_t first,
                                 std::uint32_t count) const {
-  enum : char { kUnused, kUsed, kOnPath };
-  std::vector<char> use(plan_.fronts.size(), kUnused);
-  for (const std::uint32_t row : rows)
-    for (std::uint32_t f = front_of_[place_[row]]; f != kNoFront && use[f] == kUnused;
-         f = plan_.fronts[f].parent)
-      use[f] = kUsed;
-  for (std::uint32_t c = 0; c < count; ++c)
-    for (std::uint32_t f = front_of_[place_[first + c]]; f != kNoFront && use[f] != kOnPath;
-         f = plan_.fronts[f].parent)
-      use[f] = kOnPath;
+  const std::vector<Use> use = find_use(rows, first, count);
   // Unknowns of the fronts in use, in the order of elimination.
   std::vector<std::uint32_t> number(plan_.order.size(), kNoFront);
   std::uint32_t size = 0;
   for (std::uint32_t f = 0; f < use.size(); ++f)
-    for (std::uint32_t k = 0; use[f] != kUnused && k < plan_.fronts[f].pivots; ++k)
+    for (std::uint32_t k = 0; use[f] != Use::none && k < plan_.fronts[f].pivots; ++k)
       number[plan_.fronts[f].first + k] = size++;
   MatrixXd x = MatrixXd::Zero(size, count);
   for (std::uint32_t c = 0; c < count; ++c) x(number[place_[first + c]], c) = 1;
-  for (std::uint32_t f = 0; f < use.size(); ++f) {
-    if (use[f] != kOnPath) continue;
-    const Front& front = plan_.fronts[f];
-    auto own = x.middleRows(number[front.first], front.pivots);
-    pivots_of(front).triangularView<Eigen::Lower>().solveInPlace(own);
-    if (front.below == 0) continue;
-    const MatrixXd left = rows_of(front) * own;
-    const std::span<const std::uint32_t> below = rows_below(plan_, front);
-    for (std::uint32_t k = 0; k < front.below; ++k) x.row(number[below[k]]) -= left.row(k);
-  }
-  for (auto f = static_cast<std::uint32_t>(use.size()); f-- > 0;) {
-    if (use[f] == kUnused) continue;
-    const Front& front = plan_.fronts[f];
-    auto own = x.middleRows(number[front.first], front.pivots);
-    if (front.below > 0) {
-      const std::span<const std::uint32_t> below = rows_below(plan_, front);
-      MatrixXd known(front.below, count);
-      for (std::uint32_t k = 0; k < front.below; ++k) known.row(k) = x.row(number[below[k]]);
-      own.noalias() -= rows_of(front).transpose() * known;
-    }
-    pivots_of(front).triangularView<Eigen::Lower>().transpose().solveInPlace(own);
-  }
+  for (std::uint32_t f = 0; f < use.size(); ++f)
+    if (use[f] == Use::on_path) solve_forward(plan_.fronts[f], number, x);
+  for (auto f = static_cast<std::uint32_t>(use.size()); f-- > 0;)
+    if (use[f] != Use::none) solve_backward(plan_.fronts[f], number, x);
   MatrixXd out(rows.size(), count);
   for (std::size_t k = 0; k < rows.size(); ++k)
     out.row(static_cast<Eigen::Index>(k)) = x.row(number[place_[rows[k]]]);
   return out;
+}
+
+void SelectedInverse::solve_forward(const Front& front, std::span<const std::uint32_t> number,
+                                    MatrixXd& x) const {
+  auto own = x.middleRows(number[front.first], front.pivots);
+  pivots_of(front).triangularView<Eigen::Lower>().solveInPlace(own);
+  if (front.below == 0) return;
+  const MatrixXd left = rows_of(front) * own;
+  const std::span<const std::uint32_t> below = rows_below(plan_, front);
+  for (std::uint32_t k = 0; k < front.below; ++k) x.row(number[below[k]]) -= left.row(k);
+}
+
+void SelectedInverse::solve_backward(const Front& front, std::span<const std::uint32_t> number,
+                                     MatrixXd& x) const {
+  auto own = x.middleRows(number[front.first], front.pivots);
+  if (front.below > 0) {
+    const std::span<const std::uint32_t> below = rows_below(plan_, front);
+    MatrixXd known(front.below, x.cols());
+    for (std::uint32_t k = 0; k < front.below; ++k) known.row(k) = x.row(number[below[k]]);
+    own.noalias() -= rows_of(front).transpose() * known;
+  }
+  pivots_of(front).triangularView<Eigen::Lower>().transpose().solveInPlace(own);
 }
 
 }  // namespace topograd::runtime::cpu

@@ -55,6 +55,14 @@ class SelectedInverse {
   Eigen::MatrixXd below(const Front& front) const;
   Eigen::MatrixXd pivots_of(const Front& front) const;
   Eigen::MatrixXd rows_of(const Front& front) const;
+  enum class Use : std::uint8_t { none, used, on_path };
+  std::vector<Use> find_use(std::span<const std::uint32_t> rows, std::uint32_t first,
+                            std::uint32_t count) const;
+  /// Solves with L, or with its transpose, for the unknowns of a front: rows number[place] of x.
+  void solve_forward(const Front& front, std::span<const std::uint32_t> number,
+                     Eigen::MatrixXd& x) const;
+  void solve_backward(const Front& front, std::span<const std::uint32_t> number,
+                      Eigen::MatrixXd& x) const;
 
   const SparseFactor& factor_;
   const FactorPlan& plan_;

@@ -81,16 +81,23 @@ void LinearTerm<T>::copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& c
           *to = from.column == nullptr ? from.scale : from.scale * double{from.column[i]};
       }
     }
-    if (constant.empty()) return;
-    for (std::size_t slot = 0; slot < term_->slots(); ++slot) {
-      const SlotPlace& place = index().slots[slot];
-      for (std::size_t i = begin; i < end; ++i) {
-        if (constant[index().roles[place.role].base[i] + place.offset] == 0) continue;
-        for (std::size_t row = 0; row < jacobian.rows; ++row)
-          out[i * entries + row * term_->slots() + slot] = 0;
-      }
-    }
+    if (!constant.empty()) clear_constant(constant, begin, end, jacobian.rows, out);
   });
+}
+
+/// Clears the columns of constant scalars in Jacobians of instances begin .. end − 1.
+template <class T>
+void LinearTerm<T>::clear_constant(const std::vector<std::uint8_t>& constant, std::size_t begin,
+                                   std::size_t end, std::size_t rows, std::span<double> out) const {
+  const std::size_t entries = rows * term_->slots();
+  for (std::size_t slot = 0; slot < term_->slots(); ++slot) {
+    const SlotPlace& place = index().slots[slot];
+    for (std::size_t i = begin; i < end; ++i) {
+      if (constant[index().roles[place.role].base[i] + place.offset] == 0) continue;
+      for (std::size_t row = 0; row < rows; ++row)
+        out[i * entries + row * term_->slots() + slot] = 0;
+    }
+  }
 }
 
 template <class T>
@@ -132,22 +139,28 @@ template <class T>
 void LinearTerm<T>::add_square(Pool& pool, std::span<const Stored<T>> rows,
                                const BlockLayout& layout, CostSum& sum) const {
   std::vector<double> costs = term_->costs().make(sum);
+  const auto add_each = [&](std::size_t first, std::size_t n) {
+    for (const Stored<T>& row : rows) {
+      for (std::size_t i = first; i < first + n; ++i) {
+        const double r = row.column == nullptr ? row.scale : row.scale * double{row.column[i]};
+        costs[i] += r * r;
+      }
+    }
+  };
+  const auto add_tile = [&](std::size_t first, std::size_t n) {
+    TileSquares squares;
+    for (const Stored<T>& row : rows)
+      squares.add(row.column == nullptr ? nullptr : row.column + first, row.scale, n);
+    costs[first / kTile] = squares.sum();
+  };
   pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
-      TileSquares squares;
-      for (const Stored<T>& row : rows) {
-        const T* column = row.column == nullptr ? nullptr : row.column + first;
-        if (sum.by_chunk()) {
-          for (std::size_t i = 0; i < n; ++i) {
-            const double r = column == nullptr ? row.scale : row.scale * double{column[i]};
-            costs[first + i] += r * r;
-          }
-        } else {
-          squares.add(column, row.scale, n);
-        }
+      if (sum.by_chunk()) {
+        add_each(first, n);
+      } else {
+        add_tile(first, n);
       }
-      if (!sum.by_chunk()) costs[first / kTile] = squares.sum();
     }
   });
   term_->costs().add(pool, costs, layout, sum);

@@ -52,6 +52,8 @@ class LinearTerm {
   StoredJacobian<T> stored_jacobian() const;
   std::vector<Stored<T>> stored_residuals() const;
   std::vector<Stored<T>> applied_rows() const;
+  void clear_constant(const std::vector<std::uint8_t>& constant, std::size_t begin, std::size_t end,
+                      std::size_t rows, std::span<double> out) const;
   void add_square(Pool& pool, std::span<const Stored<T>> rows, const BlockLayout& layout,
                   CostSum& sum) const;
 

@@ -195,9 +195,9 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
 }
 
 RunPeer open_ceres() {
-  static const platform::SharedLibrary library(platform::executable_folder() +
-                                               "/topograd_peer_ceres.so");
-  return library.ok() ? reinterpret_cast<RunPeer>(library.symbol(kRunPeer)) : nullptr;
+  static const platform::SharedLibrary kLibrary(platform::executable_folder() +
+                                                "/topograd_peer_ceres.so");
+  return kLibrary.ok() ? reinterpret_cast<RunPeer>(kLibrary.symbol(kRunPeer)) : nullptr;
 }
 
 int peer_threads(const SolverArguments& arguments) {

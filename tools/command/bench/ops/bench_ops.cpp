@@ -190,6 +190,68 @@ void expect_positive(const char* option, std::optional<std::int64_t> value) {
                                               " >= 1, got " + std::to_string(*value));
 }
 
+/// Times of all operations by size, on the device and on the CPU.
+class OpTimes {
+ public:
+  OpTimes(const Device& device, const OpsArguments& arguments)
+      : device_(device), arguments_(arguments) {
+    const std::vector<std::uint64_t> sizes = sizes_for(arguments, device);
+    if (!device.is_cpu()) {  // first, while nothing else is on the device
+      host_memory_ = host_memory_rows(device, sizes.back());
+      arithmetic_ = arithmetic_rate(device, arguments.samples);
+    }
+    for (const std::uint64_t count : sizes) add_size(count);
+  }
+
+  void describe(ordered_json& report) {
+    if (!device_.is_cpu()) {
+      report["copy_gb_s"] = rate_;
+      report["gmadd_s"] = arithmetic_;
+      report["host_memory"] = std::move(host_memory_);
+    }
+    report["rows"] = std::move(rows_);
+    if (device_.is_cpu() || !arguments_.cpu) return;
+    for (const OpCase& one : cases_) {
+      report["crossover"][one.name] = crossover(wins_[one.name]);
+      report["crossover_with_transfers"][one.name] = crossover(wins_with_transfers_[one.name]);
+    }
+  }
+
+ private:
+  using Wins = std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>>;
+
+  void add_size(std::uint64_t count) {
+    if (Interrupts::came()) return;
+    const OpInputs host = make_op_inputs(count, Device::cpu());
+    const OpInputs there = fresh_op_inputs(host, device_);
+    if (!device_.is_cpu()) rate_ = copy_rate(device_, there, arguments_.samples);
+    for (const OpCase& one : cases_) {
+      if (Interrupts::came()) return;
+      add_row(one.name, count, row_for(one, device_, host, there, arguments_));
+    }
+  }
+
+  void add_row(const std::string& name, std::uint64_t count, ordered_json row) {
+    if (row.contains("gb_s")) row["share_of_copy"] = row["gb_s"].get<double>() / rate_;
+    if (row.contains("gmadd_s"))
+      row["share_of_arithmetic"] = row["gmadd_s"].get<double>() / arithmetic_;
+    const auto beats_cpu = [&row](const char* time) {
+      return row.contains(time) && row[time] < row["cpu_us"];
+    };
+    if (row.contains("cpu_us")) wins_[name].emplace_back(count, beats_cpu("device_wall_us"));
+    if (row.contains("cpu_us") && row.contains("transfers_wall_us"))
+      wins_with_transfers_[name].emplace_back(count, beats_cpu("transfers_wall_us"));
+    rows_.push_back(std::move(row));
+  }
+
+  const Device& device_;
+  const OpsArguments& arguments_;
+  const std::vector<OpCase> cases_ = op_cases();
+  double rate_ = 0, arithmetic_ = 0;
+  ordered_json host_memory_, rows_ = ordered_json::array();
+  Wins wins_, wins_with_transfers_;
+};
+
 }  // namespace
 
 ordered_json run_bench_ops(const OpsArguments& arguments) {
@@ -211,45 +273,8 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
     report["shapes"] = shape_rows(device, arguments.samples, arguments.count);
     return report;
   }
-  ordered_json rows = ordered_json::array();
-  std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>> wins, wins_with_transfers;
-  const std::vector<OpCase> cases = op_cases();
-  double rate = 0, arithmetic = 0;
-  ordered_json host_memory;  // first, while nothing else is on the device
-  if (!device.is_cpu()) host_memory = host_memory_rows(device, sizes_for(arguments, device).back());
-  if (!device.is_cpu()) arithmetic = arithmetic_rate(device, arguments.samples);
-  for (const std::uint64_t count : sizes_for(arguments, device)) {
-    if (Interrupts::came()) break;
-    const OpInputs host = make_op_inputs(count, Device::cpu());
-    const OpInputs there = fresh_op_inputs(host, device);
-    if (!device.is_cpu()) rate = copy_rate(device, there, arguments.samples);
-    for (const OpCase& one : cases) {
-      if (Interrupts::came()) break;
-      ordered_json row = row_for(one, device, host, there, arguments);
-      if (row.contains("gb_s")) row["share_of_copy"] = row["gb_s"].get<double>() / rate;
-      if (row.contains("gmadd_s"))
-        row["share_of_arithmetic"] = row["gmadd_s"].get<double>() / arithmetic;
-      const auto beats_cpu = [&row](const char* time) {
-        return row.contains(time) && row[time] < row["cpu_us"];
-      };
-      if (row.contains("cpu_us")) wins[one.name].emplace_back(count, beats_cpu("device_wall_us"));
-      if (row.contains("cpu_us") && row.contains("transfers_wall_us"))
-        wins_with_transfers[one.name].emplace_back(count, beats_cpu("transfers_wall_us"));
-      rows.push_back(std::move(row));
-    }
-  }
-  if (!device.is_cpu()) {
-    report["copy_gb_s"] = rate;
-    report["gmadd_s"] = arithmetic;
-    report["host_memory"] = std::move(host_memory);
-  }
-  report["rows"] = std::move(rows);
-  if (!device.is_cpu() && arguments.cpu) {
-    for (const OpCase& one : cases) {
-      report["crossover"][one.name] = crossover(wins[one.name]);
-      report["crossover_with_transfers"][one.name] = crossover(wins_with_transfers[one.name]);
-    }
-  }
+  OpTimes times(device, arguments);
+  times.describe(report);
   return report;
 }
 
