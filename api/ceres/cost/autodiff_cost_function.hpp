@@ -87,7 +87,8 @@ class AutoDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns...
       : functor_(std::make_unique<CostFunctor>(std::forward<Args>(args)...)) {
     this->set_num_residuals(num_residuals);
   }
-  AutoDiffCostFunction(AutoDiffCostFunction&& other) : functor_(std::move(other.functor_)) {
+  AutoDiffCostFunction(AutoDiffCostFunction&& other) noexcept
+      : functor_(std::move(other.functor_)) {
     this->set_num_residuals(other.num_residuals());
   }
 

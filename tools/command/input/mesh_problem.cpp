@@ -56,8 +56,10 @@ class DevelopableProblem final : public MeshProblem<problems::Developable> {
             std::move(mesh),
             [&](const TriangleMesh& start) { return problems::developable(start, energy, edges); }),
         energy_(energy) {}
-  std::vector<double> vertex_values() const override {
-    return problems::star_energies(mesh(), energy_);
+  Shown shown() const override {
+    problems::TriangleMesh at = mesh();
+    std::vector<double> energies = problems::star_energies(at, energy_);
+    return {std::move(at), std::move(energies), {}};
   }
   std::string legend() const override {
     return "Colour: the energy of a vertex star, as a share of the largest one before.";

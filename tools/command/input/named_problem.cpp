@@ -74,10 +74,9 @@ class BalProblem final : public NamedProblem {
   }
   Problem& problem() override { return adjustment_.problem(); }
   problems::TriangleMesh mesh() const override { return shown_.mesh(adjustment_.scene()); }
-  std::vector<double> vertex_values() const override { return shown_.values(); }
-  bool can_write() const override { return true; }
+  Shown shown() const override { return {mesh(), shown_.values(), {}}; }
+  Writers writers() const override { return shares_ == nullptr ? Writers::one : Writers::all; }
   void check_out(const std::string& /*path*/) const override {}
-  bool writes_together() const override { return shares_ != nullptr; }
   void write(const std::string& path) const override {
     const BundleScene scene = adjustment_.scene();
     if (shares_ == nullptr) return write_scene(path, scene);

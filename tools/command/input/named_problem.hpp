@@ -82,21 +82,24 @@ class NamedProblem {
   virtual Problem& problem() = 0;
   /// The mesh with the present positions; empty if the problem has none.
   virtual problems::TriangleMesh mesh() const { return {}; }
-  /// True if --out can write something.
-  virtual bool can_write() const { return !mesh().positions.empty(); }
+  /// The processes that call write().
+  enum class Writers {
+    none,  ///< there is nothing to write
+    one,   ///< the first one, after the others have ended
+    all    ///< each for its part
+  };
+  virtual Writers writers() const {
+    return mesh().positions.empty() ? Writers::none : Writers::one;
+  }
   /// Before a solve: throws Error{InvalidArgument} if write() cannot write a file of this name.
   virtual void check_out(const std::string& path) const;
   /// Writes what --out asks for: the mesh. Throws Error{File}.
   virtual void write(const std::string& path) const;
-  /// True if all processes call write(), each for its part.
-  virtual bool writes_together() const { return false; }
   /// After a solve, before what is said of the answer below. All processes call it.
   virtual void join_answer() {}
-  /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
-  virtual std::vector<double> vertex_values() const { return {}; }
   /// Pictures of the start and of the present state.
   virtual Shown shown_before() const { return shown(); }
-  virtual Shown shown() const { return {mesh(), vertex_values(), {}}; }
+  virtual Shown shown() const { return {mesh(), {}, {}}; }
   /// The meaning of the colours of its pictures, for people.
   virtual std::string legend() const { return "Colour: how far a vertex has moved."; }
   /// How the command solves it unless its options say otherwise.

@@ -74,7 +74,7 @@ class GraphProblem final : public NamedProblem {
 
   Problem& problem() override { return problem_.problem(); }
   SolverOptions options() const override { return PoseGraphProblem::solver_options(); }
-  bool can_write() const override { return true; }
+  Writers writers() const override { return Writers::one; }
   void check_out(const std::string& /*path*/) const override {}
   void write(const std::string& path) const override {
     write_text_file(path, g2o_text(problem_.graph()));

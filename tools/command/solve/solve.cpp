@@ -229,17 +229,75 @@ MadeProblem make_for(const SolveArguments& arguments, const DistributedSolver* d
   return made;
 }
 
+void check(const SolveArguments& arguments, NamedProblem& named) {
+  if (!arguments.out.empty() && named.writers() == NamedProblem::Writers::none)
+    refuse(arguments, "--out expects a problem that has a mesh, a scene or a pose graph");
+  if (!arguments.out.empty()) named.check_out(arguments.out);
+  if (arguments.covariance) check_covariance(arguments.problem.name, named.problem());
+  check_peers(arguments.peers, arguments.problem);
+}
+
+/// A solve that has ended, for what is printed and written about it.
+struct Solved {
+  NamedProblem& named;
+  const Summary& summary;
+  const Answer& answer;
+  DistributedSolver* distributed;  ///< or null
+};
+
+void write_counts(const SolveArguments& arguments, const Summary& summary,
+                  const DistributedSolver* distributed) {
+  write_metrics(arguments.metrics);
+  if (distributed == nullptr) {
+    write_trace(arguments.trace, summary);
+  } else {
+    write_trace(arguments.trace, summary, distributed->events());
+  }
+  write_training_data(arguments.training);
+}
+
+void print(const SolveArguments& arguments, const Solved& solved) {
+  if (arguments.silent()) return;
+  std::cout << report(solved.answer, solved.summary);
+  if (arguments.verbose) std::cout << "\n" << solved.summary.full_report();
+  if (solved.distributed != nullptr) std::cout << "\n" << solved.distributed->text();
+  std::cout << std::flush;
+}
+
+std::vector<PeerReport> run_peers(const SolveArguments& arguments, const SolverOptions& options) {
+  if (Interrupts::came()) return {};
+  std::vector<PeerReport> peers =
+      minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
+  for (const PeerReport& peer : peers)
+    if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
+  return peers;
+}
+
+void write_files(const SolveArguments& arguments, const Solved& solved, const Shown& before,
+                 const std::vector<PeerReport>& peers) {
+  const auto& [named, summary, answer, distributed] = solved;
+  if (!arguments.solver.plan_out.empty())
+    write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
+  const std::string png = picture(before, named, summary);
+  if (!arguments.out.empty()) {
+    if (named.writers() == NamedProblem::Writers::one) named.write(arguments.out);
+    write_text(picture_path(arguments.out), png);
+  }
+  if (!arguments.report.empty()) write_page(arguments, named, summary, answer, peers, png);
+  if (arguments.json.empty()) return;
+  nlohmann::ordered_json json = json_of(summary, named, answer);
+  if (distributed != nullptr) distributed->describe(json);
+  if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
+  write_json(arguments.json, json);
+}
+
 void solve_problem(const SolveArguments& arguments) {
   DistributedSolver* const distributed = processes_for(arguments);
   std::optional<Interrupts> interrupts;
   if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const auto [named, options, shares] = make_for(arguments, distributed);
-  if (!arguments.out.empty() && !named->can_write())
-    refuse(arguments, "--out expects a problem that has a mesh, a scene or a pose graph");
-  if (!arguments.out.empty()) named->check_out(arguments.out);
-  if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
-  check_peers(arguments.peers, arguments.problem);
+  check(arguments, *named);
   Shown before;
   if (arguments.wants_picture()) before = named->shown_before();
   const bool speaks = distributed == nullptr || distributed->speaks();
@@ -249,43 +307,15 @@ void solve_problem(const SolveArguments& arguments) {
   Answer answer;
   if (shares != nullptr && arguments.wants_answer())
     answer = find_answer(*named, summary, false, shares);
-  if (!arguments.out.empty() && named->writes_together()) named->write(arguments.out);
+  if (!arguments.out.empty() && named->writers() == NamedProblem::Writers::all)
+    named->write(arguments.out);
   if (!speaks) return;
-  write_metrics(arguments.metrics);  // before the answer's own work is counted
-  if (distributed == nullptr) {
-    write_trace(arguments.trace, summary);
-  } else {
-    write_trace(arguments.trace, summary, distributed->events());
-  }
-  write_training_data(arguments.training);
+  write_counts(arguments, summary, distributed);  // before the answer's own work is counted
   if (shares == nullptr && arguments.wants_answer())
     answer = find_answer(*named, summary, arguments.covariance);
-  if (!arguments.silent()) {
-    std::cout << report(answer, summary);
-    if (arguments.verbose) std::cout << "\n" << summary.full_report();
-    if (distributed != nullptr) std::cout << "\n" << distributed->text();
-    std::cout << std::flush;
-  }
-  const std::vector<PeerReport> peers =
-      Interrupts::came()
-          ? std::vector<PeerReport>()
-          : minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
-  for (const PeerReport& peer : peers)
-    if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
-  if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
-  const std::string png = picture(before, *named, summary);
-  if (!arguments.out.empty()) {
-    if (!named->writes_together()) named->write(arguments.out);
-    write_text(picture_path(arguments.out), png);
-  }
-  if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
-  if (!arguments.json.empty()) {
-    nlohmann::ordered_json json = json_of(summary, *named, answer);
-    if (distributed != nullptr) distributed->describe(json);
-    if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
-    write_json(arguments.json, json);
-  }
+  const Solved solved{*named, summary, answer, distributed};
+  print(arguments, solved);
+  write_files(arguments, solved, before, run_peers(arguments, options));
   if (!summary.checkpoint_warning.empty()) print_warning(summary.checkpoint_warning);
   finish(arguments, unconverged(summary));
 }
