@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -87,12 +89,62 @@ RankDevice device_of_rank(const Communicator& ranks, SolverOptions options, bool
   return choose_device(ranks, options);
 }
 
-/// Throws Error{InvalidArgument}, on all ranks alike, if problem, start or options differ. Clocks,
-/// callbacks and threads may.
+void require_same(const Communicator& ranks, const SolveFacts& facts) {
+  for (const SolveFacts::Fact& fact : facts.facts) ranks.require_same(fact.what, fact.value);
+}
+
+/// Throws Error{InvalidArgument}, on all ranks alike, if options differ. Clocks, callbacks, threads
+/// and places of the evaluation may.
+void require_same_options(const Communicator& ranks, const SolverOptions& options,
+                          const DistributedOptions& distribution) {
+  ranks.require_same("version", std::string(version()));
+  const bool of_share = distribution.residuals == RankResiduals::share;
+  ranks.require_same("residuals", of_share ? "a share on each rank" : "all on every rank");
+  ranks.require_same("use of PETSc", distribution.petsc_krylov ? "its methods" : "none");
+  const bool in_order = distribution.partition == distributed::PartitionMethod::contiguous;
+  ranks.require_same("partition", in_order ? "contiguous" : "ptscotch");
+  SolveFacts facts = facts_of(options);
+  facts.facts.push_back({"linear_solver", std::string(name(options.linear_solver))});
+  const auto limit = [&](const char* what, double value) {
+    facts.facts.push_back({what, ir::print_number(value)});
+  };
+  limit("max_iterations", options.max_iterations);
+  limit("max_outer_iterations", options.max_outer_iterations);
+  limit("function_tolerance", options.function_tolerance);
+  limit("gradient_tolerance", options.gradient_tolerance);
+  limit("parameter_tolerance", options.parameter_tolerance);
+  limit("absolute_gradient_tolerance", options.absolute_gradient_tolerance);
+  limit("constraint_tolerance", options.constraint_tolerance);
+  limit("kkt_tolerance", options.kkt_tolerance);
+  limit("initial_penalty", options.initial_penalty);
+  limit("initial_barrier", options.initial_barrier);
+  facts.facts.push_back({"checkpoint", options.checkpoint.file});
+  facts.facts.push_back({"checkpoint to resume", options.resume});
+  require_same(ranks, facts);
+}
+
+/// The same for uniforms, among which are the numbers of losses; tells the first one that differs.
+void require_same_uniforms(const Communicator& ranks, std::span<const double> uniforms) {
+  ranks.require_same("number of uniforms", std::to_string(uniforms.size()));
+  const auto bytes = std::as_bytes(uniforms);
+  const std::string hash = runtime::hex(runtime::hash_bytes(bytes, {}));
+  if (!ranks.any(hash != ranks.from_first([&] { return hash; }))) return;
+  const std::string first = ranks.from_first(
+      [&] { return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()); });
+  std::uint64_t k = 0;
+  while (k < uniforms.size() &&
+         std::memcmp(&uniforms[k], first.data() + k * sizeof(double), sizeof(double)) == 0)
+    ++k;
+  MPI_Allreduce(MPI_IN_PLACE, &k, 1, MPI_UINT64_T, MPI_MIN, ranks.comm());
+  ranks.require_same("number " + std::to_string(k) + " of uniforms and losses",
+                     ir::print_number(uniforms[k]));
+}
+
+/// The same if problem or start differ.
 ///
-///   of_share  true: residuals may differ
-void require_same_solve(const Communicator& ranks, const Problem& problem,
-                        const SolverOptions& options, bool of_share) {
+///   of_share  true: residuals, with their losses and uniforms, may differ
+void require_same_problem(const Communicator& ranks, const Problem& problem,
+                          const SolverOptions& options, bool of_share) {
   ProblemModel model =
       make_model("solve", problem, true, constraint_terms(options.method), of_share);
   if (of_share) {
@@ -104,14 +156,16 @@ void require_same_solve(const Communicator& ranks, const Problem& problem,
   SolveFacts facts = facts_of(model, options, {}, x);
   const std::string start = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(x)), {}));
   facts.facts.push_back({"start", start, true});
-  facts.facts.push_back({"linear_solver", std::string(name(options.linear_solver))});
-  for (const double limit :
-       {options.function_tolerance, options.gradient_tolerance, options.parameter_tolerance,
-        static_cast<double>(options.max_iterations)})
-    facts.facts.push_back({"limit of iterations or tolerance", ir::print_number(limit)});
-  facts.facts.push_back({"checkpoint", options.checkpoint.file});
-  facts.facts.push_back({"checkpoint to resume", options.resume});
-  for (const SolveFacts::Fact& fact : facts.facts) ranks.require_same(fact.what, fact.value);
+  // The data are those of instances with their uniforms.
+  SolveFacts data;
+  const auto is_data = [](const SolveFacts::Fact& fact) {
+    return fact.what.starts_with("data of");
+  };
+  std::ranges::copy_if(facts.facts, std::back_inserter(data.facts), is_data);
+  std::erase_if(facts.facts, is_data);
+  require_same(ranks, facts);
+  if (!of_share) require_same_uniforms(ranks, model.model.uniforms);
+  require_same(ranks, data);
 }
 
 /// The clock of a rank at the end of each step. All ranks start it together.
@@ -283,14 +337,13 @@ namespace {
 
 Summary solve_together(const Communicator& ranks, Problem& problem, const SolverOptions& asked,
                        const DistributedOptions& distribution, DistributedReport* report) {
+  require_same_options(ranks, asked, distribution);
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   const RankDevice device = device_of_rank(ranks, asked, distribution.petsc_krylov);
-  ranks.require_same("version", std::string(version()));
   const bool of_share = distribution.residuals == RankResiduals::share;
-  ranks.require_same("residuals", of_share ? "a share on each rank" : "all on every rank");
   if (of_share) {
     options = options_of_share(options, problem, ranks);
-    require_same_solve(ranks, problem, asked, true);
+    require_same_problem(ranks, problem, asked, true);
   }
   DistributedEngine* engine = nullptr;
   StepClock clock(ranks);
@@ -301,7 +354,7 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
   Solver solver(
       problem, options,
       [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {
-        if (!of_share) require_same_solve(ranks, problem, asked, false);
+        if (!of_share) require_same_problem(ranks, problem, asked, false);
         auto made =
             std::make_unique<DistributedEngine>(ranks, model, of_engine, distribution.partition,
                                                 device, distribution.petsc_krylov, group.shares());

@@ -181,6 +181,12 @@ SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
   return std::move(facts.out);
 }
 
+SolveFacts facts_of(const SolverOptions& options) {
+  Facts facts;
+  add_options(facts, options);
+  return std::move(facts.out);
+}
+
 std::string difference(const SolveFacts& here, const SolveFacts& there) {
   std::string text;
   std::size_t told = 0, more = 0;

@@ -38,6 +38,9 @@ struct SolvePlace {
 SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
                     const SolvePlace& place, std::span<const double> x);
 
+/// The options that steps depend on, alone.
+SolveFacts facts_of(const SolverOptions& options);
+
 /// The difference as a sentence: "precision is f64 here, f32 in the checkpoint"; empty if there is
 /// none.
 std::string difference(const SolveFacts& here, const SolveFacts& there);

@@ -92,19 +92,20 @@ struct Chain {
   Problem problem;
 };
 
-Case bounded_chain(Share share = {}) {
+Case bounded_chain(Share share = {}, double weight_value = 1.5,
+                   const Loss& second = Loss::cauchy(0.5)) {
   constexpr std::size_t kPoints = 200;
   const auto made = std::make_shared<Chain>();
   for (std::size_t k = 0; k < 2 * kPoints; ++k)
     made->x.push_back(std::clamp(std::sin(0.3 * static_cast<double>(k)), -0.2, 0.6));
   Problem& problem = made->problem;
   const Parameters x = problem.add_parameters(made->x, 2);
-  const Uniform weight = problem.add_uniform(1.5);
+  const Uniform weight = problem.add_uniform(weight_value);
   const Slice slice = share.slice(kPoints - 1);
   for (std::size_t k = slice.first; k < slice.end; ++k) {
     const Vec2 step = x.vec2(k + 1) - x.vec2(k);
     // The second half has a loss of its own, which other ranks do not know.
-    const Loss loss = 2 * k < kPoints ? Loss::huber(0.3) : Loss::cauchy(0.5);
+    const Loss loss = 2 * k < kPoints ? Loss::huber(0.3) : second;
     problem.add_residual(std::array<Value, 2>{weight * step.x - 0.1, step.y * step.y - 0.2},
                          {.loss = loss, .label = "step"});
     problem.add_residual(x.vec2(k).x - 0.01 * static_cast<double>(k));
@@ -253,6 +254,12 @@ std::atomic<bool> host_residual_fails{false};
 Case make_case(const std::string& name) { return table().at(name)(); }
 
 Case make_case(const std::string& name, Share share) { return share_table().at(name)(share); }
+
+Case make_other_bounds(const std::string& other) {
+  if (other == "uniform") return bounded_chain({}, 2.0);
+  if (other == "scale") return bounded_chain({}, 1.5, Loss::cauchy(0.25));
+  return bounded_chain({}, 1.5, Loss::tukey(0.5));
+}
 
 std::vector<std::string> share_case_names() {
   std::vector<std::string> names;

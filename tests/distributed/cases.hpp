@@ -28,6 +28,9 @@ extern std::atomic<bool> host_residual_fails;
 /// "springs", "arap", ...: see the table in cases.cpp.
 Case make_case(const std::string& name);
 std::vector<std::string> case_names();
+/// The case "bounds" with another value of its uniform ("uniform"), another scale of a loss
+/// ("scale") or another loss ("loss").
+Case make_other_bounds(const std::string& other);
 /// Problems with a share of their residuals. "not_finite" is none of the names.
 Case make_case(const std::string& name, Share share);
 std::vector<std::string> share_case_names();

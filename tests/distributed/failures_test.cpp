@@ -15,6 +15,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::test {
@@ -71,6 +72,35 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"data", {"data"}, "expected the same start on all ranks, got "},
         Failure{"no_checkpoint", {"resume=/none"}, "checkpoint \"/none\" cannot be read"}),
     [](const auto& failure) { return failure.param.kind; });
+
+class DifferentRanks : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(DifferentRanks, AreRefusedAtTheStart) {
+  const auto& [other, expected] = GetParam();
+  const RankRun run = run_ranks(2, "bounds", {"other=" + other});
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.err.find("topograd: rank 0: distributed: expected the same "), std::string::npos)
+      << run.err;
+  EXPECT_NE(run.err.find(expected), std::string::npos) << run.err;
+  EXPECT_EQ(own_messages(run.err), 1U) << run.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DifferentRanks,
+    testing::Values(
+        std::pair(
+            "uniform",
+            "number 0 of uniforms and losses on all ranks, got 1.5 on rank 0 and 2 on rank 1"),
+        std::pair("scale", " on all ranks, got 0.5 on rank 0 and 0.25 on rank 1"),
+        std::pair("loss", " of uniforms and losses on all ranks, got 3 on rank 0 and 5 on rank 1"),
+        std::pair("tolerance",
+                  "absolute_gradient_tolerance on all ranks, got 0 on rank 0 and 0.001 "
+                  "on rank 1"),
+        std::pair("petsc",
+                  "use of PETSc on all ranks, got none on rank 0 and its methods on rank 1"),
+        std::pair("resume", "checkpoint to resume on all ranks, got "),
+        std::pair("partition", "partition on all ranks, got ptscotch on rank 0 and contiguous")),
+    [](const auto& other) { return other.param.first; });
 
 class DistributedCheckpoint : public testing::TestWithParam<std::string> {};
 

@@ -4,7 +4,8 @@
 //
 // Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report; vulkan,
 // range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1); precision, data,
-// width, mode (other ones on a rank); all_throw; checkpoint=FILE (after each step), resume=FILE,
+// width, mode (other ones on a rank), other=uniform, scale, loss, tolerance, petsc, resume or
+// partition (on rank 1); all_throw; checkpoint=FILE (after each step), resume=FILE,
 // steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../ir/error.hpp"
@@ -56,6 +57,9 @@ SolverOptions options_of(const Case& solved, const Words& words,
   if (range.empty() && ranks.rank() == 1) range = words.value("second_range");
   if (!range.empty()) options.restrictions.max_storage_buffer_range = std::stoull(range);
   options.resume = words.value("resume");
+  const std::string other = ranks.rank() == 1 ? words.value("other") : "";
+  if (other == "tolerance") options.absolute_gradient_tolerance = 1e-3;
+  if (other == "resume") options.resume = "/none";
   const std::string checkpoint = words.value("checkpoint");
   if (!checkpoint.empty()) options.checkpoint = {.file = checkpoint, .every_seconds = 0};
   const std::string steps = words.value("steps"), failure = words.value("fail");
@@ -72,14 +76,17 @@ std::string answer_of(const std::string& name, const Words& words,
   Case solved = of_share ? make_case(name, ranks.share()) : make_case(name);
   if (words.has("tao")) return tao_text(solved);
   if (words.has("data") && ranks.rank() == 1) *const_cast<double*>(solved.unknowns[0].data()) += 1;
+  const std::string other = ranks.rank() == 1 ? words.value("other") : "";
+  if (other == "uniform" || other == "scale" || other == "loss") solved = make_other_bounds(other);
   if (words.has("width") && ranks.rank() == 1) solved = make_case("last", Share{});
   DistributedReport report;
   const DistributedOptions distribution{
       .residuals = of_share && !(words.has("mode") && ranks.rank() == 1) ? RankResiduals::share
                                                                          : RankResiduals::all,
-      .partition = words.has("contiguous") ? distributed::PartitionMethod::contiguous
-                                           : distributed::PartitionMethod::ptscotch,
-      .petsc_krylov = words.has("petsc")};
+      .partition = words.has("contiguous") || other == "partition"
+                       ? distributed::PartitionMethod::contiguous
+                       : distributed::PartitionMethod::ptscotch,
+      .petsc_krylov = words.has("petsc") || other == "petsc"};
   const Summary summary =
       solve(ranks, *solved.problem, options_of(solved, words, ranks), distribution, &report);
   if (words.has("report")) return topograd::text(report);
