@@ -98,7 +98,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, ShareErrors,
     testing::Values(
         Refused{"start", "springs", {"data"}, "expected the same start on all ranks"},
-        Refused{"array", "springs", {"width"}, "number of unknowns and constants on all ranks"},
+        Refused{"array",
+                "springs",
+                {"width", "steps=6"},
+                "number of unknowns and constants on all ranks"},
         Refused{"precision", "springs", {"precision"}, "expected the same precision on all ranks"},
         Refused{"mode",
                 "springs",
