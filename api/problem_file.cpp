@@ -62,8 +62,8 @@ std::string read_text(const std::string& path) {
 
 class Builder {
  public:
-  Builder(const Document& document, const Description& description, ProblemFile& file)
-      : document_(document), description_(description), file_(file) {}
+  Builder(const Document& document, const Description& description, Share share, ProblemFile& file)
+      : document_(document), description_(description), share_(share), file_(file) {}
 
   void build() {
     check_names();
@@ -73,8 +73,21 @@ class Builder {
     for (std::size_t k = 0; k < file_.parameters.size(); ++k) add_array(k);
     for (const auto& uniform : description_.uniforms)
       uniforms_.push_back(file_.problem.add_uniform(uniform.value));
-    for (const BlockDescription& block : description_.residuals) add_block(block);
-    for (const BlockDescription& block : description_.constraints) add_block(block);
+    std::vector<Block> blocks;
+    std::uint64_t instances = 0;
+    for (const BlockDescription& block : description_.residuals)
+      instances += blocks.emplace_back(make_block(block)).count;
+    const Slice slice = share_.slice(instances);
+    std::uint64_t before = 0;
+    for (std::size_t k = 0; k < blocks.size(); ++k) {
+      const Slice here = slice.within({before, before + blocks[k].count});
+      add_residuals(description_.residuals[k], blocks[k], {here.first - before, here.end - before});
+      before += blocks[k].count;
+    }
+    for (const BlockDescription& block : description_.constraints) {
+      const Block made = make_block(block);
+      add_instances(block, made, {0, made.count});
+    }
     file_.options = description_.options;
   }
 
@@ -180,9 +193,19 @@ class Builder {
     }
   }
 
-  void add_block(const BlockDescription& block) {
-    Block made;
+  /// One block of the file, ready to be traced.
+  struct Block {
+    std::vector<Bound> parameters, data;  ///< the weight is the last of `data`
+    std::optional<std::size_t> weight_uniform;
+    bool weighted = false;
     ExpressionNames names;
+    std::vector<ir::Program> programs;
+    std::size_t count = 0;
+  };
+
+  Block make_block(const BlockDescription& block) const {
+    Block made;
+    ExpressionNames& names = made.names;
     for (const Binding& binding : block.parameters) {
       made.parameters.push_back(bind(binding, description_.parameters));
       add_names(names.parameters, made.parameters.back());
@@ -196,23 +219,30 @@ class Builder {
     for (std::size_t k = 0; k < block.expressions.size(); ++k)
       made.programs.push_back(expression(block.expressions[k], names,
                                          block.pointer + "/expressions/" + std::to_string(k)));
-    add_instances(block, made);
-    if (!is_constraint(block.kind)) add_curve(block, made, names);
+    std::vector<Bound> columns = made.parameters;
+    columns.insert(columns.end(), made.data.begin(), made.data.end());
+    made.count = count_of(block, columns);
+    return made;
   }
 
-  /// One block of the file, ready to be traced.
-  struct Block {
-    std::vector<Bound> parameters, data;  ///< the weight is the last of `data`
-    std::optional<std::size_t> weight_uniform;
-    bool weighted = false;
-    std::vector<ir::Program> programs;
-  };
+  /// Describes all instances, and adds those of the slice.
+  void add_residuals(const BlockDescription& block, const Block& made, Slice slice) {
+    ProblemFile::Block described{.label = block.label, .first_row = rows_, .instances = made.count};
+    for (const ir::Program& program : made.programs)
+      described.rows += static_cast<std::uint32_t>(program.outputs.size());
+    for (std::size_t i = 0; made.weighted && i < made.count; ++i)
+      if (made.data.back().number(i, 0) == 0) described.left_out.push_back(i);
+    if (block.kind == BlockKind::residual) rows_ += made.count * described.rows;
+    file_.residuals.push_back(std::move(described));
+    add_instances(block, made, slice);
+    add_curve(block, made);
+  }
 
   /// Adds the curve that the block fits, if there is one.
-  void add_curve(const BlockDescription& block, const Block& made, const ExpressionNames& names) {
+  void add_curve(const BlockDescription& block, const Block& made) {
     if (made.programs.size() != 1) return;
     CurveSource source{
-        .label = block.label, .expression = block.expressions.front(), .names = names};
+        .label = block.label, .expression = block.expressions.front(), .names = made.names};
     for (const Bound& bound : made.parameters) {
       if (bound.count() != 0) return;  // each instance has its own unknowns
       for (std::uint32_t k = 0; k < bound.width(); ++k)
@@ -260,26 +290,18 @@ class Builder {
     }
   }
 
-  void add_instances(const BlockDescription& block, const Block& made) {
-    std::vector<Bound> columns = made.parameters;
-    columns.insert(columns.end(), made.data.begin(), made.data.end());
-    const std::size_t count = count_of(block, columns);
+  void add_instances(const BlockDescription& block, const Block& made, Slice slice) {
+    if (slice.size() == 0) return;
     std::vector<std::uint32_t> indices;
     std::vector<double> numbers;
-    ProblemFile::Block described{
-        .label = block.label, .first_row = file_.problem.residual_count(), .instances = count};
-    for (const ir::Program& program : made.programs)
-      described.rows += static_cast<std::uint32_t>(program.outputs.size());
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = slice.first; i < slice.end; ++i) {
       for (const Bound& bound : made.parameters) indices.push_back(bound.block(i));
       for (const Bound& bound : made.data) {
         for (std::uint32_t k = 0; k < bound.width(); ++k) numbers.push_back(bound.number(i, k));
       }
-      if (!made.weighted) continue;
-      if (numbers.back() == 0) described.left_out.push_back(i);
-      numbers.back() = root_of_weight(block, i, numbers.back());
+      if (made.weighted) numbers.back() = root_of_weight(block, i, numbers.back());
     }
-    if (!is_constraint(block.kind)) file_.residuals.push_back(std::move(described));
+    const auto count = static_cast<std::size_t>(slice.size());
     const auto rows = [&](Element e) { return trace(made, e); };
     const MapOptions options{
         .indices = indices, .data = numbers, .loss = block.loss, .label = block.label};
@@ -325,7 +347,9 @@ class Builder {
 
   const Document& document_;
   const Description& description_;
+  Share share_;
   ProblemFile& file_;
+  std::uint64_t rows_ = 0;  // of residuals so far, of all shares
   std::vector<Parameters> arrays_;
   std::vector<Uniform> uniforms_;
 };
@@ -333,19 +357,20 @@ class Builder {
 }  // namespace
 
 std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name,
-                                                const problem_file::FileReader& read_file) {
+                                                const problem_file::FileReader& read_file,
+                                                Share share) {
   const auto beside = [&](const std::string& path) {
     return read_text(std::filesystem::path(name).parent_path() / path);
   };
   const Document document = {name, text, read_file ? read_file : beside};
   const Description description = problem_file::read_description(document);
   auto file = std::make_unique<ProblemFile>();
-  Builder(document, description, *file).build();
+  Builder(document, description, share, *file).build();
   return file;
 }
 
-std::unique_ptr<ProblemFile> read_problem_file(const std::string& path) {
-  return parse_problem_file(read_text(path), path);
+std::unique_ptr<ProblemFile> read_problem_file(const std::string& path, Share share) {
+  return parse_problem_file(read_text(path), path, {}, share);
 }
 
 }  // namespace topograd

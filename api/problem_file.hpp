@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
+#include "../ir/share.hpp"
 #include "../solver/options.hpp"
 #include "problem_file/problem_file_curve.hpp"
 #include "problem_file/problem_file_place.hpp"
@@ -25,7 +26,7 @@ struct ProblemFile {
   /// One entry of "residuals"; its rows are stored one instance after the other.
   struct Block {
     std::string label;
-    std::uint64_t first_row = 0;
+    std::uint64_t first_row = 0;  ///< in the problem of the whole file, as `instances` are
     std::size_t instances = 0;
     std::uint32_t rows = 0;             ///< rows per instance
     std::vector<std::size_t> left_out;  ///< instances with weight 0, ascending
@@ -43,13 +44,16 @@ struct ProblemFile {
 ///
 ///   read_file  returns the text of a CSV file that `text` names; null: paths are relative to the
 ///              folder of `name`
+///   share      of the instances of all residuals, one after the other; the problem has no others.
+///              Constraints are there in any share
 ///
 /// Throws Error{Parse}: "name:line:column: /pointer/into/the/file: expected ..., got ...". Cost:
 /// linear in the text and in the number of instances.
 std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name,
-                                                const problem_file::FileReader& read_file = {});
+                                                const problem_file::FileReader& read_file = {},
+                                                Share share = {});
 
 /// The same for a file. Also throws Error{File}.
-std::unique_ptr<ProblemFile> read_problem_file(const std::string& path);
+std::unique_ptr<ProblemFile> read_problem_file(const std::string& path, Share share = {});
 
 }  // namespace topograd

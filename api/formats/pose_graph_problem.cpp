@@ -107,7 +107,9 @@ void PoseGraphProblem::add_edges() {
   const bool chordal = options_.objective == PoseObjective::chordal;
   std::vector<std::uint32_t> indices;
   std::vector<double> data;
-  for (const PoseGraph::Edge& edge : graph_.edges) {
+  const Slice slice = options_.share.slice(graph_.edges.size());
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    const PoseGraph::Edge& edge = graph_.edges[k];
     indices.insert(indices.end(), {edge.from, edge.to});
     const Pose& measured = edge.measured;
     data.insert(data.end(), measured.position.begin(),
@@ -128,8 +130,9 @@ void PoseGraphProblem::add_edges() {
       rows[k] = e.data(k < moved ? first_weight : first_weight + 1) * rows[k];
     return rows;
   };
+  if (slice.size() == 0) return;
   problem_.add_residuals(
-      graph_.edges.size(), residual,
+      slice.size(), residual,
       {.indices = indices, .data = data, .loss = options_.loss, .label = "edge"});
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 #include "../../solver/options.hpp"
 #include "pose_graph_objective.hpp"
 
@@ -12,6 +13,8 @@ namespace topograd {
 struct PoseGraphOptions {
   PoseObjective objective = PoseObjective::chordal;
   Loss loss = {};  ///< of each edge's rows
+  /// Of the edges, in their order: the problem has the rows of these alone.
+  Share share = {};
 };
 
 /// A graph and its least-squares problem; half of the objective is the cost, and the graph's

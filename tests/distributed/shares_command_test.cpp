@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -35,7 +37,7 @@ json report_of(const std::string& launcher, std::string arguments, const std::st
 /// Removes what differs between runs, and between one process and several.
 void keep_figures(json& report) {
   static const std::set<std::string> kOthers = {
-      "device",         "why",          "plan", "distributed", "linear_solver_note",
+      "device",         "why",          "plan", "distributed", "linear_solver_note", "method_note",
       "kernels_on_cpu", "deterministic"};
   if (report.is_array())
     for (json& element : report) keep_figures(element);
@@ -50,6 +52,53 @@ void keep_figures(json& report) {
   }
 }
 
+/// A chain of 60 points with bounds, and with weights of which one is 0.
+std::string chain_file() {
+  constexpr int kPoints = 60;
+  json values, from, to, weights, targets;
+  for (int k = 0; k < kPoints; ++k) {
+    values.push_back(std::sin(0.7 * k));
+    values.push_back(std::cos(1.3 * k));
+    targets.push_back(0.02 * k);
+    if (k + 1 == kPoints) break;
+    from.push_back(k);
+    to.push_back(k + 1);
+    weights.push_back(k == 17 ? 0.0 : 1 + 0.1 * k);
+  }
+  const json file = {
+      {"title", "a chain"},
+      {"parameters",
+       {{{"name", "p"}, {"width", 2}, {"values", values}, {"constant", {0}}, {"lower", -5}}}},
+      {"uniforms", {{{"name", "pull"}, {"value", 0.25}}}},
+      {"data", {{{"name", "target"}, {"values", targets}}}},
+      {"residuals",
+       {{{"label", "step"},
+         {"expressions", {"b.x - a.x - 0.1", "sin(b.y) - a.y"}},
+         {"parameters",
+          {{"a", {{"array", "p"}, {"index", from}}}, {"b", {{"array", "p"}, {"index", to}}}}},
+         {"weight", weights}},
+        {{"expressions", {"pull * (p.x - target)"}},
+         {"parameters", {"p"}},
+         {"data", {"target"}}}}}};
+  return file.dump();
+}
+
+/// A robot that drives in a circle, twice, and measures where it was a round ago.
+std::string planar_graph() {
+  constexpr int kPoses = 60, kRound = 30;
+  constexpr double kTurn = 6.283185307179586 / kRound;
+  std::string out;
+  const auto edge = [&](int from, int to, double x, double y, double angle) {
+    out += "EDGE_SE2 " + std::to_string(from) + " " + std::to_string(to) + " " + std::to_string(x) +
+           " " + std::to_string(y) + " " + std::to_string(angle) + " 40 0 0 40 0 90\n";
+  };
+  for (int k = 0; k + 1 < kPoses; ++k)
+    edge(k, k + 1, 1 + 0.03 * std::sin(k), 0.02 * std::cos(3 * k), kTurn + 0.02 * std::sin(5 * k));
+  for (int k = 0; k + kRound < kPoses; ++k)
+    edge(k, k + kRound, 0.1 * std::sin(k), 0.1 * std::cos(k), 0.01);
+  return out;
+}
+
 class ShareCommand : public testing::TestWithParam<std::pair<std::string, std::string>> {};
 
 // All figures of the report, with residuals that are named, and all bytes of files.
@@ -59,8 +108,11 @@ TEST_P(ShareCommand, HasTheReportAndFilesOfOneProcess) {
     std::filesystem::create_directory(folder.path() / name);
   const auto scene =
       problems::bundle({.cameras = 6, .points = 60, .observations = 300, .noise = 0.5, .seed = 2});
-  for (const char* name : {"one", "several"})
+  for (const char* name : {"one", "several"}) {
     write_scene(folder.path() / name / "scene.txt", *scene);
+    std::ofstream(folder.path() / name / "chain.json") << chain_file();
+    std::ofstream(folder.path() / name / "graph.g2o") << planar_graph();
+  }
   json one =
       report_of("", GetParam().second, "--deterministic --backend cpu", folder.path() / "one");
   json several = report_of(mpirun(most_ranks()), GetParam().second, "--distributed",
@@ -71,7 +123,7 @@ TEST_P(ShareCommand, HasTheReportAndFilesOfOneProcess) {
   keep_figures(several);
   EXPECT_GT(one["residuals"], 0);
   EXPECT_EQ(json::diff(one, several), json::array());
-  for (const char* file : {"out.txt", "out.ply", "out.obj"}) {
+  for (const char* file : {"out.txt", "out.ply", "out.obj", "out.g2o"}) {
     const std::filesystem::path expected = folder.path() / "one" / file;
     if (!std::filesystem::exists(expected)) continue;
     EXPECT_GT(std::filesystem::file_size(expected), 0U);
@@ -88,6 +140,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"springs_shuffled", "springs --width 20 --shuffle 3"},
         std::pair{"bundle", "bundle --cameras 6 --points 60 --observations 300 --noise 0.5"},
         std::pair{"arap", "arap --icosphere 2 --out {}/out.obj"},
+        std::pair{"smooth", "smooth --icosphere 2 --out {}/out.obj"},
+        std::pair{"developable", "developable --icosphere 2 --perturb 0.05 --edges"},
+        std::pair{"file", "{}/chain.json"},
+        std::pair{"graph", "pose-graph {}/graph.g2o --loss huber:1 --out {}/out.g2o"},
         std::pair{"bal", "bal {}/scene.txt --loss huber:1 --out {}/out.txt"},
         std::pair{"bal_ply", "bal {}/scene.txt --normalize --fix k2=0 --out {}/out.ply"}),
     [](const auto& of) { return of.param.first; });

@@ -100,9 +100,21 @@ Packed pack(const std::vector<VertexStar>& stars, Kind kind) {
   return out;
 }
 
-void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexStar>& stars,
-               Kind kind, Developability energy, const Uniform* weight) {
-  const Packed packed = pack(stars, kind);
+/// The stars of a slice alone.
+Packed part_of(const Packed& all, Slice slice) {
+  Packed out;
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    const auto begin = all.indices.begin();
+    out.vertices.push_back(all.vertices[k]);
+    out.indices.insert(out.indices.end(), begin + all.offsets[k], begin + all.offsets[k + 1]);
+    out.offsets.push_back(static_cast<std::uint32_t>(out.indices.size()));
+  }
+  return out;
+}
+
+void add_stars(Problem& problem, const Parameters& x, const Packed& packed, Kind kind,
+               Developability energy, const Uniform* weight) {
+  if (packed.vertices.empty()) return;
   problem.add_energies(
       packed.vertices.size(),
       [&](Element e) {
@@ -117,11 +129,11 @@ void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexSt
 void add_developability(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                         Developability energy, const Uniform* weight) {
   const std::vector<VertexStar> stars = stars_for(mesh, energy);
-  for (const Kind kind : kKinds) add_stars(problem, x, stars, kind, energy, weight);
+  for (const Kind kind : kKinds) add_stars(problem, x, pack(stars, kind), kind, energy, weight);
 }
 
 std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developability energy,
-                                         bool edges) {
+                                         bool edges, Share share) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument,
                 "developable: expected a mesh with triangles, got none");
@@ -129,8 +141,21 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
   auto out = std::make_unique<Developable>();
   out->positions = mesh.positions;
   const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
-  add_developability(out->problem, x, mesh, energy);
-  if (edges) add_edge_lengths(out->problem, x, mesh);
+  const std::vector<VertexStar> stars = stars_for(mesh, energy);
+  std::vector<Packed> packed;
+  std::uint64_t count = 0, before = 0;
+  for (const Kind kind : kKinds) count += packed.emplace_back(pack(stars, kind)).vertices.size();
+  const std::uint64_t lengths = edges ? edge_lengths(mesh).size() : 0;
+  const Slice slice = share.slice(count + lengths);
+  for (std::size_t k = 0; k < packed.size(); ++k) {
+    const Slice here = slice.within({before, before + packed[k].vertices.size()});
+    const Packed mine = part_of(packed[k], {here.first - before, here.end - before});
+    add_stars(out->problem, x, mine, kKinds[k], energy, nullptr);
+    before += packed[k].vertices.size();
+  }
+  const Slice here = slice.within({count, count + lengths});
+  if (edges)
+    add_edge_lengths(out->problem, x, mesh, nullptr, {here.first - count, here.end - count});
   return out;
 }
 

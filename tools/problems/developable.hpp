@@ -5,6 +5,7 @@
 #include "mesh.hpp"
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 #include <memory>
 #include <string_view>
@@ -34,10 +35,13 @@ struct Developable {
 };
 
 /// The sum of the energies of all vertex stars, and with `edges` also the residuals of edges.hpp.
+///
+///   share  of stars and residuals, in this order; the others are left out
+///
 /// Throws Error{InvalidArgument} for a mesh without triangles, and what vertex_stars() throws.
 std::unique_ptr<Developable> developable(const TriangleMesh& mesh,
                                          Developability energy = Developability::covariance,
-                                         bool edges = false);
+                                         bool edges = false, Share share = {});
 
 /// Adds these energies for the vertices `x` of a mesh, multiplied by `weight`. Stars of one or two
 /// triangles can always be unrolled and are omitted.

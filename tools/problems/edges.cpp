@@ -20,8 +20,10 @@ std::vector<EdgeLength> edge_lengths(const TriangleMesh& mesh) {
 }
 
 void add_edge_lengths(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
-                      const Uniform* weight) {
+                      const Uniform* weight, Slice slice) {
+  std::uint64_t number = 0;
   for (const EdgeLength& e : edge_lengths(mesh)) {
+    if (!slice.has(number++)) continue;
     const Value stretch = norm(x.vec3(e.a) - x.vec3(e.b)) - e.length;
     problem.add_residual(weight == nullptr ? stretch : weight->value() * stretch,
                          {.label = "edge"});

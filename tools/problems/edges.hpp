@@ -4,6 +4,7 @@
 #include "mesh.hpp"
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +20,9 @@ std::vector<EdgeLength> edge_lengths(const TriangleMesh& mesh);
 
 /// Adds ‖x_a − x_b‖ − L for each edge of the mesh, where L is its length there, multiplied by
 /// `weight`. Throws what directed_edges() throws.
+///
+///   slice  of the edges, in their order
 void add_edge_lengths(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
-                      const Uniform* weight = nullptr);
+                      const Uniform* weight = nullptr, Slice slice = {0, ~std::uint64_t{0}});
 
 }  // namespace topograd::problems

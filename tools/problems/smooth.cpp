@@ -61,13 +61,16 @@ std::vector<double> noisy_positions(const TriangleMesh& mesh) {
 }
 
 void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
-                             const Uniform* weight) {
+                             const Uniform* weight, Slice slice) {
   std::vector<std::uint32_t> indices;
   std::size_t count = 0;
+  std::uint64_t number = 0;
   for (const InteriorEdge& e : interior_edges(mesh)) {
+    if (!slice.has(number++)) continue;
     indices.insert(indices.end(), {e.from, e.to, e.left, e.right});
     ++count;
   }
+  if (count == 0) return;
   problem.add_residuals(
       count,
       [&](Element e) {
@@ -80,7 +83,7 @@ void add_cotangent_smoothing(Problem& problem, const Parameters& x, const Triang
       {.indices = indices, .label = "smoothing"});
 }
 
-std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh) {
+std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh, Share share) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "smooth: expected a mesh with triangles, got none");
   }
@@ -88,11 +91,16 @@ std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh) {
   auto out = std::make_unique<Smooth>();
   out->positions = noisy_positions(mesh);
   const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
-  for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
+  const std::uint64_t vertices = mesh.vertex_count();
+  const Slice slice = share.slice(vertices + interior_edges(mesh).size());
+  const Slice fits = slice.within({0, vertices});
+  for (std::size_t v = fits.first; v < fits.end; ++v) {
     const double* a = &out->positions[3 * v];
     out->problem.add_residual(x.vec3(v) - Vec3{a[0], a[1], a[2]}, {.label = "fit"});
   }
-  add_cotangent_smoothing(out->problem, x, mesh);
+  const Slice edges = slice.within({vertices, slice.end});
+  add_cotangent_smoothing(out->problem, x, mesh, nullptr,
+                          {edges.first - vertices, edges.end - vertices});
   return out;
 }
 

@@ -4,7 +4,9 @@
 #include "mesh.hpp"
 
 #include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -24,11 +26,15 @@ struct Smooth {
 /// 37.719 i) / 3. Residuals: x_i − a_i, and for each edge of two triangles √max(w, 10⁻⁴) (x_i −
 /// x_j), with w = ½ (cot α + cot β) at the current positions.
 ///
+///   share  of the residuals of vertices, then of edges; the others are left out
+///
 /// Throws Error{InvalidArgument} for a mesh without triangles, and what interior_edges() throws.
-std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh);
+std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh, Share share = {});
 
 /// Adds the edge terms for the vertices `x` of a mesh, multiplied by `weight`.
+///
+///   slice  numbers of interior_edges(); the others are left out
 void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
-                             const Uniform* weight = nullptr);
+                             const Uniform* weight = nullptr, Slice slice = {0, ~std::uint64_t{0}});
 
 }  // namespace topograd::problems

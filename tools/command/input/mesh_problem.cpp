@@ -51,10 +51,11 @@ class MeshProblem : public NamedProblem {
 /// developable: pictures show the energies of the stars.
 class DevelopableProblem final : public MeshProblem<problems::Developable> {
  public:
-  DevelopableProblem(ProblemMesh mesh, problems::Developability energy, bool edges)
-      : MeshProblem(
-            std::move(mesh),
-            [&](const TriangleMesh& start) { return problems::developable(start, energy, edges); }),
+  DevelopableProblem(ProblemMesh mesh, problems::Developability energy, bool edges, Share share)
+      : MeshProblem(std::move(mesh),
+                    [&](const TriangleMesh& start) {
+                      return problems::developable(start, energy, edges, share);
+                    }),
         energy_(energy) {}
   Shown shown() const override {
     problems::TriangleMesh at = mesh();
@@ -107,19 +108,17 @@ ProblemMesh read_problem_mesh(const ProblemArguments& arguments) {
 }
 
 std::unique_ptr<NamedProblem> make_on_mesh(ProblemMesh mesh, const ProblemArguments& arguments) {
-  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const TriangleMesh&)) {
-    return std::make_unique<MeshProblem<Made>>(std::move(mesh), build);
+  const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
+  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const TriangleMesh&, Share)) {
+    return std::make_unique<MeshProblem<Made>>(
+        std::move(mesh), [&](const TriangleMesh& start) { return build(start, share); });
   };
-  if (arguments.name == "arap") {
-    const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
-    return std::make_unique<MeshProblem<problems::Arap>>(
-        std::move(mesh),
-        [share](const TriangleMesh& start) { return problems::arap(start, share); });
-  }
+  if (arguments.name == "arap") return make(&problems::arap);
   if (arguments.name == "smooth") return make(&problems::smooth);
-  if (arguments.name == "multi") return make(&problems::multi);
+  if (arguments.name == "multi")
+    return std::make_unique<MeshProblem<problems::Multi>>(std::move(mesh), &problems::multi);
   return std::make_unique<DevelopableProblem>(
-      std::move(mesh), problems::parse_developability(arguments.energy), arguments.edges);
+      std::move(mesh), problems::parse_developability(arguments.energy), arguments.edges, share);
 }
 
 }  // namespace topograd::command

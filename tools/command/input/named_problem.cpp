@@ -132,7 +132,7 @@ class NistProblem final : public NamedProblem {
 
 class FileProblem final : public NamedProblem {
  public:
-  explicit FileProblem(const std::string& path) : file_(read_problem_file(path)) {}
+  FileProblem(const std::string& path, Share share) : file_(read_problem_file(path, share)) {}
   Problem& problem() override { return file_->problem; }
   const ProblemFile* file() const override { return file_.get(); }
   SolverOptions options() const override { return file_->options; }
@@ -377,8 +377,10 @@ std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_
 }
 
 bool can_share(const ProblemArguments& arguments) {
-  constexpr std::array kNames = {"springs", "bundle", "bal", "arap"};
-  return std::ranges::find(kNames, arguments.name) != kNames.end();
+  constexpr std::array kNames = {"springs", "bundle", "bal", "arap", "smooth", "developable"};
+  if (arguments.name == "pose-graph") return !arguments.gnc;
+  return arguments.name.ends_with(".json") ||
+         std::ranges::find(kNames, arguments.name) != kNames.end();
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
@@ -411,7 +413,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     return timed([&] { return make_on_mesh(std::move(mesh), arguments); });
   }
   if (arguments.name.ends_with(".json")) {
-    return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
+    return timed([&] { return std::make_unique<FileProblem>(arguments.name, share); });
   }
   throw Error(ErrorCode::InvalidArgument, "expected the problem " + listed(problem_names()) +
                                               " or a file that ends in .json, got \"" +

@@ -68,7 +68,8 @@ class GraphProblem final : public NamedProblem {
         start_(arguments.start),
         problem_(with_start(input_.graph, parse_pose_start(start_)),
                  {.objective = parse_pose_objective(arguments.objective),
-                  .loss = parse_loss(arguments.loss)}),
+                  .loss = parse_loss(arguments.loss),
+                  .share = arguments.shares == nullptr ? Share{} : arguments.shares->share()}),
         before_(problem_.errors()),
         shown_(input_.graph) {}
 

@@ -17,15 +17,19 @@ DistributedSolver* solver_of_program = nullptr;
 
 }  // namespace
 
-bool can_divide(const SolverOptions& options, const Problem& problem) {
-  const bool damped = options.method == Method::automatic ||
-                      options.method == Method::levenberg_marquardt ||
-                      options.method == Method::gauss_newton;
+bool can_divide(const SolverOptions& options, const Problem& problem, const ShareGroup& shares) {
+  const bool energies =
+      std::ranges::count(shares.gather(problem.energy_count() > 0 ? "1" : "0"), "1") > 0;
+  const Method method = options.method != Method::automatic ? options.method
+                        : energies                          ? Method::lbfgs
+                                                            : Method::levenberg_marquardt;
+  const bool damped = method == Method::levenberg_marquardt || method == Method::gauss_newton;
   const bool checks = options.domain != DomainPolicy::mathematical || options.cross_check != 0;
   const auto fixed = std::ranges::count(problem.constant_mask(), 1);
   const std::uint64_t unknowns = problem.parameter_count() - static_cast<std::uint64_t>(fixed);
-  return damped && !checks && !problem.has_manifolds() && problem.energy_count() == 0 &&
-         iterates_anyway(options, unknowns);
+  const bool steps =
+      method == Method::lbfgs || (damped && !energies && iterates_anyway(options, unknowns));
+  return steps && !checks && !problem.has_manifolds() && problem.constraint_count() == 0;
 }
 
 DistributedSolver* distributed_solver() { return solver_of_program; }

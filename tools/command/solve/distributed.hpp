@@ -28,8 +28,11 @@ class DistributedSolver : public ShareGroup {
 };
 
 /// True if processes can solve the problem with a share of its residuals each, with the same result
-/// as with all of them: steps are by conjugate gradients, whatever the residuals are.
-bool can_divide(const SolverOptions& options, const Problem& problem);
+/// as with all of them: steps are by conjugate gradients or lbfgs, whatever the residuals are.
+/// Collective.
+///
+///   problem  with the share of this process
+bool can_divide(const SolverOptions& options, const Problem& problem, const ShareGroup& shares);
 
 /// The solver of this program. Null in `topograd`, which starts without MPI: there --distributed
 /// runs topograd-distributed in its place.

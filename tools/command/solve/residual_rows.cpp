@@ -114,11 +114,12 @@ std::vector<double> residual_rows(NamedProblem& named, const ShareGroup* shares)
 std::vector<std::string> row_labels(NamedProblem& named, std::span<const std::uint64_t> rows,
                                     const ShareGroup* shares) {
   const Problem& problem = named.problem();
-  if (shares != nullptr) return labels_of_all(problem, rows, *shares);
+  const ProblemFile* const file = named.file();  // each process knows all of its rows
+  if (shares != nullptr && file == nullptr) return labels_of_all(problem, rows, *shares);
   std::vector<std::string> out;
   for (const std::uint64_t row : rows)
-    out.push_back(named.file() != nullptr
-                      ? label_in_file(*named.file(), row)
+    out.push_back(file != nullptr
+                      ? label_in_file(*file, row)
                       : label_in_problem(problem, row, [](const Place&) { return 0U; }));
   return out;
 }

@@ -225,7 +225,8 @@ MadeProblem make_for(const SolveArguments& arguments, const DistributedSolver* d
   const bool needs_whole = distributed == nullptr || arguments.covariance ||
                            !arguments.report.empty() || !arguments.peers.empty();
   make(!needs_whole && can_share(arguments.problem) ? distributed : nullptr);
-  if (made.shares != nullptr && !can_divide(made.options, made.named->problem())) make(nullptr);
+  if (made.shares != nullptr && !can_divide(made.options, made.named->problem(), *made.shares))
+    make(nullptr);
   return made;
 }
 
