@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "core.hpp"
 #include "opened.hpp"
@@ -14,6 +15,10 @@ using Clock = std::chrono::steady_clock;
 
 // Interval at which a long wait checks for progress.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
+
+// A thread that the driver puts to sleep is woken tens of microseconds after the end of the work,
+// which is longer than many evaluations take. So waits begin with looking at the timeline.
+constexpr std::chrono::nanoseconds kPatience = std::chrono::milliseconds(1);
 
 // Compile times of the software device at a kernel's first run: 12 to 200 ms on a quiet machine,
 // and 250 to 300 ms per thousand words of long ones (KernelState::first_runs).
@@ -87,6 +92,12 @@ void Queue::wait(std::uint64_t value, double bound_seconds) {
   const auto bound = std::chrono::duration<double>(bound_seconds);
   Clock::time_point progress = Clock::now();
   std::uint64_t seen = completed();
+  if (!core_.info.software()) {
+    while (seen < value && Clock::now() - progress < kPatience) {
+      std::this_thread::yield();
+      seen = completed();
+    }
+  }
   while (seen < value) {
     const auto left = bound - (Clock::now() - progress);
     if (left <= left.zero()) {

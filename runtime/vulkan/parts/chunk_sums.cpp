@@ -15,12 +15,19 @@ using codegen::Scalar;
 
 ChunkColumns::ChunkColumns(const Context& context, const ModelPart& part, std::uint32_t count)
     : chunks(static_cast<std::uint32_t>(part.chunks.size())),
-      sums(make_partials(context, std::uint64_t{count} * chunks)),
+      sums(context.device->buffer(
+          std::max<std::uint64_t>(std::uint64_t{count} * chunks, 1) *
+              (context.scalar_precision() == Precision::f64 ? sizeof(double) : sizeof(float)),
+          MemoryKind::Readback, "chunk_sums")),
       numbers(std::size_t{count} * chunks) {}
 
-void ChunkColumns::read(Context& context, const Submission& last) {
-  if (!numbers.empty())
-    readback.read(context, last, sums, context.scalar_precision() == Precision::f64, numbers);
+void ChunkColumns::read(Context& context) {
+  if (numbers.empty()) return;
+  if (context.scalar_precision() == Precision::f64)
+    return context.device->download<double>(sums, numbers);
+  std::vector<float> narrow(numbers.size());
+  context.device->download<float>(sums, narrow);
+  std::ranges::copy(narrow, numbers.begin());
 }
 
 ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of, const PartWork& work)

@@ -12,23 +12,18 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Columns of numbers, one for each own chunk, which a list copies to the host.
+/// Columns of numbers, one for each own chunk. Kernels write them to memory of the host.
 struct ChunkColumns {
   ///   count  columns
   ChunkColumns(const Context& context, const ModelPart& part, std::uint32_t count);
-  /// A barrier must precede it.
-  void record_read(Context& context, CommandList& list) {
-    readback.record(context, list, sums, true);
-  }
   /// Waits for the submission that wrote them.
-  void read(Context& context, const Submission& last);
+  void read(Context& context);
   std::span<double> column(std::uint32_t k) {
     return std::span(numbers).subspan(std::size_t{k} * chunks, chunks);
   }
 
   std::uint32_t chunks;
   Buffer sums;
-  Readback readback;
   std::vector<double> numbers;  ///< on the host
 };
 

@@ -18,22 +18,22 @@ class PartGhosts : Part {
   PartGhosts(const Part& part, PartLink& link, PartWork& work);
 
   void need(Needs& needs);
-  /// A barrier must precede it, and another one record_read(), which copies to the host.
+  /// To memory of the host. A barrier must precede it.
   void record_pack(CommandList& list, const Buffer& v);
-  void record_read(CommandList& list);
   /// Waits for the last submission, whose list has packed. Collective.
   void exchange();
   /// Begins and ends with barriers to come.
   void record_unpack(CommandList& list, const Buffer& v);
 
  private:
+  void exchange_narrow();
+
   PartLink& link_;
   PartWork& work_;
   std::uint32_t borders_, ghosts_;
   Buffer border_places_, ghost_places_;  // scalars of the part
-  Buffer packed_, received_;
-  Readback readback_;
-  std::vector<double> out_, in_;
+  Buffer packed_, received_;             // in memory of the host
+  std::vector<double> out_, in_;         // copies for numbers in f32
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -30,7 +30,10 @@ PartGradients::PartGradients(const Part& part, TermSums& sums, const ChunkSums& 
       ghosts_(ghosts),
       work_(work),
       products_(context_, chunks.of(), 2),
-      curvature_(context_, chunks.of(), 1) {
+      curvature_(context_, chunks.of(), 1),
+      number_bytes_(context_.scalar_precision() == Precision::f64 ? sizeof(double) : sizeof(float)),
+      beta_(context_.device->buffer(number_bytes_, MemoryKind::Upload, "beta")),
+      products_now_(context_.device->buffer(2 * number_bytes_, MemoryKind::Upload, "products")) {
   v_.curvature = make_partials(context_, 1);
 }
 
@@ -46,17 +49,21 @@ void PartGradients::need(Needs& needs) {
 void PartGradients::prepare() {
   if (start_.list) return;
   start_ = recorder_.make_list("part_start", [&](CommandList& l) { record_start(l); });
+  const auto take_beta = [&](CommandList& l) {
+    l.copy(beta_, 0, v_.ops->scalars(), codegen::slot(Scalar::user) * number_bytes_, number_bytes_);
+  };
   direct_product_ = recorder_.make_list("part_direct_product", [&](CommandList& l) {
+    take_beta(l);
     ghosts_.record_unpack(l, v_.preconditioned);
     l.barrier();
     record_direction(l);
     record_product(l);
   });
   direction_ = recorder_.make_list("part_direction", [&](CommandList& l) {
+    take_beta(l);
+    l.barrier();
     record_direction(l);
     ghosts_.record_pack(l, v_.direction);
-    l.barrier();
-    ghosts_.record_read(l);
   });
   product_ = recorder_.make_list("part_product", [&](CommandList& l) {
     ghosts_.record_unpack(l, v_.direction);
@@ -71,9 +78,6 @@ void PartGradients::record_preconditioned(CommandList& list) {
   chunks_.record(list, kernel::chunk_products{{.x = v_.residual, .y = v_.preconditioned}, {}},
                  products_);
   ghosts_.record_pack(list, v_.preconditioned);
-  list.barrier();
-  products_.record_read(context_, list);
-  ghosts_.record_read(list);
 }
 
 void PartGradients::record_start(CommandList& list) {
@@ -107,12 +111,14 @@ void PartGradients::record_product(CommandList& list) {
                                           .fixed_scalars = v_.not_free()},
                                          {}},
                  curvature_);
-  list.barrier();
-  curvature_.record_read(context_, list);
 }
 
-// The update finds α in r·z and one partial sum of p·q, which the host has written.
+// The update finds α in r·z and one partial sum of p·q.
 void PartGradients::record_update(CommandList& list) {
+  list.copy(products_now_, 0, v_.decision, codegen::slot(Scalar::rz) * number_bytes_,
+            number_bytes_);
+  list.copy(products_now_, number_bytes_, v_.curvature, 0, number_bytes_);
+  list.barrier();
   v_.record_by_blocks(list, kernel::cg_update{{.product = v_.product,
                                                .residual = v_.residual,
                                                .direction = v_.direction,
@@ -128,16 +134,15 @@ void PartGradients::record_update(CommandList& list) {
 }
 
 PartGradients::Products PartGradients::products() {
-  work_.run([&] { products_.read(context_, recorder_.last()); });
+  work_.run([&] { products_.read(context_); });
   const std::vector<double> totals = chunks_.totals(products_.numbers, 2);
   return {.rr = totals[0], .rz = totals[1]};
 }
 
 double PartGradients::multiply(double beta) {
-  const std::pair<Scalar, double> scalars[] = {{Scalar::user, beta}};
   if (chunks_.of().mixed) {
     work_.run([&] {
-      v_.ops->write(scalars);
+      write_sums(context_, beta_, std::array{beta});
       recorder_.submit(direction_);
     });
     ghosts_.exchange();
@@ -145,20 +150,17 @@ double PartGradients::multiply(double beta) {
   } else {
     ghosts_.exchange();
     work_.run([&] {
-      v_.ops->write(scalars);
+      write_sums(context_, beta_, std::array{beta});
       recorder_.submit(direct_product_);
     });
   }
-  work_.run([&] { curvature_.read(context_, recorder_.last()); });
+  work_.run([&] { curvature_.read(context_); });
   return chunks_.totals(curvature_.numbers, 1)[0];
 }
 
 PartGradients::Products PartGradients::move(double rz, double curvature) {
-  std::array<double, codegen::kScalarCount> decision{};  // its state is `running`
-  decision[codegen::slot(Scalar::rz)] = rz;
   work_.run([&] {
-    write_sums(context_, v_.decision, decision);
-    write_sums(context_, v_.curvature, std::array{curvature});
+    write_sums(context_, products_now_, std::array{rz, curvature});
     recorder_.submit(update_);
   });
   return products();
@@ -169,8 +171,10 @@ int PartGradients::solve(const StepRequest& request) {
                                                {Scalar::min_diagonal, request.min_diagonal},
                                                {Scalar::max_diagonal, request.max_diagonal},
                                                {Scalar::eta, 0.0}};
+  constexpr std::array<double, codegen::kScalarCount> kRunning{};
   work_.run([&] {
     v_.ops->write(scalars);
+    write_sums(context_, v_.decision, kRunning);
     recorder_.submit(start_);
   });
   const auto norm = [&](const Products& of) {

@@ -44,6 +44,8 @@ class PartGradients : Part {
   PartGhosts& ghosts_;
   PartWork& work_;
   ChunkColumns products_, curvature_;
+  std::uint64_t number_bytes_;  // of a scalar
+  Buffer beta_, products_now_;  // numbers that the host writes and lists copy: β; r·z and p·q
   Recorded start_, direct_product_, direction_, product_, update_;
 };
 

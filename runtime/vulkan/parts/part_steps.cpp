@@ -69,8 +69,6 @@ void PartSteps::make_lists() {
   accept_ = make("part_accept", [&](CommandList& list) { list.copy(v_.trial, 0, v_.x, 0, bytes); });
   const auto record_cost = [&](CommandList& list, const Buffer& x, ChunkColumns& columns) {
     costs_.record(list, x, columns, 0);
-    list.barrier();
-    columns.record_read(context_, list);
   };
   cost_list_ = make("part_cost", [&](CommandList& l) { record_cost(l, v_.x, point_cost_); });
   trial_cost_list_ =
@@ -107,16 +105,13 @@ void PartSteps::record_linearize(CommandList& list) {
                                              .fixed_scalars = v_.not_free()},
                                             {}},
                  point_figures_, kScaledNorms);
-  list.barrier();
-  point_figures_.record_read(context_, list);
-  point_cost_.record_read(context_, list);
 }
 
 PointReport PartSteps::linearize() {
   work_.run([&] {
     recorder_.submit(linearize_);
-    point_figures_.read(context_, recorder_.last());
-    point_cost_.read(context_, recorder_.last());
+    point_figures_.read(context_);
+    point_cost_.read(context_);
   });
   const std::span<const double> figures = point_figures_.numbers;
   const std::size_t chunks = chunks_.chunks();
@@ -179,9 +174,6 @@ void PartSteps::record_trial(CommandList& list) {
                                      {.bounded = bounded() ? 1u : 0u, .length = kLength}},
                  trial_figures_);
   costs_.record(list, v_.trial, trial_cost_, 0);
-  list.barrier();
-  trial_figures_.record_read(context_, list);
-  trial_cost_.record_read(context_, list);
 }
 
 StepReport PartSteps::move(double length, Move move) {
@@ -189,8 +181,8 @@ StepReport PartSteps::move(double length, Move move) {
   work_.run([&] {
     v_.ops->write(scalars);
     recorder_.submit(trial_);
-    trial_figures_.read(context_, recorder_.last());
-    trial_cost_.read(context_, recorder_.last());
+    trial_figures_.read(context_);
+    trial_cost_.read(context_);
   });
   moved_length_ = length;
   const StepReport moved = chunks_.of().mixed ? report_with_cpus(move) : report(move);
@@ -244,8 +236,6 @@ void PartSteps::record_mask(CommandList& list) {
     list.barrier();
   }
   ghosts_.record_pack(list, v_.step);
-  list.barrier();
-  ghosts_.record_read(list);
 }
 
 void PartSteps::share_step() {
@@ -267,7 +257,7 @@ void PartSteps::accept() { recorder_.submit(accept_); }
 double PartSteps::cost_by(const Recorded& list, ChunkColumns& columns) {
   work_.run([&] {
     recorder_.submit(list);
-    columns.read(context_, recorder_.last());
+    columns.read(context_);
   });
   const double cost = costs_.total(columns, 0);
   work_.finish();
