@@ -271,6 +271,14 @@ void VectorSource::line(std::string_view given) {
                   rest.substr(comma + 2, end - comma - 3), "; ", i, " += grid) {")));
     return;
   }
+  if (take(rest, "CHUNK(")) {
+    const std::string k(rest.substr(0, closing(rest, 0) - 1));
+    shader_.body().line(fill("uint end = ends[2u * gl_WorkGroupID.x + 1u];"));
+    shader_.body().line(
+        fill(text("for (uint ", k, " = ends[2u * gl_WorkGroupID.x] + gl_LocalInvocationIndex; ", k,
+                  " < end; ", k, " += GROUP) {")));
+    return;
+  }
   for (const Statement& statement : kStatements) {
     std::string_view from = rest;
     if (!take(from, statement.name) || !take(from, "(")) continue;

@@ -29,6 +29,7 @@ namespace topograd::codegen {
 ///   #rest LINE             the same without the first one; $before is the number before
 ///   ALL(e)                 the sum of an expression over all coordinates
 ///   GRID(i, count) {       a loop over the whole grid
+///   CHUNK(k) {             a loop of the workgroup over the scalars of its chunk
 ///
 /// and the statements of kStatements (source.cpp). Buffers and scalars are declared where they are
 /// mentioned.

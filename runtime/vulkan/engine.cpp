@@ -136,44 +136,14 @@ void VulkanEngine::evaluate(const Values& wanted) {
       std::string(name(pass)), [&](Needs& needs) { sums_.need_values(needs, pass); },
       [&](CommandList& list) {
         sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
-        result_readback_->record(context_, list, v_.result);
+        vectors_.readback().record(context_, list, v_.result);
         v_.ops->record_read(list);
         if (rows) rows_.record_readbacks(list, Pass::residual, readbacks, false);
       });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
-  problem_.read(*result_readback_, recorder_.last(), v_.result, wanted.gradient);
+  problem_.read(vectors_.readback(), recorder_.last(), v_.result, wanted.gradient);
   if (rows) rows_.copy(Pass::residual, readbacks, recorder_.last(), wanted.residuals);
-}
-
-void VulkanEngine::residuals(std::span<double> out) {
-  rows_.read(Pass::residual, terms_.operands(v_.x), out);
-}
-
-void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  rows_.read(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
-}
-
-void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  evaluate_sum(Pass::jtjp, out);
-}
-
-void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  evaluate_sum(Pass::hvp, out);
-}
-
-void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
-  sums_.use(pass);
-  recorder_.evaluate(
-      std::string(name(pass)), [&](Needs& needs) { sums_.need(needs, pass); },
-      [&](CommandList& list) {
-        sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
-        result_readback_->record(context_, list, v_.result);
-      });
-  problem_.read(*result_readback_, recorder_.last(), v_.result, out);
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {

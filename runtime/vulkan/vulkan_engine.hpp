@@ -6,6 +6,7 @@
 #include "engine.hpp"
 #include "evaluation_kinds.hpp"
 #include "steps/device_gradient_steps.hpp"
+#include "terms/point_vectors.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -52,16 +53,16 @@ class VulkanEngine final : public Engine,
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override { problem_.read_point(v_.x, x); }
   double cost() override;
-  void residuals(std::span<double> out) override;
-  void gradient(std::span<double> out) override { evaluate_sum(Pass::gradient, out); }
+  void residuals(std::span<double> out) override { vectors_.residuals(out); }
+  void gradient(std::span<double> out) override { vectors_.gradient(out); }
   void evaluate(const Values& wanted) override;
   void jacobian(std::size_t term, std::span<double> values) override {
     rows_.jacobian(term, values);
   }
-  void jvp(std::span<const double> p, std::span<double> out) override;
+  void jvp(std::span<const double> p, std::span<double> out) override { vectors_.jvp(p, out); }
   void vjp(std::span<const double> seeds, std::span<double> out) override { rows_.vjp(seeds, out); }
-  void jtjp(std::span<const double> p, std::span<double> out) override;
-  void hvp(std::span<const double> p, std::span<double> out) override;
+  void jtjp(std::span<const double> p, std::span<double> out) override { vectors_.jtjp(p, out); }
+  void hvp(std::span<const double> p, std::span<double> out) override { vectors_.hvp(p, out); }
   void hessian(std::size_t term, bool project, std::span<double> values) override {
     hessians_.read(term, project, values);
   }
@@ -76,7 +77,6 @@ class VulkanEngine final : public Engine,
   void build();
   /// For the same unknowns: point and steps stay.
   void rebuild();
-  void evaluate_sum(Pass pass, std::span<double> out);
 
   Context context_;
   /// The same model in f32, where EngineOptions::narrow_system is set: it has the linear systems.
@@ -93,7 +93,7 @@ class VulkanEngine final : public Engine,
   TermHessians hessians_{part_};
   TermSums sums_{part_, rows_};
   NormalProducts products_{part_, sums_};
-  Derived<Readback> result_readback_{recorder_.kernels};
+  PointVectors vectors_{part_, rows_, sums_};
 
   // Steps.
   PointMoves moves_{part_};

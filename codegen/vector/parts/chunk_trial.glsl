@@ -4,8 +4,7 @@ void main() {
   begin_sum(decrease);
   begin_sum(squared);
   begin_sum(slope);
-  uint end = ends[2u * gl_WorkGroupID.x + 1u];
-  for (uint k = ends[2u * gl_WorkGroupID.x] + gl_LocalInvocationIndex; k < end; k += GROUP) {
+  CHUNK(k) {
     SUM d = SUM(delta[k]);
     precise REAL step = fraction * delta[k];
     precise SUM moved = bounded != 0u ? SUM(trial[k]) - SUM(point[k]) : SUM(step);

@@ -47,33 +47,4 @@ void PartEngine::set_point(std::span<const double> x) {
   steps_->moved();
 }
 
-void PartEngine::residuals(std::span<double> out) {
-  rows_.read(Pass::residual, terms_.operands(v_.x), out);
-}
-
-void PartEngine::jvp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  rows_.read(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
-}
-
-void PartEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  sum(Pass::jtjp, out);
-}
-
-void PartEngine::hvp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  sum(Pass::hvp, out);
-}
-
-void PartEngine::sum(Pass pass, std::span<double> out) {
-  recorder_.evaluate(
-      std::string(name(pass)), [&](Needs& needs) { sums_.need(needs, pass); },
-      [&](CommandList& list) {
-        sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
-        result_readback_->record(context_, list, v_.result);
-      });
-  problem_.read(*result_readback_, recorder_.last(), v_.result, out);
-}
-
 }  // namespace topograd::runtime::vulkan

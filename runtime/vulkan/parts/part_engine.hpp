@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../rows/rows.hpp"
+#include "../terms/point_vectors.hpp"
 #include "../terms/term_hessians.hpp"
 #include "part_steps.hpp"
 
@@ -41,15 +42,15 @@ class PartEngine final : public Engine, public SecondDerivatives, public Guards,
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override { problem_.read_point(v_.x, x); }
   double cost() override { return steps_->cost(); }
-  void residuals(std::span<double> out) override;
-  void gradient(std::span<double> out) override { sum(Pass::gradient, out); }
+  void residuals(std::span<double> out) override { vectors_.residuals(out); }
+  void gradient(std::span<double> out) override { vectors_.gradient(out); }
   void jacobian(std::size_t term, std::span<double> values) override {
     rows_.jacobian(term, values);
   }
-  void jvp(std::span<const double> p, std::span<double> out) override;
+  void jvp(std::span<const double> p, std::span<double> out) override { vectors_.jvp(p, out); }
   void vjp(std::span<const double> seeds, std::span<double> out) override { rows_.vjp(seeds, out); }
-  void jtjp(std::span<const double> p, std::span<double> out) override;
-  void hvp(std::span<const double> p, std::span<double> out) override;
+  void jtjp(std::span<const double> p, std::span<double> out) override { vectors_.jtjp(p, out); }
+  void hvp(std::span<const double> p, std::span<double> out) override { vectors_.hvp(p, out); }
   void hessian(std::size_t term, bool project, std::span<double> values) override {
     hessians_.read(term, project, values);
   }
@@ -61,8 +62,6 @@ class PartEngine final : public Engine, public SecondDerivatives, public Guards,
   double trial_cost() override { return steps_->trial_cost(); }
 
  private:
-  void sum(Pass pass, std::span<double> out);
-
   Context context_;
   DeviceModel problem_;
   Recorder recorder_{context_};
@@ -72,7 +71,7 @@ class PartEngine final : public Engine, public SecondDerivatives, public Guards,
   TermRows rows_{part_};
   TermHessians hessians_{part_};
   TermSums sums_{part_, rows_};
-  Derived<Readback> result_readback_{recorder_.kernels};
+  PointVectors vectors_{part_, rows_, sums_};
   std::unique_ptr<PartSteps> steps_;
 };
 

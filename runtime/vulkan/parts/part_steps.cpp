@@ -147,17 +147,7 @@ void PartSteps::scale(const StepRequest& request) {
 void PartSteps::record_trial(CommandList& list) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   if (bounded()) {
-    v_.ops->record(list, kernel::bounded_trial{
-                             {.point = v_.x,
-                              .delta = v_.step,
-                              .residual = v_.residual,
-                              .damping = v_.damping,
-                              .gradient = v_.gradient,
-                              .lower_bounds = lower_,
-                              .upper_bounds = upper_,
-                              .result = v_.trial,
-                              .partials = v_.partials},
-                             {.count = n, .out_stride = v_.ops->workgroups(n), .length = kLength}});
+    v_.ops->record(list, v_.bounded_trial(n, lower_, upper_, kLength));
   } else {
     v_.ops->record(list,
                    kernel::combine{{.x = v_.x, .y = v_.step, .result = v_.trial},

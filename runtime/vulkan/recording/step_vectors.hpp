@@ -26,6 +26,20 @@ struct StepVectors {
   kernel::precondition preconditioner() const {
     return {{.scale = scale, .damping = damping, .fixed_scalars = not_free()}, {}};
   }
+  /// The trial point within bounds, at `length` of the step of all `count` scalars.
+  kernel::bounded_trial bounded_trial(std::uint32_t count, const Buffer& lower, const Buffer& upper,
+                                      codegen::Scalar length) const {
+    return {{.point = x,
+             .delta = step,
+             .residual = residual,
+             .damping = damping,
+             .gradient = gradient,
+             .lower_bounds = lower,
+             .upper_bounds = upper,
+             .result = trial,
+             .partials = partials},
+            {.count = count, .out_stride = ops->workgroups(count), .length = length}};
+  }
   /// Workgroups of record_by_blocks().
   std::uint32_t block_groups() const;
   /// The blocks, in pieces that fit a range; as long as the buffers live.

@@ -155,19 +155,10 @@ void PointMoves::record_trial(CommandList& list, std::uint32_t first) {
 void PointMoves::record_bounded_trial(CommandList& list, const Buffer& point, std::uint32_t first,
                                       Scalar length) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  v_.ops->record(
-      list,
-      kernel::bounded_trial{
-          {.point = point,
-           .delta = v_.step,
-           .residual = v_.residual,
-           .damping = v_.damping,
-           .gradient = v_.gradient,
-           .lower_bounds = lower_,
-           .upper_bounds = upper_,
-           .result = v_.trial,
-           .partials = v_.partials},
-          {.count = n, .out_first = first, .out_stride = v_.ops->workgroups(n), .length = length}});
+  kernel::bounded_trial trial = v_.bounded_trial(n, lower_, upper_, length);
+  trial.buffers.point = point;
+  trial.push.out_first = first;
+  v_.ops->record(list, trial);
 }
 
 void PointMoves::record_tangents(CommandList& list) {
