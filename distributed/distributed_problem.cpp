@@ -7,6 +7,7 @@
 #include "../runtime/cache/content_hash.hpp"
 #include "../solver/checkpoint/solve_facts.hpp"
 #include "../solver/solve.hpp"
+#include "shared_file.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -258,6 +259,12 @@ class Group final : public SolveGroup {
     return ranks_.from_first(make);
   }
   bool any(bool here) override { return ranks_.any(here); }
+  std::string write(const std::string& path, std::span<const std::byte> bytes) override {
+    const Slice mine = ranks_.share().slice(bytes.size());
+    const auto* const at = reinterpret_cast<const char*>(bytes.data());
+    const std::string text(at + mine.first, mine.size());
+    return distributed::replace_shared_file(ranks_, path, std::span(&text, 1));
+  }
   void failed(const std::string& reason) override { ranks_.fail_unless_all(reason); }
   bool has_shares() const override { return has_shares_; }
   void share(ProblemModel& model) override {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace topograd::distributed {
@@ -79,40 +80,43 @@ int write_parts(const Communicator& ranks, const std::string& path,
       if (error == MPI_SUCCESS) error = failed;
     }
   }
+  const int unsynced = MPI_File_sync(file);  // on the disk before it takes the place of another
+  if (error == MPI_SUCCESS) error = unsynced;
   const int failed = MPI_File_close(&file);
   return error == MPI_SUCCESS ? failed : error;
 }
 
-/// Throws on all ranks if one has a reason.
-void require_written(const Communicator& ranks, const std::string& path, const std::string& why) {
-  for (const std::string& reason : ranks.gather_bytes(why))
-    if (!reason.empty()) throw Error(ErrorCode::File, path + ": cannot be written: " + reason);
+/// The first reason that a rank has, on all of them.
+std::string first_of(const Communicator& ranks, const std::string& why) {
+  for (std::string& reason : ranks.gather_bytes(why))
+    if (!reason.empty()) return std::move(reason);
+  return "";
 }
 
-void write_on_first(const Communicator& ranks, const std::string& path,
-                    std::span<const std::string> texts) {
+std::string write_on_first(const Communicator& ranks, const std::string& path,
+                           std::span<const std::string> texts) {
   std::string all;
   for (const std::string& text : texts)
     for (const std::string& of_rank : ranks.gather_bytes(text)) all += of_rank;
   std::string why;
   if (ranks.rank() == 0 && !platform::write_output_file(path, std::as_bytes(std::span(all))))
     why = std::error_code(errno, std::generic_category()).message();
-  require_written(ranks, path, why);
+  return first_of(ranks, why);
 }
 
 }  // namespace
 
-void write_shared_file(const Communicator& ranks, const std::string& path,
-                       std::span<const std::string> texts) {
+std::string replace_shared_file(const Communicator& ranks, const std::string& path,
+                                std::span<const std::string> texts) {
   const Target target(path);
   if (ranks.from_first(target.replaceable ? 1 : 0) == 0) return write_on_first(ranks, path, texts);
   const std::string temporary = ranks.from_first(
       [&] { return target.path + "." + std::to_string(::getpid()) + ".parts.tmp"; });
   const int error = write_parts(ranks, temporary, texts);
-  std::string why = error == MPI_SUCCESS ? "" : text_of(error);
-  if (ranks.any(!why.empty())) {
+  std::string why = first_of(ranks, error == MPI_SUCCESS ? "" : text_of(error));
+  if (!why.empty()) {
     if (ranks.rank() == 0) ::unlink(temporary.c_str());
-    require_written(ranks, path, why);
+    return why;
   }
   if (ranks.rank() == 0) {
     const mode_t mask = ::umask(0);
@@ -123,7 +127,13 @@ void write_shared_file(const Communicator& ranks, const std::string& path,
       ::unlink(temporary.c_str());
     }
   }
-  require_written(ranks, path, why);
+  return first_of(ranks, why);
+}
+
+void write_shared_file(const Communicator& ranks, const std::string& path,
+                       std::span<const std::string> texts) {
+  const std::string why = replace_shared_file(ranks, path, texts);
+  if (!why.empty()) throw Error(ErrorCode::File, path + ": cannot be written: " + why);
 }
 
 }  // namespace topograd::distributed

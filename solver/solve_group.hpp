@@ -1,7 +1,9 @@
 // Processes that make one solve together.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 
 namespace topograd {
@@ -20,6 +22,9 @@ class SolveGroup {
   virtual std::string from_first(const std::function<std::string()>& make) = 0;
   /// True on all processes if it is true on one.
   virtual bool any(bool here) = 0;
+  /// Replaces a file by bytes that all processes have alike, of which each writes a part. Returns
+  /// the reason why that failed, or "", on all of them.
+  virtual std::string write(const std::string& path, std::span<const std::byte> bytes) = 0;
   /// Called while an error is handled, before anything else is asked of the engine. Returns if all
   /// processes have the same error; ends all of them if this one is alone with it, because the
   /// others wait for this one.

@@ -33,8 +33,7 @@ static_assert(sizeof(Header) == 40);
 
 }  // namespace
 
-std::vector<std::byte> seal_checkpoint(const ir::StateRecord& record) {
-  const std::vector<std::byte>& state = record.bytes();
+std::vector<std::byte> seal_checkpoint(std::span<const std::byte> state) {
   Header header{.bytes = state.size(), .hash = runtime::hash_bytes(state)};
   std::memcpy(header.magic.data(), kMagic.data(), kMagic.size());
   std::vector<std::byte> file(sizeof header + state.size());
@@ -62,8 +61,8 @@ ir::StateRecord open_checkpoint(std::span<const std::byte> file) {
   return ir::StateRecord(std::vector<std::byte>(state.begin(), state.end()));
 }
 
-std::string write_checkpoint(const std::string& path, const ir::StateRecord& record) {
-  return platform::write_durable_file(path, seal_checkpoint(record));
+std::string write_checkpoint(const std::string& path, std::span<const std::byte> state) {
+  return platform::write_durable_file(path, seal_checkpoint(state));
 }
 
 std::string read_checkpoint_file(const std::string& path) {

@@ -19,14 +19,14 @@ namespace topograd {
 ///   bytes 40–    the state
 ///
 /// Numbers are in little endian.
-std::vector<std::byte> seal_checkpoint(const ir::StateRecord& record);
+std::vector<std::byte> seal_checkpoint(std::span<const std::byte> state);
 /// The state of a file, to be restored. Throws Error{Parse} if the bytes are not what
 /// seal_checkpoint() has made.
 ir::StateRecord open_checkpoint(std::span<const std::byte> file);
 
 /// Replaces the file as a whole (platform::write_durable_file()). Returns the reason why it failed,
 /// or "".
-std::string write_checkpoint(const std::string& path, const ir::StateRecord& record);
+std::string write_checkpoint(const std::string& path, std::span<const std::byte> state);
 /// The bytes of a file. Throws Error{File} that names it.
 std::string read_checkpoint_file(const std::string& path);
 /// As open_checkpoint() of the file's bytes; errors name the file.

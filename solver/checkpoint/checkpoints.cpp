@@ -95,21 +95,36 @@ bool Checkpoints::is_due(bool finished) const {
   return !at_first(late).empty();
 }
 
-void Checkpoints::look(bool finished, const Transfer& transfer,
-                       const std::function<void(std::span<double>)>& point) {
-  if (!is_due(finished)) return;
-  ir::StateRecord state, record;
-  transfer(state);
-  point(x_);
+// Of a group, that of the first process: times differ.
+std::vector<std::byte> Checkpoints::head(bool finished) {
+  ir::StateRecord record;
   facts_.transfer(record);
   std::array<double, 3> tolerances = tolerances_of(options_);
   record.list("tolerances", std::span<double>(tolerances));
   record.value("finished", finished);
   transfer_summary(record, summary_);
-  record.list("point", std::span(x_));
-  record.append(state);
+  if (group_ == nullptr) return record.bytes();
+  const std::string first = group_->from_first([&] {
+    const auto* const at = reinterpret_cast<const char*>(record.bytes().data());
+    return std::string(at, record.bytes().size());
+  });
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(first));
+  return {bytes.begin(), bytes.end()};
+}
+
+void Checkpoints::look(bool finished, const Transfer& transfer,
+                       const std::function<void(std::span<double>)>& point) {
+  if (!is_due(finished)) return;
+  ir::StateRecord state, point_now;
+  transfer(state);
+  point(x_);
+  point_now.list("point", std::span(x_));
+  std::vector<std::byte> bytes = head(finished);
+  for (const ir::StateRecord* record : {&point_now, &state})
+    bytes.insert(bytes.end(), record->bytes().begin(), record->bytes().end());
   const std::string& path = options_.checkpoint.file;
-  const std::string why = at_first([&] { return write_checkpoint(path, record); });
+  const std::string why = group_ == nullptr ? write_checkpoint(path, bytes)
+                                            : group_->write(path, seal_checkpoint(bytes));
   last_ = Clock::now();
   if (why.empty()) {
     ++written_;

@@ -61,6 +61,8 @@ class Checkpoints {
   using Clock = std::chrono::steady_clock;
 
   bool is_due(bool finished) const;
+  /// The state before the point.
+  std::vector<std::byte> head(bool finished);
   /// The result of f on the group's first process.
   std::string at_first(const std::function<std::string()>& f) const;
 

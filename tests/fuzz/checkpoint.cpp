@@ -52,7 +52,7 @@ class Solves {
   void resume(std::span<const std::byte> rest) {
     std::vector<std::byte> state = facts_;
     state.insert(state.end(), rest.begin(), rest.end());
-    const std::vector<std::byte> file = seal_checkpoint(ir::StateRecord(std::move(state)));
+    const std::vector<std::byte> file = seal_checkpoint(state);
     std::ofstream(path(), std::ios::binary)
         .write(reinterpret_cast<const char*>(file.data()),
                static_cast<std::streamsize>(file.size()));

@@ -166,7 +166,7 @@ TEST_F(CheckpointFile, DamagedFilesAreRefused) {
   for (std::size_t at = 40; at < file.size(); at += 3) {
     std::vector<std::byte> state(bytes.begin() + 40, bytes.end());
     state[at - 40] ^= std::byte{0x81};
-    const std::vector<std::byte> sealed = seal_checkpoint(ir::StateRecord(std::move(state)));
+    const std::vector<std::byte> sealed = seal_checkpoint(state);
     std::ofstream(bad, std::ios::binary)
         .write(reinterpret_cast<const char*>(sealed.data()),
                static_cast<std::streamsize>(sealed.size()));
