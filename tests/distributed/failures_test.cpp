@@ -70,6 +70,13 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"all_throw", {"all_throw"}, "topograd: rank 0: all callbacks have failed"},
         Failure{"precision", {"precision"}, "expected the same precision on all ranks, got f64"},
         Failure{"data", {"data"}, "expected the same start on all ranks, got "},
+        Failure{"two_level", {"two_level"}, "expected preconditioner block_jacobi, got two_level"},
+        Failure{"petsc_on_devices",
+                {"vulkan", "petsc"},
+                "PETSc's options are for backend cpu, got vulkan"},
+        Failure{"mixed_on_devices",
+                {"vulkan", "mixed"},
+                "precision mixed is for backend cpu, got vulkan"},
         Failure{"no_checkpoint", {"resume=/none"}, "checkpoint \"/none\" cannot be read"}),
     [](const auto& failure) { return failure.param.kind; });
 

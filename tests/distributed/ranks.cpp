@@ -2,11 +2,11 @@
 //
 //   mpirun -n N test_distributed_ranks CASE FILE [WORD...] [-- PETSC OPTIONS]
 //
-// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report; vulkan,
-// range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1); precision, data,
-// width, mode (other ones on a rank), other=uniform, scale, loss, tolerance, petsc, resume or
-// partition (on rank 1); all_throw; checkpoint=FILE (after each step), resume=FILE,
-// steps=N (at most), fail=... (failure.hpp).
+// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report; mixed,
+// two_level, vulkan, range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1);
+// precision, data, width, mode (other ones on a rank), other=uniform, scale, loss, tolerance,
+// petsc, resume or partition (on rank 1); all_throw; checkpoint=FILE (after each step),
+// resume=FILE, steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../ir/error.hpp"
 
@@ -53,6 +53,8 @@ SolverOptions options_of(const Case& solved, const Words& words,
     };
   }
   if (words.has("vulkan")) options.backend = Backend::vulkan;
+  if (words.has("mixed")) options.precision = Precision::mixed;
+  if (words.has("two_level")) options.preconditioner = Preconditioner::two_level;
   std::string range = words.value("range");
   if (range.empty() && ranks.rank() == 1) range = words.value("second_range");
   if (!range.empty()) options.restrictions.max_storage_buffer_range = std::stoull(range);
