@@ -9,7 +9,7 @@
 namespace topograd::distributed {
 namespace {
 
-/// What one rank does, without the exchanges of all.
+/// The work of one rank, without the exchanges of all.
 struct Work {
   double residual_seconds = 0, scalar_seconds = 0, overhead = 0;
   Exchanges exchanges;

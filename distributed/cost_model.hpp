@@ -44,13 +44,13 @@ struct Exchanges {
   double sums = 0;     ///< gathers of numbers of chunks
   double numbers = 0;  ///< of each chunk, in all of these gathers
 };
-/// Those of an iteration of conjugate gradients: p, then p·q, then r·r and r·z.
+/// An iteration of conjugate gradients exchanges p, then p·q, then r·r and r·z.
 constexpr Exchanges kIterationExchanges{.ghosts = 1, .sums = 2, .numbers = 3};
-/// Those of a step without its iterations: ghosts of the step, for the trial point; sums of the
+/// A step without its iterations exchanges ghosts of the step, for the trial point, and sums of the
 /// linearisation, of the first residual, and of the trial point.
 constexpr Exchanges kStepExchanges{.ghosts = 1, .sums = 8, .numbers = 17};
 
-/// What a time consists of.
+/// A time is the sum of these.
 enum class TimePart : std::uint8_t {
   kernels,  ///< residuals, derivatives and products on the slowest rank
   vectors,  ///< operations on the scalars that it owns
@@ -90,7 +90,7 @@ struct ScalingPoint {
   int ranks = 1;
   Time time;
 };
-/// Where more ranks stop helping, and why.
+/// The number of ranks beyond which more stop helping, and why.
 struct ScalingEnd {
   int fastest = 1;    ///< ranks that do most work in a second
   int efficient = 1;  ///< most ranks, without a gap, that do half or more of their share

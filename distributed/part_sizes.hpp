@@ -9,7 +9,7 @@
 
 namespace topograd::distributed {
 
-/// What one rank holds and exchanges, as far as times depend on it.
+/// One rank holds and exchanges this much, as far as times depend on it.
 struct PartSize {
   std::uint64_t chunks = 0;
   std::uint64_t blocks = 0, scalars = 0;              ///< owned

@@ -74,7 +74,7 @@ class RankPart final : public ir::PartOfLists {
   /// Unknowns of the part, with ghosts.
   std::size_t scalars_here() const { return here_.size(); }
   RankReport report() const;
-  /// Of all engines of the part.
+  /// The sum over all engines that the part has had.
   runtime::EngineStats stats() const {
     runtime::EngineStats all = engine_->stats();
     all += earlier_;

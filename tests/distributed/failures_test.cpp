@@ -205,7 +205,7 @@ std::string text(const Strike& s) {
          std::to_string(s.share) + ", then " + std::to_string(s.ranks_after);
 }
 
-/// What a run that failed has to say, and who.
+/// A run that failed has to say this.
 std::string expected_message(const Strike& s) {
   const std::string rank = std::to_string(s.rank);
   const std::string line = "topograd: rank " + rank + ": ";

@@ -31,7 +31,7 @@ class Words {
   bool has(const std::string& word) const {
     return std::ranges::find(words_, word) != words_.end();
   }
-  /// What follows "name="; empty if it is not there.
+  /// The text behind "name="; empty if it is not there.
   std::string value(const std::string& name) const {
     for (const std::string& word : words_)
       if (word.starts_with(name + "=")) return word.substr(name.size() + 1);

@@ -56,7 +56,7 @@ class ChunkSums : Part {
   std::vector<double> totals_and_largest(std::span<const double> columns, std::size_t count) const;
 
  private:
-  /// Those of all chunks.
+  /// The numbers of all chunks of the model.
   std::span<const double> all_chunks(std::span<const double> columns, std::size_t count) const;
 
   std::shared_ptr<const ModelPart> of_;
