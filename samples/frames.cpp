@@ -33,7 +33,8 @@ static std::vector<double> gauss() {
   std::vector<double> out;
   double sum = 0;
   for (int k = 0; k < 81; ++k) {
-    out.push_back(std::exp(-((k / 9 - 4) * (k / 9 - 4) + (k % 9 - 4) * (k % 9 - 4)) / 8.0));
+    const int row = k / 9 - 4, column = k % 9 - 4;
+    out.push_back(std::exp(-(row * row + column * column) / 8.0));
     sum += out.back();
   }
   for (double& weight : out) weight /= sum;

@@ -53,7 +53,7 @@ struct Sphere {
   void move_handle(double time) {
     const double pull = std::sin(std::numbers::pi * time), turn = 4 * std::numbers::pi * time;
     for (const std::size_t row : handle) {
-      const double* u = &rest[3 * vertex_of[row]];
+      const double* u = &rest[3 * vertex_of_[row]];
       targets[3 * row] = u[0] + 0.8 * pull * std::cos(turn);
       targets[3 * row + 1] = u[1] + 0.9 * pull;
       targets[3 * row + 2] = u[2] + 0.8 * pull * std::sin(turn);
@@ -64,7 +64,7 @@ struct Sphere {
   double distance_to_handle() const {
     double most = 0;
     for (const std::size_t row : handle) {
-      const double *x = &positions[3 * vertex_of[row]], *c = &targets[3 * row];
+      const double *x = &positions[3 * vertex_of_[row]], *c = &targets[3 * row];
       most = std::max(most, std::hypot(x[0] - c[0], x[1] - c[1], x[2] - c[2]));
     }
     return most;
@@ -94,16 +94,16 @@ struct Sphere {
     for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
       const double y = rest[3 * v + 1];
       if (std::abs(y) < 0.85) continue;
-      if (y > 0) handle.push_back(vertex_of.size());
-      vertex_of.push_back(v);
+      if (y > 0) handle.push_back(vertex_of_.size());
+      vertex_of_.push_back(v);
       targets.insert(targets.end(), &rest[3 * v], &rest[3 * v] + 3);
     }
     held = problem.add_data(targets, 3);
-    for (std::size_t row = 0; row < vertex_of.size(); ++row)
-      problem.add_residual((p.vec3(vertex_of[row]) - held.vec3(row)) * weight, {.label = "held"});
+    for (std::size_t row = 0; row < vertex_of_.size(); ++row)
+      problem.add_residual((p.vec3(vertex_of_[row]) - held.vec3(row)) * weight, {.label = "held"});
   }
 
-  std::vector<std::size_t> vertex_of;
+  std::vector<std::size_t> vertex_of_;
 };
 
 double percentile(std::vector<double> times, double share) {
