@@ -54,8 +54,8 @@ tg::Parameters add_springs(tg::Problem& problem, const Mesh& mesh, std::vector<d
   problem.add_residuals(mesh.edges.size() / 2,
                         [=](tg::Element e) { return norm(e.vec2(p, 1) - e.vec2(p, 0)) - 1.0; },
                         {.indices = mesh.edges, .label = "spring"});
-  const std::uint32_t middle = kSide / 2 * kSide + kSide / 2;
-  problem.add_residual(4.0 * (p.vec2(middle) - tg::Vec2{kSide - 3.0, kSide / 2 + 0.3}));
+  constexpr std::uint32_t kHalf = kSide / 2;
+  problem.add_residual(4.0 * (p.vec2(kHalf * kSide + kHalf) - tg::Vec2{kSide - 3.0, kHalf + 0.3}));
   for (std::uint32_t k = 0; k < kSide; ++k)
     for (const std::uint32_t v : {k, k + (kSide - 1) * kSide, k * kSide, k * kSide + kSide - 1})
       problem.set_constant(p, v);

@@ -44,7 +44,7 @@ static int program(sample::Arguments& arguments) {
   constexpr std::int64_t kAssets = 40, kFactors = 6;
 
   // Returns of assets are determined by a few factors, and a part of their own.
-  const auto normal = [&](ops::Shape shape, std::uint64_t seed) {
+  const auto normal = [&](const ops::Shape& shape, std::uint64_t seed) {
     return ops::randn(shape, seed, ops::Type::f32, device);
   };
   const ops::Tensor loadings = normal({kFactors, kAssets}, 1) * 0.01;

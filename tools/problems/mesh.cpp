@@ -92,7 +92,7 @@ void to_unit_sphere(std::vector<double>& positions) {
 }
 
 TriangleMesh icosahedron() {
-  constexpr double g = std::numbers::phi;
+  const double g = std::numbers::phi;
   TriangleMesh mesh;
   mesh.positions = {-1, g,  0,  1, g, 0,  -1, -g, 0,  1, -g, 0, 0,  -1, g,  0,  1, g,
                     0,  -1, -g, 0, 1, -g, g,  0,  -1, g, 0,  1, -g, 0,  -1, -g, 0, 1};
