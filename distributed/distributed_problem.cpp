@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -129,13 +129,11 @@ void require_same_uniforms(const Communicator& ranks, std::span<const double> un
   ranks.require_same("number of uniforms", std::to_string(uniforms.size()));
   const auto bytes = std::as_bytes(uniforms);
   const std::string hash = runtime::hex(runtime::hash_bytes(bytes, {}));
-  if (!ranks.any(hash != ranks.from_first([&] { return hash; }))) return;
+  if (!ranks.any(hash != ranks.from_first([&] { return std::string(hash); }))) return;
   const std::string first = ranks.from_first(
       [&] { return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()); });
-  std::uint64_t k = 0;
-  while (k < uniforms.size() &&
-         std::memcmp(&uniforms[k], first.data() + k * sizeof(double), sizeof(double)) == 0)
-    ++k;
+  const auto other = std::ranges::mismatch(bytes, std::as_bytes(std::span(first))).in1;
+  auto k = static_cast<std::uint64_t>(other - bytes.begin()) / sizeof(double);
   MPI_Allreduce(MPI_IN_PLACE, &k, 1, MPI_UINT64_T, MPI_MIN, ranks.comm());
   ranks.require_same("number " + std::to_string(k) + " of uniforms and losses",
                      ir::print_number(uniforms[k]));

@@ -48,10 +48,10 @@ const std::map<std::string, KernelRates>& h200() {
                        .step_overhead = 1.3e-3,
                        .exchange_overhead = 35e-6};
   };
-  static const std::map<std::string, KernelRates> table = {{"springs", rates(13e-12, 27.5e-12)},
-                                                           {"arap", rates(116e-12, 102e-12)},
-                                                           {"bundle", rates(317e-12, 9e-9)}};
-  return table;
+  static const std::map<std::string, KernelRates> kTable = {{"springs", rates(13e-12, 27.5e-12)},
+                                                            {"arap", rates(116e-12, 102e-12)},
+                                                            {"bundle", rates(317e-12, 9e-9)}};
+  return kTable;
 }
 
 struct Machine {
