@@ -1,6 +1,7 @@
 // Factorises the pivots' block of a step, in every workgroup of its own, and computes the columns of
 // L in further rows. The block itself stays as it is, since others read it; its factor goes above
 // its diagonal, and the reciprocals of the diagonal behind the panel: 0 for pivots that vanish.
+// A pivot changes block and rows at one time; columns are divided by the roots of pivots at the end.
 // status of the step's first pivot: in its lower 8 bits 1 + the number in the step of the first one
 // that is refused, 0: none; above them the number of those that vanish.
 
@@ -9,6 +10,8 @@ shared REAL tile[1056];
 shared REAL limit[32];
 
 void main() {
+  uint tx = gl_LocalInvocationIndex % 8u;
+  uint ty = gl_LocalInvocationIndex / 8u;
   for (uint w = gl_WorkGroupID.x; w < count; w += gl_NumWorkGroups.x) {
     #include front_item
     uint width = min(32u, pivots - c0);
@@ -25,17 +28,22 @@ void main() {
     }
     barrier();
     for (uint p = 0u; p < width; ++p) {
-      uint rest = width - p - 1u;
       REAL pivot = lower[p * (p + 1u) / 2u + p];
       precise REAL reciprocal = REAL(1) / pivot;
       REAL inverse = abs(pivot) <= limit[p] ? REAL(0) : reciprocal;
-      for (uint t = gl_LocalInvocationIndex; t < rest * rest; t += GROUP) {
-        uint i = p + 1u + t / rest;
-        uint j = p + 1u + t % rest;
-        if (j <= i) {
+      for (uint j = p + 1u + tx; j < width; j += 8u) {
+        REAL right = lower[j * (j + 1u) / 2u + p];
+        for (uint k = 0u; k < 4u; ++k) {
+          uint i = ty + 8u * k;
           uint at = i * (i + 1u) / 2u;
-          precise REAL factor = lower[at + p] * inverse;
-          lower[at + j] = fma(-factor, lower[j * (j + 1u) / 2u + p], lower[at + j]);
+          if (j <= i && i < width) {
+            precise REAL factor = lower[at + p] * inverse;
+            lower[at + j] = fma(-factor, right, lower[at + j]);
+          }
+          if (i < height) {
+            precise REAL factor = tile[i * 33u + p] * inverse;
+            tile[i * 33u + j] = fma(-factor, right, tile[i * 33u + j]);
+          }
         }
       }
       barrier();
@@ -66,28 +74,13 @@ void main() {
     for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
       uint i = t / 32u;
       uint j = t % 32u;
-      if (j < i && i < width) {
-        precise REAL value = lower[i * (i + 1u) / 2u + j] * lower[j * (j + 1u) / 2u + j];
-        lower[i * (i + 1u) / 2u + j] = value;
+      if (i < height && j < width) {
+        precise REAL value = tile[i * 33u + j] * lower[j * (j + 1u) / 2u + j];
+        panels[panel + (from + i) * pivots + c0 + j] = value;
       }
-    }
-    barrier();
-    for (uint i = gl_LocalInvocationIndex; i < height; i += GROUP) {
-      for (uint j = 0u; j < width; ++j) {
-        uint at = j * (j + 1u) / 2u;
-        REAL value = tile[i * 33u + j];
-        for (uint q = 0u; q < j; ++q) value = fma(-tile[i * 33u + q], lower[at + q], value);
-        precise REAL scaled = value * lower[at + j];
-        tile[i * 33u + j] = scaled;
-      }
-    }
-    barrier();
-    for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
-      uint i = t / 32u;
-      uint j = t % 32u;
-      if (i < height && j < width) panels[panel + (from + i) * pivots + c0 + j] = tile[i * 33u + j];
       if (r0 == c0 && i < j && j < width) {
-        panels[panel + (c0 + i) * pivots + c0 + j] = lower[j * (j + 1u) / 2u + i];
+        precise REAL value = lower[j * (j + 1u) / 2u + i] * lower[i * (i + 1u) / 2u + i];
+        panels[panel + (c0 + i) * pivots + c0 + j] = value;
       }
       if (r0 == c0 && i == j && j < width) panels[panel + rows * pivots + c0 + i] = lower[i * (i + 1u) / 2u + i];
     }
