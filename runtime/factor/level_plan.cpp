@@ -25,9 +25,11 @@ std::uint32_t checked(std::uint64_t number) {
 
 class Leveller {
  public:
-  Leveller(const FactorPlan& plan, const LowerPattern& lower,
+  Leveller(const FactorPlan& plan, const LowerPattern& lower, const LevelPlan::Limits& limits,
            std::span<const std::uint32_t> positions, std::span<const std::uint32_t> scalars)
-      : plan_(plan), lower_(lower), positions_(positions), scalars_(scalars) {}
+      : plan_(plan), lower_(lower), limits_(limits), positions_(positions), scalars_(scalars) {
+    limits_.numbers = std::min(limits_.numbers, kMost);  // positions are 32-bit
+  }
 
   LevelPlan make() {
     number_fronts();
@@ -35,6 +37,7 @@ class Leveller {
     for (std::size_t l = 0; l < out_.levels.size(); ++l) list_tiles(l);
     list_rows();
     list_entries();
+    find_most();
     out_.pivot_scalars = plan_.order;
     for (std::uint32_t& column : out_.pivot_scalars) {
       column = scalar(column);
@@ -57,8 +60,13 @@ class Leveller {
   }
   std::uint32_t rows(std::uint32_t f) const { return front(f).pivots + front(f).below; }
 
+  struct Sizes;
+  Sizes sizes_of(std::uint32_t f) const;
   void number_fronts();
+  void divide(std::uint32_t begin, std::uint32_t end, std::uint32_t side);
   void place_fronts();
+  void place_panels(std::size_t level);
+  void find_most();
   void list_tiles(std::size_t level);
   void list_rows();
   void list_entries();
@@ -77,10 +85,12 @@ class Leveller {
 
   const FactorPlan& plan_;
   const LowerPattern& lower_;
+  LevelPlan::Limits limits_;
   std::span<const std::uint32_t> positions_, scalars_;
   LevelPlan out_;
   std::vector<std::uint32_t> old_, new_;     // numbers of fronts in the plan, by number here
-  std::vector<std::uint32_t> level_starts_;  // fronts of each level
+  std::vector<std::uint32_t> level_starts_;  // fronts of each of out_.levels
+  std::uint32_t most_items_ = 0;             // of one list
 };
 
 /// From the roots on: the children of one front are neighbours, in the plan's order.
@@ -101,22 +111,98 @@ void Leveller::number_fronts() {
   std::ranges::reverse(levels);
   new_.resize(count);
   for (const std::vector<std::uint32_t>& level : levels) {
-    level_starts_.push_back(static_cast<std::uint32_t>(old_.size()));
     for (const std::uint32_t f : level) {
       new_[f] = static_cast<std::uint32_t>(old_.size());
       old_.push_back(f);
     }
   }
+  for (std::size_t l = 0, begin = 0; l < levels.size(); begin += levels[l++].size())
+    divide(static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(begin + levels[l].size()),
+           l % 2);
   level_starts_.push_back(count);
-  out_.levels.resize(levels.size());
+}
+
+/// What fronts need in each kind of memory.
+struct Leveller::Sizes {
+  std::uint64_t panels = 0, updates = 0, children = 0, entries = 0;
+
+  Sizes operator+(const Sizes& b) const {
+    return {panels + b.panels, updates + b.updates, children + b.children, entries + b.entries};
+  }
+  bool within(const LevelPlan::Limits& limits) const {
+    // Pieces begin at most an alignment before what they are for.
+    return std::max({panels, updates, children}) + LevelPlan::kAlignment <= limits.numbers &&
+           entries * LevelPlan::kEntryWords <= limits.words;
+  }
+};
+
+Leveller::Sizes Leveller::sizes_of(std::uint32_t f) const {
+  const Front& of = front(f);
+  const auto update = [](const Front& front) {
+    return std::uint64_t{front.below} * (front.below + 1) / 2;
+  };
+  Sizes out = {.panels = std::uint64_t{rows(f)} * of.pivots + of.pivots,
+               .updates = update(of),
+               .entries = of.entries_end - of.entries};
+  for (std::uint32_t c = of.children; c < of.children_end; ++c)
+    out.children += update(plan_.fronts[plan_.children[c]]);
+  return out;
+}
+
+/// Makes one level of fronts begin ... end − 1, or several.
+void Leveller::divide(std::uint32_t begin, std::uint32_t end, std::uint32_t side) {
+  Sizes sizes;
+  for (std::uint32_t f = begin; f < end; ++f) {
+    sizes = sizes + sizes_of(f);
+    if (f == begin || !sizes.within(limits_)) {
+      level_starts_.push_back(f);
+      out_.levels.emplace_back().side = side;
+      sizes = sizes_of(f);
+    }
+  }
+}
+
+/// Places the panels of a level behind those before it, in a new range where they do not fit.
+void Leveller::place_panels(std::size_t l) {
+  Sizes sizes;
+  for (std::uint32_t f = level_starts_[l]; f < level_starts_[l + 1]; ++f)
+    sizes = sizes + Sizes{.panels = sizes_of(f).panels, .entries = sizes_of(f).entries};
+  if (!out_.ranges.empty()) {
+    const LevelPlan::Range& range = out_.ranges.back();
+    const Sizes before = {.panels = out_.panels - range.panels.first,
+                          .entries = range.entries.count};
+    if (!(before + sizes).within(limits_)) out_.ranges.emplace_back().panels.first = out_.panels;
+  } else {
+    out_.ranges.emplace_back();
+  }
+  LevelPlan::Range& range = out_.ranges.back();
+  out_.levels[l].range = static_cast<std::uint32_t>(out_.ranges.size()) - 1;
+  std::uint64_t at = out_.panels - range.panels.first;
+  for (std::uint32_t f = level_starts_[l]; f < level_starts_[l + 1]; ++f) {
+    word(f, 0) = checked(at);
+    at += sizes_of(f).panels;
+  }
+  checked(at);
+  range.panels.count = at;
+  range.entries.count += checked(sizes.entries);
+  constexpr std::uint64_t kAligned = LevelPlan::kAlignment;
+  out_.panels = range.panels.first + (at + kAligned - 1) / kAligned * kAligned;
 }
 
 void Leveller::place_fronts() {
   out_.fronts.resize(old_.size() * LevelPlan::kFrontWords);
+  const auto piece = [](std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t first = begin / LevelPlan::kAlignment * LevelPlan::kAlignment;
+    return LevelPlan::Piece{first, end - first};
+  };
+  std::uint64_t update = 0, child = 0;  // ends of the update matrices of this level and the last
   for (std::size_t l = 0; l < out_.levels.size(); ++l) {
     LevelPlan::Level& level = out_.levels[l];
-    std::uint64_t update = 0;
-    level.panels = out_.panels;
+    if (l == 0 || level.side != out_.levels[l - 1].side) {
+      update = 0;
+      child = 0;
+    }
+    const std::uint64_t first_update = update, first_child = child;
     for (std::uint32_t f = level_starts_[l]; f < level_starts_[l + 1]; ++f) {
       const Front& from = front(f);
       constexpr std::uint32_t kLargest = 65535;  // i (i + 1) and numbers of tiles are 32-bit
@@ -124,7 +210,6 @@ void Leveller::place_fronts() {
         throw Error(ErrorCode::Unsupported,
                     "factorisation on a device: a dense part of the factor has " +
                         std::to_string(rows(f)) + " rows, more than it takes");
-      word(f, 0) = checked(level.panels_size);
       word(f, 1) = from.pivots;
       word(f, 2) = from.below;
       word(f, 3) = checked(update);
@@ -135,18 +220,31 @@ void Leveller::place_fronts() {
         word(f, 7) = word(f, 6) + from.children_end - from.children;
       }
       word(f, 8) = from.rows;
-      level.panels_size += std::uint64_t{rows(f)} * from.pivots + from.pivots;
-      update += std::uint64_t{from.below} * (from.below + 1) / 2;
+      update += sizes_of(f).updates;
+      child += sizes_of(f).children;
       out_.vectors += rows(f);
     }
-    checked(level.panels_size);
     checked(update);
-    out_.updates[l % 2] = std::max(out_.updates[l % 2], update);
-    out_.largest_level = std::max(out_.largest_level, level.panels_size);
-    constexpr std::uint64_t kAligned = LevelPlan::kPanelAlignment;
-    out_.panels += (level.panels_size + kAligned - 1) / kAligned * kAligned;
+    level.updates = piece(first_update, update);
+    level.children = piece(first_child, child);
+    out_.updates[level.side] = std::max(out_.updates[level.side], update);
+    place_panels(l);
   }
   checked(out_.vectors);
+}
+
+void Leveller::find_most() {
+  for (const LevelPlan::Range& range : out_.ranges) {
+    out_.most_numbers = std::max(out_.most_numbers, range.panels.count);
+    out_.most_words =
+        std::max(out_.most_words, std::uint64_t{range.entries.count} * LevelPlan::kEntryWords);
+  }
+  for (const LevelPlan::Level& level : out_.levels)
+    out_.most_numbers = std::max({out_.most_numbers, level.updates.count, level.children.count});
+  out_.most_numbers = std::max(out_.most_numbers, out_.vectors);
+  out_.most_words = std::max({out_.most_words, std::uint64_t{most_items_} * LevelPlan::kItemWords,
+                              std::uint64_t{out_.places.size()}, std::uint64_t{out_.cuts.size()},
+                              std::uint64_t{out_.fronts.size()}});
 }
 
 /// Calls work(front) for fronts that add their items.
@@ -154,7 +252,9 @@ template <class Work>
 LevelPlan::Items Leveller::list(std::uint32_t begin, std::uint32_t end, Work work) {
   const auto first = checked(out_.items.size() / LevelPlan::kItemWords);
   for (std::uint32_t f = begin; f < end; ++f) work(f, front(f));
-  return {first, checked(out_.items.size() / LevelPlan::kItemWords) - first};
+  const std::uint32_t count = checked(out_.items.size() / LevelPlan::kItemWords) - first;
+  most_items_ = std::max(most_items_, count);
+  return {first, count};
 }
 
 void Leveller::add_lower(std::uint32_t f, Tiles rows, Tiles columns) {
@@ -225,26 +325,27 @@ void Leveller::list_entries() {
     for (int v = lower_.starts[c]; v < lower_.starts[c + 1]; ++v)
       column[static_cast<std::size_t>(v)] = c;
   out_.entries.reserve(plan_.entries.size() * LevelPlan::kEntryWords);
-  for (std::size_t l = 0; l < out_.levels.size(); ++l) {
-    LevelPlan::Level& level = out_.levels[l];
-    level.entries = checked(out_.entries.size() / LevelPlan::kEntryWords);
-    for (std::uint32_t f = level_starts_[l]; f < level_starts_[l + 1]; ++f) {
-      const Front& of = front(f);
-      for (std::uint32_t e = of.entries; e < of.entries_end; ++e) {
-        const auto [value, at] = plan_.entries[e];
-        const std::uint32_t tile = at / (kTile * of.pivots), within = at % (kTile * of.pivots);
-        const std::uint32_t padded = tile * kTile + within % kTile;
-        const std::uint32_t row =
-            padded < of.pivot_rows() ? padded : padded - of.pivot_rows() + of.pivots;
-        out_.entries.insert(
-            out_.entries.end(),
-            {positions_.empty() ? value : positions_[value],
-             word(f, 0) + row * of.pivots + within / kTile,
-             scalar(static_cast<std::uint32_t>(lower_.rows[value])), scalar(column[value])});
-      }
+  for (std::uint32_t f = 0; f < old_.size(); ++f) {
+    const Front& of = front(f);
+    for (std::uint32_t e = of.entries; e < of.entries_end; ++e) {
+      const auto [value, at] = plan_.entries[e];
+      const std::uint32_t tile = at / (kTile * of.pivots), within = at % (kTile * of.pivots);
+      const std::uint32_t padded = tile * kTile + within % kTile;
+      const std::uint32_t row =
+          padded < of.pivot_rows() ? padded : padded - of.pivot_rows() + of.pivots;
+      out_.entries.insert(
+          out_.entries.end(),
+          {positions_.empty() ? value : positions_[value],
+           word(f, 0) + row * of.pivots + within / kTile,
+           scalar(static_cast<std::uint32_t>(lower_.rows[value])), scalar(column[value])});
     }
-    level.entries_count = checked(out_.entries.size() / LevelPlan::kEntryWords) - level.entries;
   }
+  std::uint32_t first = 0;
+  for (LevelPlan::Range& range : out_.ranges) {
+    range.entries.first = first;
+    first += range.entries.count;
+  }
+  checked(out_.entries.size());
 }
 
 }  // namespace
@@ -259,9 +360,9 @@ std::uint64_t LevelPlan::numbers() const {
 }
 
 LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,
-                          std::span<const std::uint32_t> positions,
+                          const LevelPlan::Limits& limits, std::span<const std::uint32_t> positions,
                           std::span<const std::uint32_t> scalars) {
-  return Leveller(plan, lower, positions, scalars).make();
+  return Leveller(plan, lower, limits, positions, scalars).make();
 }
 
 }  // namespace topograd::runtime

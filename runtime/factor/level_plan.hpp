@@ -17,14 +17,14 @@ inline constexpr std::uint32_t kFrontTile = 32;
 /// each, so that all fronts of a level are one dispatch. Numbers below are positions in the lists
 /// and in the memory of a device; everything is a pure function of the FactorPlan.
 struct LevelPlan {
-  /// Words of a front: where its panel begins, pivots, rows below, where its update matrix begins,
-  /// its vector, first place in the order, its children (fronts begin ... end − 1), its rows in
-  /// `places` and `row_scalars`, and its cuts.
+  /// Words of a front: where its panel begins in its range, pivots, rows below, where its update
+  /// matrix begins, its vector, first place in the order, its children (fronts begin ... end − 1),
+  /// its rows in `places` and `row_scalars`, and its cuts.
   ///
   /// A panel has pivots + below rows of `pivots` numbers, then the reciprocals of the diagonal of
   /// L. An update matrix is a lower triangle, packed by rows.
   static constexpr std::uint32_t kFrontWords = 10;
-  /// Words of an entry: position in the matrix, position in the panels of its level, row, column.
+  /// Words of an entry: position in the matrix, position in the panels of its range, row, column.
   static constexpr std::uint32_t kEntryWords = 4;
   /// Words of an item: front, and its tile: row + 65536 column.
   static constexpr std::uint32_t kItemWords = 2;
@@ -32,20 +32,39 @@ struct LevelPlan {
   struct Items {
     std::uint32_t first = 0, count = 0;
   };
+  /// Numbers that are bound together.
+  struct Piece {
+    std::uint64_t first = 0;  ///< a multiple of kAlignment
+    std::uint64_t count = 0;
+  };
+  /// Panels of successive levels that are bound together; positions in them count from its first.
+  struct Range {
+    Piece panels;
+    Items entries;
+  };
+  /// The fronts of a level, or some of them where they are too large for one range: update matrices
+  /// are then bound by pieces, too.
   struct Level {
-    std::uint64_t panels = 0;       ///< position of its panels, a multiple of kPanelAlignment
-    std::uint64_t panels_size = 0;  ///< numbers
-    std::uint32_t entries = 0, entries_count = 0;
-    Items assemble;  ///< tiles of pivots' columns, of fronts with children
-    Items update;    ///< tiles of update matrices
-    Items gather;    ///< tiles of rows
-    Items below;     ///< tiles of pivots, of fronts with rows below
+    std::uint32_t range = 0;
+    std::uint32_t side = 0;  ///< which of both buffers its update matrices are in
+    Piece updates;           ///< its update matrices
+    Piece children;          ///< those of its children, on the other side
+    Items assemble;          ///< tiles of pivots' columns, of fronts with children
+    Items update;            ///< tiles of update matrices
+    Items gather;            ///< tiles of rows
+    Items below;             ///< tiles of pivots, of fronts with rows below
     /// By step: tiles of rows from the step's pivots on, tiles behind its columns among pivots'
     /// columns, and tiles of pivots up to its own.
     std::vector<Items> panel, trailing, backward;
   };
+  /// How much a device binds at one time.
+  struct Limits {
+    std::uint64_t numbers = ~std::uint32_t{0};
+    std::uint64_t words = ~std::uint32_t{0};
+  };
 
   std::vector<Level> levels;  ///< leaves of the longest branch first, roots last
+  std::vector<Range> ranges;  ///< each of one or several levels
   std::vector<std::uint32_t> fronts, entries, items;
   /// By row below the pivots of a front: its number in the parent, and its scalar.
   std::vector<std::uint32_t> places, row_scalars;
@@ -55,11 +74,12 @@ struct LevelPlan {
   std::vector<std::uint32_t> pivot_scalars;  ///< scalar by place
   std::uint32_t scalars = 0;                 ///< 1 + the largest one
 
-  static constexpr std::uint64_t kPanelAlignment = 128;
-  std::uint64_t panels = 0;             ///< numbers of the factor
+  static constexpr std::uint32_t kAlignment = 128;  ///< numbers, entries and items
+  std::uint64_t panels = 0;                         ///< numbers of the factor
   std::uint64_t updates[2] = {};        ///< numbers of update matrices of even and odd levels
   std::uint64_t vectors = 0;            ///< numbers of a solve's workspace
-  std::uint64_t largest_level = 0;      ///< numbers of the panels of one level
+  std::uint64_t most_numbers = 0;       ///< that are bound together
+  std::uint64_t most_words = 0;         ///< of one list that are bound together
   double operations = 0, nonzeros = 0;  ///< of the FactorPlan
 
   std::uint32_t unknowns() const { return static_cast<std::uint32_t>(pivot_scalars.size()); }
@@ -74,9 +94,11 @@ struct LevelPlan {
 ///   lower      the pattern that was planned
 ///   positions  by entry of the pattern: where its value lies; empty: where it lies in the pattern
 ///   scalars    by column of the pattern: its place in vectors; empty: its number
+///   limits     kept where fronts are not too large for them: see most_numbers and most_words
 ///
 /// Throws Error{Unsupported} if offsets do not fit 32 bits.
 LevelPlan make_level_plan(const FactorPlan& plan, const LowerPattern& lower,
+                          const LevelPlan::Limits& limits = {},
                           std::span<const std::uint32_t> positions = {},
                           std::span<const std::uint32_t> scalars = {});
 

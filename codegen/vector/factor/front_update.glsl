@@ -38,7 +38,7 @@ void main() {
       uint c = c0 + tx + 8u * (k % 4u);
       if (r < rows && c >= pivots && c <= r) {
         uint i = r - pivots;
-        remains[fronts[word + 3u] + i * (i + 1u) / 2u + c - pivots] = sums[k];
+        remains[fronts[word + 3u] - remains_first + i * (i + 1u) / 2u + c - pivots] = sums[k];
       }
     }
   }

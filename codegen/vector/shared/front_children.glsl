@@ -9,7 +9,7 @@ for (uint child = fronts[word + 6u]; child < fronts[word + 7u]; ++child) {
   uint size = (cuts[cut + r0 / 32u + 1u] - i0) * wide;
   if (size != 0u) {
     uint list = fronts[from + 8u];
-    uint update = fronts[from + 3u];
+    uint update = fronts[from + 3u] - children_first;
     for (uint t = gl_LocalInvocationIndex; t < size; t += GROUP) {
       uint i = i0 + t / wide;
       uint j = j0 + t % wide;

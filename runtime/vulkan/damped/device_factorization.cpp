@@ -84,7 +84,8 @@ FactorUse DeviceFactorization::plan() {
     const LowerPattern lower{pattern.starts, pattern.rows};
     LevelPlan levels;
     try {
-      levels = make_level_plan(make_factor_plan(lower), lower, pattern.positions, pattern.scalars);
+      levels = make_level_plan(make_factor_plan(lower), lower, DeviceFactor::limits(context_),
+                               pattern.positions, pattern.scalars);
       if (const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
           why.reason != MatrixReason::none)
         return {.why = why};

@@ -7,22 +7,26 @@ namespace topograd::runtime::vulkan {
 Why<MatrixReason> DeviceFactor::obstacle(const Context& context, const LevelPlan& plan) {
   if (context.device->limits().max_workgroup_invocations < codegen::kTileInvocations)
     return {MatrixReason::small_workgroups};
-  const std::uint64_t numbers =
-      std::max({plan.largest_level, plan.updates[0], plan.updates[1], plan.vectors});
-  const std::uint64_t words = std::max({plan.entries.size(), plan.items.size(), plan.places.size(),
-                                        plan.cuts.size(), plan.fronts.size()});
-  if (numbers * context.element_bytes() > context.max_range() || words * 4 > context.max_range())
-    return {MatrixReason::out_of_range};
-  // Levels bind parts of the panels, which are one buffer.
-  if (plan.panels * context.element_bytes() > context.device->limits().max_allocation_size)
+  const bool fits = plan.most_numbers * context.element_bytes() <= context.max_range() &&
+                    plan.most_words * sizeof(std::uint32_t) <= context.max_range();
+  if (!fits) return {MatrixReason::out_of_range};
+  // Levels bind parts of the panels, and of update matrices.
+  const std::uint64_t largest = std::max({plan.panels, plan.updates[0], plan.updates[1]});
+  if (largest * context.element_bytes() > context.device->limits().max_allocation_size)
     return {MatrixReason::out_of_range};
   return {};
+}
+
+LevelPlan::Limits DeviceFactor::limits(const Context& context) {
+  return {.numbers = context.max_range() / context.element_bytes(),
+          .words = context.max_range() / sizeof(std::uint32_t)};
 }
 
 DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan& plan)
     : context_(context),
       vectors_(vectors),
       levels_(plan.levels),
+      ranges_(plan.ranges),
       unknowns_(plan.unknowns()),
       predicted_(plan.bytes(context.element_bytes())) {
   const auto words = [&](const std::vector<std::uint32_t>& list) {
@@ -62,14 +66,22 @@ void DeviceFactor::need(Needs& needs) const {
                 kernel::front_below, kernel::front_backward>(needs);
 }
 
+/// Items of a list from the last aligned one on that is not behind the first.
+kernel::Part DeviceFactor::words_part(const Buffer& list, const Items& items, std::uint32_t words) {
+  const std::uint64_t before = items.first % LevelPlan::kAlignment;
+  const std::uint64_t bytes = words * sizeof(std::uint32_t);
+  return {list, (items.first - before) * bytes, (items.count + before) * bytes};
+}
+
 template <class Kernel>
 void DeviceFactor::record_items(CommandList& list, Kernel kernel, const Items& items) {
   if (items.count == 0) return;
   list.barrier();
   kernel.buffers.fronts = fronts_;
-  kernel.buffers.items = items_;
+  const kernel::Part part = words_part(items_, items, LevelPlan::kItemWords);
+  kernel.buffers.items = part;
   kernel.push.count = items.count;
-  kernel.push.first = items.first;
+  kernel.push.first = items.first % LevelPlan::kAlignment;
   const std::uint32_t most = context_.device->limits().max_workgroups_x;
   vectors_.record(list, kernel, {.groups = std::min(items.count, most)});
 }
@@ -81,9 +93,29 @@ Kernel DeviceFactor::with_children(Kernel kernel) const {
   return kernel;
 }
 
-kernel::Part DeviceFactor::panels(const LevelPlan::Level& level) const {
+kernel::Part DeviceFactor::part(const Buffer& buffer, const LevelPlan::Piece& piece) const {
   const std::uint64_t number = context_.element_bytes();
-  return {panels_, level.panels * number, std::max<std::uint64_t>(level.panels_size, 1) * number};
+  return {buffer, piece.first * number, std::max<std::uint64_t>(piece.count, 1) * number};
+}
+
+kernel::Part DeviceFactor::panels(const LevelPlan::Level& level) const {
+  return part(panels_, ranges_[level.range].panels);
+}
+
+void DeviceFactor::record_entries(CommandList& list, const Matrix& matrix) {
+  for (const LevelPlan::Range& range : ranges_) {
+    if (range.entries.count == 0) continue;
+    vectors_.record(
+        list,
+        kernel::front_entries{
+            {.matrix = matrix.values,
+             .damping = matrix.damping,
+             .panels = part(panels_, range.panels),
+             .entries = words_part(entries_, range.entries, LevelPlan::kEntryWords),
+             .fixed_scalars = matrix.fixed,
+             .limits = limits_},
+            {.count = range.entries.count, .first = range.entries.first % LevelPlan::kAlignment}});
+  }
 }
 
 void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
@@ -91,23 +123,14 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
   list.fill(panels_, 0, panels_.size(), 0);
   list.fill(limits_, 0, limits_.size(), 0);  // of rows without an entry on the diagonal
   list.barrier();
+  record_entries(list, matrix);
   for (const LevelPlan::Level& level : levels_) {
-    if (level.entries_count == 0) continue;
-    vectors_.record(list,
-                    kernel::front_entries{{.matrix = matrix.values,
-                                           .damping = matrix.damping,
-                                           .panels = panels(level),
-                                           .entries = entries_,
-                                           .fixed_scalars = matrix.fixed,
-                                           .limits = limits_},
-                                          {.count = level.entries_count, .first = level.entries}});
-  }
-  for (std::size_t l = 0; l < levels_.size(); ++l) {
-    const LevelPlan::Level& level = levels_[l];
     const kernel::Part panels = this->panels(level);
-    const Buffer& children = updates_[(l + 1) % 2];
+    const kernel::Part children = part(updates_[1 - level.side], level.children);
+    const auto children_first = static_cast<std::uint32_t>(level.children.first);
     record_items(list,
-                 with_children(kernel::front_assemble{{.updates = children, .panels = panels}, {}}),
+                 with_children(kernel::front_assemble{{.updates = children, .panels = panels},
+                                                      {.children_first = children_first}}),
                  level.assemble);
     for (std::uint32_t s = 0; s < level.panel.size(); ++s) {
       record_items(list,
@@ -123,7 +146,11 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
     }
     record_items(list,
                  with_children(kernel::front_update{
-                     {.panels = panels, .updates = children, .remains = updates_[l % 2]}, {}}),
+                     {.panels = panels,
+                      .updates = children,
+                      .remains = part(updates_[level.side], level.updates)},
+                     {.children_first = children_first,
+                      .remains_first = static_cast<std::uint32_t>(level.updates.first)}}),
                  level.update);
   }
 }
@@ -174,9 +201,9 @@ void DeviceFactor::record_finish(CommandList& list) {
 
 std::uint64_t DeviceFactor::dispatches() const {
   std::uint64_t sum = 1;
+  for (const LevelPlan::Range& range : ranges_) sum += range.entries.count > 0 ? 1 : 0;
   const auto add = [&](const Items& items) { sum += items.count > 0 ? 1 : 0; };
   for (const LevelPlan::Level& level : levels_) {
-    sum += level.entries_count > 0 ? 1 : 0;
     for (const Items& items : {level.assemble, level.update, level.gather, level.below}) add(items);
     for (const auto* steps : {&level.panel, &level.trailing, &level.panel, &level.backward})
       for (const Items& items : *steps) add(items);

@@ -17,8 +17,10 @@ namespace topograd::runtime::vulkan {
 /// results behind the caller's next one.
 class DeviceFactor {
  public:
-  /// Returns MatrixReason::none if its lists and the panels of a level fit the range of a storage
-  /// buffer, and workgroups are large enough; else the reason why not.
+  /// Limits of a plan for this device.
+  static LevelPlan::Limits limits(const Context& context);
+  /// Returns MatrixReason::none if its lists and what is bound of its fronts fit the range of a
+  /// storage buffer, and workgroups are large enough; else the reason why not.
   static Why<MatrixReason> obstacle(const Context& context, const LevelPlan& plan);
 
   ///   plan  without an obstacle
@@ -59,11 +61,15 @@ class DeviceFactor {
   void record_items(CommandList& list, Kernel kernel, const Items& items);
   template <class Kernel>
   Kernel with_children(Kernel kernel) const;
+  static kernel::Part words_part(const Buffer& list, const Items& items, std::uint32_t words);
+  kernel::Part part(const Buffer& buffer, const LevelPlan::Piece& piece) const;
   kernel::Part panels(const LevelPlan::Level& level) const;
+  void record_entries(CommandList& list, const Matrix& matrix);
 
   Context& context_;
   VectorOps& vectors_;
   std::vector<LevelPlan::Level> levels_;
+  std::vector<LevelPlan::Range> ranges_;
   std::uint32_t unknowns_ = 0;
   std::uint64_t predicted_ = 0;
   Buffer fronts_, entries_, items_, places_, row_scalars_, cuts_, pivot_scalars_;

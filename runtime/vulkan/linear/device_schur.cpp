@@ -35,7 +35,8 @@ std::unique_ptr<DeviceFactor> make_factor(Context& context, VectorOps& vectors,
     }
   }
   const LowerPattern lower{starts, rows};
-  const LevelPlan levels = make_level_plan(make_factor_plan(lower), lower, positions);
+  const LevelPlan levels =
+      make_level_plan(make_factor_plan(lower), lower, DeviceFactor::limits(context), positions);
   if (DeviceFactor::obstacle(context, levels).reason != MatrixReason::none) return nullptr;
   return std::make_unique<DeviceFactor>(context, vectors, levels);
 }

@@ -25,7 +25,7 @@ HostMatrixFactor::HostMatrixFactor(const LowerPattern& lower, const FactorPlan& 
       rows_(lower.rows.begin(), lower.rows.end()),
       order_(plan.order),
       context_(open_context(options)) {
-  const LevelPlan levels = make_level_plan(plan, lower);
+  const LevelPlan levels = make_level_plan(plan, lower, DeviceFactor::limits(context_));
   const Why<MatrixReason> why = DeviceFactor::obstacle(context_, levels);
   if (why.reason != MatrixReason::none)
     throw Error(ErrorCode::Unsupported,

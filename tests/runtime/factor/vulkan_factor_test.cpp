@@ -167,6 +167,26 @@ TEST_F(VulkanFactor, TakesTheMemoryThatThePlanPredicts) {
   }
 }
 
+/// The same bits as in one range, where panels, update matrices and entries are bound by pieces.
+TEST_F(VulkanFactor, BindsWhatIsLargerThanARangeByPieces) {
+  constexpr std::uint64_t kRange = 40'000;  // numbers
+  const SparseMatrix lower = blocks_that_meet(std::vector<std::uint32_t>(1600, 3), grid(40, 40));
+  const Vector b = right_of(lower);
+  for (const auto precision : precisions()) {
+    SCOPED_TRACE(codegen::name(precision));
+    HostMatrixFactor whole = factor_of(lower, {.precision = precision});
+    ASSERT_EQ(whole.factor(values_of(lower)).end, FactorEnd::complete);
+    const Vector x = solve(whole, b);
+    const std::uint64_t number = precision == codegen::Precision::f32 ? 4 : 8;
+    HostMatrixFactor pieces =
+        factor_of(lower, {.precision = precision, .max_storage_buffer_range = kRange * number});
+    EXPECT_GT(pieces.bytes(), 4 * kRange * number);
+    EXPECT_GT(pieces.dispatches(), whole.dispatches());
+    ASSERT_EQ(pieces.factor(values_of(lower)).end, FactorEnd::complete);
+    EXPECT_EQ(solve(pieces, b), x);
+  }
+}
+
 TEST_F(VulkanFactor, RefusesWhatDoesNotFitTheDevice) {
   const SparseMatrix lower = blocks_that_meet({330}, {});
   try {
