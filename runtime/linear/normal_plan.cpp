@@ -4,7 +4,7 @@
 #include "../../codegen/vector/kernels.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../model/block_numbers.hpp"
-#include "../order/partition.hpp"
+#include "../plan/partition.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Neighbour lists, built bucket by bucket.
 #include "neighbours.hpp"
 
-#include "partition.hpp"
+#include "../plan/partition.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // Internal: the parameter blocks that share an instance.
 #pragma once
 
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/unset_vector.hpp"
 #include "order.hpp"
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class Neighbours {
   void expect_list(std::uint32_t block) const { __builtin_prefetch(list_.data() + start_[block]); }
 
  private:
-  ir::PagedVector<std::uint32_t> start_, list_;
+  ir::PagedVector<std::uint32_t> start_;
+  ir::UnsetPagedVector<std::uint32_t> list_;
   bool hubs_ = false;
 };
 

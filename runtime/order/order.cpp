@@ -6,10 +6,10 @@
 #include "../../ir/machine/parallel.hpp"
 #include "../../ir/machine/platform.hpp"
 #include "../model/block_numbers.hpp"
+#include "../plan/partition.hpp"
 #include "../plan/plan.hpp"
 #include "neighbours.hpp"
 #include "order_choice.hpp"
-#include "partition.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -254,6 +254,7 @@ std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t block
   const Partition<Row> by_key(rows.size(), blocks, emit);
   by_key.each_bucket([&](std::span<const Row> items, std::size_t place, std::uint32_t first,
                          std::uint32_t beyond) {
+    if (items.empty()) return;
     std::vector<std::size_t> next(beyond - first + 1, 0);
     for (const Row& item : items) ++next[item.key - first + 1];
     std::partial_sum(next.begin(), next.end(), next.begin());

@@ -1,7 +1,7 @@
 // A locality order of parameter blocks and instances, found from the index columns.
 #pragma once
 
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/unset_vector.hpp"
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
 
@@ -16,7 +16,7 @@ namespace topograd::runtime {
 /// common numbering of all arrays.
 struct TouchedBlocks {
   std::vector<SlotGroup> groups;
-  ir::PagedVector<std::uint32_t> blocks;
+  ir::UnsetPagedVector<std::uint32_t> blocks;
 
   std::size_t width() const { return groups.size(); }
   std::size_t instances() const { return groups.empty() ? 0 : blocks.size() / width(); }

@@ -1,7 +1,7 @@
 // Models in another order: rows of batches, flags, bounds and manifolds.
 #include "order.hpp"
 
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/unset_vector.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../model/block_numbers.hpp"
 #include "../model/manifold_blocks.hpp"
@@ -54,7 +54,7 @@ class Picker {
   /// Copies data and residual rows.
   void pick_numbers() {
     const std::size_t columns = source_.data_columns(), width = columns + 1;
-    ir::PagedVector<std::uint64_t> packed(source_.size() * width);
+    ir::UnsetPagedVector<std::uint64_t> packed(source_.size() * width);
     each_source([&](std::size_t first, std::size_t count) {
       std::vector<double> numbers(count);
       for (std::uint32_t c = 0; c < columns; ++c) {
