@@ -2,6 +2,7 @@
 #include "plan.hpp"
 
 #include "../../ir/machine/parallel.hpp"
+#include "partition.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -36,30 +37,12 @@ class Inverter {
   }
 
  private:
-  /// By role: the owner of each instance.
-  std::vector<std::vector<std::uint32_t>> find_owners() const {
-    std::vector<std::vector<std::uint32_t>> owners;
-    for (std::uint32_t index : plan_.roles) {
-      const SlotGroup& group = groups_[index];
-      const auto base = static_cast<std::uint32_t>(plan_.x_first + group.coordinates[0]);
-      std::vector<std::uint32_t>& of_role = owners.emplace_back(batch_.size());
-      const auto rows = tbb::blocked_range<std::size_t>(0, batch_.size(), ir::Batch::kBlockRows);
-      ir::parallel_for(rows, [&](const auto& range) {
-        const auto part = std::span(of_role).subspan(range.begin(), range.size());
-        batch_.copy_index_column(group.slots[0], range.begin(), part);
-        for (std::uint32_t& v : part) v = (v - base) / plan_.owner_width;
-      });
-    }
-    return owners;
-  }
-
   Sorted sort_few() const {
-    const std::vector<std::vector<std::uint32_t>> owners = find_owners();
     std::vector<OwnedEntry> entries;
-    for (std::uint32_t role = 0; role < owners.size(); ++role) {
-      for (std::uint32_t i = 0; i < owners[role].size(); ++i) {
-        entries.push_back({owners[role][i], role, i});
-      }
+    std::vector<std::uint32_t> owners(batch_.size());
+    for (std::uint32_t role = 0; role < plan_.roles.size(); ++role) {
+      copy_owners(role, 0, owners);
+      for (std::uint32_t i = 0; i < owners.size(); ++i) entries.push_back({owners[i], role, i});
     }
     std::stable_sort(entries.begin(), entries.end(), [](const OwnedEntry& a, const OwnedEntry& b) {
       return std::pair(a.owner, a.role) < std::pair(b.owner, b.role);
@@ -80,17 +63,23 @@ class Inverter {
   }
 
   Sorted sort_many() const {
-    const auto roles = plan_.roles.size();
-    const std::vector<std::vector<std::uint32_t>> owners = find_owners();
+    const auto roles = static_cast<std::uint32_t>(plan_.roles.size());
+    const Partition<> by_key = by_owner_and_role();
     std::vector<std::uint32_t> starts(owners_ * roles + 1, 0);
-    each_slice(owners, [&](auto owner, auto role, auto) { ++starts[owner * roles + role]; });
-    std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), 0u);
+    by_key.each_bucket([&](std::span<const Keyed> items, std::size_t place, std::uint32_t first,
+                           std::uint32_t beyond) {
+      for (const Keyed& item : items) ++starts[item.key + 1];
+      // Starts of the next bucket's first key are this one's end.
+      auto at = static_cast<std::uint32_t>(place);
+      for (std::uint32_t key = first; key < beyond; ++key) at = starts[key + 1] += at;
+    });
     Sorted sorted;
     sorted.instances.resize(starts.back());
-    std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
-    each_slice(owners, [&](auto owner, auto role, auto instance) {
-      sorted.instances[next[owner * roles + role]++] = instance;
-    });
+    by_key.each_bucket(
+        [&](std::span<const Keyed> items, std::size_t, std::uint32_t first, std::uint32_t beyond) {
+          std::vector<std::uint32_t> next(starts.begin() + first, starts.begin() + beyond);
+          for (const Keyed& item : items) sorted.instances[next[item.key - first]++] = item.value;
+        });
     bool all = true;
     for (std::uint64_t owner = 0; all && owner < owners_; ++owner) {
       all = starts[owner * roles] != starts[(owner + 1) * roles];
@@ -111,24 +100,29 @@ class Inverter {
     return sorted;
   }
 
-  /// Visits all entries, ascending by instance for each owner and role. Each thread has a range of
-  /// owners and reads all entries, which costs little compared with the visits.
-  template <class Visit>
-  void each_slice(const std::vector<std::vector<std::uint32_t>>& owners, Visit visit) const {
-    constexpr std::uint64_t kMostSlices = 8;
-    const auto threads = static_cast<std::uint64_t>(tbb::this_task_arena::max_concurrency());
-    const std::uint64_t slices = batch_.size() < ir::Batch::kBlockRows
-                                     ? 1
-                                     : std::clamp<std::uint64_t>(threads, 1, kMostSlices);
-    ir::parallel_for(std::uint64_t{0}, slices, [&](std::uint64_t slice) {
-      const std::uint64_t begin = owners_ * slice / slices, end = owners_ * (slice + 1) / slices;
-      for (std::uint32_t role = 0; role < owners.size(); ++role) {
-        for (std::uint32_t i = 0; i < owners[role].size(); ++i) {
-          const std::uint32_t owner = owners[role][i];
-          if (owner >= begin && owner < end) visit(owner, role, i);
+  /// All entries, ascending by instance for each key, owner * roles + role.
+  Partition<> by_owner_and_role() const {
+    const auto roles = static_cast<std::uint32_t>(plan_.roles.size());
+    const auto emit = [&](std::size_t first, std::size_t count, auto sink) {
+      std::vector<std::uint32_t> owners(ir::Batch::kBlockRows);
+      for (std::size_t at = first; at < first + count; at += owners.size()) {
+        owners.resize(std::min(ir::Batch::kBlockRows, first + count - at));
+        for (std::uint32_t role = 0; role < roles; ++role) {
+          copy_owners(role, at, owners);
+          for (std::size_t i = 0; i < owners.size(); ++i)
+            sink(Keyed{owners[i] * roles + role, static_cast<std::uint32_t>(at + i)});
         }
       }
-    });
+    };
+    return Partition<>(batch_.size(), static_cast<std::uint32_t>(owners_ * roles), emit);
+  }
+
+  /// Owners of instances from `first` on, in a role.
+  void copy_owners(std::uint32_t role, std::size_t first, std::span<std::uint32_t> owners) const {
+    const SlotGroup& group = groups_[plan_.roles[role]];
+    const auto base = static_cast<std::uint32_t>(plan_.x_first + group.coordinates[0]);
+    batch_.copy_index_column(group.slots[0], first, owners);
+    for (std::uint32_t& owner : owners) owner = (owner - base) / plan_.owner_width;
   }
 
   const ir::Batch& batch_;
@@ -179,16 +173,24 @@ class Cutter {
       plan_.instances = std::move(sorted_.instances);
       return;
     }
+    reserve(sorted_.owners.size());
     add_whole_owners(0, kLightOwner);
     plan_.light_items = static_cast<std::uint32_t>(plan_.owners.size());
     add_whole_owners(kLightOwner, kSegment);
     plan_.direct_items = static_cast<std::uint32_t>(plan_.owners.size());
     add_heavy_owners();
-    plan_.starts.push_back(static_cast<std::uint32_t>(plan_.instances.size()));
+    plan_.starts.push_back(entries_);
+    copy_instances();
     combine();
   }
 
  private:
+  void reserve(std::size_t items) {
+    plan_.owners.reserve(items);
+    plan_.outputs.reserve(items);
+    plan_.starts.reserve(items * roles() + 1);
+    from_.reserve(items * roles());
+  }
   std::uint32_t entries_of(std::size_t k) const {
     return sorted_.starts[(k + 1) * roles()] - sorted_.starts[k * roles()];
   }
@@ -237,11 +239,23 @@ class Cutter {
     for (std::size_t r = 0; r < roles(); ++r) {
       const std::uint32_t low = sorted_.starts[k * roles() + r] - base;
       const std::uint32_t high = sorted_.starts[k * roles() + r + 1] - base;
-      plan_.starts.push_back(static_cast<std::uint32_t>(plan_.instances.size()));
-      for (std::uint32_t e = std::max(low, begin); e < std::min(high, end); ++e) {
-        plan_.instances.push_back(sorted_.instances[base + e]);
-      }
+      const std::uint32_t first = std::max(low, begin), beyond = std::min(high, end);
+      plan_.starts.push_back(entries_);
+      from_.push_back(base + first);
+      entries_ += beyond > first ? beyond - first : 0;
     }
+  }
+
+  void copy_instances() {
+    plan_.instances.resize(entries_);
+    constexpr std::size_t kGrain = 1 << 12;
+    ir::parallel_for(tbb::blocked_range<std::size_t>(0, from_.size(), kGrain), [&](const auto& r) {
+      for (std::size_t k = r.begin(); k < r.end(); ++k) {
+        const std::uint32_t count = plan_.starts[k + 1] - plan_.starts[k];
+        std::copy_n(sorted_.instances.begin() + from_[k], count,
+                    plan_.instances.begin() + plan_.starts[k]);
+      }
+    });
   }
 
   void combine() {
@@ -273,6 +287,8 @@ class Cutter {
 
   Sorted sorted_;
   GatherPlan& plan_;
+  std::vector<std::uint32_t> from_;  // by item and role: its first entry in sorted_
+  std::uint32_t entries_ = 0;
   std::vector<std::uint32_t> heavy_first_, heavy_owner_;
 };
 
