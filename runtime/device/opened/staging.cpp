@@ -1,6 +1,8 @@
 // Uploads and downloads: direct if memory is mapped and idle, otherwise through rings.
 #include "staging.hpp"
 
+#include "../../../ir/machine/parallel.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -29,6 +31,22 @@ void remember(const Batch& batch, const std::shared_ptr<BufferState>& state) {
 
 std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
+}
+
+/// Copies to memory of the device, on all threads: one thread writes across the bus at a fraction
+/// of its rate. The caller holds a lock, so this thread takes no other work meanwhile.
+void copy_up(std::byte* to, std::span<const std::byte> from) {
+  constexpr std::size_t kPiece = std::size_t{1} << 18;
+  if (from.size() < 4 * kPiece || ir::pool_is_lost()) {
+    std::memcpy(to, from.data(), from.size());
+    return;
+  }
+  const tbb::blocked_range<std::size_t> bytes(0, from.size(), kPiece);
+  tbb::this_task_arena::isolate([&] {
+    ir::parallel_for(bytes, [&](const auto& part) {
+      std::memcpy(to + part.begin(), from.data() + part.begin(), part.size());
+    });
+  });
 }
 
 }  // namespace
@@ -118,7 +136,7 @@ bool Staging::write_directly(const Upload& piece) {
   if (state.mapped == nullptr) return false;
   const std::uint64_t last_use = state.last_use;
   if (last_use == BufferState::kPending || last_use > core_.queue.completed()) return false;
-  std::memcpy(state.mapped + piece.offset, piece.bytes.data(), piece.bytes.size());
+  copy_up(state.mapped + piece.offset, piece.bytes);
   return true;
 }
 
@@ -138,7 +156,7 @@ void Staging::stage(const Upload& piece, LiveTransfers& account) {
     }
     first = false;
     const std::uint64_t size = std::min<std::uint64_t>(up_.room(), piece.bytes.size() - done);
-    std::memcpy(up_.memory->mapped + up_.offset(), piece.bytes.data() + done, size);
+    copy_up(up_.memory->mapped + up_.offset(), piece.bytes.subspan(done, size));
     record_copy(batch, *up_.memory, *state, {up_.offset(), piece.offset + done, size});
     up_.used = std::min(up_.used + aligned(size), Ring::kSegmentBytes);
     remember(batch, state);

@@ -1,7 +1,9 @@
 // Columns in the order of entries.
 #include "gather_columns.hpp"
 
+#include "../../../ir/batch/unset_vector.hpp"
 #include "../../../ir/machine/parallel.hpp"
+#include "../../plan/column_copy.hpp"
 
 #include <map>
 
@@ -11,22 +13,11 @@ using codegen::BufferRole;
 
 namespace {
 
-/// A whole index column of a batch.
-std::vector<std::uint32_t> index_column(const ir::Batch& batch, std::uint32_t column) {
-  std::vector<std::uint32_t> values(batch.size());
-  batch.copy_index_column(column, 0, values);
-  return values;
-}
-
+/// A whole column of a batch, as copy_column() copies it.
 template <class T>
-std::vector<T> data_column(const ir::Batch& batch, std::uint32_t column) {
-  std::vector<T> values(batch.size());
-  const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
-  ir::parallel_for(rows, [&](const auto& range) {
-    std::vector<double> block(range.size());
-    batch.copy_data_column(column, range.begin(), block);
-    std::copy(block.begin(), block.end(), values.begin() + range.begin());
-  });
+ir::UnsetVector<T> whole_column(const ir::Batch& batch, std::uint32_t column) {
+  ir::UnsetVector<T> values(batch.size());
+  copy_column<T>(batch, column, 0, values);
   return values;
 }
 
@@ -103,9 +94,9 @@ void GatherColumns::place_index(Piece& piece) const {
 }
 
 /// Entries of a role read that role's columns; roles of one owner are neighbours.
-std::vector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) const {
+ir::UnsetVector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) const {
   const StoredColumns stored = stored_columns(view_.shape.layout);
-  std::map<std::uint32_t, std::vector<std::uint32_t>> sources;  // by column of the layout
+  std::map<std::uint32_t, ir::UnsetVector<std::uint32_t>> sources;  // by column of the layout
   std::vector<std::vector<const std::uint32_t*>> of_role(role_columns_.size());
   std::vector<std::uint32_t> shared;
   for (std::size_t r = 0; r < role_columns_.size(); ++r) {
@@ -116,11 +107,11 @@ std::vector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) cons
         continue;
       }
       auto& source = sources[column];
-      if (source.empty()) source = index_column(*view_.batch, stored.index[column]);
+      if (source.empty()) source = whole_column<std::uint32_t>(*view_.batch, stored.index[column]);
       of_role[r].push_back(source.data());
     }
   }
-  std::vector<std::uint32_t> columns(std::size_t{columns_} * piece.count);
+  ir::UnsetVector<std::uint32_t> columns(std::size_t{columns_} * piece.count + shared.size());
   const std::span<const std::uint32_t> at = instances(piece);
   const std::uint32_t first = piece.first, last = first + piece.count;
   const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
@@ -135,7 +126,7 @@ std::vector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) cons
       }
     }
   });
-  columns.insert(columns.end(), shared.begin(), shared.end());
+  std::ranges::copy(shared, columns.end() - static_cast<std::ptrdiff_t>(shared.size()));
   return columns;
 }
 
@@ -147,22 +138,23 @@ template <class T>
 void GatherColumns::upload_data_as(Piece& piece, bool own) const {
   const StoredColumns stored = stored_columns(view_.shape.layout);
   const std::vector<DataForm>& forms = view_.forms->data;
-  std::vector<T> picked(view_.forms->stored_data() * std::size_t{piece.count}), shared;
+  const std::size_t by_row = view_.forms->stored_data() * std::size_t{piece.count};
+  ir::UnsetVector<T> picked(by_row + forms.size() - view_.forms->stored_data());
+  auto shared = picked.begin() + static_cast<std::ptrdiff_t>(by_row);
   for (std::size_t c = 0, at = 0; c < forms.size(); ++c) {
     if (!forms[c].stored) {
-      shared.push_back(static_cast<T>(forms[c].value));
+      *shared++ = static_cast<T>(forms[c].value);
       continue;
     }
     const bool there = piece.resident.add(context_, *view_.batch, stored.data[c], at, piece.count);
     if (!there && (own || view_.batch->resident(stored.data[c]))) {
-      const std::vector<T> source = data_column<T>(*view_.batch, stored.data[c]);
+      const ir::UnsetVector<T> source = whole_column<T>(*view_.batch, stored.data[c]);
       const auto column = std::span(picked).subspan(at, piece.count);
       pick<T>(source, instances(piece), column);
       if (!own) context_.device->upload<T>(piece.data, column, at * sizeof(T));
     }
     at += piece.count;
   }
-  picked.insert(picked.end(), shared.begin(), shared.end());
   if (!piece.data) {
     piece.words.data = form_words(forms, piece.count);
     piece.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");

@@ -1,6 +1,7 @@
 // Index and data columns of a gather plan's entries on the device.
 #pragma once
 
+#include "../../../ir/batch/unset_vector.hpp"
 #include "../../plan/column_forms.hpp"
 #include "../../plan/plan.hpp"
 #include "../../plan/requests.hpp"
@@ -64,7 +65,7 @@ class GatherColumns {
  private:
   void place_index(Piece& piece) const;
   std::span<const std::uint32_t> instances(const Piece& piece) const;
-  std::vector<std::uint32_t> entry_indices(const Piece& piece) const;
+  ir::UnsetVector<std::uint32_t> entry_indices(const Piece& piece) const;
   void upload_data(Piece& piece, bool own) const;
   template <class T>
   void upload_data_as(Piece& piece, bool own) const;

@@ -2,6 +2,7 @@
 #include "step_vectors.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../../ir/machine/parallel.hpp"
 
 #include <algorithm>
 #include <string>
@@ -69,11 +70,14 @@ void StepVectors::lay_out_blocks(const Model& model) {
                         static_cast<std::uint32_t>(packed_blocks + first * numbers),
                         static_cast<std::uint32_t>(std::min(piece, count - first)), width});
     }
-    for (std::uint64_t k = 0; k < array.blocks * array.width; ++k) {
-      const std::uint64_t i = k % width;
-      diagonal_positions[array.offset + k] = static_cast<std::uint32_t>(
-          packed_blocks + k / width * numbers + i * width - i * (i + 1) / 2 + i);
-    }
+    const tbb::blocked_range<std::size_t> all(0, count, 1 << 14);
+    ir::parallel_for(all, [&](const auto& range) {
+      for (std::size_t block = range.begin(); block < range.end(); ++block) {
+        for (std::uint64_t i = 0; i < width; ++i)
+          diagonal_positions[array.offset + block * width + i] = static_cast<std::uint32_t>(
+              packed_blocks + block * numbers + i * width - i * (i + 1) / 2 + i);
+      }
+    });
     packed_blocks += count * numbers;
     packed_blocks = (packed_blocks + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
   }

@@ -1,6 +1,8 @@
 // Orders of models, and what a later state of a model changes.
 #include "device_model.hpp"
 
+#include "../../../ir/batch/unset_vector.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -94,12 +96,14 @@ void DeviceModel::undo(std::span<const double> ordered, std::span<double> values
 
 void DeviceModel::write(const Buffer& buffer, std::span<const double> values) const {
   if (order_.identity()) return write_numbers(context_, buffer, values);
-  write_numbers(context_, buffer, ordered(values));
+  ir::UnsetVector<double> numbers(values.size());
+  order_.apply(values, numbers);
+  write_numbers(context_, buffer, numbers);
 }
 
 void DeviceModel::read(const Buffer& buffer, std::span<double> values) const {
   if (order_.identity()) return read_numbers(context_, buffer, values);
-  std::vector<double> numbers(values.size());
+  ir::UnsetVector<double> numbers(values.size());
   read_numbers(context_, buffer, numbers);
   order_.undo(numbers, values);
 }
@@ -107,7 +111,7 @@ void DeviceModel::read(const Buffer& buffer, std::span<double> values) const {
 void DeviceModel::read(const Readback& readback, const Submission& after, const Buffer& source,
                        std::span<double> values) const {
   if (order_.identity()) return readback.read(context_, after, source, context_.wide(), values);
-  std::vector<double> numbers(values.size());
+  ir::UnsetVector<double> numbers(values.size());
   readback.read(context_, after, source, context_.wide(), numbers);
   order_.undo(numbers, values);
 }

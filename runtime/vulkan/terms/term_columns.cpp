@@ -1,7 +1,9 @@
 // Chunks of columns: their layout, uploads and orders.
 #include "term_columns.hpp"
 
+#include "../../../ir/batch/unset_vector.hpp"
 #include "../../../ir/error.hpp"
+#include "../../plan/column_copy.hpp"
 
 #include <algorithm>
 #include <string>
@@ -45,41 +47,41 @@ TermColumns::TermColumns(Context& context, const ir::Batch& batch, const TermSha
 
 void TermColumns::upload_index(Chunk& chunk) {
   const StoredColumns stored = stored_columns(shape_.layout);
-  std::vector<std::uint32_t> index(forms_.stored_index() * std::size_t{chunk.count});
-  std::vector<std::uint32_t> shared;
+  const std::size_t by_row = forms_.stored_index() * std::size_t{chunk.count};
+  ir::UnsetVector<std::uint32_t> index(by_row + forms_.index.size() - forms_.stored_index());
+  auto shared = index.begin() + static_cast<std::ptrdiff_t>(by_row);
   chunk.words.index = form_words(forms_.index, chunk.count);
   for (std::size_t c = 0, at = 0; c < forms_.index.size(); ++c) {
     const IndexForm& form = forms_.index[c];
     chunk.words.step.push_back(form.stored ? 0 : form.step);
     if (form.stored) {
-      batch_.copy_index_column(stored.index[c], chunk.first,
-                               std::span(index).subspan(at, chunk.count));
+      copy_column(batch_, stored.index[c], chunk.first, std::span(index).subspan(at, chunk.count));
       at += chunk.count;
     } else {
-      shared.push_back(form.base + form.step * chunk.first);
+      *shared++ = form.base + form.step * chunk.first;
     }
   }
-  index.insert(index.end(), shared.begin(), shared.end());
   chunk.index = make_buffer(context_, index, shape_.name + "_index");
 }
 
 void TermColumns::upload_data(Chunk& chunk, bool own) {
   const StoredColumns stored = stored_columns(shape_.layout);
-  std::vector<double> data(forms_.stored_data() * std::size_t{chunk.count}), shared;
+  const std::size_t by_row = forms_.stored_data() * std::size_t{chunk.count};
+  ir::UnsetVector<double> data(by_row + forms_.data.size() - forms_.stored_data());
+  auto shared = data.begin() + static_cast<std::ptrdiff_t>(by_row);
   for (std::size_t c = 0, at = 0; c < forms_.data.size(); ++c) {
     if (forms_.data[c].stored) {
       const bool there = chunk.resident.add(context_, batch_, stored.data[c], at, chunk.count);
       if (!there && (own || batch_.resident(stored.data[c]))) {
         const auto column = std::span(data).subspan(at, chunk.count);
-        batch_.copy_data_column(stored.data[c], chunk.first, column);
+        copy_column(batch_, stored.data[c], chunk.first, column);
         if (!own) write_numbers(context_, chunk.data, column, at);
       }
       at += chunk.count;
     } else {
-      shared.push_back(forms_.data[c].value);
+      *shared++ = forms_.data[c].value;
     }
   }
-  data.insert(data.end(), shared.begin(), shared.end());
   if (!chunk.data) {
     chunk.words.data = form_words(forms_.data, chunk.count);
     chunk.data = make_numbers(context_, data.size(), shape_.name + "_data");
