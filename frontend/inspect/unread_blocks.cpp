@@ -1,9 +1,11 @@
 // Finds unknowns that no residual reads.
 #include "unread_blocks.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "array_names.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -12,14 +14,20 @@ namespace {
 
 /// Marks the scalars that the instances of a topology read.
 void mark(const ir::Batch& batch, std::vector<std::uint8_t>& read) {
-  std::array<std::uint32_t, 1024> rows;
-  for (std::uint32_t column = 0; column < batch.parameter_columns(); ++column) {
-    for (std::size_t first = 0; first < batch.size(); first += rows.size()) {
-      const std::span part(rows.data(), std::min(rows.size(), batch.size() - first));
-      batch.copy_index_column(column, first, part);
-      for (const std::uint32_t scalar : part) read[scalar] = 1;
+  constexpr std::size_t kRows = ir::Batch::kBlockRows;
+  ir::parallel_for(std::size_t{0}, (batch.size() + kRows - 1) / kRows, [&](std::size_t block) {
+    std::array<std::uint32_t, kRows> rows;
+    const std::span part(rows.data(), std::min(kRows, batch.size() - block * kRows));
+    for (std::uint32_t column = 0; column < batch.parameter_columns(); ++column) {
+      batch.copy_index_column(column, block * kRows, part);
+      for (const std::uint32_t scalar : part) {
+        // Threads that only read a mark do not wait for one another.
+        const std::atomic_ref<std::uint8_t> is_read(read[scalar]);
+        if (is_read.load(std::memory_order_relaxed) == 0)
+          is_read.store(1, std::memory_order_relaxed);
+      }
     }
-  }
+  });
 }
 
 }  // namespace
