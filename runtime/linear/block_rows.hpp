@@ -1,7 +1,7 @@
 // The pattern of a symmetric block-sparse matrix: JᵀJ, or a Schur complement.
 #pragma once
 
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/unset_vector.hpp"
 
 #include <array>
 #include <cstddef>
@@ -84,12 +84,16 @@ class BlockRows {
   std::span<const std::uint32_t> words() const { return words_; }      ///< kWords each: a Row
   std::span<const std::uint32_t> columns() const { return columns_; }  ///< scalars
   std::uint64_t values() const { return values_; }                     ///< numbers
+  /// Bytes of the numbers, their columns and the rows on a device.
+  std::uint64_t bytes(std::uint64_t number_bytes) const {
+    return values_ * number_bytes + sizeof(std::uint32_t) * (columns_.size() + words_.size());
+  }
 
  private:
   std::uint32_t position(std::uint32_t row, std::uint32_t column) const;
 
   std::vector<std::uint32_t> words_;
-  ir::PagedVector<std::uint32_t> columns_;
+  ir::UnsetPagedVector<std::uint32_t> columns_;
   std::uint64_t values_ = 0;
 };
 

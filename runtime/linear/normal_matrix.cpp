@@ -25,14 +25,14 @@ ProductChoice decide_product(NormalMatrix asked, const ProductFacts& facts) {
     out.why = {MatrixReason::cheap_product};
     return out;
   }
+  if (asked == NormalMatrix::automatic) out.most_bytes = facts.stored_bytes / kTimesSmaller;
   out.asks_for_blocks = !facts.blocks;
   if (out.asks_for_blocks) return out;
   const ProductFacts::Blocks& blocks = *facts.blocks;
-  const std::uint64_t most = facts.stored_bytes / kTimesSmaller;
   if (blocks.obstacle.reason != MatrixReason::none) {
     out.why = blocks.obstacle;
-  } else if (asked == NormalMatrix::automatic && blocks.bytes > most) {
-    out.why = because(MatrixReason::large_blocks, blocks.bytes, most);
+  } else if (blocks.bytes > out.most_bytes) {
+    out.why = because(MatrixReason::large_blocks, blocks.bytes, out.most_bytes);
   } else {
     out.source = Source::blocks;
     out.why = because(MatrixReason::assembled, blocks.blocks, blocks.bytes);

@@ -50,6 +50,8 @@ struct ProductFacts {
 struct ProductChoice {
   enum class Source { evaluation, stored_jacobian, blocks };
   bool asks_for_blocks = false;  ///< ProductFacts::blocks has to be known first
+  /// Bytes of blocks that would not be used if there were more.
+  std::uint64_t most_bytes = ~std::uint64_t{0};
   Source source = Source::evaluation;
   Why<MatrixReason> why;  ///< for or against blocks
 };

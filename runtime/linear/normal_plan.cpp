@@ -29,8 +29,9 @@ struct Pair : Keyed {
 
 class NormalPlanner {
  public:
-  NormalPlanner(const Model& model, std::span<const std::vector<SlotGroup>> groups)
-      : model_(model), groups_(groups), numbers_(model.arrays) {
+  NormalPlanner(const Model& model, std::span<const std::vector<SlotGroup>> groups,
+                const NormalLimit& limit)
+      : model_(model), groups_(groups), limit_(limit), numbers_(model.arrays) {
     for (std::uint32_t a = 0; a < model.arrays.size(); ++a)
       array_.insert(array_.end(), model.arrays[a].blocks, a);
   }
@@ -48,7 +49,7 @@ class NormalPlanner {
   struct Part {  // for each term that takes part
     std::uint32_t term = 0;
     std::size_t groups = 0, instances = 0;
-    ir::PagedVector<std::uint32_t> blocks;  // by instance and group
+    ir::UnsetPagedVector<std::uint32_t> blocks;  // by instance and group
   };
 
   std::uint32_t width(std::uint32_t block) const { return model_.arrays[array_[block]].width; }
@@ -90,12 +91,13 @@ class NormalPlanner {
 
   const Model& model_;
   std::span<const std::vector<SlotGroup>> groups_;
+  NormalLimit limit_;
   BlockNumbers numbers_;
   NormalPlan plan_;
   std::vector<std::uint32_t> array_;  // by block
   std::vector<Part> parts_;
-  ir::PagedVector<Pair> sorted_;  // by row, then column, then as instances come
-  std::vector<std::size_t> row_;  // by block: its first pair
+  ir::UnsetPagedVector<Pair> sorted_;  // by row, then column, then as instances come
+  std::vector<std::size_t> row_;       // by block: its first pair
 };
 
 void NormalPlanner::check_widths() {
@@ -201,6 +203,8 @@ void NormalPlanner::place_rows() {
     return void(plan_.why = because(MatrixReason::many_residuals, most.load()));
   if (!matrix.place([&](std::uint32_t block) { return width(block); }))
     return void(plan_.why = {MatrixReason::memory});
+  if (const std::uint64_t bytes = matrix.bytes(limit_.number_bytes); bytes > limit_.most_bytes)
+    return void(plan_.why = because(MatrixReason::large_blocks, bytes, limit_.most_bytes));
   ir::parallel_for(0u, blocks, [&](std::uint32_t block) {
     matrix.list(block, first_scalar(block), width(block), [&](const auto& add) {
       each_meeting(block, [&](std::span<const Pair> pairs) {
@@ -246,8 +250,9 @@ void NormalPlanner::list_products() {
 
 }  // namespace
 
-NormalPlan plan_normal_matrix(const Model& model, std::span<const std::vector<SlotGroup>> groups) {
-  return NormalPlanner(model, groups).make();
+NormalPlan plan_normal_matrix(const Model& model, std::span<const std::vector<SlotGroup>> groups,
+                              const NormalLimit& limit) {
+  return NormalPlanner(model, groups, limit).make();
 }
 
 }  // namespace topograd::runtime

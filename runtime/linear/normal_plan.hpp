@@ -30,14 +30,21 @@ struct NormalPlan {
 /// Largest number of products of two blocks of an instance in a plan: 16 bytes each.
 inline constexpr std::uint64_t kMostNormalProducts = 1u << 26;
 
+/// Bytes from which on a matrix would not be used: its products are not listed then.
+struct NormalLimit {
+  std::uint64_t number_bytes = sizeof(double);
+  std::uint64_t most_bytes = ~std::uint64_t{0};
+};
+
 /// Plans JᵀJ from the index columns alone. Not possible if a residual has a block twice, if its
 /// coordinates change between instances, if blocks are wider than kMaxBlockWidth or energies take
 /// part, or if so many residuals share two blocks, or blocks share one, that a kernel would wait
-/// for a single sum.
+/// for a single sum, or beyond the limit.
 ///
 ///   groups  by term: find_groups()
 ///
 /// Cost: linear in pairs of blocks of instances, plus sorts by row.
-NormalPlan plan_normal_matrix(const Model& model, std::span<const std::vector<SlotGroup>> groups);
+NormalPlan plan_normal_matrix(const Model& model, std::span<const std::vector<SlotGroup>> groups,
+                              const NormalLimit& limit = {});
 
 }  // namespace topograd::runtime

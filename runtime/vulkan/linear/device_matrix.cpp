@@ -15,9 +15,7 @@ constexpr std::uint64_t kNumbersOfLane = 6;
 }  // namespace
 
 std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan) {
-  const BlockRows& matrix = plan.matrix;
-  return matrix.values() * context.element_bytes() +
-         4 * (matrix.columns().size() + matrix.words().size());
+  return plan.matrix.bytes(context.element_bytes());
 }
 
 Why<MatrixReason> DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan,

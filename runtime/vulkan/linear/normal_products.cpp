@@ -31,7 +31,7 @@ void NormalProducts::choose() {
   NormalPlan plan;
   ProductChoice choice = decide_product(asked, facts);
   if (choice.asks_for_blocks) {
-    plan = plan_blocks();
+    plan = plan_blocks(choice.most_bytes);
     facts.blocks = {
         .obstacle = plan.why, .blocks = plan.blocks, .bytes = DeviceMatrix::bytes(context_, plan)};
     choice = decide_product(asked, facts);
@@ -48,9 +48,11 @@ void NormalProducts::choose() {
 }
 
 /// The plan of JᵀJ; its `why` names what stands against it here.
-NormalPlan NormalProducts::plan_blocks() const {
+NormalPlan NormalProducts::plan_blocks(std::uint64_t most_bytes) const {
   if (problem_.model().manifolds != nullptr) return {.why = {MatrixReason::manifolds}};
-  NormalPlan plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
+  NormalPlan plan =
+      plan_normal_matrix(problem_.model(), terms_.slot_groups(),
+                         {.number_bytes = context_.element_bytes(), .most_bytes = most_bytes});
   if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_.all());
   return plan;
 }

@@ -57,7 +57,7 @@ class NormalProducts : Part {
 
  private:
   bool stores_jacobian() const { return !made_->jacobians.empty(); }
-  NormalPlan plan_blocks() const;
+  NormalPlan plan_blocks(std::uint64_t most_bytes) const;
   void make_jacobians(bool products);
   void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
   void record_jacobians(CommandList& list);

@@ -155,5 +155,17 @@ TEST(NormalPlan, SaysWhyThereIsNone) {
   EXPECT_EQ(plan_of(often).why.reason, runtime::MatrixReason::many_residuals);
 }
 
+TEST(NormalPlan, ListsNoProductsBeyondTheLimit) {
+  const OwnedModel m = springs_model(40, 90);
+  const std::uint64_t bytes = plan_of(m).matrix.bytes(sizeof(double));
+  const auto within = [&](std::uint64_t most) {
+    return plan_normal_matrix(m.model, groups_of(m), {.most_bytes = most});
+  };
+  EXPECT_FALSE(within(bytes).products.empty());
+  const NormalPlan beyond = within(bytes - 1);
+  EXPECT_EQ(beyond.why.reason, runtime::MatrixReason::large_blocks);
+  EXPECT_TRUE(beyond.products.empty());
+}
+
 }  // namespace
 }  // namespace topograd::test
