@@ -1,11 +1,14 @@
 // Balls in the graph of blocks that share residuals.
 #include "aggregates.hpp"
 
+#include "../../ir/batch/unset_vector.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "../model/block_numbers.hpp"
 #include "../plan/plan.hpp"
 #include "neighbours.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -20,13 +23,21 @@ constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max() / 4;
 struct Touched {
   std::uint32_t width = 0;
   std::vector<std::uint32_t> arrays;  // by position, kScalars where it differs
-  std::vector<std::uint32_t> blocks;
+  ir::UnsetVector<std::uint32_t> blocks;
 
   std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
   std::span<const std::uint32_t> of(std::size_t i) const {
     return std::span(blocks).subspan(i * width, width);
   }
 };
+
+/// Calls work(begin, end) for ranges of n instances, on all threads.
+template <class Work>
+void each_instance_range(std::size_t n, const Work& work) {
+  constexpr std::size_t kGrain = 1 << 12;
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain),
+                   [&](const auto& range) { work(range.begin(), range.end()); });
+}
 
 Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers& blocks) {
   Touched out;
@@ -38,11 +49,14 @@ Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers&
   out.width = static_cast<std::uint32_t>(slots.size());
   const std::size_t n = term.batch->size();
   out.blocks.resize(n * out.width);
-  std::vector<std::uint32_t> column(n);
-  for (std::size_t k = 0; k < slots.size(); ++k) {
-    term.batch->copy_index_column(slots[k], 0, column);
-    for (std::size_t i = 0; i < n; ++i) out.blocks[i * out.width + k] = blocks.at(column[i]);
-  }
+  each_instance_range(n, [&](std::size_t begin, std::size_t end) {
+    std::vector<std::uint32_t> column(end - begin);
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      term.batch->copy_index_column(slots[k], begin, column);
+      for (std::size_t i = begin; i < end; ++i)
+        out.blocks[i * out.width + k] = blocks.at(column[i - begin]);
+    }
+  });
   return out;
 }
 
@@ -83,6 +97,7 @@ class Graph {
       : start_(leads.size() + 1, 0) {
     std::vector<std::uint32_t> degree = count_neighbours(terms, leads);
     for (std::uint32_t& d : degree) d = d > kHub ? 0 : d;
+    if (!connects(terms, degree)) return;
     std::partial_sum(degree.begin(), degree.end(), start_.begin() + 1);
     list_.resize(start_.back());
     std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
@@ -107,24 +122,49 @@ class Graph {
   /// above kHub any number above it. Cost: the blocks of all instances, sorted by instance.
   static std::vector<std::uint32_t> count_neighbours(std::span<const Touched> terms,
                                                      std::span<const std::uint8_t> leads) {
-    std::vector<std::uint32_t> degree(leads.size(), 0), leading;
+    std::vector<std::uint32_t> degree(leads.size(), 0);
+    const auto add = [&](std::uint32_t block, std::uint64_t pairs) {
+      const std::atomic_ref<std::uint32_t> sum(degree[block]);
+      if (sum.load(std::memory_order_relaxed) > kHub) return;
+      sum.fetch_add(static_cast<std::uint32_t>(std::min<std::uint64_t>(pairs, kHub + 1)),
+                    std::memory_order_relaxed);
+    };
     for (const Touched& t : terms) {
-      for (std::size_t i = 0; i < t.instances(); ++i) {
-        leading.clear();
-        for (const std::uint32_t a : t.of(i)) {
-          if (leads[a] != 0) leading.push_back(a);
+      each_instance_range(t.instances(), [&](std::size_t begin, std::size_t end) {
+        std::vector<std::uint32_t> leading;
+        for (std::size_t i = begin; i < end; ++i) {
+          leading.clear();
+          for (const std::uint32_t a : t.of(i)) {
+            if (leads[a] != 0) leading.push_back(a);
+          }
+          std::ranges::sort(leading);
+          for (std::size_t first = 0, last = 0; first < leading.size(); first = last) {
+            const std::uint32_t a = leading[first];
+            while (last < leading.size() && leading[last] == a) ++last;
+            add(a, (last - first) * (leading.size() - (last - first)));
+          }
         }
-        std::ranges::sort(leading);
-        for (std::size_t first = 0, last = 0; first < leading.size(); first = last) {
-          const std::uint32_t a = leading[first];
-          while (last < leading.size() && leading[last] == a) ++last;
-          const std::uint64_t pairs = (last - first) * (leading.size() - (last - first));
-          degree[a] =
-              static_cast<std::uint32_t>(std::min<std::uint64_t>(degree[a] + pairs, kHub + 1));
-        }
-      }
+      });
     }
     return degree;
+  }
+  /// True if two blocks that are no hubs share an instance. Those of a scene, points and cameras,
+  /// do not where all cameras are hubs.
+  static bool connects(std::span<const Touched> terms, std::span<const std::uint32_t> degree) {
+    std::atomic<bool> found = false;
+    for (const Touched& t : terms) {
+      each_instance_range(t.instances(), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end && !found.load(std::memory_order_relaxed); ++i) {
+          const auto counts = [&](std::uint32_t block) { return degree[block] != 0; };
+          const auto blocks = t.of(i);
+          const auto first = std::ranges::find_if(blocks, counts);
+          if (std::any_of(first, blocks.end(),
+                          [&](std::uint32_t block) { return block != *first && counts(block); }))
+            found = true;
+        }
+      });
+    }
+    return found;
   }
 
   std::vector<std::uint32_t> start_, list_;
@@ -290,6 +330,7 @@ Aggregates find_aggregates(const Model& model, const MostAggregates& most) {
   }
   const Graph graph(terms, leads);
   out.count = grow(graph, most(out.follows), out.of_block);
+  if (out.count == 0) return out;
   follow(terms, leads, out.of_block);
   out.edges = find_edges(terms, out.of_block);
   return out;
