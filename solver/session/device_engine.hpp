@@ -34,6 +34,10 @@ void require_self_check(const SolverOptions& options);
 /// it usable.
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options);
 
+/// Opens the device that the options choose; the process keeps it. Any thread. Throws what the
+/// backend throws; does nothing in a build without it.
+void open_device(const SolverOptions& options);
+
 /// Throws what the backend throws, and Error{Unsupported} in a build without it.
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
                                                     const runtime::EngineOptions& options);

@@ -21,6 +21,8 @@ std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const Solver
   return runtime::hybrid::make_unavailable_backend("vulkan", kProblem);
 }
 
+void open_device(const SolverOptions&) {}
+
 std::size_t add_devices(runtime::hybrid::Executor&, const SolverOptions&) { return 0; }
 
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model&,

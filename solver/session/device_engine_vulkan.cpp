@@ -81,6 +81,8 @@ std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const Solver
   return vk::make_hybrid_backend(wanted, list.at(vk::choose_device(list, wanted)));
 }
 
+void open_device(const SolverOptions& options) { vk::open(device_options(options)); }
+
 std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions& options) {
   return vk::add_vulkan_devices(executor, device_options(options));
 }

@@ -22,6 +22,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../runtime/plan/record/plan_json.hpp"
 #include "../../../solver/interrupts.hpp"
+#include "../../../solver/session/device_ahead.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/summary_json.hpp"
 
@@ -297,6 +298,7 @@ void solve_problem(const SolveArguments& arguments) {
   std::optional<Interrupts> interrupts;
   if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
+  const DeviceAhead device(distributed == nullptr ? to_options(arguments.solver) : SolverOptions{});
   const auto [named, options, shares] = make_for(arguments, distributed);
   check(arguments, *named);
   Shown before;
