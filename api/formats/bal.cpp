@@ -24,6 +24,7 @@ Counts read_counts(WordReader& reader) {
   n.cameras = reader.index("the number of cameras", kMostCount);
   n.points = reader.index("the number of points", kMostCount);
   n.observations = reader.index("the number of observations", kMostObservations);
+  if (n.observations == 0) reader.fail("expected observations, got none");
   const std::uint64_t numbers = 4 * n.observations + 9 * n.cameras + 3 * n.points;
   const std::uint64_t least = 2 * numbers;  // a digit and a space each
   if (least > reader.left() + 1) {

@@ -18,8 +18,8 @@ namespace topograd {
 /// Source: https://grail.cs.washington.edu/projects/bal/.
 ///
 /// Throws Error{File} if the file cannot be read, Error{Parse} ("file:line: expected ..., got ...")
-/// for a file that ends early or goes on, a number that is not finite, and an observation of a
-/// camera or point that is not there. Cost: linear in the file.
+/// for a file that ends early, goes on or has no observations, a number that is not finite, and an
+/// observation of a camera or point that is not there. Cost: linear in the file.
 ///
 ///   share  of the observations, in their order; the scene has no others
 BundleScene read_bal(const std::string& path, Share share = {});

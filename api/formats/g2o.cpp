@@ -57,6 +57,7 @@ class G2oReader {
     if (graph_.edges.empty()) reader_.fail("expected edges, got none");
     check_fixed();
     if (options_.strict) check_pieces();
+    note_missing_vertices();
     return std::move(graph_);
   }
 
@@ -64,6 +65,7 @@ class G2oReader {
     G2oNotes notes;
     for (const auto& [tag, lines] : skipped_) notes.skipped.push_back({tag, lines});
     notes.duplicates = duplicates_;
+    notes.without_vertex = without_vertex_;
     return notes;
   }
 
@@ -190,6 +192,17 @@ class G2oReader {
                         ", to which no edges lead from pose " + std::to_string(graph_.ids[0]));
   }
 
+  void note_missing_vertices() {
+    if (std::ranges::count(graph_.given, true) == 0) return;
+    for (std::size_t k = 0; k < graph_.size(); ++k) {
+      if (!graph_.given[k]) without_vertex_.push_back({first_lines_[k], graph_.ids[k]});
+    }
+    if (!options_.strict || without_vertex_.empty()) return;
+    reader_.fail_at(without_vertex_[0].line, "expected a vertex for pose " +
+                                                 std::to_string(without_vertex_[0].pose) +
+                                                 ", as others have, got none");
+  }
+
   void end_line() {
     const std::string_view more = reader_.word_of_line();
     if (!more.empty() && !more.starts_with('#'))
@@ -205,6 +218,7 @@ class G2oReader {
   std::unordered_map<std::string_view, std::size_t> edge_lines_;  // by what is after the tag
   std::map<std::string, std::size_t> skipped_;
   std::vector<G2oNotes::Duplicate> duplicates_;
+  std::vector<G2oNotes::WithoutVertex> without_vertex_;
 };
 
 void append(std::string& text, double value) {

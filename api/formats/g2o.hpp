@@ -12,7 +12,9 @@ namespace topograd {
 
 struct G2oOptions {
   bool skip_unknown = false;  ///< pass over lines with unknown tags
-  bool strict = false;        ///< refuse edges that are there twice, and graphs in several pieces
+  /// Refuse edges that are there twice, graphs in several pieces, and vertices for some poses
+  /// alone.
+  bool strict = false;
 };
 
 /// Findings of read_g2o() besides the graph.
@@ -25,8 +27,13 @@ struct G2oNotes {
     std::size_t line = 0, first_line = 0;
     std::int64_t from = 0, to = 0;  ///< names of the poses
   };
+  struct WithoutVertex {
+    std::size_t line = 0;  ///< the first that names it
+    std::int64_t pose = 0;
+  };
   std::vector<Skipped> skipped;       ///< by tag
   std::vector<Duplicate> duplicates;  ///< edges whose numbers are written in the same way as before
+  std::vector<WithoutVertex> without_vertex;  ///< poses, in a file where others have a vertex
 };
 
 /// Reads a g2o file, plain or packed by gzip or bzip2: VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT,

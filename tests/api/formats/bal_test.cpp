@@ -66,6 +66,7 @@ TEST(Bal, ErrorsNameFileAndLine) {
       {"2 -1 2", "f.txt:1: expected the number of points as a whole number, got \"-1\""},
       {"1.5 1 2", "expected the number of cameras as a whole number, got \"1.5\""},
       {"99999999999 1 2", "expected the number of cameras in 0 .. "},
+      {"1 1 0\n0 0 0 0 0 0 1 0 0\n0 0 -1\n", "f.txt:1: expected observations, got none"},
       {"2 1 1000000000\n0 0 1 1\n", "f.txt:1: expected 4000000021 numbers after the counts"},
       {"1 1 1\n1 0 1 1\n0 0 0 0 0 0 1 0 0\n0 0 -1\n",
        "f.txt:2: expected the camera of an observation in 0 .. 0, got \"1\""},

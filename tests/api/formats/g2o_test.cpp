@@ -102,6 +102,9 @@ TEST(G2o, ErrorsNameFileAndLine) {
       {edge + "VERTEX_SE2 9 0 0 0\n",
        "f.g2o:2: expected a graph in one piece, got pose 9",
        {.strict = true}},
+      {"VERTEX_SE2 0 0 0 0\n" + edge,
+       "f.g2o:2: expected a vertex for pose 1, as others have, got none",
+       {.strict = true}},
   };
   for (const Bad& row : rows) {
     try {
@@ -130,6 +133,17 @@ TEST(G2o, NotesWhatItPassesOver) {
   EXPECT_EQ(notes.duplicates[0].first_line, 2u);
   EXPECT_EQ(notes.duplicates[0].from, 0);
   EXPECT_EQ(notes.duplicates[0].to, 1);
+}
+
+TEST(G2o, NotesPosesThatLackTheVertexWhichOthersHave) {
+  const std::string edges = "EDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\nEDGE_SE2 1 77 1 0 0 1 0 0 1 0 1\n";
+  G2oNotes notes;
+  parse_g2o("VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 0 0 0\n" + edges, "f.g2o", {}, &notes);
+  ASSERT_EQ(notes.without_vertex.size(), 1u);
+  EXPECT_EQ(notes.without_vertex[0].pose, 77);
+  EXPECT_EQ(notes.without_vertex[0].line, 4u);
+  parse_g2o(edges, "f.g2o", {.strict = true}, &notes);
+  EXPECT_TRUE(notes.without_vertex.empty());
 }
 
 TEST(G2o, TextReadsBack) {

@@ -352,10 +352,9 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.option("--gnc-threshold", &arguments.gnc_threshold,
              "what an edge may add to the objective before --gnc rejects it")
       .only_with(graphs);
-  app.flag(
-         "--strict", arguments.strict,
-         "refuse graphs with edges that are there twice or in several pieces, and meshes that are "
-         "not manifold")
+  app.flag("--strict", arguments.strict,
+           "refuse graphs in several pieces, with edges that are there twice or with vertices for "
+           "some poses alone, and meshes that are not manifold")
       .only_with(strict);
   app.flag("--skip-unknown", arguments.skip_unknown, "pass over lines with unknown tags")
       .only_with(graphs);

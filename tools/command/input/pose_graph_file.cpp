@@ -236,6 +236,12 @@ std::vector<std::string> GraphProblem::answer_lines() const {
                     std::to_string(edge.first_line) + ", from " + std::to_string(edge.from) +
                     " to " + std::to_string(edge.to) + ": it counts twice");
   }
+  if (const auto& without = input_.notes.without_vertex; !without.empty()) {
+    lines.push_back("  " + count(without.size(), "pose has", "poses have") +
+                    " no vertex, though others have one; the first is pose " +
+                    std::to_string(without[0].pose) + " of line " +
+                    std::to_string(without[0].line));
+  }
   for (const G2oNotes::Skipped& skipped : input_.notes.skipped)
     lines.push_back("  skipped: " + count(skipped.lines, "line", "lines") + " of " + skipped.tag);
   lines.push_back("  edges that add most to the objective:");
