@@ -112,8 +112,8 @@ std::string check_line(const CommandText& root, const std::string& line) {
         "bench/" + program.substr(kBuilt.size() + std::string_view("bench_").size()) + ".cpp";
     return exists(source) ? "" : "no file " + source;
   }
-  for (const char* known :
-       {"cmake", "export", "g++", "./first", "./build/first", "source", "man", "pip", "sudo"})
+  for (const char* known : {"cmake", "ctest", "export", "g++", "./first", "./build/first", "source",
+                            "man", "pip", "sudo"})
     if (program == known) return {};
   return "unknown program " + program;
 }
