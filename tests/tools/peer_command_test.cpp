@@ -109,11 +109,11 @@ TEST(PeerCommand, CeresHasTheSameLossOfAScene) {
   const std::string file = folder.path() / "scene.txt";
   write_scene(file, noisy_scene());
   const nlohmann::json report =
-      solve("bal '" + file + "' --loss huber:1 --tolerance 1e-12 --max-iterations 300");
+      solve("bal '" + file + "' --loss huber:1 --tolerance 1e-12 --max-iterations 1000");
   const nlohmann::json& ceres = report["peers"][0];
   const double start = report["initial_cost"], cost = report["final_cost"];
   EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-11 * start);
-  EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-4 * cost);  // the valley is flat
+  EXPECT_NEAR(ceres["cost"].get<double>(), cost, 2e-5 * cost);  // the valley is flat
   EXPECT_LT(cost, 0.9 * start);
 }
 

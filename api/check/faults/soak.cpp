@@ -149,7 +149,7 @@ class SoakCheck {
     for (std::size_t k = 0; k < std::size(seen); ++k) {
       SoakFigure& figure = report_.figures[k];
       figure.name = seen[k].first;
-      figure.may_vary = k < kMemories;
+      figure.allowed = k < std::size(kAllowed) ? kAllowed[k] : 0;
       std::uint64_t& kept = last ? figure.last : figure.first;
       bool& met = last ? met_last_ : met_first_;
       kept = met ? std::min(kept, seen[k].second) : seen[k].second;
@@ -157,7 +157,8 @@ class SoakCheck {
     }
   }
 
-  static constexpr std::size_t kMemories = 3;  // the first figures: resident, heap, device
+  // The first figures: resident, heap, device.
+  static constexpr double kAllowed[] = {kMostResidentGrowth, kMostGrowth, kMostGrowth};
 
   SoakOptions options_;
   std::vector<Backend> backends_;
@@ -179,7 +180,7 @@ double SoakFigure::growth() const {
 }
 
 bool SoakFigure::broken() const {
-  return may_vary ? growth() > kMostGrowth && last - first > kLeastBytes : last > first;
+  return growth() > allowed && (allowed == 0 || last - first > kLeastBytes);
 }
 
 bool SoakReport::broken() const {

@@ -67,8 +67,8 @@ void run(const ViewCheckArguments& arguments) {
                                           .random = arguments.seed,
                                           .lists = false});
   const std::vector<check::SoakFigure> figures = {
-      {"resident_bytes", m.thirds[1].resident, m.thirds[2].resident, true},
-      {"heap_bytes", m.thirds[1].heap, m.thirds[2].heap, true}};
+      {"resident_bytes", m.thirds[1].resident, m.thirds[2].resident, check::kMostResidentGrowth},
+      {"heap_bytes", m.thirds[1].heap, m.thirds[2].heap, check::kMostGrowth}};
   const std::string message = live.state()->message;
   const bool broken = m.nonfinite > 0 || m.compiled > 0 || m.solves == 0 || !message.empty() ||
                       std::ranges::any_of(figures, &check::SoakFigure::broken);
