@@ -175,7 +175,7 @@ TEST(CommandEnd, TheSecondSignalEndsAtOnce) {
 TEST(CommandEnd, KilledSolvesGoOnFromTheirCheckpoints) {
   const char* const solves[] = {
       "solve arap --icosphere 4 --linear pcg --tolerance 1e-12 --max-iterations 30",
-      "solve springs --width 50 --method adam --tolerance 0 --max-iterations 600"};
+      "solve springs --width 50 --method adam --tolerance 0 --max-iterations 2000"};
   std::mt19937 random(27);
   std::uniform_real_distribution<double> seconds(0.15, 0.8);
   for (const std::string solve : solves) {
