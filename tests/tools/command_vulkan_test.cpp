@@ -193,7 +193,7 @@ TEST_F(CommandVulkan, TheOrderThatIsThereCanBeKept) {
   EXPECT_TRUE(holds_an_order("found"));
   EXPECT_FALSE(holds_an_order("kept"));
   const CommandResult wrong =
-      topograd("solve springs --width 10 --backend vulkan", "TOPOGRAD_ORDER=any");
+      topograd("solve springs --width 10 --backend vulkan --precision f32", "TOPOGRAD_ORDER=any");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(wrong.err, "topograd: TOPOGRAD_ORDER: expected found or kept, got \"any\"\n");
 }

@@ -95,6 +95,7 @@ std::unique_ptr<problems::Springs> shuffled(
 }
 
 TEST_F(VulkanBox, ShuffledMeshesKeepTheirBoundsAndManifolds) {
+  TG_NEEDS(float64);
   const auto bounds = [](Problem& problem, const Parameters& p, std::span<double> x) {
     for (std::size_t k = 0; k < x.size() / 3; ++k) {
       const double floor = -0.02 - 1e-6 * static_cast<double>(k);  // all different
