@@ -82,7 +82,7 @@ std::string DistributedEngine::device() const {
 
 void DistributedEngine::set_point(Numbers x) {
   const Numbers here = part().narrowed(x);
-  calls_([&](RankPart& part) { part.on_engine([&] { part.engine().set_point(here); }); });
+  calls_.on_engine([&](RankPart& part) { part.engine().set_point(here); });
   calls_.note([&](StepHistory& history) { history.set_point(here); });
 }
 
@@ -101,7 +101,7 @@ double DistributedEngine::cost() {
 
 double DistributedEngine::number(const std::function<double()>& f) {
   double out = 0;
-  calls_([&](RankPart& part) { part.on_engine([&] { out = f(); }); });
+  calls_.on_engine([&](RankPart&) { out = f(); });
   return out;
 }
 
@@ -159,9 +159,8 @@ void DistributedEngine::hessian(std::size_t term, bool project, Out values) {
 
 std::uint64_t DistributedEngine::failed_guards() {
   std::uint64_t here = 0;
-  calls_([&](RankPart& part) {
-    part.on_engine([&] { here = inner().abilities().guards->failed_guards(); });
-  });
+  calls_.on_engine(
+      [&](RankPart& part) { here = part.engine().abilities().guards->failed_guards(); });
   return ranks_.sum(here);
 }
 

@@ -15,14 +15,12 @@ void DistributedSteps::begin_solve() {
 
 void DistributedSteps::accept() {
   std::vector<double> trial;
-  calls_([&](RankPart& part) {
-    part.on_engine([&] {
-      if (part.has_devices()) {
-        trial.resize(part.scalars_here());
-        part.steps().trial_point(trial);
-      }
-      part.steps().accept();
-    });
+  calls_.on_engine([&](RankPart& part) {
+    if (part.has_devices()) {
+      trial.resize(part.scalars_here());
+      part.steps().trial_point(trial);
+    }
+    part.steps().accept();
   });
   calls_.note([&](StepHistory& history) { history.accept(std::move(trial)); });
 }
@@ -30,10 +28,10 @@ void DistributedSteps::accept() {
 void DistributedSteps::transfer(ir::StateRecord& record) {
   if (record.restores()) return restore(record);
   ir::StateRecord state;
-  calls_([&](RankPart& part) {
+  calls_.on_engine([&](RankPart& part) {
     state = {};
     state.set_part(&part);
-    part.on_engine([&] { part.steps().transfer(state); });
+    part.steps().transfer(state);
   });
   record.append(state);
 }
@@ -58,7 +56,7 @@ void DistributedSteps::keep_scaling() {
 
 runtime::PointReport DistributedSteps::linearize() {
   runtime::PointReport report;
-  calls_([&](RankPart& part) { part.on_engine([&] { report = part.steps().linearize(); }); });
+  calls_.on_engine([&](RankPart& part) { report = part.steps().linearize(); });
   calls_.note([](StepHistory& history) { history.linearize(); });
   return report;
 }
@@ -67,11 +65,9 @@ template <class Step>
 StepReport DistributedSteps::step(const Step& step) {
   calls_.note([](StepHistory& history) { history.begin_step(); });
   StepReport report;
-  calls_([&](RankPart& part) {
-    part.on_engine([&] {
-      report = part.steps().try_step(step);
-      if (!calls_.history().has_scaling()) keep_scaling();
-    });
+  calls_.on_engine([&](RankPart& part) {
+    report = part.steps().try_step(step);
+    if (!calls_.history().has_scaling()) keep_scaling();
   });
   calls_.note([&](StepHistory& history) { history.step(step); });
   return report;
@@ -98,8 +94,8 @@ runtime::NormalMatrixUse DistributedSteps::normal_matrix() const {
 
 StepReport DistributedSteps::rescale_step(double length) {
   StepReport report;
-  calls_([&](RankPart& part) {
-    part.on_engine([&] { report = part.engine().abilities().step_lengths->rescale_step(length); });
+  calls_.on_engine([&](RankPart& part) {
+    report = part.engine().abilities().step_lengths->rescale_step(length);
   });
   calls_.note([&](StepHistory& history) { history.rescale(length); });
   return report;

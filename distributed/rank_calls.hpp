@@ -31,6 +31,11 @@ class RankCalls {
       }
     }
   }
+  /// Calls f(part) by RankPart::on_engine(). Collective.
+  template <class F>
+  void on_engine(const F& f) {
+    (*this)([&](RankPart& part) { part.on_engine([&] { f(part); }); });
+  }
   /// Calls f(history) if a device may fail.
   template <class F>
   void note(const F& f) {
