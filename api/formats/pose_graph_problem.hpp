@@ -13,7 +13,7 @@ namespace topograd {
 struct PoseGraphOptions {
   PoseObjective objective = PoseObjective::chordal;
   Loss loss = {};  ///< of each edge's rows
-  /// Of the edges, in their order: the problem has the rows of these alone.
+  /// The problem has the rows of this share of the edges alone, in their order.
   Share share = {};
 };
 

@@ -19,7 +19,7 @@ struct UnsetAllocator : Base {
   static_assert(std::is_trivially_copyable_v<T>);
   using value_type = T;
   template <class U>
-  struct rebind {
+  struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
     using other = UnsetAllocator<U, typename std::allocator_traits<Base>::template rebind_alloc<U>>;
   };
 

@@ -122,7 +122,7 @@ void Leveller::number_fronts() {
   level_starts_.push_back(count);
 }
 
-/// What fronts need in each kind of memory.
+/// The numbers that fronts have in each kind of memory.
 struct Leveller::Sizes {
   std::uint64_t panels = 0, updates = 0, children = 0, entries = 0;
 

@@ -95,7 +95,7 @@ bool Checkpoints::is_due(bool finished) const {
   return !at_first(late).empty();
 }
 
-// Of a group, that of the first process: times differ.
+// A group writes the head of its first process, since times differ.
 std::vector<std::byte> Checkpoints::head(bool finished) {
   ir::StateRecord record;
   facts_.transfer(record);

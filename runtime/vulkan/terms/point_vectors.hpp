@@ -20,7 +20,7 @@ class PointVectors : Part {
   void jtjp(std::span<const double> p, std::span<double> out) { product(Pass::jtjp, p, out); }
   void hvp(std::span<const double> p, std::span<double> out) { product(Pass::hvp, p, out); }
 
-  /// Of StepVectors::result.
+  /// Reads StepVectors::result.
   Readback& readback() { return *readback_; }
 
  private:
