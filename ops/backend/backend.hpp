@@ -100,7 +100,8 @@ class QueueClock {
   /// there is one at a time, which its beginner ends.
   virtual bool begin() = 0;
   /// Ends the timing. `done` is called with the device's µs when they are known, by a later call of
-  /// any member of the backend or at once; with nothing if the device has no clock.
+  /// any member of the backend or at once; with nothing if no work was queued. Devices without
+  /// timestamps are waited for, and their µs are the host's.
   virtual void end(std::function<void(std::optional<double> microseconds)> done) = 0;
   /// `done` is called when all work queued so far has finished, by a later call or at once.
   virtual void when_done(std::function<void()> done) = 0;

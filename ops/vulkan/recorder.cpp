@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
 
 namespace topograd::ops {
@@ -173,6 +174,12 @@ void VulkanRecorder::flush() {
   settle();
 }
 
+void VulkanRecorder::finish() {
+  flush();
+  for (; !in_flight_.empty(); in_flight_.pop_front()) in_flight_.front().wait();
+  settle();
+}
+
 void VulkanRecorder::stamp(bool begin) {
   if (!device_->features().timestamps) return;
   list_->write_timestamp(begin ? "begin" : "end");
@@ -186,8 +193,12 @@ void VulkanRecorder::stamp(bool begin) {
 
 bool VulkanRecorder::begin_timing() {
   if (timing_) return false;
-  timing_ = true;
   spans_.clear();
+  if (!device_->features().timestamps) {
+    finish();
+    timing_began_ = std::chrono::steady_clock::now();
+  }
+  timing_ = true;
   if (list_) stamp(true);
   return true;
 }
@@ -195,24 +206,30 @@ bool VulkanRecorder::begin_timing() {
 void VulkanRecorder::end_timing(std::function<void(std::optional<double>)> done) {
   if (list_) stamp(false);
   timing_ = false;
-  tell_when_done(std::exchange(spans_, {}), std::move(done));
+  std::optional<double> wall_us;
+  if (!device_->features().timestamps) {
+    finish();
+    const auto passed = std::chrono::steady_clock::now() - timing_began_;
+    wall_us = std::chrono::duration<double, std::micro>(passed).count();
+  }
+  tell_when_done(std::exchange(spans_, {}), wall_us, std::move(done));
 }
 
 void VulkanRecorder::when_done(std::function<void(std::optional<double>)> done) {
-  tell_when_done({}, std::move(done));
+  tell_when_done({}, {}, std::move(done));
 }
 
-void VulkanRecorder::tell_when_done(std::vector<Span> spans,
+void VulkanRecorder::tell_when_done(std::vector<Span> spans, std::optional<double> wall_us,
                                     std::function<void(std::optional<double>)> done) {
   const bool open_list = list_ != nullptr;
-  Timing timing{std::move(spans), std::move(done), {}, !open_list};
+  Timing timing{std::move(spans), wall_us, std::move(done), {}, !open_list};
   if (!open_list && !in_flight_.empty()) timing.submission = in_flight_.back();
   unsettled_.push_back(std::move(timing));
   settle();
 }
 
 std::optional<double> VulkanRecorder::time_of(const Timing& timing) {
-  std::optional<double> sum;
+  std::optional<double> sum = timing.wall_us;
   for (const Span& span : timing.spans) {
     const std::vector<vk::Timestamp> stamps = span.list->timestamps();
     if (span.to >= stamps.size()) continue;

@@ -5,6 +5,7 @@
 #include "../backend/backend.hpp"
 #include "kernels.hpp"
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -59,6 +60,7 @@ class VulkanRecorder {
   /// Reports the times of finished submissions; does not wait.
   void settle();
 
+  /// Without timestamps, both wait for the device, so that the host's clock sees its time.
   bool begin_timing();
   void end_timing(std::function<void(std::optional<double>)> done);
   /// Called, without a time, when the work recorded so far has finished.
@@ -85,6 +87,7 @@ class VulkanRecorder {
   };
   struct Timing {
     std::vector<Span> spans;
+    std::optional<double> wall_us;  ///< by the host's clock, without timestamps
     std::function<void(std::optional<double>)> done;
     runtime::vulkan::Submission submission;  ///< submission of the last span
     bool submitted = false;
@@ -94,8 +97,11 @@ class VulkanRecorder {
   runtime::vulkan::Binding bind(const Argument& argument, std::uint32_t& first, Use& use) const;
   void order(std::span<const Use> uses);
   void recorded(std::uint64_t bytes);
+  /// Submits what is recorded and waits for all submissions.
+  void finish();
   void stamp(bool begin);
-  void tell_when_done(std::vector<Span> spans, std::function<void(std::optional<double>)> done);
+  void tell_when_done(std::vector<Span> spans, std::optional<double> wall_us,
+                      std::function<void(std::optional<double>)> done);
   static std::optional<double> time_of(const Timing& timing);
 
   const std::shared_ptr<runtime::vulkan::Device> device_;
@@ -109,6 +115,7 @@ class VulkanRecorder {
   std::uint64_t launches_ = 0, barriers_ = 0;
 
   bool timing_ = false;
+  std::chrono::steady_clock::time_point timing_began_;  // without timestamps
   std::vector<Span> spans_;
   std::deque<Timing> unsettled_;  // in the order of submission
 };
