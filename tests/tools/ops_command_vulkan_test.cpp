@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace topograd::test {
 namespace {
@@ -27,9 +28,12 @@ class OpsCommandVulkan : public VulkanTest {
 };
 
 TEST_F(OpsCommandVulkan, KernelsOfOperationsArePrinted) {
+  const bool sorts = tested_features().subgroup_basic;
   const CommandResult sorted = topograd("dump --operation sort");
-  ASSERT_EQ(sorted.status, 0) << sorted.err;
-  EXPECT_NE(sorted.out.find("#version 450"), std::string::npos) << sorted.out;
+  EXPECT_EQ(sorted.status, sorts ? 0 : 2) << sorted.err;
+  EXPECT_NE((sorts ? sorted.out : sorted.err).find(sorts ? "#version 450" : "expects subgroups"),
+            std::string::npos)
+      << sorted.out << sorted.err;
   const TemporaryDir folder;
   const CommandResult files =
       topograd("dump --operation map --emit spirv --out '" + folder.path().string() + "'");
@@ -81,10 +85,13 @@ TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
   for (const nlohmann::json& way : report["host_memory"]) {
     // The array and a result.
     EXPECT_GE(way["peak_device_bytes"].get<double>(), 4.0 * way["count"].get<double>()) << way;
+    // Without mapped memory, copies go through a staging buffer of fixed size.
+    if (!tested_features().mapped_memory) continue;
     EXPECT_LE(way["peak_device_bytes"].get<double>(), 16.0 * way["count"].get<double>()) << way;
   }
   const nlohmann::json info = json_of("info --ops", state);
   for (const char* op : {"map", "reduce", "scan", "sort", "fft", "matmul", "filter"}) {
+    if (std::string_view(op) == "sort" && !tested_features().subgroup_basic) continue;
     const nlohmann::json one = row(info, op);
     EXPECT_GE(one["kernels_measured"], 1) << one;
     ASSERT_TRUE(one["measured_factor"].is_number()) << one;

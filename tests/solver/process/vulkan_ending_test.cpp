@@ -77,6 +77,7 @@ class Doubling final : public runtime::hybrid::Task {
 
 SolverOptions options_for(std::mt19937& random) {
   SolverOptions options{.backend = random() % 2 == 0 ? Backend::automatic : Backend::vulkan,
+                        .precision = Precision::f32,  // every device has it
                         .device = "0",
                         .fallback_threshold = 0};
   options.max_iterations = 60;
