@@ -58,6 +58,7 @@ class WarmUpVulkan : public test::VulkanTest {
  protected:
   void SetUp() override {
     platform::set_environment("TOPOGRAD_CACHE_DIR", folder_.path().string());
+    runtime::vulkan::release_devices();  // they have the cache of earlier tests
     VulkanTest::SetUp();
   }
   test::TemporaryDir folder_;
