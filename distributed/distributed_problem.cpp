@@ -103,7 +103,7 @@ void require_same_options(const Communicator& ranks, const SolverOptions& option
   ranks.require_same("residuals", of_share ? "a share on each rank" : "all on every rank");
   ranks.require_same("use of PETSc", distribution.petsc_krylov ? "its methods" : "none");
   const bool in_order = distribution.partition == distributed::PartitionMethod::contiguous;
-  ranks.require_same("partition", in_order ? "contiguous" : "ptscotch");
+  ranks.require_same("partition", in_order ? "contiguous" : "scotch");
   SolveFacts facts = facts_of(options);
   facts.facts.push_back({"linear_solver", std::string(name(options.linear_solver))});
   const auto limit = [&](const char* what, double value) {

@@ -29,7 +29,7 @@ struct DistributedOptions {
   /// then as they were added, so the result has the bits of a rank that adds all residuals in this
   /// order. Steps are those of pcg, or of lbfgs.
   RankResiduals residuals = RankResiduals::all;
-  distributed::PartitionMethod partition = distributed::PartitionMethod::ptscotch;
+  distributed::PartitionMethod partition = distributed::PartitionMethod::scotch;
   /// Solves linear systems of pcg by PETSc's KSP, with PETSc's options. Its sums are PETSc's, so
   /// results depend on the number of ranks by rounding.
   bool petsc_krylov = false;

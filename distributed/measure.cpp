@@ -54,7 +54,7 @@ class Stepper {
   Stepper(const Communicator& ranks, const runtime::Model& model, std::span<const double> x)
       : ranks_(ranks),
         x_(x),
-        engine_(ranks, model, {.threads = 1}, PartitionMethod::ptscotch),
+        engine_(ranks, model, {.threads = 1}, PartitionMethod::scotch),
         steps_(*engine_.abilities().steps) {
     steps_.begin_solve();
   }

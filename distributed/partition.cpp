@@ -1,13 +1,13 @@
-// The graph of chunks, and its division by PTScotch or in order.
+// The graph of chunks, and its division by Scotch or in order.
 #include "partition.hpp"
 
 #include "../runtime/model/block_numbers.hpp"
-#include "petsc.hpp"
-
-#include <petscmat.h>
+#include "bytes.hpp"
+#include "scotch_parts.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 namespace topograd::distributed {
@@ -109,62 +109,21 @@ std::vector<int> contiguous_parts(std::span<const std::uint64_t> weights, int pa
   return owners;
 }
 
-Slice partition_slice(std::uint64_t chunks, int rank, int ranks) {
-  const auto first = [&](int r) {
-    return chunks * static_cast<std::uint64_t>(r) / static_cast<std::uint64_t>(ranks);
-  };
-  return {first(rank), first(rank + 1)};
-}
-
 std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, int parts,
                            PartitionMethod method) {
-  const auto chunks = static_cast<PetscInt>(graph.weights.size());
-  // PTScotch leaves parts empty where there are few vertices for each.
-  if (parts == 1 || method == PartitionMethod::contiguous || chunks < 2 * parts)
+  const std::size_t chunks = graph.weights.size();
+  // Scotch leaves parts empty where there are few vertices for each.
+  if (parts == 1 || method == PartitionMethod::contiguous ||
+      chunks < 2 * static_cast<std::size_t>(parts))
     return contiguous_parts(graph.weights, parts);
-  const Slice slice = partition_slice(graph.weights.size(), ranks.rank(), ranks.size());
-  const auto first = static_cast<PetscInt>(slice.first), end = static_cast<PetscInt>(slice.end);
-  // PETSc frees these.
-  PetscInt *starts = nullptr, *neighbours = nullptr, *shared = nullptr, *weights = nullptr;
-  const PetscInt edges =
-      static_cast<PetscInt>(graph.starts[end]) - static_cast<PetscInt>(graph.starts[first]);
-  check(PetscMalloc1(end - first + 1, &starts));
-  check(PetscMalloc1(edges, &neighbours));
-  check(PetscMalloc1(edges, &shared));
-  check(PetscMalloc1(end - first, &weights));
-  const auto narrow = [](std::uint64_t n) {
-    return static_cast<PetscInt>(std::min<std::uint64_t>(n, 1 << 24));
-  };
-  for (PetscInt c = first; c <= end; ++c)
-    starts[c - first] = static_cast<PetscInt>(graph.starts[c] - graph.starts[first]);
-  for (PetscInt e = 0; e < edges; ++e) {
-    neighbours[e] = static_cast<PetscInt>(graph.neighbours[graph.starts[first] + e]);
-    shared[e] = narrow(graph.shared[graph.starts[first] + e]);
-  }
-  for (PetscInt c = first; c < end; ++c) weights[c - first] = narrow(graph.weights[c]);
-
-  ::Mat adjacency = nullptr;
-  MatPartitioning divides = nullptr;
-  IS owners = nullptr, all = nullptr;
-  check(MatCreateMPIAdj(ranks.comm(), end - first, chunks, starts, neighbours, shared, &adjacency));
-  check(MatPartitioningCreate(ranks.comm(), &divides));
-  check(MatPartitioningSetAdjacency(divides, adjacency));
-  check(MatPartitioningSetVertexWeights(divides, weights));
-  check(MatPartitioningSetUseEdgeWeights(divides, PETSC_TRUE));
-  check(MatPartitioningSetNParts(divides, parts));
-  check(MatPartitioningSetType(divides, MATPARTITIONINGPTSCOTCH));
-  check(MatPartitioningSetFromOptions(divides));
-  check(MatPartitioningApply(divides, &owners));
-  check(ISAllGather(owners, &all));
-  const PetscInt* numbers = nullptr;
-  check(ISGetIndices(all, &numbers));
-  std::vector<int> out(numbers, numbers + chunks);
-  check(ISRestoreIndices(all, &numbers));
-  check(ISDestroy(&all));
-  check(ISDestroy(&owners));
-  check(MatPartitioningDestroy(&divides));
-  check(MatDestroy(&adjacency));
-  return out;
+  const std::string bytes = ranks.from_first([&] {
+    std::string out;
+    for (const int part : scotch_parts(graph, parts)) put(out, part);
+    return out;
+  });
+  std::vector<int> owners;
+  for (Bytes left(bytes); !left.empty();) owners.push_back(left.take<int>());
+  return owners;
 }
 
 }  // namespace topograd::distributed

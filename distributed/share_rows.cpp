@@ -4,6 +4,7 @@
 #include "shares.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace topograd::distributed {
@@ -147,6 +148,47 @@ struct Edge {
   std::uint64_t rows = 0;
 };
 
+/// This rank's slice of the edges of all ranks, sorted: each edge once.
+std::vector<Edge> joined_slice(const Communicator& ranks, const ChunkGraph& of_share) {
+  const std::size_t chunks = of_share.weights.size();
+  std::vector<std::string> sent(static_cast<std::size_t>(ranks.size()));
+  Share reader = ranks.share();
+  reader.number = 0;
+  for (std::uint32_t a = 0; a < chunks; ++a) {
+    while (!reader.slice(chunks).has(a)) ++reader.number;
+    for (std::uint32_t e = of_share.starts[a]; e < of_share.starts[a + 1]; ++e)
+      put(sent[reader.number], Edge{a, of_share.neighbours[e], of_share.shared[e]});
+  }
+  std::vector<Edge> edges, joined;
+  for (const std::string& of_rank : ranks.exchange(sent))
+    for (Bytes bytes(of_rank); !bytes.empty();) edges.push_back(bytes.take<Edge>());
+  std::ranges::sort(edges, {}, [](const Edge& e) { return std::pair(e.a, e.b); });
+  for (const Edge& edge : edges) {
+    const bool again = !joined.empty() && joined.back().a == edge.a && joined.back().b == edge.b;
+    if (again) {
+      joined.back().rows += edge.rows;
+    } else {
+      joined.push_back(edge);
+    }
+  }
+  return joined;
+}
+
+/// The edges of all ranks, sorted, on rank 0. Ranks join slices of them first, since all may have
+/// the same ones.
+std::vector<Edge> edges_at_first(const Communicator& ranks, const ChunkGraph& of_share) {
+  std::vector<double> numbers;  // three for each edge, exact
+  for (const Edge& edge : joined_slice(ranks, of_share))
+    for (const auto number : {std::uint64_t{edge.a}, std::uint64_t{edge.b}, edge.rows})
+      numbers.push_back(static_cast<double>(number));
+  const std::vector<double> all = ranks.gather_at_first(numbers);
+  std::vector<Edge> edges;
+  for (std::size_t k = 0; k < all.size(); k += 3)
+    edges.push_back({static_cast<std::uint32_t>(all[k]), static_cast<std::uint32_t>(all[k + 1]),
+                     static_cast<std::uint64_t>(all[k + 2])});
+  return edges;
+}
+
 }  // namespace
 
 LocalModel part_of_shares(const Communicator& ranks, const runtime::Model& model,
@@ -170,28 +212,12 @@ ChunkGraph joined_graph(const Communicator& ranks, const ChunkGraph& of_share) {
   for (std::uint64_t& weight : out.weights) --weight;  // 1 is the least of each graph
   ranks.sum(out.weights);
   for (std::uint64_t& weight : out.weights) ++weight;
-  std::vector<std::string> sent(static_cast<std::size_t>(ranks.size()));
-  int reader = 0;
-  for (std::uint32_t a = 0; a < chunks; ++a) {
-    while (a >= partition_slice(chunks, reader, ranks.size()).end) ++reader;
-    for (std::uint32_t e = of_share.starts[a]; e < of_share.starts[a + 1]; ++e)
-      put(sent[static_cast<std::size_t>(reader)],
-          Edge{a, of_share.neighbours[e], of_share.shared[e]});
+  for (const Edge& edge : edges_at_first(ranks, of_share)) {
+    ++out.starts[edge.a + 1];
+    out.neighbours.push_back(edge.b);
+    out.shared.push_back(edge.rows);
   }
-  std::vector<Edge> edges;
-  for (const std::string& of_rank : ranks.exchange(sent))
-    for (Bytes bytes(of_rank); !bytes.empty();) edges.push_back(bytes.take<Edge>());
-  std::ranges::sort(edges, {}, [](const Edge& e) { return std::pair(e.a, e.b); });
-  for (std::size_t k = 0; k < edges.size(); ++k) {
-    if (k > 0 && edges[k - 1].a == edges[k].a && edges[k - 1].b == edges[k].b) {
-      out.shared.back() += edges[k].rows;
-      continue;
-    }
-    ++out.starts[edges[k].a + 1];
-    out.neighbours.push_back(edges[k].b);
-    out.shared.push_back(edges[k].rows);
-  }
-  for (std::size_t a = 0; a < chunks; ++a) out.starts[a + 1] += out.starts[a];
+  std::partial_sum(out.starts.begin(), out.starts.end(), out.starts.begin());
   return out;
 }
 

@@ -58,8 +58,7 @@ class Shares final : public ModelShares {
   std::vector<std::unique_ptr<const ir::Batch>> batches_;
 };
 
-/// The graph of the residuals of all ranks, as far as this rank's call of partition() reads it.
-/// Collective.
+/// The graph of the residuals of all ranks, with its edges on rank 0 alone. Collective.
 ///
 ///   of_share  of this rank's residuals
 ChunkGraph joined_graph(const Communicator& ranks, const ChunkGraph& of_share);

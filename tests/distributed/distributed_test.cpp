@@ -40,6 +40,25 @@ TEST(Distributed, TheDivisionDoesNotMatter) {
   EXPECT_TRUE(run.answer == ordinary_answer("springs"));
 }
 
+// Threads, and random numbers that go on from call to call, once made others each time.
+TEST(Distributed, DivisionsAreTheSameInEveryRun) {
+  for (const char* name : {"springs", "arap", "bundle"}) {
+    SCOPED_TRACE(name);
+    const RankRun all = run_ranks(4, name, {"divide"});
+    ASSERT_EQ(all.status, 0) << all.err;
+    const std::string first = all.answer.substr(0, all.answer.find('\n') + 1);
+    std::string ten;
+    for (int k = 0; k < 10; ++k) ten += first;
+    EXPECT_EQ(all.answer, ten);
+    for (const char* rank : {"0 ", "1 ", "2 ", "3 "})
+      EXPECT_NE(first.find(rank), std::string::npos);
+    // Shares have the same residuals, so ranks join the same graph.
+    const RankRun of_shares = run_ranks(4, name, {"divide", "share"});
+    ASSERT_EQ(of_shares.status, 0) << of_shares.err;
+    EXPECT_EQ(of_shares.answer, ten);
+  }
+}
+
 // The report's figures follow from the grid: 2 ranks share 1600 vertices, and each residual that is
 // evaluated twice crosses the border.
 TEST(Distributed, TheReportHasARowForEachRank) {

@@ -2,13 +2,17 @@
 //
 //   mpirun -n N test_distributed_ranks CASE FILE [WORD...] [-- PETSC OPTIONS]
 //
-// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report; mixed,
+// Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report, divide
+// (tells the ranks of all chunks, ten times, without a solve); mixed,
 // two_level, vulkan, range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1);
 // precision, data, width, mode (other ones on a rank), other=uniform, scale, loss, tolerance,
 // petsc, resume or partition (on rank 1); all_throw; checkpoint=FILE (after each step),
 // resume=FILE, steps=N (at most), fail=... (failure.hpp).
 #include "../../distributed/distributed_problem.hpp"
+#include "../../distributed/partition.hpp"
+#include "../../distributed/shares.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/model/model.hpp"
 
 #include "cases.hpp"
 #include "failure.hpp"
@@ -16,6 +20,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -72,11 +77,29 @@ SolverOptions options_of(const Case& solved, const Words& words,
   return options;
 }
 
+/// Ten divisions among the ranks, a line for each: the ranks of all chunks.
+std::string divisions_of(const Case& of, bool of_share, const distributed::Communicator& ranks) {
+  using namespace distributed;
+  ProblemModel whole = make_model("test", *of.problem, true, {}, of_share);
+  std::optional<Shares> shares;
+  if (of_share) shares.emplace(ranks, whole);
+  ChunkGraph graph = chunk_graph(whole.model, runtime::chunks_of(whole.model.arrays));
+  if (of_share) graph = joined_graph(ranks, graph);
+  std::string out;
+  for (int k = 0; k < 10; ++k) {
+    for (const int rank : partition(ranks, graph, ranks.size(), PartitionMethod::scotch))
+      out += std::to_string(rank) + " ";
+    out += "\n";
+  }
+  return out;
+}
+
 std::string answer_of(const std::string& name, const Words& words,
                       const distributed::Communicator& ranks) {
   const bool of_share = words.has("share");
   Case solved = of_share ? make_case(name, ranks.share()) : make_case(name);
   if (words.has("tao")) return tao_text(solved);
+  if (words.has("divide")) return divisions_of(solved, of_share, ranks);
   if (words.has("data") && ranks.rank() == 1) *const_cast<double*>(solved.unknowns[0].data()) += 1;
   const std::string other = ranks.rank() == 1 ? words.value("other") : "";
   if (other == "uniform" || other == "scale" || other == "loss") solved = make_other_bounds(other);
@@ -87,7 +110,7 @@ std::string answer_of(const std::string& name, const Words& words,
                                                                          : RankResiduals::all,
       .partition = words.has("contiguous") || other == "partition"
                        ? distributed::PartitionMethod::contiguous
-                       : distributed::PartitionMethod::ptscotch,
+                       : distributed::PartitionMethod::scotch,
       .petsc_krylov = words.has("petsc") || other == "petsc"};
   const Summary summary =
       solve(ranks, *solved.problem, options_of(solved, words, ranks), distribution, &report);

@@ -59,7 +59,7 @@ struct Whole {
   const runtime::Model& model() const { return made.model; }
   Divided divide(int parts) const {
     const ChunkGraph graph = chunk_graph(model(), chunks);
-    const std::vector<int> owners = partition(self(), graph, parts, PartitionMethod::ptscotch);
+    const std::vector<int> owners = partition(self(), graph, parts, PartitionMethod::scotch);
     return {.parts = part_sizes(model(), chunks, owners, parts), .chunks = chunks.size()};
   }
 };
@@ -120,8 +120,6 @@ struct Family {
 
 // Divisions of a problem predict those of one that is four times as large.
 TEST(PartSizes, OfLargerProblemsAreSimilar) {
-  // Scotch's threads divide in another way each time, now and then with twice the border.
-  setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
   const std::vector<Family> families = [] {
     std::vector<Family> out;
     out.push_back({.name = "springs", .small = springs(128), .large = springs(256)});

@@ -177,6 +177,7 @@ const std::vector<ForeignRule> kForeign = {
     {"ceres/", {"bench", "samples"}},
     {"mpi.h", {"distributed"}},
     {"petsc", {"distributed"}},
+    {"scotch.h", {"distributed"}},
     {"hnswlib/", {"ops"}},
     {"libwebsockets.h", {"view"}},
     // Loops that call TBB directly hang in a child of fork(): ir/machine/parallel.hpp.

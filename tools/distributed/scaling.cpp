@@ -116,7 +116,7 @@ class Subject {
 
   Divided divide(int parts) const {
     const std::vector<int> owners =
-        distributed::partition(ranks_, graph_, parts, distributed::PartitionMethod::ptscotch);
+        distributed::partition(ranks_, graph_, parts, distributed::PartitionMethod::scotch);
     return {.parts = distributed::part_sizes(model(), chunks_, owners, parts),
             .chunks = chunks_.size()};
   }
