@@ -1,6 +1,9 @@
 // Damped steps of several processes, each on its part.
 #include "distributed_steps.hpp"
 
+#include "../ir/error.hpp"
+
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -36,18 +39,23 @@ void DistributedSteps::transfer(ir::StateRecord& record) {
   record.append(state);
 }
 
-// A state that does not fit is refused by all ranks.
+// All ranks refuse a state that does not fit, so this ends none of them.
 void DistributedSteps::restore(ir::StateRecord& record) {
-  RankPart& part = calls_.part();
-  record.set_part(&part);
-  try {
-    part.steps().transfer(record);
-  } catch (...) {
-    record.set_part(nullptr);
-    throw;
-  }
+  const ir::StateRecord start = record;
+  std::exception_ptr refused;
+  calls_.on_engine([&](RankPart& part) {
+    record = start;  // a device may have failed half-way
+    record.set_part(&part);
+    try {
+      part.steps().transfer(record);
+      keep_scaling();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Parse) throw;
+      refused = std::current_exception();
+    }
+  });
   record.set_part(nullptr);
-  keep_scaling();
+  if (refused) std::rethrow_exception(refused);
 }
 
 void DistributedSteps::keep_scaling() {

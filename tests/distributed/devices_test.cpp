@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -137,6 +139,53 @@ INSTANTIATE_TEST_SUITE_P(All, FailingDevice,
                                   (f.rank < 0 ? "all" : std::to_string(f.rank)) + "_" +
                                   std::to_string(f.submission);
                          });
+
+/// Fails while the state of another engine is restored. Only devices whose memory the host does not
+/// map submit work for this.
+class FailingRestoration : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const DeviceFacts device = probe_device({});
+    if (!device.usable || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
+  }
+};
+
+TEST_P(FailingRestoration, MovesItsRankToItsCpu) {
+  const RankRun run = run_ranks(2, "springs",
+                                {"vulkan", "mask=mapped_memory", "restore",
+                                 GetParam().empty() ? "" : "restore_fails=" + GetParam()});
+  ASSERT_EQ(run.status, 0) << run.err;
+  double cost[2] = {}, trial[2] = {}, length[2] = {};
+  int iterations[2] = {}, failed[2] = {};
+  const char* at = run.answer.c_str();
+  for (int k = 0; k < 2; ++k) {
+    int read = 0;
+    ASSERT_EQ(std::sscanf(at, "cost %lf trial %lf step %lf cg %d\n%n", &cost[k], &trial[k],
+                          &length[k], &iterations[k], &read),
+              4)
+        << run.answer;
+    at += read;
+  }
+  EXPECT_NEAR(cost[1], cost[0], 1e-12 * cost[0]);
+  EXPECT_NEAR(trial[1], trial[0], 1e-9 * trial[0]);
+  EXPECT_NEAR(length[1], length[0], 1e-9 * length[0]);
+  EXPECT_EQ(iterations[1], iterations[0]);
+  EXPECT_GT(iterations[0], 10);
+  std::istringstream lines(at);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::string device;
+    lines >> failed[rank];
+    std::getline(lines, device);
+    const bool fails = GetParam().find(":" + std::to_string(rank) + ":") != std::string::npos ||
+                       GetParam().find(":-1:") != std::string::npos;
+    EXPECT_EQ(failed[rank] > 0, fails) << run.answer;
+    EXPECT_EQ(device.find("interpreter") != std::string::npos, fails) << run.answer;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FailingRestoration,
+                         testing::Values("", "device_lost:1:0", "device_memory:0:0",
+                                         "device_lost:-1:0"));
 
 }  // namespace
 }  // namespace topograd::test

@@ -65,30 +65,38 @@ void act(const Asked& asked) {
 #ifdef TOPOGRAD_WITH_VULKAN
 using namespace runtime;
 
-void fail_device(const Asked& asked) {
+void watch_device() { vulkan::watch_driver(); }
+
+void fail_submission(std::uint64_t number, bool lost) {
   constexpr std::int32_t kOutOfDeviceMemory = -2, kDeviceLost = -4;
   const std::span<const vulkan::FallibleCall> calls = vulkan::fallible_calls();
   const auto submit = std::ranges::find(calls, "vkQueueSubmit", &vulkan::FallibleCall::name);
-  const bool lost = asked.kind == "device_lost";
-  note_time(asked);
   vulkan::inject_fault({.call = static_cast<std::size_t>(submit - calls.begin()),
-                        .use = static_cast<std::uint64_t>(asked.share),
+                        .use = number,
                         .result = lost ? kDeviceLost : kOutOfDeviceMemory,
                         .persistent = lost});
 }
 
+double failed_calls() { return static_cast<double>(vulkan::end_faults()); }
+
+#else
+void watch_device() { throw std::runtime_error("there are no devices in this build"); }
+void fail_submission(std::uint64_t, bool) {}
+double failed_calls() { return 0; }
+#endif
+
+bool is_loss(const std::string& kind) { return kind == "device_lost"; }
+
 void inject_device_failure(const Asked& asked, SolverOptions& options) {
-  vulkan::watch_driver();
+  watch_device();
   options.callback = [asked](const IterationSummary& step) {
-    if (step.iteration == asked.step) fail_device(asked);
+    if (step.iteration == asked.step) {
+      note_time(asked);
+      fail_submission(static_cast<std::uint64_t>(asked.share), is_loss(asked.kind));
+    }
     return CallbackReturn::SOLVER_CONTINUE;
   };
 }
-#else
-void inject_device_failure(const Asked&, SolverOptions&) {
-  throw std::runtime_error("there are no devices in this build");
-}
-#endif
 
 [[noreturn]] void throw_kind(const Asked& asked) {
   note_time(asked);
@@ -116,5 +124,27 @@ void inject_failure(const std::string& text, const distributed::Communicator& ra
     return CallbackReturn::SOLVER_CONTINUE;
   };
 }
+
+FailingSubmission FailingSubmission::parse(const std::string& text,
+                                           const distributed::Communicator& ranks) {
+  FailingSubmission out;
+  if (text.empty()) return out;
+  std::istringstream words(text);
+  std::string kind, word;
+  std::getline(words, kind, ':');
+  out.lost_ = is_loss(kind);
+  std::getline(words, word, ':');
+  out.here_ = std::stoi(word) == -1 || std::stoi(word) == ranks.rank();
+  std::getline(words, word);
+  out.number_ = std::stoull(word);
+  if (out.here_) watch_device();
+  return out;
+}
+
+void FailingSubmission::begin() const {
+  if (here_) fail_submission(number_, lost_);
+}
+
+double FailingSubmission::end() const { return here_ ? failed_calls() : 0; }
 
 }  // namespace topograd::test

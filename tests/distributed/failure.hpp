@@ -4,6 +4,7 @@
 #include "../../distributed/communicator.hpp"
 #include "../../solver/options.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace topograd::test {
@@ -20,5 +21,21 @@ namespace topograd::test {
 /// SHARE, counted from 0, fails. RANK −1 means all ranks.
 void inject_failure(const std::string& text, const distributed::Communicator& ranks,
                     SolverOptions& options);
+
+/// A submission to a rank's device that fails.
+class FailingSubmission {
+ public:
+  /// "KIND:RANK:NUMBER", with the kinds of devices above; none on other ranks, or if the text is
+  /// empty. Before the device is opened.
+  static FailingSubmission parse(const std::string& text, const distributed::Communicator& ranks);
+  /// Counts submissions from now on.
+  void begin() const;
+  /// Returns how many calls have failed since begin().
+  double end() const;
+
+ private:
+  bool here_ = false, lost_ = false;
+  std::uint64_t number_ = 0;
+};
 
 }  // namespace topograd::test

@@ -4,10 +4,11 @@
 //
 // Words: share (each rank adds a slice of the residuals), petsc, contiguous, tao, report, divide
 // (tells the ranks of all chunks, ten times, without a solve); mixed,
-// two_level, vulkan, range=BYTES (of a storage buffer, at most), second_range=BYTES (on rank 1);
-// precision, data, width, mode (other ones on a rank), other=uniform, scale, loss, tolerance,
-// petsc, resume or partition (on rank 1); all_throw; checkpoint=FILE (after each step),
-// resume=FILE, steps=N (at most), fail=... (failure.hpp).
+// two_level, vulkan, mask=NAME (of a feature to hide), range=BYTES (of a storage buffer, at most),
+// second_range=BYTES (on rank 1); precision, data, width, mode (other ones on a rank),
+// other=uniform, scale, loss, tolerance, petsc, resume or partition (on rank 1); all_throw;
+// checkpoint=FILE (after each step), resume=FILE, steps=N (at most), fail=... (failure.hpp),
+// restore, restore_fails=... (restore.hpp).
 #include "../../distributed/distributed_problem.hpp"
 #include "../../distributed/partition.hpp"
 #include "../../distributed/shares.hpp"
@@ -16,6 +17,7 @@
 
 #include "cases.hpp"
 #include "failure.hpp"
+#include "restore.hpp"
 #include "tao.hpp"
 
 #include <algorithm>
@@ -63,6 +65,7 @@ SolverOptions options_of(const Case& solved, const Words& words,
   std::string range = words.value("range");
   if (range.empty() && ranks.rank() == 1) range = words.value("second_range");
   if (!range.empty()) options.restrictions.max_storage_buffer_range = std::stoull(range);
+  options.restrictions.mask = words.value("mask");
   options.resume = words.value("resume");
   const std::string other = ranks.rank() == 1 ? words.value("other") : "";
   if (other == "tolerance") options.absolute_gradient_tolerance = 1e-3;
@@ -99,6 +102,10 @@ std::string answer_of(const std::string& name, const Words& words,
   const bool of_share = words.has("share");
   Case solved = of_share ? make_case(name, ranks.share()) : make_case(name);
   if (words.has("tao")) return tao_text(solved);
+  if (words.has("restore")) {
+    solved.options = options_of(solved, words, ranks);
+    return restored_step(solved, words.value("restore_fails"), ranks);
+  }
   if (words.has("divide")) return divisions_of(solved, of_share, ranks);
   if (words.has("data") && ranks.rank() == 1) *const_cast<double*>(solved.unknowns[0].data()) += 1;
   const std::string other = ranks.rank() == 1 ? words.value("other") : "";
