@@ -3,6 +3,7 @@
 #include "../ir/error.hpp"
 #include "../ir/machine/stopwatch.hpp"
 #include "../ir/median.hpp"
+#include "../runtime/factor/level_plan.hpp"
 #include "../runtime/vulkan/linear/host_matrix_factor.hpp"
 #include "../solver/evaluator.hpp"
 #include "../solver/linear/factor/factorization.hpp"
@@ -74,11 +75,28 @@ void measure_host(const Lower& lower, const Vector& b, int threads, FactorPlace 
       backward_error(lower, b, x));
 }
 
+runtime::LowerPattern pattern_of(const Lower& lower) {
+  return {{lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
+          {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
+}
+
+/// Times of the symbolic phase on all threads, and of the lists that a device needs beside it.
+void measure_plans(const Lower& lower) {
+  std::vector<double> host, device;
+  for (int k = 0; k < kHostSamples; ++k) {
+    auto start = std::chrono::steady_clock::now();
+    const runtime::FactorPlan plan = runtime::make_factor_plan(pattern_of(lower));
+    host.push_back(1e3 * seconds_since(start));
+    start = std::chrono::steady_clock::now();
+    runtime::make_level_plan(plan, pattern_of(lower));
+    device.push_back(1e3 * seconds_since(start));
+  }
+  std::printf("plan %.2f ms, lists for a device %.2f ms more\n\n", median(host), median(device));
+}
+
 void measure_device(const Lower& lower, const Vector& b, Precision precision) {
   namespace vulkan = runtime::vulkan;
-  const runtime::LowerPattern pattern{
-      {lower.outerIndexPtr(), static_cast<std::size_t>(lower.cols()) + 1},
-      {lower.innerIndexPtr(), static_cast<std::size_t>(lower.nonZeros())}};
+  const runtime::LowerPattern pattern = pattern_of(lower);
   const std::span values(lower.valuePtr(), static_cast<std::size_t>(lower.nonZeros()));
   const char* const device = std::getenv("TOPOGRAD_DEVICE");
   vulkan::HostMatrixFactor factor(
@@ -106,11 +124,12 @@ void measure_device(const Lower& lower, const Vector& b, Precision precision) {
 int run(const std::string& mesh) {
   const Lower lower = matrix_of(mesh);
   const Vector b = Vector::LinSpaced(lower.cols(), -1, 2);
+  std::printf("%s: %lld unknowns, %lld entries of the lower triangle\n", mesh.c_str(),
+              static_cast<long long>(lower.cols()), static_cast<long long>(lower.nonZeros()));
+  measure_plans(lower);
   std::printf(
-      "%s: %lld unknowns, %lld entries of the lower triangle\n\n"
       "| factor and solution | on the device, ms | with transfers, ms | backward error |\n"
-      "|---|---|---|---|\n",
-      mesh.c_str(), static_cast<long long>(lower.cols()), static_cast<long long>(lower.nonZeros()));
+      "|---|---|---|---|\n");
   const int all = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   for (const int threads : {1, 2, 16}) {
     if (threads <= std::max(all, 2)) measure_host(lower, b, threads, FactorPlace::host);

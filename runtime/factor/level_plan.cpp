@@ -2,6 +2,7 @@
 #include "level_plan.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/parallel.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -69,6 +70,7 @@ class Leveller {
   void find_most();
   void list_tiles(std::size_t level);
   void list_rows();
+  void list_rows_of(std::uint32_t f);
   void list_entries();
   /// Tiles [first, end) of a front's rows or columns.
   struct Tiles {
@@ -300,59 +302,76 @@ void Leveller::list_tiles(std::size_t l) {
 void Leveller::list_rows() {
   out_.places.resize(plan_.rows.size());
   out_.row_scalars.resize(plan_.rows.size());
+  std::uint64_t cuts = 0;
   for (std::uint32_t f = 0; f < old_.size(); ++f) {
-    const Front& of = front(f);
-    for (std::uint32_t k = of.rows; k < of.rows + of.below; ++k)
-      out_.row_scalars[k] = scalar(plan_.order[plan_.rows[k]]);
-    if (of.parent == kNoFront) continue;
-    const Front& parent = plan_.fronts[of.parent];
-    word(f, 9) = checked(out_.cuts.size());
-    std::uint32_t tile = 0;
-    for (std::uint32_t k = 0; k < of.below; ++k) {
-      const std::uint32_t padded = plan_.places[of.rows + k];
-      const std::uint32_t place =
-          padded < parent.pivots ? padded : padded - parent.pivot_rows() + parent.pivots;
-      out_.places[of.rows + k] = place;
-      for (; tile * kFrontTile <= place; ++tile) out_.cuts.push_back(k);
-    }
-    for (; tile <= tiles(parent.pivots + parent.below); ++tile) out_.cuts.push_back(of.below);
+    if (front(f).parent == kNoFront) continue;
+    word(f, 9) = checked(cuts);
+    cuts += tiles(rows(new_[front(f).parent])) + 1;
   }
+  out_.cuts.resize(checked(cuts));
+  ir::parallel_for(std::size_t{0}, old_.size(),
+                   [&](std::size_t f) { list_rows_of(static_cast<std::uint32_t>(f)); });
+}
+
+void Leveller::list_rows_of(std::uint32_t f) {
+  const Front& of = front(f);
+  for (std::uint32_t k = of.rows; k < of.rows + of.below; ++k)
+    out_.row_scalars[k] = scalar(plan_.order[plan_.rows[k]]);
+  if (of.parent == kNoFront) return;
+  const Front& parent = plan_.fronts[of.parent];
+  std::uint32_t* cut = out_.cuts.data() + word(f, 9);
+  std::uint32_t tile = 0;
+  for (std::uint32_t k = 0; k < of.below; ++k) {
+    const std::uint32_t padded = plan_.places[of.rows + k];
+    const std::uint32_t place =
+        padded < parent.pivots ? padded : padded - parent.pivot_rows() + parent.pivots;
+    out_.places[of.rows + k] = place;
+    for (; tile * kFrontTile <= place; ++tile) *cut++ = k;
+  }
+  for (; tile <= tiles(parent.pivots + parent.below); ++tile) *cut++ = of.below;
 }
 
 void Leveller::list_entries() {
   std::vector<std::uint32_t> column(lower_.rows.size());  // of each entry
-  for (std::uint32_t c = 0; c < lower_.columns(); ++c)
+  ir::parallel_for(std::uint32_t{0}, lower_.columns(), [&](std::uint32_t c) {
     for (int v = lower_.starts[c]; v < lower_.starts[c + 1]; ++v)
       column[static_cast<std::size_t>(v)] = c;
-  out_.entries.reserve(plan_.entries.size() * LevelPlan::kEntryWords);
+  });
+  std::vector<std::uint32_t> first(old_.size());
+  std::uint64_t count = 0;
   for (std::uint32_t f = 0; f < old_.size(); ++f) {
+    first[f] = checked(count * LevelPlan::kEntryWords) / LevelPlan::kEntryWords;
+    count += front(f).entries_end - front(f).entries;
+  }
+  checked(count * LevelPlan::kEntryWords);
+  out_.entries.resize(count);
+  ir::parallel_for(std::size_t{0}, old_.size(), [&](std::size_t k) {
+    const auto f = static_cast<std::uint32_t>(k);
     const Front& of = front(f);
+    LevelPlan::Entry* entry = out_.entries.data() + first[f];
     for (std::uint32_t e = of.entries; e < of.entries_end; ++e) {
       const auto [value, at] = plan_.entries[e];
       const std::uint32_t tile = at / (kTile * of.pivots), within = at % (kTile * of.pivots);
       const std::uint32_t padded = tile * kTile + within % kTile;
       const std::uint32_t row =
           padded < of.pivot_rows() ? padded : padded - of.pivot_rows() + of.pivots;
-      out_.entries.insert(
-          out_.entries.end(),
-          {positions_.empty() ? value : positions_[value],
-           word(f, 0) + row * of.pivots + within / kTile,
-           scalar(static_cast<std::uint32_t>(lower_.rows[value])), scalar(column[value])});
+      *entry++ = {positions_.empty() ? value : positions_[value],
+                  word(f, 0) + row * of.pivots + within / kTile,
+                  scalar(static_cast<std::uint32_t>(lower_.rows[value])), scalar(column[value])};
     }
-  }
-  std::uint32_t first = 0;
+  });
+  std::uint32_t next = 0;
   for (LevelPlan::Range& range : out_.ranges) {
-    range.entries.first = first;
-    first += range.entries.count;
+    range.entries.first = next;
+    next += range.entries.count;
   }
-  checked(out_.entries.size());
 }
 
 }  // namespace
 
 std::uint64_t LevelPlan::words() const {
-  return fronts.size() + entries.size() + items.size() + places.size() + row_scalars.size() +
-         cuts.size() + 2 * pivot_scalars.size();  // with the states of pivots
+  return fronts.size() + entries.size() * kEntryWords + items.size() + places.size() +
+         row_scalars.size() + cuts.size() + 2 * pivot_scalars.size();  // with the states of pivots
 }
 
 std::uint64_t LevelPlan::numbers() const {

@@ -24,8 +24,17 @@ struct LevelPlan {
   /// A panel has pivots + below rows of `pivots` numbers, then the reciprocals of the diagonal of
   /// L. An update matrix is a lower triangle, packed by rows.
   static constexpr std::uint32_t kFrontWords = 10;
-  /// Words of an entry: position in the matrix, position in the panels of its range, row, column.
-  static constexpr std::uint32_t kEntryWords = 4;
+  /// An entry of the matrix.
+  struct Entry {
+    Entry() {}  // NOLINT(modernize-use-equals-default): several threads fill a list of them
+    Entry(std::uint32_t from, std::uint32_t to, std::uint32_t r, std::uint32_t c)
+        : value(from), at(to), row(r), column(c) {}
+
+    std::uint32_t value;        ///< position in the matrix
+    std::uint32_t at;           ///< position in the panels of its range
+    std::uint32_t row, column;  ///< scalars
+  };
+  static constexpr std::uint32_t kEntryWords = sizeof(Entry) / sizeof(std::uint32_t);
   /// Words of an item: front, and its tile: row + 65536 column.
   static constexpr std::uint32_t kItemWords = 2;
 
@@ -65,7 +74,8 @@ struct LevelPlan {
 
   std::vector<Level> levels;  ///< leaves of the longest branch first, roots last
   std::vector<Range> ranges;  ///< each of one or several levels
-  std::vector<std::uint32_t> fronts, entries, items;
+  std::vector<std::uint32_t> fronts, items;
+  std::vector<Entry> entries;
   /// By row below the pivots of a front: its number in the parent, and its scalar.
   std::vector<std::uint32_t> places, row_scalars;
   /// By front with a parent, from its cuts on: the first of its rows that lies at row 32 t of the
@@ -83,6 +93,10 @@ struct LevelPlan {
   double operations = 0, nonzeros = 0;  ///< of the FactorPlan
 
   std::uint32_t unknowns() const { return static_cast<std::uint32_t>(pivot_scalars.size()); }
+  /// The entries, kEntryWords words each.
+  std::span<const std::uint32_t> entry_words() const {
+    return {reinterpret_cast<const std::uint32_t*>(entries.data()), entries.size() * kEntryWords};
+  }
   std::uint64_t words() const;    ///< u32 of all lists that a device holds
   std::uint64_t numbers() const;  ///< of factor, update matrices and vectors
   /// Bytes of a device from the first factorisation to the last solve, with numbers of that size.

@@ -29,14 +29,14 @@ DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan
       ranges_(plan.ranges),
       unknowns_(plan.unknowns()),
       predicted_(plan.bytes(context.element_bytes())) {
-  const auto words = [&](const std::vector<std::uint32_t>& list) {
+  const auto words = [&](std::span<const std::uint32_t> list) {
     return make_buffer(context, list, "factor_words");
   };
   const auto numbers = [&](std::uint64_t count) {
     return make_numbers(context, count, "factor_numbers");
   };
   fronts_ = words(plan.fronts);
-  entries_ = words(plan.entries);
+  entries_ = words(plan.entry_words());
   items_ = words(plan.items);
   places_ = words(plan.places);
   row_scalars_ = words(plan.row_scalars);
