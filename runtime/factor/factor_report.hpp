@@ -1,4 +1,4 @@
-// Rule for the pivots of a sparse Cholesky factorisation, and its end, on any backend.
+// Rule for the pivots of a sparse factorisation, and its end, on any backend.
 #pragma once
 
 #include <algorithm>
@@ -6,17 +6,33 @@
 
 namespace topograd::runtime {
 
-/// The static rule for pivots of matrices that are positive semidefinite, such as JᵀJ + λD. A pivot
-/// vanishes if it is at most `vanishing` times the diagonal entry of the matrix in size: rounding
-/// alone decides its sign. Its row and column take no part then, so that its unknown is 0: the
-/// solution of the other equations, which solves all of them if the right side is in the range of
-/// the matrix. Every other pivot is positive or refused.
+/// The signs that pivots may have.
+enum class AdmittedPivots {
+  positive,  ///< of matrices that are positive definite or semidefinite, such as JᵀJ + λD
+  nonzero,   ///< negative ones, too: the matrix may be indefinite
+};
+
+/// The static rule for pivots, which are taken in the order of the plan. A pivot vanishes if it is
+/// at most `vanishing` times the diagonal entry of the matrix in size: rounding alone decides its
+/// sign. Its row and column take no part then, so that its unknown is 0: the solution of the other
+/// equations, which solves all of them if the right side is in the range of the matrix. Every other
+/// pivot is admitted or refused.
 ///
-///   vanishing  0: every pivot that is not positive is refused
+/// The order does not depend on values, so that backward stability needs more than nonzero pivots.
+/// Positive definite matrices have it. Quasidefinite ones, [H Aᵀ; A −C] with H and C positive
+/// definite, have nonzero pivots in every order, and an error in proportion to
+/// max(‖AᵀC⁻¹A‖/‖H‖, ‖AH⁻¹Aᵀ‖/‖C‖) and the condition. Nothing bounds it for other indefinite
+/// matrices: solve_refined() (refinement.hpp) finds out.
 ///
-/// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 10.3.
+///   vanishing  0: zero is refused, too
+///
+/// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 10.3;
+/// Vanderbei, Symmetric Quasidefinite Matrices, SIAM J. Optim. 5 (1995); Gill, Saunders, Shinnerl,
+/// On the Stability of Cholesky Factorization for Symmetric Quasidefinite Systems, SIAM J. Matrix
+/// Anal. Appl. 17 (1996).
 struct PivotRule {
   double vanishing = 0;
+  AdmittedPivots admitted = AdmittedPivots::positive;
 };
 
 /// The share n ε of LAPACK's pstrf, at most 1e-10 or 16 ε: smaller pivots than these may still tell
@@ -28,15 +44,17 @@ constexpr double vanishing_share(std::uint64_t unknowns, double epsilon) {
 /// How a factorisation ended.
 enum class FactorEnd {
   complete,
-  not_positive,  ///< a pivot is zero or negative, and does not vanish
+  not_positive,  ///< a pivot is zero, or negative where these are not admitted; it does not vanish
   not_finite,    ///< a pivot is NaN or infinite
 };
 
 struct FactorReport {
   FactorEnd end = FactorEnd::complete;
-  std::uint32_t column = 0;    ///< of the matrix: where it ended
-  double pivot = 0;            ///< there
-  std::uint64_t vanished = 0;  ///< pivots, of a complete factorisation
+  std::uint32_t column = 0;  ///< of the matrix: where it ended
+  double pivot = 0;          ///< there
+  /// Pivots of a complete factorisation: the inertia of the matrix, by Sylvester's law, if rounding
+  /// has not changed a sign.
+  std::uint64_t positive = 0, negative = 0, vanished = 0;
 };
 
 }  // namespace topograd::runtime

@@ -1,4 +1,4 @@
-// Lᵀ x = z for the pivots of a step, in every workgroup of its own, and z −= Lᵀ x for those before.
+// Lᵀ x = S z for the pivots of a step, in every workgroup of its own, and z −= S Lᵀ x for those before.
 
 shared REAL lower[528];
 shared REAL part[32];

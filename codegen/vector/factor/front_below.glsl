@@ -1,4 +1,4 @@
-// z −= Lᵀ x of the rows below the pivots, for 32 pivots.
+// z −= S Lᵀ x of the rows below the pivots, for 32 pivots.
 
 shared REAL parts[GROUP];
 

@@ -4,7 +4,7 @@ void main() {
   begin_sum(dropped);
   for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP) {
     add(failed, (status[i] & 0xffu) != 0u ? SUM(1) : SUM(0));
-    add(dropped, SUM(status[i] >> 8u));
+    add(dropped, SUM((status[i] >> 8u) & 0xffu));
   }
   SUM total = workgroup_sum(failed);
   SUM sum = workgroup_sum(dropped);

@@ -1,4 +1,5 @@
 // L z = y for the pivots of a step, in every workgroup of its own, and y −= L z in further rows.
+// Panels have L S, so that S z is found here.
 
 shared REAL lower[528];
 shared REAL part[32];
@@ -20,9 +21,10 @@ void main() {
       barrier();
     }
     for (uint i = gl_LocalInvocationIndex; i < width; i += GROUP) {
+      bool negated = lower[i * (i + 1u) / 2u + i] < REAL(0);
       precise REAL z = part[i] * lower[i * (i + 1u) / 2u + i];
       lower[i * (i + 1u) / 2u + i] = z;
-      if (r0 == c0) solved[fronts[word + 5u] + block + i] = z;
+      if (r0 == c0) solved[fronts[word + 5u] + block + i] = negated ? -z : z;
     }
     barrier();
     uint end = min(r0 + 32u, rows);

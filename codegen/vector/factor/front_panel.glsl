@@ -1,9 +1,10 @@
 // Factorises the pivots' block of a step, in every workgroup of its own, and computes the columns of
-// L in further rows. The block itself stays as it is, since others read it; its factor goes above
-// its diagonal, and the reciprocals of the diagonal behind the panel: 0 for pivots that vanish.
+// L S in further rows. The block itself stays as it is, since others read it; its factor goes above
+// its diagonal, and the reciprocals of the diagonal behind the panel: with the pivot's sign, and 0
+// for pivots that vanish.
 // A pivot changes block and rows at one time; columns are divided by the roots of pivots at the end.
 // status of the step's first pivot: in its lower 8 bits 1 + the number in the step of the first one
-// that is refused, 0: none; above them the number of those that vanish.
+// that is refused, 0: none; in the next 8 the number of those that vanish, then that of negative ones.
 
 shared REAL lower[528];
 shared REAL tile[1056];
@@ -50,36 +51,39 @@ void main() {
     }
     if (gl_LocalInvocationIndex == 0u && r0 == c0) {
       uint failed = 0u;
-      uint vanished = 0u;
+      uint counts = 0u;
       for (uint p = width; p > 0u; --p) {
         precise REAL pivot = lower[(p - 1u) * p / 2u + p - 1u];
         precise REAL none = pivot - pivot;
         if (abs(pivot) <= limit[p - 1u]) {
-          vanished += 256u;
+          counts += 256u;
+        } else if (none == REAL(0) && pivot < REAL(0) && indefinite != 0u) {
+          counts += 65536u;
         } else if (!(pivot > REAL(0) && none == REAL(0))) {
           failed = p;
         }
       }
-      status[fronts[word + 5u] + c0] = failed + vanished;
+      status[fronts[word + 5u] + c0] = failed + counts;
     }
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < width; i += GROUP) {
       uint at = i * (i + 1u) / 2u + i;
       REAL pivot = lower[at];
-      precise REAL reciprocal = REAL(1) / sqrt(pivot);
+      precise REAL reciprocal = REAL(1) / sqrt(abs(pivot));
       bool vanishes = abs(pivot) <= limit[i];
-      lower[at] = vanishes ? REAL(0) : pivot > REAL(0) ? reciprocal : REAL(uintBitsToFloat(0x7fc00000u));
+      REAL otherwise = indefinite != 0u && pivot < REAL(0) ? -reciprocal : REAL(uintBitsToFloat(0x7fc00000u));
+      lower[at] = vanishes ? REAL(0) : pivot > REAL(0) ? reciprocal : otherwise;
     }
     barrier();
     for (uint t = gl_LocalInvocationIndex; t < 1024u; t += GROUP) {
       uint i = t / 32u;
       uint j = t % 32u;
       if (i < height && j < width) {
-        precise REAL value = tile[i * 33u + j] * lower[j * (j + 1u) / 2u + j];
+        precise REAL value = tile[i * 33u + j] * abs(lower[j * (j + 1u) / 2u + j]);
         panels[panel + (from + i) * pivots + c0 + j] = value;
       }
       if (r0 == c0 && i < j && j < width) {
-        precise REAL value = lower[j * (j + 1u) / 2u + i] * lower[i * (i + 1u) / 2u + i];
+        precise REAL value = lower[j * (j + 1u) / 2u + i] * abs(lower[i * (i + 1u) / 2u + i]);
         panels[panel + (c0 + i) * pivots + c0 + j] = value;
       }
       if (r0 == c0 && i == j && j < width) panels[panel + rows * pivots + c0 + i] = lower[i * (i + 1u) / 2u + i];

@@ -1,4 +1,4 @@
-// Computes the update matrix of a front: the update matrices of its children less L Lᵀ of the rows below.
+// Computes the update matrix of a front: the update matrices of its children less L S Lᵀ of the rows below.
 
 shared REAL tile[1024];
 shared REAL left[264];

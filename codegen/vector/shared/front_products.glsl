@@ -1,12 +1,14 @@
 // Subtracts from sum_u_v, for rows ty + 8 u and columns tx + 8 v of a tile, the products of the
-// columns `begin` to `end` of L in rows r0 + ... and c0 + ...: eight columns at a time.
+// columns `begin` to `end` of L S in rows r0 + ..., and of L in rows c0 + ...: eight columns at a time.
 for (uint q = begin; q < end; q += 8u) {
   for (uint t = gl_LocalInvocationIndex; t < 256u; t += GROUP) {
     uint i = t / 8u;
     uint p = t % 8u;
     bool inside = q + p < end;
     left[p * 33u + i] = inside && r0 + i < rows ? panels[panel + (r0 + i) * pivots + q + p] : REAL(0);
-    right[p * 33u + i] = inside && c0 + i < rows ? panels[panel + (c0 + i) * pivots + q + p] : REAL(0);
+    REAL value = inside && c0 + i < rows ? panels[panel + (c0 + i) * pivots + q + p] : REAL(0);
+    if (indefinite != 0u && inside && panels[panel + rows * pivots + q + p] < REAL(0)) value = -value;
+    right[p * 33u + i] = value;
   }
   barrier();
   for (uint p = 0u; p < 8u; ++p) {

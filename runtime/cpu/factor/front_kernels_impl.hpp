@@ -59,16 +59,18 @@ struct Column {
   for (Index i = 0; i < kRegisters; ++i) to.part[i] += a.part[i];
 }
 
-/// −Σ over p < depth of a[:, p] b[0 .. N, p]ᵀ; both have tiles of kTile rows.
-template <Index N>
+/// −Σ over p < depth of signs[p] a[:, p] b[0 .. N, p]ᵀ; both have tiles of kTile rows.
+template <Index N, bool Signed>
 struct Products {
   Column column[N];
 
-  [[gnu::always_inline]] Products(const double* a, const double* b, Index depth) {
+  [[gnu::always_inline]] Products(const double* a, const double* b, Index depth,
+                                  const double* signs) {
 #pragma GCC unroll 8
     for (Index j = 0; j < N; ++j) column[j] = Column{};
     for (Index p = 0; p < depth; ++p, a += kTile, b += kTile) {
-      const Column left = load(a);
+      Column left = load(a);
+      if constexpr (Signed) scale(left, signs[p]);
 #pragma GCC unroll 8
       for (Index j = 0; j < N; ++j) subtract(column[j], left, b[j]);
     }
@@ -78,98 +80,144 @@ struct Products {
 Size tile_at(Index tile, Index k) { return Size{tile} * kTile * k; }
 Size triangle_at(Index tile) { return Size{kTile} * kTile * (Size{tile} * (tile + 1) / 2); }
 Index least(Index a, Index b) { return a < b ? a : b; }
+double size_of(double number) { return number < 0 ? -number : number; }
 
-/// Computes columns [c, c + N) of L in tiles of rows, with all columns before c complete.
-template <Index N>
-void eliminate_columns(const double* panel, double* tiles, Index count, Index k, Index c) {
+/// Computes columns [c, c + N) of L S in tiles of rows, with all columns before c complete.
+template <Index N, bool Signed>
+void eliminate_columns(const double* panel, double* tiles, Index count, Index k, Index c,
+                       const double* signs) {
   const double* rows = panel + tile_at(c / kTile, k) + c % kTile;  // of the pivots c ...
   const double* diagonal = rows + Size{c} * kTile;
   for (Index t = 0; t < count; ++t) {
     double* tile = tiles + tile_at(t, k);
-    Products<N> x(tile, rows, c);
+    Products<N, Signed> x(tile, rows, c, signs);
 #pragma GCC unroll 8
     for (Index j = 0; j < N; ++j) {
       add(x.column[j], load(tile + (c + j) * kTile));
 #pragma GCC unroll 8
-      for (Index q = 0; q < j; ++q) subtract(x.column[j], x.column[q], diagonal[q * kTile + j]);
-      scale(x.column[j], diagonal[j * kTile + j]);
+      for (Index q = 0; q < j; ++q) {
+        const double right = diagonal[q * kTile + j];
+        subtract(x.column[j], x.column[q], Signed ? right * signs[c + q] : right);
+      }
+      const double reciprocal = diagonal[j * kTile + j];
+      scale(x.column[j], Signed ? size_of(reciprocal) : reciprocal);
       store(tile + (c + j) * kTile, x.column[j]);
     }
   }
 }
 
-void eliminate(const double* panel, double* tiles, Index count, Index k, Index begin, Index end) {
+template <bool Signed>
+void eliminate_range(const double* panel, double* tiles, Index count, Index k, Index begin,
+                     Index end, const double* signs) {
   const Index last = least(end * kTile, k);
   for (Index c = begin * kTile; c < last; c += kGroup) {
     switch (least(kGroup, last - c)) {
-      case 1: eliminate_columns<1>(panel, tiles, count, k, c); break;
-      case 2: eliminate_columns<2>(panel, tiles, count, k, c); break;
+      case 1: eliminate_columns<1, Signed>(panel, tiles, count, k, c, signs); break;
+      case 2: eliminate_columns<2, Signed>(panel, tiles, count, k, c, signs); break;
 #if defined(__AVX2__)
-      case 3: eliminate_columns<3>(panel, tiles, count, k, c); break;
-      case 4: eliminate_columns<4>(panel, tiles, count, k, c); break;
+      case 3: eliminate_columns<3, Signed>(panel, tiles, count, k, c, signs); break;
+      case 4: eliminate_columns<4, Signed>(panel, tiles, count, k, c, signs); break;
 #endif
 #if defined(__AVX512F__)
-      case 5: eliminate_columns<5>(panel, tiles, count, k, c); break;
-      case 6: eliminate_columns<6>(panel, tiles, count, k, c); break;
-      case 7: eliminate_columns<7>(panel, tiles, count, k, c); break;
-      case 8: eliminate_columns<8>(panel, tiles, count, k, c); break;
+      case 5: eliminate_columns<5, Signed>(panel, tiles, count, k, c, signs); break;
+      case 6: eliminate_columns<6, Signed>(panel, tiles, count, k, c, signs); break;
+      case 7: eliminate_columns<7, Signed>(panel, tiles, count, k, c, signs); break;
+      case 8: eliminate_columns<8, Signed>(panel, tiles, count, k, c, signs); break;
 #endif
     }
   }
 }
 
-/// Cholesky of the tile on the diagonal, with all columns before it complete.
-FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double* limits) {
+void eliminate(const double* panel, double* tiles, Index count, Index k, Index begin, Index end,
+               const double* signs) {
+  if (signs == nullptr)
+    eliminate_range<false>(panel, tiles, count, k, begin, end, signs);
+  else
+    eliminate_range<true>(panel, tiles, count, k, begin, end, signs);
+}
+
+/// Factorises the tile on the diagonal, with all columns before it complete.
+template <bool Signed>
+FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double* limits,
+                                    double* signs) {
   const Index c = t * kTile, width = least(kTile, k - c);
   double* diagonal = tile + Size{c} * kTile;
   Column columns[kTile];
   for (Index j = 0; j < width; j += kGroup) {
-    const Products<kGroup> sums(tile, tile + j, c);
+    const Products<kGroup, Signed> sums(tile, tile + j, c, signs);
     for (Index q = 0; q < least(kGroup, width - j); ++q) {
       columns[j + q] = load(diagonal + (j + q) * kTile);
       add(columns[j + q], sums.column[q]);
     }
   }
-  Index vanished = 0;
+  FrontKernels::Pivot out{k, 0, 0, 0};
   for (Index j = 0; j < width; ++j) {
     double* column = diagonal + j * kTile;
-    for (Index q = 0; q < j; ++q) subtract(columns[j], columns[q], diagonal[q * kTile + j]);
+    for (Index q = 0; q < j; ++q) {
+      const double factor = diagonal[q * kTile + j];
+      subtract(columns[j], columns[q], Signed ? factor * signs[c + q] : factor);
+    }
     store(column, columns[j]);
-    const double pivot = column[j];
+    const double pivot = column[j], size = Signed ? size_of(pivot) : pivot;
     const bool vanishes = limits != nullptr && pivot <= limits[c + j] && pivot >= -limits[c + j];
-    if (!vanishes && !(pivot > 0 && pivot <= __DBL_MAX__)) return {c + j, pivot, vanished};
-    const double reciprocal = vanishes ? 0 : 1 / std::sqrt(pivot);
-    vanished += vanishes ? 1 : 0;
+    if (!vanishes && !(size > 0 && size <= __DBL_MAX__)) {
+      out.column = c + j;
+      out.value = pivot;
+      return out;
+    }
+    const bool negative = Signed && !vanishes && pivot < 0;
+    const double reciprocal = vanishes ? 0 : 1 / std::sqrt(size);
+    out.vanished += vanishes ? 1 : 0;
+    out.negative += negative ? 1 : 0;
     scale(columns[j], reciprocal);
     store(column, columns[j]);
-    column[j] = reciprocal;
+    column[j] = negative ? -reciprocal : reciprocal;
+    if constexpr (Signed) signs[c + j] = negative ? -1 : 1;
   }
-  return {k, 0, vanished};
+  return out;
 }
 
-FrontKernels::Pivot factor(double* panel, Index k, Index begin, Index end, const double* limits) {
-  Index vanished = 0;
+template <bool Signed>
+FrontKernels::Pivot factor_range(double* panel, Index k, Index begin, Index end,
+                                 const double* limits, double* signs) {
+  FrontKernels::Pivot out{k, 0, 0, 0};
   for (Index t = begin; t < end; ++t) {
     double* tile = panel + tile_at(t, k);
-    eliminate(panel, tile, 1, k, begin, t);
-    const FrontKernels::Pivot pivot = factor_diagonal(tile, k, t, limits);
+    eliminate_range<Signed>(panel, tile, 1, k, begin, t, signs);
+    const FrontKernels::Pivot pivot = factor_diagonal<Signed>(tile, k, t, limits, signs);
     if (pivot.column < k) return pivot;
-    vanished += pivot.vanished;
+    out.vanished += pivot.vanished;
+    out.negative += pivot.negative;
   }
-  return {k, 0, vanished};
+  return out;
 }
 
-void update(const double* below, double* update, Index k, Index begin, Index end, Index left,
-            Index right) {
+FrontKernels::Pivot factor(double* panel, Index k, Index begin, Index end, const double* limits,
+                           double* signs) {
+  return signs == nullptr ? factor_range<false>(panel, k, begin, end, limits, signs)
+                          : factor_range<true>(panel, k, begin, end, limits, signs);
+}
+
+template <bool Signed>
+void update_range(const double* below, double* update, Index k, Index begin, Index end, Index left,
+                  Index right, const double* signs) {
   for (Index c = left * kTile; c < right * kTile; c += kGroup) {
     const double* columns = below + tile_at(c / kTile, k) + c % kTile;
     for (Index t = c / kTile > begin ? c / kTile : begin; t < end; ++t) {
-      const Products<kGroup> sums(below + tile_at(t, k), columns, k);
+      const Products<kGroup, Signed> sums(below + tile_at(t, k), columns, k, signs);
       double* to = update + triangle_at(t) + Size{c} * kTile;
 #pragma GCC unroll 8
       for (Index j = 0; j < kGroup; ++j) store(to + j * kTile, sums.column[j]);
     }
   }
+}
+
+void update(const double* below, double* update, Index k, Index begin, Index end, Index left,
+            Index right, const double* signs) {
+  if (signs == nullptr)
+    update_range<false>(below, update, k, begin, end, left, right, signs);
+  else
+    update_range<true>(below, update, k, begin, end, left, right, signs);
 }
 
 /// Adds columns [left, right) of a child's tile of rows; rows above the diagonal are left out.

@@ -50,6 +50,7 @@ FactorReport SparseFactor::factor(std::span<const double> values, const PivotRul
   std::ranges::fill(failed_, FactorReport{});
   std::ranges::fill(skipped_, 0);
   limits_.resize(rule.vanishing > 0 ? plan_.order.size() : 0);
+  signs_.resize(rule.admitted == AdmittedPivots::nonzero ? plan_.order.size() : 0);
   upward(plan_, pool_, [&](std::uint32_t f) { eliminate(f, values, rule); });
   // Every front whose children are complete was tried, on any number of threads; of those that
   // failed the first one is reported.
@@ -57,7 +58,9 @@ FactorReport SparseFactor::factor(std::span<const double> values, const PivotRul
   for (const FactorReport& report : failed_) {
     if (report.end != FactorEnd::complete) return report;
     out.vanished += report.vanished;
+    out.negative += report.negative;
   }
+  out.positive = plan_.order.size() - out.negative - out.vanished;
   return out;
 }
 
@@ -69,7 +72,7 @@ void SparseFactor::eliminate(std::uint32_t f, std::span<const double> values,
   if (skipped_[f] != 0) return;
   assemble(front, values, rule);
   if (factor_pivots(f, front)) {
-    update(front);
+    update(f, front);
   } else {
     skipped_[f] = 1;
   }
@@ -95,19 +98,24 @@ bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
   double* panel = factor_.data() + front.panel;
   const std::uint32_t k = front.pivots, pivots = front.pivot_rows() / kTile;
   const double* limits = limits_.empty() ? nullptr : limits_.data() + front.first;
+  double* signs = signs_.empty() ? nullptr : signs_.data() + front.first;
   const bool large = front_time(front.pivots, front.below) > kWorthThreads;
   for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
     const std::uint32_t end = std::min(begin + kPivots, pivots), rows = front.tiles() - end;
-    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end, limits);
+    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end, limits, signs);
     failed_[f].vanished += pivot.vanished;
+    failed_[f].negative += pivot.negative;
     if (pivot.column < k) {
-      failed_[f] = {std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
-                    plan_.order[front.first + pivot.column], pivot.value};
+      failed_[f] = {
+          .end = std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
+          .column = plan_.order[front.first + pivot.column],
+          .pivot = pivot.value};
       return false;
     }
     const auto part = [&](std::size_t first, std::size_t last) {
       double* tiles = panel + (end + first) * kTile * k;
-      kernels_.eliminate(panel, tiles, static_cast<std::uint32_t>(last - first), k, begin, end);
+      kernels_.eliminate(panel, tiles, static_cast<std::uint32_t>(last - first), k, begin, end,
+                         signs_of(f));
     };
     if (large) {
       pool_.for_ranges(rows, kRows, part);
@@ -118,8 +126,13 @@ bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
   return true;
 }
 
-/// Computes the update matrix: −LLᵀ of the rows below the pivots, plus the children's updates.
-void SparseFactor::update(const Front& front) {
+/// Signs of a front's pivots; null if none is negative.
+const double* SparseFactor::signs_of(std::uint32_t f) const {
+  return failed_[f].negative == 0 ? nullptr : signs_.data() + plan_.fronts[f].first;
+}
+
+/// Computes the update matrix: −LSLᵀ of the rows below the pivots, plus the children's updates.
+void SparseFactor::update(std::uint32_t f, const Front& front) {
   if (front.below == 0) return;
   const double* below =
       factor_.data() + front.panel + std::uint64_t{front.pivot_rows()} * front.pivots;
@@ -127,7 +140,7 @@ void SparseFactor::update(const Front& front) {
   const std::uint32_t tiles = tiled(front.below) / kTile, parts = ranges(tiles, kRows);
   const auto square = [&](std::uint32_t row, std::uint32_t column) {
     kernels_.update(below, to, front.pivots, row * kRows, std::min((row + 1) * kRows, tiles),
-                    column * kRows, std::min((column + 1) * kRows, tiles));
+                    column * kRows, std::min((column + 1) * kRows, tiles), signs_of(f));
   };
   const auto add = [&](const Front& child, std::uint32_t begin, std::uint32_t end) {
     kernels_.add_to_update(workspace_.data() + child.update, places(child).data(), child.below, to,
@@ -160,7 +173,7 @@ double SparseFactor::least_pivot() const {
   double reciprocal = 0;
   for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f) {
     for (std::uint32_t k = 0; k < plan_.fronts[f].pivots; ++k)
-      reciprocal = std::max(reciprocal, panel(f)[diagonal_at(plan_.fronts[f], k)]);
+      reciprocal = std::max(reciprocal, std::abs(panel(f)[diagonal_at(plan_.fronts[f], k)]));
   }
   return 1 / (reciprocal * reciprocal);
 }
@@ -185,6 +198,8 @@ void SparseFactor::solve(std::span<const double> right, std::span<double> soluti
     const std::uint32_t* rows = plan_.rows.data() + front.rows;
     for (std::uint32_t k = 0; k < front.below; ++k)
       y[front.pivot_rows() + k] = solution[plan_.order[rows[k]]];
+    if (const double* signs = signs_of(f); signs != nullptr)
+      for (std::uint32_t k = 0; k < front.pivots; ++k) y[k] *= signs[k];
     kernels_.backward(factor_.data() + front.panel, front.pivots, front.tiles(), y);
     for (std::uint32_t k = 0; k < front.pivots; ++k) solution[plan_.order[front.first + k]] = y[k];
   });

@@ -1,4 +1,4 @@
-// Sparse Cholesky factorisation on the CPU, by fronts.
+// Sparse symmetric factorisation on the CPU, by fronts.
 #pragma once
 
 #include "../../factor/factor_plan.hpp"
@@ -12,13 +12,13 @@
 
 namespace topograd::runtime::cpu {
 
-/// LLᵀ of a symmetric positive definite matrix in the plan's order. The same bits for any number of
-/// threads.
+/// LLᵀ of a symmetric positive definite matrix in the plan's order, or L S Lᵀ of an indefinite one,
+/// S being the signs of its pivots. The same bits for any number of threads.
 ///
 /// Pivots are taken as they come. For positive definite matrices that is backward stable (Higham,
 /// Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 10.3); others are refused at
-/// the first pivot that is not positive, unless it vanishes by the PivotRule. LDLᵀ would accept
-/// negative ones, but its error then has no bound.
+/// the first pivot that the PivotRule does not admit, which says what it admits and how exact that
+/// is. Positive definite matrices have the same bits whatever it admits.
 class SparseFactor {
  public:
   ///   threads  0 = all
@@ -35,11 +35,11 @@ class SparseFactor {
   /// Solves for one right side, after factor() was complete.
   void solve(std::span<const double> right, std::span<double> solution) const;
 
-  /// The least square of a diagonal entry of L, apart from pivots that vanished; infinite for an
-  /// empty matrix.
+  /// The least size of a pivot, which is the square of a diagonal entry of L, apart from pivots
+  /// that vanished; infinite for an empty matrix.
   double least_pivot() const;
 
-  /// The panel of a front, tiled as in Front, with the reciprocals of the diagonal in its place.
+  /// The panel of a front, tiled as in Front, as FrontKernels has it.
   const double* panel(std::uint32_t front) const {
     return factor_.data() + plan_.fronts[front].panel;
   }
@@ -49,7 +49,8 @@ class SparseFactor {
   void eliminate(std::uint32_t f, std::span<const double> values, const PivotRule& rule);
   void assemble(const Front& front, std::span<const double> values, const PivotRule& rule);
   bool factor_pivots(std::uint32_t f, const Front& front);
-  void update(const Front& front);
+  void update(std::uint32_t f, const Front& front);
+  const double* signs_of(std::uint32_t f) const;
   std::span<const std::uint32_t> places(const Front& front) const;
 
   FactorPlan plan_;
@@ -58,8 +59,9 @@ class SparseFactor {
   std::vector<double> factor_, workspace_;
   std::vector<double>
       limits_;  // by place: the size up to which the pivot vanishes; empty: none does
+  std::vector<double> signs_;  // of pivots, by place; empty: negative ones are refused
   mutable std::vector<double> right_;
-  std::vector<FactorReport> failed_;  // by front
+  std::vector<FactorReport> failed_;  // by front; those that did not fail count their pivots
   std::vector<char> skipped_;         // by front: it or one below it failed
 };
 

@@ -124,6 +124,7 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
   list.fill(limits_, 0, limits_.size(), 0);  // of rows without an entry on the diagonal
   list.barrier();
   record_entries(list, matrix);
+  const std::uint32_t indefinite = matrix.admitted == AdmittedPivots::nonzero ? 1 : 0;
   for (const LevelPlan::Level& level : levels_) {
     const kernel::Part panels = this->panels(level);
     const kernel::Part children = part(updates_[1 - level.side], level.children);
@@ -138,11 +139,13 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
                                         .status = status_,
                                         .limits = limits_,
                                         .pivot_scalars = pivot_scalars_},
-                                       {}},
+                                       {.indefinite = indefinite}},
                    level.panel[s]);
-      record_items(list,
-                   kernel::front_trailing{{.panels = panels}, {.pivot_first = s * kFrontTile}},
-                   level.trailing[s]);
+      record_items(
+          list,
+          kernel::front_trailing{{.panels = panels},
+                                 {.pivot_first = s * kFrontTile, .indefinite = indefinite}},
+          level.trailing[s]);
     }
     record_items(list,
                  with_children(kernel::front_update{
@@ -150,7 +153,8 @@ void DeviceFactor::record_factor(CommandList& list, const Matrix& matrix) {
                       .updates = children,
                       .remains = part(updates_[level.side], level.updates)},
                      {.children_first = children_first,
-                      .remains_first = static_cast<std::uint32_t>(level.updates.first)}}),
+                      .remains_first = static_cast<std::uint32_t>(level.updates.first),
+                      .indefinite = indefinite}}),
                  level.update);
   }
 }

@@ -1,6 +1,7 @@
-// Sparse Cholesky factorisation on the device, by fronts, level by level.
+// Sparse symmetric factorisation on the device, by fronts, level by level.
 #pragma once
 
+#include "../../factor/factor_report.hpp"
 #include "../../factor/level_plan.hpp"
 #include "../../linear/normal_matrix.hpp"
 #include "../recording/vector_ops.hpp"
@@ -9,14 +10,24 @@
 
 namespace topograd::runtime::vulkan {
 
-/// LLᵀ of a symmetric positive definite matrix, and solutions by it, in the precision of the
-/// context. Nothing is added by atomics: the same bits in every run.
+/// LLᵀ of a symmetric positive definite matrix or L S Lᵀ of an indefinite one, S being the signs of
+/// its pivots, and solutions by it, in the precision of the context. Nothing is added by atomics:
+/// the same bits in every run.
 ///
-/// Pivots vanish by the PivotRule of Scalar::vanishing. Another one that is not positive and finite
-/// makes the solution NaN. Every record_ function begins with a barrier of its own, and leaves its
-/// results behind the caller's next one.
+/// Pivots vanish by the PivotRule of Scalar::vanishing. Another one that is not finite, or not
+/// admitted, makes the solution NaN. Every record_ function begins with a barrier of its own, and
+/// leaves its results behind the caller's next one.
 class DeviceFactor {
  public:
+  /// The pivots of a step.
+  struct PivotStatus {
+    std::uint32_t refused;  ///< 1 + the number of the first refused one in the step; 0: none
+    std::uint32_t vanished, negative;
+  };
+  static PivotStatus unpack(std::uint32_t status) {
+    return {status & 0xff, status >> 8 & 0xff, status >> 16};
+  }
+
   /// Limits of a plan for this device.
   static LevelPlan::Limits limits(const Context& context);
   /// Returns MatrixReason::none if its lists and what is bound of its fronts fit the range of a
@@ -35,6 +46,7 @@ class DeviceFactor {
   struct Matrix {
     const Buffer &values, &damping;
     const Buffer& fixed;  ///< u32 by column: 1: its row and column are the identity's
+    AdmittedPivots admitted = AdmittedPivots::positive;
   };
   void record_factor(CommandList& list, const Matrix& matrix);
   /// solution = A⁻¹ right, after record_factor().
@@ -45,8 +57,7 @@ class DeviceFactor {
   /// Scalar::state: converged, or breakdown if a pivot was refused; no iterations; vanished.
   void record_finish(CommandList& list);
 
-  /// By place in the order: at the first pivot of each step, in the lower 8 bits, 1 + the number,
-  /// from it on, of the first refused pivot of the step; 0: there is none. After record_factor().
+  /// By place in the order, after record_factor(): a PivotStatus at the first pivot of each step.
   const Buffer& status() const { return status_; }
   /// Bytes of its buffers.
   std::uint64_t bytes() const;

@@ -1,4 +1,4 @@
-// Matrices from the host: lists, readback of how it ended, and refinement.
+// Matrices from the host: lists, and readback of how it ended.
 #include "host_matrix_factor.hpp"
 
 #include "../../../ir/error.hpp"
@@ -12,10 +12,6 @@ namespace topograd::runtime::vulkan {
 namespace {
 
 using codegen::Scalar;
-
-/// A residual that has not halved is not going to.
-constexpr int kMostRefinements = 40;
-constexpr double kStagnates = 0.5;
 
 }  // namespace
 
@@ -40,15 +36,30 @@ HostMatrixFactor::HostMatrixFactor(const LowerPattern& lower, const FactorPlan& 
   right_ = make_numbers(context_, n, "right");
   solution_ = make_numbers(context_, n, "solution");
   Recorder::make([&](Needs& needs) { factor_->need(needs); });
-  factor_list_ = recorder_.make_list("factor", [&](CommandList& list) {
-    factor_->record_factor(list, {.values = values_, .damping = damping_, .fixed = none_});
+  factor_list_ = make_factor_list(AdmittedPivots::positive);
+  solve_list_ = recorder_.make_list("factor_solve", [&](CommandList& list) {
+    factor_->record_solve(list, right_, false, none_, solution_);
+  });
+}
+
+Recorded HostMatrixFactor::make_factor_list(AdmittedPivots admitted) {
+  return recorder_.make_list("factor", [&](CommandList& list) {
+    factor_->record_factor(
+        list, {.values = values_, .damping = damping_, .fixed = none_, .admitted = admitted});
     factor_->record_finish(list);
     list.barrier();
     vectors_.record_read(list);
   });
-  solve_list_ = recorder_.make_list("factor_solve", [&](CommandList& list) {
-    factor_->record_solve(list, right_, false, none_, solution_);
-  });
+}
+
+/// By place in the order.
+std::vector<DeviceFactor::PivotStatus> HostMatrixFactor::read_status() {
+  std::vector<std::uint32_t> words(order_.size());
+  context_.device->download<std::uint32_t>(factor_->status(), words);
+  std::vector<DeviceFactor::PivotStatus> out;
+  out.reserve(words.size());
+  for (const std::uint32_t word : words) out.push_back(DeviceFactor::unpack(word));
+  return out;
 }
 
 FactorReport HostMatrixFactor::factor(std::span<const double> values, const PivotRule& rule) {
@@ -56,18 +67,25 @@ FactorReport HostMatrixFactor::factor(std::span<const double> values, const Pivo
   write_numbers(context_, values_, values);
   const std::pair<Scalar, double> scalars[] = {{Scalar::vanishing, rule.vanishing}};
   vectors_.write(scalars);
-  recorder_.submit(factor_list_);
+  const bool indefinite = rule.admitted == AdmittedPivots::nonzero;
+  if (indefinite && !indefinite_list_.list) indefinite_list_ = make_factor_list(rule.admitted);
+  recorder_.submit(indefinite ? indefinite_list_ : factor_list_);
   const auto& ended = vectors_.read(recorder_.last());
   const double state = ended[codegen::slot(Scalar::state)];
-  if (state == static_cast<double>(codegen::SolverState::converged))
-    return {.vanished = static_cast<std::uint64_t>(ended[codegen::slot(Scalar::vanished)])};
-  std::vector<std::uint32_t> status(order_.size());
-  context_.device->download<std::uint32_t>(factor_->status(), status);
-  const auto refused = [](std::uint32_t pivot) { return pivot & 0xff; };
+  report_ = {};
+  if (state == static_cast<double>(codegen::SolverState::converged)) {
+    report_.vanished = static_cast<std::uint64_t>(ended[codegen::slot(Scalar::vanished)]);
+    if (indefinite)
+      for (const DeviceFactor::PivotStatus& step : read_status()) report_.negative += step.negative;
+    report_.positive = order_.size() - report_.negative - report_.vanished;
+    return report_;
+  }
+  const std::vector<DeviceFactor::PivotStatus> status = read_status();
   const auto failed = static_cast<std::size_t>(
-      std::ranges::find_if(status, [&](std::uint32_t pivot) { return refused(pivot) != 0; }) -
+      std::ranges::find_if(
+          status, [](const DeviceFactor::PivotStatus& step) { return step.refused != 0; }) -
       status.begin());
-  const auto place = failed + refused(status[failed]) - 1;
+  const auto place = failed + status[failed].refused - 1;
   const bool finite =
       std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
   return {.end = finite ? FactorEnd::not_positive : FactorEnd::not_finite,
@@ -81,55 +99,14 @@ void HostMatrixFactor::solve_once(std::span<const double> right, std::span<doubl
   read_numbers(context_, solution_, solution);
 }
 
-double HostMatrixFactor::find_residual(std::span<const double> right,
-                                       std::span<const double> solution, std::span<double> residual,
-                                       double& size) const {
-  std::vector<double> sizes(right.size());
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    residual[i] = right[i];
-    sizes[i] = std::abs(right[i]);
+SolveReport HostMatrixFactor::solve(std::span<const double> right, std::span<double> solution) {
+  if (right.empty()) return {.accurate = true};
+  if (context_.wide() && report_.negative == 0) {  // backward stable
+    solve_once(right, solution);
+    return {.accurate = true};
   }
-  const auto subtract = [&](std::size_t r, std::size_t c, double a) {
-    residual[r] -= a * solution[c];
-    sizes[r] += std::abs(a * solution[c]);
-  };
-  for (std::size_t c = 0; c + 1 < starts_.size(); ++c) {
-    for (auto v = static_cast<std::size_t>(starts_[c]);
-         v < static_cast<std::size_t>(starts_[c + 1]); ++v) {
-      const auto r = static_cast<std::size_t>(rows_[v]);
-      subtract(r, c, host_values_[v]);
-      if (r != c) subtract(c, r, host_values_[v]);
-    }
-  }
-  size = 0;
-  double most = 0;
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    size = std::max(size, sizes[i]);
-    most = std::isfinite(residual[i]) ? std::max(most, std::abs(residual[i]))
-                                      : std::numeric_limits<double>::infinity();
-  }
-  return most;
-}
-
-void HostMatrixFactor::solve(std::span<const double> right, std::span<double> solution) {
-  refinements_ = 0;
-  if (right.empty()) return;
-  solve_once(right, solution);
-  if (context_.wide()) return;
-  std::vector<double> residual(right.size()), change(right.size()), better(right.size());
-  double size = 0, before = find_residual(right, solution, residual, size);
-  for (; refinements_ < kMostRefinements; ++refinements_) {
-    if (!(before > std::numeric_limits<double>::epsilon() * size)) return;
-    // Numbers of f32 underflow where residuals become small.
-    for (double& number : residual) number /= before;
-    solve_once(residual, change);
-    for (std::size_t i = 0; i < change.size(); ++i) better[i] = solution[i] + before * change[i];
-    const double after = find_residual(right, better, residual, size);
-    if (!(after < before)) return;
-    std::ranges::copy(better, solution.begin());
-    if (after > kStagnates * before) return;
-    before = after;
-  }
+  return solve_refined({{starts_, rows_}, host_values_}, right, solution,
+                       [&](std::span<const double> b, std::span<double> x) { solve_once(b, x); });
 }
 
 Timing HostMatrixFactor::time(int warm_ups, int samples) {

@@ -4,7 +4,10 @@
 #include "../../../runtime/factor/factor_plan.hpp"
 #include "../../../runtime/factor/factor_report.hpp"
 
+#include <Eigen/Cholesky>
 #include <Eigen/Core>
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <Eigen/SparseCholesky>
 #include <Eigen/SparseCore>
 #ifdef TOPOGRAD_CHOLMOD
@@ -201,6 +204,71 @@ inline std::vector<SingularCase> singular_cases() {
           {"a star", differences(90, star(89, 0)), 1},
           {"a dense matrix", differences(40, all_pairs(40)), 1},
           {"two parts and a number alone", differences(71, apart), 3}};
+}
+
+/// The matrix with the rows of about a third of its unknowns negated, and the diagonal with them:
+/// [H Aᵀ; A −C] in a random order. H and C dominate their rows, so that every order has the inertia
+/// below (Vanderbei, Symmetric Quasidefinite Matrices).
+struct QuasidefiniteCase {
+  std::string name;
+  SparseMatrix lower;
+  std::uint64_t negative = 0;
+};
+
+inline QuasidefiniteCase quasidefinite(const FactorCase& from, std::uint32_t seed = 11) {
+  QuasidefiniteCase out{from.name, from.lower};
+  std::mt19937 random(seed);
+  std::vector<bool> negated;
+  for (Eigen::Index k = 0; k < from.lower.cols(); ++k) negated.push_back(random() % 3 == 0);
+  for (Eigen::Index c = 0; c < out.lower.cols(); ++c) {
+    if (negated[static_cast<std::size_t>(c)]) ++out.negative;
+    for (SparseMatrix::InnerIterator it(out.lower, c); it; ++it)
+      if (negated[static_cast<std::size_t>(c)] && negated[static_cast<std::size_t>(it.row())])
+        it.valueRef() = -it.value();
+  }
+  return out;
+}
+
+/// A − σ, with σ among the eigenvalues of A: nothing bounds the growth in a factor of it.
+inline SparseMatrix shifted(const SparseMatrix& lower) {
+  SparseMatrix out = lower;
+  std::vector<double> diagonal;
+  for (Eigen::Index k = 0; k < out.cols(); ++k) diagonal.push_back(out.coeff(k, k));
+  std::ranges::sort(diagonal);
+  for (Eigen::Index k = 0; k < out.cols(); ++k)
+    out.coeffRef(k, k) -= 1.0001 * diagonal[diagonal.size() / 3];
+  return out;
+}
+
+/// Negative eigenvalues: by all of them, by Eigen's dense LDLᵀ with pivoting, or by the sparse one.
+inline std::uint64_t negative_eigenvalues(const SparseMatrix& lower) {
+  const auto count = [](const Vector& v) {
+    return static_cast<std::uint64_t>((v.array() < 0).count());
+  };
+  if (lower.cols() <= 200) {
+    return count(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(Eigen::MatrixXd(lower),
+                                                                Eigen::EigenvaluesOnly)
+                     .eigenvalues());
+  }
+  if (lower.cols() <= 600)
+    return count(Eigen::LDLT<Eigen::MatrixXd, Eigen::Lower>(Eigen::MatrixXd(lower)).vectorD());
+  return count(Eigen::SimplicialLDLT<SparseMatrix, Eigen::Lower>(lower).vectorD());
+}
+
+/// Four times the backward error of Eigen's dense LU with partial pivoting, or of rounding if that
+/// is larger.
+inline double bound_by_dense_peer(const SparseMatrix& lower, const Vector& right) {
+  const Eigen::MatrixXd whole = SparseMatrix(lower.selfadjointView<Eigen::Lower>());
+  const Vector x = Eigen::PartialPivLU<Eigen::MatrixXd>(whole).solve(right);
+  return 4 * std::max(backward_error(lower, right, x), std::numeric_limits<double>::epsilon() / 4);
+}
+
+/// A dense matrix whose first pivot is so small that rounding leaves nothing of the others.
+inline SparseMatrix with_growth(std::uint32_t count = 30) {
+  SparseMatrix out = blocks_that_meet({count}, {});
+  for (Eigen::Index k = 0; k < out.cols(); ++k) out.coeffRef(k, k) = 0;
+  out.coeffRef(0, 0) = 1e-25;
+  return out;
 }
 
 inline std::vector<FactorCase> factor_cases() {

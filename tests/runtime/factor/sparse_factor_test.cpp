@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/factor/sparse_factor.hpp"
+#include "../../../runtime/factor/refinement.hpp"
 #include "factor_matrices.hpp"
 
 #include <Eigen/Cholesky>
@@ -11,9 +12,13 @@
 namespace topograd::test {
 namespace {
 
+using runtime::AdmittedPivots;
 using runtime::FactorEnd;
 using runtime::FactorReport;
+using runtime::SolveReport;
 using runtime::cpu::SparseFactor;
+
+constexpr runtime::PivotRule kIndefinite = {.admitted = AdmittedPivots::nonzero};
 
 SparseFactor factor_of(const SparseMatrix& lower, int threads = 0,
                        const runtime::cpu::FrontKernels& kernels = runtime::cpu::front_kernels()) {
@@ -25,6 +30,15 @@ Vector solve(const SparseFactor& factor, const Vector& right) {
   factor.solve({right.data(), static_cast<std::size_t>(right.size())},
                {out.data(), static_cast<std::size_t>(out.size())});
   return out;
+}
+
+SolveReport solve_refined(const SparseFactor& factor, const SparseMatrix& lower,
+                          const Vector& right, Vector& x) {
+  x.resize(right.size());
+  return runtime::solve_refined(
+      {pattern_of(lower), values_of(lower)}, {right.data(), static_cast<std::size_t>(right.size())},
+      {x.data(), static_cast<std::size_t>(x.size())},
+      [&](std::span<const double> b, std::span<double> solution) { factor.solve(b, solution); });
 }
 
 TEST(SparseFactor, SolvesEveryStructure) {
@@ -159,6 +173,156 @@ TEST(SparseFactor, TakesAnEmptyRowForAPivotOfZero) {
   EXPECT_EQ(report.end, FactorEnd::not_positive);
   EXPECT_EQ(report.column, 1U);
   EXPECT_EQ(factor_of(lower).factor(values_of(lower), {1e-15}).vanished, 1U);
+}
+
+/// [H Aᵀ; A −C] in any order: no pivot is zero, and the inertia is known.
+TEST(SparseFactor, FactorisesQuasidefiniteMatrices) {
+  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+    for (const FactorCase& from : factor_cases()) {
+      SCOPED_TRACE(from.name);
+      const QuasidefiniteCase c = quasidefinite(from);
+      const auto unknowns = static_cast<std::uint64_t>(c.lower.cols());
+      SparseFactor factor = factor_of(c.lower, 0, **kernels);
+      const FactorReport report = factor.factor(values_of(c.lower), kIndefinite);
+      ASSERT_EQ(report.end, FactorEnd::complete);
+      EXPECT_EQ(report.negative, c.negative);
+      EXPECT_EQ(report.positive, unknowns - c.negative);
+      EXPECT_EQ(report.vanished, 0u);
+      if (unknowns == 0) continue;
+      EXPECT_EQ(negative_eigenvalues(c.lower), c.negative);
+      const Vector b = right_of(c.lower), x = solve(factor, b);
+      EXPECT_LE(backward_error(c.lower, b, x), 4 * std::numeric_limits<double>::epsilon());
+      if (unknowns <= 400) {
+        EXPECT_LE(backward_error(c.lower, b, x), bound_by_dense_peer(c.lower, b));
+      }
+      // Damped steps refuse such matrices.
+      const FactorReport strict = factor.factor(values_of(c.lower));
+      EXPECT_EQ(strict.end, c.negative > 0 ? FactorEnd::not_positive : FactorEnd::complete);
+    }
+  }
+}
+
+/// Some growth is in these factors: refinement removes it.
+TEST(SparseFactor, FindsTheInertiaOfIndefiniteMatrices) {
+  for (const FactorCase& c : factor_cases()) {
+    if (c.lower.cols() == 0) continue;
+    SCOPED_TRACE(c.name);
+    const SparseMatrix lower = shifted(c.lower);
+    SparseFactor factor = factor_of(lower);
+    const FactorReport report = factor.factor(values_of(lower), kIndefinite);
+    ASSERT_EQ(report.end, FactorEnd::complete);
+    EXPECT_GT(report.negative, 0u);
+    EXPECT_EQ(report.negative, negative_eigenvalues(lower));
+    EXPECT_EQ(report.positive + report.negative, static_cast<std::uint64_t>(lower.cols()));
+    const Vector b = right_of(lower);
+    Vector x;
+    const SolveReport solved = solve_refined(factor, lower, b, x);
+    EXPECT_TRUE(solved.accurate);
+    EXPECT_LE(backward_error(lower, b, x), 4 * std::numeric_limits<double>::epsilon());
+    EXPECT_NEAR(solved.backward_error, 0, 4 * std::numeric_limits<double>::epsilon());
+  }
+}
+
+TEST(SparseFactor, RandomIndefiniteMatricesAreAsExactAsByPeers) {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::uint32_t count = 10 + seed / 2;
+    const SparseMatrix lower = shifted(random_blocks(count, 2 * count, 1 + seed % 6, seed));
+    SparseFactor factor = factor_of(lower);
+    const FactorReport report = factor.factor(values_of(lower), kIndefinite);
+    ASSERT_EQ(report.end, FactorEnd::complete);
+    EXPECT_EQ(report.negative, negative_eigenvalues(lower));
+    const Vector b = right_of(lower);
+    Vector x;
+    EXPECT_TRUE(solve_refined(factor, lower, b, x).accurate);
+    EXPECT_LE(backward_error(lower, b, x), bound_by_dense_peer(lower, b));
+  }
+}
+
+TEST(SparseFactor, BitsOfIndefiniteMatricesDoNotDependOnThreads) {
+  for (const FactorCase& from : factor_cases()) {
+    SCOPED_TRACE(from.name);
+    const SparseMatrix lower = quasidefinite(from).lower;
+    const Vector b = right_of(lower);
+    SparseFactor one = factor_of(lower, 1);
+    one.factor(values_of(lower), kIndefinite);
+    const Vector x = solve(one, b);
+    for (const int threads : {2, 4}) {
+      SparseFactor several = factor_of(lower, threads);
+      for (int run = 0; run < 3; ++run) {
+        several.factor(values_of(lower), kIndefinite);
+        ASSERT_EQ(solve(several, b), x) << threads;
+      }
+    }
+  }
+}
+
+/// A caller that admits negative pivots pays nothing where there are none.
+TEST(SparseFactor, AdmittedPivotsDoNotChangePositiveDefiniteMatrices) {
+  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+    for (const FactorCase& c : factor_cases()) {
+      SCOPED_TRACE(c.name);
+      SparseFactor factor = factor_of(c.lower, 0, **kernels);
+      const Vector b = right_of(c.lower);
+      factor.factor(values_of(c.lower));
+      const Vector x = solve(factor, b);
+      EXPECT_EQ(factor.factor(values_of(c.lower), kIndefinite).negative, 0u);
+      EXPECT_EQ(solve(factor, b), x);
+    }
+  }
+}
+
+TEST(SparseFactor, EndsInATypedResultWherePivotsAreNoUse) {
+  // A pivot of zero whose column is not.
+  SparseMatrix swap(2, 2);
+  swap.insert(0, 0) = 0;
+  swap.insert(1, 0) = 1;
+  swap.insert(1, 1) = 0;
+  swap.makeCompressed();
+  const FactorReport zero = factor_of(swap).factor(values_of(swap), kIndefinite);
+  EXPECT_EQ(zero.end, FactorEnd::not_positive);
+  EXPECT_EQ(zero.pivot, 0);
+
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double diagonal : {kNan, -std::numeric_limits<double>::infinity()}) {
+    SparseMatrix broken = blocks_that_meet({20}, {});
+    broken.coeffRef(7, 7) = diagonal;
+    EXPECT_EQ(factor_of(broken).factor(values_of(broken), kIndefinite).end, FactorEnd::not_finite);
+  }
+
+  // Rounding leaves nothing of all but the first pivot.
+  const SparseMatrix lower = with_growth();
+  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+    SparseFactor factor = factor_of(lower, 0, **kernels);
+    const FactorReport report = factor.factor(values_of(lower), kIndefinite);
+    if (report.end != FactorEnd::complete) {  // numbers cancelled
+      EXPECT_EQ(report.end, FactorEnd::not_positive);
+      continue;
+    }
+    const Vector b = right_of(lower);
+    Vector x;
+    const SolveReport solved = solve_refined(factor, lower, b, x);
+    EXPECT_FALSE(solved.accurate);
+    EXPECT_GT(solved.backward_error, 1e-12);
+    EXPECT_TRUE(x.allFinite());
+  }
+}
+
+TEST(SparseFactor, LeavesOutPivotsThatVanishAmongNegativeOnes) {
+  for (const SingularCase& c : singular_cases()) {
+    SCOPED_TRACE(c.name);
+    const SparseMatrix lower = -c.lower;
+    runtime::PivotRule rule = c.rule();
+    rule.admitted = AdmittedPivots::nonzero;
+    SparseFactor factor = factor_of(lower);
+    const FactorReport report = factor.factor(values_of(lower), rule);
+    ASSERT_EQ(report.end, FactorEnd::complete);
+    EXPECT_EQ(report.vanished, c.deficiency);
+    EXPECT_EQ(report.positive, 0u);
+    EXPECT_EQ(report.negative, static_cast<std::uint64_t>(lower.cols()) - c.deficiency);
+    const Vector b = c.right();
+    EXPECT_LE(backward_error(lower, b, solve(factor, b)), 1e-14);
+  }
 }
 
 }  // namespace

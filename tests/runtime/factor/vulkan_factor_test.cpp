@@ -12,10 +12,14 @@
 namespace topograd::test {
 namespace {
 
+using runtime::AdmittedPivots;
 using runtime::EngineOptions;
 using runtime::FactorEnd;
 using runtime::FactorReport;
+using runtime::SolveReport;
 using runtime::vulkan::HostMatrixFactor;
+
+constexpr runtime::PivotRule kIndefinite = {.admitted = AdmittedPivots::nonzero};
 
 class VulkanFactor : public VulkanTest {
  protected:
@@ -24,9 +28,13 @@ class VulkanFactor : public VulkanTest {
   }
   static Vector solve(HostMatrixFactor& factor, const Vector& right) {
     Vector out(right.size());
-    factor.solve({right.data(), static_cast<std::size_t>(right.size())},
-                 {out.data(), static_cast<std::size_t>(out.size())});
+    solve(factor, right, out);
     return out;
+  }
+  static SolveReport solve(HostMatrixFactor& factor, const Vector& right, Vector& x) {
+    x.resize(right.size());
+    return factor.solve({right.data(), static_cast<std::size_t>(right.size())},
+                        {x.data(), static_cast<std::size_t>(x.size())});
   }
 };
 
@@ -39,10 +47,13 @@ TEST_F(VulkanFactor, SolvesEveryStructure) {
       HostMatrixFactor factor = factor_of(c.lower, {.precision = precision});
       ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
       if (c.lower.cols() == 0) continue;
-      const Vector b = right_of(c.lower), x = solve(factor, b);
+      const Vector b = right_of(c.lower);
+      Vector x;
+      const SolveReport solved = solve(factor, b, x);
+      EXPECT_TRUE(solved.accurate);
       EXPECT_LE(backward_error(c.lower, b, x), kBound);
       if (c.lower.cols() > 1) {
-        EXPECT_EQ(factor.refinements() > 0, precision == codegen::Precision::f32);
+        EXPECT_EQ(solved.refinements > 0, precision == codegen::Precision::f32);
       }
       const SparseMatrix other = 4 * c.lower;
       ASSERT_EQ(factor.factor(values_of(other)).end, FactorEnd::complete);
@@ -194,6 +205,103 @@ TEST_F(VulkanFactor, RefusesWhatDoesNotFitTheDevice) {
     FAIL() << "expected an Error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+  }
+}
+
+/// [H Aᵀ; A −C] in any order: no pivot is zero, and the inertia is known.
+TEST_F(VulkanFactor, FactorisesQuasidefiniteMatrices) {
+  for (const auto precision : precisions()) {
+    for (const FactorCase& from : factor_cases()) {
+      SCOPED_TRACE(from.name + " " + std::string(codegen::name(precision)));
+      const QuasidefiniteCase c = quasidefinite(from);
+      const auto unknowns = static_cast<std::uint64_t>(c.lower.cols());
+      HostMatrixFactor factor = factor_of(c.lower, {.precision = precision});
+      const FactorReport report = factor.factor(values_of(c.lower), kIndefinite);
+      ASSERT_EQ(report.end, FactorEnd::complete);
+      EXPECT_EQ(report.negative, c.negative);
+      EXPECT_EQ(report.positive, unknowns - c.negative);
+      EXPECT_EQ(report.vanished, 0u);
+      if (unknowns == 0) continue;
+      const Vector b = right_of(c.lower);
+      Vector x;
+      EXPECT_TRUE(solve(factor, b, x).accurate);
+      EXPECT_LE(backward_error(c.lower, b, x), 4 * std::numeric_limits<double>::epsilon());
+      // Damped steps refuse such matrices.
+      const FactorReport strict = factor.factor(values_of(c.lower));
+      EXPECT_EQ(strict.end, c.negative > 0 ? FactorEnd::not_positive : FactorEnd::complete);
+      // What a factor admits does not change a positive definite matrix.
+      factor.factor(values_of(from.lower));
+      const Vector expected = solve(factor, b);
+      EXPECT_EQ(factor.factor(values_of(from.lower), kIndefinite).negative, 0u);
+      EXPECT_EQ(solve(factor, b), expected);
+    }
+  }
+}
+
+TEST_F(VulkanFactor, FindsTheInertiaOfIndefiniteMatrices) {
+  for (const auto precision : precisions()) {
+    for (int k = 0; k < cases(40); ++k) {
+      const auto seed = static_cast<std::uint32_t>(k);
+      SCOPED_TRACE(seed);
+      const std::uint32_t count = 10 + seed / 2;
+      const SparseMatrix lower = shifted(random_blocks(count, 2 * count, 1 + seed % 6, seed));
+      HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+      const FactorReport report = factor.factor(values_of(lower), kIndefinite);
+      ASSERT_EQ(report.end, FactorEnd::complete);
+      const Vector b = right_of(lower);
+      Vector x;
+      const SolveReport solved = solve(factor, b, x);
+      EXPECT_TRUE(x.allFinite());
+      EXPECT_TRUE(solved.accurate);
+      EXPECT_EQ(report.negative, negative_eigenvalues(lower));
+      EXPECT_LE(backward_error(lower, b, x), bound_by_dense_peer(lower, b));
+    }
+  }
+}
+
+TEST_F(VulkanFactor, EndsInATypedResultWherePivotsAreNoUse) {
+  SparseMatrix swap(2, 2);
+  swap.insert(0, 0) = 0;
+  swap.insert(1, 0) = 1;
+  swap.insert(1, 1) = 0;
+  swap.makeCompressed();
+  for (const auto precision : precisions()) {
+    SCOPED_TRACE(codegen::name(precision));
+    EXPECT_EQ(factor_of(swap, {.precision = precision}).factor(values_of(swap), kIndefinite).end,
+              FactorEnd::not_positive);
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    for (const double diagonal : {kNan, -std::numeric_limits<double>::infinity()}) {
+      SparseMatrix broken = blocks_that_meet({50}, {});
+      broken.coeffRef(37, 37) = diagonal;
+      const FactorReport report =
+          factor_of(broken, {.precision = precision}).factor(values_of(broken), kIndefinite);
+      EXPECT_EQ(report.end, FactorEnd::not_finite);
+      EXPECT_EQ(report.column, 37u);
+    }
+    const SparseMatrix lower = with_growth();
+    HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+    const FactorReport report = factor.factor(values_of(lower), kIndefinite);
+    if (report.end != FactorEnd::complete) {  // numbers cancelled
+      EXPECT_EQ(report.end, FactorEnd::not_positive);
+      continue;
+    }
+    Vector x;
+    EXPECT_FALSE(solve(factor, right_of(lower), x).accurate);
+    EXPECT_TRUE(x.allFinite());
+  }
+}
+
+TEST_F(VulkanFactor, BitsOfIndefiniteMatricesAreTheSameInEveryRun) {
+  const SparseMatrix lower = quasidefinite({"", random_blocks(60, 140, 16, 3)}).lower;
+  const Vector b = right_of(lower);
+  for (const auto precision : precisions()) {
+    HostMatrixFactor factor = factor_of(lower, {.precision = precision});
+    ASSERT_EQ(factor.factor(values_of(lower), kIndefinite).end, FactorEnd::complete);
+    const Vector x = solve(factor, b);
+    for (int run = 1; run < cases(20); ++run) {
+      ASSERT_EQ(factor.factor(values_of(lower), kIndefinite).end, FactorEnd::complete);
+      ASSERT_EQ(solve(factor, b), x) << run;
+    }
   }
 }
 
