@@ -20,6 +20,8 @@ struct FactorUse {
   Why<MatrixReason> why;                     ///< if not: the obstacle
   double entries = 0, operations = 0;        ///< of the factor
   std::uint64_t levels = 0, dispatches = 0;  ///< of a factorisation and a solution
+  std::uint64_t steps = 0;                   ///< of up to 32 pivots, one after another
+  bool narrow = false;                       ///< its numbers are f32
   std::uint64_t predicted_bytes = 0;         ///< by the plan, of factor, fronts and lists
   std::uint64_t bytes = 0;                   ///< of their buffers
 };

@@ -204,7 +204,7 @@ class LinearRules {
       return otherwise();
     if (!system_.device_factor) return ask(Fact::device_factor);
     const runtime::FactorUse& use = *system_.device_factor;
-    const double seconds = device_factor_seconds(use.operations, use.dispatches);
+    const double seconds = device_factor_seconds(use);
     if (!use.possible || seconds > kFactorSeconds) return otherwise();
     plan_.linear.factor = {.place = FactorPlace::device,
                            .reason = FactorReason::data_on_device,

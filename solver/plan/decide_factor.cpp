@@ -5,8 +5,10 @@
 
 namespace topograd {
 
-double device_factor_seconds(double operations, std::uint64_t dispatches) {
-  return operations / kDeviceFactorRate + kDispatchSeconds * static_cast<double>(dispatches);
+double device_factor_seconds(const runtime::FactorUse& use) {
+  return use.operations / (use.narrow ? kNarrowFactorRate : kDeviceFactorRate) +
+         kFactorStepSeconds * static_cast<double>(use.steps) +
+         kDispatchSeconds * static_cast<double>(use.dispatches);
 }
 
 FactorChoice decide_factor(const FactorPlaceFacts& facts) {
@@ -30,7 +32,7 @@ FactorChoice decide_factor(const FactorPlaceFacts& facts) {
   FactorChoice out{
       .host_seconds = facts.factor->operations /
                       (kHostFactorRate * std::clamp(facts.threads, 1, kMostFactorThreads)),
-      .device_seconds = device_factor_seconds(facts.factor->operations, facts.device->dispatches)};
+      .device_seconds = device_factor_seconds(*facts.device)};
   const bool faster = out.device_seconds < out.host_seconds;
   out.place = faster ? FactorPlace::device : FactorPlace::host;
   out.reason = faster ? FactorReason::faster : FactorReason::slower;

@@ -13,16 +13,19 @@ namespace topograd {
 /// (docs/notes/linear-solvers.md). More cores than these find little to do beside each other.
 inline constexpr double kHostFactorRate = 2.5e10;
 inline constexpr int kMostFactorThreads = 8;
-/// The same on a device, of tiles that go through shared memory, and the time of a dispatch with
-/// its barrier, from the times of two meshes on an H200.
-inline constexpr double kDeviceFactorRate = 2e12;
-inline constexpr double kDispatchSeconds = 1.7e-5;
+/// The same on a device, of tiles that go through shared memory, in f64 and f32. A step is a chain
+/// of up to 32 pivots, each with a division and a barrier, in the factor and both solutions: it
+/// takes that time whatever else runs. An empty dispatch with its barrier takes 2.1 µs. From the
+/// times of two meshes on an H200 (docs/notes/linear-solvers.md).
+inline constexpr double kDeviceFactorRate = 2.4e12, kNarrowFactorRate = 4.7e12;
+inline constexpr double kFactorStepSeconds = 7.3e-5;
+inline constexpr double kDispatchSeconds = 2.1e-6;
 /// Seconds of a step's iterations on a device where only block-Jacobi preconditions them: 200 of
 /// 7.5e-5. A pose graph of 2,500 poses took 500 (docs/notes/linear-solvers.md).
 inline constexpr double kFactorSeconds = 1.5e-2;
 /// Unknowns beyond which a factor is not planned for that comparison.
 inline constexpr std::uint64_t kMostFactoredThere = 100'000;
-/// Operations below which a device is not asked: dispatches of its levels take longer.
+/// Operations below which a device is not asked: steps of its levels take longer.
 inline constexpr double kLeastOnDevice = 2e9;
 /// Unknowns below which there are not that many.
 inline constexpr std::uint64_t kLeastUnknowns = 2000;
@@ -64,7 +67,7 @@ struct FactorChoice {
 };
 
 /// Predicts the time of a factorisation with its solution on a device.
-double device_factor_seconds(double operations, std::uint64_t dispatches);
+double device_factor_seconds(const runtime::FactorUse& use);
 
 /// Decides from facts alone. A device that is asked for and cannot is FactorReason::no_device or
 /// not_possible, with FactorPlace::device; the caller refuses it.

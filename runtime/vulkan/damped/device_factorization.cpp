@@ -105,6 +105,8 @@ FactorUse DeviceFactorization::plan() {
             .operations = levels.operations,
             .levels = levels.levels.size(),
             .dispatches = factor_->dispatches(),
+            .steps = factor_->steps(),
+            .narrow = !context_.wide(),
             .predicted_bytes = factor_->predicted_bytes(),
             .bytes = factor_->bytes()};
   }

@@ -203,6 +203,12 @@ void DeviceFactor::record_finish(CommandList& list) {
   vectors_.record(list, kernel::front_finish{{.status = status_}, {.count = unknowns_}});
 }
 
+std::uint64_t DeviceFactor::steps() const {
+  std::uint64_t sum = 0;
+  for (const LevelPlan::Level& level : levels_) sum += level.panel.size();
+  return sum;
+}
+
 std::uint64_t DeviceFactor::dispatches() const {
   std::uint64_t sum = 1;
   for (const LevelPlan::Range& range : ranges_) sum += range.entries.count > 0 ? 1 : 0;

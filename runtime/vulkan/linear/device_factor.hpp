@@ -65,6 +65,8 @@ class DeviceFactor {
   std::uint64_t predicted_bytes() const { return predicted_; }
   /// Dispatches of a factorisation and a solution.
   std::uint64_t dispatches() const;
+  /// Steps of up to kFrontTile pivots that follow one another in a factorisation.
+  std::uint64_t steps() const;
 
  private:
   using Items = LevelPlan::Items;
