@@ -308,6 +308,45 @@ TEST(SparseFactor, EndsInATypedResultWherePivotsAreNoUse) {
   }
 }
 
+/// [H Aᵀ; A 0] by a factor of [H Aᵀ; A −δ], whose pivots are nonzero in every order.
+TEST(SparseFactor, RefinementTakesAShiftAway) {
+  constexpr double kShift = 1e-8;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const SparseMatrix hessian = random_blocks(60, 120, 1 + seed % 6, seed);
+    const auto unknowns = static_cast<int>(hessian.cols());
+    const int rows = 10 + static_cast<int>(seed % 15), size = unknowns + rows;
+    std::vector<Eigen::Triplet<double>> entries;
+    for (int c = 0; c < unknowns; ++c)
+      for (SparseMatrix::InnerIterator it(hessian, c); it; ++it)
+        entries.emplace_back(static_cast<int>(it.row()), c, it.value());
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> number(-1, 1);
+    for (int r = unknowns; r < size; ++r) {
+      for (int k = 0; k < 3; ++k)
+        entries.emplace_back(r, static_cast<int>(random() % static_cast<std::uint32_t>(unknowns)),
+                             number(random));
+      entries.emplace_back(r, r, 0.0);
+    }
+    SparseMatrix lower(size, size);
+    lower.setFromTriplets(entries.begin(), entries.end());
+    SparseMatrix near = lower;
+    for (int r = unknowns; r < size; ++r) near.coeffRef(r, r) = -kShift;
+    SparseFactor factor = factor_of(near);
+    const FactorReport report = factor.factor(values_of(near), kIndefinite);
+    ASSERT_EQ(report.end, FactorEnd::complete);
+    EXPECT_EQ(report.positive, static_cast<std::uint64_t>(unknowns));
+    EXPECT_EQ(report.negative, static_cast<std::uint64_t>(rows));
+    const Vector b = right_of(lower);
+    EXPECT_GT(backward_error(lower, b, solve(factor, b)), 1e-13);
+    Vector x;
+    const SolveReport solved = solve_refined(factor, lower, b, x);
+    EXPECT_TRUE(solved.accurate);
+    EXPECT_GT(solved.refinements, 0);
+    EXPECT_LE(backward_error(lower, b, x), bound_by_dense_peer(lower, b));
+  }
+}
+
 TEST(SparseFactor, LeavesOutPivotsThatVanishAmongNegativeOnes) {
   for (const SingularCase& c : singular_cases()) {
     SCOPED_TRACE(c.name);
