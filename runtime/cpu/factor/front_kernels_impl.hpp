@@ -81,6 +81,14 @@ Size tile_at(Index tile, Index k) { return Size{tile} * kTile * k; }
 Size triangle_at(Index tile) { return Size{kTile} * kTile * (Size{tile} * (tile + 1) / 2); }
 Index least(Index a, Index b) { return a < b ? a : b; }
 double size_of(double number) { return number < 0 ? -number : number; }
+/// signs[p] number
+template <bool Signed>
+double with_sign(double number, const double* signs, Index p) {
+  if constexpr (Signed)
+    return number * signs[p];
+  else
+    return number;
+}
 
 /// Computes columns [c, c + N) of L S in tiles of rows, with all columns before c complete.
 template <Index N, bool Signed>
@@ -95,10 +103,9 @@ void eliminate_columns(const double* panel, double* tiles, Index count, Index k,
     for (Index j = 0; j < N; ++j) {
       add(x.column[j], load(tile + (c + j) * kTile));
 #pragma GCC unroll 8
-      for (Index q = 0; q < j; ++q) {
-        const double right = diagonal[q * kTile + j];
-        subtract(x.column[j], x.column[q], Signed ? right * signs[c + q] : right);
-      }
+      for (Index q = 0; q < j; ++q)
+        subtract(x.column[j], x.column[q],
+                 with_sign<Signed>(diagonal[q * kTile + j], signs, c + q));
       const double reciprocal = diagonal[j * kTile + j];
       scale(x.column[j], Signed ? size_of(reciprocal) : reciprocal);
       store(tile + (c + j) * kTile, x.column[j]);
@@ -136,13 +143,10 @@ void eliminate(const double* panel, double* tiles, Index count, Index k, Index b
     eliminate_range<true>(panel, tiles, count, k, begin, end, signs);
 }
 
-/// Factorises the tile on the diagonal, with all columns before it complete.
+/// Columns [c, c + width) of a tile of rows, less the products of those before c.
 template <bool Signed>
-FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double* limits,
-                                    double* signs) {
-  const Index c = t * kTile, width = least(kTile, k - c);
-  double* diagonal = tile + Size{c} * kTile;
-  Column columns[kTile];
+void load_columns(const double* tile, Index c, Index width, const double* signs, Column* columns) {
+  const double* diagonal = tile + Size{c} * kTile;
   for (Index j = 0; j < width; j += kGroup) {
     const Products<kGroup, Signed> sums(tile, tile + j, c, signs);
     for (Index q = 0; q < least(kGroup, width - j); ++q) {
@@ -150,13 +154,21 @@ FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double
       add(columns[j + q], sums.column[q]);
     }
   }
+}
+
+/// Factorises the tile on the diagonal, with all columns before it complete.
+template <bool Signed>
+FrontKernels::Pivot factor_diagonal(double* tile, Index k, Index t, const double* limits,
+                                    double* signs) {
+  const Index c = t * kTile, width = least(kTile, k - c);
+  double* diagonal = tile + Size{c} * kTile;
+  Column columns[kTile];
+  load_columns<Signed>(tile, c, width, signs, columns);
   FrontKernels::Pivot out{k, 0, 0, 0};
   for (Index j = 0; j < width; ++j) {
     double* column = diagonal + j * kTile;
-    for (Index q = 0; q < j; ++q) {
-      const double factor = diagonal[q * kTile + j];
-      subtract(columns[j], columns[q], Signed ? factor * signs[c + q] : factor);
-    }
+    for (Index q = 0; q < j; ++q)
+      subtract(columns[j], columns[q], with_sign<Signed>(diagonal[q * kTile + j], signs, c + q));
     store(column, columns[j]);
     const double pivot = column[j], size = Signed ? size_of(pivot) : pivot;
     const bool vanishes = limits != nullptr && pivot <= limits[c + j] && pivot >= -limits[c + j];
