@@ -6,6 +6,7 @@
 #include "../ir/text.hpp"
 #include "../runtime/cache/content_hash.hpp"
 #include "../solver/checkpoint/solve_facts.hpp"
+#include "../solver/model/manifold_blocks.hpp"
 #include "../solver/solve.hpp"
 #include "shared_file.hpp"
 
@@ -35,11 +36,22 @@ std::string got(const std::string& what) {
          "; add all residuals on every rank for others";
 }
 
+/// Refuses steps on manifolds that the host makes.
+void check_manifolds_of_share(const Problem& problem, const SolverOptions& options) {
+  if (!problem.has_manifolds()) return;
+  if (!engines_know_manifolds(problem))
+    refuse(got("expected manifolds of expressions, on blocks without bounds and single constants"));
+  if (options.precision != Precision::f64)
+    refuse(
+        got("and manifolds expected precision f64, got " + std::string(name(options.precision))));
+  if (options.method == Method::lbfgs)
+    refuse(got("and manifolds expected another method than lbfgs"));
+}
+
 /// Refuses what needs the residuals of the whole problem on one rank.
 void check_share(const Problem& problem, const SolverOptions& options) {
   if (!problem.host_blocks().empty()) refuse(got("expected residuals that are traced"));
   if (problem.constraint_count() > 0) refuse(got("expected no constraints"));
-  if (problem.has_manifolds()) refuse(got("expected no manifolds"));
   if (options.domain != DomainPolicy::mathematical || options.cross_check != 0)
     refuse(got("expected domain mathematical and no cross_check"));
   if (options.method == Method::dogleg || options.method == Method::newton ||
@@ -57,6 +69,7 @@ SolverOptions options_of_share(SolverOptions options, const Problem& problem,
   const bool energies = ranks.any(problem.energy_count() > 0);
   if (options.method == Method::automatic)
     options.method = energies ? Method::lbfgs : Method::levenberg_marquardt;
+  check_manifolds_of_share(problem, options);
   options.linear_solver = LinearSolver::pcg;
   return options;
 }
@@ -78,16 +91,33 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks,
   return options;
 }
 
-/// The device of this rank. PETSc's methods and systems in f32 are for CPUs.
-RankDevice device_of_rank(const Communicator& ranks, SolverOptions options, bool with_petsc) {
-  const bool on_cpus = with_petsc || options.precision == Precision::mixed;
+/// True if engines make the steps on manifolds, by conjugate gradients.
+bool engines_move_blocks(const Problem& problem, const SolverOptions& options, bool of_share) {
+  return problem.has_manifolds() && options.precision == Precision::f64 &&
+         (of_share || options.linear_solver == LinearSolver::pcg) &&
+         engines_know_manifolds(problem);
+}
+
+/// The device of this rank.
+///
+///   cpus_for  what CPUs alone do; empty: nothing
+RankDevice device_of_rank(const Communicator& ranks, SolverOptions options,
+                          const std::string& cpus_for) {
   if (options.backend == Backend::automatic && !options.device.empty())
     options.backend = Backend::vulkan;
-  if (on_cpus && options.backend == Backend::vulkan)
-    refuse(with_petsc ? "PETSc's options are for backend cpu, got vulkan"
-                      : "precision mixed is for backend cpu, got vulkan");
-  if (on_cpus) options.backend = Backend::cpu;
+  if (!cpus_for.empty() && options.backend == Backend::vulkan)
+    refuse(cpus_for + " for backend cpu, got vulkan");
+  if (!cpus_for.empty()) options.backend = Backend::cpu;
   return choose_device(ranks, options);
+}
+
+/// What of a solve CPUs alone do: PETSc's methods, systems in f32, and moves along manifolds.
+std::string work_for_cpus(const Problem& problem, const SolverOptions& options, bool with_petsc,
+                          bool of_share) {
+  if (with_petsc) return "PETSc's options are";
+  if (options.precision == Precision::mixed) return "precision mixed is";
+  if (engines_move_blocks(problem, options, of_share)) return "linear solver pcg on manifolds is";
+  return "";
 }
 
 void require_same(const Communicator& ranks, const SolveFacts& facts) {
@@ -344,8 +374,9 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
                        const DistributedOptions& distribution, DistributedReport* report) {
   require_same_options(ranks, asked, distribution);
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
-  const RankDevice device = device_of_rank(ranks, asked, distribution.petsc_krylov);
   const bool of_share = distribution.residuals == RankResiduals::share;
+  const RankDevice device = device_of_rank(
+      ranks, asked, work_for_cpus(problem, asked, distribution.petsc_krylov, of_share));
   if (of_share) {
     options = options_of_share(options, problem, ranks);
     require_same_problem(ranks, problem, asked, true);

@@ -1,8 +1,12 @@
 // Numbers the blocks of a rank's part.
 #include "held_blocks.hpp"
 
+#include "../runtime/model/manifold_blocks.hpp"
+
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 namespace topograd::distributed {
 namespace {
@@ -44,6 +48,7 @@ void HeldBlocks::number(LocalModel& out) {
   if (std::ranges::find(kept_, 1) == kept_.end()) kept_[0] = 1;
   number_blocks(out);
   number_chunks(out);
+  number_manifolds(out);
 }
 
 void HeldBlocks::number_blocks(LocalModel& out) {
@@ -95,6 +100,23 @@ void HeldBlocks::number_chunks(LocalModel& out) const {
                           .end = first + (whole.end - whole.first)});
     out.chunk_numbers.push_back(c);
   }
+}
+
+void HeldBlocks::number_manifolds(LocalModel& out) const {
+  if (model_.manifolds == nullptr) return;
+  auto here = std::make_shared<runtime::Manifolds>();
+  for (const runtime::ManifoldBlocks& whole : model_.manifolds->all) {
+    std::vector<std::uint32_t> blocks;
+    for (const std::uint32_t first : whole.blocks)
+      if (kept_[block_of(first)] != 0) blocks.push_back(scalar_here(first));
+    if (blocks.empty()) continue;
+    here->all.push_back({.width = whole.width,
+                         .tangent = whole.tangent,
+                         .plus = whole.plus,
+                         .basis = whole.basis,
+                         .blocks = std::move(blocks)});
+  }
+  if (!here->all.empty()) out.model.manifolds = std::move(here);
 }
 
 std::uint32_t HeldBlocks::scalar_here(std::uint32_t whole) const {

@@ -25,8 +25,8 @@ class HeldBlocks {
   bool is_own(std::uint32_t block) const { return owner_[block] == rank_; }
   void keep(std::uint32_t block) { kept_[block] = 1; }
 
-  /// Numbers the blocks in the order of the whole model: sets arrays, flags and bounds of
-  /// out.model, and what `out` says of chunks and blocks.
+  /// Numbers the blocks in the order of the whole model: sets arrays, flags, bounds and manifolds
+  /// of out.model, and what `out` says of chunks and blocks.
   void number(LocalModel& out);
   /// The number of a scalar in the part. After number().
   std::uint32_t scalar_here(std::uint32_t whole) const;
@@ -34,6 +34,7 @@ class HeldBlocks {
  private:
   void number_blocks(LocalModel& out);
   void number_chunks(LocalModel& out) const;
+  void number_manifolds(LocalModel& out) const;
   void copy_scalars(std::uint64_t first, std::uint32_t count, LocalModel& out) const;
 
   const runtime::Model& model_;

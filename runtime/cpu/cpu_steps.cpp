@@ -41,8 +41,8 @@ template <class T>
 const Column<T>* CpuSteps<T>::known_gradient() const {
   const auto is_energy = [](const auto& term) { return term->energy(); };
   // Steps take scalars that a bound holds out of the system's gradient, and ignore energies.
-  if (!linear_ || !terms_.box().empty() || terms_.sums().others_have_energies() ||
-      std::ranges::any_of(terms_.all(), is_energy))
+  if (!linear_ || !terms_.box().empty() || !system_.manifolds().empty() ||
+      terms_.sums().others_have_energies() || std::ranges::any_of(terms_.all(), is_energy))
     return nullptr;
   return &system_.gradient();
 }
@@ -73,6 +73,19 @@ void CpuSteps<T>::transfer(ir::StateRecord& record) {
 }
 
 template <class T>
+const Column<T>& CpuSteps<T>::gradient_moves() {
+  const CpuManifolds<T>& manifolds = system_.manifolds();
+  const Column<T>& gradient = system_.gradient();
+  if (manifolds.empty()) return gradient;
+  if (moves_.size() != gradient.size()) moves_ = Column<T>(gradient.size());
+  for (std::size_t i = 0; i < gradient.size(); ++i) moves_[i] = -gradient[i];
+  manifolds.move(terms_.pool(), terms_.workers(), x_.data(), moves_.data(), moves_.data());
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    moves_[i] = manifolds.on_manifold(i) ? x_[i] - moves_[i] : gradient[i];
+  return moves_;
+}
+
+template <class T>
 PointReport CpuSteps<T>::linearize() {
   if (narrow_) narrow_->is_linear = false;
   system_.store_jacobian(x_);
@@ -84,7 +97,7 @@ PointReport CpuSteps<T>::linearize() {
   trial_ready_ = false;
   const std::vector<std::uint8_t>& constant = terms_.constant();
   const Box& box = terms_.box();
-  const Column<T>& gradient = system_.gradient();
+  const Column<T>& gradient = gradient_moves();
   const SumRanges& ranges = terms_.sums();
   const SumRanges::Columns<3> columns = ranges.template collect<3>(
       terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
@@ -100,7 +113,7 @@ PointReport CpuSteps<T>::linearize() {
         }
         return std::array{sums[0], sums[1], max};
       });
-  if (!box.empty()) system_.hold(held_at_bounds(gradient));
+  if (!box.empty()) system_.hold(held_at_bounds(system_.gradient()));
   PointReport report{.cost = cost.totals().squares / 2,
                      .gradient_max_norm = largest_of(columns[2]),
                      .gradient_norm = std::sqrt(pairwise_sum(columns[0])),
@@ -113,6 +126,7 @@ template <class T>
 void CpuSteps<T>::add_scaled_norms(PointReport& report) {
   const BlockLayout& layout = terms_.layout();
   const std::vector<std::uint8_t>& out = system_.held();
+  const CpuManifolds<T>& manifolds = system_.manifolds();
   const Column<T>&gradient = system_.gradient(), &diagonal = system_.diagonal();
   const SumRanges& ranges = terms_.sums();
   const SumRanges::Columns<4> columns = ranges.template collect<4>(
@@ -124,12 +138,23 @@ void CpuSteps<T>::add_scaled_norms(PointReport& report) {
               const double h = double{diagonal[scalar]};
               if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
               const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
-              const double step = moved_ ? x - double{trial_[scalar]} : 0;
+              const bool on = manifolds.on_manifold(scalar);
+              const double moved = on ? double{length_} * double{system_.delta()[scalar]}
+                                      : x - double{trial_[scalar]};
+              const double step = moved_ ? moved : 0;
               max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
               sums[0] += g * g;
-              sums[1] += h * x * x;
+              sums[1] += on ? 0 : h * x * x;
               sums[2] += h * step * step;
             });
+        // A block's numbers have the norm of its longest column.
+        manifolds.for_blocks(range.first, range.end,
+                             [&](std::uint64_t first, std::uint32_t width, std::uint32_t tangent) {
+                               const double longest = double{*std::max_element(
+                                   diagonal.data() + first, diagonal.data() + first + tangent)};
+                               for (std::uint64_t i = first; i < first + width; ++i)
+                                 sums[1] += longest * double{x_[i]} * double{x_[i]};
+                             });
         return std::array{sums[0], sums[1], sums[2], max};
       });
   report.scaled_gradient_max = largest_of(columns[3]);
@@ -202,6 +227,8 @@ StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
 
 template <class T>
 StepReport CpuSteps<T>::finish_step(double length) {
+  length_ = static_cast<T>(length);
+  if (!system_.manifolds().empty()) return finish_step_on_manifolds();
   const Box& box = terms_.box();
   // Moves one scalar of the trial point and returns its step.
   const auto move = [&](std::size_t i) {
@@ -219,6 +246,28 @@ StepReport CpuSteps<T>::finish_step(double length) {
         for (std::size_t i = range.first; i < range.end; ++i) {
           const T step = move(i);
           sum += double{step} * double{step};
+        }
+        return sum;
+      });
+  return {.step_norm = std::sqrt(square), .trial_cost = trial_cost()};
+}
+
+template <class T>
+StepReport CpuSteps<T>::finish_step_on_manifolds() {
+  const Box& box = terms_.box();
+  Column<T> step(trial_.size());
+  for (std::size_t i = 0; i < trial_.size(); ++i) {
+    step[i] = length_ * system_.delta()[i];
+    trial_[i] = box.nearest(i, x_[i] + step[i]);
+  }
+  system_.manifolds().move(terms_.pool(), terms_.workers(), x_.data(), step.data(), trial_.data());
+  const SumRanges& ranges = terms_.sums();
+  const double square =
+      ranges.sum(terms_.pool(), ranges.of_scalars(), [&](const SumRanges::Range& range) {
+        double sum = 0;
+        for (std::size_t i = range.first; i < range.end; ++i) {
+          const double moved = double{trial_[i]} - double{x_[i]};
+          sum += moved * moved;
         }
         return sum;
       });

@@ -79,15 +79,20 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   /// Scalars that are fixed, or that a bound holds against this gradient.
   std::vector<std::uint8_t> held_at_bounds(const Column<T>& gradient) const;
   StepReport try_narrow_step(const StepRequest& request);
+  /// The gradient as norms know it: by scalars of x, on manifolds x less x ⊞ −g.
+  const Column<T>& gradient_moves();
   /// Sets the norms that do not depend on the unknowns' units.
   void add_scaled_norms(PointReport& report);
   /// Moves to x + length δ within the box and evaluates the cost there.
   StepReport finish_step(double length = 1);
+  StepReport finish_step_on_manifolds();
 
   CpuTerms<T>& terms_;
   CpuSystem<T> system_;
   std::unique_ptr<NarrowSystem> narrow_;  // null: system_ solves for steps
   Column<T> x_, trial_;
+  Column<T> moves_;  // scratch on manifolds
+  T length_ = 1;     // of the last step
   bool linear_ = false, trial_ready_ = false;
   bool moved_ = false;  // trial_ is the point before the last accepted step
 };

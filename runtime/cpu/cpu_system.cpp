@@ -29,8 +29,19 @@ void CpuSystem<T>::follow(const Model& model, bool moved) {
     scaled_ = false;
   }
   follow_terms();
-  held_ = terms_.constant();
+  manifolds_.follow(model, terms_.layout());
+  ambient_ = Column<T>(manifolds_.empty() ? 0 : terms_.scalars());
+  held_ = always_held();
   preconditioner_->follow(model);
+}
+
+template <class T>
+std::vector<std::uint8_t> CpuSystem<T>::always_held() const {
+  std::vector<std::uint8_t> held = terms_.constant();
+  if (manifolds_.empty()) return held;
+  held.resize(terms_.scalars());
+  manifolds_.hold_rest(held);
+  return held;
 }
 
 // Terms that are still there keep their columns.
@@ -66,6 +77,7 @@ void CpuSystem<T>::store_jacobian(const Column<T>& x) {
     term.linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
     ++terms_.stats().kernels_on_cpu;
   }
+  manifolds_.find_bases(terms_.pool(), terms_.workers(), x.data());
 }
 
 template <class T>
@@ -87,6 +99,7 @@ void CpuSystem<T>::sum_gradient() {
   for (const LinearTerm<T>& term : linear_)
     term.add_gradient(terms_.pool(), terms_.layout(), gradient_.data());
   terms_.mask(gradient_, terms_.constant());
+  manifolds_.contract(terms_.pool(), gradient_.data());
 }
 
 template <class T>
@@ -95,13 +108,14 @@ const Column<T>& CpuSystem<T>::blocks() {
   terms_.zero(blocks_);
   for (const LinearTerm<T>& term : linear_)
     term.add_blocks(terms_.pool(), terms_.layout(), blocks_.data());
+  manifolds_.contract_blocks(terms_.pool(), blocks_.data());
   return blocks_;
 }
 
 template <class T>
 const Column<T>& CpuSystem<T>::diagonal() {
   if (std::exchange(diagonal_current_, true)) return diagonal_;
-  if (needs_blocks_) {
+  if (needs_blocks_ || !manifolds_.empty()) {
     const Column<T>& all = blocks();
     const BlockLayout& layout = terms_.layout();
     terms_.pool().for_ranges(
@@ -121,6 +135,7 @@ const Column<T>& CpuSystem<T>::diagonal() {
 template <class T>
 void CpuSystem<T>::hold(std::vector<std::uint8_t> held) {
   held_ = std::move(held);
+  manifolds_.hold_rest(held_);
   terms_.mask(gradient_, held_);
 }
 
@@ -134,6 +149,7 @@ template <class T>
 void CpuSystem<T>::set_delta(std::span<const double> delta) {
   needs_blocks_ = false;
   terms_.read(delta, delta_);
+  manifolds_.contract(terms_.pool(), delta_.data());
   terms_.mask(delta_, held_);
   terms_.sums().fill_ghosts(delta_.data());  // whether a bound holds them, their owners know
 }
@@ -176,6 +192,14 @@ void CpuSystem<T>::set_damping(const StepRequest& request) {
       });
 }
 
+template <class T>
+const T* CpuSystem<T>::expanded(const T* v) {
+  if (manifolds_.empty()) return v;
+  std::copy_n(v, terms_.scalars(), ambient_.data());
+  manifolds_.expand(terms_.pool(), v, ambient_.data());
+  return ambient_.data();
+}
+
 // q = (JᵀJ + damping) p; returns p·q. p is zero at fixed scalars, and q is set to zero there.
 template <class T>
 template <class Damping>
@@ -186,9 +210,11 @@ double CpuSystem<T>::multiply(const Damping& damping, const T* p, T* q) {
   sums.fill_ghosts(const_cast<T*>(p));  // the caller leaves them to the product
   pool.for_ranges(scalars, kScalarsPerRange,
                   [&](std::size_t begin, std::size_t end) { std::fill(q + begin, q + end, T(0)); });
+  const T* const direction = expanded(p);
   for (LinearTerm<T>& term : linear_)
-    term.add_jtjp(pool, terms_.workers(), terms_.along(p), terms_.layout(), scalars,
+    term.add_jtjp(pool, terms_.workers(), terms_.along(direction), terms_.layout(), scalars,
                   sums.by_chunk(), q);
+  manifolds_.contract(pool, q);
   return sums.sum(pool, sums.of_scalars(), [&](const SumRanges::Range& range) {
     double sum = 0;
     for (std::size_t i = range.first; i < range.end; ++i) {
@@ -248,8 +274,10 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
     return solved;
   }
   CostSum square(terms_.sums());
+  Vectors<T> along = terms_.vectors(x);
+  along.p = expanded(delta_.data());
   for (LinearTerm<T>& term : linear_) {
-    term.apply(terms_.pool(), terms_.workers(), terms_.vectors(x, &delta_));
+    term.apply(terms_.pool(), terms_.workers(), along);
     term.add_applied_square(terms_.pool(), terms_.layout(), square);
   }
   solved.model_decrease = -solved.slope - square.totals().squares / 2;
@@ -295,9 +323,10 @@ std::vector<MemoryUse> CpuSystem<T>::memory() const {
     vectors += bytes_of(*v);
   std::uint64_t stored = 0;
   for (const LinearTerm<T>& term : linear_) stored += term.bytes();
-  return together({{kVectorsOfUnknowns, vectors, 0},
+  return together({{kVectorsOfUnknowns, vectors + bytes_of(ambient_), 0},
                    {kStoredResults, stored, 0},
-                   {"diagonal blocks", bytes_of(blocks_), 0}},
+                   {"diagonal blocks", bytes_of(blocks_), 0},
+                   {"bases of tangents", manifolds_.bytes(), 0}},
                   preconditioner_->memory());
 }
 

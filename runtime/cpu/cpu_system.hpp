@@ -1,6 +1,7 @@
 // The linear system of damped steps on the CPU.
 #pragma once
 
+#include "cpu_manifolds.hpp"
 #include "cpu_terms.hpp"
 #include "linear/conjugate_gradients.hpp"
 #include "linear/krylov_method.hpp"
@@ -14,7 +15,9 @@
 
 namespace topograd::runtime::cpu {
 
-/// (JᵀJ + λD) δ = −Jᵀr with the Jacobian stored at one point, solved by conjugate gradients.
+/// (JᵀJ + λD) δ = −Jᵀr with the Jacobian stored at one point, solved by conjugate gradients. On
+/// manifolds the gradient, the blocks and the step are those in tangent coordinates
+/// (cpu_manifolds.hpp).
 template <class T>
 class CpuSystem {
  public:
@@ -36,7 +39,9 @@ class CpuSystem {
   /// As DampedSteps::transfer().
   void transfer(ir::StateRecord& record);
 
-  /// Stores rows and Jacobian at x.
+  const CpuManifolds<T>& manifolds() const { return manifolds_; }
+
+  /// Stores rows, Jacobian, and bases of tangents at x.
   void store_jacobian(const Column<T>& x);
   /// Adds Σ r² (or Σ ρ) of the stored rows; x: the point of the Jacobian.
   void add_residual_square(const Column<T>& x, CostSum& cost);
@@ -58,6 +63,7 @@ class CpuSystem {
   /// x: the point of the Jacobian.
   Solved solve(const Column<T>& x, const StepRequest& request);
   const Column<T>& delta() const { return delta_; }
+  ///   delta  by scalars of x
   void set_delta(std::span<const double> delta);
   double gradient_times_delta() const;
   Timing time_step(const Column<T>& x, int iterations, double damping, int samples);
@@ -71,6 +77,10 @@ class CpuSystem {
   void set_scale(const StepRequest& request);
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
+  /// A direction by scalars of x: P v, or v itself without manifolds.
+  const T* expanded(const T* v);
+  /// Fixed scalars, and places without a tangent coordinate.
+  std::vector<std::uint8_t> always_held() const;
   /// ‖Jδ‖² by the scalars of δ instead of by residuals, as engines on devices have it.
   double image_square_by_scalar() const;
   int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
@@ -78,6 +88,8 @@ class CpuSystem {
 
   CpuTerms<T>& terms_;
   std::vector<LinearTerm<T>> linear_;  // of all residuals
+  CpuManifolds<T> manifolds_;
+  Column<T> ambient_;  // a direction by scalars of x; empty without manifolds
   Column<T> gradient_, delta_;
   Column<T> blocks_, diagonal_;  // of the stored Jacobian's JᵀJ if they are current
   bool blocks_current_ = false, diagonal_current_ = false;

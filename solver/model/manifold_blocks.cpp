@@ -176,4 +176,15 @@ bool bounds_spare_manifolds(const runtime::Model& model) {
       });
 }
 
+bool engines_know_manifolds(const Problem& problem) {
+  runtime::Model model;
+  model.manifolds = make_manifolds(problem);
+  if (model.manifolds == nullptr) return false;
+  if (has_bounds(problem)) {
+    model.lower.assign(problem.lower_bounds().begin(), problem.lower_bounds().end());
+    model.upper.assign(problem.upper_bounds().begin(), problem.upper_bounds().end());
+  }
+  return bounds_spare_manifolds(model);
+}
+
 }  // namespace topograd

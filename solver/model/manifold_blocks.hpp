@@ -19,4 +19,7 @@ std::shared_ptr<const runtime::Manifolds> make_manifolds(const Problem& problem)
 /// True if no bound of the model is on a scalar of a block on a manifold.
 bool bounds_spare_manifolds(const runtime::Model& model);
 
+/// True if engines can move the problem's blocks on their manifolds.
+bool engines_know_manifolds(const Problem& problem);
+
 }  // namespace topograd

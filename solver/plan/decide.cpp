@@ -233,12 +233,18 @@ class LinearRules {
   bool on_device_;
 };
 
+/// The CPU's engine moves the blocks in steps of conjugate gradients.
+bool cpu_moves_blocks(const Plan& plan, const SolverOptions& options) {
+  return options.linear_solver == LinearSolver::pcg && !plan.precision.mixed() &&
+         plan.precision.point == Precision::f64;
+}
+
 /// The host has to make the steps that it is wanted for, whatever would solve for them elsewhere.
 bool only_host(const Plan& plan, const ProblemFacts& problem, const SolverOptions& options) {
   const bool on_device = plan.backend.backend != Backend::cpu;
   if (takes_energies(options.method)) return true;
   if (device_moves_blocks(problem, options)) {
-    if (!on_device) return true;
+    if (!on_device && !cpu_moves_blocks(plan, options)) return true;
   } else if (!problem.needs.are_only_bounds()) {
     return true;
   }

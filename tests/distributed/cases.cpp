@@ -147,7 +147,7 @@ Case host_chain() {
 }
 
 /// Points on unit spheres, each near its neighbour and a target.
-Case spheres() {
+Case spheres(const SolverOptions& options, Share share = {}) {
   constexpr std::size_t kPoints = 120;
   const auto made = std::make_shared<Chain>();
   for (std::size_t k = 0; k < kPoints; ++k) {
@@ -157,13 +157,15 @@ Case spheres() {
   }
   Problem& problem = made->problem;
   const Parameters x = problem.add_parameters(made->x, 3);
-  for (std::size_t k = 0; k < kPoints; ++k) {
+  const Slice slice = share.slice(kPoints);
+  for (std::size_t k = slice.first; k < slice.end; ++k) {
     const double a = 0.05 * static_cast<double>(k);
     problem.add_residual(0.1 * (x.vec3(k) - Vec3{std::cos(a), std::sin(a), 0.5}));
     if (k > 0) problem.add_residual(x.vec3(k) - x.vec3(k - 1));
   }
   problem.set_manifold(x, Manifold::sphere(3));
-  return case_of(made, {.max_iterations = 30}, made->x);
+  problem.set_constant(x, 5);
+  return case_of(made, options, made->x);
 }
 
 /// Residuals and energies, which lbfgs minimises.
@@ -217,7 +219,8 @@ const std::map<std::string, std::function<Case()>>& table() {
                        {.max_iterations = 100, .function_tolerance = 1e-15});
        }},
       {"bounds", [] { return bounded_chain(); }},
-      {"manifold", spheres},
+      {"manifold", [] { return spheres({.max_iterations = 30}); }},
+      {"manifold_pcg", [] { return spheres(pcg(30)); }},
       {"host", host_chain},
       {"energies", [] { return energies(); }},
       {"bundle", [] { return bundle({}); }},
@@ -240,6 +243,7 @@ const std::map<std::string, std::function<Case(Share)>>& share_table() {
       {"arap", [](Share share) { return arap(pcg(3), share); }},
       {"bounds", [](Share share) { return bounded_chain(share); }},
       {"energies", [](Share share) { return energies(share); }},
+      {"manifold", [](Share share) { return spheres(pcg(30), share); }},
       {"bundle", [](Share share) { return bundle(pcg(12), share); }},
       {"last", springs_on_last},
       {"not_finite", spring_without_number},

@@ -23,7 +23,7 @@ namespace {
 std::vector<std::string> cases() {
   if (std::getenv("TOPOGRAD_RANK_CASES") == nullptr) return {"springs", "bounds"};
   std::vector<std::string> all = case_names();
-  std::erase(all, "springs_mixed");  // refused: CPUs alone have it
+  for (const char* refused : {"springs_mixed", "manifold_pcg"}) std::erase(all, refused);
   return all;
 }
 
@@ -88,6 +88,14 @@ TEST_P(DeviceRanksOnce, SolveBesideARankOnItsCpu) {
   const RankRun report = run_ranks(2, GetParam(), {words[0], words[1], "report"});
   EXPECT_NE(report.answer.find("interpreter"), std::string::npos) << report.answer;
   EXPECT_NE(report.answer.find("need a storage buffer range"), std::string::npos) << report.answer;
+}
+
+TEST_P(DeviceRanksOnce, RefuseStepsOnManifoldsByConjugateGradients) {
+  const RankRun run = run_ranks(2, "manifold_pcg", {"vulkan"});
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.err.find("linear solver pcg on manifolds is for backend cpu, got vulkan"),
+            std::string::npos)
+      << run.err;
 }
 
 /// The rank (−1: all), the step and the submission at which a device fails.

@@ -99,6 +99,30 @@ std::string planar_graph() {
   return out;
 }
 
+/// A robot that drives along a helix, and measures where it was a round ago.
+std::string spatial_graph() {
+  constexpr int kPoses = 60, kRound = 20;
+  constexpr double kTurn = 6.283185307179586 / kRound;
+  std::string out;
+  const auto edge = [&](int from, int to, double x, double y, double z, double angle) {
+    const double half = angle / 2, tilt = 0.01 * std::sin(from);
+    const double norm = std::sqrt(1 + tilt * tilt);
+    out += "EDGE_SE3:QUAT " + std::to_string(from) + " " + std::to_string(to);
+    for (const double v : {x, y, z, tilt / norm, 0.0, std::sin(half) / norm, std::cos(half) / norm})
+      out += " " + std::to_string(v);
+    for (int row = 0; row < 6; ++row)
+      for (int column = row; column < 6; ++column)
+        out += row != column ? " 0" : row < 3 ? " 40" : " 90";
+    out += "\n";
+  };
+  for (int k = 0; k + 1 < kPoses; ++k)
+    edge(k, k + 1, 1 + 0.03 * std::sin(k), 0.02 * std::cos(3 * k), 0.1,
+         kTurn + 0.02 * std::sin(5 * k));
+  for (int k = 0; k + kRound < kPoses; ++k)
+    edge(k, k + kRound, 0.1 * std::sin(k), 0.1 * std::cos(k), 2, 0.01);
+  return out;
+}
+
 class ShareCommand : public testing::TestWithParam<std::pair<std::string, std::string>> {};
 
 // All figures of the report, with residuals that are named, and all bytes of files.
@@ -112,6 +136,7 @@ TEST_P(ShareCommand, HasTheReportAndFilesOfOneProcess) {
     write_scene(folder.path() / name / "scene.txt", *scene);
     std::ofstream(folder.path() / name / "chain.json") << chain_file();
     std::ofstream(folder.path() / name / "graph.g2o") << planar_graph();
+    std::ofstream(folder.path() / name / "space.g2o") << spatial_graph();
   }
   json one =
       report_of("", GetParam().second, "--deterministic --backend cpu", folder.path() / "one");
@@ -144,6 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"developable", "developable --icosphere 2 --perturb 0.05 --edges"},
         std::pair{"file", "{}/chain.json"},
         std::pair{"graph", "pose-graph {}/graph.g2o --loss huber:1 --out {}/out.g2o"},
+        std::pair{"space", "pose-graph {}/space.g2o --objective chi2 --out {}/out.g2o"},
         std::pair{"bal", "bal {}/scene.txt --loss huber:1 --out {}/out.txt"},
         std::pair{"bal_ply", "bal {}/scene.txt --normalize --fix k2=0 --out {}/out.ply"}),
     [](const auto& of) { return of.param.first; });

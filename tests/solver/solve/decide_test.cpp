@@ -191,7 +191,7 @@ TEST(Decide, WhereStepsAreMade) {
   const struct {
     const char* name;
     HostNeeds needs;
-    bool moves;  // the model defines how a device moves blocks on manifolds
+    bool moves;  // the model defines how engines move blocks on manifolds
     Backend backend;
     Method method;
     LinearSolver asked;
@@ -209,7 +209,8 @@ TEST(Decide, WhereStepsAreMade) {
       {"manifolds that nobody moves", kManifolds, false, vulkan, lm, pcg, large, host, pcg},
       {"manifolds on a device", kManifolds, true, vulkan, lm, pcg, large, engine, pcg},
       {"manifolds and bounds on a device", kBoth, true, vulkan, lm, any, large, engine, pcg},
-      {"manifolds on the CPU", kManifolds, true, cpu, lm, pcg, large, host, pcg},
+      {"manifolds, pcg on the CPU", kManifolds, true, cpu, lm, pcg, large, engine, pcg},
+      {"manifolds on the CPU", kManifolds, true, cpu, lm, any, large, host, cholesky},
       {"manifolds while the interpreter could serve", kManifolds, true, automatic, lm, pcg, large,
        engine, pcg},
       {"opaque residuals", kOpaque, true, vulkan, lm, pcg, large, host, pcg},

@@ -1,6 +1,7 @@
 // The way from `topograd` to topograd-distributed.
 #include "distributed.hpp"
 
+#include "../../../solver/model/manifold_blocks.hpp"
 #include "../../../solver/plan/decide.hpp"
 
 #include <unistd.h>
@@ -14,6 +15,13 @@ namespace topograd::command {
 namespace {
 
 DistributedSolver* solver_of_program = nullptr;
+
+/// Engines on CPUs move blocks on manifolds in steps by pcg.
+bool moves_blocks(const SolverOptions& options, Method method, const Problem& problem) {
+  return method != Method::lbfgs && options.linear_solver == LinearSolver::pcg &&
+         options.precision == Precision::f64 && options.backend != Backend::vulkan &&
+         engines_know_manifolds(problem);
+}
 
 }  // namespace
 
@@ -29,7 +37,8 @@ bool can_divide(const SolverOptions& options, const Problem& problem, const Shar
   const std::uint64_t unknowns = problem.parameter_count() - static_cast<std::uint64_t>(fixed);
   const bool steps =
       method == Method::lbfgs || (damped && !energies && iterates_anyway(options, unknowns));
-  return steps && !checks && !problem.has_manifolds() && problem.constraint_count() == 0;
+  return steps && !checks && problem.constraint_count() == 0 &&
+         (!problem.has_manifolds() || moves_blocks(options, method, problem));
 }
 
 DistributedSolver* distributed_solver() { return solver_of_program; }
