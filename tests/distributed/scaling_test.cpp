@@ -267,7 +267,7 @@ TEST(CheckScaling, PredictsCurvesForEachMachine) {
   EXPECT_EQ(row["unknowns"], 3 * 24 * 24);
   EXPECT_EQ(row["residuals"], 2 * 24 * 23 + 23 * 23 + 4);
   EXPECT_EQ(row["divisions"].size(), 4U);
-  ASSERT_EQ(row["curves"].size(), 4U);
+  ASSERT_EQ(row["curves"].size(), 6U);
   for (const auto& curve : row["curves"]) {
     ASSERT_EQ(curve["points"].size(), 4U);
     EXPECT_EQ(curve["points"].at(3)["ranks"], 8);

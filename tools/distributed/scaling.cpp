@@ -54,6 +54,31 @@ const std::map<std::string, KernelRates>& h200() {
   return kTable;
 }
 
+/// Ranks on H100s in f64, derived from runs of one rank (docs/distributed.md, "On two GPUs"): a
+/// product and the vectors explain an iteration of 10 and 30 million springs, of arap on 4.0
+/// million residuals and of scenes of 7.2 and 29.0 million observations, beside three exchanges of
+/// 35 µs between host and device, which a rank without others makes as well. Steps are those of
+/// h200().
+const std::map<std::string, KernelRates>& h100() {
+  static const std::map<std::string, KernelRates> kTable = [] {
+    std::map<std::string, KernelRates> table = h200();
+    for (auto& [name, rates] : table) {
+      rates.vector_seconds = 51e-12;
+      rates.iteration_overhead = 3 * 35e-6;
+      rates.exchange_overhead = 0;
+    }
+    table.at("springs").product_seconds = 24e-12;
+    table.at("arap").product_seconds = 193e-12;
+    table.at("bundle").product_seconds = 260e-12;
+    return table;
+  }();
+  return kTable;
+}
+
+/// Ghosts of devices go through memory of the host, where PetscSF packs, copies and unpacks them
+/// with one thread: 53 MB for about half of the 20.1 ms of an iteration on two H100.
+constexpr Network kThroughHosts{.latency_seconds = 2e-6, .seconds_per_byte = 1 / 5e9};
+
 struct Machine {
   std::string name;
   KernelRates rates;
@@ -211,6 +236,7 @@ ordered_json Scaling::measure(std::span<const ScaledProblem> problems, int most_
       {"network", ranks_.size() > 1 ? describe(network)
                                     : ordered_json{{"latency_us", nullptr}, {"gb_per_s", nullptr}}},
       {"assumed_network", describe(kNdr)},
+      {"network_of_h100", describe(kThroughHosts)},
       {"problems", ordered_json::array()}};
   const MeasuredTimes tiny = times_without_work(self);
   for (const ScaledProblem& problem : problems) {
@@ -220,21 +246,24 @@ ordered_json Scaling::measure(std::span<const ScaledProblem> problems, int most_
     const KernelRates rates = rates_of(subject.model(), subject.chunks(), alone, tiny);
     std::uint64_t residuals = 0;
     for (const runtime::Term& term : subject.model().terms) residuals += term.batch->size();
-    ordered_json row = {
-        {"problem", problem.name},
-        {"unknowns", subject.model().scalars},
-        {"residuals", residuals},
-        {"chunks", subject.chunks()},
-        {"rates", {{"cpu", describe(rates)}, {"h200", describe(h200().at(problem.name))}}},
-        {"measured", ordered_json::array()},
-        {"divisions", subject.divisions()},
-        {"curves", ordered_json::array()}};
+    ordered_json row = {{"problem", problem.name},
+                        {"unknowns", subject.model().scalars},
+                        {"residuals", residuals},
+                        {"chunks", subject.chunks()},
+                        {"rates",
+                         {{"cpu", describe(rates)},
+                          {"h200", describe(h200().at(problem.name))},
+                          {"h100", describe(h100().at(problem.name))}}},
+                        {"measured", ordered_json::array()},
+                        {"divisions", subject.divisions()},
+                        {"curves", ordered_json::array()}};
     const MeasuredTimes together =
         ranks_.size() == 1 ? alone : measure_times(ranks_, subject.model(), subject.x());
     row["measured"].push_back(
         compare(subject, ranks_, {"here", rates, network}, together, iterations));
     for (const Machine& machine :
-         {Machine{"cpu", rates, kNdr}, Machine{"h200", h200().at(problem.name), kNdr}})
+         {Machine{"cpu", rates, kNdr}, Machine{"h200", h200().at(problem.name), kNdr},
+          Machine{"h100", h100().at(problem.name), kThroughHosts}})
       for (const bool weak : {false, true})
         row["curves"].push_back(subject.curve(machine, weak, iterations));
     report["problems"].push_back(std::move(row));
