@@ -6,9 +6,13 @@ for (uint q = begin; q < end; q += 8u) {
     uint p = t % 8u;
     bool inside = q + p < end;
     left[p * 33u + i] = inside && r0 + i < rows ? panels[panel + (r0 + i) * pivots + q + p] : REAL(0);
-    REAL value = inside && c0 + i < rows ? panels[panel + (c0 + i) * pivots + q + p] : REAL(0);
-    if (indefinite != 0u && inside && panels[panel + rows * pivots + q + p] < REAL(0)) value = -value;
-    right[p * 33u + i] = value;
+    right[p * 33u + i] = inside && c0 + i < rows ? panels[panel + (c0 + i) * pivots + q + p] : REAL(0);
+  }
+  if (indefinite != 0u) {  // the same invocation's numbers: a branch above costs a tenth in f64
+    for (uint t = gl_LocalInvocationIndex; t < 256u; t += GROUP) {
+      uint p = t % 8u;
+      if (q + p < end && panels[panel + rows * pivots + q + p] < REAL(0)) right[p * 33u + t / 8u] = -right[p * 33u + t / 8u];
+    }
   }
   barrier();
   for (uint p = 0u; p < 8u; ++p) {
