@@ -98,12 +98,6 @@ bool engines_move_blocks(const Problem& problem, const SolverOptions& options, b
          engines_know_manifolds(problem);
 }
 
-bool has_losses(const Problem& problem) {
-  for (std::size_t t = 0; t < problem.topology_count(); ++t)
-    if (problem.loss_program(t) != nullptr) return true;
-  return false;
-}
-
 /// The device of this rank.
 ///
 ///   cpus_for  what CPUs alone do; empty: nothing
@@ -381,11 +375,8 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
   require_same_options(ranks, asked, distribution);
   SolverOptions options = options_of_ranks(asked, ranks, distribution.petsc_krylov);
   const bool of_share = distribution.residuals == RankResiduals::share;
-  std::string cpus_for = work_for_cpus(problem, asked, distribution.petsc_krylov, of_share);
-  // Parts on devices lose residuals with losses that come in shares.
-  if (of_share && cpus_for.empty() && ranks.any(has_losses(problem)))
-    cpus_for = "a share of residuals with losses is";
-  const RankDevice device = device_of_rank(ranks, asked, cpus_for);
+  const RankDevice device = device_of_rank(
+      ranks, asked, work_for_cpus(problem, asked, distribution.petsc_krylov, of_share));
   if (of_share) {
     options = options_of_share(options, problem, ranks);
     require_same_problem(ranks, problem, asked, true);

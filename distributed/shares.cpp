@@ -8,7 +8,6 @@
 #include "bytes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -55,7 +54,7 @@ Shares::Shares(const Communicator& ranks, ProblemModel& model) : ranks_(ranks) {
   const std::vector<Entry> own = own_entries(model);
   take_terms(model, own, all_entries(own));
   count(model);
-  join_uniforms(model.model.uniforms);
+  join_uniforms(model.model);
 }
 
 std::vector<Shares::Entry> Shares::own_entries(const ProblemModel& model) const {
@@ -136,20 +135,49 @@ void Shares::count(ProblemModel& model) {
   model.model.rows = ranks_.sum(model.model.rows);
 }
 
-// Ranks may number the uniforms of losses differently.
-void Shares::join_uniforms(std::span<const double> own) {
-  std::string bytes;
-  for (const double value : own) put(bytes, value);
-  std::unordered_map<std::uint64_t, std::uint32_t> place;
-  for (const std::string& of_rank : ranks_.gather_bytes(bytes)) {
+namespace {
+
+/// By the uniform: how many from it on are the numbers of one loss; 1 for others. Cost: a pass over
+/// a column of each term with a loss.
+std::vector<std::uint32_t> uniforms_together(const runtime::Model& model) {
+  std::vector<std::uint32_t> lengths(model.uniforms.size(), 1);
+  for (const runtime::Term& term : model.terms) {
+    const std::uint32_t length = term.loss == nullptr ? 0 : term.loss->leaves.uniforms;
+    if (length == 0) continue;
+    const std::uint32_t column = term.batch->index_columns() - length;
+    for (std::size_t i = 0; i < term.batch->size(); ++i)
+      lengths[term.batch->index(i, column)] = length;
+  }
+  return lengths;
+}
+
+}  // namespace
+
+// Ranks may number the uniforms of losses differently. Those of one loss stay neighbours in their
+// order: devices read them from the place of the first one on.
+void Shares::join_uniforms(const runtime::Model& model) {
+  const std::vector<std::uint32_t> lengths = uniforms_together(model);
+  const std::span<const double> own = model.uniforms;
+  std::string runs;
+  for (std::size_t k = 0; k < own.size(); k += lengths[k]) {
+    const auto values = std::as_bytes(own.subspan(k, lengths[k]));
+    put_text(runs, {reinterpret_cast<const char*>(values.data()), values.size()});
+  }
+  std::unordered_map<std::string, std::uint32_t> place;
+  for (const std::string& of_rank : ranks_.gather_bytes(runs)) {
     for (Bytes left(of_rank); !left.empty();) {
-      const auto value = left.take<double>();
+      const std::string run = left.take_text();
       const auto next = static_cast<std::uint32_t>(uniforms_.size());
-      if (place.emplace(std::bit_cast<std::uint64_t>(value), next).second)
-        uniforms_.push_back(value);
+      if (!place.emplace(run, next).second) continue;
+      for (Bytes values(run); !values.empty();) uniforms_.push_back(values.take<double>());
     }
   }
-  for (const double value : own) uniform_.push_back(place.at(std::bit_cast<std::uint64_t>(value)));
+  for (Bytes left(runs); !left.empty();) {
+    const std::string run = left.take_text();
+    const std::uint32_t first = place.at(run);
+    for (std::size_t j = 0; j < run.size() / sizeof(double); ++j)
+      uniform_.push_back(first + static_cast<std::uint32_t>(j));
+  }
 }
 
 std::string Shares::first_text(const std::string& here) const {

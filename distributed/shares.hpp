@@ -34,7 +34,8 @@ class Shares final : public ModelShares {
   void join(std::span<std::uint8_t> flags) const override;
   ir::Hash128 sum(ir::Hash128 here) const override;
 
-  /// The uniforms of all ranks by their values, and the place of each of this rank's.
+  /// The uniforms of all ranks, equal ones once, and the place of each of this rank's. Those of a
+  /// loss are one.
   std::span<const double> uniforms() const { return uniforms_; }
   std::uint32_t uniform(std::uint32_t here) const { return uniform_[here]; }
 
@@ -45,7 +46,7 @@ class Shares final : public ModelShares {
   void take_terms(ProblemModel& model, const std::vector<Entry>& own,
                   const std::vector<Entry>& all);
   void count(ProblemModel& model);
-  void join_uniforms(std::span<const double> own);
+  void join_uniforms(const runtime::Model& model);
 
   const Communicator& ranks_;
   std::vector<std::uint64_t> instances_, first_instance_;  // by term

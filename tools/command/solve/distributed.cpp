@@ -37,12 +37,6 @@ bool can_divide(const SolverOptions& options, const Problem& problem, const Shar
   const std::uint64_t unknowns = problem.parameter_count() - static_cast<std::uint64_t>(fixed);
   const bool steps =
       method == Method::lbfgs || (damped && !energies && iterates_anyway(options, unknowns));
-  // Parts on devices lose residuals with losses that come in shares.
-  bool losses = false;
-  for (std::size_t t = 0; t < problem.topology_count(); ++t)
-    losses = losses || problem.loss_program(t) != nullptr;
-  const bool some_losses = std::ranges::count(shares.gather(losses ? "1" : "0"), "1") > 0;
-  if (some_losses && options.backend == Backend::vulkan) return false;
   return steps && !checks && problem.constraint_count() == 0 &&
          (!problem.has_manifolds() || moves_blocks(options, method, problem));
 }
