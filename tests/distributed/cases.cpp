@@ -115,6 +115,32 @@ Case bounded_chain(Share share = {}, double weight_value = 1.5,
   return case_of(made, pcg(30), made->x);
 }
 
+/// A chain with numbers of all kinds: constants and weights of each residual, losses of several
+/// programs, and uniforms whose values are also numbers of losses.
+Case chain_of_numbers(Share share) {
+  constexpr std::size_t kPoints = 120;
+  const auto made = std::make_shared<Chain>();
+  for (std::size_t k = 0; k < 2 * kPoints; ++k)
+    made->x.push_back(0.5 * std::sin(0.3 * static_cast<double>(k)));
+  Problem& problem = made->problem;
+  const Parameters x = problem.add_parameters(made->x, 2);
+  const Uniform pull = problem.add_uniform(0.3), one = problem.add_uniform(1.0),
+                same = problem.add_uniform(0.3);
+  const Loss traced = Loss::custom([](const Value& s) { return 2.0 * log1p(0.3 * s); });
+  const Slice slice = share.slice(kPoints - 1);
+  for (std::size_t k = slice.first; k < slice.end; ++k) {
+    const auto number = static_cast<double>(k);
+    const Loss losses[] = {Loss::huber(0.3), Loss::composed(Loss::cauchy(1.0), Loss::huber(0.3)),
+                           traced, Loss::tolerant(0.3, 1.0)};
+    const Vec2 step = x.vec2(k + 1) - x.vec2(k);
+    problem.add_residual(std::array<Value, 2>{one * step.x - 0.01 * number, step.y - 0.2},
+                         {.loss = Loss::scaled(losses[k % 4], 1 + 0.1 * number)});
+    problem.add_residual(std::sqrt(0.1 * number) * (pull * x.vec2(k).x - same * 0.05 * number));
+  }
+  for (std::size_t k = 0; k < kPoints; k += 2) problem.set_bounds(x, k, 0, -0.5, 0.5);
+  return case_of(made, pcg(30), made->x);
+}
+
 /// x − a as code that cannot be traced.
 class Pull final : public HostResidual {
  public:
@@ -242,6 +268,7 @@ const std::map<std::string, std::function<Case(Share)>>& share_table() {
        }},
       {"arap", [](Share share) { return arap(pcg(3), share); }},
       {"bounds", [](Share share) { return bounded_chain(share); }},
+      {"numbers", chain_of_numbers},
       {"energies", [](Share share) { return energies(share); }},
       {"manifold", [](Share share) { return spheres(pcg(30), share); }},
       {"bundle", [](Share share) { return bundle(pcg(12), share); }},

@@ -27,6 +27,14 @@ std::vector<std::string> cases() {
   return all;
 }
 
+/// The same for shares. Steps on manifolds are made on CPUs.
+std::vector<std::string> share_cases() {
+  if (std::getenv("TOPOGRAD_RANK_CASES") == nullptr) return {"last", "bounds", "numbers"};
+  std::vector<std::string> all = share_case_names();
+  for (const char* refused : {"springs_mixed", "manifold"}) std::erase(all, refused);
+  return all;
+}
+
 class DeviceRanks : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -49,6 +57,27 @@ TEST_P(DeviceRanks, HaveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceRanks, testing::ValuesIn(cases()),
+                         [](const auto& name) { return name.param; });
+
+// The cost of the start tells whether a device reads the numbers of all residuals rightly, and that
+// of the end whether their derivatives have them too.
+class DeviceShares : public DeviceRanks {};
+
+TEST_P(DeviceShares, HaveTheCostsOfTheOrdinarySolve) {
+  const std::string ordinary = ordinary_share_answer(GetParam());
+  const double start = first_cost(ordinary), end = last_cost(ordinary);
+  const RankRun one = run_ranks(1, GetParam(), {"vulkan", "share"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_NEAR(first_cost(one.answer), start, 1e-12 * start);
+  EXPECT_NEAR(last_cost(one.answer), end, 1e-5 * end);
+  const RankRun two = run_ranks(2, GetParam(), {"vulkan", "share"});
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_TRUE(one.answer == two.answer) << "one rank\n"
+                                        << one.answer.substr(0, 400) << "two ranks\n"
+                                        << two.answer.substr(0, 400);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceShares, testing::ValuesIn(share_cases()),
                          [](const auto& name) { return name.param; });
 
 using DeviceRanksOnce = DeviceRanks;

@@ -63,9 +63,15 @@ std::string ordinary_share_answer(const std::string& name) {
   return answer_of(make_case(name, Share{}), name);
 }
 
-double last_cost(const std::string& answer) {
-  const std::size_t last = answer.rfind(" cost ");
-  return last == std::string::npos ? -1 : std::strtod(answer.c_str() + last + 6, nullptr);
+namespace {
+
+double cost_at(const std::string& answer, std::size_t at) {
+  return at == std::string::npos ? -1 : std::strtod(answer.c_str() + at + 6, nullptr);
 }
+
+}  // namespace
+
+double first_cost(const std::string& answer) { return cost_at(answer, answer.find(" cost ")); }
+double last_cost(const std::string& answer) { return cost_at(answer, answer.rfind(" cost ")); }
 
 }  // namespace topograd::test

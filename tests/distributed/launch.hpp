@@ -32,6 +32,8 @@ int most_ranks();
 std::string ordinary_answer(const std::string& name);
 /// The same of a problem with shares.
 std::string ordinary_share_answer(const std::string& name);
+/// The cost before the first step in an answer; −1 if there is none.
+double first_cost(const std::string& answer);
 /// The cost of the last step in an answer; −1 if there is none.
 double last_cost(const std::string& answer);
 
