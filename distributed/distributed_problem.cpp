@@ -111,12 +111,15 @@ RankDevice device_of_rank(const Communicator& ranks, SolverOptions options,
   return choose_device(ranks, options);
 }
 
-/// What of a solve CPUs alone do: PETSc's methods, systems in f32, and moves along manifolds.
+/// What of a solve CPUs alone do: PETSc's methods, systems in f32, and moves along manifolds. With
+/// all residuals, the host makes these where devices are asked for.
 std::string work_for_cpus(const Problem& problem, const SolverOptions& options, bool with_petsc,
                           bool of_share) {
   if (with_petsc) return "PETSc's options are";
   if (options.precision == Precision::mixed) return "precision mixed is";
-  if (engines_move_blocks(problem, options, of_share)) return "linear solver pcg on manifolds is";
+  const bool on_host = !of_share && options.backend == Backend::vulkan;
+  if (!on_host && engines_move_blocks(problem, options, of_share))
+    return "linear solver pcg on manifolds is";
   return "";
 }
 
@@ -282,7 +285,9 @@ class SharedDecision {
 /// The ranks as the solver knows them.
 class Group final : public SolveGroup {
  public:
-  Group(const Communicator& ranks, bool has_shares) : ranks_(ranks), has_shares_(has_shares) {}
+  ///   on_device  this rank is to be on a device
+  Group(const Communicator& ranks, bool has_shares, bool on_device)
+      : ranks_(ranks), has_shares_(has_shares), moves_blocks_(!ranks.any(on_device)) {}
   std::string from_first(const std::function<std::string()>& make) override {
     return ranks_.from_first(make);
   }
@@ -294,6 +299,7 @@ class Group final : public SolveGroup {
     return distributed::replace_shared_file(ranks_, path, std::span(&text, 1));
   }
   void failed(const std::string& reason) override { ranks_.fail_unless_all(reason); }
+  bool moves_blocks() const override { return moves_blocks_; }
   bool has_shares() const override { return has_shares_; }
   void share(ProblemModel& model) override {
     shares_ = std::make_shared<const distributed::Shares>(ranks_, model);
@@ -306,7 +312,7 @@ class Group final : public SolveGroup {
 
  private:
   const Communicator& ranks_;
-  bool has_shares_;
+  bool has_shares_, moves_blocks_;
   std::shared_ptr<const distributed::Shares> shares_;
 };
 
@@ -386,7 +392,7 @@ Summary solve_together(const Communicator& ranks, Problem& problem, const Solver
   SharedDecision decision(ranks, options, [&](int step) {
     clock.end_step(step, engine == nullptr ? 0 : engine->traffic().seconds);
   });
-  Group group(ranks, of_share);
+  Group group(ranks, of_share, device.use == RankDevice::Use::device);
   Solver solver(
       problem, options,
       [&](const runtime::Model& model, const runtime::EngineOptions& of_engine) {

@@ -32,6 +32,9 @@ class SolveGroup {
   ///   reason  text of the error
   virtual void failed(const std::string& reason) = 0;
 
+  /// False if engines of some processes cannot move blocks on manifolds, so that the host of each
+  /// makes such steps. The same on all processes.
+  virtual bool moves_blocks() const { return true; }
   /// True if each process has a share of the residuals (solver/model/model_shares.hpp). The same on
   /// all processes.
   virtual bool has_shares() const { return false; }

@@ -37,7 +37,7 @@ BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& o
 
 /// A device can move the blocks on their manifolds, and within a box that leaves these alone.
 bool device_moves_blocks(const ProblemFacts& problem, const SolverOptions& options) {
-  return !takes_energies(options.method) && problem.device_manifolds &&
+  return !takes_energies(options.method) && problem.engine_manifolds &&
          problem.needs.are_only_manifolds();
 }
 

@@ -106,7 +106,7 @@ struct ProblemFacts {
   bool at_once = false;           ///< a chosen device is waited for: nothing else may serve first
   HostNeeds needs;                ///< of steps
   bool nothing_free = false;      ///< no unknown has a coordinate to move along
-  bool device_manifolds = false;  ///< the model says how a device moves its blocks on manifolds
+  bool engine_manifolds = false;  ///< engines know how to move the blocks on manifolds
   std::optional<SystemFacts> system;
 
   /// Something asks for steps on the host.

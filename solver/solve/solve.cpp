@@ -255,10 +255,11 @@ struct Solver::Impl {
     const Problem& problem = state_.problem;
     const SolverOptions& options = state_.options;
     ProblemFacts& facts = state_.facts;
+    const bool moved_by_engines = group_ == nullptr || group_->moves_blocks();
     facts = {.needs = {.bounds = has_bounds(problem),
                        .manifolds = problem.has_manifolds(),
                        .host_residuals = !problem.host_blocks().empty()},
-             .device_manifolds = state_.model.model.manifolds != nullptr};
+             .engine_manifolds = moved_by_engines && state_.model.model.manifolds != nullptr};
     if (takes_energies(options.method))
       return check_bounds_and_manifolds(problem, options.method, state_.best.x);
     const TangentSpace space(problem);

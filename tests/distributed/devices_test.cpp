@@ -21,9 +21,9 @@ namespace {
 
 /// CI has the first ones; TOPOGRAD_RANK_CASES=all asks for all.
 std::vector<std::string> cases() {
-  if (std::getenv("TOPOGRAD_RANK_CASES") == nullptr) return {"springs", "bounds"};
+  if (std::getenv("TOPOGRAD_RANK_CASES") == nullptr) return {"springs", "bounds", "manifold_pcg"};
   std::vector<std::string> all = case_names();
-  for (const char* refused : {"springs_mixed", "manifold_pcg"}) std::erase(all, refused);
+  std::erase(all, "springs_mixed");
   return all;
 }
 
@@ -119,8 +119,8 @@ TEST_P(DeviceRanksOnce, SolveBesideARankOnItsCpu) {
   EXPECT_NE(report.answer.find("need a storage buffer range"), std::string::npos) << report.answer;
 }
 
-TEST_P(DeviceRanksOnce, RefuseStepsOnManifoldsByConjugateGradients) {
-  const RankRun run = run_ranks(2, "manifold_pcg", {"vulkan"});
+TEST_P(DeviceRanksOnce, RefuseStepsOnManifoldsInShares) {
+  const RankRun run = run_ranks(2, "manifold", {"vulkan", "share"});
   EXPECT_NE(run.status, 0);
   EXPECT_NE(run.err.find("linear solver pcg on manifolds is for backend cpu, got vulkan"),
             std::string::npos)

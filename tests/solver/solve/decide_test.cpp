@@ -222,7 +222,7 @@ TEST(Decide, WhereStepsAreMade) {
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
     const Plan plan = plan_on(
-        row.backend, {.needs = row.needs, .device_manifolds = row.moves, .system = row.system},
+        row.backend, {.needs = row.needs, .engine_manifolds = row.moves, .system = row.system},
         {.method = row.method, .linear_solver = row.asked});
     EXPECT_EQ(plan.steps, row.expected);
     EXPECT_EQ(name(plan.linear.kind), name(row.kind));
@@ -282,7 +282,7 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
   const auto plan = [&](const HostNeeds& needs, LinearSolver asked, FactorPlace factor,
                         const runtime::FactorUse& use, std::vector<Fact>* facts) {
     return plan_on(
-        vulkan, {.needs = needs, .device_manifolds = true, .system = system(use)},
+        vulkan, {.needs = needs, .engine_manifolds = true, .system = system(use)},
         {.method = Method::levenberg_marquardt, .linear_solver = asked, .factor = factor}, facts);
   };
   for (const auto& row : rows) {
@@ -303,7 +303,7 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
   for (const bool moves : {false, true}) {
     std::vector<Fact> facts;
     const Plan made = plan_on(
-        vulkan, {.needs = moves ? kManifolds : kBounds, .device_manifolds = moves, .system = mesh},
+        vulkan, {.needs = moves ? kManifolds : kBounds, .engine_manifolds = moves, .system = mesh},
         automatic_steps, &facts);
     EXPECT_EQ(facts, (std::vector{Fact::elimination, Fact::device_factor}));
     EXPECT_EQ(made.steps, StepPlace::engine);
