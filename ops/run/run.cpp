@@ -346,7 +346,8 @@ class Runner {
 
   void run_on_device(const Device& device, const Decision& decision) {
     OpBackend& backend = device.backend();
-    const bool timed = decided_ || options_.stats != nullptr || teaches(decision.target);
+    const bool timed =
+        decided_ || options_.stats != nullptr || (reserved_ && teaches(decision.target));
     const BackendCounters before = backend.counters();
     const auto start = std::chrono::steady_clock::now();
     std::uint64_t there = 0;

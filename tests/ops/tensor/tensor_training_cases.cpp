@@ -228,7 +228,10 @@ void check_step_costs(const Device& device) {
     loss.backward();
     adam.step();
   };
-  for (int warm = 0; warm < 2; ++warm) step();
+  // Devices without timestamps are waited for before and after a timed run: of a kernel the first
+  // ones, then one in 64 of all.
+  constexpr int kTimed = 40, kUntimed = 64;
+  for (int warm = 0; warm < kTimed; ++warm) step();
   const BackendCounters before = device.backend().counters();
   constexpr int kSteps = 5;
   for (int k = 0; k < kSteps; ++k) step();
@@ -238,7 +241,7 @@ void check_step_costs(const Device& device) {
   EXPECT_EQ(used.bytes_down, 0u);
   EXPECT_EQ(used.compiled, 0u);
   EXPECT_LE(used.launches, 24u * kSteps);
-  EXPECT_LE(used.submissions, static_cast<std::uint64_t>(kSteps));
+  EXPECT_LE(used.submissions, kSteps + 2 * used.launches / kUntimed);
 }
 
 }  // namespace topograd::ops::test
