@@ -51,8 +51,8 @@ ir::Program springs() {
     squares.push_back(g.add(Op::Mul, d, d));
   }
   const Id s = g.add(Op::Add, g.add(Op::Add, squares[0], squares[1]), squares[2]);
-  const Id zero = g.literal(0);
-  const Id norm = g.add(Op::Select, g.add(Op::Gt, s, zero), g.add(Op::Sqrt, s), zero);
+  const Id zero = g.literal(0), root = g.add(Op::Sqrt, s), positive = g.add(Op::Gt, s, zero);
+  const Id norm = g.add(Op::Select, positive, root, zero);
   const Id r = g.add(Op::Sub, norm, g.leaf(Op::Data, 0));
   return g.extract(std::vector{r}, {.parameters = 6, .data = 1});
 }

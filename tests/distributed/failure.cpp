@@ -114,11 +114,15 @@ void inject_failure(const std::string& text, const distributed::Communicator& ra
   if (asked.kind.starts_with("device_")) return inject_device_failure(asked, options);
   options.callback = [asked](const IterationSummary& step) {
     if (step.iteration == asked.step) {
-      const std::chrono::duration<double> delay(asked.share * step.iteration_time_in_seconds);
-      std::thread([asked, delay] {
-        std::this_thread::sleep_for(delay);
+      if (asked.share == 0) {
         act(asked);
-      }).detach();
+      } else {
+        const std::chrono::duration<double> delay(asked.share * step.iteration_time_in_seconds);
+        std::thread([asked, delay] {
+          std::this_thread::sleep_for(delay);
+          act(asked);
+        }).detach();
+      }
     }
     if (callback_fails) throw_kind(asked);
     return CallbackReturn::SOLVER_CONTINUE;
