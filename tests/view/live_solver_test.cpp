@@ -212,10 +212,12 @@ TEST(LiveSolver, RandomDragsStayFinite) {
   LiveSolver live(view::arap_subject(problems::icosphere(2)), on_cpu());
   const view::Measured m = view::measure(live, view::turning_script(live, 2),
                                          {.seconds = 3, .warm_up_seconds = 1, .random = 5});
-  EXPECT_GT(m.solves, 5u);
   EXPECT_EQ(m.nonfinite, 0u);
   EXPECT_EQ(m.compiled, 0u);
+#ifndef TOPOGRAD_SANITIZED  // in three seconds
+  EXPECT_GT(m.solves, 5u);
   EXPECT_LE(view::quantile(m.drag_to_frame, 0.5), 2);
+#endif
   EXPECT_LT(m.bytes_after, m.bytes_before + (std::uint64_t{8} << 20U));
   EXPECT_TRUE(live.state()->message.empty()) << live.state()->message;
 }

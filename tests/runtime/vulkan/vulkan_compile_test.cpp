@@ -271,9 +271,11 @@ TEST_F(VulkanCompile, TheSecondStartReadsModulesFromDisk) {
   fs::remove_all(folder);
   EXPECT_GE(first.shaders_compiled, 6u);
   EXPECT_EQ(second.shaders_compiled, 0u);
+#ifndef TOPOGRAD_SANITIZED  // there, shaderc is the only code at its usual speed
   EXPECT_LE(spent(second), 0.1 * spent(first))
       << second.glsl_ms << " + " << second.spirv_ms << " after " << first.glsl_ms << " + "
       << first.spirv_ms;
+#endif
 }
 
 }  // namespace
