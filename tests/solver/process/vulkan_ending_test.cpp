@@ -198,8 +198,8 @@ TEST(EndOfProcess, IsOrderlyWhateverIsInFlight) {
   for (int seed = first; seed < first + runs; ++seed) {
     // What work in flight holds is no leak.
     const std::string command =
-        "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" TOPOGRAD_VALIDATION=0 TOPOGRAD_TEST_END=\"" + std::to_string(seed % kEnds) + " " +
-        std::to_string(seed) + "\" timeout 120 \"" + program +
+        "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" TOPOGRAD_VALIDATION=0 TOPOGRAD_TEST_END=\"" +
+        std::to_string(seed % kEnds) + " " + std::to_string(seed) + "\" timeout 120 \"" + program +
         "\" --gtest_also_run_disabled_tests --gtest_filter=EndOfProcess.DISABLED_Child "
         ">/dev/null 2>&1";
     const int status = std::system(command.c_str());
