@@ -69,9 +69,9 @@ std::string text(const DistributedReport& report);
 /// Throws what topograd::solve() throws, on all ranks alike; Error{InvalidArgument} if problem,
 /// options or versions of the library differ between ranks; Error{Unsupported} for two_level, on
 /// devices for mixed precision, PETSc's options, and manifolds with shares, and with shares for
-/// other steps, some manifolds, constraints, opaque residuals, checks of domains and cross-checks. An error on one rank alone
-/// ends all processes (Communicator::fail_unless_all()), but for failures of its device: then it
-/// goes on on its CPU.
+/// other steps, some manifolds, constraints, opaque residuals, checks of domains and cross-checks.
+/// An error on one rank alone ends all processes (Communicator::fail_unless_all()), but for
+/// failures of its device: then it goes on on its CPU.
 ///
 /// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
 /// ranks continues from them.
