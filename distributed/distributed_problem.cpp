@@ -91,10 +91,12 @@ SolverOptions options_of_ranks(SolverOptions options, const Communicator& ranks,
   return options;
 }
 
-/// True if engines make the steps on manifolds, by conjugate gradients.
+/// True if engines make the steps on manifolds, by conjugate gradients. Where devices are asked for
+/// and every rank has all residuals, hosts make them.
 bool engines_move_blocks(const Problem& problem, const SolverOptions& options, bool of_share) {
   return problem.has_manifolds() && options.precision == Precision::f64 &&
-         (of_share || options.linear_solver == LinearSolver::pcg) &&
+         (of_share ||
+          (options.linear_solver == LinearSolver::pcg && options.backend != Backend::vulkan)) &&
          engines_know_manifolds(problem);
 }
 
@@ -111,15 +113,13 @@ RankDevice device_of_rank(const Communicator& ranks, SolverOptions options,
   return choose_device(ranks, options);
 }
 
-/// What of a solve CPUs alone do: PETSc's methods, systems in f32, and moves along manifolds. With
-/// all residuals, the host makes these where devices are asked for.
+/// Names the part of a solve that only CPUs do: PETSc's methods, systems in f32, and moves along
+/// manifolds; "" if there is none.
 std::string work_for_cpus(const Problem& problem, const SolverOptions& options, bool with_petsc,
                           bool of_share) {
   if (with_petsc) return "PETSc's options are";
   if (options.precision == Precision::mixed) return "precision mixed is";
-  const bool on_host = !of_share && options.backend == Backend::vulkan;
-  if (!on_host && engines_move_blocks(problem, options, of_share))
-    return "linear solver pcg on manifolds is";
+  if (engines_move_blocks(problem, options, of_share)) return "linear solver pcg on manifolds is";
   return "";
 }
 

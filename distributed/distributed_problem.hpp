@@ -73,8 +73,8 @@ std::string text(const DistributedReport& report);
 /// An error on one rank alone ends all processes (Communicator::fail_unless_all()), but for
 /// failures of its device: then it goes on on its CPU.
 ///
-/// Rank 0 reads and writes checkpoints. They are those of topograd::solve(), and any number of
-/// ranks continues from them.
+/// Rank 0 reads checkpoints, and all ranks write them together. They are those of
+/// topograd::solve(), and any number of ranks continues from them.
 Summary solve(const distributed::Communicator& ranks, Problem& problem,
               const SolverOptions& options = {}, const DistributedOptions& distribution = {},
               DistributedReport* report = nullptr);
