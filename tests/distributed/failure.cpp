@@ -114,14 +114,15 @@ void inject_failure(const std::string& text, const distributed::Communicator& ra
   if (asked.kind.starts_with("device_")) return inject_device_failure(asked, options);
   options.callback = [asked](const IterationSummary& step) {
     if (step.iteration == asked.step) {
-      if (asked.share == 0) {
+      const std::chrono::duration<double> delay(asked.share * step.iteration_time_in_seconds);
+      const auto fail = [asked, delay] {
+        std::this_thread::sleep_for(delay);
         act(asked);
+      };
+      if (asked.share == 0) {
+        fail();
       } else {
-        const std::chrono::duration<double> delay(asked.share * step.iteration_time_in_seconds);
-        std::thread([asked, delay] {
-          std::this_thread::sleep_for(delay);
-          act(asked);
-        }).detach();
+        std::thread(fail).detach();
       }
     }
     if (callback_fails) throw_kind(asked);

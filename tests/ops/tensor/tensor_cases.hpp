@@ -25,7 +25,8 @@ void check_nearest_runs(const Device& device);
 void check_training(const Device& device);
 void check_networks_of_run_time(const Device& device);
 /// Traffic and launches of steps on a device.
-void check_step_costs(const Device& device);
+///   timestamps  the device has them; if not, it is waited for around timed runs
+void check_step_costs(const Device& device, bool timestamps);
 void check_losses(const Device& device);
 void check_activations(const Device& device);
 /// Real and two-dimensional transforms against direct sums.

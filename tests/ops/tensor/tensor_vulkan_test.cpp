@@ -114,7 +114,8 @@ TEST_F(TensorVulkan, Derivatives) { run_masked(check_gradients_against_cpu); }
 TEST_F(TensorVulkan, Optimizers) { run_masked(check_optimizers); }
 TEST_F(TensorVulkan, SameNumbers) { run_masked(check_same_numbers); }
 TEST_F(TensorVulkan, StepsStayOnTheDevice) {
-  if (device_) check_step_costs(open_vulkan({.mask = "mapped_memory"}));
+  if (device_)
+    check_step_costs(open_vulkan({.mask = "mapped_memory"}), device_->features().timestamps);
 }
 TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
 TEST_F(TensorVulkan, Trains) {

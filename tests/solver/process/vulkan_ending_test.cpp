@@ -196,7 +196,7 @@ TEST(EndOfProcess, IsOrderlyWhateverIsInFlight) {
   // TOPOGRAD_TEST_ENDS=2000 is the longer run.
   const int runs = number("TOPOGRAD_TEST_ENDS", 42), first = number("TOPOGRAD_TEST_FIRST_END", 0);
   for (int seed = first; seed < first + runs; ++seed) {
-    // What work in flight holds is no leak.
+    // A process that ends in the middle of work does not free the work's memory: that is no leak.
     const std::string command =
         "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" TOPOGRAD_VALIDATION=0 TOPOGRAD_TEST_END=\"" +
         std::to_string(seed % kEnds) + " " + std::to_string(seed) + "\" timeout 120 \"" + program +
