@@ -209,20 +209,22 @@ struct SolverOptions {
   int max_iterations = 50;           ///< accepted and rejected steps, >= 0
   double time_limit_seconds = 1e9;   ///< wall time, checked between iterations; > 0
   double function_tolerance = 1e-6;  ///< |cost change| / cost of a step at which to stop
-  /// A solve stops at this share. Sums of squares: max |g_i| / ‖J_i‖ over ‖r‖, where J_i is column
-  /// i of the Jacobian (the largest cosine between residuals and a column) and ‖r‖ counts as at
-  /// least 1e-4 of its value at the start. Other costs: max |g_i| over 1e-4 of its start value.
+  /// A solve stops at this share. Sums of squares: Summary::optimality, the largest cosine between
+  /// the residuals and a column of the Jacobian. Other costs: max |g_i| over 1e-4 of its start
+  /// value.
   double gradient_tolerance = 1e-10;
-  /// ‖step‖ / ‖x‖ of an accepted step at which to stop; for sums of squares in the norm
-  /// √Σ (‖J_i‖ x_i)².
+  /// Size of an accepted step at which to stop, if the model promised less than
+  /// function_tolerance, too. Sums of squares: √Σ (‖J_i‖ δ_i)² / ‖r‖, J_i being column i of the
+  /// Jacobian, which does not depend on the origin of coordinates. Other costs: ‖step‖ / ‖x‖.
   double parameter_tolerance = 1e-8;
   /// max |g_i| in the problem's units at which a solve also stops; 0: at no other.
   double absolute_gradient_tolerance = 0;
-  /// No decision depends on the units of residuals and unknowns: both tolerances above are
-  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit
-  /// (except with ForcingSequence::eisenstat_walker, which uses ‖r‖). false: as in Ceres, the
-  /// tolerances are for max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance), in the problem's
-  /// units, and columns are scaled by 1 / (1 + ‖column‖ at the start).
+  /// No decision depends on the units of residuals and unknowns, nor on the size of the unknowns:
+  /// both tolerances above are relative, and Jacobi scaling, dogleg's radius and the norm in which
+  /// CG stops have no unit (except with ForcingSequence::eisenstat_walker, which uses ‖r‖). A
+  /// tolerance ends a solve only if the gradient agrees and the damping hides nothing (methods.md).
+  /// false: as in Ceres, the tolerances are for max |g_i| and ‖step‖ <= tolerance (‖x‖ +
+  /// tolerance), in the problem's units, and columns are scaled by 1 / (1 + ‖column‖ at the start).
   bool scale_free = true;
 
   /// Largest violation of a constraint, |c| or max(0, −c), with which augmented_lagrangian and
@@ -241,9 +243,11 @@ struct SolverOptions {
   double min_trust_region_radius = 1e-32;    ///< radius below which a solve ends
   double max_trust_region_radius = 1e16;     ///< largest radius
   double min_relative_decrease = 1e-3;       ///< gain ratio above which a step is accepted
-  double min_lm_diagonal = 1e-6;  ///< least entry of diag(JᵀJ) in the damping, after scaling
+  /// Least entry of diag(JᵀJ) in the damping, after scaling; at least 1 for up to 32 unknowns that
+  /// are solved for on the host.
+  double min_lm_diagonal = 1e-6;
   double max_lm_diagonal = 1e32;  ///< largest entry of diag(JᵀJ) in the damping, after scaling
-  bool jacobi_scaling = true;  ///< columns scaled by 1 / (‖r‖ / |x_i| + ‖column‖) at the start
+  bool jacobi_scaling = true;     ///< columns scaled by 1 / ‖column‖ where it is first not 0
   /// A step that gains more than the model predicted (with loosely solved systems: also less) is
   /// tried once more, at the length where the parabola through model and trial has its minimum. The
   /// better trial is kept: one more evaluation of the cost, no other linear solve. Curved valleys

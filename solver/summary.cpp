@@ -4,6 +4,7 @@
 #include "step_method.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <span>
@@ -89,6 +90,7 @@ std::string cost_part(const Summary& s) {
   std::string out = "\nCost:\n" + row("Initial", format("%.10e", s.initial_cost)) +
                     row("Final", format("%.10e", s.final_cost)) +
                     row("Change", format("%.10e", s.initial_cost - s.final_cost));
+  if (!std::isnan(s.optimality)) out += row("Optimality", format("%.3e", s.optimality));
   out += "\nSteps:\n" + row("Successful", static_cast<std::uint64_t>(s.num_successful_steps)) +
          row("Unsuccessful", static_cast<std::uint64_t>(s.num_unsuccessful_steps));
   if (s.num_nonfinite_steps > 0) {

@@ -9,6 +9,7 @@
 #include "options.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,12 +79,15 @@ struct Summary : runtime::EngineCounts {
   Advice advice = Advice::none;  ///< advice for the next solve
   double initial_cost = 0;       ///< ½ Σ r² and the energies, without penalties of constraints
   double final_cost = 0;
-  int num_successful_steps = 0;    ///< accepted
-  int num_unsuccessful_steps = 0;  ///< rejected or invalid
-  int num_nonfinite_steps = 0;     ///< of the unsuccessful ones: the trial cost was not finite
-  int num_repeated_steps = 0;      ///< of the successful ones: a device lost their points
-  int num_escapes = 0;             ///< of the successful ones: away from a saddle or concave kink
-  int num_linear_iterations = 0;   ///< of CG, in all steps
+  double optimality =
+      std::numeric_limits<double>::quiet_NaN();  ///< projected gradient at the end in a scale-free
+                                                 ///< measure; NaN if unknown
+  int num_successful_steps = 0;                  ///< accepted
+  int num_unsuccessful_steps = 0;                ///< rejected or invalid
+  int num_nonfinite_steps = 0;    ///< of the unsuccessful ones: the trial cost was not finite
+  int num_repeated_steps = 0;     ///< of the successful ones: a device lost their points
+  int num_escapes = 0;            ///< of the successful ones: away from a saddle or concave kink
+  int num_linear_iterations = 0;  ///< of CG, in all steps
   /// Number of instances whose `if` took another branch than in their trace, over all evaluations
   /// repeated for this, and of those that were traced again and stayed so (not for a rejected
   /// step).

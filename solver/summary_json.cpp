@@ -48,6 +48,7 @@ Json topologies(const Summary& summary) {
 void add_result(Json& json, const Summary& s) {
   json["initial_cost"] = s.initial_cost;
   json["final_cost"] = s.final_cost;
+  json["optimality"] = s.optimality;
   json["iterations"] = s.num_iterations();
   json["successful_steps"] = s.num_successful_steps;
   json["unsuccessful_steps"] = s.num_unsuccessful_steps;

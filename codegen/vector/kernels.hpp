@@ -16,8 +16,7 @@ enum class Scalar : std::uint32_t {
 #include "scalars.def"
 #undef TG_SCALAR
 };
-inline constexpr std::uint32_t kScalarCount = 51;
-static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
+inline constexpr std::uint32_t kScalarCount = static_cast<std::uint32_t>(Scalar::user) + 7;
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
 

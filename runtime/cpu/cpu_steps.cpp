@@ -1,6 +1,7 @@
 // Linearised points, trial points and their reports.
 #include "cpu_steps.hpp"
 
+#include "../engine/column_scaling.hpp"
 #include "tiles/column_bytes.hpp"
 
 #include <algorithm>
@@ -137,7 +138,7 @@ void CpuSteps<T>::add_scaled_norms(PointReport& report) {
             range.first_block, range.end_block, [&](std::uint64_t scalar, std::uint64_t) {
               const double h = double{diagonal[scalar]};
               if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
-              const double g = double{gradient[scalar]} / std::sqrt(h), x = double{x_[scalar]};
+              const double g = scaled_gradient(double{gradient[scalar]}, h), x = double{x_[scalar]};
               const bool on = manifolds.on_manifold(scalar);
               const double moved = on ? double{length_} * double{system_.delta()[scalar]}
                                       : x - double{trial_[scalar]};

@@ -167,13 +167,16 @@ double CpuSystem<T>::gradient_times_delta() const {
 
 template <class T>
 void CpuSystem<T>::set_scale(const StepRequest& request) {
+  if (scaled_ && !request.scale_free) return;
   const double unit = request.scale_free ? 0 : 1;
+  const bool later = scaled_;
   const Column<T>& diagonal = this->diagonal();
   terms_.pool().for_ranges(terms_.scalars(), kScalarsPerRange,
                            [&](std::size_t begin, std::size_t end) {
                              for (std::size_t i = begin; i < end; ++i) {
                                const double s = column_scale(unit, std::sqrt(double{diagonal[i]}));
-                               scale_[i] = static_cast<T>(s * s);
+                               const T squared = static_cast<T>(s * s);
+                               scale_[i] = later ? first_scale(scale_[i], squared) : squared;
                              }
                            });
   scaled_ = true;
@@ -181,7 +184,7 @@ void CpuSystem<T>::set_scale(const StepRequest& request) {
 
 template <class T>
 void CpuSystem<T>::set_damping(const StepRequest& request) {
-  if (!scaled_) set_scale(request);
+  set_scale(request);
   const Column<T>& diagonal = this->diagonal();
   terms_.pool().for_ranges(
       terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {

@@ -94,7 +94,7 @@ class CpuSystem {
   Column<T> blocks_, diagonal_;  // of the stored Jacobian's JᵀJ if they are current
   bool blocks_current_ = false, diagonal_current_ = false;
   bool needs_blocks_ = false;  // the last step was solved here, not given
-  // Squares of the Jacobi scaling, from the linearisation of the first step; 0: no clamps.
+  // Squares of the column scaling (StepRequest); 0: no clamps.
   Column<T> scale_;
   Column<T> damping_;  // added to the diagonal
   std::vector<std::uint8_t> held_;

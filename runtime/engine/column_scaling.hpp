@@ -4,27 +4,48 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace topograd::runtime {
 
-/// s = 1 / (unit + ‖column‖), or 0 if the sum is 0.
+/// StepRequest::min_diagonal of small problems with scale_free, whose damping does not fall below
+/// that of the first point: derivatives that vanish far away do not let an unknown run off there.
+inline constexpr double kLeastDiagonalOfSmall = 1;
+
+/// s = 1 / (unit + ‖column‖), or 0 if the sum is 0 or s² overflows.
 ///
-///   unit  1 as in Ceres, 0, or column_unit(), which replaces 1 in the unit of the column, >= 0
+///   unit  1 as in Ceres, or 0
 inline double column_scale(double unit, double norm) {
-  const double sum = unit + norm;
-  return sum > 0 ? 1 / sum : 0;
+  const double s = 1 / (unit + norm);
+  return s > 0 && std::isfinite(s * s) ? s : 0;
 }
 
-/// ‖r‖ / |x|: the norm of a column if its unknown, of this size, alone produced the residuals.
-inline double column_unit(double residual_norm, double size) {
-  return size > 0 ? residual_norm / size : 0;
+/// The scaling of a column in a solve: that of the first point where the column is not 0. Squares
+/// of scalings may be given, too.
+///
+///   before  the scaling so far; 0: none
+///   here    column_scale() at the current point
+template <class T>
+T first_scale(T before, T here) {
+  return before > 0 ? before : here;
+}
+
+/// g / ‖column‖, given the square of the norm, > 0; infinite where that has overflowed.
+inline double scaled_gradient(double g, double square) {
+  return std::isinf(square) ? square : g / std::sqrt(square);
+}
+
+/// 1 if columns that were 0 get their scaling later, 0 if all keep that of the first step.
+inline double scales_later(const StepRequest& request) {
+  return request.scale_free && request.jacobi_scaling ? 1 : 0;
 }
 
 /// Damping of an entry d of the diagonal of JᵀJ: λ clamp(s² d) / s², which is the clamped damping
 /// of the scaled system in the original scale; without clamps if s is 0.
 template <class T>
 T column_damping(T entry, double squared_scale, const StepRequest& request) {
-  if (squared_scale == 0) return static_cast<T>(request.lambda) * (entry > 0 ? entry : T(1));
+  if (!(squared_scale > 0 && std::isfinite(squared_scale)))
+    return static_cast<T>(request.lambda) * (entry > 0 ? entry : T(1));
   const double clamped =
       std::clamp(squared_scale * double{entry}, request.min_diagonal, request.max_diagonal);
   return static_cast<T>(request.lambda * clamped / squared_scale);

@@ -26,7 +26,7 @@ struct PointReport {
   // The same norms with each scalar multiplied by the norm of its column of J: they are independent
   // of the units of the unknowns and have the unit of the residuals. Columns of zeros count as 0;
   // scalars on a bound against which the gradient pushes count as fixed. NaN: the engine has no
-  // columns.
+  // columns. Infinite: the square of a norm overflows.
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double scaled_gradient_max = kUnknown;   ///< max |g_i| / ‖J_i‖
   double scaled_gradient_norm = kUnknown;  ///< √Σ (g_i / ‖J_i‖)²
@@ -54,8 +54,8 @@ struct StepRequest {
   /// Scales columns by 1 / (1 + ‖column‖), as Ceres does. The norms are those of J at the engine's
   /// first step, and are kept while the unknowns are the same.
   bool jacobi_scaling = true;
-  /// Scales columns by 1 / ‖column‖ instead, without clamps for columns that are 0, so that a
-  /// change of units changes no step. Factors of small problems use 1 / (‖r‖ / |x_i| + ‖column‖).
+  /// Scales columns by 1 / ‖column‖ instead, the norm being that of the first point of the solve
+  /// where the column is not 0; there are no clamps before it. A change of units changes no step.
   bool scale_free = false;
   bool energy_norm = false;  ///< CG stops in the norm of the preconditioner, √(r·M⁻¹r), not in ‖r‖
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
@@ -71,7 +71,8 @@ struct StepReport {
   double step_norm = 0;         ///< ‖δ‖
   double scaled_step_norm = 0;  ///< in the norm of the trust region; dogleg steps only
   double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
-  double slope = 0;             ///< within a box: g·δ of the step before projection
+  double slope = 0;             ///< g·δ, within a box before its projection; 0: unknown
+  double length = 1;            ///< of the step that was kept, over that of δ
   int linear_iterations = 0;
   std::uint64_t vanished_pivots = 0;  ///< of the engine's factor: their unknowns did not move
   double linear_seconds = 0;          ///< wall time of the linear solve in this call

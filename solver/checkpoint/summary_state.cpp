@@ -51,6 +51,7 @@ void transfer_summary(ir::StateRecord& record, Summary& summary) {
   record.text("message", summary.message);
   record.value("initial cost", summary.initial_cost);
   record.value("final cost", summary.final_cost);
+  record.value("optimality", summary.optimality);
   const auto most = static_cast<int>(steps.size());
   record.in_range("successful steps", summary.num_successful_steps, 0, most);
   record.in_range("unsuccessful steps", summary.num_unsuccessful_steps, 0, most);

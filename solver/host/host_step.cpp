@@ -59,7 +59,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   std::vector<double> x(model_.scalars);
   engine_.point(x);
   cost_ = point.cost;
-  set_scale(x, norms);
+  set_scale(norms);
   Vector residuals;
   if (system_.kind() == LinearSolver::dense) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
@@ -81,13 +81,9 @@ void HostStep::transfer(ir::StateRecord& record) {
     if (record.restores()) v.resize(static_cast<Eigen::Index>(engine_.space().size()));
     record.list(name, std::span(v.data(), static_cast<std::size_t>(v.size())));
   };
-  bool scaled = scale_.size() > 0;
+  bool scaled = found_scale_.size() > 0;
   record.value("columns scaled", scaled);
-  if (scaled) {
-    vector("column scaling", scale_);
-    if (record.restores()) no_column_.resize(engine_.space().size());
-    record.list("columns of zeros", std::span(no_column_));
-  }
+  if (scaled) vector("column scaling", found_scale_);
   record.value("damping of the Gauss-Newton step", mu_);
   record.value("has the Gauss-Newton step", have_gauss_newton_);
   if (!have_gauss_newton_) return;
@@ -97,43 +93,25 @@ void HostStep::transfer(ir::StateRecord& record) {
   keeps_gauss_newton_ = record.restores();
 }
 
-void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
-  if (scale_.size() == norms.size()) {
-    for (Eigen::Index k = 0; k < norms.size(); ++k)
-      if (no_column_[static_cast<std::size_t>(k)] != 0 && norms[k] > 0) scale_[k] = 1 / norms[k];
-    return;
+void HostStep::set_scale(const Vector& norms) {
+  const double unit = options_.scale_free ? 0 : 1;
+  const Vector here = norms.unaryExpr([&](double n) { return runtime::column_scale(unit, n); });
+  if (found_scale_.size() != norms.size()) {
+    found_scale_ = here;
+    length_ = 0;
+  } else if (options_.scale_free) {
+    found_scale_ = found_scale_.binaryExpr(here, &runtime::first_scale<double>);
   }
-  // The 1 of 1 / (1 + ‖column‖) in the unit of each column: in small problems ‖r‖ over the size of
-  // the unknown or block, as in the factor (cholesky.cpp); 0 in others.
-  Vector added = options_.scale_free ? Vector::Zero(norms.size()) : Vector::Ones(norms.size());
-  if (options_.scale_free && norms.size() <= static_cast<Eigen::Index>(kLargestReadBack)) {
-    Vector squares = Vector::Zero(norms.size());
-    for (std::uint32_t k = 0; k < x.size(); ++k) {
-      const std::uint32_t first = engine_.space().column(k);
-      if (first == TangentSpace::kNone) continue;
-      const TangentSpace::Block* const on = engine_.space().block_of(k);
-      squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
-    }
-    const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
-    added =
-        squares.unaryExpr([&](double s) { return runtime::column_unit(residuals, std::sqrt(s)); });
-  }
-  scale_ = Vector::Ones(norms.size());
-  no_column_.assign(static_cast<std::size_t>(norms.size()), 0);
-  length_ = 0;
-  if (!options_.jacobi_scaling) return;
-  for (Eigen::Index k = 0; k < norms.size(); ++k) {
-    const double scale = runtime::column_scale(added[k], norms[k]);
-    no_column_[static_cast<std::size_t>(k)] = scale > 0 ? 0 : 1;
-    if (scale > 0) scale_[k] = scale;
-  }
+  scale_ =
+      found_scale_.unaryExpr([&](double s) { return options_.jacobi_scaling && s > 0 ? s : 1; });
 }
 
 void HostStep::add_scaled_norms(std::span<const double> x, const Vector& norms,
                                 runtime::PointReport& point) const {
   Vector scaled = Vector::Zero(norms.size());
   for (Eigen::Index k = 0; k < norms.size(); ++k)
-    if (norms[k] > 0) scaled[k] = gradient_[k] / (scale_[k] * norms[k]);  // 0 where held
+    if (norms[k] > 0)  // the gradient is 0 where held
+      scaled[k] = runtime::scaled_gradient(gradient_[k] / scale_[k], norms[k] * norms[k]);
   point.scaled_gradient_norm = scaled.norm();
   point.scaled_gradient_max = scaled.size() == 0 ? 0 : scaled.cwiseAbs().maxCoeff();
   point.scaled_step_norm =
@@ -154,10 +132,19 @@ runtime::StepReport HostStep::move(double length) {
   return engine_.try_tangent(span_of(delta_), length);
 }
 
+/// diag(S JᵀJ S), clamped.
+Vector HostStep::damping_diagonal(const runtime::StepRequest& request) const {
+  const Vector& diagonal = system_.diagonal();
+  const bool small = diagonal.size() <= static_cast<Eigen::Index>(kLargestReadBack);
+  const double least = options_.scale_free && options_.jacobi_scaling && small
+                           ? std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall)
+                           : request.min_diagonal;
+  return diagonal.cwiseMax(least).cwiseMin(request.max_diagonal);
+}
+
 /// (S JᵀJ S + λ clamp(diag)) y = −S g.
 std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
-  const Vector diagonal =
-      system_.diagonal().cwiseMax(request.min_diagonal).cwiseMin(request.max_diagonal);
+  const Vector diagonal = damping_diagonal(request);
   return system_.solve(request.lambda * diagonal,
                        {request.linear_tolerance, request.max_linear_iterations});
 }
@@ -165,8 +152,7 @@ std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
 /// The Gauss–Newton step; where the matrix is singular, one that is damped just enough.
 bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
   if (have_gauss_newton_) return true;
-  radius_scale_ =
-      system_.diagonal().cwiseMax(request.min_diagonal).cwiseMin(request.max_diagonal).cwiseSqrt();
+  radius_scale_ = damping_diagonal(request).cwiseSqrt();
   steepest_ = gradient_.cwiseQuotient(radius_scale_);
   for (; mu_ <= kLargestMu; mu_ *= kMuFactor) {
     const std::optional<Vector> y = system_.solve(

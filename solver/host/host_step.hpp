@@ -30,7 +30,7 @@ class HostStep final : public StepSolver {
   LinearSolver kind() const override { return system_.kind(); }
   /// Evaluations alone: the engine makes no steps.
   std::vector<runtime::Need> needs() const override;
-  void begin_solve() override { scale_.resize(0); }
+  void begin_solve() override { found_scale_.resize(0); }
   void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
@@ -40,11 +40,12 @@ class HostStep final : public StepSolver {
   runtime::StepReport rescale(runtime::Engine& engine, double length) override;
 
  private:
-  /// Scales columns as the first point says; those of zeros there as each point says.
-  void set_scale(std::span<const double> x, const Eigen::VectorXd& norms);
+  /// Scales columns by StepRequest's rule.
+  void set_scale(const Eigen::VectorXd& norms);
   void add_scaled_norms(std::span<const double> x, const Eigen::VectorXd& norms,
                         runtime::PointReport& point) const;
   runtime::StepReport move(double length);
+  Eigen::VectorXd damping_diagonal(const runtime::StepRequest& request) const;
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);
@@ -55,13 +56,13 @@ class HostStep final : public StepSolver {
   EliminationHint hint_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
-  std::uint64_t revision_ = 0;           // of the model that jacobian_ describes
-  Eigen::VectorXd scale_;                // S; empty before the first point
-  std::vector<std::uint8_t> no_column_;  // 1: of zeros at the first point
-  Eigen::VectorXd free_scale_;           // S, 0 where a coordinate is held by its bound
-  Eigen::VectorXd gradient_;             // S g
-  Eigen::VectorXd delta_;                // the last step,
-  double length_ = 0;                    // share of the step that was tried last
+  std::uint64_t revision_ = 0;   // of the model that jacobian_ describes
+  Eigen::VectorXd found_scale_;  // by the norms so far, 0 for columns of zeros; empty: no point yet
+  Eigen::VectorXd scale_;        // S: the same, 1 for columns of zeros
+  Eigen::VectorXd free_scale_;   // S, 0 where a coordinate is held by its bound
+  Eigen::VectorXd gradient_;     // S g
+  Eigen::VectorXd delta_;        // the last step,
+  double length_ = 0;            // share of the step that was tried last
   double cost_ = 0;
   // State of the dogleg, in coordinates scaled by √(clamped diagonal).
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;

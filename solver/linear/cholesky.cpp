@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -64,34 +65,28 @@ struct CholeskyStep::Impl {
     damping.resize(system->size());
   }
 
-  /// Stores the column norms at the first point, and the floors that replace 1 in their unit.
-  void keep_first_columns(runtime::Engine& engine, double cost) {
-    std::vector<double> x(model.scalars);
-    engine.point(x);
-    const double residuals = std::sqrt(2 * std::max(cost, 0.0));
-    columns.resize(system->size());
-    units.resize(system->size());
-    for (std::size_t k = 0; k < columns.size(); ++k) {
-      const double at = std::abs(x[system->free_scalars()[k]]);
-      columns[k] = std::sqrt(system->diagonal(k));
-      units[k] = is_small() ? runtime::column_unit(residuals, at) : 0;
+  /// Scales columns by StepRequest's rule.
+  void set_scale(const runtime::StepRequest& request) {
+    const bool later = !scale.empty();
+    if (later && !request.scale_free) return;
+    scale.resize(system->size());
+    for (std::size_t k = 0; k < scale.size(); ++k) {
+      const double here =
+          runtime::column_scale(request.scale_free ? 0 : 1, std::sqrt(system->diagonal(k)));
+      scale[k] = later ? runtime::first_scale(scale[k], here) : here;
     }
-  }
-
-  /// S: 1 / (1 + ‖column‖), or with scale_free 1 / (‖r‖ / |x| + ‖column‖) in small problems and 1 /
-  /// ‖column‖ in others; 0 if that is not finite. A floor by |x| would damp an unknown of a large
-  /// problem that happens to be near 0.
-  double scale(std::size_t k, bool scale_free) const {
-    return runtime::column_scale(scale_free ? units[k] : 1, columns[k]);
   }
 
   /// column_damping(), with the diagonal from UndeterminedBlocks, as much of it as is added in
   /// working precision.
-  void set_damping(const runtime::StepRequest& request) {
+  void set_damping(runtime::StepRequest request) {
+    set_scale(request);
+    if (request.scale_free && request.jacobi_scaling && is_small())
+      request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
     if (request.scale_free) system->damping_diagonal(diagonal);
     for (std::size_t k = 0; k < damping.size(); ++k) {
       const double entry = request.scale_free ? diagonal[k] : system->diagonal(k);
-      const double s = request.jacobi_scaling ? scale(k, request.scale_free) : 1.0;
+      const double s = request.jacobi_scaling ? scale[k] : 1.0;
       const double damped = system->diagonal(k) + runtime::column_damping(entry, s * s, request);
       damping[k] = damped - system->diagonal(k);
     }
@@ -104,13 +99,13 @@ struct CholeskyStep::Impl {
   bool is_small() const { return system->size() <= most_by_rows(); }
 
   /// Solves by QR of the Jacobian at the engine's point.
-  bool solve_by_rows(runtime::Engine& engine, bool scale_free, double& decrease) {
+  bool solve_by_rows(runtime::Engine& engine, double& decrease) {
     if (!rows) rows = std::make_unique<DenseRows>(model, system->free_scalars());
     if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
     const auto n = static_cast<Eigen::Index>(damping.size());
     Eigen::VectorXd scales(n);
     for (Eigen::Index k = 0; k < n; ++k) {
-      const double s = scale(static_cast<std::size_t>(k), scale_free);
+      const double s = scale[static_cast<std::size_t>(k)];
       const double entry = system->diagonal(static_cast<std::size_t>(k));
       scales[k] = s > 0 ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
     }
@@ -157,7 +152,7 @@ struct CholeskyStep::Impl {
   std::unique_ptr<NormalSystem> system;
   std::vector<double> damping, diagonal;  // λD, and the diagonal for it; free scalars
   std::vector<double> gradient, delta;    // all scalars
-  std::vector<double> columns, units;     // free scalars; empty before the first point
+  std::vector<double> scale;  // of columns, by free scalars; empty before the first step
   bool by_blocks = false;
   std::unique_ptr<DenseRows> rows;  // made on first use
   bool rows_are_current = false, by_rows = false;
@@ -174,19 +169,16 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int t
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::begin_solve() {
-  impl_->columns.clear();
+  impl_->scale.clear();
   impl_->by_rows = false;
   impl_->steps = 0;
   impl_->vanished = 0;
 }
 
 void CholeskyStep::transfer(ir::StateRecord& record) {
-  record.list("norms of the first columns", impl_->columns);
-  record.list("units of the columns", impl_->units);
-  for (const std::vector<double>* list : {&impl_->columns, &impl_->units}) {
-    if (!list->empty() && list->size() != impl_->system->size())
-      record.refuse("norms of the first columns", "has another length");
-  }
+  record.list("column scaling", impl_->scale);
+  if (!impl_->scale.empty() && impl_->scale.size() != impl_->system->size())
+    record.refuse("column scaling", "has another length");
   record.value("solves by rows", impl_->by_rows);
   record.in_range("steps of the factor", impl_->steps, 0, 1 << 30);
   record.value("first step by rows", impl_->failed);
@@ -215,16 +207,15 @@ std::vector<runtime::Need> CholeskyStep::needs() const {
   return needs;
 }
 
-void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
+void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport&) {
   if (impl_->revision != impl_->model.revision) {
-    std::vector<double> columns = std::move(impl_->columns), units = std::move(impl_->units);
+    std::vector<double> scale = std::move(impl_->scale);
     const bool by_rows = impl_->by_rows;
     const int steps = impl_->steps, failed = impl_->failed;
     const std::uint64_t vanished = impl_->vanished;
     Elimination found = elimination_for(impl_->asked.kind, impl_->model, impl_->asked.hint);
     impl_ = std::make_unique<Impl>(impl_->model, std::move(impl_->asked), std::move(found));
-    impl_->columns = std::move(columns);
-    impl_->units = std::move(units);
+    impl_->scale = std::move(scale);
     impl_->by_rows = by_rows;
     impl_->steps = steps;
     impl_->failed = failed;
@@ -233,7 +224,6 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
   impl_->rows_are_current = false;
   impl_->system->refresh(engine);
   engine.gradient(impl_->gradient);
-  if (impl_->columns.empty()) impl_->keep_first_columns(engine, point.cost);
 }
 
 runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
@@ -244,13 +234,16 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
   if (!solved && impl_->is_small()) {
-    solved = impl_->solve_by_rows(engine, request.scale_free, decrease);
+    solved = impl_->solve_by_rows(engine, decrease);
     if (solved && !std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
   }
   const double seconds = seconds_since(begin);
   runtime::StepReport report;
-  if (solved)
+  if (solved) {
     report = runtime::damped_steps(engine).try_step(std::span<const double>(impl_->delta));
+    report.slope =
+        std::inner_product(impl_->delta.begin(), impl_->delta.end(), impl_->gradient.begin(), 0.0);
+  }
   report.model_decrease = decrease;
   report.linear_iterations = impl_->by_rows ? 0 : impl_->system->iterations();
   report.linear_seconds = seconds;

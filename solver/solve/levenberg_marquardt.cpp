@@ -4,11 +4,13 @@
 #include "../../ir/error.hpp"
 #include "../model/decreasing_loss.hpp"
 #include "../model/nonfinite.hpp"
+#include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 namespace topograd {
@@ -19,9 +21,21 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
+double least_normal(Precision precision) {
+  return precision == Precision::f32 ? double{std::numeric_limits<float>::min()}
+                                     : std::numeric_limits<double>::min();
+}
+
 // Bounds of one cut of a step, and their number.
 constexpr double kLeastCut = 0.1, kLargestCut = 0.5;
 constexpr int kMostCuts = 12;
+
+// Growth of the radius where damping hides what is left to gain.
+constexpr double kWidening = 100;
+
+constexpr const char* kOutOfRange =
+    "squares of residuals or derivatives underflow or overflow: scale the residuals or the "
+    "unknowns";
 
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
@@ -93,6 +107,7 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   if (!finite(point_)) {
     throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engines.here(), model_));
   }
+  check_range(engines.here());
   if (resumes) return;
   summary_.final_cost = point_.cost;
   if (started_) return;  // a second engine takes over
@@ -116,6 +131,7 @@ void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepS
   record.value("first trial", first_trial_.open);
   record.value("expected decrease", first_trial_.expected);
   record.value("nothing to gain", first_trial_.nothing_to_gain);
+  record.value("refused radius", refused_radius_);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.value("last change of the cost", last_change_);
   runtime::damped_steps(engine).transfer(record);
@@ -137,6 +153,7 @@ void Minimizer::linearize(Engines& engines, StepSolver& solver) {
   summary_.times.evaluation_seconds += evaluated - begin;
   here_.reset();
   if (finite(point_)) here_.emplace(solver, engine, point_);
+  summary_.optimality = optimality(point_, started_ ? summary_.initial_cost : point_.cost);
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
 }
 
@@ -147,8 +164,6 @@ void Minimizer::prepare_steps(runtime::Engine& engine) {
   summary_.times.linear_solver_seconds += control_.elapsed() - begin;
   first_trial_.open = true;
 }
-
-double Minimizer::residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
 
 void Minimizer::set_region() {
   const bool dogleg = options_.method == Method::dogleg;
@@ -183,6 +198,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   runtime::Engine& engine = engines.here();
   const double begin = control_.elapsed();
   Trial trial = here_->try_step(request());
+  const double share = damped_share(trial.report);
   if (!trial.report.accepted && !hidden_.last()) rescale(trial);
   const bool shortened = shorten(trial);
   const StepReport& report = trial.report;
@@ -219,9 +235,9 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   hidden_.set_last(hidden);
   if (accepted) {
     // NOLINTNEXTLINE(performance-move-const-arg): taking ends it
-    take(engines, solver, std::move(trial), iteration, shortened);
+    take(engines, solver, std::move(trial), iteration, {shortened, share});
   } else {
-    refuse(report, iteration);
+    refuse(report, iteration, share);
   }
   iteration.cost = point_.cost;
   record(iteration);
@@ -282,7 +298,7 @@ bool Minimizer::shorten(Trial& trial) {
 }
 
 void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration,
-                     bool shortened) {
+                     const Taken& taken) {
   const StepReport report = trial.report;
   const runtime::PointReport before = point_;
   keep_best(engines.here(), report.trial_cost);
@@ -292,7 +308,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
   gain_.accepted(report.trial_cost, report.model_decrease);
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   invalid_in_a_row_ = 0;
-  if (shortened) {
+  if (taken.shortened) {
     region_.rejected();
   } else if (!undamped_ && !hidden_.last()) {
     size_region(iteration, report);
@@ -302,12 +318,39 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
   linearize(engines, solver);
   if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
     finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
-  check_accepted(iteration, before);
+  check_accepted(iteration, before,
+                 {.decrease = report.model_decrease,
+                  .change = iteration.cost_change,
+                  .damped_share = taken.damped_share,
+                  .noise = cost_noise(point_, options_.precision)});
   prepare_steps(engines.here());
   if (!finite(point_)) {
     point_.cost = report.trial_cost;
     refuse_derivatives(describe_nonfinite(engines.here(), model_));
   }
+  if (out_of_range(point_)) finish(Termination::FAILURE, kOutOfRange);
+}
+
+/// Goes on with less damping where that may gain more than the last steps have; false where it may
+/// not, or was tried.
+bool Minimizer::widen(const LastStep& step) {
+  if (!options_.scale_free || !damping_hides_more(step)) return false;
+  const bool dogleg = options_.method == Method::dogleg;
+  const double most = dogleg ? refused_radius_ : 1 / undamped_lambda(options_.precision);
+  return region_.widen(kWidening, std::min(refused_radius_, most));
+}
+
+/// Residuals whose squares underflow have no cost and no gradient.
+void Minimizer::check_range(runtime::Engine& engine) {
+  bool out = out_of_range(point_);
+  if (point_.cost == 0 && point_.gradient_max_norm == 0 && model_.model.rows > 0) {
+    std::vector<double> residuals(model_.model.rows);
+    engine.residuals(residuals);
+    double largest = 0;
+    for (const double r : residuals) largest = std::max(largest, std::abs(r));
+    out = largest > 0 && largest * largest < least_normal(options_.precision);
+  }
+  if (out) throw Error(ErrorCode::NonFinite, std::string("solve: ") + kOutOfRange);
 }
 
 void Minimizer::size_region(const IterationSummary& iteration, const StepReport& report) {
@@ -340,27 +383,37 @@ void Minimizer::return_to_best(runtime::Engine& engine) {
   if (!best_.empty()) engine.set_point(best_);
 }
 
-void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
+void Minimizer::refuse(const StepReport& report, IterationSummary& iteration, double share) {
   ++summary_.num_unsuccessful_steps;
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
-  const double resolution = options_.function_tolerance * point_.cost;
+  const double noise = options_.scale_free ? cost_noise(point_, options_.precision) : 0;
+  const double resolution = std::max(options_.function_tolerance * point_.cost, noise);
   const double step_bound =
       options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);
   if (first_trial_.open) {
     first_trial_.expected = std::abs(report.model_decrease);
     first_trial_.nothing_to_gain = first_trial_.expected <= resolution && forcing_.trusts_last();
   }
+  const LastStep last{.decrease = report.model_decrease,
+                      .change = iteration.cost_change,
+                      .damped_share = share,
+                      .noise = noise};
+  const bool hidden = std::abs(last.change) <= noise && last.decrease <= noise;
+  if (iteration.step_is_valid && !hidden)
+    refused_radius_ = std::min(refused_radius_, region_.radius());
+  const bool widens = first_trial_.nothing_to_gain && widen(last);
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
   const bool moves_nothing = first_trial_.open || options_.scale_free
                                  ? std::abs(iteration.cost_change) <= resolution
                                  : iteration.step_is_valid && iteration.step_norm <= step_bound;
-  if (first_trial_.nothing_to_gain && moves_nothing) {
+  if (first_trial_.nothing_to_gain && moves_nothing && !widens &&
+      may_claim(options_.function_tolerance)) {
     control_.converge("function tolerance reached: |predicted cost change|", first_trial_.expected,
                       resolution);
   }
   if (iteration.step_is_valid) {
     invalid_in_a_row_ = 0;
-    if (!undamped_) region_.rejected();
+    if (!undamped_ && !widens) region_.rejected();
   } else {
     if (!undamped_) region_.invalid();
     if (++invalid_in_a_row_ > options_.max_consecutive_invalid_steps && !control_.finished()) {
@@ -373,17 +426,28 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   first_trial_.open = false;
 }
 
+/// The claim that no step lowers the cost by more than this share, against the gradient.
+bool Minimizer::may_claim(double share) const {
+  if (!options_.scale_free || !(summary_.optimality > most_optimality(share))) return true;
+  const double noise = cost_noise(point_, options_.precision);
+  return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
+}
+
 void Minimizer::check_accepted(const IterationSummary& iteration,
-                               const runtime::PointReport& before) {
+                               const runtime::PointReport& before, const LastStep& last) {
   if (ends_by_gradient(options_)) return;
   const double tolerance = options_.parameter_tolerance;
   const double cost_bound = options_.function_tolerance * before.cost;
   const double step = options_.scale_free ? point_.scaled_step_norm : iteration.step_norm;
   const double step_bound =
-      tolerance * (options_.scale_free ? point_.scaled_x_norm : before.x_norm + tolerance);
+      tolerance * (options_.scale_free ? residual_norm(before.cost) : before.x_norm + tolerance);
   const bool costs_settle = std::fabs(iteration.cost_change) <= cost_bound;
-  if (!costs_settle && !(step <= step_bound)) return;
-  if (!forcing_.trusts_last()) return;
+  const bool promises =
+      options_.scale_free && options_.function_tolerance > 0 && last.decrease > cost_bound;
+  if (!costs_settle) refused_radius_ = std::numeric_limits<double>::infinity();
+  if (!costs_settle && !(step <= step_bound && !promises)) return;
+  if (!forcing_.trusts_last() || widen(last)) return;
+  if (!may_claim(std::max(options_.function_tolerance, costs_settle ? 0 : tolerance))) return;
   if (costs_settle) {
     control_.converge("function tolerance reached: cost change", iteration.cost_change, cost_bound);
   } else {
@@ -393,15 +457,20 @@ void Minimizer::check_accepted(const IterationSummary& iteration,
 
 void Minimizer::check_bounds() {
   if (options_.scale_free) {
-    const double start = SolveControl::kShareOfStart * residual_norm(summary_.initial_cost);
-    control_.check_limits("max |gradient| / ‖column‖", point_.scaled_gradient_max,
-                          std::max(residual_norm(point_.cost), start), point_.gradient_max_norm);
+    control_.check_limits("max |gradient| / (‖column‖ ‖residuals‖)", summary_.optimality, 1,
+                          point_.gradient_max_norm);
   } else {
     control_.check_limits("max |gradient|", point_.gradient_max_norm, 1, point_.gradient_max_norm);
   }
-  if (!control_.finished() && region_.radius() <= options_.min_trust_region_radius)
+  if (control_.finished() || !(region_.radius() <= options_.min_trust_region_radius)) return;
+  if (!options_.scale_free) {
     control_.converge("minimum trust region radius reached: radius", region_.radius(),
                       options_.min_trust_region_radius);
+  } else {
+    finish(Termination::NO_CONVERGENCE,
+           "minimum trust region radius reached: no step lowers the cost, but the gradient is not "
+           "zero (a kink, or derivatives that do not match the residuals)");
+  }
 }
 
 void Minimizer::finish(Termination termination, std::string message) {

@@ -7,6 +7,7 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../session/engines.hpp"
+#include "../step_control/convergence.hpp"
 #include "../step_control/forcing.hpp"
 #include "../step_control/gain.hpp"
 #include "../step_control/hidden_steps.hpp"
@@ -14,6 +15,7 @@
 #include "../step_control/trust_region.hpp"
 #include "../summary.hpp"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,13 +58,20 @@ class Minimizer {
  private:
   void start(Engines& engines, StepSolver& solver);
   void step(Engines& engines, StepSolver& solver);
-  ///   shortened  by shorten()
+  struct Taken {
+    bool shortened;       ///< by shorten()
+    double damped_share;  ///< of the full step
+  };
   void take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration,
-            bool shortened);
+            const Taken& taken);
   void rescale(Trial& trial);
   bool shorten(Trial& trial);
   void size_region(const IterationSummary& iteration, const runtime::StepReport& report);
-  void refuse(const runtime::StepReport& report, IterationSummary& iteration);
+  ///   share  damped_share() of the full step
+  void refuse(const runtime::StepReport& report, IterationSummary& iteration, double share);
+  bool widen(const LastStep& step);
+  bool may_claim(double share) const;
+  void check_range(runtime::Engine& engine);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
   /// Writes a checkpoint if one is due.
@@ -73,8 +82,6 @@ class Minimizer {
   void prepare_steps(runtime::Engine& engine);
   /// The unit of the trust region's radius: dogleg's is a length in the scaled unknowns.
   void set_region();
-  /// ‖r‖ at a cost.
-  static double residual_norm(double cost);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
   runtime::StepRequest request() const;
@@ -87,7 +94,8 @@ class Minimizer {
   void refuse_derivatives(const std::string& why);
   void check_bounds();
   ///   before  the point that the step led from
-  void check_accepted(const IterationSummary& iteration, const runtime::PointReport& before);
+  void check_accepted(const IterationSummary& iteration, const runtime::PointReport& before,
+                      const LastStep& last);
   void finish(Termination termination, std::string message);
   void record(IterationSummary iteration);
 
@@ -114,6 +122,8 @@ class Minimizer {
     bool nothing_to_gain = false;  // it promised less than the function tolerance
   };
   FirstTrial first_trial_;
+  /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
+  double refused_radius_ = std::numeric_limits<double>::infinity();
   int invalid_in_a_row_ = 0;
   double last_change_ = 0;  // of the cost, by the last accepted step
 };

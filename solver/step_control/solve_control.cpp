@@ -47,7 +47,8 @@ void SolveControl::check_limits(const char* what, double gradient, double unit,
   if (gradient <= bound) {
     const std::string text = std::string("gradient tolerance reached: ") + what;
     converge(text.c_str(), gradient, bound);
-  } else if (gradient_max <= options_.absolute_gradient_tolerance) {
+  } else if (options_.absolute_gradient_tolerance > 0 &&
+             gradient_max <= options_.absolute_gradient_tolerance) {
     converge("absolute gradient tolerance reached: max |gradient|", gradient_max,
              options_.absolute_gradient_tolerance);
   } else if (elapsed() - summary_.resumed_seconds >= options_.time_limit_seconds) {

@@ -35,6 +35,13 @@ void TrustRegion::accepted(double gain, double step, bool slow) {
   shrink_ = 2;
 }
 
+bool TrustRegion::widen(double factor, double most) {
+  if (!(factor * radius_ <= std::min(largest_, most))) return false;
+  radius_ *= factor;
+  shrink_ = 2;
+  return true;
+}
+
 void TrustRegion::rejected() {
   radius_ /= shrink_;
   if (!dogleg_) shrink_ *= 2;

@@ -28,6 +28,9 @@ class TrustRegion {
   ///   slow  the cost fell nearly as much as in the step before: where such steps are good ones, it
   ///         is the radius that makes them short, and it grows a little more, at most three times
   void accepted(double gain, double step = 0, bool slow = false);
+  /// Grows the radius by a factor, not for a step that was accepted. False if it would be larger
+  /// than `most` or the largest one.
+  bool widen(double factor, double most);
   /// Call if the trial point was worse than predicted: radius /= 2, then 4, 8, ... (dogleg: 2).
   void rejected();
   /// Call if the model itself predicted no decrease: radius /= 2.

@@ -6,6 +6,6 @@ void main() {
     precise SUM norm = sqrt(SUM(blocks[blocks_first + b * PACKED + diagonal]));
     precise SUM sum = scalars[added] + norm;
     precise SUM value = SUM(1) / sum;
-    scale[first + i] = sum > SUM(0) ? REAL(value) : REAL(0);
+    scale[first + i] = sum > SUM(0) && !is_inf(value * value) ? REAL(value) : REAL(0);
   }
 }

@@ -2,6 +2,7 @@
 #include "damped_system.hpp"
 
 #include "../../../ir/machine/state_record.hpp"
+#include "../../engine/column_scaling.hpp"
 #include "../../factor/factor_report.hpp"
 
 #include <algorithm>
@@ -93,6 +94,7 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
   if (corrected) prepare_corrected();
   const std::pair<Scalar, double> scalars[] = {
       {Scalar::lambda, request.lambda},
+      {Scalar::scales_later, scales_later(request)},
       {Scalar::min_diagonal, request.min_diagonal},
       {Scalar::max_diagonal, request.max_diagonal},
       {Scalar::tolerance, request.linear_tolerance},

@@ -138,7 +138,8 @@ void TakenSteps::report(StepReport& report) const {
   const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
   report.accepted = accepted_.known().has_value();
-  if (!moves_.shaped()) report.step_norm *= values[codegen::slot(Scalar::length)];
+  report.length = values[codegen::slot(Scalar::length)];
+  if (!moves_.shaped()) report.step_norm *= report.length;
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -2,6 +2,7 @@
 #include "part_steps.hpp"
 
 #include "../../../ir/machine/state_record.hpp"
+#include "../../engine/column_scaling.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -102,6 +103,7 @@ void PartSteps::record_linearize(CommandList& list) {
                                              .point = v_.x,
                                              .delta = v_.step,
                                              .diagonal = v_.result,
+                                             .scale = v_.scale,
                                              .fixed_scalars = v_.not_free()},
                                             {}},
                  point_figures_, kScaledNorms);
@@ -132,6 +134,8 @@ PointReport PartSteps::linearize() {
 }
 
 void PartSteps::scale(const StepRequest& request) {
+  const std::pair<Scalar, double> scalars[] = {{Scalar::scales_later, scales_later(request)}};
+  v_.ops->write(scalars);
   if (std::exchange(is_scaled_, true)) return;
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   recorder_.submit(recorder_.make_list("part_scale", [&](CommandList& list) {

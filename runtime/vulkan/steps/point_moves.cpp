@@ -109,6 +109,7 @@ void PointMoves::record_scaled_norms(CommandList& list) {
   v_.record_by_blocks(list, kernel::scaled_norms{{.gradient = v_.gradient,
                                                   .point = v_.x,
                                                   .delta = v_.step,
+                                                  .scale = v_.scale,
                                                   .fixed_scalars = v_.not_free(),
                                                   .partials = v_.partials},
                                                  {.out_stride = groups}});
@@ -136,7 +137,7 @@ void PointMoves::record(CommandList& list, Scalar length) {
     record_trial(list, first);
   }
   list.barrier();
-  v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, bounded() ? 3 : 2);
+  v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, 3);
 }
 
 void PointMoves::record_trial(CommandList& list, std::uint32_t first) {
@@ -230,11 +231,13 @@ void PointMoves::record_move_on_manifolds(CommandList& list, Scalar length) {
       list,
       kernel::dot{
           {.x = v_.result, .y = v_.result, .fixed_scalars = v_.fixed, .partials = v_.partials},
-          {.count = n, .out_first = first + 2 * groups}});
+          {.count = n, .out_first = first + 3 * groups}});
   list.barrier();
-  if (whole && !bounded())
+  if (whole && !bounded()) {
     v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, 1);
-  v_.ops->sum(list, v_.partials, first + 2 * groups, groups, groups, Scalar::step_squared, 1);
+    v_.ops->sum(list, v_.partials, first + 2 * groups, groups, groups, Scalar::slope, 1);
+  }
+  v_.ops->sum(list, v_.partials, first + 3 * groups, groups, groups, Scalar::step_squared, 1);
 }
 
 DeviceManifolds::MatrixVectors PointMoves::matrix_vectors(const BlockRows& matrix) const {

@@ -112,7 +112,11 @@ void expect_same_decisions(const Problem& problem, const SolverOptions& options)
     SCOPED_TRACE(units.name);
     InUnits other(problem, units);
     const Summary summary = other.solve(options);
-    EXPECT_EQ(decisions(summary), decisions(expected)) << summary.message;
+    // Rounding decides how many steps there are among costs that are rounding.
+    if (expected.final_cost > 1e-20 * expected.initial_cost) {
+      EXPECT_EQ(decisions(summary), decisions(expected)) << summary.message;
+    }
+    EXPECT_EQ(summary.termination, expected.termination) << summary.message;
     const double square = units.residuals * units.residuals;
     EXPECT_NEAR(summary.final_cost / square, expected.final_cost,
                 1e-6 * expected.final_cost + 1e-20 * expected.initial_cost);

@@ -258,6 +258,7 @@ void expect_failed_factors_become_qr(const SolverOptions& base) {
     SolverOptions options = base;
     options.method = method;
     options.min_lm_diagonal = 0;  // the undetermined p[2] is undamped
+    options.jacobi_scaling = false;
     const Summary summary = solve(problem, options);
     EXPECT_EQ(summary.linear_solver, LinearSolver::dense) << summary.linear_solver_note;
     EXPECT_NE(summary.linear_solver_note.find("from step 1 on by QR of the Jacobian"),

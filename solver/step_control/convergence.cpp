@@ -1,0 +1,63 @@
+// Verdicts on the last steps of least squares.
+#include "convergence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+// Least ‖r‖ in optimality(), as shares of that at the start: where rounding of J x, √Σ (‖J_i‖ x_i)²,
+// hides smaller ones at the usual tolerance of 1e-10, and elsewhere.
+constexpr double kShareOfStart = 1e-4, kRounding = 1e-5, kLeastShareOfStart = 1e-10;
+// Units of rounding in the sum of squares.
+constexpr double kSumUnits = 8;
+// Share from which the damping decides on a step, and gain from which the model is exact enough for
+// less of it.
+constexpr double kDamped = 0.5, kExactGain = 0.9;
+// The cosine may be so many times that of a step which gains the tolerance.
+constexpr double kMostOverTolerance = 10;
+
+double unit_of(Precision precision) { return precision == Precision::f32 ? 0x1p-23 : 0x1p-52; }
+
+}  // namespace
+
+double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
+
+double optimality(const runtime::PointReport& point, double initial_cost) {
+  const double start = residual_norm(initial_cost);
+  const double hidden = std::min(kShareOfStart * start, kRounding * point.scaled_x_norm);
+  const double unit = std::max({residual_norm(point.cost), hidden, kLeastShareOfStart * start});
+  return point.scaled_gradient_max == 0 ? 0 : point.scaled_gradient_max / unit;
+}
+
+double cost_noise(const runtime::PointReport& point, Precision precision) {
+  const double unit = unit_of(precision);
+  const double of_terms = unit * point.scaled_x_norm;
+  return kSumUnits * unit * std::abs(point.cost) +
+         of_terms * (residual_norm(point.cost) + of_terms / 2);
+}
+
+double damped_share(const runtime::StepReport& step) {
+  const double whole = step.length < 1 ? step.model_decrease / (step.length * (2 - step.length))
+                                       : step.model_decrease;
+  if (!(step.slope < 0)) return std::numeric_limits<double>::quiet_NaN();
+  return 2 * whole / -step.slope - 1;
+}
+
+bool damping_hides_more(const LastStep& step) {
+  if (!(step.damped_share > kDamped)) return false;
+  const bool hidden = std::abs(step.change) <= step.noise && step.decrease <= step.noise;
+  return hidden || step.change >= kExactGain * step.decrease;
+}
+
+double most_optimality(double share) { return kMostOverTolerance * std::sqrt(share); }
+
+bool out_of_range(const runtime::PointReport& point) {
+  return std::isinf(point.scaled_gradient_max) ||
+         (point.gradient_max_norm > 0 && point.scaled_gradient_max == 0 &&
+          point.scaled_x_norm == 0);
+}
+
+}  // namespace topograd

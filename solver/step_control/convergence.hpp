@@ -1,0 +1,46 @@
+// Whether a step and its point show that a minimisation of least squares is at its end.
+#pragma once
+
+#include "../../codegen/precision.hpp"
+#include "../../runtime/engine/damped_steps.hpp"
+
+namespace topograd {
+
+/// ‖r‖ at a cost ½‖r‖².
+double residual_norm(double cost);
+
+/// Largest cosine between the residuals and a column of the Jacobian, over free unknowns that no
+/// bound holds: max |g_i| / (‖J_i‖ ‖r‖). It does not depend on units of residuals and unknowns, nor
+/// on the origin of coordinates, except where rounding hides the rest: so that residuals that become
+/// zero end a solve, too, ‖r‖ counts as at least 10⁻¹⁰ of its value at the start, and as 10⁻⁴ of it
+/// where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
+double optimality(const runtime::PointReport& point, double initial_cost);
+
+/// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as
+/// large as J x.
+double cost_noise(const runtime::PointReport& point, Precision precision);
+
+/// Share of −g·δ that the damping λD keeps back, λ δ·Dδ / −g·δ: 0 for the Gauss–Newton step, nearly
+/// 1 for a step along directions that the damping shortens to nothing. NaN if it is unknown.
+double damped_share(const runtime::StepReport& step);
+
+/// A step by which a solve could end.
+struct LastStep {
+  double decrease = 0;      ///< by the linear model
+  double change = 0;        ///< of the cost; positive: it fell
+  double damped_share = 0;  ///< damped_share()
+  double noise = 0;         ///< cost_noise()
+};
+
+/// True if the step says little about what is left to gain: it lies in directions that the damping
+/// shortens, and the model is good enough there for less damping.
+bool damping_hides_more(const LastStep& step);
+
+/// Largest optimality() at a point from which no step is claimed to lower the cost by more than
+/// this share: a step in one unknown alone lowers the linear model by the square of its cosine.
+double most_optimality(double share);
+
+/// The point cannot be judged: squares of all derivatives underflow, or that of one overflows.
+bool out_of_range(const runtime::PointReport& point);
+
+}  // namespace topograd
