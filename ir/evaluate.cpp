@@ -82,8 +82,8 @@ T sigmoid(T x) {
 // rectified part keeps the sign of zero.
 template <class T>
 T gated(T x, T end, T (*distribution)(T)) {
-  const T magnitude = maximum(x, -x);
-  return maximum(x, T(-0.0)) - minimum(magnitude, end) * distribution(-magnitude);
+  const T below = x > 0 ? -x : x;
+  return (x > 0 ? x : T(-0.0)) + maximum(below, -end) * distribution(below);
 }
 
 }  // namespace

@@ -12,16 +12,17 @@ struct Operands {
 
 Id clamp(Graph& g, Id x, Id low, Id high) { return g.add(Op::Min, g.add(Op::Max, x, low), high); }
 
-// |a| as a maximum: its derivative at 0 is that of the first operand, as in the max(a, 0) next to
-// it.
-Id magnitude(Graph& g, Id a) { return g.add(Op::Max, a, g.add(Op::Neg, a)); }
+// Functions that are smooth at 0 choose one of two equal formulas with selects: abs and max would
+// have kinks that cancel in values and first derivatives only.
 
 // a f(a) for a distribution function f with f(-a) = 1 - f(a), which is 0 below -end. Only the lower
 // tail is evaluated: f has all its digits there, and infinite operands are not multiplied by zero.
 Id gated(Graph& g, Id a, double end, Op distribution) {
-  const Id size = magnitude(g, a), tail = g.add(distribution, g.add(Op::Neg, size));
-  const Id below = g.add(Op::Mul, g.add(Op::Min, size, g.literal(end)), tail);
-  return g.add(Op::Sub, g.add(Op::Max, a, g.literal(-0.0)), below);
+  const Id positive = g.add(Op::Gt, a, g.literal(0));
+  const Id below = g.add(Op::Select, positive, g.add(Op::Neg, a), a);
+  const Id tail = g.add(distribution, below);
+  const Id product = g.add(Op::Mul, g.add(Op::Max, below, g.literal(-end)), tail);
+  return g.add(Op::Add, g.add(Op::Select, positive, a, g.literal(-0.0)), product);
 }
 
 // `below` if a <= 0, else a (also for NaN).
@@ -91,9 +92,10 @@ Id expanded<Op::Gelu>(Graph& g, Operands x) {
 
 template <>
 Id expanded<Op::Softplus>(Graph& g, Operands x) {
-  const Id tail = g.add(Op::Exp, g.add(Op::Neg, magnitude(g, x.a)));
-  const Id rest = g.add(Op::Log1p, tail);
-  return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), rest);
+  const Id zero = g.literal(0), positive = g.add(Op::Gt, x.a, zero);
+  const Id below = g.add(Op::Select, positive, g.add(Op::Neg, x.a), x.a);
+  const Id rest = g.add(Op::Log1p, g.add(Op::Exp, below));
+  return g.add(Op::Add, g.add(Op::Select, positive, x.a, zero), rest);
 }
 
 template <>
