@@ -94,6 +94,14 @@ Answer LogicRules::logical_not(Id a) {
   return keep();
 }
 
+// The root of +0 is +0: select(s == 0, 0, sqrt(s)) for an s whose sign bit is clear.
+bool LogicRules::is_guarded_root(Id comparison, Id at_zero, Id root) {
+  if (!is_literal(at_zero, 0.0) || !is(root, Op::Sqrt)) return false;
+  const auto compared = literal_operand(operand(comparison), operand(comparison, 1));
+  return compared && compared->factor == 0 && compared->other == operand(root) &&
+         facts_[compared->other].sign_clear;
+}
+
 Answer LogicRules::select(Id condition, Id a, Id b) {
   if (a == b) return same(a);
   if (const auto known = known_truth(graph_[condition])) return same(*known ? a : b);
@@ -105,6 +113,8 @@ Answer LogicRules::select(Id condition, Id a, Id b) {
   if (is(b, Op::Select) && operand(b) == condition) {
     return again(Op::Select, condition, a, operand(b, 2));
   }
+  if (is(condition, Op::Eq) && is_guarded_root(condition, a, b)) return same(b);
+  if (is(condition, Op::Ne) && is_guarded_root(condition, b, a)) return same(a);
   if (!facts_[condition].boolean) return keep();
   if (is_literal(a, 1) && is_literal(b, 0.0)) return same(condition);
   if (is_literal(a, 0.0) && is_literal(b, 1)) return again(Op::Not, condition);

@@ -27,6 +27,7 @@ class LogicRules : RuleOperands {
 
  private:
   Answer truth_of(Id a);
+  bool is_guarded_root(Id comparison, Id at_zero, Id root);
 };
 
 }  // namespace topograd::ir
