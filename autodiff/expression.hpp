@@ -22,6 +22,13 @@ class Builder {
   const std::vector<ir::Id>& outputs() const { return outputs_; }
   const ir::LeafCounts& leaves() const { return leaves_; }
   const Traits& traits(ir::Id id);
+  /// Adjoints with a factor that may be infinite where the value is finite (rules.hpp).
+  bool is_steep(ir::Id id) const { return id < steep_.size() && steep_[id]; }
+  void mark_steep(ir::Id id) {
+    if (graph_[id].op == ir::Op::Literal) return;
+    if (steep_.size() <= id) steep_.resize(graph_.size());
+    steep_[id] = true;
+  }
   /// Returns the optimised program of these outputs (kNone: the literal 0) with f's guards.
   ir::Program extract(std::span<const ir::Id> outputs, const ir::LeafCounts& leaves);
 
@@ -32,6 +39,7 @@ class Builder {
   std::vector<ir::Guard> guards_;
   ir::LeafCounts leaves_;
   std::vector<Traits> traits_;  // of the first nodes of the graph; grows on request
+  std::vector<bool> steep_;     // of nodes that are marked; the same
 };
 
 /// A node of a builder's graph.
@@ -63,8 +71,9 @@ inline Expr operator*(double a, Expr b) { return b.literal(a) * b; }
 inline Expr operator+(double a, Expr b) { return b.literal(a) + b; }
 inline Expr operator-(double a, Expr b) { return b.literal(a) - b; }
 inline Expr operator/(double a, Expr b) { return b.literal(a) / b; }
-inline Expr operator<=(Expr a, Expr b) { return a.make(ir::Op::Le, b); }
-inline Expr operator>=(Expr a, Expr b) { return a.make(ir::Op::Ge, b); }
+inline Expr operator<(Expr a, Expr b) { return a.make(ir::Op::Lt, b); }
+inline Expr operator>(Expr a, Expr b) { return a.make(ir::Op::Gt, b); }
+inline Expr operator==(Expr a, Expr b) { return a.make(ir::Op::Eq, b); }
 
 inline Expr reciprocal(Expr a) { return a.make(ir::Op::Reciprocal); }
 inline Expr square(Expr a) { return a.make(ir::Op::Square); }
@@ -84,7 +93,7 @@ inline Expr zmul(Expr a, Expr b) { return a.make(ir::Op::Zmul, b); }
 /// a / b, or 0 if b is 0.
 inline Expr quotient_or_zero(Expr a, Expr b) {
   const Expr zero = a.literal(0);
-  return select(b.make(ir::Op::Eq, zero), zero, a / b);
+  return select(b == zero, zero, a / b);
 }
 
 }  // namespace topograd::autodiff

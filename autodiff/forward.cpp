@@ -11,15 +11,22 @@ using Kind = Partial::Kind;
 
 // True if both sides of a choice have a tangent: one select instead of the sum of two.
 bool is_choice(const Partial& a, const Partial& b) {
-  return a.kind == Kind::WhereTrue && b.kind == Kind::WhereFalse && a.d.id == b.d.id;
+  const bool sides = a.kind == Kind::WhereTrue && b.kind == Kind::WhereFalse;
+  const bool extremes = a.kind == Kind::Above && b.kind == Kind::Below;
+  return (sides || extremes) && a.d.id == b.d.id;
 }
 
 Expr choose(const Partial& side, Expr a, Expr b) {
   const Expr zero = side.d.literal(0);
-  return select(side.d, a.id == kNone ? zero : a, b.id == kNone ? zero : b);
+  const Expr first = a.id == kNone ? zero : a, second = b.id == kNone ? zero : b;
+  const Expr chosen = select(side.d, first, second);
+  if (side.kind == Kind::WhereTrue) return chosen;
+  const Expr both = a.id == kNone ? b : b.id == kNone ? a : a + b;
+  return select(side.at, 0.5 * both, chosen);
 }
 
-// The tangent of node `id` from those of its operands.
+}  // namespace
+
 Id tangent_of(Builder& builder, Id id, std::span<const Id> tangents) {
   const ir::Node node = builder[id];
   std::array<Expr, 3> t;
@@ -43,8 +50,6 @@ Id tangent_of(Builder& builder, Id id, std::span<const Id> tangents) {
   }
   return sum.id;
 }
-
-}  // namespace
 
 std::vector<Id> forward(Builder& builder, std::span<const Id> tangents) {
   std::vector<Id> of_node(builder.size(), kNone);

@@ -6,12 +6,10 @@
 #include <string>
 
 namespace topograd::autodiff {
-namespace {
 
 using ir::Id;
 using ir::kNone;
 
-// For each node of the builder's program: true if it depends on one of these parameter slots.
 std::vector<bool> depends_on(const Builder& builder, std::span<const std::uint32_t> slots) {
   std::vector<bool> wanted(builder.leaves().parameters);
   for (std::uint32_t slot : slots) wanted[slot] = true;
@@ -24,23 +22,13 @@ std::vector<bool> depends_on(const Builder& builder, std::span<const std::uint32
   return depends;
 }
 
-// Sums of the adjoint contributions to each node of the program.
-class Adjoints {
- public:
-  explicit Adjoints(Builder& builder) : builder_(builder), ids_(builder.size(), kNone) {}
-
-  Expr operator[](Id node) const { return {&builder_, ids_[node]}; }
-  void add(Id node, Expr term) {
-    if (term.id == kNone) return;
-    ids_[node] = ids_[node] == kNone ? term.id : ((*this)[node] + term).id;
-  }
-
- private:
-  Builder& builder_;
-  std::vector<Id> ids_;
-};
-
-}  // namespace
+void Adjoints::add(Id node, Expr term) {
+  if (term.id == kNone) return;
+  Id& sum = ids_[node];
+  const bool steep = builder_.is_steep(term.id) || (sum != kNone && builder_.is_steep(sum));
+  sum = sum == kNone ? term.id : ((*this)[node] + term).id;
+  if (steep) builder_.mark_steep(sum);
+}
 
 void check_slots(const ir::Program& f, std::span<const std::uint32_t> slots) {
   for (std::uint32_t slot : slots) {
@@ -51,8 +39,30 @@ void check_slots(const ir::Program& f, std::span<const std::uint32_t> slots) {
   }
 }
 
+void expect_scalar(const ir::Program& E) {
+  if (E.outputs.size() == 1) return;
+  throw Error(ErrorCode::Shape, "differentiate: expected a program with one output, got " +
+                                    std::to_string(E.outputs.size()));
+}
+
+namespace {
+
+// Propagates the adjoint of a node to its operands.
+void propagate(Builder& builder, Id id, const std::vector<bool>& active, Adjoints& adjoints) {
+  const Expr g = adjoints[id];
+  const ir::Node node = builder[id];
+  if (g.id == kNone || !active[id] || ir::is_leaf(node.op)) return;
+  const std::array<Partial, 3> by = partials(builder, id);
+  for (std::size_t k = 0; k < node.operands().size(); ++k) {
+    if (active[node.args[k]]) adjoints.add(node.args[k], pull(by[k], g));
+  }
+}
+
+}  // namespace
+
 std::vector<Id> reverse(Builder& builder, std::span<const Id> seeds,
-                        std::span<const std::uint32_t> slots) {
+                        std::span<const std::uint32_t> slots,
+                        const std::function<void(Id node, Adjoints& adjoints)>& visit) {
   const std::vector<bool> active = depends_on(builder, slots);
   Adjoints adjoints(builder);
   for (std::size_t row = 0; row < seeds.size(); ++row) {
@@ -60,15 +70,10 @@ std::vector<Id> reverse(Builder& builder, std::span<const Id> seeds,
   }
   std::vector<Id> of_slot(builder.leaves().parameters, kNone);
   for (Id id = builder.size(); id-- > 0;) {
-    const Expr g = adjoints[id];
-    if (g.id == kNone || !active[id]) continue;
-    const ir::Node node = builder[id];
-    if (node.op == ir::Op::Parameter) of_slot[node.slot()] = g.id;
-    if (ir::is_leaf(node.op)) continue;
-    const std::array<Partial, 3> by = partials(builder, id);
-    for (std::size_t k = 0; k < node.operands().size(); ++k) {
-      if (active[node.args[k]]) adjoints.add(node.args[k], pull(by[k], g));
-    }
+    propagate(builder, id, active, adjoints);
+    if (visit) visit(id, adjoints);
+    const ir::Node& node = builder[id];
+    if (node.op == ir::Op::Parameter && active[id]) of_slot[node.slot()] = adjoints[id].id;
   }
   std::vector<Id> result;
   for (std::uint32_t slot : slots) result.push_back(of_slot[slot]);

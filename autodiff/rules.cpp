@@ -22,10 +22,17 @@ const Partial kZero = {};
 const Partial kOne = {Kind::One};
 const Partial kMinusOne = {Kind::MinusOne};
 Partial times(Expr d) { return {Kind::Factor, d}; }
+Partial steep(Expr d) { return {Kind::Steep, d}; }
+Partial unless_at(Expr at, Expr d) { return {Kind::Guarded, d, at}; }
 Partial twice(Expr d) { return {Kind::Twice, d}; }
 Partial mask(Expr d) { return {Kind::Mask, d}; }
 Partial where(Expr condition) { return {Kind::WhereTrue, condition}; }
 Partial unless(Expr condition) { return {Kind::WhereFalse, condition}; }
+// The operands of min and max: the first one is chosen where `first` is true and a != b.
+Partials chosen(Expr first, Expr a, Expr b) {
+  const Expr tie = a == b;
+  return {Partial{Kind::Above, first, tie}, Partial{Kind::Below, first, tie}};
+}
 
 // d/db of a / b from the quotient y; shares 1 / b with d/da.
 Expr quotient_by_denominator(Expr b, Expr y) { return -(y * reciprocal(b)); }
@@ -33,6 +40,26 @@ Expr quotient_by_denominator(Expr b, Expr y) { return -(y * reciprocal(b)); }
 Partials composite(Op op) {
   throw Error(ErrorCode::Internal, "differentiate: composite op " + std::string(ir::info(op).name) +
                                        " was not expanded");
+}
+
+// d sqrt(a). Where `a` cannot be negative, a = 0 is its least value and the chain of derivatives
+// through it is 0.
+Partial of_root(Expr a, Expr y) {
+  const Expr d = 0.5 / y;
+  const bool guarded = a.traits().nonnegative && !y.traits().away;
+  return guarded ? unless_at(y == y.literal(0), d) : steep(d);
+}
+
+// The derivatives of atan2 are quotients by the squared distance r², which may leave the range.
+Partials of_angle(Expr a, Expr b) {
+  const Expr r = a.make(Op::Hypot, b), zero = r.literal(0), origin = r == zero;
+  return {times(select(origin, zero, b / r / r)), times(select(origin, zero, -a / r / r))};
+}
+
+// d/dx of x^n is infinite at 0 for n between 0 and 1, where the power is 0.
+bool is_steep_power(Expr n) {
+  const ir::Node exponent = n.builder->graph()[n.id];
+  return exponent.op != Op::Literal || (exponent.literal() > 0 && exponent.literal() < 1);
 }
 
 // d/dx of x^n; small whole exponents need no call of pow.
@@ -69,10 +96,13 @@ Partials partials(Builder& builder, ir::Id id) {
     case Op::Cube: return {times(3.0 * square(a))};
     case Op::Reciprocal: return {times(-square(y))};
     case Op::Zmul: return {times(b), mask(a)};
-    case Op::Pow: return {times(power_by_base(a, b)), times(zmul(y, log(a)))};
-    case Op::Sqrt: return {times(0.5 / y)};
+    case Op::Pow: {
+      const Expr by_base = power_by_base(a, b);
+      return {is_steep_power(b) ? steep(by_base) : times(by_base), times(zmul(y, log(a)))};
+    }
+    case Op::Sqrt: return {of_root(a, y)};
     case Op::Rsqrt: return {times(-0.5 * y.make(Op::Cube))};
-    case Op::Cbrt: return {times(reciprocal(3.0 * square(y)))};
+    case Op::Cbrt: return {steep(reciprocal(3.0 * square(y)))};
     case Op::Hypot: return {times(quotient_or_zero(a, y)), times(quotient_or_zero(b, y))};
     case Op::Exp: return {times(y)};
     case Op::Exp2: return {times(kLn2 * y)};
@@ -84,19 +114,16 @@ Partials partials(Builder& builder, ir::Id id) {
     case Op::Sin: return {times(cos(a))};
     case Op::Cos: return {times(-sin(a))};
     case Op::Tan: return {times(1.0 + square(y))};
-    case Op::Asin: return {times(rsqrt((1.0 - a) * (1.0 + a)))};
-    case Op::Acos: return {times(-rsqrt((1.0 - a) * (1.0 + a)))};
+    case Op::Asin: return {steep(rsqrt((1.0 - a) * (1.0 + a)))};
+    case Op::Acos: return {steep(-rsqrt((1.0 - a) * (1.0 + a)))};
     case Op::Atan: return {times(reciprocal(1.0 + square(a)))};
-    case Op::Atan2: {
-      const Expr d = square(a) + square(b);
-      return {times(quotient_or_zero(b, d)), times(quotient_or_zero(-a, d))};
-    }
+    case Op::Atan2: return of_angle(a, b);
     case Op::Sinh: return {times(cosh(a))};
     case Op::Cosh: return {times(sinh(a))};
     case Op::Tanh:
       return {times(reciprocal(square(cosh(a))))};  // 1 - y^2 would cancel if y is near 1
-    case Op::Asinh: return {times(rsqrt(1.0 + square(a)))};
-    case Op::Acosh: return {times(rsqrt((a - 1.0) * (a + 1.0)))};
+    case Op::Asinh: return {times(reciprocal(a.literal(1).make(Op::Hypot, a)))};
+    case Op::Acosh: return {steep(rsqrt(a - 1.0) * rsqrt(a + 1.0))};  // a² may leave the range
     case Op::Atanh: return {times(reciprocal((1.0 - a) * (1.0 + a)))};
     case Op::Erf: return {times(kTwoOverSqrtPi * exp(-square(a)))};
     case Op::Abs: return {mask(sign(a))};
@@ -106,8 +133,8 @@ Partials partials(Builder& builder, ir::Id id) {
     case Op::Round:
     case Op::Trunc: return {};
     case Op::Mod: return {kOne, times(-floor(a / b))};
-    case Op::Min: return {where(a <= b), unless(a <= b)};
-    case Op::Max: return {where(a >= b), unless(a >= b)};
+    case Op::Min: return chosen(a < b, a, b);
+    case Op::Max: return chosen(a > b, a, b);
     case Op::Eq:
     case Op::Ne:
     case Op::Lt:
@@ -146,11 +173,19 @@ Expr masked_product(Expr v, Expr d) {
   return v.traits().grade <= Grade::Tame ? v * d : zmul(d, v);
 }
 
+// v * d for a d that is finite unless a branch hides it.
+Expr finite_product(Expr v, Expr d) {
+  if (v.is_literal(1)) return d;
+  return v.traits().masked ? zmul(v, d) : v * d;
+}
+
 // v * d in reverse mode.
 Expr adjoint_product(Expr v, Expr d) {
   const Traits tv = v.traits(), td = d.traits();
   if (v.is_literal(1)) return d;
   if (d.is_literal(1)) return v;
+  if (v.builder->is_steep(v.id) && td.grade != Grade::Constant && !td.away)
+    return td.grade == Grade::Wild ? product_or_zero(v, d) : zmul(d, v);
   if (tv.grade == Grade::Constant || td.grade <= Grade::Tame) return v * d;
   return td.grade == Grade::Wild || tv.masked ? zmul(v, d) : v * d;
 }
@@ -172,18 +207,32 @@ Expr carry(const Partial& partial, Expr v, Product product) {
     case Kind::Zero: return {};
     case Kind::One: return v;
     case Kind::MinusOne: return -v;
-    case Kind::Factor: return product(v, partial.d);
-    case Kind::Twice: return product(v + v, partial.d);
+    case Kind::Factor:
+    case Kind::Steep: return product(v, partial.d);
+    case Kind::Guarded: return select(partial.at, v.literal(0), finite_product(v, partial.d));
+    case Kind::Twice: {
+      const Expr twice = v + v;
+      if (v.builder->is_steep(v.id)) v.builder->mark_steep(twice.id);
+      return product(twice, partial.d);
+    }
     case Kind::Mask: return masked_product(v, partial.d);
     case Kind::WhereTrue: return select(partial.d, v, v.literal(0));
     case Kind::WhereFalse: return select(partial.d, v.literal(0), v);
+    case Kind::Above: return select(partial.at, 0.5 * v, select(partial.d, v, v.literal(0)));
+    case Kind::Below: return select(partial.at, 0.5 * v, select(partial.d, v.literal(0), v));
   }
   return {};
 }
 
 }  // namespace
 
-Expr pull(const Partial& partial, Expr g) { return carry(partial, g, adjoint_product); }
+Expr pull(const Partial& partial, Expr g) {
+  const Expr out = carry(partial, g, adjoint_product);
+  if (out.id == ir::kNone) return out;
+  const bool steep = partial.kind == Kind::Steep && partial.d.traits().grade == Grade::Wild;
+  if (steep || g.builder->is_steep(g.id)) g.builder->mark_steep(out.id);
+  return out;
+}
 Expr push(const Partial& partial, Expr t) { return carry(partial, t, tangent_product); }
 
 }  // namespace topograd::autodiff

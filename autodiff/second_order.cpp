@@ -5,20 +5,9 @@
 #include "sweep.hpp"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 namespace topograd::autodiff {
-
-namespace {
-
-void expect_scalar(const ir::Program& E) {
-  if (E.outputs.size() == 1) return;
-  throw Error(ErrorCode::Shape, "differentiate: expected a program with one output, got " +
-                                    std::to_string(E.outputs.size()));
-}
-
-}  // namespace
 
 ir::Program scalar_gradient(const ir::Program& E, Slots slots) {
   expect_scalar(E);

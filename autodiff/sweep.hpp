@@ -3,6 +3,7 @@
 
 #include "expression.hpp"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,13 +12,40 @@ namespace topograd::autodiff {
 /// Throws Error{InvalidArgument} if a slot is not one of f's parameters.
 void check_slots(const ir::Program& f, std::span<const std::uint32_t> slots);
 
+/// Throws Error{Shape} if the program has not exactly one output.
+void expect_scalar(const ir::Program& E);
+
+/// For each node of the builder's program: true if it depends on one of these parameter slots.
+std::vector<bool> depends_on(const Builder& builder, std::span<const std::uint32_t> slots);
+
+/// Sums of the adjoint contributions to each node of the builder's program.
+class Adjoints {
+ public:
+  explicit Adjoints(Builder& builder) : builder_(builder), ids_(builder.size(), ir::kNone) {}
+
+  /// The sum so far; its id is kNone before the first contribution.
+  Expr operator[](ir::Id node) const { return {&builder_, ids_[node]}; }
+  /// A term of kNone adds nothing.
+  void add(ir::Id node, Expr term);
+
+ private:
+  Builder& builder_;
+  std::vector<ir::Id> ids_;
+};
+
 /// Reverse mode: adjoints of the parameter slots in `slots`, kNone where structurally zero.
 ///
 ///   seeds   adjoint of each output of the builder's program; kNone leaves an output out
+///   visit   called for each node, the last one first, when its adjoint is complete and has been
+///           propagated to its operands
 ///
 /// Cost: linear in the program's nodes.
 std::vector<ir::Id> reverse(Builder& builder, std::span<const ir::Id> seeds,
-                            std::span<const std::uint32_t> slots);
+                            std::span<const std::uint32_t> slots,
+                            const std::function<void(ir::Id node, Adjoints& adjoints)>& visit = {});
+
+/// The tangent of a node from those of its operands (by node id), kNone where structurally zero.
+ir::Id tangent_of(Builder& builder, ir::Id id, std::span<const ir::Id> tangents);
 
 /// Forward mode: tangents of the outputs, kNone where structurally zero.
 ///

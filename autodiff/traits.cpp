@@ -75,20 +75,22 @@ bool is_nonnegative(Op op, std::span<const Traits> t) {
     case FactRule::magnitude:
     case FactRule::root: return true;
     case FactRule::sum:
-    case FactRule::product: return std::ranges::all_of(t, &Traits::nonnegative);
+    case FactRule::product:
+    case FactRule::minimum: return std::ranges::all_of(t, &Traits::nonnegative);
+    case FactRule::maximum: return std::ranges::any_of(t, &Traits::nonnegative);
     case FactRule::none: return ir::info(op).boolean;
     case FactRule::whole:
     case FactRule::negation:
     case FactRule::odd:
     case FactRule::difference:
-    case FactRule::minimum:
-    case FactRule::maximum:
     case FactRule::choice: return false;
   }
   return false;
 }
 
 bool is_away(Op op, std::span<const Traits> t) {
+  const auto is_positive = [](const Traits& x) { return x.nonnegative && x.away; };
+  if (ir::info(op).facts == FactRule::maximum) return std::ranges::any_of(t, is_positive);
   switch (ir::info(op).away) {
     case Away::unknown: return false;
     case Away::always: return true;

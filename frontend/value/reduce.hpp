@@ -13,7 +13,8 @@ namespace topograd {
 Value sum(std::span<const Value> values);
 /// Sum divided by the count. Throws Error{Shape} if there are no values; so do min and max.
 Value mean(std::span<const Value> values);
-/// The smallest and the largest: NaN if any value is NaN; on ties the derivative goes to the first.
+/// The smallest and the largest: NaN if any value is NaN; ties of two sub-trees halve the
+/// derivative.
 Value min(std::span<const Value> values);
 Value max(std::span<const Value> values);
 /// Root of the sum of squares, in norm(Vec3)'s range; derivative 0 where all are 0. 0 if empty.

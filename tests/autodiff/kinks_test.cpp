@@ -30,10 +30,51 @@ const Row kRows[] = {
     {"%2 = abs %0", -2, 0, -1, 0},
     {"%2 = relu %0", 0, 0, 0, 0},
     {"%2 = relu %0", 1e-300, 0, 1, 0},
-    {"%2 = min %0, %1", 3, 3, 1, 0},
+    {"%2 = min %0, %1", 3, 3, 0.5, 0.5},
     {"%2 = min %0, %1", 4, 3, 0, 1},
-    {"%2 = max %0, %1", 3, 3, 1, 0},
+    {"%2 = max %0, %1", 3, 3, 0.5, 0.5},
     {"%2 = max %0, %1", 4, 5, 0, 1},
+    {"%2 = max %0, %1", kNan, 5, 0, 1},
+    {"%2 = clamp %0, %1, %1", 4, 4, 0.25, 0.75},  // min(max(x, y), y): halves of halves
+    // Sums of them that are smooth, and have the derivative of the smooth function.
+    {"%2 = max %0, %1\n%3 = min %0, %1\n%4 = add %2, %3", 3, 3, 1, 1},
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = min %0, %2\n%5 = add %3, %4", 0, 0, 1, 0},
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = abs %0\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %3, %7",
+     0, 0, 0.5, 0},
+    {"%2 = max %0, %1\n%3 = sub %0, %1\n%4 = abs %3\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %2, %7",
+     1.5, 1.5, 0.5, 0.5},
+    {"%2 = max %0, %1\n%3 = sub %0, %2\n%4 = exp %3\n%5 = sub %1, %2\n%6 = exp %5\n"
+     "%7 = add %4, %6\n%8 = log %7\n%9 = add %2, %8",
+     -7, -7, 0.5, 0.5},
+    // Roots of what is never negative have derivative 0 at 0, like lengths.
+    {"%2 = square %0\n%3 = sqrt %2", 0, 0, 0, 0},
+    {"%2 = square %0\n%3 = sqrt %2", -3, 0, -1, 0},
+    {"%2 = square %0\n%3 = square %1\n%4 = add %2, %3\n%5 = sqrt %4", 0, 0, 0, 0},
+    {"%2 = square %0\n%3 = square %1\n%4 = add %2, %3\n%5 = sqrt %4", 3, -4, 0.6, -0.8},
+    {"%2 = exp %0\n%3 = sqrt %2", -1400, 0, 0, 0},
+    {"%2 = exp %0\n%3 = sqrt %2", -4, 0, 0.067667641618306351, 0},  // exp(-2) / 2
+    {"%2 = abs %0\n%3 = sqrt %2", 0, 0, 0, 0},
+    // A zero derivative meets an infinite one.
+    {"%2 = square %0\n%3 = cbrt %2", 0, 0, 0, 0},
+    {"%2 = cos %0\n%3 = acos %2", 0, 0, 0, 0},
+    {"%2 = cos %0\n%3 = asin %2", 0, 0, 0, 0},
+    {"%2 = cosh %0\n%3 = acosh %2", 0, 0, 0, 0},
+    {"%2 = square %0\n%3 = literal 0.25\n%4 = pow %2, %3", 0, 0, 0, 0},
+    {"%2 = mul %0, %1\n%3 = sqrt %2", 0, 0, 0, 0},
+    {"%2 = mul %0, %1\n%3 = sqrt %2", 0, 2, kInf, 0},
+    {"%2 = square %0\n%3 = mul %2, %1\n%4 = sqrt %3", 0, 2, 0, 0},
+    {"%2 = square %0\n%3 = mul %2, %1\n%4 = sqrt %3\n%5 = cbrt %4", 0, 2, 0, 0},
+    // Squares that leave the range: derivatives by closed forms.
+    {"%2 = atan2 %0, %1", 3e200, 4e200, 4. / 25e200, -3. / 25e200},
+    {"%2 = atan2 %0, %1", -3e-200, 4e-200, 4. / 25e-200, 3. / 25e-200},
+    {"%2 = atan2 %0, %1", 1, 1e-200, 1e-200, -1},
+    {"%2 = atan2 %0, %1", 1e300, 1, 0, -1e-300},
+    {"%2 = asinh %0", 1e200, 0, 1e-200, 0},
+    {"%2 = asinh %0", -1e160, 0, 1e-160, 0},
+    {"%2 = acosh %0", 1e200, 0, 1e-200, 0},
+    {"%2 = acosh %0", 1.25, 0, 4. / 3, 0},
     {"%2 = sign %0", 0, 0, 0, 0},
     {"%2 = floor %0", 1, 0, 0, 0},
     {"%2 = ceil %0", 1, 0, 0, 0},

@@ -63,13 +63,13 @@ TEST(Reduce, TakesListsAndNumbers) {
   EXPECT_EQ(e.rows, (Numbers{9, 3.5, 3, 9, 5}));
 }
 
-TEST(Reduce, KinksGoToTheFirstAndNormOfZeroHasDerivativeZero) {
+TEST(Reduce, TiesAreHalvedAndNormOfZeroHasDerivativeZero) {
   const Evaluated e = evaluate({0, 0, 0}, [](const Parameters& x) {
     const std::vector<Value> v = unknowns(x);
     return std::vector{min(v), max(v), norm(v)};
   });
   EXPECT_EQ(e.rows, (Numbers{0, 0, 0}));
-  EXPECT_EQ(e.jacobian, (Numbers{1, 0, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(e.jacobian, (Numbers{0.25, 0.25, 0.5, 0.25, 0.25, 0.5, 0, 0, 0}));
   const Numbers with_nan = {1, NAN, 2};
   for (const double row : evaluate(with_nan, reductions).rows) EXPECT_TRUE(std::isnan(row));
 }

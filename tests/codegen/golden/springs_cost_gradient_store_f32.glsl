@@ -2,7 +2,7 @@
 //
 // form        store with the cost, f32, 128 invocations a workgroup
 // instance    6 parameters, 1 data, 0 uniforms -> 7 outputs
-// operations  24: 2 add, 4 sub, 5 mul, 1 div, 3 neg, 4 square, 1 zmul, 1 sqrt, 1 gt, 2 select
+// operations  26: 2 add, 4 sub, 5 mul, 1 div, 3 neg, 4 square, 1 zmul, 1 sqrt, 1 eq, 1 gt, 3 select
 // bytes       36 an instance
 #version 450
 
@@ -90,23 +90,25 @@ void main() {
     precise float t12 = b9 ? t11 : 0.0;
     precise float t13 = 0.5 / t8;
     precise float t14 = t12 == float(0.0) ? float(0.0) : t12 * t13;
-    precise float t15 = t14 * 2.0;
-    precise float t16 = t0 * t15;
-    precise float t17 = t2 * t15;
-    precise float t18 = t5 * t15;
-    precise float t19 = -t16;
-    precise float t20 = -t17;
+    bool b15 = t8 == 0.0;
+    precise float t16 = b15 ? 0.0 : t14;
+    precise float t17 = t16 * 2.0;
+    precise float t18 = t0 * t17;
+    precise float t19 = t2 * t17;
+    precise float t20 = t5 * t17;
     precise float t21 = -t18;
-    precise float t22 = t11 * t11;
-    precise float t23 = 0.5 * t22;
+    precise float t22 = -t19;
+    precise float t23 = -t20;
+    precise float t24 = t11 * t11;
+    precise float t25 = 0.5 * t24;
 
-    results[out_first + i] = t16;
-    results[out_first + out_stride + i] = t17;
-    results[out_first + 2u * out_stride + i] = t18;
-    results[out_first + 3u * out_stride + i] = t19;
-    results[out_first + 4u * out_stride + i] = t20;
-    results[out_first + 5u * out_stride + i] = t21;
-    cost = compensated_add(cost, vec2(t23, 0.0));
+    results[out_first + i] = t18;
+    results[out_first + out_stride + i] = t19;
+    results[out_first + 2u * out_stride + i] = t20;
+    results[out_first + 3u * out_stride + i] = t21;
+    results[out_first + 4u * out_stride + i] = t22;
+    results[out_first + 5u * out_stride + i] = t23;
+    cost = compensated_add(cost, vec2(t25, 0.0));
   }
 
   float total = workgroup_sum(cost);

@@ -2,7 +2,7 @@
 //
 // form        scatter by atomic_cas, f64, 128 invocations a workgroup
 // instance    6 parameters, 1 data, 0 uniforms -> 6 outputs
-// operations  22: 2 add, 4 sub, 4 mul, 1 div, 3 neg, 3 square, 1 zmul, 1 sqrt, 1 gt, 2 select
+// operations  24: 2 add, 4 sub, 4 mul, 1 div, 3 neg, 3 square, 1 zmul, 1 sqrt, 1 eq, 1 gt, 3 select
 // bytes       64 an instance
 #version 450
 #extension GL_EXT_shader_atomic_int64 : require
@@ -66,18 +66,20 @@ void main() {
   precise double t12 = b9 ? t11 : 0.0lf;
   precise double t13 = 0.5lf / t8;
   precise double t14 = t12 == double(0.0) ? double(0.0) : t12 * t13;
-  precise double t15 = t14 * 2.0lf;
-  precise double t16 = t0 * t15;
-  precise double t17 = t2 * t15;
-  precise double t18 = t5 * t15;
-  precise double t19 = -t16;
-  precise double t20 = -t17;
+  bool b15 = t8 == 0.0lf;
+  precise double t16 = b15 ? 0.0lf : t14;
+  precise double t17 = t16 * 2.0lf;
+  precise double t18 = t0 * t17;
+  precise double t19 = t2 * t17;
+  precise double t20 = t5 * t17;
   precise double t21 = -t18;
+  precise double t22 = -t19;
+  precise double t23 = -t20;
 
-  add_to_results(out_first + c0, t16);
-  add_to_results(out_first + c0 + 1u, t17);
-  add_to_results(out_first + c0 + 2u, t18);
-  add_to_results(out_first + c1, t19);
-  add_to_results(out_first + c1 + 1u, t20);
-  add_to_results(out_first + c1 + 2u, t21);
+  add_to_results(out_first + c0, t18);
+  add_to_results(out_first + c0 + 1u, t19);
+  add_to_results(out_first + c0 + 2u, t20);
+  add_to_results(out_first + c1, t21);
+  add_to_results(out_first + c1 + 1u, t22);
+  add_to_results(out_first + c1 + 2u, t23);
 }

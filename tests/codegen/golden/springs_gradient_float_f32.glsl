@@ -2,7 +2,7 @@
 //
 // form        scatter by atomic_float, f32, 128 invocations a workgroup
 // instance    6 parameters, 1 data, 0 uniforms -> 6 outputs
-// operations  22: 2 add, 4 sub, 4 mul, 1 div, 3 neg, 3 square, 1 zmul, 1 sqrt, 1 gt, 2 select
+// operations  24: 2 add, 4 sub, 4 mul, 1 div, 3 neg, 3 square, 1 zmul, 1 sqrt, 1 eq, 1 gt, 3 select
 // bytes       36 an instance
 #version 450
 #extension GL_EXT_shader_atomic_float : require
@@ -58,18 +58,20 @@ void main() {
   precise float t12 = b9 ? t11 : 0.0;
   precise float t13 = 0.5 / t8;
   precise float t14 = t12 == float(0.0) ? float(0.0) : t12 * t13;
-  precise float t15 = t14 * 2.0;
-  precise float t16 = t0 * t15;
-  precise float t17 = t2 * t15;
-  precise float t18 = t5 * t15;
-  precise float t19 = -t16;
-  precise float t20 = -t17;
+  bool b15 = t8 == 0.0;
+  precise float t16 = b15 ? 0.0 : t14;
+  precise float t17 = t16 * 2.0;
+  precise float t18 = t0 * t17;
+  precise float t19 = t2 * t17;
+  precise float t20 = t5 * t17;
   precise float t21 = -t18;
+  precise float t22 = -t19;
+  precise float t23 = -t20;
 
-  add_to_results(out_first + c0, t16);
-  add_to_results(out_first + c0 + 1u, t17);
-  add_to_results(out_first + c0 + 2u, t18);
-  add_to_results(out_first + c1, t19);
-  add_to_results(out_first + c1 + 1u, t20);
-  add_to_results(out_first + c1 + 2u, t21);
+  add_to_results(out_first + c0, t18);
+  add_to_results(out_first + c0 + 1u, t19);
+  add_to_results(out_first + c0 + 2u, t20);
+  add_to_results(out_first + c1, t21);
+  add_to_results(out_first + c1 + 1u, t22);
+  add_to_results(out_first + c1 + 2u, t23);
 }

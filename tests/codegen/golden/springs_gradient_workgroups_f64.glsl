@@ -4,7 +4,7 @@
 // owners      3 scalars, 3 sums, 2 roles
 // role        6 parameters, 1 data, 0 uniforms -> 3 outputs
 // role        6 parameters, 1 data, 0 uniforms -> 3 outputs
-// operations  41: 4 add, 8 sub, 8 mul, 2 div, 3 neg, 6 square, 2 zmul, 2 sqrt, 2 gt, 4 select
+// operations  45: 4 add, 8 sub, 8 mul, 2 div, 3 neg, 6 square, 2 zmul, 2 sqrt, 2 eq, 2 gt, 6 select
 // bytes       24 an instance
 #version 450
 
@@ -66,13 +66,15 @@ void main() {
     precise double t12 = b9 ? t11 : 0.0lf;
     precise double t13 = 0.5lf / t8;
     precise double t14 = t12 == double(0.0) ? double(0.0) : t12 * t13;
-    precise double t15 = t14 * 2.0lf;
-    precise double t16 = t0 * t15;
-    precise double t17 = t2 * t15;
-    precise double t18 = t5 * t15;
-    sum_0 += t16;
-    sum_1 += t17;
-    sum_2 += t18;
+    bool b15 = t8 == 0.0lf;
+    precise double t16 = b15 ? 0.0lf : t14;
+    precise double t17 = t16 * 2.0lf;
+    precise double t18 = t0 * t17;
+    precise double t19 = t2 * t17;
+    precise double t20 = t5 * t17;
+    sum_0 += t18;
+    sum_1 += t19;
+    sum_2 += t20;
   }
 
   // Role 1: own_0, own_1, own_2 are x_b, y_b, z_b.
@@ -99,16 +101,18 @@ void main() {
     precise double t12 = b9 ? t11 : 0.0lf;
     precise double t13 = 0.5lf / t8;
     precise double t14 = t12 == double(0.0) ? double(0.0) : t12 * t13;
-    precise double t15 = t14 * 2.0lf;
-    precise double t16 = t0 * t15;
-    precise double t17 = -t16;
-    precise double t18 = t2 * t15;
+    bool b15 = t8 == 0.0lf;
+    precise double t16 = b15 ? 0.0lf : t14;
+    precise double t17 = t16 * 2.0lf;
+    precise double t18 = t0 * t17;
     precise double t19 = -t18;
-    precise double t20 = t5 * t15;
+    precise double t20 = t2 * t17;
     precise double t21 = -t20;
-    sum_0 += t17;
-    sum_1 += t19;
-    sum_2 += t21;
+    precise double t22 = t5 * t17;
+    precise double t23 = -t22;
+    sum_0 += t19;
+    sum_1 += t21;
+    sum_2 += t23;
   }
 
   uint o = out_first + outputs[w] * 3u;

@@ -4,7 +4,7 @@
 // owners      3 scalars, 3 sums, 2 roles
 // role        6 parameters, 1 data, 0 uniforms -> 3 outputs
 // role        6 parameters, 1 data, 0 uniforms -> 3 outputs
-// operations  61: 8 add, 12 sub, 20 mul, 2 div, 3 neg, 6 square, 4 zmul, 2 sqrt, 2 gt, 2 select
+// operations  67: 8 add, 12 sub, 22 mul, 2 div, 3 neg, 6 square, 2 zmul, 2 sqrt, 2 eq, 2 gt, 6 select
 // bytes       8 an instance
 #version 450
 
@@ -167,17 +167,20 @@ void main() {
       precise float t18 = t16 + t17;
       precise float t19 = sqrt(t18);
       precise float t20 = 0.5 / t19;
-      precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
-      bool b22 = t18 > 0.0;
-      precise float t23 = b22 ? t21 : 0.0;
-      precise float t24 = t23 == float(0.0) ? float(0.0) : t23 * t20;
-      precise float t25 = 2.0 * t24;
-      precise float t26 = t0 * t25;
-      precise float t27 = t4 * t25;
-      precise float t28 = t9 * t25;
-      sum_0 += t26;
-      sum_1 += t27;
-      sum_2 += t28;
+      precise float t21 = t13 * t20;
+      bool b22 = t19 == 0.0;
+      precise float t23 = b22 ? 0.0 : t21;
+      bool b24 = t18 > 0.0;
+      precise float t25 = b24 ? t23 : 0.0;
+      precise float t26 = t25 == float(0.0) ? float(0.0) : t25 * t20;
+      precise float t27 = b22 ? 0.0 : t26;
+      precise float t28 = 2.0 * t27;
+      precise float t29 = t0 * t28;
+      precise float t30 = t4 * t28;
+      precise float t31 = t9 * t28;
+      sum_0 += t29;
+      sum_1 += t30;
+      sum_2 += t31;
     }
 
     // Role 1: own_0, own_1, own_2 are x_b, y_b, z_b.
@@ -212,20 +215,23 @@ void main() {
       precise float t18 = t16 + t17;
       precise float t19 = sqrt(t18);
       precise float t20 = 0.5 / t19;
-      precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
-      bool b22 = t18 > 0.0;
-      precise float t23 = b22 ? t21 : 0.0;
-      precise float t24 = t23 == float(0.0) ? float(0.0) : t23 * t20;
-      precise float t25 = 2.0 * t24;
-      precise float t26 = t0 * t25;
-      precise float t27 = -t26;
-      precise float t28 = t4 * t25;
-      precise float t29 = -t28;
-      precise float t30 = t9 * t25;
-      precise float t31 = -t30;
-      sum_0 += t27;
-      sum_1 += t29;
-      sum_2 += t31;
+      precise float t21 = t13 * t20;
+      bool b22 = t19 == 0.0;
+      precise float t23 = b22 ? 0.0 : t21;
+      bool b24 = t18 > 0.0;
+      precise float t25 = b24 ? t23 : 0.0;
+      precise float t26 = t25 == float(0.0) ? float(0.0) : t25 * t20;
+      precise float t27 = b22 ? 0.0 : t26;
+      precise float t28 = 2.0 * t27;
+      precise float t29 = t0 * t28;
+      precise float t30 = -t29;
+      precise float t31 = t4 * t28;
+      precise float t32 = -t31;
+      precise float t33 = t9 * t28;
+      precise float t34 = -t33;
+      sum_0 += t30;
+      sum_1 += t32;
+      sum_2 += t34;
     }
 
     sum_0 += damping[own] * own_d0;

@@ -4,7 +4,7 @@
 // owners      3 scalars, 3 sums, 2 roles
 // role        6 parameters, 1 data, 0 uniforms -> 5 outputs
 // role        6 parameters, 1 data, 0 uniforms -> 3 outputs
-// operations  43: 4 add, 8 sub, 9 mul, 2 div, 3 neg, 7 square, 2 zmul, 2 sqrt, 2 gt, 4 select
+// operations  47: 4 add, 8 sub, 9 mul, 2 div, 3 neg, 7 square, 2 zmul, 2 sqrt, 2 eq, 2 gt, 6 select
 // bytes       24 an instance
 #version 450
 
@@ -90,16 +90,18 @@ void main() {
     precise float t12 = b9 ? t11 : 0.0;
     precise float t13 = 0.5 / t8;
     precise float t14 = t12 == float(0.0) ? float(0.0) : t12 * t13;
-    precise float t15 = t14 * 2.0;
-    precise float t16 = t0 * t15;
-    precise float t17 = t2 * t15;
-    precise float t18 = t5 * t15;
-    precise float t19 = t11 * t11;
-    precise float t20 = 0.5 * t19;
-    sum_0 += t16;
-    sum_1 += t17;
-    sum_2 += t18;
-    cost += double(t20);
+    bool b15 = t8 == 0.0;
+    precise float t16 = b15 ? 0.0 : t14;
+    precise float t17 = t16 * 2.0;
+    precise float t18 = t0 * t17;
+    precise float t19 = t2 * t17;
+    precise float t20 = t5 * t17;
+    precise float t21 = t11 * t11;
+    precise float t22 = 0.5 * t21;
+    sum_0 += t18;
+    sum_1 += t19;
+    sum_2 += t20;
+    cost += double(t22);
     rows[i] = t11;
   }
 
@@ -127,16 +129,18 @@ void main() {
     precise float t12 = b9 ? t11 : 0.0;
     precise float t13 = 0.5 / t8;
     precise float t14 = t12 == float(0.0) ? float(0.0) : t12 * t13;
-    precise float t15 = t14 * 2.0;
-    precise float t16 = t0 * t15;
-    precise float t17 = -t16;
-    precise float t18 = t2 * t15;
+    bool b15 = t8 == 0.0;
+    precise float t16 = b15 ? 0.0 : t14;
+    precise float t17 = t16 * 2.0;
+    precise float t18 = t0 * t17;
     precise float t19 = -t18;
-    precise float t20 = t5 * t15;
+    precise float t20 = t2 * t17;
     precise float t21 = -t20;
-    sum_0 += t17;
-    sum_1 += t19;
-    sum_2 += t21;
+    precise float t22 = t5 * t17;
+    precise float t23 = -t22;
+    sum_0 += t19;
+    sum_1 += t21;
+    sum_2 += t23;
   }
 
   uint o = out_first + outputs[w] * 3u;
