@@ -1,7 +1,7 @@
 // Second derivatives: derivatives of the gradient program.
 #include "second_order.hpp"
 
-#include "../ir/error.hpp"
+#include "kinks.hpp"
 #include "sweep.hpp"
 
 #include <algorithm>
@@ -23,10 +23,14 @@ ir::Program scalar_gradient_and_value(const ir::Program& E, Slots slots) {
 
 // Applies forward mode to the gradient. It treats a zero derivative times an infinite tangent as
 // zero; reverse mode would multiply infinite adjoints of the gradient by zero, which is NaN.
-ir::Program hvp(const ir::Program& E, Slots slots) { return jvp(scalar_gradient(E, slots)); }
+ir::Program hvp(const ir::Program& E, Slots slots) {
+  const GradientWithLimits of = gradient_with_limits(E, slots);
+  return with_limits(jvp(of.gradient), of.limits);
+}
 
 ir::Program hessian(const ir::Program& E, Slots slots) {
-  Builder builder(scalar_gradient(E, slots));
+  const GradientWithLimits of = gradient_with_limits(E, slots);
+  Builder builder(of.gradient);
   const ir::Id one = builder.graph().literal(1);
   const std::size_t n = slots.size();
   std::vector<ir::Id> upper(n * (n + 1) / 2);
@@ -36,7 +40,7 @@ ir::Program hessian(const ir::Program& E, Slots slots) {
     const std::vector<ir::Id> column = forward(builder, tangents);
     for (std::size_t i = 0; i <= j; ++i) upper[i * n - i * (i + 1) / 2 + j] = column[i];
   }
-  return builder.extract(upper, builder.leaves());
+  return with_limits(builder.extract(upper, builder.leaves()), of.limits);
 }
 
 }  // namespace topograd::autodiff

@@ -7,8 +7,13 @@ namespace topograd::autodiff {
 
 // E maps n parameters to one number: an energy, or cost(f) of a residual f. Its gradient is derived
 // symbolically, simplified, and differentiated like any other program, so second derivatives follow
-// the rules of first ones (rules.hpp), the zero rule included. Where a first derivative is a
-// constant by convention (abs, min and max at a kink, rounding) the second is 0.
+// the rules of first ones (rules.hpp), the zero rule included. Rounding has second derivative 0.
+//
+// At kinks of abs, min and max the second derivative is the mean of those of both sides; an even
+// function of |x| has that of its smooth form. The same holds for lengths (kinks.hpp): squares,
+// cosines and other even functions of a length L have the exact Hessian at L = 0. For others it has
+// no limit there; the result then has the second derivative along rays from L = 0, which is 0 for a
+// length itself, and search_for_kinks() finds such points.
 //
 // Throw Error{Shape} if E has not exactly one output, Error{InvalidArgument} for a slot that is not
 // one of E's parameters.

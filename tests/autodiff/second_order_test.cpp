@@ -2,6 +2,7 @@
 // code for any single op.
 #include "../../autodiff/second_order.hpp"
 #include <gtest/gtest.h>
+#include "../../autodiff/kinks.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
@@ -111,14 +112,62 @@ struct Row {
   double xx, xy, yy;  // expected
 };
 
+// %5: the length of (x, y).
+#define LENGTH "%2 = square %0\n%3 = square %1\n%4 = add %2, %3\n%5 = sqrt %4\n"
+
 const Row kRows[] = {
-    // A kink has the second derivative of the side that its convention takes, or none: 0.
+    // A kink has the mean of the second derivatives of both sides, or that of a select's side.
     {"%2 = abs %0", 0, 0, 0, 0, 0},
     {"%2 = relu %0", 0, 0, 0, 0, 0},
     {"%2 = min %0, %1", 3, 3, 0, 0, 0},
     {"%2 = square %0\n%3 = max %2, %1", 2, 4, 1, 0, 0},
     {"%2 = square %0\n%3 = max %1, %2", 2, 4, 1, 0, 0},
     {"%2 = square %0\n%3 = abs %2", 0, 0, 2, 0, 0},  // the square itself
+    {"%2 = abs %0\n%3 = mul %0, %2", 0, 0, 0, 0, 0},
+    {"%2 = max %0, %1\n%3 = square %2", 3, 3, 1, 0, 1},
+    {"%2 = max %0, %1\n%3 = square %2\n%4 = min %0, %1\n%5 = square %4\n%6 = add %3, %5", 3, 3, 2,
+     0, 2},
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = square %3\n%5 = min %0, %2\n%6 = square %5\n"
+     "%7 = add %4, %6",
+     0, 0, 2, 0, 0},
+    {"%2 = max %0, %1\n%3 = min %0, %1\n%4 = mul %2, %3", 3, 3, 0, 1, 0},  // x y
+    // Functions that are smooth, written with kinks: softplus, its square, log(exp(x) + exp(y)).
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = abs %0\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %3, %7",
+     0, 0, 0.25, 0, 0},
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = abs %0\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %3, %7\n%9 = square %8",
+     0, 0, 0.84657359027997265, 0, 0},  // (1 + log 2) / 2
+    {"%2 = max %0, %1\n%3 = sub %1, %0\n%4 = abs %3\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %2, %7",
+     1.5, 1.5, 0.25, -0.25, 0.25},
+    {"%2 = max %0, %1\n%3 = sub %0, %2\n%4 = exp %3\n%5 = sub %1, %2\n%6 = exp %5\n"
+     "%7 = add %4, %6\n%8 = log %7\n%9 = add %2, %8",
+     -7, -7, 0.25, -0.25, 0.25},
+    // Even functions of a magnitude or a length, at 0.
+    {"%2 = abs %0\n%3 = square %2", 0, 0, 2, 0, 0},
+    {"%2 = abs %0\n%3 = cosh %2", 0, 0, 1, 0, 0},
+    {"%2 = square %0\n%3 = sqrt %2\n%4 = cos %3", 0, 0, -1, 0, 0},
+    {"%2 = square %0\n%3 = square %2\n%4 = sqrt %3", 0, 0, 2, 0, 0},
+    {LENGTH "%6 = square %5", 0, 0, 2, 0, 2},
+    {LENGTH "%6 = mul %5, %5", 0, 0, 2, 0, 2},
+    {LENGTH "%6 = literal 2\n%7 = pow %5, %6", 0, 0, 2, 0, 2},
+    {LENGTH "%6 = cos %5", 0, 0, -1, 0, -1},
+    {LENGTH "%6 = cosh %5", 0, 0, 1, 0, 1},
+    {LENGTH "%6 = square %5\n%7 = neg %6\n%8 = exp %7", 0, 0, -2, 0, -2},
+    {LENGTH "%6 = square %5\n%7 = log1p %6", 0, 0, 2, 0, 2},
+    {LENGTH "%6 = sin %5\n%7 = mul %5, %6", 0, 0, 2, 0, 2},
+    {LENGTH "%6 = cube %5", 0, 0, 0, 0, 0},
+    {LENGTH "%6 = square %5\n%7 = literal 1\n%8 = add %6, %7\n%9 = sqrt %8", 0, 0, 1, 0, 1},
+    {LENGTH "%6 = literal 1\n%7 = sub %5, %6\n%8 = exp %7\n%9 = sub %8, %5", 0, 0,
+     0.36787944117144233, 0, 0.36787944117144233},  // along rays
+    {LENGTH "%6 = square %5\n%7 = square %6\n%8 = add %7, %6\n%9 = sqrt %8\n%10 = cosh %9", 0, 0, 1,
+     0, 1},  // a length of lengths
+    {LENGTH "%6 = square %5", 3, 4, 2, 0, 2},
+    {LENGTH "%6 = cos %5", 3, 4, 0.020623920390120287, -0.2282145793900099, -0.11250125092071885},
+    {"%2 = hypot %0, %1\n%3 = square %2", 0, 0, 2, 0, 2},
+    {"%2 = hypot %0, %1\n%3 = cosh %2", 0, 0, 1, 0, 1},
+    {LENGTH "%6 = neg %5", 0, 0, 0, 0, 0},
     {"%2 = floor %0\n%3 = mul %2, %0", 1, 0, 0, 0, 0},
     {"%2 = hypot %0, %1", 0, 0, 0, 0, 0},
     {"%2 = hypot %0, %1", 0, -2, 0.5, 0, 0},
@@ -184,6 +233,48 @@ TEST(SecondOrder, FollowsTheRulesAtKinks) {
     for (int k = 0; k < 2; ++k) EXPECT_EQ(column[k], H[k]) << where << ", hvp " << k;
     for (const double v : ir::evaluate<double>(Hp, {.parameters = at, .tangents = zeros}))
       EXPECT_EQ(v, 0) << where << ", along 0";
+  }
+}
+
+struct KinkRow {
+  const char* body;  // as above
+  double x, y;
+  int corners, lengths;  // expected: kinks of all kinds, of lengths alone
+};
+
+const KinkRow kKinkRows[] = {
+    {LENGTH "%6 = neg %5", 0, 0, 0, 0},
+    {LENGTH "%6 = neg %5", 0, 1e-100, -1, -1},
+    {LENGTH "%6 = square %5", 0, 0, -1, -1},
+    {LENGTH "%6 = cosh %5", 0, 0, -1, -1},
+    {LENGTH "%6 = exp %5", 0, 0, 0, 0},
+    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 0, 0, 0, 0},  // curvature 0.75 L^-0.5
+    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 1, 0, -1, -1},
+    {LENGTH "%6 = mul %0, %5", 0, 0, -1, -1},
+    {"%2 = hypot %0, %1", 0, 0, 0, 0},
+    {"%2 = abs %0", 0, 0, 0, -1},
+    {"%2 = abs %0\n%3 = square %2", 0, 0, -1, -1},
+    {"%2 = max %0, %1", 3, 3, 0, -1},
+    {"%2 = max %0, %1", 3, 4, -1, -1},
+    {"%2 = max %0, %1\n%3 = min %0, %1\n%4 = add %2, %3", 3, 3, -1, -1},
+    {"%2 = literal 0\n%3 = max %0, %2\n%4 = abs %0\n%5 = neg %4\n%6 = exp %5\n%7 = log1p %6\n"
+     "%8 = add %3, %7",
+     0, 0, -1, -1},
+    {"%2 = literal 0\n%3 = gt %0, %2\n%4 = abs %1\n%5 = select %3, %4, %0", -1, 0, -1, -1},
+    {"%2 = square %0", 0, 0, -1, -1}};
+
+TEST(SecondOrder, KinksAreFound) {
+  for (const KinkRow& row : kKinkRows) {
+    const ir::Program f = program_of({row.body, row.x, row.y, 0, 0, 0});
+    const std::vector<double> at = {row.x, row.y};
+    for (const bool corners : {true, false}) {
+      const autodiff::KinkSearch search =
+          autodiff::search_for_kinks(f, autodiff::all_slots(f), corners);
+      const double found = ir::evaluate<double>(search.program, {.parameters = at})[0];
+      EXPECT_EQ(found, corners ? row.corners : row.lengths)
+          << row.body << (corners ? " with corners at " : " at ") << row.x << ", " << row.y;
+      EXPECT_LT(found, static_cast<double>(search.ops.size()));
+    }
   }
 }
 
