@@ -43,6 +43,7 @@ class SensitivityError : public Error {
     unconverged,  ///< the caller's values are no solution
     singular,     ///< the Hessian is singular or indefinite on the free unknowns
     infeasible,   ///< no change of x keeps the active constraints
+    kink,         ///< the cost has no second derivative at x
   };
   SensitivityError(Reason reason, const std::string& message)
       : Error(ErrorCode::InvalidArgument, message), reason_(reason) {}

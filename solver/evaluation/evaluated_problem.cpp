@@ -3,6 +3,7 @@
 
 #include "../../frontend/inspect/problem_use.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -86,6 +87,21 @@ void EvaluatedProblem::move_to(runtime::Pass pass, std::optional<Numbers> x) {
   session_.engines->at(pass == runtime::Pass::blocks ? runtime::Pass::jacobian : pass,
                        x ? *x : Numbers(x_));
   if (session_.follows_branches) settle();
+}
+
+void EvaluatedProblem::require_second_derivatives(std::optional<Numbers> given) {
+  const Numbers x = given ? *given : Numbers(x_);
+  if (!kinks_ || kinks_revision_ != revision_) {
+    const bool narrow = options_.precision == Precision::f32;
+    kinks_.emplace(model_, model().constant,
+                   narrow ? runtime::Precision::f32 : runtime::Precision::f64, false);
+    kinks_revision_ = revision_;
+    smooth_.clear();
+  }
+  if (std::ranges::equal(x, smooth_)) return;
+  if (const std::optional<std::string> text = kinks_->describe(x))
+    throw Error(ErrorCode::NonFinite, "evaluator: " + *text);
+  smooth_.assign(x.begin(), x.end());
 }
 
 void EvaluatedProblem::settle() {

@@ -5,6 +5,7 @@
 #include "../../ir/error.hpp"
 #include "../../runtime/engine/engine.hpp"
 #include "../evaluator.hpp"
+#include "../model/nonfinite.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
 #include "begun_evaluations.hpp"
@@ -42,6 +43,9 @@ class EvaluatedProblem {
   /// on the CPU if it takes over.
   template <class F>
   auto at(runtime::Pass pass, std::optional<Numbers> x, const F& f);
+  /// Throws Error{NonFinite} that names an instance without second derivative at x, or at the
+  /// caller's values. Cost: that of a gradient on the CPU for a new x and a problem with lengths.
+  void require_second_derivatives(std::optional<Numbers> x);
 
   /// True if the CPU takes over after this error, which is a device's that `automatic` had chosen.
   bool may_take_over(const Error& error) const;
@@ -74,6 +78,9 @@ class EvaluatedProblem {
   double busy_seconds_ = 0;       // of the session, without asynchronous calls
   BegunEvaluations begun_;
   std::vector<double> x_;  // scratch
+  std::optional<KinkCheck> kinks_;
+  std::uint64_t kinks_revision_ = 0;  // of the model that they describe
+  std::vector<double> smooth_;        // the last x without kinks
 };
 
 /// Throws Error{Shape} unless an argument of an Evaluator has `expected` numbers.

@@ -65,6 +65,7 @@ void EvaluationQueue::complete(AsyncState& state) {
       runtime::begin(problem_.engine(), state.pass, state.x, state.p, span_of(state.out))->finish();
     }
   }
+  if (state.pass == runtime::Pass::hvp) problem_.require_second_derivatives(state.x);
   const bool by_scalar = state.pass == runtime::Pass::gradient ||
                          state.pass == runtime::Pass::jtjp || state.pass == runtime::Pass::hvp;
   if (by_scalar) state.out = vectors_.masked(std::move(state.out));

@@ -98,12 +98,14 @@ struct Evaluator::Impl {
     });
   }
   Vector hvp(std::optional<Numbers> x, Numbers p) {
-    return problem.at(runtime::Pass::hvp, x, [&](runtime::Engine& e) {
+    Vector product = problem.at(runtime::Pass::hvp, x, [&](runtime::Engine& e) {
       check_numbers("p", p.size(), problem.model().scalars);
       Vector out = vectors.scalars();
       runtime::second_derivatives(e).hvp(vectors.free_part(p), span_of(out));
       return vectors.masked(std::move(out));
     });
+    problem.require_second_derivatives(x);
+    return product;
   }
 
   SparseMatrix jacobian(std::optional<Numbers> x) {
@@ -126,6 +128,7 @@ struct Evaluator::Impl {
       matrices.refresh_hessian(e, asked.project_psd);
       return true;
     });
+    if (!asked.project_psd) problem.require_second_derivatives(x);
     return matrices.hessian();
   }
 

@@ -1,10 +1,12 @@
-// Search for the residual, op and operands that produced a NaN or an infinity.
+// Search for the residual, op and operands that produced a NaN or an infinity, or that have no
+// second derivative.
 #include "nonfinite.hpp"
 
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../runtime/cpu/interpreter/rows.hpp"
 #include "../../runtime/model/term_rows.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "decreasing_loss.hpp"
@@ -243,6 +245,59 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
     text += ", the largest is " + model.describe(place->term, place->instance) + " with " +
             number_text(*largest);
   return text;
+}
+
+KinkCheck::KinkCheck(const ProblemModel& model, std::span<const std::uint8_t> fixed,
+                     runtime::Precision precision, bool corners)
+    : model_(model), fixed_(fixed), precision_(precision), corners_(corners) {
+  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+    const runtime::Term& term = model.model.terms[t];
+    const ir::Program& f = term.topology->program;
+    const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+    ir::Program cost = pass_program(Pass::cost, f, slots, term.energy, term.loss);
+    autodiff::KinkSearch kinks = autodiff::search_for_kinks(cost, slots, corners);
+    if (!kinks.empty()) searches_.push_back({t, std::move(cost), std::move(kinks)});
+  }
+}
+
+std::optional<std::string> KinkCheck::describe(std::span<const double> x) const {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 16;
+  for (const Search& search : searches_) {
+    const runtime::Term& term = model_.model.terms[search.term];
+    const std::unique_ptr<runtime::RowRunner> runner = runtime::cpu::make_row_runner(precision_);
+    for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, term.batch->size() - first);
+      const runtime::Columns found =
+          runner->run(search.kinks.program, rows_of(model_.model, term, x, first, count));
+      for (std::size_t i = 0; i < count; ++i) {
+        if (found[0][i] < 0) continue;
+        if (auto text = describe_instance(search, first + i, x)) return text;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> KinkCheck::describe_instance(const Search& search, std::size_t instance,
+                                                        std::span<const double> x) const {
+  const runtime::Term& term = model_.model.terms[search.term];
+  std::vector<std::uint32_t> free;
+  for (std::uint32_t slot = 0; slot < term.batch->parameter_columns(); ++slot) {
+    const std::uint32_t scalar = term.batch->index(instance, slot);
+    if (scalar >= fixed_.size() || fixed_[scalar] == 0) free.push_back(slot);
+  }
+  const autodiff::KinkSearch kinks = autodiff::search_for_kinks(search.cost, free, corners_);
+  if (kinks.empty()) return std::nullopt;
+  const double found = runtime::cpu::make_row_runner(precision_)
+                           ->run(kinks.program, rows_of(model_.model, term, x, instance, 1))[0][0];
+  if (found < 0) return std::nullopt;
+  const ir::Op op = kinks.ops[static_cast<std::size_t>(found)];
+  const bool length = op == ir::Op::Sqrt || op == ir::Op::Hypot;
+  const std::string name(ir::info(op).name);
+  const std::string at = op == ir::Op::Abs ? name + "(0)"
+                         : length          ? "the length " + name + " is 0"
+                                           : name + " of equal operands";
+  return model_.describe(search.term, instance) + " has no second derivative: " + at;
 }
 
 std::string number_text(double value) {

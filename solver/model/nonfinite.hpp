@@ -1,11 +1,16 @@
-// Search for the residual, op and operands that produced a NaN or an infinity.
+// Search for the residual, op and operands that produced a NaN or an infinity, or that have no
+// second derivative.
 #pragma once
 
+#include "../../autodiff/kinks.hpp"
 #include "../../runtime/engine/engine.hpp"
 #include "model.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace topograd {
 
@@ -20,6 +25,41 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
 /// The same for residuals at the engine's last trial point; empty if the engine does not give the
 /// point or every residual is finite there. Cost: an evaluation.
 std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model);
+
+/// Search for instances whose cost has no second derivative at a point (autodiff/kinks.hpp).
+///
+/// Kinks by fixed unknowns do not count.
+class KinkCheck {
+ public:
+  /// Differentiates the topologies that have kinks.
+  ///
+  ///   model    outlives it
+  ///   fixed    by scalar, at most as many as the model has; outlives it
+  ///   corners  kinks of abs, min and max count as well as those of lengths
+  KinkCheck(const ProblemModel& model, std::span<const std::uint8_t> fixed,
+            runtime::Precision precision, bool corners);
+
+  /// Names the first instance of this process, and the op; nothing if there is none. Evaluates on
+  /// the CPU in the precision.
+  ///
+  /// Cost: nothing if no topology has a kink, else about that of the gradient.
+  std::optional<std::string> describe(std::span<const double> x) const;
+
+ private:
+  struct Search {
+    std::size_t term = 0;
+    ir::Program cost;
+    autodiff::KinkSearch kinks;
+  };
+  std::optional<std::string> describe_instance(const Search& search, std::size_t instance,
+                                               std::span<const double> x) const;
+
+  const ProblemModel& model_;
+  std::span<const std::uint8_t> fixed_;
+  runtime::Precision precision_;
+  bool corners_;
+  std::vector<Search> searches_;
+};
 
 /// A number for a message, with all of its digits.
 std::string number_text(double value);

@@ -6,6 +6,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/whole.hpp"
 #include "../model/model.hpp"
+#include "../model/nonfinite.hpp"
 #include "../session/session.hpp"
 #include "extended_model.hpp"
 #include "optimality_system.hpp"
@@ -75,11 +76,22 @@ struct Sensitivity::Impl {
     problem.read_x(x);
     check_manifolds("sensitivity", problem, x);
     scalars = x.size();
-    system = std::make_unique<OptimalitySystem>(base, sources, x, options);
     extended = extend_model(base, sources, chosen, x);
+    require_second_derivatives(base);
+    system = std::make_unique<OptimalitySystem>(base, sources, x, options);
     session = open_session(extended.model, options.solver);
   }
   static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "sensitivity"); }
+
+  /// Throws where the gradient jumps: at kinks by unknowns that are not fixed, or by numbers of θ.
+  void require_second_derivatives(const ProblemModel& base) const {
+    if (options.form != SensitivityForm::full) return;
+    const bool narrow = options.solver.precision == Precision::f32;
+    const auto precision = narrow ? runtime::Precision::f32 : runtime::Precision::f64;
+    const std::optional<std::string> text =
+        KinkCheck(extended.model, base.model.constant, precision, true).describe(extended.point);
+    if (text) throw SensitivityError(SensitivityError::Reason::kink, "sensitivity: " + *text);
+  }
 
   /// Position of a part among the numbers after x.
   NumberRange range_of(const Theta& part) const {

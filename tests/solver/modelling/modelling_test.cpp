@@ -1,5 +1,6 @@
 // Bounds, manifolds and host residuals in whole solves: analytic answers, Ceres' rules, errors by
 // text.
+#include "../../../frontend/vec.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
@@ -10,6 +11,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -387,6 +390,106 @@ TEST(Modelling, BoundsThatWereOpenedAgainAreNone) {
   solve(problem, options);
   EXPECT_NEAR(values[0], 1, 1e-5);
   EXPECT_NEAR(values[1], -1, 1e-5);
+}
+
+/// Energies of a vector of length 0, and the factor c of their Hessian c I there.
+struct LengthRow {
+  const char* name;
+  std::function<Value(const Vec3&)> energy;
+  double curvature;
+};
+
+const LengthRow kEvenRows[] = {
+    {"square", [](const Vec3& v) { return square(norm(v)); }, 2},
+    {"product", [](const Vec3& v) { return norm(v) * norm(v); }, 2},
+    {"pow", [](const Vec3& v) { return pow(norm(v), 2.0); }, 2},
+    {"hypot", [](const Vec3& v) { return square(hypot(hypot(v.x, v.y), v.z)); }, 2},
+    {"plain root", [](const Vec3& v) { return square(sqrt(dot(v, v))); }, 2},
+    {"cube", [](const Vec3& v) { return cube(norm(v)); }, 0},
+    {"cosine", [](const Vec3& v) { return 1.0 - cos(norm(v)); }, 1},
+    {"exponential", [](const Vec3& v) { return exp(-square(norm(v))); }, -2},
+    {"logarithm", [](const Vec3& v) { return log1p(square(norm(v))); }, 2},
+    {"hyperbolic", [](const Vec3& v) { return cosh(norm(v)); }, 1},
+    {"sine", [](const Vec3& v) { return norm(v) * sin(norm(v)); }, 2},
+    {"rest length 0", [](const Vec3& v) { return square(norm(v) - 0.0); }, 2},
+    {"magnitudes",
+     [](const Vec3& v) { return square(abs(v.x)) + v.y * v.y + cosh(abs(v.z)) * 2.0; }, 2},
+    {"halves",
+     [](const Vec3& v) {
+       Value sum = literal(0.0);
+       for (const Value& z : {v.x, v.y, v.z}) sum += square(max(z, 0.0)) + square(min(z, 0.0));
+       return sum;
+     },
+     2}};
+
+TEST(Lengths, EvenFunctionsHaveTheirHessianAtZero) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    for (const LengthRow& row : kEvenRows) {
+      std::vector<double> x = {0, 0, 0};
+      Problem problem;
+      const Parameters p = problem.add_parameters(x, 3);
+      problem.add_energy(row.energy(p.vec3(0)));
+      Evaluator at(problem, {.precision = precision});
+      const Eigen::MatrixXd H = at.hessian();
+      EXPECT_LE((H - row.curvature * Eigen::Matrix3d::Identity()).cwiseAbs().maxCoeff(), 1e-6)
+          << row.name << "\n"
+          << H;
+      const Eigen::VectorXd q = at.hvp(std::vector<double>{0.5, -1, 2});
+      EXPECT_LE((q - row.curvature * Eigen::Vector3d(0.5, -1, 2)).cwiseAbs().maxCoeff(), 1e-6)
+          << row.name << "\n"
+          << q;
+    }
+  }
+}
+
+TEST(Lengths, ThatAreZeroHaveNoSecondDerivative) {
+  const struct {
+    std::function<Value(const Vec3&)> energy;
+    const char* op;
+  } rows[] = {{[](const Vec3& v) { return norm(v); }, "sqrt"},
+              {[](const Vec3& v) { return square(norm(v) - 1.0); }, "sqrt"},
+              {[](const Vec3& v) { return exp(hypot(v.x, v.y)) + square(v.z); }, "hypot"}};
+  for (const auto& row : rows) {
+    std::vector<double> x = {0, 0, 0, 0, 0, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3);
+    problem.add_energy(row.energy(p.vec3(1)), {.label = "smooth"});
+    problem.add_energy(row.energy(p.vec3(0)), {.label = "kinked"});
+    Evaluator at(problem);
+    const std::vector<double> direction(6, 1), away = {0.6, 0, 0.8, 0, 1, 1};
+    for (const bool product : {false, true}) {
+      try {
+        product ? (void)at.hvp(direction) : (void)at.hessian();
+        ADD_FAILURE() << row.op;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+        const std::string text = error.what();
+        EXPECT_NE(text.find("evaluator: energy \"kinked\" #"), text.npos) << text;
+        const std::string at_length = std::string("the length ") + row.op + " is 0";
+        EXPECT_NE(text.find("has no second derivative: " + at_length), text.npos) << text;
+      }
+    }
+    EXPECT_TRUE(Eigen::MatrixXd(at.hessian({.project_psd = true})).allFinite());
+    EXPECT_TRUE(Eigen::MatrixXd(at.hessian(away)).allFinite());
+    EXPECT_TRUE(at.hvp(away, direction).allFinite());
+    problem.set_constant(p, 0);  // no unknown is at the kink
+    EXPECT_TRUE(Eigen::MatrixXd(at.hessian()).allFinite());
+  }
+}
+
+TEST(Lengths, NewtonGoesOnFromKinks) {
+  // min λ |v| + ½ |v − c|²: v = (1 − λ / |c|) c, here from the kink.
+  for (const LinearSolver linear : {LinearSolver::cholesky, LinearSolver::pcg}) {
+    std::vector<double> x = {0, 0, 0};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3);
+    problem.add_energy(0.5 * norm(p.vec3(0)) + 0.5 * squared_norm(p.vec3(0) - Vec3{2., -1., 2.}));
+    SolverOptions options = exact();
+    options.method = Method::newton;
+    options.linear_solver = linear;
+    EXPECT_TRUE(solve(problem, options).is_solution_usable());
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(x[k], (k == 1 ? -1. : 2.) * (1 - 0.5 / 3), 1e-8);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "../../../solver/covariance.hpp"
 
 #include "../../../frontend/geometry.hpp"
+#include "../../../frontend/loss.hpp"
 #include "../../../frontend/manifold.hpp"
 #include "../../../frontend/value/math.hpp"
 #include "whole_solves.hpp"
@@ -13,6 +14,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -479,6 +481,74 @@ TEST(Sensitivity, RefusesWhatHasNoDerivative) {
   constrained.add_residual(r[0] - 2.0);
   constrained.add_equality(r[0] - 1.0);
   EXPECT_EQ(reason_of(constrained), SensitivityError::Reason::unconverged) << "never solved";
+}
+
+/// min f(x − a) + ½ |x − b|² at the solution x = a = b.
+struct Meeting {
+  explicit Meeting(const std::function<void(Problem&, const Vec2&)>& add_term) {
+    const Parameters p = problem.add_parameters(x, 2);
+    a = problem.add_data(x, 2, "a");
+    b = problem.add_data(x, 2, "b");
+    add_term(problem, p.vec2(0) - a.vec2(0));
+    problem.add_energy(0.5 * squared_norm(p.vec2(0) - b.vec2(0)));
+  }
+  std::vector<double> x = {1, 2};
+  Problem problem;
+  Data a, b;
+};
+
+TEST(Sensitivity, FollowsSmoothFunctionsOfLengthsThatAreZero) {
+  const double root2 = std::sqrt(2.0);
+  const struct {
+    const char* name;
+    std::function<void(Problem&, const Vec2&)> add;
+    double by_a;  // f'' / (f'' + 1)
+  } rows[] = {
+      {"square of norm", [](Problem& p, const Vec2& d) { p.add_energy(square(norm(d))); }, 2. / 3},
+      {"cosine", [](Problem& p, const Vec2& d) { p.add_energy(2.0 - 2.0 * cos(norm(d))); }, 2. / 3},
+      {"norm", [=](Problem& p, const Vec2& d) { p.add_residual(root2 * norm(d)); }, 2. / 3},
+      {"hypot", [=](Problem& p, const Vec2& d) { p.add_residual(root2 * hypot(d.x, d.y)); },
+       2. / 3},
+      {"norm under a loss",
+       [=](Problem& p, const Vec2& d) { p.add_residual(root2 * norm(d), {.loss = cauchy(1)}); },
+       2. / 3},
+      {"softplus by hand",
+       [](Problem& p, const Vec2& d) {
+         for (const Value& z : {d.x, d.y})
+           p.add_energy(max(z, 0.0) + log1p(exp(-abs(z))) - 0.5 * z);
+       },
+       0.2}};
+  for (const auto& row : rows) {
+    Meeting at(row.add);
+    const Sensitivity s(at.problem);
+    const Eigen::VectorXd by_a = s.jvp(at.a, std::vector<double>{1, 0});
+    const Eigen::VectorXd by_b = s.jvp(at.b, std::vector<double>{1, 0});
+    EXPECT_NEAR(by_a[0], row.by_a, 1e-14) << row.name;
+    EXPECT_NEAR(by_b[0], 1 - row.by_a, 1e-14) << row.name;
+    EXPECT_NEAR(by_a[1], 0, 1e-14) << row.name;
+  }
+}
+
+TEST(Sensitivity, RefusesKinks) {
+  const struct {
+    std::function<void(Problem&, const Vec2&)> add;
+    const char* text;
+  } rows[] = {
+      {[](Problem& p, const Vec2& d) { p.add_energy(norm(d)); }, "the length sqrt is 0"},
+      {[](Problem& p, const Vec2& d) { p.add_energy(hypot(d.x, d.y)); }, "the length hypot is 0"},
+      {[](Problem& p, const Vec2& d) { p.add_energy(abs(d.y)); }, "abs(0)"},
+      {[](Problem& p, const Vec2& d) { p.add_energy(max(d.x, -d.x)); }, "max of equal operands"}};
+  for (const auto& row : rows) {
+    Meeting at(row.add);
+    try {
+      const Sensitivity s(at.problem);
+      ADD_FAILURE() << row.text;
+    } catch (const SensitivityError& error) {
+      EXPECT_EQ(error.reason(), SensitivityError::Reason::kink) << error.what();
+      const std::string text = error.what();
+      EXPECT_NE(text.find("has no second derivative: " + std::string(row.text)), text.npos) << text;
+    }
+  }
 }
 
 TEST(Sensitivity, RefusesOtherProblemsAndSizes) {
