@@ -47,4 +47,13 @@ Value norm(std::span<const Value> values) {
   return select(s == zero, zero, sqrt(s));
 }
 
+// Where a = b both sides of `first` are the same smooth function.
+Value logaddexp(const Value& a, const Value& b) {
+  const Bool first = a >= b;
+  const Value high = select(first, a, b), low = select(first, b, a);
+  const Value gap = low - high;  // NaN for infinities of one sign
+  const Value half = literal(0.5);
+  return select(a == b && gap != gap, half * a + half * b, high + softplus(gap));
+}
+
 }  // namespace topograd

@@ -19,6 +19,9 @@ Value min(std::span<const Value> values);
 Value max(std::span<const Value> values);
 /// Root of the sum of squares, in norm(Vec3)'s range; derivative 0 where all are 0. 0 if empty.
 Value norm(std::span<const Value> values);
+/// log(exp(a) + exp(b)) without overflow; its derivatives exp(a − y) and exp(b − y) keep their
+/// digits for any a and b. Infinite operands have limits, halves if both are the same infinity.
+Value logaddexp(const Value& a, const Value& b);
 
 inline Value sum(std::initializer_list<Value> v) { return sum(std::span(v.begin(), v.size())); }
 inline Value mean(std::initializer_list<Value> v) { return mean(std::span(v.begin(), v.size())); }

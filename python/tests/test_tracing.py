@@ -6,6 +6,7 @@ import unittest
 import numpy as np
 from scipy import special
 
+import topograd
 from topograd import TracingError, _core
 from topograd._least_squares import trace_function
 
@@ -81,7 +82,7 @@ FUNCTIONS = {
     "inverse functions": lambda x: np.arcsin(x / 3) + np.arccos(x / 3) + np.arctan(x),
     "hyperbolic": lambda x: np.sinh(x) + np.cosh(x) + np.tanh(x) + np.arcsinh(x),
     "special": lambda x: special.erf(x) + special.expit(x) + special.erfc(x),
-    "logaddexp": lambda x: np.logaddexp(x, 2 * x[::-1]),
+    "logaddexp": lambda x: np.logaddexp(x, 2 * x[::-1]) + np.logaddexp2(x, x[::-1]),
     "degrees": lambda x: np.deg2rad(x) + np.rad2deg(x),
     "extremes": lambda x: np.maximum(x, 1.1) + np.minimum(x, x[::-1]) + np.clip(x, 0.8, 1.3),
     "abs and sign": lambda x: np.abs(x - 1) + np.sign(x - 1) + np.copysign(x, x - 1),
@@ -263,6 +264,26 @@ class Tracing(unittest.TestCase):
                 if isinstance(raised.exception, TracingError):
                     self.assertIn(what, str(raised.exception))
                     self.assertIn(where, str(raised.exception))
+
+    def test_smooth_functions_at_ties(self):
+        # Points, slopes by both operands.
+        rows = [((2.0, 2.0), (0.5, 0.5)), ((0.0, -40.0), (1.0, None)), ((1e300, 1e300), (0.5, 0.5))]
+        for function, base in ((np.logaddexp, math.e), (np.logaddexp2, 2.0)):
+            for at, slopes in rows:
+                problem = topograd.Problem()
+                x = problem.parameters(np.array(at))
+                problem.residuals(function(x[0:1], x[1:2]))
+                found = problem.jacobian().toarray()[0]
+                small = base ** -40.0 / (1 + base**-40.0)
+                want = [small if slope is None else slope for slope in slopes]
+                np.testing.assert_allclose(found, want, rtol=1e-11, err_msg=f"{function} at {at}")
+                np.testing.assert_allclose(problem.evaluate(), function(*at), rtol=1e-14)
+        for slopes, f in (((0.0, 0.0), lambda x: np.linalg.norm(x, keepdims=True)),
+                          ((0.5, 0.5), lambda x: np.maximum(x[0:1], x[1:2])),
+                          ((1.0, 0.0), lambda x: np.maximum(x[0:1], 0) + np.minimum(x[0:1], 0))):
+            problem = topograd.Problem()
+            problem.residuals(f(problem.parameters(np.zeros(2))))
+            np.testing.assert_array_equal(problem.jacobian().toarray()[0], slopes)
 
     def test_numpy_is_as_before(self):
         before = [np.array, np.zeros, np.asarray]

@@ -472,9 +472,7 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     if isinstance(axis, tuple) and ord not in (None, "fro"):
         raise TracingError("a matrix norm cannot be traced")
     if ord in (None, 2, "fro"):
-        squares = reduce(trace, "add", np.square(array), axis, keepdims)
-        # The derivative is 0 where the vector is: the plain root has none there.
-        return select(trace, squares == 0.0, 0.0, np.sqrt(squares))
+        return np.sqrt(reduce(trace, "add", np.square(array), axis, keepdims))
     if ord == 1:
         return reduce(trace, "add", np.abs(array), axis, keepdims)
     if ord in (math.inf, -math.inf):

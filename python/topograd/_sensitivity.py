@@ -38,8 +38,8 @@ class Sensitivity:
         backend, threads, device, ... of the evaluations.
 
     Raises SensitivityError where there is no derivative. Its `reason` is 'unconverged' where the
-    problem is not solved, 'singular' where unknowns are not determined, and 'infeasible' where no x
-    keeps dependent constraints.
+    problem is not solved, 'singular' where unknowns are not determined, 'infeasible' where no x
+    keeps dependent constraints, and 'kink' where the cost changes like abs or a length at 0.
     """
 
     def __init__(self, problem: Problem, *theta: DataArray, form: str = "full",

@@ -75,7 +75,18 @@ def _matmul(trace: Trace, a: Any, b: Any) -> Array:
 
 
 def _logaddexp(trace: Trace, a: Any, b: Any) -> Array:
-    return np.maximum(a, b) + np.log1p(np.exp(-np.abs(np.subtract(a, b))))
+    """Smooth: where a = b both formulas of the select have all derivatives of the function."""
+    first = np.greater_equal(a, b)
+    high, low = select(trace, first, a, b), select(trace, first, b, a)
+    gap = low - high  # NaN for infinities of one sign
+    smooth = high + trace.apply("softplus", gap)
+    infinite = np.logical_and(np.equal(a, b), np.not_equal(gap, gap))
+    return select(trace, infinite, np.multiply(a, 0.5) + np.multiply(b, 0.5), smooth)
+
+
+def _logaddexp2(trace: Trace, a: Any, b: Any) -> Array:
+    scaled = _logaddexp(trace, np.multiply(a, math.log(2)), np.multiply(b, math.log(2)))
+    return scaled / math.log(2)
 
 
 #: ufuncs that are several ops
@@ -101,6 +112,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "rad2deg": lambda t, a: a * (180 / math.pi),
     "degrees": lambda t, a: a * (180 / math.pi),
     "logaddexp": _logaddexp,
+    "logaddexp2": _logaddexp2,
     "erfc": lambda t, a: 1.0 - t.apply("erf", a),
     "xlogy": lambda t, a, b: select(t, np.equal(a, 0.0), 0.0, a * np.log(b)),
 }

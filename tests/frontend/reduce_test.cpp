@@ -1,10 +1,12 @@
 // Reductions over spans: values, shapes of their trees, derivatives, empty spans.
 #include "../../frontend/value/reduce.hpp"
+#include "../../frontend/value/eager.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "evaluated.hpp"
 #include "reference.hpp"
@@ -72,6 +74,37 @@ TEST(Reduce, TiesAreHalvedAndNormOfZeroHasDerivativeZero) {
   EXPECT_EQ(e.jacobian, (Numbers{0.25, 0.25, 0.5, 0.25, 0.25, 0.5, 0, 0, 0}));
   const Numbers with_nan = {1, NAN, 2};
   for (const double row : evaluate(with_nan, reductions).rows) EXPECT_TRUE(std::isnan(row));
+}
+
+TEST(Reduce, LogAddExpIsSmoothAndKeepsItsDigits) {
+  const double inf = INFINITY, ln2 = std::log(2.0);
+  struct Row {
+    double a, b, y, by_a, by_b;
+  };
+  const Row rows[] = {
+      {1.5, 1.5, 1.5 + ln2, 0.5, 0.5},
+      {0, 1, std::log(1 + std::exp(1.0)), 1 / (1 + std::exp(1.0)), 1 / (1 + std::exp(-1.0))},
+      {-700, 0, std::exp(-700.0), std::exp(-700.0), 1},
+      {0, -40, std::exp(-40.0), 1, std::exp(-40.0)},
+      {1e300, -1e300, 1e300, 1, 0},
+      {1e300, 1e300, 1e300, 0.5, 0.5},
+      {-inf, 3, 3, 0, 1},
+      {inf, 3, inf, 1, 0},
+      {inf, inf, inf, 0.5, 0.5},
+      {-inf, -inf, -inf, 0.5, 0.5}};
+  for (const Row& row : rows) {
+    for (const bool swapped : {false, true}) {
+      const Value a = variable(row.a), b = variable(row.b);
+      const Value y = swapped ? logaddexp(b, a) : logaddexp(a, b);
+      y.backward();
+      const std::string at = std::to_string(row.a) + ", " + std::to_string(row.b);
+      EXPECT_DOUBLE_EQ(y.value(), row.y) << at;
+      EXPECT_DOUBLE_EQ(a.grad(), row.by_a) << at;
+      EXPECT_DOUBLE_EQ(b.grad(), row.by_b) << at;
+    }
+  }
+  EXPECT_TRUE(std::isnan(logaddexp(variable(NAN), variable(inf)).value()));
+  EXPECT_TRUE(std::isnan(logaddexp(variable(1.0), variable(NAN)).value()));
 }
 
 TEST(Reduce, EmptySpansAreZeroOrAnError) {
