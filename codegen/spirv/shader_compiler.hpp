@@ -18,8 +18,9 @@ struct ShaderSource {
 
 /// Compiles a compute shader for Vulkan 1.2 (SPIR-V 1.5).
 ///
-/// The module is not optimised and keeps names; the same source gives the same words. Safe on any
-/// thread: the process keeps one compiler, so only the first call pays for its set-up.
+/// A module keeps its names and is not optimised, except that a large one has values in place of
+/// variables. The same source gives the same words. Safe on any thread: the
+/// process keeps one compiler, so only the first call pays for its set-up.
 ///
 /// Throws Error{ShaderCompile} with the shader's name, the first complaints of the compiler and the
 /// source lines that they are about. Cost: a few milliseconds for a kernel of 200 lines.
