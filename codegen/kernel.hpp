@@ -129,6 +129,10 @@ struct KernelRequest {
   ir::Program program;
   ColumnLayout layout;
   std::vector<std::uint32_t> targets;  ///< scatter: parameter slot to whose place output k is added
+  /// Store: the program is ∇²E·tangent, with an output for each parameter slot. A loop evaluates it
+  /// along each unknown, and stores the upper triangle of ∇²E, packed by rows, in place of the
+  /// outputs. The code does not grow with the number of columns.
+  bool columns_in_loop = false;
   // gather, sum_terms:
   std::vector<GatherRole> roles;  ///< sum_terms reads only slots and targets of the roles
   std::uint32_t owner_width = 1;  ///< scalars of a block in x
@@ -261,6 +265,7 @@ struct KernelSource {
   std::vector<ColumnForm> forms;            ///< the last push constants
   std::uint32_t workgroup_size = 0;
   std::uint32_t operations = 0;  ///< per instance
+  std::uint32_t statements = 0;  ///< of its programs in the code: those of a loop count once
   std::uint32_t bytes_per_instance =
       0;  ///< columns read (gather: of one entry per role), results written
   bool needs_float64 = false, needs_int64_atomics = false, needs_atomic_float = false,

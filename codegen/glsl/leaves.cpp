@@ -78,7 +78,7 @@ Needed find_needed(const Prepared& prepared, const LeafPlace& place,
     const ir::Node& node = prepared.program.nodes[id];
     if (!prepared.live[id]) continue;
     if (node.op == Op::Parameter) out.parameters.insert(node.slot());
-    if (node.op == Op::Tangent) out.tangents.insert(node.slot());
+    if (node.op == Op::Tangent && place.loads_tangents) out.tangents.insert(node.slot());
     if (node.op == Op::Data) out.data.insert(node.slot());
     if (node.op == Op::Uniform) out.uniforms.insert(node.slot());
     if (node.op == Op::Seed) out.seeds.insert(node.slot());

@@ -30,6 +30,7 @@ struct LeafPlace {
   std::string_view seed_row;  ///< variable that counts rows of the seeds
   std::vector<OwnSlot> own;
   bool fused = false;  ///< tangents are preconditioned + beta * direction
+  bool loads_tangents = true;
   // buffers of the columns, and their stride
   BufferRole index_columns = BufferRole::index_columns;
   BufferRole data_columns = BufferRole::data_columns;

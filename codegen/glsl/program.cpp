@@ -3,9 +3,13 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "roll.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
 
 namespace topograd::codegen {
 namespace {
@@ -21,16 +25,25 @@ bool reads_condition(Op op, std::size_t operand) {
 
 class Writer {
  public:
-  Writer(const Prepared& prepared, const LeafNames& names, Precision precision, Shader& shader)
+  Writer(const Prepared& prepared, const LeafNames& names, Precision precision, Shader& shader,
+         const Roll* roll = nullptr)
       : prepared_(prepared),
         names_(names),
         precision_(precision),
         shader_(shader),
+        roll_(roll),
+        is_long_(is_long(prepared)),
         made_{.numbers = std::vector<std::string>(prepared.program.nodes.size()),
               .conditions = std::vector<std::string>(prepared.program.nodes.size())} {}
 
+  /// Writes these nodes; with a roll, its first steps instead.
   Expressions write_some(const std::vector<bool>& nodes, std::string_view prefix) {
     prefix_ = prefix;
+    if (roll_ != nullptr) {
+      declare_lanes();
+      write_steps(roll_->steps);
+      return std::move(made_);
+    }
     for (Id id = 0; id < nodes.size(); ++id) {
       if (nodes[id]) write_node(id);
     }
@@ -39,7 +52,14 @@ class Writer {
 
   Written write(const Expressions& known) {
     if (!known.numbers.empty()) made_ = known;
-    for (Id id = 0; id < prepared_.program.nodes.size(); ++id) {
+    if (roll_ != nullptr) {
+      if (known.numbers.empty()) {
+        declare_lanes();
+        write_steps(roll_->steps);
+      }
+      write_steps(roll_->along);
+    }
+    for (Id id = 0; id < prepared_.program.nodes.size() && roll_ == nullptr; ++id) {
       const bool done = !numbers_[id].empty() || !conditions_[id].empty();
       if (prepared_.live[id] && !done) write_node(id);
     }
@@ -89,6 +109,7 @@ class Writer {
   }
 
   const std::string& operand(const Node& node, std::size_t k) const {
+    if (!lane_operands_[k].empty()) return lane_operands_[k];
     return reads_condition(node.op, k) ? conditions_[node.args[k]] : numbers_[node.args[k]];
   }
 
@@ -105,6 +126,7 @@ class Writer {
     if (node.op != Op::Select) return false;
     const Node& condition = prepared_.program.nodes[node.args[0]];
     if (!ir::info(condition.op).boolean || ir::info(condition.op).arity != 2) return false;
+    if (roll_ != nullptr) return true;  // in some lane
     const auto compared = [&](Id id) { return id == condition.args[0] || id == condition.args[1]; };
     return compared(node.args[1]) && compared(node.args[2]);
   }
@@ -123,17 +145,163 @@ class Writer {
     if (!computes || from.op != Op::Literal) return operand(node, k);
     if (!is_finite(from.literal())) return hidden_literal(from.literal(), precision_);
     if (from.literal() != 0) return operand(node, k);
-    if (!has_zero_) {
-      shader_.body().line("precise ", scalar_type(precision_), " ", prefix_,
-                          "zero = ", precision_ == Precision::f64 ? "double(" : "(",
-                          "uintBitsToFloat(zero_bits));");
-      has_zero_ = true;
-    }
+    declare_zero();
     return std::signbit(from.literal()) ? text("(-", prefix_, "zero)") : text(prefix_, "zero");
+  }
+
+  void declare_zero() {
+    if (has_zero_) return;
+    shader_.body().line("precise ", scalar_type(precision_), " ", prefix_,
+                        "zero = ", precision_ == Precision::f64 ? "double(" : "(",
+                        "uintBitsToFloat(zero_bits));");
+    has_zero_ = true;
+  }
+
+  // Loops.
+
+  void declare_lanes() {
+    if (roll_->numbers > 0)
+      shader_.body().line(scalar_type(precision_), " lanes[", roll_->numbers, "];");
+    if (roll_->flags > 0) shader_.body().line("bool flags[", roll_->flags, "];");
+  }
+
+  void write_steps(const std::vector<RollStep>& steps) {
+    const auto is_zero = [](const Node& node) {
+      return node.op == Op::Literal && node.literal() == 0;
+    };
+    if (std::ranges::any_of(prepared_.program.nodes, is_zero)) declare_zero();
+    for (const RollStep& step : steps) {
+      if (step.scalar != ir::kNone) {
+        write_node(step.scalar);
+      } else if (!roll_->groups[step.groups[0]].computes) {
+        write_copies(step.groups[0]);
+      } else {
+        write_loop(step.groups);
+      }
+    }
+    if (places_.empty()) return;
+    std::string list;
+    for (const std::uint32_t place : places_)
+      list += (list.empty() ? "" : ", ") + unsigned_literal(place);
+    // Not constant: compilers would copy a constant array at each use.
+    shader_.declare(prefix_ + "places", text("uint ", prefix_, "places[", places_.size(),
+                                             "] = uint[", places_.size(), "](", list, ");"));
+  }
+
+  void write_copies(std::uint32_t g) {
+    const LaneGroup& group = roll_->groups[g];
+    if (!group.stored || !group.array.empty()) return;
+    for (std::uint32_t l = 0; l < group.members.size(); ++l) {
+      const Id id = group.members[l];
+      shader_.body().line(group.boolean ? "flags[" : "lanes[", group.base + l,
+                          "] = ", group.boolean ? conditions_[id] : numbers_[id], ";");
+    }
+  }
+
+  void write_loop(const std::vector<std::uint32_t>& groups) {
+    shader_.need_extension("GL_EXT_control_flow_attributes");
+    const std::size_t lanes = roll_->groups[groups[0]].members.size();
+    shader_.body().open("[[dont_unroll]] for (uint lane = 0u; lane < ", unsigned_literal(lanes),
+                        "; ++lane)");
+    for (const std::uint32_t g : groups) write_group(g);
+    shader_.body().close();
+    local_numbers_.clear();
+    local_conditions_.clear();
+    local_places_.clear();
+    for (const std::uint32_t g : groups) {
+      const LaneGroup& group = roll_->groups[g];
+      for (std::uint32_t l = 0; l < lanes && group.stored; ++l) {
+        const std::string place = unsigned_literal(group.base + l);
+        numbers_[group.members[l]] = stored_number(group, place);
+        conditions_[group.members[l]] = stored_condition(group, place);
+      }
+    }
+  }
+
+  /// One statement for all lanes of a group.
+  void write_group(std::uint32_t g) {
+    const LaneGroup& group = roll_->groups[g];
+    for (std::size_t k = 0; k < group.first.operands().size(); ++k) {
+      const LaneOperand& from = group.operands[k];
+      if (from.scalar != ir::kNone) continue;
+      const bool condition = reads_condition(group.first.op, k);
+      const auto& locals = condition ? local_conditions_ : local_numbers_;
+      if (const auto local = locals.find(from.group); local != locals.end()) {
+        lane_operands_[k] = local->second;
+        continue;
+      }
+      const LaneGroup& source = roll_->groups[from.group];
+      const std::string place = place_of(source, from.lanes);
+      lane_operands_[k] =
+          condition ? stored_condition(source, place) : stored_number(source, place);
+    }
+    const std::string value = expression(group.first);
+    lane_operands_ = {};
+    const std::string name = text(prefix_, group.boolean ? "b" : "t", next_++);
+    const std::string zero = literal(0, precision_);
+    Lines& body = shader_.body();
+    if (group.boolean) {
+      body.line("bool ", name, " = ", value, ";");
+      local_conditions_[g] = name;
+      local_numbers_[g] = text("(", name, " ? ", literal(1, precision_), " : ", zero, ")");
+    } else {
+      body.line("precise ", scalar_type(precision_), " ", name, " = ", value, ";");
+      local_numbers_[g] = name;
+      local_conditions_[g] = text("(", name, " != ", zero, ")");
+    }
+    if (!group.stored) return;
+    body.line(group.boolean ? "flags[" : "lanes[", affine(1, group.base), "] = ", name, ";");
+  }
+
+  std::string stored_number(const LaneGroup& group, const std::string& place) const {
+    if (!group.array.empty()) return text(group.array, "[", place, "]");
+    if (!group.boolean) return text("lanes[", place, "]");
+    return text("(flags[", place, "] ? ", literal(1, precision_), " : ", literal(0, precision_),
+                ")");
+  }
+  std::string stored_condition(const LaneGroup& group, const std::string& place) const {
+    if (group.boolean) return text("flags[", place, "]");
+    return text("(", stored_number(group, place), " != ", literal(0, precision_), ")");
+  }
+
+  /// "lane", "lane + 7u", "3u * lane + 7u"
+  static std::string affine(std::uint32_t factor, std::uint32_t first) {
+    const std::string last = first == 0 ? std::string() : text(" + ", unsigned_literal(first));
+    return text(factor == 1 ? "" : unsigned_literal(factor) + " * ", "lane", last);
+  }
+
+  /// Position in its array of what each lane reads: an expression, or a table.
+  std::string place_of(const LaneGroup& source, const std::vector<std::uint32_t>& lanes) {
+    std::vector<std::uint32_t> at;
+    for (const std::uint32_t lane : lanes)
+      at.push_back(source.array.empty() ? source.base + lane : source.places[lane]);
+    const std::uint32_t least = *std::ranges::min_element(at);
+    const std::uint32_t factor = at[1] - at[0];
+    bool regular = at[1] > at[0];
+    for (std::size_t l = 0; l < at.size(); ++l) {
+      regular = regular && at[l] == at[0] + l * factor;
+      if (l > 0 && !regular) break;
+    }
+    if (regular) return affine(factor, at[0]);
+    for (std::uint32_t& place : at) place -= least;
+    const auto [table, fresh] = tables_.try_emplace(at, static_cast<std::uint32_t>(places_.size()));
+    if (fresh) places_.insert(places_.end(), at.begin(), at.end());
+    const std::string name = text("at", table->second);
+    if (local_places_.insert(table->second).second)
+      shader_.body().line("uint ", name, " = ", prefix_, "places[", affine(1, table->second), "];");
+    return least == 0 ? name : text(name, " + ", unsigned_literal(least));
   }
 
   std::string expression(const Node& node) {
     const ir::OpInfo& info = ir::info(node.op);
+    if (node.op == Op::Zmul && is_long_) {
+      // A choice between names has no branch, and takes a fifth of the code.
+      const std::string product = text(prefix_, "z", next_++);
+      shader_.body().line("precise ", scalar_type(precision_), " ", product, " = ",
+                          arithmetic_operand(node, 0), " * ", arithmetic_operand(node, 1), ";");
+      const std::string zero = literal(0, precision_);
+      return text(operand(node, 0), " == ", zero, " ? ", zero, " : ", product);
+    }
     if (precision_ == Precision::f32 && divides_by_any(node)) {
       const bool reciprocal = node.op == Op::Reciprocal;
       return text(shader_.math_function("quotient", precision_), "(",
@@ -160,12 +328,20 @@ class Writer {
   const LeafNames& names_;
   Precision precision_;
   Shader& shader_;
+  const Roll* roll_;
+  bool is_long_;
   Expressions made_;
   std::vector<std::string>& numbers_ = made_.numbers;
   std::vector<std::string>& conditions_ = made_.conditions;
   std::string prefix_;
   std::uint32_t next_ = 0;
   bool has_zero_ = false;
+  // In a loop over lanes: by operand of the present group, and by group of the loop.
+  std::array<std::string, 3> lane_operands_;
+  std::map<std::uint32_t, std::string> local_numbers_, local_conditions_;
+  std::set<std::uint32_t> local_places_;  // tables that the loop has read
+  std::vector<std::uint32_t> places_;     // of tables, one after another
+  std::map<std::vector<std::uint32_t>, std::uint32_t> tables_;
 };
 
 bool is_costly(Op op) {
@@ -218,10 +394,12 @@ void find_uses(Prepared& out, bool with_guards) {
 
 }  // namespace
 
-void Prepared::count_operations(std::array<std::uint32_t, ir::kOpCount>& counts) const {
+void Prepared::count_operations(std::array<std::uint32_t, ir::kOpCount>& counts,
+                                const std::vector<bool>& repeated, std::uint32_t times) const {
   for (std::size_t id = 0; id < live.size(); ++id) {
     const Op op = program.nodes[id].op;
-    if (live[id] && !ir::is_leaf(op)) ++counts[static_cast<std::size_t>(op)];
+    if (!live[id] || ir::is_leaf(op)) continue;
+    counts[static_cast<std::size_t>(op)] += !repeated.empty() && repeated[id] ? times : 1;
   }
 }
 
@@ -262,9 +440,35 @@ Expressions write_invariant(const Prepared& prepared, std::span<const std::uint3
       .write_some(find_invariant(prepared, slots), prefix);
 }
 
+bool is_long(const Prepared& prepared) {
+  constexpr std::size_t kLong = 1000;  // drivers compile as many operations in 0.1 s
+  std::array<std::uint32_t, ir::kOpCount> counts{};
+  prepared.count_operations(counts);
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0}) > kLong;
+}
+
+std::vector<bool> along_tangents(const Prepared& prepared) {
+  const std::vector<Node>& nodes = prepared.program.nodes;
+  std::vector<bool> along(nodes.size());
+  for (Id id = 0; id < nodes.size(); ++id) {
+    along[id] = prepared.live[id] &&
+                (nodes[id].op == Op::Tangent ||
+                 std::ranges::any_of(nodes[id].operands(), [&](Id arg) { return along[arg]; }));
+  }
+  return along;
+}
+
+Expressions write_without_tangents(const Prepared& prepared, const LeafNames& names,
+                                   Precision precision, std::string_view prefix, Shader& shader,
+                                   const Roll* roll) {
+  std::vector<bool> wanted = along_tangents(prepared);
+  for (std::size_t id = 0; id < wanted.size(); ++id) wanted[id] = prepared.live[id] && !wanted[id];
+  return Writer(prepared, names, precision, shader, roll).write_some(wanted, prefix);
+}
+
 Written write_program(const Prepared& prepared, const LeafNames& names, Precision precision,
-                      Shader& shader, const Expressions& known) {
-  return Writer(prepared, names, precision, shader).write(known);
+                      Shader& shader, const Expressions& known, const Roll* roll) {
+  return Writer(prepared, names, precision, shader, roll).write(known);
 }
 
 }  // namespace topograd::codegen

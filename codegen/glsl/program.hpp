@@ -20,12 +20,17 @@ struct Prepared {
   std::vector<bool> as_number;     ///< by node: its number is read
   std::vector<bool> as_condition;  ///< by node: it is used as a condition
 
-  /// Adds the number of live nodes of each computing op.
-  void count_operations(std::array<std::uint32_t, ir::kOpCount>& counts) const;
+  /// Adds the number of live nodes of each computing op; nodes of `repeated` count `times` times.
+  void count_operations(std::array<std::uint32_t, ir::kOpCount>& counts,
+                        const std::vector<bool>& repeated = {}, std::uint32_t times = 1) const;
 };
 
 /// Expands composite ops, orders nodes and finds live ones; guards count only if `with_guards`.
 Prepared prepare(const ir::Program& program, bool with_guards = false);
+
+/// True for a program of so many operations that compilers of drivers take long: its source is
+/// shorter, with loops where they can be, and a little less plain.
+bool is_long(const Prepared& prepared);
 
 /// Expressions for leaves, by slot; only those of live leaves are read.
 struct LeafNames {
@@ -56,9 +61,20 @@ Expressions write_invariant(const Prepared& prepared, std::span<const std::uint3
                             const LeafNames& names, Precision precision, std::string_view prefix,
                             Shader& shader);
 
+struct Roll;  // roll.hpp
+
+/// Live nodes that depend on a tangent.
+std::vector<bool> along_tangents(const Prepared& prepared);
+
+/// Writes all nodes that do not depend on a tangent, likewise; with loops if there is a `roll`.
+Expressions write_without_tangents(const Prepared& prepared, const LeafNames& names,
+                                   Precision precision, std::string_view prefix, Shader& shader,
+                                   const Roll* roll = nullptr);
+
 /// Appends one `precise` statement per operation to the body of the shader, named t0, t1, ...
-/// (numbers) and b0, b1, ... (conditions); skips nodes that are `known`.
+/// (numbers) and b0, b1, ... (conditions); skips nodes that are `known`. With a `roll`, those of
+/// its groups are in loops.
 Written write_program(const Prepared& prepared, const LeafNames& names, Precision precision,
-                      Shader& shader, const Expressions& known = {});
+                      Shader& shader, const Expressions& known = {}, const Roll* roll = nullptr);
 
 }  // namespace topograd::codegen

@@ -92,6 +92,8 @@ void check(const KernelRequest& request) {
        !std::all_of(rides, request.roles.end(), [](auto& role) { return role.rides; }))) {
     refuse(request, "expected roles that ride behind others in a fused kernel");
   }
+  if (request.columns_in_loop && (request.form != Form::store || valued))
+    refuse(request, "expected columns in a loop in a store without values");
   if (!by_owner && request.program.outputs.empty()) refuse(request, "expected outputs, got none");
 }
 
@@ -121,6 +123,7 @@ std::string form_line(const KernelRequest& request) {
   } else if (request.form == Form::reduce) {
     out += ", summed in compensated f32";
   }
+  if (request.columns_in_loop) out += " of columns in a loop";
   if (request.values.given) out += " with the cost";
   if (request.values.rows > 0) out += text(" and ", request.values.rows, " rows");
   return out + text(", ", name(request.precision), ", ", request.workgroup_size,
@@ -162,6 +165,8 @@ std::vector<std::string> header(const KernelRequest& request, const BodyFacts& f
     out.push_back("instance    " + shape(request.program.leaves, request.program.outputs.size()));
   }
   out.push_back("operations  " + operations(facts));
+  if (facts.statements > 0)
+    out.push_back(text("code        ", facts.statements, " statements, with loops"));
   out.push_back(text("bytes       ", facts.bytes, " an instance"));
   return out;
 }
@@ -231,6 +236,7 @@ KernelSource generate(const KernelRequest& request) {
                                     .push_constants = push});
   out.forms.assign(forms.begin(), forms.end());
   out.operations = total(facts);
+  out.statements = facts.statements > 0 ? facts.statements : out.operations;
   out.bytes_per_instance = facts.bytes;
   out.float_controls_f32 = request.float_controls_f32;
   out.float_controls_f64 = request.float_controls_f64;

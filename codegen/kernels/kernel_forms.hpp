@@ -14,6 +14,7 @@ namespace topograd::codegen {
 struct BodyFacts {
   std::array<std::uint32_t, ir::kOpCount> operations{};  ///< by op
   std::uint32_t bytes = 0;
+  std::uint32_t statements = 0;  ///< if not those of `operations`, because of loops
 };
 
 BodyFacts write_store(const KernelRequest& request, Shader& shader);

@@ -2,14 +2,41 @@
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
 #include "../glsl/reduction.hpp"
+#include "../glsl/roll.hpp"
 #include "../glsl/values.hpp"
 #include "atomic_add.hpp"
 #include "kernel_forms.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
 
 namespace topograd::codegen {
 namespace {
 
 std::uint32_t number_bytes(Precision precision) { return precision == Precision::f32 ? 4 : 8; }
+
+/// Loops of a long program, after its leaves were loaded. Parameters of a block are told apart by
+/// their distance from the first one that is read.
+std::optional<Roll> find_roll(const Prepared& prepared, const ColumnLayout& layout,
+                              const LeafNames& names, bool apart = false) {
+  std::map<std::uint32_t, std::int32_t> first;  // by index column
+  for (const IndexSource& source : layout.parameters) {
+    const auto [at, fresh] = first.try_emplace(source.column, source.offset);
+    at->second = std::min(at->second, source.offset);
+  }
+  std::vector<std::uint32_t> coordinate;
+  for (const IndexSource& source : layout.parameters)
+    coordinate.push_back(static_cast<std::uint32_t>(source.offset - first.at(source.column)));
+  return find_roll(prepared, coordinate, names, apart);
+}
+const Roll* pointer(const std::optional<Roll>& roll) { return roll ? &*roll : nullptr; }
+
+/// Facts::statements: 0 without loops.
+std::uint32_t statements_of(const std::optional<Roll>& roll) {
+  return roll ? static_cast<std::uint32_t>(roll->statements) : 0;
+}
 
 // Declares add_to_results() by the strategy of the request.
 void declare_atomic_add(const KernelRequest& request, Shader& shader) {
@@ -36,6 +63,32 @@ void write_results(const Written& written, std::size_t results, std::string_view
     body.line("all_results[", unsigned_literal(k), "] = ", written.outputs[k], ";");
   body.line("for (uint k = 0u; k < ", count, "; ++k) ", out, "[",
             result_position("k * out_stride + i"), "] = all_results[k];");
+}
+
+// Position of entry (k, column) of a packed upper triangle of n rows, less the column.
+std::size_t packed_row(std::size_t k, std::size_t n) { return k * (2 * n - k - 1) / 2; }
+
+// Writes outputs 0 .. column, the upper part of a column.
+void write_column(const Written& written, std::string_view out, Precision precision, Lines& body) {
+  const std::size_t n = written.outputs.size();
+  if (n >= kLeastLooped) {
+    const std::string count = unsigned_literal(n);
+    body.line(scalar_type(precision), " all_results[", count, "];");
+    for (std::size_t k = 0; k < n; ++k)
+      body.line("all_results[", unsigned_literal(k), "] = ", written.outputs[k], ";");
+    const std::string row = text("k * (", unsigned_literal(2 * n - 1), " - k) / 2u + column");
+    body.line("for (uint k = 0u; k <= column; ++k) ", out, "[",
+              result_position(text("(", row, ") * out_stride + i")), "] = all_results[k];");
+    return;
+  }
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::string place = k == 0 ? std::string("column")
+                                     : text("(", unsigned_literal(packed_row(k, n)), " + column)");
+    const std::string condition =
+        k == 0 ? std::string() : text("if (column >= ", unsigned_literal(k), ") ");
+    body.line(condition, out, "[", result_position(place + " * out_stride + i"),
+              "] = ", written.outputs[k], ";");
+  }
 }
 
 // Opens the instances "i": one per invocation, or a loop in which values are summed.
@@ -68,6 +121,50 @@ std::size_t own_outputs(const KernelRequest& request, const ValuesText& values) 
   return request.program.outputs.size() - beside;
 }
 
+// Hessians in a loop over their columns. Drivers keep the loop: unrolled, it is what it replaces.
+BodyFacts write_columns(const KernelRequest& request, Shader& shader) {
+  const std::size_t n = request.program.outputs.size();
+  expect_count(request, "outputs", request.program.leaves.parameters, n);
+  const Prepared prepared = prepare(request.program);
+  LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  place.loads_tangents = false;
+  LeafNames names = leaf_names(request, request.program.leaves);
+  open_instances(request, ValuesText(request), shader);
+  write_loads(prepared, place, {}, request.precision, names, shader);
+  Lines& body = shader.body();
+  body.line();
+  const std::optional<Roll> roll = find_roll(prepared, request.layout, names, true);
+  const Expressions known =
+      write_without_tangents(prepared, names, request.precision, "own_", shader, pointer(roll));
+  body.line();
+  const std::string_view type = scalar_type(request.precision);
+  body.line("// A zero that compilers do not know: the tangent of all unknowns but one.");
+  body.line(type, " off = ", type, "(uintBitsToFloat(zero_bits));");
+  shader.need_extension("GL_EXT_control_flow_attributes");
+  body.open("[[dont_unroll]] for (uint column = 0u; column < ", unsigned_literal(n), "; ++column)");
+  const std::vector<bool> repeated = along_tangents(prepared);
+  for (std::size_t id = 0; id < repeated.size(); ++id) {
+    const ir::Node& node = prepared.program.nodes[id];
+    if (!repeated[id] || node.op != ir::Op::Tangent) continue;
+    body.line(type, " ", names.at(node.op, node.slot()),
+              " = column == ", unsigned_literal(node.slot()), " ? ", literal(1, request.precision),
+              " : off;");
+  }
+  const Written written =
+      write_program(prepared, names, request.precision, shader, known, pointer(roll));
+  const auto out = shader.use(BufferRole::results, element_of(request.precision), Access::write);
+  write_column(written, out, request.precision, body);
+  body.close();
+  BodyFacts facts;
+  std::array<std::uint32_t, ir::kOpCount> once{};
+  prepared.count_operations(once);
+  facts.statements = roll ? statements_of(roll) : std::accumulate(once.begin(), once.end(), 0u);
+  prepared.count_operations(facts.operations, repeated, static_cast<std::uint32_t>(n));
+  facts.bytes = column_bytes(prepared, place, {}, request.precision) +
+                static_cast<std::uint32_t>(n * (n + 1) / 2) * number_bytes(request.precision);
+  return facts;
+}
+
 }  // namespace
 
 void write_invocation_index(std::string_view variable, Shader& shader) {
@@ -76,6 +173,7 @@ void write_invocation_index(std::string_view variable, Shader& shader) {
 }
 
 BodyFacts write_store(const KernelRequest& request, Shader& shader) {
+  if (request.columns_in_loop) return write_columns(request, shader);
   const Prepared prepared = prepare(request.program);
   const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
@@ -84,7 +182,9 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   open_instances(request, values, shader);
   write_loads(prepared, place, {}, request.precision, names, shader);
   shader.body().line();
-  const Written written = write_program(prepared, names, request.precision, shader);
+  const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
+  const Written written =
+      write_program(prepared, names, request.precision, shader, {}, pointer(roll));
   shader.body().line();
   const auto out = shader.use(BufferRole::results, element_of(request.precision), Access::write);
   if (results >= kLeastLooped) {
@@ -98,6 +198,7 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   }
   close_instances(values, written, results, shader);
   BodyFacts facts;
+  facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
   facts.bytes = column_bytes(prepared, place, {}, request.precision) + values.bytes() +
                 static_cast<std::uint32_t>(results) * number_bytes(request.precision);
@@ -117,7 +218,9 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
   shader.body().open("for (uint i = gl_GlobalInvocationID.x + first; i < count; i += grid)");
   write_loads(prepared, place, {}, request.precision, names, shader);
   shader.body().line();
-  const Written written = write_program(prepared, names, request.precision, shader);
+  const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
+  const Written written =
+      write_program(prepared, names, request.precision, shader, {}, pointer(roll));
   if (!written.failed.empty()) {
     const auto failures = shader.use(BufferRole::failures, Element::u32, Access::read_write);
     shader.body().line("if (", written.failed, ") atomicAdd(", failures, "[0], 1u);");
@@ -130,6 +233,7 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
   shader.body().line("if (gl_LocalInvocationIndex == 0u) ", out,
                      "[out_first + gl_WorkGroupID.x] = total;");
   BodyFacts facts;
+  facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
   facts.bytes = column_bytes(prepared, place, {}, request.precision);
   return facts;
@@ -146,7 +250,9 @@ BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
   const std::vector<std::string> positions =
       write_loads(prepared, place, request.targets, request.precision, names, shader);
   shader.body().line();
-  const Written written = write_program(prepared, names, request.precision, shader);
+  const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
+  const Written written =
+      write_program(prepared, names, request.precision, shader, {}, pointer(roll));
   shader.body().line();
   declare_atomic_add(request, shader);
   for (std::size_t k = 0; k < results; ++k) {
@@ -155,6 +261,7 @@ BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
   }
   close_instances(values, written, results, shader);
   BodyFacts facts;
+  facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
   facts.bytes = column_bytes(prepared, place, request.targets, request.precision) + values.bytes() +
                 static_cast<std::uint32_t>(results) * number_bytes(request.precision);

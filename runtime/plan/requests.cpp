@@ -68,6 +68,34 @@ std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accu
           sum_terms_request(shape, has_values(own) ? Pass::gradient : own)};
 }
 
+/// Operations of a Hessian from which on a loop computes its columns: drivers' compilers take 0.1 s
+/// for so many.
+constexpr std::size_t kMostUnrolled = 1200;
+
+/// The operations of ∇²E·p that depend on p are repeated for each column, the others are not.
+/// Without a loop, columns share more.
+std::size_t unrolled_operations(const ir::Program& product) {
+  std::vector<bool> along(product.nodes.size());
+  std::size_t once = 0, repeated = 0;
+  for (ir::Id id = 0; id < product.nodes.size(); ++id) {
+    const ir::Node& node = product.nodes[id];
+    along[id] = node.op == ir::Op::Tangent ||
+                std::ranges::any_of(node.operands(), [&](ir::Id arg) { return along[arg]; });
+    if (!ir::is_leaf(node.op)) ++(along[id] ? repeated : once);
+  }
+  return once + repeated * product.outputs.size();
+}
+
+KernelRequest hessian_request(const TermShape& shape) {
+  KernelRequest request = named(shape, Pass::hessian);
+  request.layout = shape.layout;
+  const std::vector<std::uint32_t> slots = slots_of(shape, Pass::hessian);
+  request.program = shape_program(shape, Pass::hvp, slots);
+  request.columns_in_loop = unrolled_operations(request.program) > kMostUnrolled;
+  if (!request.columns_in_loop) request.program = shape_program(shape, Pass::hessian, slots);
+  return request;
+}
+
 codegen::BesideValues values_of(const TermShape& shape, Pass pass) {
   return {.given = has_values(pass),
           .rows = rows_beside(pass, shape.topology->program, shape.energy)};
@@ -120,6 +148,7 @@ void lay_out(TermShape& shape) {
 }
 
 KernelRequest store_request(const TermShape& shape, Pass pass) {
+  if (pass == Pass::hessian) return hessian_request(shape);
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::store;
   request.values = values_of(shape, pass);
