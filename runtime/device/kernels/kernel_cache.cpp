@@ -63,6 +63,15 @@ void require_features(const KernelSource& source, const DeviceInfo& device) {
   require(adds || !source.needs_atomic_float, source, "atomic addition of floats", device);
 }
 
+void require_size(const KernelSource& source) {
+  if (source.statements <= kMostStatements) return;
+  throw Error(ErrorCode::Unsupported,
+              "kernel \"" + source.name + "\": expected at most " +
+                  std::to_string(kMostStatements) + " statements, got " +
+                  std::to_string(source.statements) +
+                  ": split the residual into several, or solve on backend cpu");
+}
+
 }  // namespace
 
 class CompileAccount::Busy {
@@ -130,6 +139,7 @@ void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay;
 
 void KernelCache::make(MadeKernel& made, CompileAccount& account) {
   const KernelSource& source = made.source;
+  require_size(source);
   require_features(source, device_->info());
   const Clock::time_point start = Clock::now();
   std::this_thread::sleep_for(compile_delay.load());

@@ -45,6 +45,11 @@ class CompileAccount {
   Clock::time_point busy_since_;
 };
 
+/// Statements of a kernel's programs, at most: for more, compilers of drivers take from seconds to
+/// minutes. Residuals of the usual size have at most a few hundred, second derivatives and sums by
+/// role a few thousand.
+inline constexpr std::uint32_t kMostStatements = 10'000;
+
 /// Kernels of one device by the hash of their source. Thread-safe.
 class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
@@ -54,7 +59,8 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
   /// kernel.
   ///
   /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the reflected module disagrees with
-  /// source.bindings, Error{Unsupported} if the device lacks a required feature.
+  /// source.bindings, Error{Unsupported} if the device lacks a required feature or if the source is
+  /// longer than kMostStatements.
   MadeKernel kernel(codegen::KernelSource source, CompileAccount& account);
 
   /// Starts to make the kernel for the source from `generate` on the pool; `generate` owns all that

@@ -2,6 +2,7 @@
 #include "sum_choices.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../device/kernels/kernel_cache.hpp"
 #include "../../plan/accumulation_rule.hpp"
 #include "../../plan/record/remembered_plans.hpp"
 #include "term_figures.hpp"
@@ -52,6 +53,12 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
   return found == record->batches.end() ? nullptr : &*found;
 }
 
+/// True if a kernel that evaluates the terms in each role would be longer than a device's may be.
+bool is_too_long(const TermShape& shape, Pass pass, codegen::Precision precision) {
+  const std::uint64_t operations = estimate_accumulation(shape, pass, precision).operations;
+  return operations * shape.groups.size() > kMostStatements;
+}
+
 }  // namespace
 
 bool SumChoices::by_atomics() const {
@@ -72,7 +79,9 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
   const bool atomic = by_atomics();
   const bool wide = is_wide(term.shape().groups);
   if (context_.options.accumulation || atomic || wide) {
-    const bool stored = wide && (!atomic || pass == Pass::diagonal);
+    const bool again = strategy == Accumulation::gather_recompute && !has_values(pass);
+    const bool stored = (wide && (!atomic || pass == Pass::diagonal)) ||
+                        (again && is_too_long(term.shape(), pass, context_.options.precision));
     choice.accumulation = stored ? Accumulation::gather_store : strategy;
     if (!stored) choice.by = context_.options.accumulation ? ChosenBy::forced : ChosenBy::given;
     if (has_values(pass)) decide_values(k, pass, decision);

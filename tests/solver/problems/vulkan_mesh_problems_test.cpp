@@ -2,13 +2,18 @@
 #include <gtest/gtest.h>
 
 #include "../../../api/formats/mesh/mesh.hpp"
+#include "../../../codegen/spirv/shader_compiler.hpp"
+#include "../../../runtime/plan/accumulation_rule.hpp"
+#include "../../../runtime/plan/passes.hpp"
 #include "../../../solver/evaluator.hpp"
+#include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>
 
 #include "../../../tools/problems/arap.hpp"
+#include "../../../tools/problems/bundle.hpp"
 #include "../../../tools/problems/developable.hpp"
 #include "../../../tools/problems/multi.hpp"
 #include "../../../tools/problems/smooth.hpp"
@@ -34,6 +39,42 @@ void expect_same_gradient(Problem& problem) {
   const Eigen::VectorXd want = cpu.gradient();
   EXPECT_LE((device.gradient() - want).norm(), 1e-10 * want.norm());
   EXPECT_NEAR(device.cost(), cpu.cost(), 1e-12 * std::abs(cpu.cost()));
+}
+
+/// Compiles the kernels of a problem to SPIR-V as a device would get them by rule, and compares
+/// their sizes with what drivers compile in 2 s.
+void expect_small_kernels(const Problem& problem, const std::string& what) {
+  using runtime::Pass;
+  constexpr Pass kPasses[] = {Pass::residual, Pass::jacobian, Pass::values, Pass::jtjp,
+                              Pass::blocks,   Pass::hvp,      Pass::hessian};
+  const runtime::Model model = make_model("test", problem).model;
+  for (const runtime::Term& term : model.terms) {
+    const runtime::TermShape shape = shape_of(term, model.arrays);
+    for (const Pass pass : kPasses) {
+      if (term.energy && !runtime::energies_take_part(pass)) continue;
+      const codegen::Accumulation rule =
+          choose_accumulation(estimate_accumulation(shape, pass, codegen::Precision::f64));
+      for (codegen::KernelRequest& request : runtime::requests(term, model.arrays, pass, rule)) {
+        request.precision = codegen::Precision::f64;
+        const codegen::KernelSource source = generate(request);
+        const bool second = pass == Pass::hvp || pass == Pass::hessian;
+        EXPECT_LE(source.statements, second ? 2500u : 1200u) << what << " " << source.name;
+        const std::size_t bytes = 4 * codegen::compile({source.name, source.glsl, {}}).size();
+        EXPECT_LE(bytes, second ? 150'000u : 100'000u) << what << " " << source.name;
+      }
+    }
+  }
+}
+
+TEST(KernelSizes, StayBelowABound) {
+  const problems::TriangleMesh mesh = perturbed(1);
+  expect_small_kernels(problems::springs(9)->problem, "springs");
+  expect_small_kernels(problems::arap(mesh)->problem, "arap");
+  expect_small_kernels(problems::smooth(mesh)->problem, "smooth");
+  expect_small_kernels(problems::multi(mesh)->problem, "multi");
+  expect_small_kernels(problems::developable(mesh, Developability::hinge)->problem, "hinge");
+  expect_small_kernels(problems::bundle({.cameras = 5, .points = 60, .observations = 200})->problem,
+                       "bundle");
 }
 
 TEST_F(VulkanMeshes, GradientOfSmoothing) {
