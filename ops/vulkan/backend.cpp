@@ -80,6 +80,7 @@ class VulkanClock final : public QueueClock {
 
 DeviceFacts facts_of_open(vk::Device& device) {
   DeviceFacts facts = facts_of(device.info());
+  // A driver may allow fewer types of memory for buffers than for other data.
   const vk::Buffer probe = device.buffer(4096, vk::MemoryKind::Device, "array");
   facts.unified = probe.mapped() != nullptr && probe.cached();
   return facts;
@@ -267,6 +268,7 @@ DeviceFacts facts_of(const vk::DeviceInfo& info) {
     if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
   }
   facts.float64 = info.features.float64;
+  facts.unified = info.unified;
   return facts;
 }
 

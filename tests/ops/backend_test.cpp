@@ -126,6 +126,15 @@ TEST_F(OpsBackend, CopiesOnlyWhatIsReadElsewhere) {
   EXPECT_EQ(down, backend_->facts().unified ? 0u : 4u << 16);
 }
 
+TEST_F(OpsBackend, TheListSaysWhatTheOpenDeviceSays) {
+  const std::vector<DeviceFacts> list = list_devices();
+  const auto listed = std::ranges::find(list, backend_->facts().name, &DeviceFacts::name);
+  ASSERT_NE(listed, list.end());
+  EXPECT_EQ(listed->unified, backend_->facts().unified);
+  EXPECT_EQ(listed->kind, backend_->facts().kind);
+  EXPECT_EQ(listed->float64, backend_->facts().float64);
+}
+
 TEST_F(OpsBackend, UnifiedMemoryIsWrittenAndReadWithoutACopy) {
   if (!backend_->facts().unified) GTEST_SKIP() << "the host does not reach this device's memory";
   auto a = std::make_shared<Storage>(4000), b = std::make_shared<Storage>(4000);

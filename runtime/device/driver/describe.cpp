@@ -1,6 +1,8 @@
 // Reads the properties and features of a physical device into DeviceInfo.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <tuple>
 
 #include "instance.hpp"
 
@@ -202,7 +204,33 @@ DeviceInfo describe(const vk::raii::PhysicalDevice& physical, std::uint32_t inde
   info.heaps = memory_heaps(physical, info.features.memory_budget);
   apply_mask(parse_mask(options.mask), info.features, info.limits);
   apply_overrides(options.limits, info.features, info.limits);
+  const auto type =
+      device_memory_type(physical.getMemoryProperties(), info.features.mapped_memory, ~0u);
+  info.unified = info.features.mapped_memory && type && type->mappable && type->cached;
   return info;
+}
+
+std::optional<DeviceMemoryType> device_memory_type(const vk::PhysicalDeviceMemoryProperties& memory,
+                                                   bool may_map, std::uint32_t allowed) {
+  using Flag = vk::MemoryPropertyFlagBits;
+  constexpr vk::MemoryPropertyFlags kMappable = Flag::eHostVisible | Flag::eHostCoherent;
+  constexpr vk::MemoryPropertyFlags kSpecial = Flag::eProtected | Flag::eLazilyAllocated |
+                                               Flag::eDeviceCoherentAMD | Flag::eDeviceUncachedAMD;
+  std::tuple<bool, std::uint64_t, bool, bool> best;
+  std::optional<DeviceMemoryType> chosen;
+  for (std::uint32_t k = 0; k < memory.memoryTypeCount; ++k) {
+    const vk::MemoryPropertyFlags flags = memory.memoryTypes[k].propertyFlags;
+    if ((allowed >> k & 1) == 0 || (flags & kSpecial)) continue;
+    const bool local{flags & Flag::eDeviceLocal}, cached{flags & Flag::eHostCached};
+    const bool mappable = (flags & kMappable) == kMappable;
+    const std::uint32_t heap = memory.memoryTypes[k].heapIndex;
+    const std::tuple key(local, std::uint64_t{memory.memoryHeaps[heap].size}, mappable == may_map,
+                         cached);
+    if (chosen && key <= best) continue;
+    best = key;
+    chosen = DeviceMemoryType{k, heap, mappable, cached};
+  }
+  return chosen;
 }
 
 }  // namespace topograd::runtime::vulkan

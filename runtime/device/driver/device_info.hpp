@@ -55,6 +55,7 @@ struct DeviceInfo {
   Features features;           ///< after masks
   Limits limits;               ///< after masks and overrides
   std::vector<MemoryHeap> heaps;
+  bool unified = false;  ///< the host reads and writes its memory, through a cache, after masks
   std::array<std::uint8_t, 16> uuid{};
   std::array<std::uint8_t, 16> driver_uuid{};
   /// Empty if the device can be opened, else the missing features.

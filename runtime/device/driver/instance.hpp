@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,19 @@ std::vector<std::string> extension_names(const vk::raii::PhysicalDevice& physica
 
 /// Heaps with their budgets at this moment.
 std::vector<MemoryHeap> memory_heaps(const vk::raii::PhysicalDevice& physical, bool budget);
+
+/// A memory type for data of a device.
+struct DeviceMemoryType {
+  std::uint32_t index = 0, heap = 0;
+  bool mappable = false, cached = false;
+};
+
+/// The best type for data of a device: in its own memory first, then in the largest heap, then
+/// mapped or not as wanted, then cached. Nothing if no type is allowed.
+///
+///   allowed  one bit a type
+std::optional<DeviceMemoryType> device_memory_type(const vk::PhysicalDeviceMemoryProperties& memory,
+                                                   bool may_map, std::uint32_t allowed);
 
 /// Messenger that passes warnings and errors of the layers to the validation sink.
 vk::DebugUtilsMessengerCreateInfoEXT messenger_info();

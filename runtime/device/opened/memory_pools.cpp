@@ -49,12 +49,11 @@ struct Taste {
 
 // Staging memory is on the host, which writes faster to uncached and reads faster from cached
 // memory.
-Taste judge(MemoryKind kind, vk::MemoryPropertyFlags flags, bool may_map) {
+Taste judge(MemoryKind kind, vk::MemoryPropertyFlags flags) {
   const bool local{flags & vk::MemoryPropertyFlagBits::eDeviceLocal};
   const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
-  const bool mappable = (flags & kMappable) == kMappable;
   switch (kind) {
-    case MemoryKind::Device: return {local, (mappable == may_map ? 2 : 0) + (cached ? 1 : 0)};
+    case MemoryKind::Device: break;  // device_memory_type()
     case MemoryKind::Upload: return {!local, cached ? 0 : 1};
     case MemoryKind::Readback: return {cached, local ? 0 : 1};
   }
@@ -88,21 +87,24 @@ void MemoryPools::start() {
 // Returns the best type: required properties first, then the largest heap, then useful properties.
 MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) const {
   const vk::PhysicalDeviceMemoryProperties memory = core_.physical.getMemoryProperties();
-  const bool may_map = kind != MemoryKind::Device || core_.info.features.mapped_memory;
   std::tuple<bool, std::uint64_t, int> best;
   std::optional<Type> chosen;
-  for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+  if (kind == MemoryKind::Device) {
+    const bool may_map = core_.info.features.mapped_memory;
+    if (const auto type = device_memory_type(memory, may_map, allowed))
+      chosen = Type{type->index, type->heap, type->mappable && may_map, type->cached};
+  }
+  for (std::uint32_t i = 0; i < memory.memoryTypeCount && kind != MemoryKind::Device; ++i) {
     const vk::MemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
     const bool mappable = (flags & kMappable) == kMappable;
-    if ((allowed >> i & 1) == 0 || (flags & kSpecial)) continue;
-    if (kind != MemoryKind::Device && !mappable) continue;
+    if ((allowed >> i & 1) == 0 || (flags & kSpecial) || !mappable) continue;
     const std::uint32_t heap = memory.memoryTypes[i].heapIndex;
-    const Taste taste = judge(kind, flags, may_map);
+    const Taste taste = judge(kind, flags);
     const std::tuple key(taste.right, memory.memoryHeaps[heap].size, taste.nice);
     if (chosen && key <= best) continue;
     best = key;
     const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
-    chosen = Type{i, heap, mappable && may_map, cached};
+    chosen = Type{i, heap, true, cached};
   }
   if (chosen) return *chosen;
   throw Error(ErrorCode::Unsupported, "vulkan: device \"" + core_.info.name +
