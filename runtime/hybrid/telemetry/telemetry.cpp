@@ -10,11 +10,14 @@ double Histogram::bound(int bucket) const { return std::ldexp(least_, bucket); }
 void Histogram::add(double value) {
   ++count_;
   sum_ += value;
-  for (int k = 0; k < kBuckets; ++k) {
-    if (value > bound(k)) continue;
-    ++counts_[static_cast<std::size_t>(k)];
-    return;
+  if (value > bound(kBuckets - 1)) return;
+  // The least k with value <= least 2^k.
+  int k = 0;
+  if (value > least_) {
+    const double mantissa = std::frexp(value / least_, &k);
+    if (mantissa == 0.5) --k;
   }
+  ++counts_[static_cast<std::size_t>(k)];
 }
 
 std::uint64_t Histogram::up_to(int bucket) const {
@@ -23,8 +26,14 @@ std::uint64_t Histogram::up_to(int bucket) const {
   return sum;
 }
 
-OperationStatistics& Telemetry::of(std::string_view operation, const std::string& device) {
-  return counts_.operations[{std::string(operation), device}];
+OperationStatistics& Telemetry::of(std::string_view operation, std::string_view device) {
+  const auto found = counts_.operations.find(NamesLess::Views(operation, device));
+  if (found != counts_.operations.end()) return found->second;
+  if (!names_.contains(operation)) {
+    if (names_.size() >= kMostOperations) operation = kOther;
+    names_.emplace(operation);
+  }
+  return counts_.operations[{std::string(operation), std::string(device)}];
 }
 
 void Telemetry::routed(const std::string& device, Reason reason) {
@@ -94,7 +103,7 @@ Telemetry::Counts Telemetry::counts() const {
 OperationStatistics Telemetry::statistics(std::string_view operation,
                                           std::string_view device) const {
   const std::lock_guard lock(mutex_);
-  const auto found = counts_.operations.find({std::string(operation), std::string(device)});
+  const auto found = counts_.operations.find(NamesLess::Views(operation, device));
   return found == counts_.operations.end() ? OperationStatistics{} : found->second;
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ class Histogram {
   /// Bounds are least 2^k for k < kBuckets.
   explicit Histogram(double least) : least_(least) {}
 
+  /// Cost: some ns.
   void add(double value);
   double bound(int bucket) const;
   /// Number of values up to bound(bucket).
@@ -56,10 +59,21 @@ struct OperationStatistics {
   }
 };
 
+/// Orders pairs of names, also against pairs of views.
+struct NamesLess {
+  using is_transparent = void;
+  using Views = std::pair<std::string_view, std::string_view>;
+  bool operator()(const Views& a, const Views& b) const { return a < b; }
+};
+
 /// Counters per task. Thread-safe.
 class Telemetry {
  public:
-  using ByOperation = std::map<std::pair<std::string, std::string>, OperationStatistics>;
+  /// Largest number of operations with counters of their own; later ones count as kOther.
+  static constexpr std::size_t kMostOperations = 256;
+  static constexpr std::string_view kOther = "other";
+
+  using ByOperation = std::map<std::pair<std::string, std::string>, OperationStatistics, NamesLess>;
   struct Counts {
     ByOperation operations;                                           ///< by operation and device
     std::map<std::pair<std::string, Reason>, std::uint64_t> routing;  ///< by device, reason
@@ -83,10 +97,11 @@ class Telemetry {
   OperationStatistics statistics(std::string_view operation, std::string_view device) const;
 
  private:
-  OperationStatistics& of(std::string_view operation, const std::string& device);
+  OperationStatistics& of(std::string_view operation, std::string_view device);
 
   mutable std::mutex mutex_;
   Counts counts_;
+  std::set<std::string, std::less<>> names_;  // of operations with counters of their own
 };
 
 }  // namespace topograd::runtime::hybrid

@@ -163,6 +163,35 @@ TEST(Metrics, BucketsOnlyGrow) {
   EXPECT_EQ(h.up_to(2), 5u);
   EXPECT_EQ(h.up_to(Histogram::kBuckets - 1), 5u);
   EXPECT_EQ(h.count(), 6u);
+  // A value on a bound belongs to its bucket, and the next larger number to the next one.
+  for (int k = 0; k < Histogram::kBuckets - 1; ++k) {
+    Histogram one(1e-6);
+    const double bound = std::ldexp(1e-6, k);
+    one.add(bound);
+    EXPECT_EQ(one.up_to(k) - (k > 0 ? one.up_to(k - 1) : 0), 1u) << k;
+    one.add(std::nextafter(bound, INFINITY));
+    EXPECT_EQ(one.up_to(k + 1) - one.up_to(k), 1u) << k;
+  }
+}
+
+TEST(Metrics, OperationsBeyondALimitAreCountedTogether) {
+  constexpr int kNames = 20'000;
+  Executor executor{HybridOptions{}};
+  const auto count = [&](const std::string& operation) {
+    const TaskShape task{.kernel = {1, 1}, .operation = operation, .size = 3};
+    const Decision decision = executor.outside_work().decide(task);
+    executor.outside_work().record(task, decision, {.times = {.kernel = 1}});
+  };
+  for (int k = 0; k < kNames; ++k) count("operation " + std::to_string(k));
+  count("operation 5");
+  const std::string text = prometheus_text(executor);
+  EXPECT_LT(text.size(), 3u << 20);
+  EXPECT_EQ(executor.statistics("operation 5", "cpu").tasks, 2u);
+  const OperationStatistics rest = executor.statistics(Telemetry::kOther, "cpu");
+  EXPECT_EQ(rest.tasks, kNames - Telemetry::kMostOperations);
+  EXPECT_EQ(rest.items, 3 * rest.tasks);
+  const Exposition e = parse(text);
+  EXPECT_EQ(e.samples.at("topograd_items_total|device=cpu|operation=other"), 3.0 * rest.tasks);
 }
 
 TEST(Metrics, NamesAreEscaped) {
