@@ -9,10 +9,10 @@
 namespace topograd::runtime::hybrid {
 
 ExecutorDevice::ExecutorDevice(std::unique_ptr<DeviceBackend> backend,
-                               const Capabilities& capabilities)
+                               const Capabilities& capabilities, std::string name)
     : backend_(std::move(backend)),
       available_(capabilities.available),
-      name_(capabilities.name),
+      name_(std::move(name)),
       driver_(capabilities.available ? capabilities.driver : std::string()) {}
 
 DeviceBackend& ExecutorDevice::ready() {
@@ -28,8 +28,13 @@ DeviceBackend& ExecutorDevice::ready() {
 std::size_t DeviceList::add(std::unique_ptr<DeviceBackend> backend,
                             const Capabilities& capabilities, Scheduler& scheduler) {
   const std::lock_guard lock(mutex_);
-  const ExecutorDevice& device = devices_.emplace_back(std::move(backend), capabilities);
-  return scheduler.add_device({.name = capabilities.name,
+  const auto taken = [&](const std::string& name) {
+    return std::ranges::find(devices_, name, &ExecutorDevice::name) != devices_.end();
+  };
+  std::string name = capabilities.name;
+  for (int k = 2; taken(name); ++k) name = capabilities.name + " #" + std::to_string(k);
+  const ExecutorDevice& device = devices_.emplace_back(std::move(backend), capabilities, name);
+  return scheduler.add_device({.name = name,
                                .software = capabilities.kind == "software",
                                .available = capabilities.available,
                                .memory_bytes = capabilities.memory_bytes,

@@ -17,7 +17,9 @@ namespace topograd::runtime::hybrid {
 /// A device that is reopened before its next task if it was lost. Thread-safe.
 class ExecutorDevice {
  public:
-  ExecutorDevice(std::unique_ptr<DeviceBackend> backend, const Capabilities& capabilities);
+  ///   name  different from those of other devices
+  ExecutorDevice(std::unique_ptr<DeviceBackend> backend, const Capabilities& capabilities,
+                 std::string name);
 
   const std::string& name() const { return name_; }
   bool available() const { return available_; }
@@ -39,7 +41,8 @@ class ExecutorDevice {
 /// Devices are added and never removed, so that references to them stay. Thread-safe.
 class DeviceList {
  public:
-  /// Adds a device to the list and to the scheduler, and returns its target in both.
+  /// Adds a device to the list and to the scheduler, and returns its target in both. The second
+  /// device of a name gets the name with " #2".
   std::size_t add(std::unique_ptr<DeviceBackend> backend, const Capabilities& capabilities,
                   Scheduler& scheduler);
 

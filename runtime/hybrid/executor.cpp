@@ -72,7 +72,8 @@ std::vector<Capabilities> Executor::capabilities() const {
                                     .driver = "interpreter",
                                     .threads = runner_->threads(),
                                     .simd = simd_level()}};
-  for (const ExecutorDevice* one : devices_.all()) out.push_back(one->backend().capabilities());
+  for (const ExecutorDevice* one : devices_.all())
+    out.emplace_back(one->backend().capabilities()).name = one->name();
   return out;
 }
 

@@ -56,9 +56,9 @@ class Executor {
   /// Throws the errors of the task's CPU side; for a task forced to a device also Error{NoDevice,
   /// DeviceLost, OutOfDeviceMemory, Timeout, ShaderCompile, Unsupported}.
   ExecutionStats execute(Task& task);
-  /// Runs independent tasks. Tasks with one kernel and itemwise programs become one dispatch.
-  /// Returns statistics in the order of `tasks`. Throws the same errors, after the other tasks have
-  /// ended.
+  /// Runs independent tasks, on all targets at the same time. Tasks with one kernel and itemwise
+  /// programs become one dispatch a device. Returns statistics in the order of `tasks`. Throws the
+  /// same errors, after the other tasks have ended.
   std::vector<ExecutionStats> execute(std::span<Task* const> tasks);
   /// Starts a task, which must outlive the future's result. Inside a task of this executor it runs
   /// at once on this thread: the outer task may wait for it.

@@ -1,11 +1,15 @@
 // Lists of tasks, tasks that run on both sides at once, and warm-up.
 #include "task_runner.hpp"
 
+#include "routing/choice.hpp"
 #include "task_arena.hpp"
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace topograd::runtime::hybrid {
 namespace {
@@ -13,35 +17,36 @@ namespace {
 // A smaller share is not worth a second side.
 constexpr double kLeastShare = 0.05;
 
-/// Appends `more` to `program`. Returns false if they do not fit.
-bool append(DeviceProgram& program, DeviceProgram&& more) {
-  if (!program.itemwise || !more.itemwise || program.glsl != more.glsl ||
-      program.constants != more.constants || program.arrays.size() != more.arrays.size())
-    return false;
-  for (std::size_t k = 0; k < program.arrays.size(); ++k) {
-    DeviceArray& array = program.arrays[k];
-    // An array kept under one key is now a part of another array.
-    array.key = 0;
-    for (const auto& piece : more.arrays[k].read) array.read.push_back(piece);
-    for (const auto& piece : more.arrays[k].written) array.written.push_back(piece);
-  }
-  program.items += more.items;
-  return true;
+/// True if they can run as one.
+bool fit(const DeviceProgram& a, const DeviceProgram& b) {
+  return a.glsl == b.glsl && a.constants == b.constants && a.arrays.size() == b.arrays.size();
 }
 
-/// All tasks as one program, or nothing.
-std::optional<DeviceProgram> merged(std::span<Task* const> tasks) {
-  std::optional<DeviceProgram> all;
+/// Joins programs that fit.
+DeviceProgram joined(std::vector<DeviceProgram> programs) {
+  DeviceProgram& all = programs.front();
+  for (DeviceProgram& more : std::span(programs).subspan(1)) {
+    for (std::size_t k = 0; k < all.arrays.size(); ++k) {
+      DeviceArray& array = all.arrays[k];
+      // An array kept under one key is now a part of another array.
+      array.key = 0;
+      for (const auto& piece : more.arrays[k].read) array.read.push_back(piece);
+      for (const auto& piece : more.arrays[k].written) array.written.push_back(piece);
+    }
+    all.items += more.items;
+  }
+  return std::move(all);
+}
+
+/// The program of each task, or nothing if they cannot run as one.
+std::vector<DeviceProgram> programs_of(std::span<Task* const> tasks) {
+  std::vector<DeviceProgram> programs;
   for (Task* task : tasks) {
     std::optional<DeviceProgram> one = task->program({0, task->shape().size});
-    if (!one || !one->itemwise) return std::nullopt;
-    if (!all) {
-      all = std::move(one);
-    } else if (!append(*all, std::move(*one))) {
-      return std::nullopt;
-    }
+    if (!one || !one->itemwise || (!programs.empty() && !fit(programs.front(), *one))) return {};
+    programs.push_back(std::move(*one));
   }
-  return all;
+  return programs;
 }
 
 TaskShape sum_of(std::span<Task* const> tasks) {
@@ -56,18 +61,6 @@ TaskShape sum_of(std::span<Task* const> tasks) {
     sum.targets &= shape.targets;
   }
   return sum;
-}
-
-TaskShape part_of(TaskShape shape, Items items) {
-  const double share = static_cast<double>(items.count()) / static_cast<double>(shape.size);
-  const auto scaled = [&](std::uint64_t bytes) {
-    return static_cast<std::uint64_t>(share * static_cast<double>(bytes));
-  };
-  shape.size = items.count();
-  shape.bytes_in = scaled(shape.bytes_in);
-  shape.bytes_out = scaled(shape.bytes_out);
-  shape.bytes_held = scaled(shape.bytes_held);
-  return shape;
 }
 
 /// Throws Error{InvalidArgument} if a task of the list is null.
@@ -98,31 +91,111 @@ std::vector<TaskRunner::Group> TaskRunner::groups(std::span<Task* const> tasks) 
   return groups;
 }
 
-std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
-  require_tasks("execute", tasks);
-  std::vector<ExecutionStats> stats(tasks.size());
-  std::exception_ptr first;
-  for (const Group& group : groups(tasks)) {
+struct TaskRunner::List {
+  std::vector<ExecutionStats> stats;
+  bool alone = false;  // each task runs on this thread before the next one is decided
+  std::vector<BegunTask> begun = {};
+  std::size_t left = 0;           // tasks that wait or run
+  std::mutex mutex = {};          // guards `first`
+  std::exception_ptr first = {};  // error
+
+  void run(const std::function<void()>& work) {
     try {
-      run_group(group, stats);
+      work();
     } catch (...) {
+      const std::lock_guard lock(mutex);
       if (!first) first = std::current_exception();
     }
   }
-  if (first) std::rethrow_exception(first);
-  return stats;
+};
+
+/// Tasks run at the same time on different targets unless there is nothing to distribute.
+std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
+  require_tasks("execute", tasks);
+  List list{.stats = std::vector<ExecutionStats>(tasks.size())};
+  list.alone = tasks.size() < 2 || !arena_->usable() || foreign_calls_ended() ||
+               RunsTask::here(owner_) || !scheduler_.has_devices();
+  for (const Group& group : groups(tasks)) list.run([&] { begin_group(group, list); });
+  if (list.begun.size() == 1) {
+    list.begun.front().run(list.begun.front().decision);
+  } else {
+    for (BegunTask& one : list.begun) list.run([&] { arena_->begin(std::move(one)); });
+    arena_->finish_list(list.left);
+  }
+  if (list.first) std::rethrow_exception(list.first);
+  return std::move(list.stats);
 }
 
-void TaskRunner::run_group(const Group& group, std::span<ExecutionStats> out) {
-  std::optional<DeviceProgram> program;
-  if (group.tasks.size() > 1) program = merged(group.tasks);
-  if (!program) {
-    for (std::size_t k = 0; k < group.tasks.size(); ++k)
-      out[group.places[k]] = execute(*group.tasks[k]);
+void TaskRunner::begin(List& list, TaskShape shape, const Decision& decision,
+                       std::function<void(const Decision&)> run) {
+  const auto guarded = [&list, run = std::move(run)](const Decision& last) {
+    list.run([&] { run(last); });
+  };
+  if (list.alone) return guarded(decision);
+  list.begun.push_back({shape, decision, guarded, &list.left});
+}
+
+void TaskRunner::begin_group(const Group& group, List& list) {
+  std::vector<DeviceProgram> programs;
+  if (group.tasks.size() > 1) programs = programs_of(group.tasks);
+  if (programs.empty()) {
+    for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+      Task& task = *group.tasks[k];
+      ExecutionStats& stats = list.stats[group.places[k]];
+      const TaskShape shape = task.shape();
+      begin(list, shape, scheduler_.decide(shape),
+            [this, &task, &stats, shape](const Decision& decision) {
+              stats = follow(task, shape, decision);
+            });
+    }
     return;
   }
+  const TaskShape whole = sum_of(group.tasks);
+  const Decision decision = scheduler_.decide(whole);
+  if (decision.target == kCpu || list.alone)
+    return begin_joined(list, group, std::move(programs), decision);
+  scheduler_.cancel(decision);
+  double left = 0;  // items that have no target yet
+  for (const DeviceProgram& program : programs) left += static_cast<double>(program.items);
+  const double all = left;
+  std::size_t next = 0;
+  double until = 1;  // share of the items that is left for the other targets
+  const std::vector<Scheduler::Share> shares = scheduler_.divide(whole);
+  for (const Scheduler::Share& share : shares) {
+    until = &share == &shares.back() ? 0 : until - share.share;
+    Group part;
+    std::vector<DeviceProgram> own;
+    for (; next < programs.size(); ++next) {
+      const auto items = static_cast<double>(programs[next].items);
+      if (left - items / 2 < until * all) break;
+      left -= items;
+      part.tasks.push_back(group.tasks[next]);
+      part.places.push_back(group.places[next]);
+      own.push_back(std::move(programs[next]));
+    }
+    if (own.empty()) continue;
+    Decision there =
+        scheduler_.follow(sum_of(part.tasks), {.target = share.target, .reason = decision.reason});
+    there.speed_up = decision.speed_up;
+    there.needed = decision.needed;
+    there.confidence = decision.confidence;
+    begin_joined(list, std::move(part), std::move(own), there);
+  }
+}
+
+void TaskRunner::begin_joined(List& list, Group group, std::vector<DeviceProgram> programs,
+                              const Decision& decision) {
   const TaskShape shape = sum_of(group.tasks);
-  const Decision decision = scheduler_.decide(shape);
+  const auto own = std::make_shared<std::vector<DeviceProgram>>(std::move(programs));
+  begin(list, shape, decision,
+        [this, group = std::move(group), own, shape, &list](const Decision& last) {
+          run_group(group, shape, std::move(*own), last, list.stats);
+        });
+}
+
+void TaskRunner::run_group(const Group& group, const TaskShape& shape,
+                           std::vector<DeviceProgram> programs, const Decision& decision,
+                           std::span<ExecutionStats> out) {
   if (decision.target == kCpu) {
     scheduler_.cancel(decision);
     for (std::size_t k = 0; k < group.tasks.size(); ++k) {
@@ -136,12 +209,13 @@ void TaskRunner::run_group(const Group& group, std::span<ExecutionStats> out) {
     return;
   }
   recorder_.decided(shape.operation, decision);
+  const DeviceProgram program = joined(std::move(programs));
   ExecutionStats stats;
   const std::optional<Error> error = try_device(
-      shape, decision, [&](DeviceBackend& device) { return device.run(*program); }, stats);
+      shape, decision, [&](DeviceBackend& device) { return device.run(program); }, stats);
   if (error && forced_side(shape, options_) == Side::device) throw *error;
   if (error) fell_back(shape, decision, *error);
-  if (!error) recorder_.coalesced(group.tasks.size());
+  if (!error && group.tasks.size() > 1) recorder_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
     ExecutionStats& one = out[group.places[k]];
@@ -175,13 +249,13 @@ ExecutionStats TaskRunner::run_split(Task& task, const TaskShape& shape, const D
   std::optional<Error> error;
   const auto on_device = [&] {
     error = try_device(
-        part_of(shape, there), apart,
+        shape.part(there.count()), apart,
         [&](DeviceBackend& backend) { return task.run_on_device(backend, there); }, stats);
   };
-  arena_->both(on_device, [&] { run_on_cpu(task, part_of(shape, here), here, nullptr); });
+  arena_->both(on_device, [&] { run_on_cpu(task, shape.part(here.count()), here, nullptr); });
   if (error) {
     fell_back(shape, apart, *error);
-    stats = run_on_cpu(task, part_of(shape, there), there, nullptr);
+    stats = run_on_cpu(task, shape.part(there.count()), there, nullptr);
     stats.fallback = error->what();
   } else {
     stats.cpu_share = share;

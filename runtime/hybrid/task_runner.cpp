@@ -18,7 +18,7 @@ TaskRunner::TaskRunner(const Executor& owner, const HybridOptions& options, Sche
       devices_(devices),
       recorder_(recorder),
       threads_(options.threads),
-      arena_(std::make_unique<TaskArena>()) {}
+      arena_(std::make_unique<TaskArena>(scheduler)) {}
 
 TaskRunner::~TaskRunner() = default;
 
@@ -28,7 +28,10 @@ bool TaskRunner::owns_pool() const { return arena_->usable(); }
 
 ExecutionStats TaskRunner::execute(Task& task) {
   const TaskShape shape = task.shape();
-  const Decision decision = scheduler_.decide(shape);
+  return follow(task, shape, scheduler_.decide(shape));
+}
+
+ExecutionStats TaskRunner::follow(Task& task, const TaskShape& shape, const Decision& decision) {
   recorder_.decided(shape.operation, decision);
   ExecutionStats stats = wants_split(task, shape, decision)
                              ? run_split(task, shape, decision)
@@ -145,18 +148,24 @@ void TaskRunner::fell_back(const TaskShape& shape, const Decision& decision, con
 std::future<ExecutionStats> TaskRunner::submit(Task& task) {
   auto promise = std::make_shared<std::promise<ExecutionStats>>();
   std::future<ExecutionStats> future = promise->get_future();
-  const auto run = [this, promise, &task] {
-    try {
-      promise->set_value(execute(task));
-    } catch (...) {
-      promise->set_exception(std::current_exception());
+  try {
+    const TaskShape shape = task.shape();
+    const auto run = [this, promise, &task, shape](const Decision& decision) {
+      try {
+        promise->set_value(follow(task, shape, decision));
+      } catch (...) {
+        promise->set_exception(std::current_exception());
+      }
+    };
+    const Decision decision = scheduler_.decide(shape);
+    // All threads could be inside tasks that wait for tasks like this one.
+    if (RunsTask::here(owner_)) {
+      run(decision);
+    } else {
+      arena_->begin({shape, decision, run});
     }
-  };
-  // All threads could be inside tasks that wait for tasks like this one.
-  if (RunsTask::here(owner_)) {
-    run();
-  } else {
-    arena_->begin(run);
+  } catch (...) {
+    promise->set_exception(std::current_exception());
   }
   return future;
 }

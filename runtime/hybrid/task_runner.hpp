@@ -38,12 +38,16 @@ class TaskRunner {
   bool owns_pool() const;
 
  private:
-  /// Tasks that run as one.
+  /// Tasks of one kernel.
   struct Group {
     std::vector<Task*> tasks;
     std::vector<std::size_t> places;  // positions in the caller's list
   };
+  /// A list of tasks that is being executed.
+  struct List;
 
+  /// Runs a task where it was decided.
+  ExecutionStats follow(Task& task, const TaskShape& shape, const Decision& decision);
   ExecutionStats run(Task& task, const TaskShape& shape, const Decision& decision, Items items);
   ExecutionStats run_on_cpu(Task& task, const TaskShape& shape, Items items,
                             const Decision* decision);
@@ -55,7 +59,16 @@ class TaskRunner {
   bool wants_split(Task& task, const TaskShape& shape, const Decision& decision) const;
   ExecutionStats run_split(Task& task, const TaskShape& shape, const Decision& decision);
   std::vector<Group> groups(std::span<Task* const> tasks) const;
-  void run_group(const Group& group, std::span<ExecutionStats> out);
+  void begin_group(const Group& group, List& list);
+  /// Begins tasks whose programs can run as one.
+  void begin_joined(List& list, Group group, std::vector<DeviceProgram> programs,
+                    const Decision& decision);
+  /// Begins a task of a list, or several that run as one.
+  void begin(List& list, TaskShape shape, const Decision& decision,
+             std::function<void(const Decision&)> run);
+  /// Runs tasks as one program, or each on the CPU.
+  void run_group(const Group& group, const TaskShape& shape, std::vector<DeviceProgram> programs,
+                 const Decision& decision, std::span<ExecutionStats> out);
   void warm_up_on(Task& task, std::size_t target, int samples);
 
   const Executor& owner_;

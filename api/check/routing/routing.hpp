@@ -48,6 +48,15 @@ struct WrongDecision {
   double expected_cpu_us = 0, expected_device_us = 0;  ///< predictions at the decision; 0: unknown
 };
 
+/// Tasks on two simulated devices of known speed, the second time or later.
+struct ScheduleTruth {
+  std::string what;
+  double us = 0, best_us = 0;                       ///< measured, and of the best schedule
+  std::uint64_t first_items = 0, second_items = 0;  ///< of all runs
+
+  double over_best() const { return us / best_us - 1; }
+};
+
 struct RoutingReport {
   std::string device;       ///< empty: none
   std::string note;         ///< reason if there is none
@@ -62,11 +71,13 @@ struct RoutingReport {
   std::vector<OperationTruth> operations;  ///< arrays and tensors; empty without a device
   std::optional<double> operations_right_share, operations_over_oracle;  ///< like those of tasks
   std::uint64_t operations_calls = 0, operations_explored = 0;           ///< like those of tasks
+  std::vector<ScheduleTruth> schedules;                                  ///< of two devices
   std::vector<WrongDecision> wrong;                                      ///< in both traces
   runtime::hybrid::Knowledge learned;  ///< by the executor that decided
 
   /// True unless both fractions are >= 0.95, both times over the oracle's are <= 0.05 (if there
-  /// were tasks), decision_ns is at most 1 µs or 1 % of the median task, and no result is wrong.
+  /// were tasks), decision_ns is at most 1 µs or 1 % of the median task, no result is wrong, and
+  /// every schedule takes at most 1.15 of the best one.
   bool broken() const;
 };
 
@@ -75,7 +86,8 @@ struct RoutingReport {
 /// every second decision, one kernel and size is measured on both backends without teaching the
 /// executor; medians of at least five measurements tell which backend was faster. The second half
 /// of the time is for array and tensor operations, alone, in chains and as training steps, with the
-/// executor of the process, which should not have been used before.
+/// executor of the process, which should not have been used before. Finally lists and submitted
+/// tasks run on two simulated devices, equal ones and different ones, without warming up.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device.
 RoutingReport check_routing(const RoutingOptions& options);

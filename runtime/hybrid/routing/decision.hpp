@@ -79,6 +79,19 @@ struct TaskShape {
   std::uint64_t upload_to(std::size_t target) const {
     return bytes_in - std::min(bytes_in, resident_on(target));
   }
+  /// The shape of this many of its items.
+  TaskShape part(std::uint64_t items) const {
+    const double share = static_cast<double>(items) / static_cast<double>(size);
+    const auto scaled = [share](std::uint64_t bytes) {
+      return static_cast<std::uint64_t>(share * static_cast<double>(bytes));
+    };
+    TaskShape some = *this;
+    some.size = items;
+    some.bytes_in = scaled(bytes_in);
+    some.bytes_out = scaled(bytes_out);
+    some.bytes_held = scaled(bytes_held);
+    return some;
+  }
 };
 
 /// Reason for the choice of a target.
@@ -96,7 +109,7 @@ enum class Reason {
   below_threshold,  ///< never measured here; kernels of this operation and size were slower there
   unmeasured,       ///< never measured on both sides
   guessed,          ///< from other kernels with similar features
-  explored,         ///< the other side, to keep its measurements up to date
+  explored,         ///< another target, to keep its measurements up to date
   together,         ///< placed as one with the operations before and after it
 };
 TG_ENUM_NAMES(Reason)
@@ -133,6 +146,7 @@ struct Decision {
   double needed = 0;      ///< required speed-up of the device; 0 = not asked
   Prediction on_cpu, on_device;
   double reserved_us = 0;  ///< load added to the target until the task is recorded or cancelled
+  double instead_us = 0;   ///< explored: predicted time of the target that it would have had
 };
 
 /// Result of a task.

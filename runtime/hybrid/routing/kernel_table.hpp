@@ -16,18 +16,27 @@
 
 namespace topograd::runtime::hybrid {
 
+/// Trials of a target that has no measurements of a kernel.
+struct Trials {
+  std::array<std::uint8_t, kSizeClasses> at_size{};  ///< while it was not measured at this size
+  std::uint8_t first = 0;                            ///< while it was not measured at all
+};
+
 struct KernelTimes {
   std::vector<History> targets;
+  std::vector<Trials> trials;              ///< by target
   std::array<Side, kSizeClasses> sides{};  ///< last side of measured tasks
-  /// Trials of a side that was not measured at this size: of the CPU, of devices.
-  std::array<std::uint8_t, kSizeClasses> cpu_trials{}, device_trials{};
-  std::uint64_t refused = 0;  ///< targets that cannot run it, one bit each
-  std::uint64_t used = 0;     ///< order of the last use
+  std::uint64_t refused = 0;               ///< targets that cannot run it, one bit each
+  std::uint64_t used = 0;                  ///< order of the last use
   std::string operation;
 
   /// The history on this target, or nullptr.
   const History* on(std::size_t target) const {
     return target < targets.size() ? &targets[target] : nullptr;
+  }
+  Trials& tried(std::size_t target) {
+    if (trials.size() <= target) trials.resize(target + 1);
+    return trials[target];
   }
 };
 

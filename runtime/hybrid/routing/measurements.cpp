@@ -94,9 +94,7 @@ bool Measurements::try_at(std::span<const TaskShape> tasks, std::size_t target) 
   const auto trials = [&](const TaskShape& task) -> std::uint8_t* {
     KernelTimes* const kernel = kernels_.find(task.kernel);
     if (kernel == nullptr) return nullptr;
-    return &(target == kCpu
-                 ? kernel->cpu_trials
-                 : kernel->device_trials)[static_cast<std::size_t>(size_class(task.size))];
+    return &kernel->tried(target).at_size[static_cast<std::size_t>(size_class(task.size))];
   };
   bool untried = false;
   for (const TaskShape& task : tasks) {
@@ -106,6 +104,15 @@ bool Measurements::try_at(std::span<const TaskShape> tasks, std::size_t target) 
   if (!untried) return false;
   for (const TaskShape& task : tasks)
     if (std::uint8_t* const begun = trials(task); begun != nullptr && *begun < kTrials) ++*begun;
+  return true;
+}
+
+bool Measurements::try_first(const TaskShape& task, std::size_t target) {
+  // A cold run, and two samples.
+  constexpr std::uint8_t kTrials = 3;
+  KernelTimes* const kernel = kernels_.find(task.kernel);
+  if (kernel == nullptr || kernel->tried(target).first >= kTrials) return false;
+  ++kernel->tried(target).first;
   return true;
 }
 

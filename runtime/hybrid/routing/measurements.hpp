@@ -41,6 +41,9 @@ class Measurements {
   /// Begins a trial of a target at a size where one of the tasks was never measured there. Returns
   /// false if all were, or if the tasks were tried often enough.
   bool try_at(std::span<const TaskShape> tasks, std::size_t target);
+  /// Begins a trial of a target that has no measurements of the task's kernel. Returns false if it
+  /// was tried often enough, or if the kernel was never measured anywhere.
+  bool try_first(const TaskShape& task, std::size_t target);
 
   /// Marks the tasks' kernels as the last ones used.
   void use(std::span<const TaskShape> tasks);

@@ -18,6 +18,37 @@ double most_cpu_us(std::span<const TaskShape> tasks) {
   return most;
 }
 
+/// A device that takes part of a task.
+struct Load {
+  double queue_us = 0;
+  double us = 0;       ///< for all items
+  bool tried = false;  ///< it has no measurements, and gets a part to have some
+};
+
+/// Shares with which all end at nearly the same time.
+std::vector<double> shares_of(std::span<const Load> loads) {
+  constexpr int kParcels = 64;
+  std::vector<int> taken(loads.size(), 0);
+  int left = kParcels;
+  for (std::size_t k = 0; k < loads.size(); ++k) {
+    if (!loads[k].tried) continue;
+    ++taken[k];
+    --left;
+  }
+  const auto end_with_one_more = [&](std::size_t k) {
+    return loads[k].queue_us + loads[k].us * (taken[k] + 1) / kParcels;
+  };
+  for (; left > 0; --left) {
+    std::size_t first = 0;
+    for (std::size_t k = 1; k < loads.size(); ++k)
+      if (end_with_one_more(k) < end_with_one_more(first)) first = k;
+    ++taken[first];
+  }
+  std::vector<double> shares;
+  for (const int parcels : taken) shares.push_back(static_cast<double>(parcels) / kParcels);
+  return shares;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(HybridOptions options, Clock clock)
@@ -52,6 +83,12 @@ bool Scheduler::admits(std::size_t target) const {
   return target < targets_.size() && targets_[target].usable();
 }
 
+bool Scheduler::has_devices() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(targets_.begin() + 1, targets_.end(),
+                     [](const Target& one) { return one.usable(true); });
+}
+
 std::optional<Reason> Scheduler::refusal(const TaskShape& task, std::size_t target,
                                          double now) const {
   const bool supported =
@@ -71,9 +108,10 @@ Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t ta
   return p;
 }
 
-Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decision) const {
+Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decision) {
   const double now = clock_();
   Reason why = Reason::no_device;
+  candidates_.clear();
   for (std::size_t k = 1; k < targets_.size(); ++k) {
     std::optional<Reason> refused;
     for (const TaskShape& task : tasks) {
@@ -84,15 +122,24 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
       if (*refused != Reason::no_device) why = *refused;
       continue;
     }
-    const Prediction p = predicted(tasks, k);
+    const Prediction& p = candidates_.emplace_back(Candidate{k, predicted(tasks, k)}).prediction;
     const Prediction& best = decision.on_device;
-    const bool better = p.known() && (!best.known() || p.terms.total() < best.terms.total());
+    const bool better =
+        p.known() == best.known() ? p.terms.total() < best.terms.total() : p.known();
     if (decision.device == kCpu || better) {
       decision.device = k;
       decision.on_device = p;
     }
   }
   return why;
+}
+
+/// The minimum of a task that has its own was checked before.
+bool Scheduler::below_threshold(std::span<const TaskShape> tasks) const {
+  return std::ranges::all_of(tasks, [&](const TaskShape& task) {
+    return !task.minimum && static_cast<double>(task.size) <
+                                measurements_.threshold(task.operation, task.first_threshold);
+  });
 }
 
 void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
@@ -102,11 +149,7 @@ void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
   if (last) {
     facts.last = *last;
   } else {
-    // The minimum of a task that has its own was checked before.
-    facts.below_threshold = std::ranges::all_of(tasks, [&](const TaskShape& task) {
-      return !task.minimum && static_cast<double>(task.size) <
-                                  measurements_.threshold(task.operation, task.first_threshold);
-    });
+    facts.below_threshold = below_threshold(tasks);
     facts.most_cpu_us = most_cpu_us(tasks);
   }
   const SideChoice choice = choose_side(facts, options_);
@@ -118,8 +161,43 @@ void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
   decision.confidence = choice.confidence;
 }
 
+bool Scheduler::try_first(const TaskShape& task, Decision& decision) {
+  // Operands of queued work lie on one device: another one is no equal alternative.
+  if (options_.explore_every == 0 || task.deadline_us > 0 || task.queued) return false;
+  if (!decision.on_device.known()) return false;
+  for (const Candidate& one : candidates_) {
+    const Prediction& p = one.prediction;
+    const bool hopeless = p.terms.total() > kUnknownFactor * decision.on_device.terms.total();
+    if (p.known() || hopeless || targets_[one.target].queued_us() > 0) continue;
+    if (!measurements_.try_first(task, one.target)) continue;
+    decision.target = decision.device = one.target;
+    decision.on_device = p;
+    return true;
+  }
+  return false;
+}
+
+void Scheduler::explore(std::span<const TaskShape> tasks, Decision& decision) {
+  others_.clear();
+  if (decision.target != kCpu && (tasks.front().targets & 1) != 0)
+    others_.push_back({kCpu, decision.on_cpu});
+  for (const Candidate& one : candidates_)
+    if (one.target != decision.target) others_.push_back(one);
+  const Prediction& here = decision.target == kCpu ? decision.on_cpu : decision.on_device;
+  const double instead_us = here.terms.work();
+  const auto try_there = [&](std::size_t target) { return measurements_.try_at(tasks, target); };
+  const Candidate* const other = exploration_.explores(tasks.front(), here, others_, try_there);
+  if (other == nullptr) return;
+  decision.target = other->target;
+  decision.reason = Reason::explored;
+  decision.instead_us = instead_us;
+  if (other->target == kCpu) return;
+  decision.device = other->target;
+  decision.on_device = other->prediction;
+}
+
 /// Chooses by the rules, the model and exploration; overrides apply to all tasks.
-Decision Scheduler::choose(std::span<const TaskShape> tasks) {
+Decision Scheduler::choose(std::span<const TaskShape> tasks, bool explores) {
   const TaskShape& first = tasks.front();
   measurements_.use(tasks);
   Decision decision;
@@ -134,21 +212,20 @@ Decision Scheduler::choose(std::span<const TaskShape> tasks) {
     decision.reason = Reason::below_minimum;
   } else {
     decision.reason = find_device(tasks, decision);
-    if (decision.device != kCpu && forced == Side::device) {
+    if (decision.device == kCpu) return decision;
+    const bool only_devices = forced == Side::device || (first.targets & 1) == 0;
+    if (only_devices) {
       decision.target = decision.device;
-      decision.reason = Reason::forced;
-    } else if (decision.device != kCpu && (first.targets & 1) == 0) {
-      decision.target = decision.device;
-      decision.reason = Reason::unsupported;
-    } else if (decision.device != kCpu) {
+      decision.reason = forced == Side::device ? Reason::forced : Reason::unsupported;
+      if (try_first(first, decision)) return decision;
+    } else {
       weigh(tasks, decision);
-      const std::size_t other = decision.target == kCpu ? decision.device : kCpu;
-      const auto try_there = [&] { return measurements_.try_at(tasks, other); };
-      if (exploration_.explores(first, decision, try_there)) {
-        decision.target = other;
-        decision.reason = Reason::explored;
+      if (!below_threshold(tasks) && try_first(first, decision)) {
+        decision.reason = Reason::unmeasured;
+        return decision;
       }
     }
+    if (explores && decision.reason != Reason::forced) explore(tasks, decision);
   }
   return decision;
 }
@@ -159,19 +236,75 @@ void Scheduler::reserve(Decision& decision) {
   if (decision.target != kCpu) target.enter(clock_());
   decision.reserved_us =
       (decision.target == kCpu ? decision.on_cpu : decision.on_device).terms.work();
+  // Work of unknown time counts too: other devices without measurements come first.
+  if (decision.target != kCpu) decision.reserved_us = std::max(decision.reserved_us, 1.0);
   target.reserve(decision.reserved_us);
 }
 
 Decision Scheduler::decide(const TaskShape& task) {
   const std::lock_guard lock(mutex_);
-  Decision decision = choose({&task, 1});
+  Decision decision = choose({&task, 1}, true);
   reserve(decision);
   return decision;
 }
 
+Decision Scheduler::decide_again(const TaskShape& task, const Decision& before) {
+  const std::lock_guard lock(mutex_);
+  targets_[before.target].release(before.reserved_us);
+  targets_[before.target].leave();
+  Decision decision = choose({&task, 1}, false);
+  reserve(decision);
+  return decision;
+}
+
+bool Scheduler::accepts(const TaskShape& task, std::size_t target) const {
+  const std::lock_guard lock(mutex_);
+  return target == kCpu || !refusal(task, target, clock_());
+}
+
+std::vector<Scheduler::Share> Scheduler::divide(const TaskShape& task) {
+  const std::lock_guard lock(mutex_);
+  Decision best;
+  find_device({&task, 1}, best);
+  const bool known = best.on_device.known();
+  const bool tries = options_.explore_every != 0 && task.deadline_us <= 0;
+  std::erase_if(candidates_, [&](const Candidate& c) {
+    const double us = c.prediction.terms.total();
+    const bool hopeless = !tries || us > kUnknownFactor * best.on_device.terms.total();
+    return known && !c.prediction.known() && hopeless;
+  });
+  const std::size_t count = candidates_.size();
+  if (count < 2 || task.size < count) return {{best.device, 1}};
+
+  // Times are taken to grow with the items: a history of one size says little about overhead.
+  const auto us_of = [&](double share, std::size_t target) {
+    const auto items = static_cast<std::uint64_t>(share * static_cast<double>(task.size));
+    const TaskShape part = task.part(std::max<std::uint64_t>(items, 1));
+    return predicted({&part, 1}, target).terms.work();
+  };
+  const double equal = 1 / static_cast<double>(count);
+  const double best_us = known ? us_of(equal, best.device) : 1;
+  std::vector<Load> loads;
+  for (const Candidate& c : candidates_) {
+    const bool measured = c.prediction.known();
+    const double us = measured ? us_of(equal, c.target) : best_us * (known ? kUnknownFactor : 1);
+    loads.push_back({.queue_us = c.prediction.terms.queue, .us = us / equal, .tried = !measured});
+  }
+  const std::vector<double> shares = shares_of(loads);
+  std::vector<Share> out;
+  double part_us = 0;  // of the best device
+  for (std::size_t k = 0; k < count; ++k) {
+    if (shares[k] > 0) out.push_back({candidates_[k].target, shares[k]});
+    if (candidates_[k].target == best.device) part_us = us_of(shares[k], best.device);
+  }
+  const bool pays = best.on_device.terms.work() >= options_.speed_up_sure * part_us;
+  if (!pays && std::ranges::none_of(loads, &Load::tried)) return {{best.device, 1}};
+  return out;
+}
+
 Decision Scheduler::place(std::span<const TaskShape> tasks) {
   const std::lock_guard lock(mutex_);
-  return choose(tasks);
+  return choose(tasks, true);
 }
 
 Decision Scheduler::follow(const TaskShape& task, const Decision& placed) {
@@ -186,6 +319,10 @@ Decision Scheduler::follow(const TaskShape& task, const Decision& placed) {
     decision.device = k;
     decision.on_device = predicted(one, k);
     break;
+  }
+  if (decision.reason == Reason::explored) {
+    const Prediction& other = target == kCpu ? decision.on_device : decision.on_cpu;
+    decision.instead_us = other.terms.work();
   }
   reserve(decision);
   return decision;
@@ -260,6 +397,11 @@ std::uint64_t Scheduler::outcomes_learned() const {
 double Scheduler::threshold(std::string_view operation, std::uint64_t first) const {
   const std::lock_guard lock(mutex_);
   return measurements_.threshold(operation, first);
+}
+
+std::size_t Scheduler::target_count() const {
+  const std::lock_guard lock(mutex_);
+  return targets_.size();
 }
 
 std::vector<TargetState> Scheduler::targets() const {

@@ -28,6 +28,8 @@ class Scheduler {
   void set_available(std::size_t target, bool available);
   /// True if it is available and not a software device without admission.
   bool admits(std::size_t target) const;
+  /// True if it admits a device, or tasks may admit one.
+  bool has_devices() const;
 
   /// Chooses a target. Follow with record() or cancel(): until then the target is loaded with the
   /// task.
@@ -40,6 +42,22 @@ class Scheduler {
   /// Sends one task to where it was placed, with the sequence or by the user, for the same reason.
   /// Follow with record() or cancel(), as for decide().
   Decision follow(const TaskShape& task, const Decision& placed);
+  /// Decides again about a task that waits: its decision is cancelled, and the load and the
+  /// measurements of this moment count. Nothing is explored. Follow with record() or cancel().
+  Decision decide_again(const TaskShape& task, const Decision& before);
+  /// True unless a rule keeps the task from this target now.
+  bool accepts(const TaskShape& task, std::size_t target) const;
+
+  /// A part of a task that can be divided, and the device for it.
+  struct Share {
+    std::size_t target = kCpu;
+    double share = 1;  ///< of the items
+  };
+  /// Divides a task among all devices that may take it so that they are expected to end at the same
+  /// time. The parts are in the order of devices. There is one part if more would save less than
+  /// HybridOptions::speed_up_sure. A device without measurements gets a small part beside others.
+  /// Nothing is reserved: follow() does that. A device must be there: call it after decide().
+  std::vector<Share> divide(const TaskShape& task);
   /// Records that the task ran at its target.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// Records that it ran elsewhere or not at all.
@@ -66,6 +84,8 @@ class Scheduler {
   std::uint64_t outcomes_learned() const;
 
   std::vector<TargetState> targets() const;
+  /// Number of targets, with the CPU.
+  std::size_t target_count() const;
   Knowledge knowledge() const;
   /// Adds data from elsewhere as priors; measurements made here stay.
   void merge(const Knowledge& knowledge);
@@ -77,10 +97,15 @@ class Scheduler {
   void add(DeviceTarget device);
   std::optional<Reason> refusal(const TaskShape& task, std::size_t target, double now) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
-  Decision choose(std::span<const TaskShape> tasks);
-  /// Finds the device for tasks, or the reason why there is none.
-  Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
+  Decision choose(std::span<const TaskShape> tasks, bool explores);
+  /// Finds the devices that may take tasks (candidates_) and the best of them, or the reason why
+  /// there is none.
+  Reason find_device(std::span<const TaskShape> tasks, Decision& decision);
+  bool below_threshold(std::span<const TaskShape> tasks) const;
   void weigh(std::span<const TaskShape> tasks, Decision& decision);
+  /// Sends the task to an idle device that has no measurements, beside one that has some.
+  bool try_first(const TaskShape& task, Decision& decision);
+  void explore(std::span<const TaskShape> tasks, Decision& decision);
   void reserve(Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
 
@@ -90,6 +115,7 @@ class Scheduler {
   std::vector<Target> targets_;
   Measurements measurements_;
   Exploration exploration_;
+  std::vector<Candidate> candidates_, others_;  // of the latest choice; they keep their memory
 };
 
 /// Describes a decision and its terms in some lines.

@@ -225,6 +225,25 @@ std::string text_of_operations(const check::RoutingReport& found, ordered_json& 
   return text + line;
 }
 
+/// Prints the rows of two simulated devices, and adds them to the report.
+std::string text_of_schedules(const check::RoutingReport& found, ordered_json& rows) {
+  if (found.schedules.empty()) return {};
+  std::string text = "two simulated devices                     us       best us  over best\n";
+  char line[160];
+  for (const check::ScheduleTruth& t : found.schedules) {
+    rows.push_back({{"tasks", t.what},
+                    {"us", t.us},
+                    {"best_us", t.best_us},
+                    {"over_best", t.over_best()},
+                    {"first_items", t.first_items},
+                    {"second_items", t.second_items}});
+    std::snprintf(line, sizeof line, "%-34s %10.1f  %10.1f  %7.1f %%\n", t.what.c_str(), t.us,
+                  t.best_us, 100 * t.over_best());
+    text += line;
+  }
+  return text;
+}
+
 struct RoutingArguments {
   std::string backend, json, training;
   check::RoutingOptions options;
@@ -251,6 +270,7 @@ void check_routing(const RoutingArguments& arguments) {
                          {"operations_calls", found.operations_calls},
                          {"operations_explored", found.operations_explored},
                          {"operations", ordered_json::array()},
+                         {"schedules", ordered_json::array()},
                          {"wrong", ordered_json::array()}};
   std::string text = "operations       items        cpu us     device us   on cpu  on device\n";
   char line[160];
@@ -277,6 +297,7 @@ void check_routing(const RoutingArguments& arguments) {
                 found.broken() ? "  BROKEN" : "");
   text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
   text += text_of_operations(found, report["operations"]);
+  text += text_of_schedules(found, report["schedules"]);
   for (const check::WrongDecision& w : found.wrong) {
     report["wrong"].push_back({{"name", w.name},
                                {"size", w.size},
