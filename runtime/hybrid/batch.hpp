@@ -4,6 +4,9 @@
 #include "../cache/content_hash.hpp"
 #include "executor.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,11 +51,47 @@ class Batch {
   explicit Batch(BatchOptions options) : options_(std::move(options)) {}
 
   void reserve(std::size_t count) { values_.reserve(count), ids_.reserve(count); }
-  void add(std::uint64_t id, T value) {
+  /// Adds a value.
+  ///
+  ///   cost  work of this item relative to others, > 0 and finite. The threads of the CPU get
+  ///   pieces
+  ///         of equal cost, and the executor learns times by the cost of a batch.
+  ///
+  /// Throws Error{InvalidArgument} for another cost.
+  void add(std::uint64_t id, T value, double cost = 1) {
+    if (!(cost > 0) || !std::isfinite(cost)) {
+      throw Error(ErrorCode::InvalidArgument, "Batch::add: expected a cost > 0, got " +
+                                                  std::to_string(cost) + ", for id " +
+                                                  std::to_string(id));
+    }
     ids_.push_back(id);
     values_.push_back(std::move(value));
+    // Costs before that of each item; none while all are 1.
+    if (cost != 1 && costs_.empty())
+      for (std::size_t k = 0; k + 1 < size(); ++k) costs_.push_back(static_cast<double>(k));
+    if (cost != 1 || !costs_.empty()) costs_.push_back(cost_);
+    cost_ += cost;
   }
   std::size_t size() const { return ids_.size(); }
+  /// Sum of the costs of all items.
+  double cost() const { return cost_; }
+
+  /// Returns the positions, from 0 to size(), that divide the items into at most `pieces` of about
+  /// equal cost: those that run() gives to threads.
+  std::vector<std::size_t> cuts(std::size_t pieces) const {
+    std::vector<std::size_t> out = {0};
+    for (std::size_t k = 1; k < pieces; ++k) {
+      const double share = static_cast<double>(k) / static_cast<double>(pieces);
+      std::size_t cut = static_cast<std::size_t>(share * static_cast<double>(size()));
+      if (!costs_.empty()) {
+        const auto at = std::ranges::lower_bound(costs_, share * cost_);
+        cut = static_cast<std::size_t>(at - costs_.begin());
+      }
+      if (cut > out.back()) out.push_back(cut);
+    }
+    out.push_back(size());
+    return out;
+  }
 
   /// Runs f(const T&) -> Result. Throws the first error of f; f may then have run for some values.
   template <class F, class Result = std::invoke_result_t<F&, const T&>>
@@ -89,6 +128,7 @@ class Batch {
       return {.kernel = hash_text(typeid(F).name(), name_and_value),
               .operation = o.operation,
               .size = batch_.size(),
+              .cost = batch_.cost(),
               .bytes_in = o.bytes_in,
               .bytes_out = o.bytes_out,
               .targets = device_ ? kEveryTarget : 1,
@@ -98,12 +138,12 @@ class Batch {
     std::uint64_t threads() const override {
       return batch_.options_.mode == BatchMode::sequential ? 1 : batch_.options_.threads;
     }
-    void run_on_cpu(const CpuThreads& threads, Items items) override {
-      const std::size_t first = items.begin;
-      // Many pieces per thread, because values may differ in work.
-      const std::size_t grain = items.count() / (32 * static_cast<std::size_t>(threads.count()));
-      threads.for_ranges(items.count(), grain, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t k = first + begin; k < first + end; ++k) {
+    void run_on_cpu(const CpuThreads& threads, Items) override {
+      // Many pieces per thread, because costs are estimates.
+      const std::size_t pieces = 32 * static_cast<std::size_t>(threads.count());
+      const std::vector<std::size_t> cuts = batch_.cuts(std::min(pieces, batch_.size()));
+      threads.for_ranges(cuts.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t k = cuts[begin]; k < cuts[end]; ++k) {
           const double start = executor_.scheduler().now();
           results[k].value = f_(batch_.values_[k]);
           item_us[k] = 1e6 * (executor_.scheduler().now() - start);
@@ -146,6 +186,8 @@ class Batch {
   BatchOptions options_;
   std::vector<std::uint64_t> ids_;
   std::vector<T> values_;
+  std::vector<double> costs_;  // of the items before each; empty if all are 1
+  double cost_ = 0;
 };
 
 }  // namespace topograd::runtime::hybrid

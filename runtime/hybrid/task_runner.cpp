@@ -78,14 +78,15 @@ ExecutionStats TaskRunner::run_on_cpu(Task& task, const TaskShape& shape, Items 
     recorder_.ran(shape.operation, kCpu, {.success = false}, items.count(), scheduler_.now());
     throw;
   }
+  const double end = scheduler_.now();
   Outcome outcome;
-  outcome.times.kernel = 1e6 * (scheduler_.now() - start);
+  outcome.times.kernel = 1e6 * (end - start);
   if (decision) {
     scheduler_.record(shape, *decision, outcome);
   } else {
     scheduler_.record(shape, kCpu, outcome);
   }
-  recorder_.ran(shape.operation, kCpu, outcome, items.count(), scheduler_.now());
+  recorder_.ran(shape.operation, kCpu, outcome, items.count(), end);
   ExecutionStats stats{.device = "cpu", .on_cpu = true, .times = outcome.times};
   if (decision) stats.decision = *decision;
   return stats;

@@ -44,9 +44,10 @@ enum class Override { none, cpu, device };
 
 /// A task as the scheduler sees it.
 struct TaskShape {
-  Hash128 kernel;                        ///< each kernel has its own history
-  std::string_view operation;            ///< name for thresholds and reports: "map", "solve"
-  std::uint64_t size = 0;                ///< items
+  Hash128 kernel;              ///< each kernel has its own history
+  std::string_view operation;  ///< name for thresholds and reports: "map", "solve"
+  std::uint64_t size = 0;      ///< items
+  double cost = 0;             ///< work of all items, in items of cost 1; 0: the same as `size`
   std::optional<std::uint64_t> minimum;  ///< fewer items stay on the CPU, for this task
   std::uint64_t bytes_in = 0;            ///< input bytes of a device
   std::uint64_t bytes_out = 0;           ///< output bytes of a device
@@ -70,6 +71,10 @@ struct TaskShape {
   double deadline_us = 0;       ///< 0 = none; with a deadline nothing is explored
   bool teaches = true;          ///< false: nothing is learned from the time of this run
 
+  /// Items of cost 1 with as much work: histories and thresholds go by these.
+  std::uint64_t work() const {
+    return cost > 0 ? std::max<std::uint64_t>(1, static_cast<std::uint64_t>(cost + 0.5)) : size;
+  }
   /// Bytes of memory that it needs on a device.
   std::uint64_t memory() const { return bytes_held != 0 ? bytes_held : bytes_in + bytes_out; }
   std::uint64_t resident_on(std::size_t target) const {
@@ -87,6 +92,7 @@ struct TaskShape {
     };
     TaskShape some = *this;
     some.size = items;
+    some.cost = share * cost;
     some.bytes_in = scaled(bytes_in);
     some.bytes_out = scaled(bytes_out);
     some.bytes_held = scaled(bytes_held);

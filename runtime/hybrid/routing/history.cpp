@@ -17,6 +17,8 @@ constexpr double kSpreadOfHalfTrust = 0.5;
 // Least ratio of the sizes of two classes that give a slope: neighbours can have nearly one size,
 // and the difference of their times is noise then.
 constexpr double kLeastRatio = 1.5;
+// A full window is summarised again after this many samples.
+constexpr std::uint64_t kSamplesOfSummary = 8;
 // Converts the median absolute deviation of normal noise to its standard deviation.
 constexpr double kMadToSigma = 1.4826;
 
@@ -79,10 +81,10 @@ int History::above(int size_class) const {
 }
 
 void History::summarise(Class& c) {
-  std::vector<double> sizes, times;
-  for (const Sample& sample : c.ring) {
-    sizes.push_back(sample.size);
-    times.push_back(sample.log_us);
+  std::vector<double> sizes(c.ring.size()), times(c.ring.size());
+  for (std::size_t k = 0; k < c.ring.size(); ++k) {
+    sizes[k] = c.ring[k].size;
+    times[k] = c.ring[k].log_us;
   }
   c.size = median(sizes);
   c.log_us = median(times);
@@ -101,7 +103,8 @@ void History::accept(Class& c, Sample sample, std::uint64_t window) {
   ++c.count;
   ++total_;
   c.pending_count = 0;
-  summarise(c);
+  // One sample changes the medians of a full window little; they take longer than all else here.
+  if (c.ring.size() < window || c.count % kSamplesOfSummary == 0) summarise(c);
 }
 
 void History::shift(const DriftWatch::Change& change) {

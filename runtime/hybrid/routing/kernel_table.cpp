@@ -43,7 +43,7 @@ void KernelTable::forget_oldest() {
 
 Side& KernelTable::last_side(std::span<const TaskShape> tasks) {
   const auto at = [](const TaskShape& task) {
-    return static_cast<std::size_t>(size_class(task.size));
+    return static_cast<std::size_t>(size_class(task.work()));
   };
   if (tasks.size() == 1) return find(tasks[0].kernel)->sides[at(tasks[0])];
   Hash128 hash;

@@ -31,10 +31,11 @@ Prediction Measurements::predict_one(const TaskShape& task, std::size_t target,
   const KernelTimes* const kernel = kernels_.find(task.kernel);
   Prediction p;
   Estimate work;
-  if (const History* history = kernel ? kernel->on(target) : nullptr) work = history->at(task.size);
+  if (const History* history = kernel ? kernel->on(target) : nullptr)
+    work = history->at(task.work());
   p.measured = work.known;
   if (!work.known) {
-    const Estimate guess = t.training.guess().at(task.operation, task.size, task.features);
+    const Estimate guess = t.training.guess().at(task.operation, task.work(), task.features);
     if (guess.confidence >= kLeastConfidence) {
       work = guess;
       p.guessed = true;
@@ -94,7 +95,7 @@ bool Measurements::try_at(std::span<const TaskShape> tasks, std::size_t target) 
   const auto trials = [&](const TaskShape& task) -> std::uint8_t* {
     KernelTimes* const kernel = kernels_.find(task.kernel);
     if (kernel == nullptr) return nullptr;
-    return &kernel->tried(target).at_size[static_cast<std::size_t>(size_class(task.size))];
+    return &kernel->tried(target).at_size[static_cast<std::size_t>(size_class(task.work()))];
   };
   bool untried = false;
   for (const TaskShape& task : tasks) {
@@ -119,7 +120,7 @@ bool Measurements::try_first(const TaskShape& task, std::size_t target) {
 std::uint64_t Measurements::samples(const TaskShape& task, std::size_t target) const {
   const KernelTimes* const kernel = kernels_.find(task.kernel);
   const History* const history = kernel ? kernel->on(target) : nullptr;
-  return history ? history->samples(size_class(task.size)) : 0;
+  return history ? history->samples(size_class(task.work())) : 0;
 }
 
 double Measurements::threshold(std::string_view operation, std::uint64_t first) const {
@@ -132,22 +133,21 @@ void Measurements::use(std::span<const TaskShape> tasks) {
   for (const TaskShape& task : tasks) kernels_.use(task.kernel);
 }
 
-void Measurements::learn_kernel(const TaskShape& task, std::size_t target, double us,
-                                bool settled) {
+void Measurements::learn_kernel(const TaskShape& task, std::size_t target, const Run& run) {
   TargetTimes& t = targets_[target];
   KernelTimes& kernel = kernels_.make(task.kernel, task.operation);
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
-  const History::Recorded recorded = history.record(task.size, us, options_, settled);
+  const History::Recorded recorded = history.record(task.work(), run.us, options_, run.settled);
   // Updates the training row when the median changes much: at samples 1, 2, 4, ..., and on drift.
   const bool told = recorded.verdict == History::Verdict::normal &&
-                    std::has_single_bit(history.samples(size_class(task.size)));
+                    std::has_single_bit(history.samples(size_class(task.work())));
   if (told || recorded.verdict == History::Verdict::drift) {
-    t.training.keep({task.kernel, std::string(task.operation), task.size, task.features,
-                     history.at(task.size).us});
+    t.training.keep({task.kernel, std::string(task.operation), task.work(), task.features,
+                     history.at(task.work()).us});
   }
   if (recorded.residual == 0) return;
-  t.load.add(recorded.residual, recorded.expected_us, task.kernel.low, clock_());
+  t.load.add(recorded.residual, recorded.expected_us, task.kernel.low, run.now);
   const DriftWatch::Change change = t.watch.add(recorded.residual, recorded.expected_us,
                                                 task.kernel.low, std::log(options_.outlier_factor));
   if (change.log_factor == 0) return;
@@ -156,10 +156,12 @@ void Measurements::learn_kernel(const TaskShape& task, std::size_t target, doubl
   kernels_.shift(target, change);
 }
 
-void Measurements::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
+void Measurements::learn(const TaskShape& task, std::size_t target, const Outcome& outcome,
+                         double now) {
   const Terms& times = outcome.times;
   ++outcomes_;
-  learn_kernel(task, target, times.kernel + (task.queued ? times.submit : 0), outcome.settled);
+  learn_kernel(task, target,
+               {times.kernel + (task.queued ? times.submit : 0), now, outcome.settled});
   targets_[target].transfers.record(task, outcome, options_);
 }
 
@@ -178,7 +180,7 @@ void Measurements::move_threshold(const TaskShape& task, std::size_t device) {
   if (!cpu.measured || !other.measured) return;
   const double speed_up = cpu.terms.work() / other.terms.work();
   const double now = threshold(task.operation, task.first_threshold);
-  const auto size = static_cast<double>(task.size);
+  const auto size = static_cast<double>(task.work());
   const auto least = static_cast<double>(minimum_batch(options_, task.operation));
   double moved = now;
   if (speed_up * options_.margin < 1 && size >= now)

@@ -50,8 +50,8 @@ class Measurements {
   /// Returns the last side of these tasks; all of them are measured.
   Side& last_side(std::span<const TaskShape> tasks) { return kernels_.last_side(tasks); }
 
-  /// Learns the times of a successful task.
-  void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
+  /// Learns the times of a successful task that ended at `now` (seconds).
+  void learn(const TaskShape& task, std::size_t target, const Outcome& outcome, double now);
   /// As in Scheduler::record_read_back().
   void learn_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes, double us);
   /// Records that the target cannot run the task's kernel.
@@ -85,7 +85,11 @@ class Measurements {
   };
 
   Prediction predict_one(const TaskShape& task, std::size_t target, std::uint64_t sent) const;
-  void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
+  struct Run {
+    double us = 0, now = 0;  ///< time of the kernel; seconds at its end
+    bool settled = false;    ///< Outcome::settled
+  };
+  void learn_kernel(const TaskShape& task, std::size_t target, const Run& run);
 
   const HybridOptions& options_;
   const Clock& clock_;

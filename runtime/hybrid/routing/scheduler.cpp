@@ -109,7 +109,7 @@ Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t ta
 }
 
 Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decision) {
-  const double now = clock_();
+  const double now = targets_.size() > 1 ? clock_() : 0;
   Reason why = Reason::no_device;
   candidates_.clear();
   for (std::size_t k = 1; k < targets_.size(); ++k) {
@@ -137,7 +137,7 @@ Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decisi
 /// The minimum of a task that has its own was checked before.
 bool Scheduler::below_threshold(std::span<const TaskShape> tasks) const {
   return std::ranges::all_of(tasks, [&](const TaskShape& task) {
-    return !task.minimum && static_cast<double>(task.size) <
+    return !task.minimum && static_cast<double>(task.work()) <
                                 measurements_.threshold(task.operation, task.first_threshold);
   });
 }
@@ -354,9 +354,10 @@ void Scheduler::record_read_back(std::size_t target, std::uint64_t sent, std::ui
 }
 
 void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
-  if (!targets_[target].record(task, outcome, clock_())) measurements_.refuse(task, target);
+  const double now = clock_();
+  if (!targets_[target].record(task, outcome, now)) measurements_.refuse(task, target);
   if (!outcome.success || outcome.cold || !task.teaches) return;
-  measurements_.learn(task, target, outcome);
+  measurements_.learn(task, target, outcome, now);
   const std::size_t first = target == kCpu ? 1 : target;
   const std::size_t last = target == kCpu ? targets_.size() : target + 1;
   for (std::size_t k = first; k < last; ++k)

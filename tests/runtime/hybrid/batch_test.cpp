@@ -1,10 +1,13 @@
 // The typed layer: the caller's own values and callables, with ids.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../../../runtime/hybrid/batch.hpp"
 
@@ -49,6 +52,62 @@ TEST(Batch, SequentialStaysOnOneThread) {
     return 0;
   });
   EXPECT_EQ(seen, std::set{std::this_thread::get_id()});
+}
+
+TEST(Batch, PiecesHaveEqualCost) {
+  Batch<int> batch, equal;
+  for (int k = 0; k < 1000; ++k) {
+    batch.add(static_cast<std::uint64_t>(k), k, k == 500 ? 999.0 : 1.0);
+    equal.add(static_cast<std::uint64_t>(k), k);
+  }
+  EXPECT_EQ(batch.cost(), 1998);
+  EXPECT_EQ(equal.cuts(4), (std::vector<std::size_t>{0, 250, 500, 750, 1000}));
+  EXPECT_EQ(equal.cuts(1), (std::vector<std::size_t>{0, 1000}));
+  // Half of the cost is one item: it is a piece of its own, or begins one that ends soon.
+  const std::vector<std::size_t> cuts = batch.cuts(16);
+  ASSERT_LE(cuts.size(), 17u);
+  const auto after = std::ranges::upper_bound(cuts, 500u);
+  EXPECT_LE(*after, 501u);
+  for (std::size_t k = 0; k + 1 < cuts.size(); ++k) {
+    double cost = 0;
+    for (std::size_t item = cuts[k]; item < cuts[k + 1]; ++item) cost += item == 500 ? 999 : 1;
+    EXPECT_LE(cost, 999 + 1998.0 / 16) << k;
+    EXPECT_GT(cost, 0) << k;
+  }
+  Executor executor(HybridOptions{.threads = 2});
+  const auto results = batch.run(executor, [](int k) { return 2 * k; });
+  for (std::size_t k = 0; k < results.size(); ++k) EXPECT_EQ(results[k].value, 2 * k);
+}
+
+TEST(Batch, TimesAreLearnedByCost) {
+  double now = 0;
+  Executor executor(HybridOptions{}, [&] { return now; });
+  const auto run = [&](double cost) {
+    Batch<double> batch({.mode = BatchMode::sequential});
+    for (int k = 0; k < 100; ++k) batch.add(static_cast<std::uint64_t>(k), cost, cost);
+    return batch.run(executor, [&](double c) { return now += 1e-6 * c; })[0].stats.decision.on_cpu;
+  };
+  for (int k = 0; k < 6; ++k) run(1), run(50);
+  // 100 items of 100 µs or of 5,000 µs, and, never measured, of 1,600 µs.
+  EXPECT_NEAR(run(1).terms.kernel, 100, 1);
+  EXPECT_NEAR(run(50).terms.kernel, 5000, 50);
+  EXPECT_NEAR(run(16).terms.kernel, 1600, 16);
+  EXPECT_EQ(executor.statistics("batch", "cpu").items, 1500u) << "items are still counted";
+}
+
+TEST(Batch, CostsArePositive) {
+  Batch<int> batch;
+  for (const double cost : {0.0, -1.0, HUGE_VAL, double{NAN}}) {
+    try {
+      batch.add(7, 1, cost);
+      ADD_FAILURE() << cost;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+      EXPECT_NE(std::string(error.what()).find("Batch::add: expected a cost > 0"),
+                std::string::npos);
+    }
+  }
+  EXPECT_EQ(batch.size(), 0u);
 }
 
 TEST(Batch, RunsOnADeviceWhereItHasAnImplementation) {
