@@ -3,6 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
+#include "../../../runtime/cache/content_hash.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../autograd.hpp"
@@ -14,10 +15,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace topograd::ops {
@@ -26,6 +33,7 @@ struct NearestIndex::State {
   NearestOptions options;
   Tensor targets;  // normalised for cosine
   std::unique_ptr<detail::NearestGraph> graph;
+  NearestStatistics statistics;
 };
 
 namespace {
@@ -155,6 +163,19 @@ void measure_on_device(OpBackend& backend, const Search& s) {
   }
 }
 
+/// Adds a part of a search to its statistics.
+void count(const ExecutionStats& part, ExecutionStats& all) {
+  const ExecutionStats before = all;
+  all = part;
+  all.times.upload += before.times.upload;
+  all.times.submit += before.times.submit;
+  all.times.kernel += before.times.kernel;
+  all.times.read_back += before.times.read_back;
+  all.bytes_up += before.bytes_up;
+  all.bytes_down += before.bytes_down;
+  all.cache_hits += before.cache_hits;
+}
+
 /// Squared distances (q, rows) to candidates, or to all targets.
 Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candidates) {
   const Type type = targets.type();
@@ -216,7 +237,7 @@ Work work_of_graph(const NearestIndex& index, const Tensor& targets, std::uint64
 
 /// The candidates from the graph: rows of targets (q, width).
 Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tensor& targets,
-               const Tensor& queries, std::int64_t width) {
+               const Tensor& queries, std::int64_t width, NearestStatistics& statistics) {
   const Type type = targets.type();
   const std::vector<float> numbers = finite_floats(queries, "query");
   const auto asked = static_cast<std::uint64_t>(queries.size(0));
@@ -243,17 +264,18 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
                       : fill(detail::host_write<float>(view));
   };
   call.device_refusal = "graphs are searched on the CPU";
-  run(call, {.device = Device::cpu()});
+  count(run(call, {.device = Device::cpu()}), statistics.graph);
   return out;
 }
 
 /// Ranks a number of queries at a time.
 Nearest rank(const NearestIndex& index, const Tensor& targets, const NearestGraph* graph,
-             const Tensor& queries, std::int64_t k) {
+             const Tensor& queries, std::int64_t k, NearestStatistics& statistics) {
   const std::int64_t width = std::min(targets.size(0), std::max(k, index.options().search_width));
   Tensor candidates;
-  if (graph != nullptr) candidates = propose(index, *graph, targets, queries, width);
+  if (graph != nullptr) candidates = propose(index, *graph, targets, queries, width, statistics);
   Tensor squared = measure(queries, targets, candidates);
+  count(last_stats(), statistics.distances);
   const TopK best = top_k(-squared, k);
   Tensor indices = best.indices;
   if (graph != nullptr) {
@@ -312,10 +334,12 @@ Nearest NearestIndex::search(const Tensor& queries, std::int64_t k) const {
       is_approximate() ? std::min(count, std::max(k, state_->options.search_width)) : count;
   const std::int64_t at_once =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kMostNumbers) / width);
+  NearestStatistics& statistics = state_->statistics;
+  statistics = {.queries = rows.size(0), .candidates = width};
   std::vector<Tensor> distances, indices;
   for (std::int64_t first = 0; first < std::max<std::int64_t>(1, rows.size(0)); first += at_once) {
     const Tensor some = rows.slice(0, first, std::min(rows.size(0), first + at_once));
-    const Nearest found = rank(*this, targets, state_->graph.get(), some, k);
+    const Nearest found = rank(*this, targets, state_->graph.get(), some, k, statistics);
     distances.push_back(found.distances);
     indices.push_back(found.indices);
   }
@@ -333,6 +357,158 @@ Nearest NearestIndex::search(const Tensor& queries, std::int64_t k,
   return {found.values, found.indices};
 }
 
+void NearestIndex::add(const Tensor& targets) {
+  State& state = *state_;
+  const std::int64_t depth = state.targets.size(1);
+  const Shape shape = detail::state_of("nearest", targets).shape;
+  if ((shape.size() != 1 && shape.size() != 2) || shape.back() != depth) {
+    throw Error(ErrorCode::Shape, "nearest: expected targets (" + std::to_string(depth) +
+                                      ") or (m, " + std::to_string(depth) + ") to add, got " +
+                                      to_text(shape));
+  }
+  const Type type = state.targets.type();
+  const Tensor both[] = {targets.type() == Type::f16 ? targets.to(type) : targets, state.targets};
+  detail::common_type("nearest", both);
+  if (targets.count() == 0) return;
+  const NoGrad guard;
+  Tensor more = both[0].detach().reshape({-1, depth});
+  detail::check_places("nearest", type, state.targets.size(0) + more.size(0));
+  if (state.options.distance == Distance::cosine) more = unit_rows(more);
+  if (const auto& device = state.targets.state()->device) more = more.to(*device);
+  const Tensor all[] = {state.targets, more};
+  const Tensor joined = concat(std::vector<Tensor>(std::begin(all), std::end(all)));
+  joined.evaluate();
+  if (state.graph) state.graph->add(finite_floats(more, "added target"));
+  state.targets = joined;
+}
+
+namespace {
+
+// Ends in a number that tells the byte order.
+constexpr std::string_view kMagic = "topograd nearest 1\n";
+constexpr std::uint32_t kOrder = 0x01020304;
+
+/// The part of a file before targets and links.
+struct Header {
+  std::uint32_t order = kOrder, is_f64 = 0, cosine = 0, exact = 0, deterministic = 0, unused = 0;
+  std::int64_t links = 0, build_width = 0, search_width = 0;
+  std::uint64_t seed = 0, count = 0, depth = 0, words = 0;
+};
+
+template <class T>
+void append(std::string& bytes, const T* values, std::size_t count) {
+  bytes.append(reinterpret_cast<const char*>(values), count * sizeof(T));
+}
+
+template <class T>
+std::vector<T> take(std::string_view& bytes, std::size_t count) {
+  std::vector<T> values(count);
+  std::memcpy(values.data(), bytes.data(), count * sizeof(T));
+  bytes.remove_prefix(count * sizeof(T));
+  return values;
+}
+
+std::string checksum(std::string_view bytes) { return runtime::hex(runtime::hash_text(bytes)); }
+
+/// The header of a file without magic and checksum; the sizes agree with those of the file. Nothing
+/// if they do not.
+std::optional<Header> header_of(std::string_view& bytes) {
+  if (bytes.size() < sizeof(Header)) return std::nullopt;
+  const Header h = take<Header>(bytes, 1)[0];
+  const std::uint64_t number = h.is_f64 != 0 ? sizeof(double) : sizeof(float);
+  if (h.order != kOrder || h.count == 0 || h.depth == 0) return std::nullopt;
+  if (h.words > bytes.size() / sizeof(std::uint32_t)) return std::nullopt;
+  const std::uint64_t left = bytes.size() - h.words * sizeof(std::uint32_t);
+  if (left % number != 0 || h.count > left || (left / number) % h.count != 0 ||
+      left / number / h.count != h.depth)
+    return std::nullopt;
+  return h;
+}
+
+}  // namespace
+
+void NearestIndex::save(const std::string& path) const {
+  const State& state = *state_;
+  const NearestOptions& o = state.options;
+  const std::vector<std::uint32_t> links =
+      state.graph ? state.graph->links() : std::vector<std::uint32_t>();
+  const bool is_f64 = state.targets.type() == Type::f64;
+  const Header header{.is_f64 = is_f64,
+                      .cosine = o.distance == Distance::cosine,
+                      .exact = o.exact,
+                      .deterministic = o.deterministic,
+                      .links = o.links,
+                      .build_width = o.build_width,
+                      .search_width = o.search_width,
+                      .seed = o.seed,
+                      .count = static_cast<std::uint64_t>(state.targets.size(0)),
+                      .depth = static_cast<std::uint64_t>(state.targets.size(1)),
+                      .words = links.size()};
+  std::string bytes;
+  append(bytes, &header, 1);
+  if (is_f64) {
+    const std::vector<double> numbers = state.targets.values();
+    append(bytes, numbers.data(), numbers.size());
+  } else {
+    const std::vector<float> numbers = state.targets.floats();
+    append(bytes, numbers.data(), numbers.size());
+  }
+  append(bytes, links.data(), links.size());
+  const std::string part = path + ".part";
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  file << kMagic << checksum(bytes) << bytes;
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(part, path, failed);
+  if (file && !failed) return;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  throw Error(ErrorCode::File, path + ": the index cannot be written" +
+                                   (failed ? ": " + failed.message() : std::string()));
+}
+
+NearestIndex NearestIndex::load(const std::string& path, const std::optional<Device>& device) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(ErrorCode::File, path + ": the index cannot be read");
+  const std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::Parse, path + ": expected an index of nearest neighbours, got " + what);
+  };
+  constexpr std::size_t kHex = 32;
+  std::string_view bytes = all;
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + kHex)
+    refuse("another kind of file");
+  bytes.remove_prefix(kMagic.size());
+  const std::string_view sum = bytes.substr(0, kHex);
+  bytes.remove_prefix(kHex);
+  if (checksum(bytes) != sum) refuse("a damaged one");
+  const std::optional<Header> header = header_of(bytes);
+  if (!header) refuse("one with sizes that do not fit, or of a machine with another byte order");
+  const Header& h = *header;
+  auto state = std::make_shared<State>();
+  state->options = {.distance = h.cosine != 0 ? Distance::cosine : Distance::euclidean,
+                    .exact = h.exact != 0,
+                    .links = h.links,
+                    .build_width = h.build_width,
+                    .search_width = h.search_width,
+                    .seed = h.seed,
+                    .deterministic = h.deterministic != 0};
+  check(state->options);
+  const Shape shape = {static_cast<std::int64_t>(h.count), static_cast<std::int64_t>(h.depth)};
+  state->targets =
+      h.is_f64 != 0 ? tensor(std::span<const double>(take<double>(bytes, h.count * h.depth)), shape,
+                             Type::f64)
+                    : tensor(std::span<const float>(take<float>(bytes, h.count * h.depth)), shape);
+  if (h.words > 0) {
+    state->graph = detail::load_nearest_graph(finite_floats(state->targets, "target"), h.depth,
+                                              state->options, take<std::uint32_t>(bytes, h.words));
+  }
+  if (device) state->targets = state->targets.to(*device);
+  return NearestIndex(std::move(state));
+}
+
+std::int64_t NearestIndex::size() const { return state_->targets.size(0); }
+const NearestStatistics& NearestIndex::statistics() const { return state_->statistics; }
 bool NearestIndex::is_approximate() const { return state_->graph != nullptr; }
 const NearestOptions& NearestIndex::options() const { return state_->options; }
 

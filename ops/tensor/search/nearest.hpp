@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace topograd::ops {
 
@@ -26,6 +29,14 @@ struct NearestOptions {
   std::uint64_t seed = 1;           ///< of the levels of the graph
   /// Builds the graph on one thread, so that it is the same in every run.
   bool deterministic = false;
+};
+
+/// Where the last search ran. The times of both stages are those of all queries.
+struct NearestStatistics {
+  ExecutionStats graph;      ///< of the search of the graph; without a graph, no device
+  ExecutionStats distances;  ///< of the exact distances; 0 for times of a device that are unknown
+  std::int64_t queries = 0;
+  std::int64_t candidates = 0;  ///< of each query: all targets without a graph
 };
 
 struct Nearest {
@@ -65,13 +76,36 @@ class NearestIndex {
   Nearest search(const Tensor& queries, std::int64_t k) const;
   Nearest search(const Tensor& queries, std::int64_t k, const OpOptions& options) const;
 
+  /// Adds targets behind the present ones; copies of the handle have them, too.
+  ///
+  ///   targets  (d) or (m, d), of the same type; m = 0 changes nothing
+  ///
+  /// Throws the errors of the constructor; the index is then unchanged unless memory ran out in the
+  /// middle of a graph. Cost: that of building with these targets, and a copy of all targets.
+  void add(const Tensor& targets);
+
+  /// Writes targets, options and graph to a file, which it replaces as a whole. Throws Error{File}.
+  void save(const std::string& path) const;
+  /// Reads a file of save() of a machine with the same byte order: searches give the same results.
+  /// The graph is read, not built.
+  ///
+  ///   device  where the targets are placed; empty: nowhere
+  ///
+  /// Throws Error{File}; Error{Parse} for other files and damaged ones.
+  static NearestIndex load(const std::string& path, const std::optional<Device>& device = {});
+
+  /// Number of targets.
+  std::int64_t size() const;
   /// True if there is a graph: neighbours can be missing.
   bool is_approximate() const;
   const NearestOptions& options() const;
+  /// Statistics of the last search, by any copy of the handle.
+  const NearestStatistics& statistics() const;
 
  private:
   struct State;
-  std::shared_ptr<const State> state_;
+  explicit NearestIndex(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace topograd::ops
