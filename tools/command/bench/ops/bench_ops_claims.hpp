@@ -10,7 +10,9 @@ namespace topograd::command {
 /// One row per claim: goal (speedup over one CPU thread), cpu_one_us, cpu_us, device_us (wall time,
 /// inputs and results stay on the device), transfers_us (inputs from the host, results read back),
 /// times_one, times_all, times_one_with_transfers, times_all_with_transfers, cpu_joules and
-/// device_joules of one run, or "not measured". The last row is the mean of the others.
+/// device_joules of one run, or "not measured". A row that would take too long has only `skipped`,
+/// and one that failed only `problem`, with the reason. The last row is the mean of the measured
+/// ones, whose number is `rows`.
 nlohmann::ordered_json claim_rows(const ops::Device& device, int samples);
 
 /// Trains a 784-512-10 network for `steps` steps. Reports bytes in use on the device and resident
