@@ -68,6 +68,8 @@ class Builder {
   void build() {
     check_names();
     file_.title = description_.title;
+    for (const problem_file::TableDescription& table : description_.tables)
+      file_.tables.push_back({table.path, table.rows, table.header});
     for (const ArrayDescription& array : description_.parameters)
       file_.parameters.push_back({array.name, array.width, array.values});
     for (std::size_t k = 0; k < file_.parameters.size(); ++k) add_array(k);

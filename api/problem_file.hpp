@@ -31,9 +31,16 @@ struct ProblemFile {
     std::uint32_t rows = 0;             ///< rows per instance
     std::vector<std::size_t> left_out;  ///< instances with weight 0, ascending
   };
+  /// One CSV file that numbers come from.
+  struct Table {
+    std::string path;      ///< as the file has it
+    std::size_t rows = 0;  ///< rows of numbers that were read
+    bool header = false;   ///< the row before them holds names
+  };
   std::string title;
   std::vector<Array> parameters;  ///< in the order of the file; `problem` refers to their values
   std::vector<Block> residuals;   ///< in the order of the file
+  std::vector<Table> tables;      ///< by path
   /// Residual blocks that fit a curve to points; they refer to `parameters`.
   std::vector<Curve> curves;
   Problem problem;

@@ -18,15 +18,27 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-/// Parses a field that consists of one finite number.
+/// Parses a field that consists of one number.
 std::optional<double> csv_number(std::string_view field) {
   std::string_view text = trimmed(field);
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// True if the first row of a table holds names (CsvTable).
+bool holds_names(const std::vector<std::string>& row, const CsvPicks& picks) {
+  if (picks.header) return *picks.header;
+  const auto is_number = [](const std::string& field) { return csv_number(field).has_value(); };
+  if (!picks.names.empty()) {
+    return !std::ranges::all_of(row, is_number) ||
+           std::ranges::find_first_of(row, picks.names) != row.end();
+  }
+  return std::ranges::none_of(picks.numbers, [&](std::size_t column) {
+    return column < row.size() && is_number(row[column]);
+  });
 }
 
 /// A field as messages show it.
@@ -136,15 +148,14 @@ class CsvReader {
 
 }  // namespace
 
-CsvTable::CsvTable(std::string text, const std::string& name)
+CsvTable::CsvTable(std::string text, const std::string& name, const CsvPicks& picks)
     : text_(std::move(text)), name_(name) {
   CsvReader reader(text_, name_);
   std::vector<std::string> row;
   while (reader.next(row)) {
     if (width_ == 0) {
       width_ = row.size();
-      const auto is_number = [](const std::string& field) { return csv_number(field).has_value(); };
-      if (!std::ranges::all_of(row, is_number)) {
+      if (holds_names(row, picks)) {
         names_ = row;
         continue;
       }
@@ -190,7 +201,7 @@ std::vector<double> CsvTable::column(std::size_t column) const {
     reader.next(fields);
     const std::string& field = fields[column];
     const std::optional<double> value = csv_number(field);
-    if (!value) {
+    if (!value || !std::isfinite(*value)) {
       const std::string called =
           names_.empty() ? std::to_string(column) : "\"" + names_[column] + "\"";
       throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(row.line) +

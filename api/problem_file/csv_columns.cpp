@@ -47,11 +47,14 @@ std::vector<double> CsvColumns::single() const {
 
 const CsvTable& CsvColumns::table() const {
   const std::string path = file_.string("the path of a CSV file");
+  if (header_ && !header_->is_bool()) header_->fail_expected("true or false");
   try {
-    return file_.source().table(path);
+    const CsvTable& table = file_.source().table(path);
+    if (!header_ || header_->boolean() == table.has_header()) return table;
   } catch (const Error& error) {
     file_.fail(error.what());
   }
+  header_->fail("expected one value for " + path + ", got true and false");
 }
 
 }  // namespace topograd::problem_file

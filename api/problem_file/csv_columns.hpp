@@ -4,16 +4,17 @@
 #include "problem_file_item.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace topograd::problem_file {
 
-/// An object {"csv": path, "column": name, number or list}, perhaps with other keys.
+/// An object {"csv": path, "column": name, number or list}, perhaps with "header" and other keys.
 class CsvColumns {
  public:
   /// Throws Error{Parse} with the position for a missing key. `object` is_csv().
   explicit CsvColumns(const Item& object)
-      : file_(object.get("csv")), column_(object.get("column")) {}
+      : file_(object.get("csv")), column_(object.get("column")), header_(object.find("header")) {}
 
   /// Number of columns, which is the length of the rows of numbers().
   std::uint32_t width() const;
@@ -26,6 +27,7 @@ class CsvColumns {
   const CsvTable& table() const;
 
   Item file_, column_;
+  std::optional<Item> header_;
 };
 
 }  // namespace topograd::problem_file

@@ -126,6 +126,9 @@ Loss read_loss(const Item& item, int depth = 0) {
 /// Reads width and numbers of an array: values or columns of a file.
 void read_values(const Item& item, ArrayDescription& out) {
   if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
+  for (const char* key : {"column", "header"})
+    if (const auto found = item.find(key); found && !item.is_csv())
+      found->fail("expected \"" + std::string(key) + "\" beside \"csv\"");
   const Item values = item.is_csv() ? item : item.get("values");
   if (values.is_csv()) out.width = CsvColumns(values).width();
   if (const auto width = item.find("width")) out.width = width->integer("a width from 1", 1);
@@ -137,9 +140,9 @@ void read_values(const Item& item, ArrayDescription& out) {
 }
 
 ArrayDescription read_array(const Item& item, bool parameters) {
-  parameters ? item.object({"name", "width", "values", "csv", "column", "constant", "lower",
-                            "upper", "manifold"})
-             : item.object({"name", "width", "values", "csv", "column"});
+  parameters ? item.object({"name", "width", "values", "csv", "column", "header", "constant",
+                            "lower", "upper", "manifold"})
+             : item.object({"name", "width", "values", "csv", "column", "header"});
   ArrayDescription out;
   out.pointer = item.pointer();
   out.name = item.get("name").string("a name");
@@ -176,7 +179,7 @@ ArrayDescription read_named_data(const Item& item, const std::string& name) {
     out.values = item.numbers();
     if (out.values.empty()) item.fail_expected("at least one number");
   } else {
-    read_values(item.object({"width", "values", "csv", "column"}), out);
+    read_values(item.object({"width", "values", "csv", "column", "header"}), out);
   }
   return out;
 }
@@ -385,7 +388,7 @@ Description read_description(const Document& document) {
     const std::string_view key = document.text.substr(at, document.text.find('"', at + 1) + 1 - at);
     fail_at(document, at, "the key " + std::string(key) + " is there twice");
   }
-  Source source(document);
+  Source source(document, json);
   const Item root(source, json, "");
   root.object({"title", "parameters", "uniforms", "data", "residuals", "equalities", "inequalities",
                "solver", "$schema"});
@@ -409,6 +412,8 @@ Description read_description(const Document& document) {
   if (out.parameters.empty()) root.fail("expected \"parameters\" with at least one array");
   if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
   if (const auto solver = root.find("solver")) out.options = read_options(*solver);
+  for (const auto& [path, table] : source.tables())
+    out.tables.push_back({path, table.rows(), table.has_header()});
   return out;
 }
 

@@ -58,13 +58,21 @@ struct BlockDescription {
   std::string pointer;
 };
 
+/// A CSV file that was read.
+struct TableDescription {
+  std::string path;      ///< as the problem file has it
+  std::size_t rows = 0;  ///< rows of numbers
+  bool header = false;   ///< the row before them holds names
+};
+
 struct Description {
   std::string title;
   std::vector<ArrayDescription> parameters, data;
   std::vector<UniformDescription> uniforms;
   std::vector<BlockDescription> residuals;
   std::vector<BlockDescription>
-      constraints;  ///< equalities, then inequalities; without weight and loss
+      constraints;                       ///< equalities, then inequalities; without weight and loss
+  std::vector<TableDescription> tables;  ///< by path
   SolverOptions options;
 };
 

@@ -10,11 +10,40 @@
 #include <limits>
 
 namespace topograd::problem_file {
+namespace {
+
+void add_pick(const runtime::Json& column, CsvPicks& picks) {
+  if (column.is_string()) picks.names.push_back(column.get<std::string>());
+  if (column.is_number_unsigned()) picks.numbers.push_back(column.get<std::size_t>());
+}
+
+/// Adds the columns that a value and the values in it read. The depth of the JSON is bounded.
+void add_picks(const runtime::Json& json, std::map<std::string, CsvPicks>& all) {
+  if (!json.is_structured()) return;
+  for (const runtime::Json& part : json) add_picks(part, all);
+  if (!json.is_object() || !json.contains("csv") || !json.contains("column")) return;
+  const runtime::Json& path = json["csv"];
+  if (!path.is_string()) return;
+  CsvPicks& picks = all[path.get<std::string>()];
+  const runtime::Json& columns = json["column"];
+  add_pick(columns, picks);
+  if (columns.is_array())
+    for (const runtime::Json& column : columns) add_pick(column, picks);
+  if (const auto header = json.find("header"); header != json.end() && header->is_boolean())
+    picks.header = header->get<bool>();
+}
+
+}  // namespace
+
+Source::Source(const Document& document, const runtime::Json& json) : document_(document) {
+  add_picks(json, picks_);
+}
 
 const CsvTable& Source::table(const std::string& path) {
   const auto found = tables_.find(path);
   if (found != tables_.end()) return found->second;
-  return tables_.emplace(path, CsvTable(document_.read_file(path), path)).first->second;
+  return tables_.emplace(path, CsvTable(document_.read_file(path), path, picks_[path]))
+      .first->second;
 }
 
 void Item::fail(const std::string& message) const {
@@ -84,7 +113,7 @@ int Item::count() const {
 }
 
 std::vector<double> Item::numbers() const {
-  if (is_csv()) return CsvColumns(object({"csv", "column"})).numbers();
+  if (is_csv()) return CsvColumns(object({"csv", "column", "header"})).numbers();
   std::vector<double> out;
   out.reserve(array("a list of numbers").size());
   for (std::size_t k = 0; k < size(); ++k) {
@@ -120,7 +149,7 @@ std::vector<std::uint32_t> Item::indices() const {
 }
 
 std::vector<double> Item::single_csv_column() const {
-  return CsvColumns(object({"csv", "column"})).single();
+  return CsvColumns(object({"csv", "column", "header"})).single();
 }
 
 }  // namespace topograd::problem_file

@@ -20,14 +20,17 @@ namespace topograd::problem_file {
 /// A file and the tables that it refers to, each read once.
 class Source {
  public:
-  explicit Source(const Document& document) : document_(document) {}
+  Source(const Document& document, const runtime::Json& json);
 
   const Document& document() const { return document_; }
   /// Throws Error{File}, and what CsvTable throws.
   const CsvTable& table(const std::string& path);
+  /// The tables so far, by path.
+  const std::map<std::string, CsvTable>& tables() const { return tables_; }
 
  private:
   const Document& document_;
+  std::map<std::string, CsvPicks> picks_;  ///< columns that the whole file reads, by path
   std::map<std::string, CsvTable> tables_;
 };
 
@@ -74,7 +77,8 @@ class Item {
   /// The same, or the column of {"csv", "column"}.
   std::vector<std::uint32_t> indices() const;
 
-  /// True if numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
+  /// True if numbers are columns of a CSV file, {"csv": path, "column": name, number or list},
+  /// perhaps with "header": true or false.
   bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
   /// The numbers of a {"csv", "column"} with a single column.
   std::vector<double> single_csv_column() const;

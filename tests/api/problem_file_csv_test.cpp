@@ -72,6 +72,35 @@ TEST(ProblemFileCsv, ReadsColumnsOfCsvFiles) {
               0.5 * (0.5 * (1 + 1 + 16) + 1 * (9 + 4 + 25) + 2 * (25 + 9 + 36)), 1e-12);
 }
 
+TEST(ProblemFileCsv, TakesTheFirstRowForNamesOnlyWithoutNumbersInItsColumns) {
+  // ½ Σ (v t - y)² with v = 1, 2, 3 over the rows that are numbers.
+  const struct {
+    const char *csv, *t, *y;
+    std::size_t rows;
+    bool header;
+    double cost;
+  } rows[] = {
+      {"M,1,4\nF,2,0\nI,3,6\n", "1", "2", 3, false, (9 + 16 + 9) / 2.0},
+      {"1,?,4\n2,x,0\n3,y,6\n", "0", "2", 3, false, (9 + 16 + 9) / 2.0},
+      {"a,b,c\n1,2,4\n2,0,0\n3,0,6\n", "0", "2", 3, true, (9 + 16 + 9) / 2.0},
+      {"a,2024,c\n1,2,4\n2,0,0\n3,0,6\n", "0", "2", 3, true, (9 + 16 + 9) / 2.0},
+      {"10,20,30\n1,2,4\n2,0,0\n3,0,6\n", "\"10\"", "2", 3, true, (9 + 16 + 9) / 2.0},
+      {"10,20,30\n1,2,4\n2,0,0\n3,0,6\n", "0, \"header\": true", "2", 3, true, (9 + 16 + 9) / 2.0},
+      {"M,1,4\nF,2,0\nI,3,6\n", "1", "2, \"header\": false", 3, false, (9 + 16 + 9) / 2.0},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.csv);
+    const auto file =
+        parse_with(row.csv, with_csv(R"({"t": {"csv": "p.csv", "column": )" + std::string(row.t) +
+                                     R"(}, "y": {"csv": "p.csv", "column": )" + row.y + "}}"));
+    ASSERT_EQ(file->tables.size(), 1u);
+    EXPECT_EQ(file->tables[0].path, "p.csv");
+    EXPECT_EQ(file->tables[0].rows, row.rows);
+    EXPECT_EQ(file->tables[0].header, row.header);
+    EXPECT_EQ(cost_at_start(*file), row.cost);
+  }
+}
+
 TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
   const struct {
     const char *csv, *data, *error;
@@ -100,6 +129,19 @@ TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
        "f.json:2:24: /data/t/csv: p.csv:1: expected an end of the quoted field"},
       {"time,note,volume\n", kBothColumns,
        "f.json:2:24: /data/t/csv: p.csv:1: expected rows of numbers, got none"},
+      {"M,1,nan\nF,2,3\n", R"({"t": {"csv": "p.csv", "column": 2}})",
+       "f.json:2:43: /data/t/column: p.csv:1: expected a finite number in column 2, got \"nan\""},
+      {"a,b\n1,2\n", R"({"t": {"csv": "p.csv", "column": "a", "header": false}})",
+       "f.json:2:43: /data/t/column: p.csv: expected a column by its number, the first row has no "
+       "names, got \"a\""},
+      {"1,2\n", R"({"t": {"csv": "p.csv", "column": 0, "header": 1}})",
+       "f.json:2:56: /data/t/header: expected true or false, got 1"},
+      {"1,2\n3,4\n",
+       R"({"t": {"csv": "p.csv", "column": 0, "header": false},
+           "y": {"csv": "p.csv", "column": 1, "header": true}})",
+       "f.json:2:56: /data/t/header: expected one value for p.csv, got true and false"},
+      {"1\n", R"({"t": {"values": [1, 2, 3], "header": true}})",
+       "f.json:2:48: /data/t/header: expected \"header\" beside \"csv\""},
       {"1\n", R"({"t": {"csv": "q.csv", "column": 0}})",
        "f.json:2:24: /data/t/csv: q.csv: cannot be read"},
       {"1\n", R"({"t": {"csv": "p.csv"}})", "f.json:2:16: /data/t: expected the key \"column\""},

@@ -63,6 +63,12 @@ class Validator {
     if (word == "minProperties") return !value.is_object() || value.size() >= says;
     if (word == "maxProperties") return !value.is_object() || value.size() <= says;
     if (word == "items" || word == "prefixItems") return items_hold(value, word, says);
+    if (word == "dependentRequired") {
+      for (const auto& [key, needed] : says.items())
+        if (value.is_object() && value.contains(key) && !valid(value, {{"required", needed}}))
+          return false;
+      return true;
+    }
     if (word == "required")
       return !value.is_object() || std::all_of(says.begin(), says.end(), [&](const Json& key) {
         return value.contains(key.get<std::string>());
@@ -167,6 +173,13 @@ TEST(ProblemFileSchema, TakesWhatTheReaderTakes) {
                     "g": {"width": 2, "values": [1, 2]}})"),
       with_data(R"([{"name": "e", "csv": "t.csv", "column": 0},
                     {"name": "f", "values": {"csv": "t.csv", "column": "c"}}])"),
+      with("", R"(, "weight": {"csv": "t.csv", "column": 0, "header": true})", ""),
+      with("", R"(, "weight": {"csv": "t.csv", "column": 0, "header": 1})", ""),
+      with_data(R"({"e": {"csv": "t.csv", "column": 0, "header": true}})"),
+      with_data(R"({"e": {"width": 1, "values": [1], "header": true}})"),
+      with_data(R"([{"name": "e", "csv": "t.csv", "column": 0, "header": true}])"),
+      with_data(R"([{"name": "e", "values": [1], "column": 0}])"),
+      with_data(R"([{"name": "e", "values": {"csv": "t.csv", "column": 0, "header": true}}])"),
       with_data(R"({"e": {"csv": "t.csv"}})"),
       with_data(R"({"e": {"values": 1}})"),
       with_data(R"({"e": {"name": "f", "values": [1]}})"),

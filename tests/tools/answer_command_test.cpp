@@ -111,6 +111,8 @@ TEST(CommandAnswer, StandardErrorsAreTheCertifiedOnes) {
     EXPECT_NEAR(std::sqrt(statistics["reduced_chi2"].get<double>()), set.deviation,
                 1e-8 * set.deviation);
     const double n = statistics["rows"], freedom = statistics["degrees_of_freedom"];
+    EXPECT_EQ(report["csv"], Json::parse(R"([{"file": "fit.csv", "rows": )" +
+                                         statistics["rows"].dump() + R"(, "header": true}])"));
     EXPECT_EQ(freedom, n - static_cast<double>(set.values.size()));
     EXPECT_NEAR(statistics["rmse"].get<double>(), set.deviation * std::sqrt(freedom / n),
                 1e-8 * set.deviation);
@@ -157,7 +159,8 @@ TEST(CommandAnswer, SummaryAndPageShowTheFit) {
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* part :
        {"A fit of NIST's\n", "  b1         238.9421", "         2.70701", "Correlations",
-        "14 rows, RMSE 0.0943", "reduced chi^2 0.0103793 (12 degrees of freedom)", "\"point\" #",
+        "14 rows, RMSE 0.0943", "Read fit.csv: 14 rows, after a row of names\n",
+        "reduced chi^2 0.0103793 (12 degrees of freedom)", "\"point\" #",
         "Termination    CONVERGENCE"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
   EXPECT_EQ(result.out.find("Counters"), std::string::npos);

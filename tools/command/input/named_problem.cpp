@@ -137,6 +137,19 @@ class FileProblem final : public NamedProblem {
   const ProblemFile* file() const override { return file_.get(); }
   SolverOptions options() const override { return file_->options; }
   std::span<const Curve> curves() const override { return file_->curves; }
+  void describe_answer(nlohmann::ordered_json& report) const override {
+    for (const ProblemFile::Table& table : file_->tables)
+      report["csv"].push_back(
+          {{"file", table.path}, {"rows", table.rows}, {"header", table.header}});
+  }
+  std::vector<std::string> answer_lines() const override {
+    std::vector<std::string> lines;
+    for (const ProblemFile::Table& table : file_->tables)
+      lines.push_back("Read " + table.path + ": " + std::to_string(table.rows) +
+                      (table.rows == 1 ? " row" : " rows") +
+                      (table.header ? ", after a row of names" : ", without a row of names"));
+    return lines;
+  }
 
  private:
   std::unique_ptr<ProblemFile> file_;
