@@ -2,9 +2,8 @@
 #include "g2o.hpp"
 
 #include "packed_text.hpp"
+#include "pose_graph_weights.hpp"
 #include "word_reader.hpp"
-
-#include <Eigen/Cholesky>
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +35,9 @@ const Tag* find_tag(std::string_view name) {
   return nullptr;
 }
 
+/// Places of sensors: only edges of tags that are not known refer to them.
+constexpr std::string_view kParameters = "PARAMS_";
+
 /// "A, B or C".
 std::string tag_names() {
   std::string names(kTags[0].name);
@@ -54,7 +56,7 @@ class G2oReader {
       const std::string_view word = reader_.word_of_line();
       if (!word.empty() && !word.starts_with('#')) record(word);
     }
-    if (graph_.edges.empty()) reader_.fail("expected edges, got none");
+    if (graph_.edges.empty()) reader_.fail("expected edges, got none" + skipped_text());
     check_fixed();
     if (options_.strict) check_pieces();
     note_missing_vertices();
@@ -66,6 +68,7 @@ class G2oReader {
     for (const auto& [tag, lines] : skipped_) notes.skipped.push_back({tag, lines});
     notes.duplicates = duplicates_;
     notes.without_vertex = without_vertex_;
+    notes.indefinite = indefinite_;
     return notes;
   }
 
@@ -81,10 +84,18 @@ class G2oReader {
 
   void skip(std::string_view word) {
     const std::string tag(word.substr(0, 40));
-    if (!options_.skip_unknown) {
+    if (!options_.skip_unknown && !word.starts_with(kParameters)) {
       reader_.fail("expected " + tag_names() + ", got \"" + tag + "\"");
     }
     ++skipped_[tag];
+  }
+
+  /// "; skipped: 2 lines of A, 1 of B"; empty if nothing was skipped.
+  std::string skipped_text() const {
+    std::string text;
+    for (const auto& [tag, lines] : skipped_)
+      text += (text.empty() ? "; skipped lines: " : ", ") + std::to_string(lines) + " of " + tag;
+    return text;
   }
 
   void set_dimension(const Tag& tag) {
@@ -135,7 +146,17 @@ class G2oReader {
     graph_.given[number] = true;
   }
 
-  void fix() { graph_.fixed[pose()] = true; }
+  /// The numbers of one pose or several.
+  void fix() {
+    do graph_.fixed[pose()] = true;
+    while (line_goes_on());
+  }
+
+  bool line_goes_on() const {
+    const std::string_view rest = reader_.rest_of_line();
+    const std::size_t first = rest.find_first_not_of(" \t\r");
+    return first != std::string_view::npos && rest[first] != '#';
+  }
 
   void edge() {
     const std::string_view rest = reader_.rest_of_line();
@@ -162,14 +183,13 @@ class G2oReader {
     duplicates_.push_back({edge.line, first->second, graph_.ids[edge.from], graph_.ids[edge.to]});
   }
 
-  void check_information(const PoseGraph::Edge& edge) const {
-    using Matrix = Eigen::Matrix<double, 6, 6, Eigen::RowMajor>;
-    const auto n = static_cast<Eigen::Index>(graph_.degrees());
-    const Eigen::MatrixXd block =
-        Eigen::Map<const Matrix>(edge.information.data()).topLeftCorner(n, n);
-    const Eigen::LLT<Eigen::MatrixXd> root(block);
-    if (root.info() != Eigen::Success || !root.matrixLLT().allFinite())
-      reader_.fail("expected a positive definite information matrix");
+  void check_information(const PoseGraph::Edge& edge) {
+    const int n = static_cast<int>(graph_.degrees()), moved = graph_.dimension;
+    if (!has_definite_block(edge, 0, moved) || !has_definite_block(edge, moved, n - moved))
+      reader_.fail(
+          "expected a positive definite information matrix, or one whose blocks of position and of "
+          "rotation are");
+    if (!has_definite_block(edge, 0, n)) indefinite_.push_back(edge.line);
   }
 
   void check_fixed() const {
@@ -219,6 +239,7 @@ class G2oReader {
   std::map<std::string, std::size_t> skipped_;
   std::vector<G2oNotes::Duplicate> duplicates_;
   std::vector<G2oNotes::WithoutVertex> without_vertex_;
+  std::vector<std::size_t> indefinite_;  // lines
 };
 
 void append(std::string& text, double value) {

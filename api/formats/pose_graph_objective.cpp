@@ -50,7 +50,7 @@ PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objectiv
   for (const PoseGraph::Edge& edge : graph.edges) {
     const Pose between = graph.poses[edge.from].inverse() * graph.poses[edge.to];
     const Eigen::VectorXd e = geodesic_error(edge, between, d);
-    const double chi2 = (information_root(edge, d) * e).squaredNorm();
+    const double chi2 = e.dot(information_matrix(edge, d) * e);
     double squares = chi2;
     if (objective == PoseObjective::chordal) squares = chordal_error(edge, between, d);
     if (objective == PoseObjective::geodesic)

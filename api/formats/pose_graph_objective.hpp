@@ -31,7 +31,8 @@ struct PoseGraphErrors {
   double objective = 0;       ///< their sum
   double chi2 = 0;            ///< Σ eᵀ Ω e, whatever the objective
 };
-/// Cost: linear in the edges.
+/// Throws Error{InvalidArgument} for the objective geodesic and an information matrix that is not
+/// positive definite. Cost: linear in the edges.
 PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective);
 
 }  // namespace topograd

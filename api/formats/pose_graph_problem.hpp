@@ -25,7 +25,8 @@ struct PoseGraphOptions {
 ///   write_text_file("solved.g2o", g2o_text(graph.graph()));
 class PoseGraphProblem {
  public:
-  /// Throws Error{InvalidArgument} for a graph without edges.
+  /// Throws Error{InvalidArgument} for a graph without edges, and, unless the objective is chordal,
+  /// for an information matrix that is not positive definite.
   explicit PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& options = {});
   PoseGraphProblem(const PoseGraphProblem&) = delete;
   PoseGraphProblem& operator=(const PoseGraphProblem&) = delete;

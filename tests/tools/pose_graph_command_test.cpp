@@ -135,6 +135,27 @@ TEST_F(PoseGraphCommand, NotesWhatIsOddAndRefusesItIfStrict) {
   EXPECT_EQ(graph["skipped"][0]["tag"], "TAG");
 }
 
+TEST_F(PoseGraphCommand, ReadsOnlyTheBlocksThatTheObjectiveNeeds) {
+  // Coupling of position and rotation that is no covariance, as in SE-Sync's file "cubicle".
+  PoseGraph graph = made_pose_graph(3, 5, 0.02), blocks = graph;
+  for (PoseGraph::Edge& edge : graph.edges)
+    for (const auto& [i, j] : {std::pair{0, 3}, {1, 4}, {2, 5}})
+      edge.information[6 * i + j] = edge.information[6 * j + i] = 5e3;
+  write("coupled.g2o", g2o_text(graph));
+  for (PoseGraph::Edge& edge : blocks.edges)
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t j = 3; j < 6; ++j)
+        edge.information[6 * i + j] = edge.information[6 * j + i] = 0;
+  write("blocks.g2o", g2o_text(blocks));
+  const nlohmann::json coupled = solved(path("coupled.g2o")), plain = solved(path("blocks.g2o"));
+  EXPECT_EQ(coupled["final_cost"], plain["final_cost"]);
+  EXPECT_EQ(coupled["termination"], "CONVERGENCE");
+  const CommandResult run = solve(path("coupled.g2o") + " --backend cpu");
+  EXPECT_NE(run.out.find("40 edges have an information matrix that is not positive definite"),
+            std::string::npos)
+      << run.out;
+}
+
 struct Row {
   std::string arguments;
   const char* expected;
@@ -146,7 +167,18 @@ TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
   write("twice.g2o", edge + edge);
   write("pieces.g2o", edge + "EDGE_SE2 2 3" + unit);
   write("nan.g2o", edge + "EDGE_SE2 1 2 0 nan 0 1 0 0 1 0 1\n");
+  PoseGraph coupled = made_pose_graph(2, 2, 0.02);
+  coupled.edges[1].information[2] = coupled.edges[1].information[12] = 1e5;
+  write("coupled.g2o", g2o_text(coupled));
+  write("chain.g2o", edge + "EDGE_SE2 1 2" + unit + "EDGE_SE2_XY 0 9 1 1 1 0 1\n");
   const Row rows[] = {
+      {path("chain.g2o") + " --skip-unknown",
+       "chain.g2o: expected edges with a loop, got 2 edges without one after --skip-unknown "
+       "skipped 1 of EDGE_SE2_XY: poses meet all of them, and nothing is left to minimise"},
+      {path("coupled.g2o") + " --objective chi2",
+       "pose graph: expected positive definite information matrices, which this objective reads "
+       "whole, got another one in line "},
+      {path("coupled.g2o") + " --objective geodesic", "reads only its blocks of position"},
       {"", "pose-graph: expected a file"},
       {path("none.g2o"), "none.g2o: cannot be read"},
       {path("tag.g2o"), "tag.g2o:2: expected VERTEX_SE2, EDGE_SE2,"},

@@ -87,6 +87,15 @@ TEST(G2o, ErrorsNameFileAndLine) {
        "f.g2o:1: expected an angle as a finite number, got the end of the line"},
       {edge + "EDGE_SE2 1 2 1 0 0 1 2 0 1 0 1\n",
        "f.g2o:2: expected a positive definite information matrix"},
+      {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 -1\n",
+       "f.g2o:2: expected a positive definite information matrix, or one whose blocks of position "
+       "and of rotation are"},
+      {edge + "FIX\n", "f.g2o:2: expected the number of a pose as a whole number"},
+      {edge + "VERTEX_SE2 0 0 0 0\nFIX 0 x\n",
+       "f.g2o:3: expected the number of a pose as a whole number, got \"x\""},
+      {"EDGE2 0 1\nEQUIV 0 1\nEDGE2 1 2\n",
+       "f.g2o:4: expected edges, got none; skipped lines: 2 of EDGE2, 1 of EQUIV",
+       {.skip_unknown = true}},
       {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 0\n",
        "f.g2o:2: expected a positive definite information matrix"},
       {edge + "EDGE_SE2 1 2 1 0 0 1e308 1e308 1e308 1e308 1e308 1e308\n",
@@ -133,6 +142,34 @@ TEST(G2o, NotesWhatItPassesOver) {
   EXPECT_EQ(notes.duplicates[0].first_line, 2u);
   EXPECT_EQ(notes.duplicates[0].from, 0);
   EXPECT_EQ(notes.duplicates[0].to, 1);
+}
+
+TEST(G2o, FixesSeveralPosesInALine) {
+  const std::string edges = "EDGE_SE2 4 6 1 0 0 1 0 0 1 0 1\nEDGE_SE2 6 8 1 0 0 1 0 0 1 0 1\n";
+  const std::string vertices = "VERTEX_SE2 4 0 0 0\nVERTEX_SE2 6 1 0 0\nVERTEX_SE2 8 2 0 0\n";
+  for (const char* fix : {"FIX 4 8\n", "FIX 4\nFIX 8 # the last\n", "FIX  8\t4 \r\n"}) {
+    const PoseGraph graph = parse_g2o(vertices + fix + edges, "f.g2o");
+    EXPECT_EQ(graph.fixed, (std::vector<bool>{true, false, true})) << fix;
+  }
+}
+
+TEST(G2o, PassesOverPlacesOfSensors) {
+  G2oNotes notes;
+  const PoseGraph graph = parse_g2o(
+      "PARAMS_SE3OFFSET 1 0 0 0 0 0 0 1 \nVERTEX_SE2 0 0 0 0\n"
+      "VERTEX_SE2 1 1 0 0\nEDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\n",
+      "f.g2o", {}, &notes);
+  EXPECT_EQ(graph.dimension, 2);
+  EXPECT_EQ(graph.size(), 2u);
+  ASSERT_EQ(notes.skipped.size(), 1u);
+  EXPECT_EQ(notes.skipped[0].tag, "PARAMS_SE3OFFSET");
+}
+
+TEST(G2o, NotesMatricesWithDefiniteBlocksAlone) {
+  G2oNotes notes;
+  parse_g2o("EDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\nEDGE_SE2 1 2 1 0 0 1 0 2 1 0 1\n", "f.g2o", {},
+            &notes);
+  EXPECT_EQ(notes.indefinite, std::vector<std::size_t>{2});
 }
 
 TEST(G2o, NotesPosesThatLackTheVertexWhichOthersHave) {

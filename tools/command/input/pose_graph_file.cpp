@@ -4,6 +4,7 @@
 #include "loss_argument.hpp"
 #include "shown_graph.hpp"
 
+#include "../../../api/formats/disjoint_sets.hpp"
 #include "../../../api/formats/g2o.hpp"
 #include "../../../api/formats/packed_text.hpp"
 #include "../../../api/formats/pose_graph_gnc.hpp"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <numeric>
 #include <optional>
@@ -47,6 +49,29 @@ struct Input {
   std::optional<GncResult> gnc;  ///< without its graph
 };
 
+/// Throws Error{InvalidArgument} if edges were skipped and the others form no loop: then poses meet
+/// all of them, and there is nothing to minimise.
+void check_loops(const Input& input, const std::string& file) {
+  std::string skipped;
+  for (const G2oNotes::Skipped& lines : input.notes.skipped)
+    if (lines.tag.starts_with("EDGE"))
+      skipped +=
+          (skipped.empty() ? "" : " and ") + std::to_string(lines.lines) + " of " + lines.tag;
+  if (skipped.empty()) return;
+  const PoseGraph& graph = input.graph;
+  DisjointSets sets(graph.size());
+  const auto first = std::ranges::find(graph.fixed, true) - graph.fixed.begin();
+  for (std::uint32_t k = 0; k < graph.size(); ++k)
+    if (graph.fixed[k]) sets.join(static_cast<std::uint32_t>(first), k);
+  for (const PoseGraph::Edge& edge : graph.edges)
+    if (!sets.join(edge.from, edge.to)) return;
+  throw Error(ErrorCode::InvalidArgument,
+              file + ": expected edges with a loop, got " +
+                  count(graph.edges.size(), "edge", "edges") +
+                  " without one after --skip-unknown skipped " + skipped +
+                  ": poses meet all of them, and nothing is left to minimise");
+}
+
 Input read(const ProblemArguments& arguments) {
   if (arguments.file.empty())
     throw Error(ErrorCode::InvalidArgument, "pose-graph: expected a file");
@@ -54,6 +79,7 @@ Input read(const ProblemArguments& arguments) {
   input.graph =
       read_g2o(arguments.file, {.skip_unknown = arguments.skip_unknown, .strict = arguments.strict},
                &input.notes);
+  check_loops(input, arguments.file);
   if (!arguments.gnc) return input;
   input.gnc = reject_false_edges(input.graph, parse_pose_objective(arguments.objective),
                                  {.threshold = arguments.gnc_threshold});
@@ -241,6 +267,12 @@ std::vector<std::string> GraphProblem::answer_lines() const {
                     " no vertex, though others have one; the first is pose " +
                     std::to_string(without[0].pose) + " of line " +
                     std::to_string(without[0].line));
+  }
+  if (const auto& indefinite = input_.notes.indefinite; !indefinite.empty()) {
+    lines.push_back("  " + count(indefinite.size(), "edge has", "edges have") +
+                    " an information matrix that is not positive definite; the first is that of "
+                    "line " +
+                    std::to_string(indefinite[0]) + "; only its diagonal blocks are read");
   }
   for (const G2oNotes::Skipped& skipped : input_.notes.skipped)
     lines.push_back("  skipped: " + count(skipped.lines, "line", "lines") + " of " + skipped.tag);
