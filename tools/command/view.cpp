@@ -61,13 +61,17 @@ const std::vector<std::string>& viewed() {
 view::Subject make_subject(const ViewArguments& arguments) {
   const ProblemArguments& problem = arguments.problem;
   const std::string& name = problem.name;
-  if (name == "arap") return view::arap_subject(read_problem_mesh(problem).mesh);
-  if (name == "smooth") return view::smooth_subject(read_problem_mesh(problem).mesh);
+  if (name == "arap") {
+    const TriangleMesh mesh = read_problem_mesh(problem).mesh;
+    return view::arap_subject(mesh, arap_pins(problem, mesh));
+  }
+  if (name == "smooth")
+    return view::smooth_subject(read_problem_mesh(problem).mesh, smooth_noise(problem));
   if (name == "developable")
     return view::developable_subject(read_problem_mesh(problem).mesh,
                                      problems::parse_developability(problem.energy));
   if (name == "springs") return view::springs_subject(problem.width);
-  if (name == "bundle") return view::bundle_subject(*problems::bundle(problem.bundle));
+  if (name == "bundle") return view::bundle_subject(*problems::bundle(bundle_options(problem)));
   if (name == "bal") {
     if (problem.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
     return view::bundle_subject(

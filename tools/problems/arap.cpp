@@ -1,6 +1,8 @@
 // arap(mesh): as-rigid-as-possible deformation with one rotation per vertex.
 #include "arap.hpp"
 
+#include "../../api/formats/packed_text.hpp"
+#include "../../api/formats/word_reader.hpp"
 #include "../../frontend/mat.hpp"
 #include "../../ir/error.hpp"
 
@@ -39,7 +41,40 @@ std::vector<Pin> arap_pins(const TriangleMesh& mesh) {
   return pins;
 }
 
+std::vector<Pin> parse_pins(std::string_view text, const std::string& name, std::size_t vertices) {
+  WordReader reader(text, name, {.comments = true});
+  std::vector<Pin> pins;
+  std::vector<std::size_t> lines(vertices);  // of the pins, by vertex; 0: none
+  const auto begins_with_word = [&] {
+    const std::string_view line = reader.rest_of_line();
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    return first != std::string_view::npos && line[first] != '#';
+  };
+  for (bool next = begins_with_word() || reader.next_line(); next; next = reader.next_line()) {
+    Pin pin;
+    pin.vertex = static_cast<std::uint32_t>(reader.index_of_line("a vertex", vertices));
+    if (lines[pin.vertex] != 0)
+      reader.fail("expected each vertex once, got vertex " + std::to_string(pin.vertex) +
+                  " of line " + std::to_string(lines[pin.vertex]));
+    lines[pin.vertex] = reader.line();
+    for (double& coordinate : pin.target) coordinate = reader.number_of_line("a coordinate");
+    if (const std::string_view more = reader.word_of_line(); !more.empty())
+      reader.fail_expected("the end of the line", more);
+    pins.push_back(pin);
+  }
+  if (pins.empty()) reader.fail("expected lines \"vertex x y z\", got none");
+  return pins;
+}
+
+std::vector<Pin> read_pins(const std::string& path, std::size_t vertices) {
+  return parse_pins(read_packed_text(path), path, vertices);
+}
+
 std::unique_ptr<Arap> arap(const TriangleMesh& mesh, Share share) {
+  return arap(mesh, arap_pins(mesh), share);
+}
+
+std::unique_ptr<Arap> arap(const TriangleMesh& mesh, const std::vector<Pin>& pins, Share share) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "arap: expected a mesh with triangles, got none");
   }
@@ -49,7 +84,6 @@ std::unique_ptr<Arap> arap(const TriangleMesh& mesh, Share share) {
   const Parameters p = out->problem.add_parameters(out->positions, 3, "positions");
   const Parameters a = out->problem.add_parameters(out->rotations, 3, "rotations");
   const std::uint64_t edges = directed_edges(mesh).size();
-  const std::vector<Pin> pins = arap_pins(mesh);
   const Slice slice = share.slice(edges + pins.size());
   add_rigid_edges(out->problem, p, a, mesh, nullptr, slice);
   std::uint64_t number = edges;

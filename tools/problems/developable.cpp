@@ -146,6 +146,12 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
   std::uint64_t count = 0, before = 0;
   for (const Kind kind : kKinds) count += packed.emplace_back(pack(stars, kind)).vertices.size();
   const std::uint64_t lengths = edges ? edge_lengths(mesh).size() : 0;
+  if (count + lengths == 0) {
+    throw Error(ErrorCode::InvalidArgument,
+                "developable: expected a vertex of three triangles or more, got a mesh of " +
+                    std::to_string(mesh.triangles.size()) +
+                    " triangles without one; one or two triangles can always be unrolled");
+  }
   const Slice slice = share.slice(count + lengths);
   for (std::size_t k = 0; k < packed.size(); ++k) {
     const Slice here = slice.within({before, before + packed[k].vertices.size()});

@@ -38,7 +38,8 @@ struct Developable {
 ///
 ///   share  of stars and residuals, in this order; the others are left out
 ///
-/// Throws Error{InvalidArgument} for a mesh without triangles, and what vertex_stars() throws.
+/// Throws Error{InvalidArgument} for a mesh without triangles, for one without stars and edges that
+/// count, and what vertex_stars() throws.
 std::unique_ptr<Developable> developable(const TriangleMesh& mesh,
                                          Developability energy = Developability::covariance,
                                          bool edges = false, Share share = {});

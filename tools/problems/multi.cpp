@@ -31,6 +31,7 @@ std::unique_ptr<Multi> multi(const TriangleMesh& mesh) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "multi: expected a mesh with triangles, got none");
   }
+  check_cotangents(mesh);
   auto out = std::make_unique<Multi>();
   out->positions = mesh.positions;
   const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");

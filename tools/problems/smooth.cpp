@@ -4,6 +4,7 @@
 #include "../../frontend/geometry.hpp"
 #include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,18 +21,26 @@ Point at(const TriangleMesh& mesh, std::uint32_t v) {
 
 Point minus(const Point& a, const Point& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
 
+Point cross(const Point& u, const Point& v) {
+  return {u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]};
+}
+
 /// Sums of the cross products of the triangles at each vertex.
 std::vector<double> normals(const TriangleMesh& mesh) {
   std::vector<double> out(mesh.positions.size());
   for (const auto& t : mesh.triangles) {
-    const Point u = minus(at(mesh, t[1]), at(mesh, t[0])),
-                v = minus(at(mesh, t[2]), at(mesh, t[0]));
-    const Point cross = {u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2],
-                         u[0] * v[1] - u[1] * v[0]};
+    const Point n =
+        cross(minus(at(mesh, t[1]), at(mesh, t[0])), minus(at(mesh, t[2]), at(mesh, t[0])));
     for (const std::uint32_t corner : t)
-      for (std::size_t k = 0; k < 3; ++k) out[3 * corner + k] += cross[k];
+      for (std::size_t k = 0; k < 3; ++k) out[3 * corner + k] += n[k];
   }
   return out;
+}
+
+/// Twice the area of the triangle of three vertices.
+double double_area(const TriangleMesh& mesh, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  const Point n = cross(minus(at(mesh, b), at(mesh, a)), minus(at(mesh, c), at(mesh, a)));
+  return std::hypot(n[0], n[1], n[2]);
 }
 
 double diagonal(const TriangleMesh& mesh) {
@@ -46,9 +55,13 @@ double diagonal(const TriangleMesh& mesh) {
 
 }  // namespace
 
-std::vector<double> noisy_positions(const TriangleMesh& mesh) {
+std::vector<double> noisy_positions(const TriangleMesh& mesh, double noise_size) {
+  if (!(noise_size >= 0) || std::isinf(noise_size))
+    throw Error(ErrorCode::InvalidArgument,
+                "smooth: expected finite noise >= 0, got " + ir::print_number(noise_size));
+  if (noise_size == 0) return mesh.positions;
   const std::vector<double> n = normals(mesh);
-  const double size = 0.01 * diagonal(mesh);
+  const double size = noise_size * diagonal(mesh);
   std::vector<double> out = mesh.positions;
   for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
     const auto i = static_cast<double>(v);
@@ -58,6 +71,26 @@ std::vector<double> noisy_positions(const TriangleMesh& mesh) {
     for (std::size_t k = 0; k < 3; ++k) out[3 * v + k] += size * noise * n[3 * v + k] / length;
   }
   return out;
+}
+
+void check_cotangents(const TriangleMesh& mesh) {
+  const auto place = [&](std::uint32_t v) {
+    std::string text = std::to_string(v) + " at (";
+    const Point p = at(mesh, v);
+    for (std::size_t k = 0; k < 3; ++k) text += (k == 0 ? "" : ", ") + ir::print_number(p[k]);
+    return text + ")";
+  };
+  for (const InteriorEdge& e : interior_edges(mesh)) {
+    for (const std::uint32_t corner : {e.left, e.right}) {
+      if (double_area(mesh, corner, e.from, e.to) > 0) continue;
+      throw Error(
+          ErrorCode::InvalidArgument,
+          "mesh: expected triangles with an area, because the cotangents of their angles weigh "
+          "the edges, got one without area: vertices " +
+              place(corner) + ", " + place(e.from) + " and " + place(e.to) +
+              "; vertices count from 0");
+    }
+  }
 }
 
 void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
@@ -83,13 +116,14 @@ void add_cotangent_smoothing(Problem& problem, const Parameters& x, const Triang
       {.indices = indices, .label = "smoothing"});
 }
 
-std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh, Share share) {
+std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh, Share share, double noise) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument, "smooth: expected a mesh with triangles, got none");
   }
   directed_edges(mesh);  // throws for triangles with vertices that do not exist
   auto out = std::make_unique<Smooth>();
-  out->positions = noisy_positions(mesh);
+  out->positions = noisy_positions(mesh, noise);
+  check_cotangents({out->positions, mesh.triangles});
   const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
   const std::uint64_t vertices = mesh.vertex_count();
   const Slice slice = share.slice(vertices + interior_edges(mesh).size());

@@ -1,12 +1,12 @@
 // Problems on meshes: arap, smooth, developable and multi.
 #include "mesh_problem.hpp"
 
-#include "../../problems/arap.hpp"
 #include "../../problems/developable.hpp"
 #include "../../problems/multi.hpp"
 #include "../../problems/smooth.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../../ir/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -18,12 +18,20 @@ namespace {
 
 constexpr std::uint64_t kPerturbSeed = 1;
 
+/// What a problem does to its mesh.
+struct MeshFacts {
+  std::string first_line;
+  std::optional<std::size_t> handles;  ///< arap: vertices with targets
+  std::optional<double> noise;         ///< smooth
+};
+
 /// Made has `positions` and `problem`.
 template <class Made>
 class MeshProblem : public NamedProblem {
  public:
   template <class Make>
-  MeshProblem(ProblemMesh mesh, Make make) : mesh_(std::move(mesh)), made_(make(mesh_.mesh)) {}
+  MeshProblem(ProblemMesh mesh, Make make, MeshFacts facts = {})
+      : mesh_(std::move(mesh)), made_(make(mesh_.mesh)), facts_(std::move(facts)) {}
 
   Problem& problem() override { return made_->problem; }
   TriangleMesh mesh() const override { return {made_->positions, mesh_.mesh.triangles}; }
@@ -33,7 +41,10 @@ class MeshProblem : public NamedProblem {
                       {"edges_not_manifold", mesh_.notes.edges},
                       {"vertices_not_manifold", mesh_.notes.vertices},
                       {"notes", mesh_.notes.sentences}};
+    if (facts_.handles) report["mesh"]["handles"] = *facts_.handles;
+    if (facts_.noise) report["mesh"]["noise"] = *facts_.noise;
   }
+  std::string first_line() const override { return facts_.first_line; }
   std::vector<std::string> answer_lines() const override {
     std::vector<std::string> lines = mesh_.notes.sentences;
     const std::size_t all = mesh_.notes.edges + mesh_.notes.vertices;
@@ -46,6 +57,7 @@ class MeshProblem : public NamedProblem {
  private:
   ProblemMesh mesh_;
   std::unique_ptr<Made> made_;
+  MeshFacts facts_;
 };
 
 /// developable: pictures show the energies of the stars.
@@ -75,6 +87,46 @@ bool expects_manifold(const ProblemArguments& arguments) {
   return arguments.strict ||
          (arguments.name == "developable" &&
           problems::parse_developability(arguments.energy) == problems::Developability::hinge);
+}
+
+std::unique_ptr<NamedProblem> make_arap(ProblemMesh mesh, const ProblemArguments& arguments,
+                                        Share share) {
+  const std::vector<problems::Pin> pins = arap_pins(arguments, mesh.mesh);
+  const std::string count = std::to_string(pins.size());
+  const std::string line =
+      arguments.handles.empty()
+          ? "arap keeps the lowest 5 % of the mesh (in y) in place and lifts the highest 5 % by "
+            "half its height (in z), " +
+                count + " vertices; --handles FILE sets targets of your own"
+          : "arap moves " + count + (pins.size() == 1 ? " vertex" : " vertices") +
+                " to the targets of " + arguments.handles;
+  return std::make_unique<MeshProblem<problems::Arap>>(
+      std::move(mesh),
+      [&](const TriangleMesh& start) { return problems::arap(start, pins, share); },
+      MeshFacts{.first_line = line, .handles = pins.size(), .noise = {}});
+}
+
+std::unique_ptr<NamedProblem> make_smooth(ProblemMesh mesh, const ProblemArguments& arguments,
+                                          Share share) {
+  const double noise = smooth_noise(arguments);
+  std::string line;
+  if (noise > 0)
+    line = "smooth adds noise of up to " + ir::print_number(noise) +
+           " times its diagonal to the mesh; --noise 0 turns it off";
+  return std::make_unique<MeshProblem<problems::Smooth>>(
+      std::move(mesh),
+      [&](const TriangleMesh& start) { return problems::smooth(start, share, noise); },
+      MeshFacts{.first_line = line, .handles = {}, .noise = noise});
+}
+
+std::unique_ptr<NamedProblem> make(ProblemMesh mesh, const ProblemArguments& arguments) {
+  const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
+  if (arguments.name == "arap") return make_arap(std::move(mesh), arguments, share);
+  if (arguments.name == "smooth") return make_smooth(std::move(mesh), arguments, share);
+  if (arguments.name == "multi")
+    return std::make_unique<MeshProblem<problems::Multi>>(std::move(mesh), &problems::multi);
+  return std::make_unique<DevelopableProblem>(
+      std::move(mesh), problems::parse_developability(arguments.energy), arguments.edges, share);
 }
 
 }  // namespace
@@ -107,18 +159,22 @@ ProblemMesh read_problem_mesh(const ProblemArguments& arguments) {
   return out;
 }
 
+std::vector<problems::Pin> arap_pins(const ProblemArguments& arguments, const TriangleMesh& mesh) {
+  return arguments.handles.empty() ? problems::arap_pins(mesh)
+                                   : problems::read_pins(arguments.handles, mesh.vertex_count());
+}
+
+double smooth_noise(const ProblemArguments& arguments) {
+  return arguments.noise.value_or(arguments.mesh.empty() ? problems::kReferenceNoise : 0);
+}
+
 std::unique_ptr<NamedProblem> make_on_mesh(ProblemMesh mesh, const ProblemArguments& arguments) {
-  const Share share = arguments.shares == nullptr ? Share{} : arguments.shares->share();
-  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const TriangleMesh&, Share)) {
-    return std::make_unique<MeshProblem<Made>>(
-        std::move(mesh), [&](const TriangleMesh& start) { return build(start, share); });
-  };
-  if (arguments.name == "arap") return make(&problems::arap);
-  if (arguments.name == "smooth") return make(&problems::smooth);
-  if (arguments.name == "multi")
-    return std::make_unique<MeshProblem<problems::Multi>>(std::move(mesh), &problems::multi);
-  return std::make_unique<DevelopableProblem>(
-      std::move(mesh), problems::parse_developability(arguments.energy), arguments.edges, share);
+  try {
+    return make(std::move(mesh), arguments);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::InvalidArgument || arguments.mesh.empty()) throw;
+    throw Error(error.code(), arguments.mesh + ": " + error.what());
+  }
 }
 
 }  // namespace topograd::command

@@ -338,8 +338,14 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.option("--points", &arguments.bundle.points, "number of points").only_with({"bundle"});
   app.option("--observations", &arguments.bundle.observations, "number of observations")
       .only_with({"bundle"});
-  app.option("--noise", &arguments.bundle.noise, "standard deviation of observations, in pixels")
-      .only_with({"bundle"});
+  app.option("--noise", &arguments.noise,
+             "standard deviation of observations in pixels, or noise of the mesh as a share of its "
+             "size")
+      .shown_default("0; smooth --icosphere: 0.01")
+      .only_with({"smooth", "bundle"});
+  app.option("--handles", &arguments.handles,
+             "file of targets, with the line \"vertex x y z\" for each; vertices count from 0")
+      .only_with({"arap"});
   app.option("--fix", &arguments.fixed,
              "what stays as it is: rotation, translation, f, k1, k2 (k2=0 sets it first), cameras "
              "or points")
@@ -388,6 +394,12 @@ std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_
   return timed([&] { return std::make_unique<NistProblem>(set, start); });
 }
 
+problems::BundleOptions bundle_options(const ProblemArguments& arguments) {
+  problems::BundleOptions options = arguments.bundle;
+  options.noise = arguments.noise.value_or(0);
+  return options;
+}
+
 bool can_share(const ProblemArguments& arguments) {
   constexpr std::array kNames = {"springs", "bundle", "bal", "arap", "smooth", "developable"};
   if (arguments.name == "pose-graph") return !arguments.gnc;
@@ -405,7 +417,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     return make_nist(only("nist", read_nist_sets(arguments)), 0);
   }
   if (arguments.name == "bundle") {
-    return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle, share); });
+    return timed([&] { return std::make_unique<BundleProblem>(bundle_options(arguments), share); });
   }
   if (arguments.name == "bal") {
     if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");

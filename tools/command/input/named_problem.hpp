@@ -37,11 +37,13 @@ struct ProblemArguments {
   std::string data;                        ///< nist: a file or a folder of files *.dat
   std::string set;                         ///< nist, mgh: one problem of the set, by name
   std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems of variable size
-  problems::BundleOptions bundle;
-  std::string file;                ///< bal, pose-graph: the file
-  std::vector<std::string> fixed;  ///< bal: names of BundleAdjustmentOptions::fixed
-  std::string loss;                ///< bal, pose-graph: "huber:1"
-  bool normalize = false;          ///< bal
+  problems::BundleOptions bundle;          ///< without `noise`
+  std::optional<double> noise;             ///< bundle, smooth
+  std::string handles;                     ///< arap: a file of targets
+  std::string file;                        ///< bal, pose-graph: the file
+  std::vector<std::string> fixed;          ///< bal: names of BundleAdjustmentOptions::fixed
+  std::string loss;                        ///< bal, pose-graph: "huber:1"
+  bool normalize = false;                  ///< bal
   std::string objective = "chordal", start = "chordal";  ///< pose-graph
   bool gnc = false, skip_unknown = false;                ///< pose-graph
   bool strict = false;                                   ///< pose-graph, and those on meshes
@@ -50,6 +52,8 @@ struct ProblemArguments {
   /// whole.
   const ShareGroup* shares = nullptr;
 };
+/// The scene of bundle.
+problems::BundleOptions bundle_options(const ProblemArguments& arguments);
 /// True if make_problem() can make a share of the problem's residuals.
 bool can_share(const ProblemArguments& arguments);
 /// Names of all problems except files.
@@ -108,6 +112,8 @@ class NamedProblem {
   virtual const ProblemFile* file() const { return nullptr; }
   /// Curves that its residuals fit to data.
   virtual std::span<const Curve> curves() const { return {}; }
+  /// What the problem does to its input unless it is told otherwise; empty if nothing.
+  virtual std::string first_line() const { return {}; }
   /// Adds known facts about the answer to a solve's report.
   virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
   /// The same as lines of text for people; empty if there is nothing to say.

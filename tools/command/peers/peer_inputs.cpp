@@ -31,7 +31,8 @@ void add_target(PeerTerm& targets, std::uint32_t block, double weight,
   targets.numbers.insert(targets.numbers.end(), {weight, c[0], c[1], c[2]});
 }
 
-PeerInput arap_input(const problems::TriangleMesh& mesh) {
+PeerInput arap_input(const problems::TriangleMesh& mesh,
+                     const std::vector<problems::Pin>& targets) {
   const std::vector<double>& u = mesh.positions;
   const auto vertices = static_cast<std::uint32_t>(mesh.vertex_count());
   PeerTerm edges{PeerTerm::Kind::arap_edge, {}, {}}, pins{PeerTerm::Kind::target, {}, {}};
@@ -39,15 +40,15 @@ PeerInput arap_input(const problems::TriangleMesh& mesh) {
     edges.blocks.insert(edges.blocks.end(), {i, j, vertices + i});
     for (std::size_t k = 0; k < 3; ++k) edges.numbers.push_back(u[3 * i + k] - u[3 * j + k]);
   }
-  for (const problems::Pin& pin : problems::arap_pins(mesh))
+  for (const problems::Pin& pin : targets)
     add_target(pins, pin.vertex, problems::kPinWeight, pin.target);
   std::vector<double> x = u;
   x.resize(2 * u.size(), 0.0);
   return {std::move(x), {std::move(edges), std::move(pins)}};
 }
 
-PeerInput smooth_input(const problems::TriangleMesh& mesh) {
-  std::vector<double> x = problems::noisy_positions(mesh);
+PeerInput smooth_input(const problems::TriangleMesh& mesh, double noise) {
+  std::vector<double> x = problems::noisy_positions(mesh, noise);
   PeerTerm fit{PeerTerm::Kind::target, {}, {}}, edges{PeerTerm::Kind::smoothing, {}, {}};
   for (std::uint32_t v = 0; v < mesh.vertex_count(); ++v)
     add_target(fit, v, 1, {x[3 * v], x[3 * v + 1], x[3 * v + 2]});
@@ -181,11 +182,15 @@ PeerInput springs_input(const problems::SpringGrid& grid) {
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
   if (arguments.name == "springs")
     return springs_input(problems::spring_grid(arguments.width, arguments.shuffle));
-  if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments).mesh);
-  if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments).mesh);
+  if (arguments.name == "arap") {
+    const TriangleMesh mesh = read_problem_mesh(arguments).mesh;
+    return arap_input(mesh, arap_pins(arguments, mesh));
+  }
+  if (arguments.name == "smooth")
+    return smooth_input(read_problem_mesh(arguments).mesh, smooth_noise(arguments));
   if (arguments.name == "developable")
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
-  if (arguments.name == "bundle") return scene_input(*problems::bundle(arguments.bundle));
+  if (arguments.name == "bundle") return scene_input(*problems::bundle(bundle_options(arguments)));
   if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
   if (arguments.name == "pose-graph")
     return with_loss(

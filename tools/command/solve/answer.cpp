@@ -231,6 +231,7 @@ Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance,
         unknown.error = found.errors[static_cast<std::size_t>(at - found.names.begin())];
     }
   }
+  answer.first_line = named.first_line();
   answer.lines = named.answer_lines();
   if (const ProblemFile* file = named.file()) answer.title = file->title;
   const std::span<const Curve> curves = named.curves();

@@ -73,6 +73,7 @@ inline constexpr double kConfidence = 0.95;
 
 struct Answer {
   std::string title;                            ///< of a problem file
+  std::string first_line;                       ///< what the problem does to its input
   std::vector<UnknownValue> unknowns;           ///< of small arrays
   std::vector<ArrayExtremes> extremes;          ///< of large ones
   std::optional<ResidualStatistics> residuals;  ///< nothing for a problem of energies alone

@@ -164,7 +164,8 @@ std::string solve_part(const Summary& s) {
 }  // namespace
 
 std::string report(const Answer& answer, const Summary& summary) {
-  std::string out = answer.title.empty() ? "" : answer.title + "\n\n";
+  std::string out = answer.first_line.empty() ? "" : answer.first_line + "\n\n";
+  if (!answer.title.empty()) out += answer.title + "\n\n";
   out += parameter_part(answer) + "\n" + confidence_part(answer) + correlation_part(answer);
   if (answer.residuals) out += residual_part(*answer.residuals);
   for (const std::string& line : answer.lines) out += line + "\n";

@@ -326,7 +326,9 @@ std::string steps(const Summary& s) {
 }
 
 std::string answer_part(const Answer& answer) {
-  return section("Parameters", unknowns(answer)) + section("Data and fit", curves(answer)) +
+  const std::string first =
+      answer.first_line.empty() ? "" : "<p>" + escaped(answer.first_line) + "</p>\n";
+  return first + section("Parameters", unknowns(answer)) + section("Data and fit", curves(answer)) +
          section("Residuals", problem_lines(answer) + residuals(answer)) +
          section("Correlations", correlations(answer));
 }

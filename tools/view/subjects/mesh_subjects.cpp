@@ -49,6 +49,10 @@ constexpr double kWeakest = 0.01, kStrongest = 10;
 }  // namespace
 
 Subject arap_subject(const problems::TriangleMesh& mesh) {
+  return arap_subject(mesh, problems::arap_pins(mesh));
+}
+
+Subject arap_subject(const problems::TriangleMesh& mesh, const std::vector<problems::Pin>& pins) {
   struct Rotating : Vertices {
     std::vector<double> rotations;
   };
@@ -63,8 +67,9 @@ Subject arap_subject(const problems::TriangleMesh& mesh) {
   add_handles(out);
   add_weight(out, "rigidity", rigidity, kWeakest, kStrongest);
   std::array<Handle, 2> ends;
-  for (const auto& [vertex, target] : problems::arap_pins(mesh)) {
-    const bool moved = target[2] != mesh.positions[3 * vertex + 2];
+  for (const auto& [vertex, target] : pins) {
+    const bool moved = !std::ranges::equal(
+        target, std::span(mesh.positions).subspan(std::size_t{3} * vertex, target.size()));
     Handle& handle = ends[moved ? 1 : 0];
     if (handle.vertices.empty()) handle.anchor = vertex;
     handle.vertices.push_back(vertex);
@@ -76,10 +81,11 @@ Subject arap_subject(const problems::TriangleMesh& mesh) {
   return out;
 }
 
-Subject smooth_subject(const problems::TriangleMesh& mesh) {
+Subject smooth_subject(const problems::TriangleMesh& mesh, double noise) {
   problems::directed_edges(mesh);  // throws for triangles with vertices that do not exist
   auto memory = std::make_shared<Vertices>();
-  memory->positions = problems::noisy_positions(mesh);
+  memory->positions = problems::noisy_positions(mesh, noise);
+  problems::check_cotangents({memory->positions, mesh.triangles});
   Subject out = on_vertices("smooth", memory);
   Problem& problem = *out.problem;
   const Uniform fit = problem.add_uniform(1), smoothing = problem.add_uniform(1);

@@ -5,21 +5,26 @@
 #include "../../../api/formats/pose_graph_problem.hpp"
 #include "../../../api/problem_file.hpp"
 #include "../../../view/live/subject.hpp"
+#include "../../problems/arap.hpp"
 #include "../../problems/developable.hpp"
+#include "../../problems/smooth.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace topograd::view {
 
 /// arap(mesh) with its pins as two handles, so that its minimum is that of problems::arap(): handle
-/// 1 has the lowest vertices, handle 2 the highest, which are moved. Throws what problems::arap()
-/// throws.
+/// 1 has the vertices that stay, handle 2 those that are moved; without `pins` the lowest and the
+/// highest vertices. Throws what problems::arap() throws.
 Subject arap_subject(const problems::TriangleMesh& mesh);
+Subject arap_subject(const problems::TriangleMesh& mesh, const std::vector<problems::Pin>& pins);
 
 /// smooth(mesh), with weights of its fit and of its edges. Throws what problems::smooth() throws.
-Subject smooth_subject(const problems::TriangleMesh& mesh);
+Subject smooth_subject(const problems::TriangleMesh& mesh,
+                       double noise = problems::kReferenceNoise);
 
 /// The energy of developable(mesh), and lengths of edges with a weight, so that the surface folds
 /// where it is pulled. Solved by L-BFGS. Throws what problems::developable() throws.
