@@ -30,6 +30,11 @@ Arguments::Arguments(std::string usage, std::vector<std::string> words)
   for (split >> name; split >> name;) names_.push_back(name);
   const auto required = static_cast<std::size_t>(
       std::ranges::count_if(names_, [](const std::string& n) { return !n.starts_with('['); }));
+  for (const std::string& word : words_) {
+    if (word.starts_with("--"))
+      throw Error(ErrorCode::InvalidArgument,
+                  "expected arguments without options, got \"" + word + "\"; usage: " + usage_);
+  }
   const bool repeats = !names_.empty() && names_.back().find("...") != std::string::npos;
   const std::size_t most = repeats ? words_.size() : names_.size();
   if (words_.size() >= required && words_.size() <= most) return;
@@ -88,6 +93,12 @@ std::int64_t Arguments::number(std::int64_t otherwise, std::int64_t least, std::
 
 int run(int argc, char** argv, const char* usage, int (*program)(Arguments& arguments)) {
   std::string what;
+  for (int k = 1; k < argc; ++k) {
+    const std::string_view word = argv[k];
+    if (word != "--help" && word != "-h") continue;
+    std::printf("usage: %s\n", usage);
+    return 0;
+  }
   try {
     Arguments arguments(usage, {argv + std::min(argc, 1), argv + argc});
     return program(arguments);

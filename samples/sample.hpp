@@ -16,7 +16,7 @@ namespace sample {
 /// come from the usage: "cloth [OUT.obj] [VERTICES] [FRAMES]". Names in brackets are optional, and
 /// a last name that ends in "..." may be repeated.
 ///
-/// Unexpected arguments throw topograd::Error{InvalidArgument}.
+/// Unexpected arguments, and words that begin with "--", throw topograd::Error{InvalidArgument}.
 class Arguments {
  public:
   Arguments(std::string usage, std::vector<std::string> words);
@@ -55,7 +55,8 @@ class Arguments {
   std::size_t next_ = 0;
 };
 
-/// Runs a sample. Prints an exception as one line on standard error and returns exit status 2.
+/// Runs a sample. With --help or -h it prints the usage alone. Prints an exception as one line on
+/// standard error and returns exit status 2.
 int run(int argc, char** argv, const char* usage, int (*program)(Arguments& arguments));
 
 /// Throw topograd::Error{File}.

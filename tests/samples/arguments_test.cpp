@@ -43,6 +43,8 @@ TEST(Samples, WrongArgumentsAreOneLine) {
        "digest [MESSAGES]\n"},
       {"digest -1", "digest: expected a whole number from 1 to 1000000000 for MESSAGES, got"},
       {"digest 12x", "digest: expected a whole number from 1 to 1000000000 for MESSAGES, got"},
+      {"digest --fast",
+       "digest: expected arguments without options, got \"--fast\"; usage: digest [MESSAGES]\n"},
       {"digest 10 20", "digest: expected at most 1 arguments, got 2; usage: digest [MESSAGES]\n"},
       {"digest 99999999999999999999", "digest: expected a whole number from 1 to 1000000000 for"},
       {"batched_inference 0", "batched_inference: expected a whole number from 1"},
@@ -97,6 +99,55 @@ TEST(Samples, WrongArgumentsAreOneLine) {
     EXPECT_EQ(std::ranges::count(ended.errors, '\n'), 1) << row.line << ": " << ended.errors;
   }
   EXPECT_GE(tried, 30);
+}
+
+/// Help is printed and nothing else is done: no file has its name.
+TEST(Samples, HelpIsTheUsage) {
+  const TemporaryDir folder;
+  int tried = 0;
+  for (const char* name : {"arap",
+                           "batched_inference",
+                           "bundle",
+                           "cloth",
+                           "developable",
+                           "digest",
+                           "digits",
+                           "drape",
+                           "frames",
+                           "handle",
+                           "hybrid_scheduler",
+                           "image_pipeline",
+                           "knn_cosine",
+                           "live_view",
+                           "mesh_weights",
+                           "nearest",
+                           "option_pricing",
+                           "own_edge",
+                           "own_factor",
+                           "parametrise",
+                           "sha256",
+                           "smooth",
+                           "spectral_filter",
+                           "spreading",
+                           "springs",
+                           "transactions",
+                           "value_at_risk",
+                           "vector_add"}) {
+    if (!is_built(name)) continue;
+    ++tried;
+    for (const char* help : {" --help", " -h", " 10 --help"}) {
+      const Ended ended = run(name + std::string(help), folder.path());
+      EXPECT_EQ(ended.status, 0) << name << help;
+      EXPECT_EQ(ended.errors, "") << name << help;
+      const std::string out = read_file(folder.path() / "out");
+      EXPECT_EQ(out.find("usage: " + std::string(name)), 0u) << out;
+      EXPECT_EQ(std::ranges::count(out, '\n'), 1) << out;
+    }
+  }
+  EXPECT_GE(tried, 20);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path()))
+    EXPECT_TRUE(entry.path().filename() == "out" || entry.path().filename() == "errors")
+        << entry.path();
 }
 
 /// If a file cannot be written, its old contents stay and no temporary file is left.
