@@ -32,7 +32,7 @@ std::optional<double> csv_number(std::string_view field) {
 bool holds_names(const std::vector<std::string>& row, const CsvPicks& picks) {
   if (picks.header) return *picks.header;
   const auto is_number = [](const std::string& field) { return csv_number(field).has_value(); };
-  if (!picks.names.empty()) {
+  if (!picks.names.empty() || picks.numbers.empty()) {
     return !std::ranges::all_of(row, is_number) ||
            std::ranges::find_first_of(row, picks.names) != row.end();
   }
