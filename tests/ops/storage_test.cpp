@@ -159,6 +159,37 @@ TEST(OperationTable, IsTheManuals) {
   topograd::test::expect_table("docs/tensors.md", "operations", table);
 }
 
+/// "((const Tensor&, a), (bool, keep, false))" as it is written in C++.
+std::string signature(const std::string& function, std::string_view parameters) {
+  std::string out = function + "(";
+  for (std::size_t open = parameters.find("(const"); open != parameters.npos;
+       open = parameters.find('(', open + 1)) {
+    const std::string_view one = parameters.substr(open + 1, parameters.find(')', open) - open - 1);
+    const std::size_t name = one.find(", "), value = one.find(", ", name + 1);
+    out += out.back() == '(' ? "" : ", ";
+    out.append(one.substr(0, name)).append(" ").append(one.substr(name + 2, value - name - 2));
+    if (value != one.npos) out.append(" = ").append(one.substr(value + 2));
+  }
+  return out + ")";
+}
+
+/// Every function of operations.def with its parameters.
+TEST(OperationTable, HasTheSignaturesOfTheManual) {
+  std::string table = "| result | function |\n|---|---|\n";
+  const auto add = [&](const char* result, const char* function, std::string_view parameters) {
+    table += "| `" + std::string(result) + "` | `" + signature(function, parameters) + "` |\n";
+  };
+#define TG_TENSOR(result, function, parameters, ...) add(#result, #function, #parameters);
+#define TG_ELEMENTWISE(function, op, ...) add("Tensor", #function, #__VA_ARGS__);
+#define TG_EXPRESSION(function, parameters) add("Tensor", #function, #parameters);
+#include "../../ops/run/operations.def"
+  EXPECT_NE(table.find("`sum(const Tensor& a, const Axes& axes = {}, bool keep = false)`"),
+            table.npos);
+  EXPECT_NE(table.find("`irfft(const Tensor& y, std::int64_t n)`"), table.npos);
+  EXPECT_NE(table.find("`maximum(const Tensor& a, const Tensor& b)`"), table.npos);
+  topograd::test::expect_table("docs/tensors.md", "signatures", table);
+}
+
 TEST(ComputeKernel, RefusesMoreThanThePushConstantsHold) {
   KernelParts parts{.name = "wide", .words = std::vector<std::string>(32, "w")};
   try {

@@ -35,6 +35,16 @@ Array<T> exclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
   return out;
 }
 
+// The reduction before the array, as in segmented_reduce() and map_reduce().
+template <class T>
+Array<T> inclusive_scan(Reduction reduction, const Array<T>& x, const OpOptions& options = {}) {
+  return inclusive_scan(x, reduction, options);
+}
+template <class T>
+Array<T> exclusive_scan(Reduction reduction, const Array<T>& x, const OpOptions& options = {}) {
+  return exclusive_scan(x, reduction, options);
+}
+
 /// The same for an associative f(Value, Value), which need not commute; integers are computed in
 /// f64.
 ///

@@ -50,6 +50,7 @@ void check_fold(const Device& device, std::uint64_t size) {
       want[i] =
           extreme == Reduction::min ? std::min(want[i - 1], a[i]) : std::max(want[i - 1], a[i]);
     expect_same(want, inclusive_scan(x, extreme).to_vector(), "extreme so far " + what);
+    expect_same(want, inclusive_scan(extreme, x).to_vector(), "extreme so far, first " + what);
   }
   // Signs and powers of two: exact in every type, and 0 wraps around early in integers.
   std::vector<T> factors(size, T{1}), powers(size);

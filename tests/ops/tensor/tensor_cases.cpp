@@ -7,6 +7,7 @@
 #include "../../../ops/tensor/operations.hpp"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -150,6 +151,22 @@ void check_matmul(const Device& device) {
   }
 }
 
+/// −∞ masks an entry; +∞, NaN and a row that is masked as a whole give NaN.
+static void check_masked_rows(const Device& device) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const std::size_t n : {4, 600}) {
+    std::vector<double> rows(4 * n, -inf), soft(4 * n, nan), logs(4 * n, nan);
+    for (std::size_t k = 0; k < n; ++k) soft[k] = 0, logs[k] = -inf;
+    rows[1] = 0, soft[1] = 0.25, logs[1] = std::log(0.25);
+    rows[2] = std::log(3.0), soft[2] = 0.75, logs[2] = std::log(0.75);
+    rows[n] = 1, rows[n + 3] = inf;
+    rows[2 * n + 2] = nan;
+    const Tensor a = tensor(rows, {4, static_cast<std::int64_t>(n)}).to(device);
+    expect_near(softmax(a), soft, 3e-6, "masked softmax");
+    expect_near(log_softmax(a), logs, 3e-6, "masked log_softmax");
+  }
+}
+
 void check_rows(const Device& device) {
   for (const std::int64_t n : {1, 31, 33, 257, 600}) {
     const Tensor a = (sample({5, n}, 3).to(device) * 3.0).evaluate();
@@ -177,6 +194,7 @@ void check_rows(const Device& device) {
     // One entry: 0 / sqrt(0 + epsilon), for any rounding error of the mean.
     expect_near(layer_norm(a, scale, shift), norms, 2e-5, "layer_norm " + std::to_string(n));
   }
+  check_masked_rows(device);
 }
 
 namespace {
