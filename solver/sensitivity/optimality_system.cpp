@@ -97,7 +97,9 @@ OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSource
     throw SensitivityError(SensitivityError::Reason::singular,
                            "sensitivity: the Hessian is singular or indefinite" + where +
                                " (scaled pivot " + text(failure->pivot) +
-                               "); fix what no residual determines, or add a residual for it");
+                               "); fix what no residual determines, add a residual for it, or "
+                               "solve first: the Hessian may be indefinite where the cost has no "
+                               "minimum");
   }
   prepare_multipliers();
   require_solution(at, options.convergence_tolerance);

@@ -462,6 +462,18 @@ TEST(Sensitivity, RefusesWhatHasNoDerivative) {
   solve(singular, to_rounding());
   EXPECT_EQ(reason_of(singular), SensitivityError::Reason::singular);
 
+  // ½ (x² − 1)² has the second derivative 6x² − 2 < 0 at the start 0.1.
+  Problem unsolved;
+  std::vector<double> start = {0.1};
+  const Parameters u = unsolved.add_parameters(start);
+  unsolved.add_residual(u[0] * u[0] - 1.0);
+  try {
+    const Sensitivity s(unsolved);
+    ADD_FAILURE();
+  } catch (const SensitivityError& error) {
+    EXPECT_NE(std::string(error.what()).find("or solve first"), std::string::npos) << error.what();
+  }
+
   Problem unread;
   std::vector<double> y = {1, 1};
   const Parameters q = unread.add_parameters(y, 1, "y");
