@@ -27,6 +27,8 @@ struct ArrayId {
 std::string of_array(const ArrayId& array);
 /// " (parameter "tau")", likewise.
 std::string named(const ArrayId& array);
+/// The index as a caller wrote it: numbers beyond 2^63 were negative.
+std::string index_text(std::size_t index);
 [[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size,
                             const ArrayId& array = {});
 /// Throws Error{WrongProblem} unless `owner` is `problem`, on which the call is made.

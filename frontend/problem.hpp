@@ -258,6 +258,16 @@ class Problem {
     }
   }
 
+  /// The same for a loss without other options: add_residual(r, huber(1)).
+  template <class Rows, std::same_as<Loss> L>
+  Residual add_residual(Rows&& rows, const L& loss) {
+    return add_residual(std::forward<Rows>(rows), ResidualOptions{.loss = loss});
+  }
+  template <std::same_as<Loss> L>
+  Residual add_residual(std::initializer_list<Value> rows, const L& loss) {
+    return add_residual(rows, ResidualOptions{.loss = loss});
+  }
+
   /// Adds one residual block for each of `count` elements.
   ///
   /// `f` takes an Element and returns a Value, a Vec, or a container of Values. It is traced once

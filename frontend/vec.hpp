@@ -4,6 +4,8 @@
 #include "value/math.hpp"
 
 #include <array>
+#include <concepts>
+#include <cstddef>
 
 namespace topograd {
 
@@ -62,6 +64,15 @@ Vec4 zip(F f, const Vec4& a, const Vec4& b) {
   return {f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w)};
 }
 
+/// An Eigen vector of 2 to 4 doubles, or an expression of one.
+template <class A>
+concept EigenNumbers = requires(const A& a) {
+  requires std::same_as<typename A::Scalar, double>;
+  requires bool(A::IsVectorAtCompileTime);
+  requires int(A::SizeAtCompileTime) >= 2 && int(A::SizeAtCompileTime) <= 4;
+  a.eval()[0];
+};
+
 template <class A>
 struct VecOf {};
 template <VecType V>
@@ -80,11 +91,16 @@ template <>
 struct VecOf<std::array<double, 4>> {
   using type = Vec4;
 };
+template <EigenNumbers A>
+struct VecOf<A> : VecOf<std::array<double, std::size_t(A::SizeAtCompileTime)>> {};
 
 /// Two operands of one vector type, at least one of them made of Values.
 template <class A, class B>
 concept VecPair = (VecType<A> ||
                    VecType<B>)&&std::same_as<typename VecOf<A>::type, typename VecOf<B>::type>;
+/// The same, with numbers as one of them.
+template <class A, class B>
+concept MixedPair = VecPair<A, B> && !(VecType<A> && VecType<B>);
 
 }  // namespace detail
 
@@ -96,6 +112,14 @@ const V& lift(const V& v) {
 inline Vec2 lift(const std::array<double, 2>& v) { return {v[0], v[1]}; }
 inline Vec3 lift(const std::array<double, 3>& v) { return {v[0], v[1], v[2]}; }
 inline Vec4 lift(const std::array<double, 4>& v) { return {v[0], v[1], v[2], v[3]}; }
+template <detail::EigenNumbers A>
+auto lift(const A& v) {
+  const auto numbers = v.eval();  // an expression is computed once
+  std::array<double, std::size_t(A::SizeAtCompileTime)> copy;
+  for (std::size_t k = 0; k < copy.size(); ++k)
+    copy[k] = numbers[static_cast<decltype(v.size())>(k)];
+  return lift(copy);
+}
 
 template <class A, class B>
 requires detail::VecPair<A, B>
@@ -198,6 +222,19 @@ inline Value cross(const Vec2& a, const Vec2& b) { return a.x * b.y - a.y * b.x;
 inline Vec3 cross(const Vec3& a, const Vec3& b) {
   return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
+
+// The same with numbers as one operand: a std::array or an Eigen vector.
+template <class A, class B>
+requires detail::MixedPair<A, B> Value dot(const A& a, const B& b) { return dot(lift(a), lift(b)); }
+template <class A, class B>
+requires detail::MixedPair<A, B>
+auto cross(const A& a, const B& b) { return cross(lift(a), lift(b)); }
+template <class A, class B>
+requires detail::MixedPair<A, B> Value squared_distance(const A& a, const B& b) {
+  return squared_norm(a - b);
+}
+template <class A, class B>
+requires detail::MixedPair<A, B> Value distance(const A& a, const B& b) { return norm(a - b); }
 
 /// The part of `a` along `onto`; the zero vector, with derivative 0, where `onto` is zero.
 template <VecType V>

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <limits>
 #include <string>
 
 namespace topograd {
@@ -46,9 +47,14 @@ std::string named(const ArrayId& array) {
   return text.empty() ? "" : " (" + text.substr(kOf) + ")";
 }
 
+std::string index_text(std::size_t index) {
+  constexpr std::size_t kHalf = std::numeric_limits<std::size_t>::max() / 2;
+  return index > kHalf ? "-" + std::to_string(0 - index) : std::to_string(index);
+}
+
 void bad_block(const char* call, std::size_t block, std::size_t size, const ArrayId& array) {
   fail(ErrorCode::InvalidArgument, call,
-       "block " + std::to_string(block) + of_array(array) + " is out of range (the array has " +
+       "block " + index_text(block) + of_array(array) + " is out of range (the array has " +
            std::to_string(size) + ")");
 }
 

@@ -122,7 +122,7 @@ Place Problem::locate(std::uint64_t row) const {
       return {Place::kHost, k, static_cast<std::uint32_t>(row - block.row), host_label(k)};
   }
   throw Error(ErrorCode::InvalidArgument,
-              "locate: row " + std::to_string(row) + " is out of range (problem has " +
+              "locate: row " + detail::index_text(row) + " is out of range (problem has " +
                   std::to_string(whole(state_).blocks.residuals.rows) + ")");
 }
 

@@ -97,6 +97,56 @@ TEST(Eigen, ConversionsKeepComponents) {
   EXPECT_EQ(m.rows, x);
 }
 
+/// Vecs take numbers of Eigen's as the other operand: vectors, maps and expressions.
+TEST(Eigen, NumbersAreOperandsOfVecs) {
+  const Numbers x = {1, 2, 3};
+  const Eigen::Vector3d a(5, 7, 11), b(0.5, 0.25, 0.125);
+  const Eigen::Vector2d c(3, 4);
+  const Numbers four = {2, 4, 6, 8};
+  const Evaluated e = evaluate(x, [&](const Parameters& p) {
+    const Vec3 v = {p[0], p[1], p[2]};
+    const Vec2 w = {p[0], p[1]};
+    const Vec3 difference = v - a, sum = (a + 2.0 * b) + v;
+    Vec3 moved = v;
+    moved += a;
+    moved -= Eigen::Matrix3d::Identity() * b;
+    const Vec3 product = cross(a, v);
+    const Vec4 q = Vec4{p[0], p[1], p[2], p[0]} - Eigen::Map<const Eigen::Vector4d>(four.data());
+    return std::vector{difference.x,
+                       difference.z,
+                       sum.y,
+                       moved.x,
+                       moved.z,
+                       product.x,
+                       product.y,
+                       product.z,
+                       dot(v, a),
+                       distance(a, v),
+                       q.w,
+                       cross(w, c),
+                       distance(w, c),
+                       squared_distance(c, w)};
+  });
+  const Eigen::Vector3d v(1, 2, 3);
+  const Eigen::Vector3d product = a.cross(v);
+  const Numbers want = {-4,
+                        -8,
+                        9.5,
+                        5.5,
+                        13.875,
+                        product.x(),
+                        product.y(),
+                        product.z(),
+                        a.dot(v),
+                        (a - v).norm(),
+                        -7,
+                        1 * 4 - 2 * 3,
+                        std::sqrt(8.0),
+                        8};
+  ASSERT_EQ(e.rows.size(), want.size());
+  for (std::size_t k = 0; k < want.size(); ++k) EXPECT_DOUBLE_EQ(e.rows[k], want[k]) << k;
+}
+
 /// Overwrites the stack of the temporaries.
 [[gnu::noinline]] Value others(const Parameters& p) {
   const auto u = to_eigen(Vec3{p[3], p[4], p[5]}), v = to_eigen(Vec3{p[6], p[7], p[8]});

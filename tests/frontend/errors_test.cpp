@@ -56,6 +56,8 @@ const Mistake kMistakes[] = {
      [](Setting& t) { (void)t.x.vec4(0); }},
     {"invalid_argument: vec3: block 4 is out of range (the array has 4)",
      [](Setting& t) { (void)t.x.vec3(4); }},
+    {"invalid_argument: vec3: block -1 is out of range (the array has 4)",
+     [](Setting& t) { (void)t.x.vec3(-1); }},
     {"invalid_argument: parameters: block 4 is out of range (the array has 4)",
      [](Setting& t) { (void)t.x(4, 0); }},
     {"invalid_argument: parameters: coordinate 3 is out of range (blocks have 3)",

@@ -179,6 +179,27 @@ TEST(Loss, ErrorsNameFieldRangeAndValue) {
   EXPECT_EQ(problem.residual_count(), 0u);
 }
 
+TEST(Loss, MayBeTheOnlyOption) {
+  std::vector<double> values = {1, 2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const std::vector<Value> rows = {x[0] * 2.0, x[1]};
+  problem.add_residual(x[0] - 1.0, huber(1));
+  problem.add_residual({x[0], x[1]}, huber(2));
+  problem.add_residual(Vec2{x[0], x[1]}, huber(3));
+  problem.add_residual(rows, huber(4));
+  problem.add_residual([&] { return x[1] * 3.0; }, huber(5));
+  problem.add_residual(x[0], {});
+  const double expected[] = {1, 2, 2, 3, 3, 4, 4, 5};
+  std::uint64_t row = 0;
+  for (const double scale : expected) {
+    const Place place = problem.locate(row++);
+    EXPECT_EQ(problem.loss(place.topology, place.instance), huber(scale)) << row;
+  }
+  const Place last = problem.locate(row);
+  EXPECT_EQ(problem.loss(last.topology, last.instance), Loss::trivial());
+}
+
 TEST(Loss, ResidualsChangeTheirLossInPlace) {
   std::vector<double> values = {1, 2};
   Problem problem;
