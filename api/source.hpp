@@ -24,7 +24,7 @@ struct SourceOptions {
   std::string format = "glsl";
   /// For a problem: prints only the topology with this name, or whose hash begins with this text
   /// (at least eight digits).
-  std::string topology;
+  std::string topology = {};
 };
 
 /// The kernels that evaluate `options.kernel` for all of a problem's topologies, in the order in

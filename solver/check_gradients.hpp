@@ -11,7 +11,7 @@
 namespace topograd {
 
 struct GradientCheckOptions {
-  SolverOptions solver;  ///< backend of the kernels; always in f64
+  SolverOptions solver = {};  ///< backend of the kernels; always in f64
   /// An entry is wrong if |given − by differences| / the larger of them exceeds this, in (0, 1),
   /// plus the estimated error of the differences.
   double relative_precision = 1e-6;

@@ -26,7 +26,7 @@ struct CovarianceOptions {
   /// dense_svd: number of smallest singular values to leave out; −1: those below the bound.
   int null_space_rank = 0;
   bool apply_loss_function = true;  ///< J is the corrected Jacobian
-  SolverOptions solver;             ///< backend for J
+  SolverOptions solver = {};        ///< backend for J
 };
 
 /// (JᵀJ)⁻¹ at the caller's values, in the coordinates of the problem's manifolds. If residuals are

@@ -186,7 +186,7 @@ using IterationCallback = std::function<CallbackReturn(const IterationSummary&)>
 /// Bounds that lower a device's limits (0 leaves a limit) and features that are hidden from us, so
 /// that what replaces them can be tried.
 struct DeviceRestrictions {
-  std::string mask;  ///< names of features to hide, with commas, in addition to TOPOGRAD_MASK
+  std::string mask = {};  ///< names of features to hide, with commas, in addition to TOPOGRAD_MASK
   std::uint64_t max_storage_buffer_range = 0;   ///< bytes of one binding
   std::uint64_t max_allocation_size = 0;        ///< bytes of one memory allocation
   std::uint32_t max_workgroup_invocations = 0;  ///< invocations of one workgroup
@@ -195,7 +195,7 @@ struct DeviceRestrictions {
 
 /// Checkpoints of a solve: files from which SolverOptions::resume continues it.
 struct CheckpointOptions {
-  std::string file;           ///< replaced as a whole by each checkpoint; empty: none is written
+  std::string file = {};      ///< replaced as a whole by each checkpoint; empty: none is written
   double every_seconds = 60;  ///< least time from one to the next; 0: after each accepted step
 };
 
@@ -280,28 +280,30 @@ struct SolverOptions {
   /// share a residual; if two do, that is an error that names them. Blocks that no group names come
   /// last; a block in two groups belongs to the later one. `automatic` then becomes `schur`; other
   /// solvers ignore the groups. With fewer groups the blocks are found. As in Ceres.
-  std::vector<OrderedParameters> linear_solver_ordering;
+  std::vector<OrderedParameters> linear_solver_ordering = {};
 
-  int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
-  LineSearchOptions line_search;  ///< line search of lbfgs and newton
+  int max_lbfgs_rank = 20;             ///< steps that lbfgs remembers, >= 1
+  LineSearchOptions line_search = {};  ///< line search of lbfgs and newton
   /// On problems with energies: how often lbfgs and newton continue from a point where they have
   /// converged, if the cost falls on both sides of it (first_order/escape.hpp), >= 0.
   int max_escapes = 3;
-  FirstOrderOptions first_order;  ///< steps of adam, adamw and sgd
+  FirstOrderOptions first_order = {};  ///< steps of adam, adamw and sgd
 
-  int threads = 0;     ///< threads of the CPU interpreter; 0: all
-  std::string device;  ///< index or name of a Vulkan device; empty: TOPOGRAD_DEVICE, else the best
-  std::optional<Accumulation> accumulation;  ///< accumulation strategy; empty: chosen
+  int threads = 0;  ///< threads of the CPU interpreter; 0: all
+  /// Index or name of a Vulkan device; empty: TOPOGRAD_DEVICE, else the best.
+  std::string device = {};
+  std::optional<Accumulation> accumulation = {};  ///< accumulation strategy; empty: chosen
   /// Choices of an earlier run (Summary::plan, plan_json.hpp), used if topology, pass and size
   /// are the same.
-  std::shared_ptr<const runtime::PlanRecord> plan;
+  std::shared_ptr<const runtime::PlanRecord> plan = {};
   /// Number of instances below which `automatic` stays on the CPU; empty: process_defaults().
-  std::optional<std::uint64_t> fallback_threshold;
+  std::optional<std::uint64_t> fallback_threshold = {};
   /// Instances of one dispatch; 0: the device's limit; empty: process_defaults().
-  std::optional<std::uint64_t> max_instances_per_dispatch;
-  DeviceRestrictions restrictions;  ///< lower limits and hidden features of the device, for tests
-  bool validation = false;          ///< runs Vulkan with the validation layer
-  bool deterministic = false;       ///< layouts and kernels by rules alone, without measurements
+  std::optional<std::uint64_t> max_instances_per_dispatch = {};
+  /// Lower limits and hidden features of the device, for tests.
+  DeviceRestrictions restrictions = {};
+  bool validation = false;     ///< runs Vulkan with the validation layer
+  bool deterministic = false;  ///< layouts and kernels by rules alone, without measurements
 
   DomainPolicy domain = DomainPolicy::mathematical;  ///< operands outside of domains
   double domain_epsilon = 1e-6;  ///< for guarded: distance from the ends of domains and from 0
@@ -310,13 +312,13 @@ struct SolverOptions {
   /// the gradient, and JᵀJ·p for one p.
   std::uint64_t cross_check = 0;
 
-  CheckpointOptions checkpoint;  ///< files that are written during the solve and at its end
+  CheckpointOptions checkpoint = {};  ///< files that are written during the solve and at its end
   /// Checkpoint of the same problem and options from which the solve continues; empty: it starts at
   /// the parameters' values. With `deterministic` the result has the bits of a solve that was not
   /// interrupted. Limits and tolerances may differ; the time limit is that of this solve alone.
-  std::string resume;
+  std::string resume = {};
 
-  IterationCallback callback;  ///< called after each iteration
+  IterationCallback callback = {};  ///< called after each iteration
   /// The caller's parameters hold the best accepted point before each callback, not only after the
   /// solve; costs a readback in each iteration.
   bool update_state_every_iteration = false;

@@ -33,7 +33,7 @@ struct SensitivityOptions {
   /// A point is no solution if a Newton step would lower the cost by more than this share of it and
   /// is longer than 10⁻⁶ of x; > 0.
   double convergence_tolerance = 1e-4;
-  SolverOptions solver;  ///< backend of evaluations, threads
+  SolverOptions solver = {};  ///< backend of evaluations, threads
 };
 
 /// Thrown where a solution has no derivative. The code is ErrorCode::InvalidArgument.

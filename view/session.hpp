@@ -13,10 +13,11 @@
 namespace topograd::view {
 
 struct SessionOptions {
-  std::string name = "problem";  ///< title of the page
-  std::vector<Slider> sliders;   ///< weights of the problem, besides that of the handles
-  SolverOptions solver;  ///< max_iterations, max_linear_iterations and the callback are replaced
-  int steps = kSteps;    ///< of a solve between two frames, at most
+  std::string name = "problem";      ///< title of the page
+  std::vector<Slider> sliders = {};  ///< weights of the problem, besides that of the handles
+  /// max_iterations, max_linear_iterations and the callback are replaced.
+  SolverOptions solver = {};
+  int steps = kSteps;                         ///< of a solve between two frames, at most
   int linear_iterations = kLinearIterations;  ///< of conjugate gradients in a step, at most
   double budget_ms = 16;           ///< after which a solve ends with its first accepted step
   double handle_weight = 10;       ///< of the residuals of handles, >= 0

@@ -28,7 +28,7 @@ struct BatchOptions {
   BatchMode mode = BatchMode::parallel;
   std::uint64_t threads = 0;  ///< of `parallel`; 0 = the executor's
   Override where = Override::none;
-  Features features;
+  Features features = {};
   std::uint64_t bytes_in = 0, bytes_out = 0;  ///< bytes to and from a device
 };
 

@@ -30,7 +30,7 @@ struct NormalMatrixUse {
   bool assembled = false;
   std::uint64_t blocks = 0;  ///< nonzero blocks of both triangles
   std::uint64_t bytes = 0;   ///< their numbers and positions
-  Why<MatrixReason> why;
+  Why<MatrixReason> why = {};
 };
 
 /// Facts that a device has about products with JᵀJ.

@@ -47,7 +47,7 @@ inline constexpr PreconditionerReason kLastPreconditionerReason{0
 struct PreconditionerUse {
   Preconditioner kind = Preconditioner::block_jacobi;  ///< the last one in use
   bool asked_for = false;                              ///< options name the one in use
-  Why<PreconditionerReason> why;
+  Why<PreconditionerReason> why = {};
   int builds = 0;              ///< of coarse matrices in this solve
   std::uint64_t products = 0;  ///< products with JᵀJ for these builds
 };

@@ -12,8 +12,8 @@ namespace topograd::check {
 struct Options {
   /// automatic: the interpreter, and a device if there is one.
   Backend backend = Backend::automatic;
-  std::optional<Precision> precision;  ///< empty: f64 (if the device has it) and f32
-  std::string device;                  ///< Vulkan: index or name
+  std::optional<Precision> precision = {};  ///< empty: f64 (if the device has it) and f32
+  std::string device = {};                  ///< Vulkan: index or name
   std::uint64_t count = 0;  ///< random points per op, or programs; 0: the check's default
   std::uint64_t seed = 1;
 };

@@ -26,7 +26,8 @@ struct HybridOptions {
   // The rules, in order.
   Force force = Force::none;     ///< cpu or device: forces every task that sets no `where`
   std::uint64_t min_batch = 64;  ///< items below which a task stays on the CPU
-  std::map<std::string, std::uint64_t, std::less<>> min_batch_of;  ///< `min_batch` by operation
+  std::map<std::string, std::uint64_t, std::less<>> min_batch_of =
+      {};                          ///< `min_batch` by operation
   bool admit_software = false;     ///< software devices may take tasks
   std::uint64_t memory_limit = 0;  ///< most bytes of a task on a device; 0: the device's memory
   std::uint64_t resident_limit = std::uint64_t{1} << 30;  ///< bytes of inputs kept on a device
@@ -60,7 +61,7 @@ struct HybridOptions {
   bool telemetry = true;           ///< counters and histograms
   std::uint64_t trace_events = 0;  ///< number of last events kept for a trace; 0: no trace
   /// Folder for histories; empty or "none": not stored, "default": the cache folder.
-  std::string state;
+  std::string state = {};
 };
 
 /// Reads options from a JSON object with the names of the fields; missing fields are those of
