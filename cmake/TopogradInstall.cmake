@@ -1,4 +1,4 @@
-# Installs headers, archives, the CMake package and the pkg-config file.
+# Installs headers, libraries, the CMake package, the pkg-config files, the manual and the samples.
 include(CMakePackageConfigHelpers)
 include(TopogradPkgConfig)
 
@@ -18,8 +18,14 @@ endforeach()
 install(DIRECTORY ${TOPOGRAD_CERES_SHIMS}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd-ceres)
 
 install(TARGETS ${_libraries} topograd_ceres topograd_umbrella EXPORT topogradTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Shared libraries and the command find each other wherever the prefix is.
+file(RELATIVE_PATH _from_bin /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set_target_properties(${_libraries} topograd_ceres PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(TARGET topograd)
+  if(TOPOGRAD_LIBRARY_TYPE STREQUAL "SHARED")
+    set_target_properties(topograd PROPERTIES INSTALL_RPATH "$ORIGIN/${_from_bin}")
+  endif()
   install(TARGETS topograd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # Not there where the command alone was built.
   set(_texts ${PROJECT_BINARY_DIR}/tools/command)
@@ -52,5 +58,10 @@ foreach(_name topograd-ceres topograd-view)
 endforeach()
 install(FILES ${_packages}
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
-        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/topograd)
+# The manual as text, and the samples as a project of their own; links between them hold.
+set(_doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/topograd)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/README.md
+        DESTINATION ${_doc})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${_doc}
+        PATTERN Doxyfile EXCLUDE PATTERN conf.py EXCLUDE PATTERN _static EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/samples DESTINATION ${_doc})
