@@ -14,8 +14,33 @@ bool Eliminates(LinearSolverType type) {
   return type == DENSE_SCHUR || type == SPARSE_SCHUR || type == ITERATIVE_SCHUR;
 }
 
+bool Iterates(LinearSolverType type) { return type == ITERATIVE_SCHUR || type == CGNR; }
+
 /// Conjugate gradients make at least one step for any η.
 constexpr double kLargestEta = 0.999;
+
+/// Where conjugate gradients serve a direct solver, they go on until the residual is rounding; the
+/// limit of iterations is for matrices on which they do not get there.
+constexpr double kExact = 1e-10, kExactInF32 = 1e-6;
+constexpr int kMostExact = 100'000;
+
+/// Ends of conjugate gradients. Direct solvers use `topograd.linear_tolerance` alone if it differs
+/// from its default, whatever η says.
+void LowerTolerances(const Solver::Options& options, topograd::SolverOptions& out) {
+  const int most = std::max(options.max_linear_solver_iterations, 1);
+  if (Iterates(options.linear_solver_type)) {
+    // Only the η test of Ceres' two is used; a residual small enough for the other is rounding.
+    out.eta = std::min(options.eta, kLargestEta);
+    out.linear_tolerance = std::min(options.topograd.linear_tolerance, out.eta);
+    out.max_linear_iterations = most;
+    return;
+  }
+  const bool wide = out.precision == topograd::Precision::f64;
+  out.eta = 0;
+  if (out.linear_tolerance == topograd::SolverOptions{}.linear_tolerance)
+    out.linear_tolerance = wide ? kExact : kExactInF32;
+  out.max_linear_iterations = wide ? std::max(most, kMostExact) : most;
+}
 
 topograd::LinearSolver Lower(LinearSolverType type, double entries) {
   // A dense Jacobian with more entries is solved by normal equations instead of QR.
@@ -65,10 +90,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.jacobi_scaling = options.jacobi_scaling;
   out.scale_free = false;
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
-  // Only the η test of Ceres' two is used; a residual small enough for the other is rounding.
-  out.eta = std::min(options.eta, kLargestEta);
-  out.linear_tolerance = std::min(options.topograd.linear_tolerance, out.eta);
-  out.max_linear_iterations = std::max(options.max_linear_solver_iterations, 1);
+  LowerTolerances(options, out);
   out.threads = options.num_threads;
   out.max_lbfgs_rank = options.max_lbfgs_rank;
   out.line_search = LowerLineSearch(options);
@@ -100,8 +122,7 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   TG_WITHOUT_EFFECT(inner_iteration_ordering);
   TG_WITHOUT_EFFECT(inner_iteration_tolerance);
   TG_WITHOUT_EFFECT(min_linear_solver_iterations);
-  if (options.linear_solver_type != ITERATIVE_SCHUR && options.linear_solver_type != CGNR)
-    TG_WITHOUT_EFFECT(eta);
+  if (!Iterates(options.linear_solver_type)) TG_WITHOUT_EFFECT(eta);
   TG_WITHOUT_EFFECT(trust_region_minimizer_iterations_to_dump);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_directory);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_format_type);

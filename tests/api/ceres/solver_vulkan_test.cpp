@@ -1,4 +1,4 @@
-// ceres::Solve on a device: options of iterative linear solvers have the CPU's meaning.
+// ceres::Solve on a device: linear solvers and their options have the CPU's meaning.
 #include "../../../bench/peer_functors.hpp"
 
 #include "../../../tools/problems/bundle.hpp"
@@ -52,6 +52,55 @@ TEST_F(CeresVulkan, EtaEndsIterationsWhereItDoesOnTheCpu) {
                     cpu.iterations[k].linear_solver_iterations, 1)
             << k;
     }
+  }
+}
+
+ceres::Solver::Options options_for(ceres::LinearSolverType type, Backend backend) {
+  ceres::Solver::Options options;
+  options.linear_solver_type = type;
+  options.max_num_iterations = 8;
+  options.topograd.backend = backend;
+  return options;
+}
+
+/// Steps that a direct solver makes are the same whichever it is and wherever it runs; η does not
+/// end them.
+TEST_F(CeresVulkan, DirectSolversAreDirect) {
+  TG_NEEDS(float64);
+  const ceres::Solver::Summary expected = solve_bundle(options_for(ceres::DENSE_QR, Backend::cpu));
+  for (const ceres::LinearSolverType type :
+       {ceres::DENSE_NORMAL_CHOLESKY, ceres::DENSE_QR, ceres::SPARSE_NORMAL_CHOLESKY,
+        ceres::DENSE_SCHUR, ceres::SPARSE_SCHUR}) {
+    for (const Backend backend : {Backend::cpu, Backend::vulkan}) {
+      SCOPED_TRACE(std::string(ceres::LinearSolverTypeToString(type)) + ", " +
+                   std::string(name(backend)));
+      ceres::Solver::Options options = options_for(type, backend);
+      options.eta = 0.5;
+      const ceres::Solver::Summary found = solve_bundle(options);
+      EXPECT_EQ(found.topograd.backend, name(backend)) << found.topograd.why;
+      ASSERT_EQ(found.iterations.size(), expected.iterations.size());
+      for (std::size_t k = 1; k < found.iterations.size(); ++k) {
+        EXPECT_NEAR(found.iterations[k].cost, expected.iterations[k].cost,
+                    1e-6 * expected.iterations[k].cost)
+            << k;
+        EXPECT_NEAR(found.iterations[k].step_norm, expected.iterations[k].step_norm,
+                    1e-4 * expected.iterations[k].step_norm)
+            << k;
+      }
+    }
+  }
+}
+
+TEST_F(CeresVulkan, LinearToleranceHasAnEffect) {
+  TG_NEEDS(float64);
+  int before = 0;
+  for (const double tolerance : {1e-1, 1e-4, 1e-10}) {
+    ceres::Solver::Options options = options_for(ceres::SPARSE_SCHUR, Backend::vulkan);
+    options.max_num_iterations = 1;
+    options.topograd.linear_tolerance = tolerance;
+    const int iterations = solve_bundle(options).topograd.num_linear_iterations;
+    EXPECT_GT(iterations, before) << tolerance;
+    before = iterations;
   }
 }
 
