@@ -21,11 +21,12 @@ class ManifoldModel {
   /// t <= n; 0 keeps the block fixed.
   virtual int tangent_size() const = 0;
   virtual std::string name() const = 0;
-  /// out = x ⊞ δ, with x ⊞ 0 = x. Returns false if there is no such point.
+  /// out = x ⊞ δ; solves ask for no δ = 0, since x ⊞ 0 = x. Returns false if there is no such
+  /// point.
   virtual bool plus(const double* x, const double* delta, double* out) const = 0;
   /// d(x ⊞ δ)/dδ at δ = 0, (n, t) row by row.
   virtual bool plus_jacobian(const double* x, double* jacobian) const = 0;
-  /// The reason why a solve cannot start at x; empty if it can. The default checks x ⊞ 0.
+  /// The reason why a solve cannot start at x; empty if it can. The default checks plus_jacobian.
   virtual std::string refusal(const double* x) const;
   /// δ with x ⊞ δ = y, and d(y ⊟ x)/dy at y = x, (t, n) row by row. Solves do not need them; the
   /// defaults throw Error{Unsupported}.

@@ -234,12 +234,13 @@ class Traced final : public ExpressedManifold {
 }  // namespace
 
 std::string ManifoldModel::refusal(const double* x) const {
-  const std::vector<double> still(static_cast<std::size_t>(tangent_size()), 0.0);
-  std::vector<double> same(static_cast<std::size_t>(ambient_size()));
-  if (!plus(x, still.data(), same.data())) return "its plus says that there is no such point";
+  const auto n = static_cast<std::size_t>(ambient_size());
+  std::vector<double> tangents(n * static_cast<std::size_t>(tangent_size()));
+  if (tangents.empty()) return "";
+  if (!plus_jacobian(x, tangents.data())) return "it has no tangent space there";
   const auto finite = [](double number) { return std::isfinite(number); };
-  const bool moves = std::all_of(x, x + same.size(), finite) && !std::ranges::all_of(same, finite);
-  return moves ? "its plus of no step is not finite" : "";
+  if (!std::all_of(x, x + n, finite) || std::ranges::all_of(tangents, finite)) return "";
+  return "the derivative of its plus is not finite there";
 }
 bool ManifoldModel::minus(const double*, const double*, double*) const {
   throw Error(ErrorCode::Unsupported, "manifold: " + name() + " has no minus");

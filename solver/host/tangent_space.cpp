@@ -81,8 +81,9 @@ bool TangentSpace::plus(std::span<const double> x, std::span<const double> delta
   for (std::uint32_t k = 0; k < at_.size(); ++k)
     out[k] = at_[k] == kNone || block_of(k) != nullptr ? x[k] : x[k] + delta[at_[k]];
   for (const Block& block : blocks_) {
-    if (!block.manifold->plus(&x[block.offset], delta.data() + block.column, &out[block.offset]))
-      return false;
+    const auto step = delta.subspan(block.column, block.tangent);
+    if (std::ranges::all_of(step, [](double d) { return d == 0; })) continue;  // no step
+    if (!block.manifold->plus(&x[block.offset], step.data(), &out[block.offset])) return false;
   }
   for (std::size_t k = 0; k < lower_.size(); ++k)
     if (!is_constant(constant_, k)) out[k] = std::max(out[k], lower_[k]);

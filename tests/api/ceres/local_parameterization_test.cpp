@@ -239,4 +239,55 @@ TEST(CeresConditionedCostFunction, PassesResidualsThroughFunctions) {
                topograd::Error);
 }
 
+/// sin(|δ| / 2) / |δ| without a case for δ = 0, as in many programs: Plus has no value there.
+struct Undivided final : ceres::LocalParameterization {
+  bool Plus(const double* x, const double* delta, double* sum) const override {
+    const Eigen::Map<const Eigen::Quaterniond> q(x);
+    const Eigen::Map<const Eigen::Vector3d> d(delta);
+    const double n = d.norm(), s = std::sin(n / 2) / n;
+    Eigen::Map<Eigen::Quaterniond> out(sum);
+    out = (q * Eigen::Quaterniond(std::cos(n / 2), s * d[0], s * d[1], s * d[2])).normalized();
+    return true;
+  }
+  bool ComputeJacobian(const double* x, double* jacobian) const override {
+    const Eigen::Map<const Eigen::Quaterniond> q(x);
+    Eigen::Map<Eigen::Matrix<double, 4, 3, Eigen::RowMajor>> J(jacobian);
+    J << q.w(), -q.z(), q.y(), q.z(), q.w(), -q.x(), -q.y(), q.x(), q.w(), -q.x(), -q.y(), -q.z();
+    J *= 0.5;
+    return true;
+  }
+  int GlobalSize() const override { return 4; }
+  int LocalSize() const override { return 3; }
+};
+
+struct Turned {
+  template <typename T>
+  bool operator()(const T* q, T* r) const {
+    const Eigen::Quaternion<T> a(q[3], q[0], q[1], q[2]);
+    const Eigen::Matrix<T, 3, 1> v = a * Eigen::Matrix<T, 3, 1>(T(1), T(0), T(0));
+    r[0] = v[0];
+    r[1] = v[1] - T(1);
+    r[2] = v[2];
+    return true;
+  }
+};
+
+TEST(LocalParameterization, PlusIsNotAskedForNoStep) {
+  double q[4] = {0.1, 0.2, 0.3, 0.9}, at_minimum[4] = {0, 0, std::sqrt(0.5), std::sqrt(0.5)},
+         unread[4] = {0.5, 0.5, 0.5, 0.5};
+  Eigen::Map<Eigen::Quaterniond>(q).normalize();
+  ceres::Problem problem;
+  for (double* block : {q, at_minimum, unread}) problem.AddParameterBlock(block, 4, new Undivided);
+  for (double* block : {q, at_minimum})
+    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Turned, 3, 4>(new Turned), nullptr,
+                             block);
+  ceres::Solver::Options options;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE) << summary.message;
+  EXPECT_NEAR(summary.initial_cost, 0.3894737, 1e-7);  // as Ceres reports
+  EXPECT_LT(summary.final_cost, 1e-15);
+  EXPECT_EQ(unread[3], 0.5);
+}
+
 }  // namespace

@@ -298,7 +298,7 @@ TEST(Modelling, AStartOffItsManifoldIsAnError) {
       SolverOptions options = exact();
       options.method = method;
       const std::string name = row.manifold.name();
-      const std::string why = name == "pole" ? "its plus of no step is not finite"
+      const std::string why = name == "pole" ? "the derivative of its plus is not finite there"
                               : name.find("quaternion") != name.npos ? quaternion
                                                                      : sphere;
       EXPECT_EQ(error_of([&] { solve(problem, options); }),
