@@ -98,7 +98,7 @@ void LoweredProblem::Gather(const ProblemImpl& problem) {
     BlockArray& array = arrays_[block->size];
     positions_[block->position] = {&array, static_cast<std::uint32_t>(array.blocks.size())};
     array.blocks.push_back(block.get());
-    variable_blocks_ += !block->constant && block->tangent_size() > 0 ? 1 : 0;
+    variable_blocks_ += block->variable() ? 1 : 0;
   }
   for (auto& [size, array] : arrays_) {
     array.values.resize(array.blocks.size() * static_cast<std::size_t>(size));
@@ -115,7 +115,7 @@ std::vector<topograd::OrderedParameters> LoweredProblem::Ordered(
   for (const auto& [size, array] : arrays_) {
     for (std::size_t k = 0; k < array.blocks.size(); ++k) {
       const ParameterBlock& block = *array.blocks[k];
-      const bool variable = !block.constant && block.tangent_size() > 0;
+      const bool variable = block.variable();
       int group = ordering.GroupId(block.values);
       if (variable && group >= 0) ++size_of[group], ++named;
       // The place of a constant block makes no difference, unless it is the only one of its group.
@@ -134,7 +134,7 @@ std::vector<topograd::OrderedParameters> LoweredProblem::Ordered(
 
 void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
   const ParameterBlock& block = *array.blocks[k];
-  if (block.constant || block.tangent_size() == 0) {
+  if (!block.variable()) {
     problem_.set_constant(array.handle, k);
     return;
   }

@@ -3,6 +3,7 @@
 
 #include "problem.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@ struct ParameterBlock {
   std::size_t position = 0;                                 ///< index in ProblemImpl::parameters()
 
   int tangent_size() const { return manifold == nullptr ? size : manifold->TangentSize(); }
+  bool variable() const { return !constant && tangent_size() > 0; }
 };
 
 struct ResidualBlock {
@@ -31,6 +33,9 @@ struct ResidualBlock {
   const Traceable* traceable = nullptr;  ///< the cost function, if traceable, or nullptr
   std::vector<ParameterBlock*> parameters;
   std::size_t position = 0;  ///< index in ProblemImpl::residuals()
+
+  /// False if Solve cannot change its cost.
+  bool variable() const { return std::ranges::any_of(parameters, &ParameterBlock::variable); }
 };
 
 class ProblemImpl {

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <limits>
 
 namespace ceres::internal {
 namespace {
@@ -40,9 +41,15 @@ IterationSummary Translate(const topograd::IterationSummary& from) {
   to.step_is_successful = from.step_is_successful;
   to.cost = from.cost;
   to.cost_change = from.cost_change;
+  if (from.step_is_nonfinite) {  // Ceres has no other number for a cost that does not exist
+    to.cost = std::numeric_limits<double>::max();
+    to.cost_change = -to.cost;
+  } else if (from.step_is_valid && !from.step_is_successful && from.iteration > 0) {
+    to.cost -= from.cost_change;  // of the trial
+  }
   to.gradient_max_norm = from.gradient_max_norm;
   to.gradient_norm = from.gradient_norm;
-  to.step_norm = from.step_norm;
+  to.step_norm = from.step_is_valid ? from.step_norm : 0;
   to.relative_decrease = from.relative_decrease;
   to.trust_region_radius = from.trust_region_radius;
   to.linear_solver_iterations = from.linear_iterations;

@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <string>
+#include <utility>
 
 namespace ceres {
 namespace internal {
@@ -37,8 +40,7 @@ void Count(const ProblemImpl& problem, Solver::Summary& summary) {
   for (const auto& residual : problem.residuals()) {
     const int rows = residual->cost->num_residuals();
     summary.num_residuals += rows;
-    const bool varies = std::ranges::any_of(residual->parameters,
-                                            [](const auto* block) { return !block->constant; });
+    const bool varies = residual->variable();
     summary.num_residual_blocks_reduced += varies ? 1 : 0;
     summary.num_residuals_reduced += varies ? rows : 0;
     for (const ParameterBlock* block : residual->parameters) used[block->position] = true;
@@ -46,7 +48,7 @@ void Count(const ProblemImpl& problem, Solver::Summary& summary) {
   for (const auto& block : problem.parameters()) {
     summary.num_parameters += block->size;
     summary.num_effective_parameters += block->tangent_size();
-    if (!used[block->position] || block->constant) continue;
+    if (!used[block->position] || !block->variable()) continue;
     ++summary.num_parameter_blocks_reduced;
     summary.num_parameters_reduced += block->size;
     summary.num_effective_parameters_reduced += block->tangent_size();
@@ -136,6 +138,7 @@ class Solve {
     summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
     summary_.preprocessor_time_in_seconds = topograd::seconds_since(begin);
     summary_.host_notes = lowered.host_notes();
+    if (!FindFixedCost()) return;
     if (lowered.variable_blocks() == 0) return NothingToDo();
     topograd::SolverOptions options =
         Lower(options_, static_cast<double>(summary_.num_residuals_reduced) *
@@ -168,18 +171,26 @@ class Solve {
     summary_.message = checks.error();
   }
 
-  /// Ends as Ceres does if nothing is variable: evaluates the cost functions once, for the cost.
-  void NothingToDo() {
-    double cost = 0;
+  /// Sums the costs of residual blocks without a variable parameter block.
+  bool FindFixedCost() {
+    EvaluationCallback* callback = problem_.options().evaluation_callback;
     for (const auto& residual : problem_.residuals()) {
-      double part = 0;
-      if (!EvaluateBlock(*residual, true, &part, nullptr, nullptr)) {
-        summary_.message = "Evaluation of the fixed cost failed.";
-        return;
+      if (residual->variable()) continue;
+      if (callback != nullptr) std::exchange(callback, nullptr)->PrepareForEvaluation(false, true);
+      double cost = 0;
+      if (!EvaluateBlock(*residual, true, &cost, nullptr, nullptr) || !std::isfinite(cost)) {
+        summary_.message = "Evaluation of the residual " + std::to_string(residual->position) +
+                           " failed during removal of fixed residual blocks.";
+        return false;
       }
-      cost += part;
+      summary_.fixed_cost += cost;
     }
-    summary_.initial_cost = summary_.final_cost = summary_.fixed_cost = cost;
+    return true;
+  }
+
+  /// Ends as Ceres does if nothing is variable.
+  void NothingToDo() {
+    summary_.initial_cost = summary_.final_cost = summary_.fixed_cost;
     summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
     summary_.termination_type = CONVERGENCE;
     summary_.message = "Function tolerance reached. No non-constant parameter blocks found.";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -224,6 +225,102 @@ TEST(CeresSolver, NothingToMoveConverges) {
   EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE);
   EXPECT_EQ(summary.final_cost, 24.5);
   EXPECT_EQ(summary.num_parameters_reduced, 0);
+}
+
+struct Distance {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    r[0] = x[0] - target;
+    return true;
+  }
+  double target;
+};
+
+struct Parabola {
+  template <typename T>
+  bool operator()(const T* x, const T* y, T* r) const {
+    r[0] = 10.0 * (y[0] - x[0] * x[0]);
+    return true;
+  }
+};
+
+/// The numbers are those that Ceres 2.1 reports for this program.
+TEST(CeresSolver, FixedCostAndCostsOfRejectedStepsAreThoseOfCeres) {
+  double a = -1.2, b = 1, c = 3, d = 7;
+  ceres::Problem problem;
+  const auto parabola = [] {
+    return new ceres::AutoDiffCostFunction<Parabola, 1, 1, 1>(new Parabola);
+  };
+  const auto distance = [] {
+    return new ceres::AutoDiffCostFunction<Distance, 1, 1>(new Distance{1});
+  };
+  problem.AddResidualBlock(parabola(), nullptr, &a, &b);
+  problem.AddResidualBlock(distance(), nullptr, &a);
+  problem.AddResidualBlock(distance(), new ceres::HuberLoss(0.5), &c);
+  problem.AddResidualBlock(parabola(), nullptr, &c, &d);
+  problem.SetParameterBlockConstant(&c);
+  problem.SetManifold(&d, new ceres::SubsetManifold(1, {0}));  // without coordinates: constant
+  ceres::Solver::Options options;
+  options.max_num_iterations = 8;
+  options.topograd.backend = topograd::Backend::cpu;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_DOUBLE_EQ(summary.fixed_cost, 200.875);
+  EXPECT_DOUBLE_EQ(summary.initial_cost, 212.97499999999999);
+  EXPECT_EQ(summary.num_parameter_blocks_reduced, 2);
+  EXPECT_EQ(summary.num_residual_blocks_reduced, 2);
+  const struct {
+    bool successful;
+    double cost, change;
+  } rows[] = {{true, 212.975, 0},
+              {false, 972.3795547, -759.4045547},
+              {false, 731.3635903, -518.3885903},
+              {false, 300.8902599, -87.91525992},
+              {true, 203.2668077, 9.708192313},
+              {false, 225.5621082, -22.29530056},
+              {false, 206.1341707, -2.867363023},
+              {true, 202.3128592, 0.9539484848},
+              {false, 206.2794581, -3.966598906}};
+  ASSERT_EQ(summary.iterations.size(), std::size(rows));
+  for (std::size_t k = 0; k < std::size(rows); ++k) {
+    EXPECT_EQ(summary.iterations[k].step_is_successful, rows[k].successful) << k;
+    EXPECT_NEAR(summary.iterations[k].cost, rows[k].cost, 1e-6) << k;
+    EXPECT_NEAR(summary.iterations[k].cost_change, rows[k].change, 1e-6) << k;
+  }
+}
+
+struct Logarithm {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    r[0] = log(x[0]) - 1.0;
+    return true;
+  }
+};
+
+/// As in Ceres: a trial without a value costs the largest number; a fixed block without one ends
+/// the solve before it begins.
+TEST(CeresSolver, CostsThatAreNoNumbers) {
+  double x = 100;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Logarithm, 1, 1>(new Logarithm), nullptr,
+                           &x);
+  ceres::Solver::Options options;
+  options.topograd.backend = topograd::Backend::cpu;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_NEAR(x, std::exp(1.0), 1e-3);
+  ASSERT_GT(summary.iterations.size(), 1u);
+  EXPECT_FALSE(summary.iterations[1].step_is_successful);
+  EXPECT_EQ(summary.iterations[1].cost, std::numeric_limits<double>::max());
+
+  double fixed = -1;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Logarithm, 1, 1>(new Logarithm), nullptr,
+                           &fixed);
+  problem.SetParameterBlockConstant(&fixed);
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+  EXPECT_EQ(summary.message,
+            "Evaluation of the residual 1 failed during removal of fixed residual blocks.");
 }
 
 TEST(CeresSolver, OverlappingBlocksAreRefused) {
