@@ -200,6 +200,7 @@ class Builder {
     std::vector<Bound> parameters, data;  ///< the weight is the last of `data`
     std::optional<std::size_t> weight_uniform;
     bool weighted = false;
+    bool leaves_out = false;  ///< a weight of an instance is 0
     ExpressionNames names;
     std::vector<ir::Program> programs;
     std::size_t count = 0;
@@ -224,6 +225,8 @@ class Builder {
     std::vector<Bound> columns = made.parameters;
     columns.insert(columns.end(), made.data.begin(), made.data.end());
     made.count = count_of(block, columns);
+    for (std::size_t i = 0; made.weighted && i < made.count && !made.leaves_out; ++i)
+      made.leaves_out = made.data.back().number(i, 0) == 0;
     return made;
   }
 
@@ -341,10 +344,19 @@ class Builder {
         rows.push_back(std::move(row));
     }
     for (Value& row : rows) {
-      if (block.weighted) row *= data.back();
-      if (block.weight_uniform) row *= sqrt(uniforms[*block.weight_uniform]);
+      if (block.weighted) row = weighted(row, data.back(), data.back(), block.leaves_out);
+      if (!block.weight_uniform) continue;
+      const Value& weight = uniforms[*block.weight_uniform];
+      row = weighted(row, weight, sqrt(weight), true);
     }
     return rows;
+  }
+
+  /// The row times the root of its weight; 0 without the weight, also where it is not finite.
+  ///
+  ///   leaves_out  weights may be 0
+  static Value weighted(const Value& row, const Value& weight, const Value& root, bool leaves_out) {
+    return leaves_out ? select(weight != literal(0), row * root, literal(0)) : row * root;
   }
 
   const Document& document_;

@@ -50,6 +50,8 @@ std::string unread_part(const Summary& s) {
 std::string problem_part(const Summary& s) {
   std::string out =
       row("Parameters", s.parameters) + row("Unknowns", s.unknowns) + row("Residuals", s.residuals);
+  if (s.left_out > 0) out += row("Residuals with weight 0", s.left_out);
+  if (s.energies == 0) out += row("Degrees of freedom", s.degrees_of_freedom());
   if (s.energies > 0) out += row("Energies", s.energies);
   out += row("Topologies", s.topologies.size());
   if (s.host_residuals > 0) out += row("Residual blocks on the host", s.host_residuals);
@@ -214,6 +216,13 @@ PhaseTimes& PhaseTimes::operator+=(const PhaseTimes& more) {
 void Summary::add(const runtime::EngineStats& stats) {
   EngineCounts::operator+=(stats);
   static_cast<runtime::MakingTimes&>(times) += stats;
+}
+
+std::uint64_t Summary::degrees_of_freedom() const {
+  std::uint64_t rows = residuals - left_out;
+  for (const ConstraintSummary& one : constrained.constraints)
+    rows += one.active - std::min(one.active, one.redundant);
+  return rows - std::min(rows, read_unknowns);
 }
 
 std::string Summary::brief_report() const {

@@ -123,6 +123,8 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t unknowns = 0;        ///< free scalars
   std::uint64_t parameters = 0;      ///< scalars
   std::uint64_t residuals = 0;       ///< scalar rows
+  std::uint64_t left_out = 0;        ///< of them: rows with weight 0, which are no data
+  std::uint64_t read_unknowns = 0;   ///< free coordinates that the other rows, or energies, read
   std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
@@ -136,6 +138,9 @@ struct Summary : runtime::EngineCounts {
 
   /// Adds an engine's counters and construction times.
   void add(const runtime::EngineStats& stats);
+  /// Rows that are data and active constraints that do not depend on others, less the unknowns that
+  /// they read; at least 0. Bounds do not count.
+  std::uint64_t degrees_of_freedom() const;
   /// Accepted and rejected steps.
   int num_iterations() const { return num_successful_steps + num_unsuccessful_steps; }
   /// True if the parameters are at least as good as at the start.

@@ -91,6 +91,8 @@ void add_place(Json& json, const Summary& s) {
   json["unknowns"] = s.unknowns;
   json["parameters"] = s.parameters;
   json["residuals"] = s.residuals;
+  json["left_out"] = s.left_out;
+  json["degrees_of_freedom"] = s.degrees_of_freedom();
   json["host_residuals"] = s.host_residuals;
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);

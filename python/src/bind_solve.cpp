@@ -269,6 +269,8 @@ void bind_solve(py::module_& module) {
       .def_property_readonly("device", [](const Result& r) { return r.summary.device; })
       .def_property_readonly("why", [](const Result& r) { return r.summary.why; })
       .def_property_readonly("iterations", [](const Result& r) { return r.summary.iterations; })
+      .def_property_readonly("degrees_of_freedom",
+                             [](const Result& r) { return r.summary.degrees_of_freedom(); })
       .def_property_readonly("num_iterations",
                              [](const Result& r) { return r.summary.num_iterations(); })
       .def_property_readonly("accepted",

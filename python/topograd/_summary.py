@@ -13,7 +13,8 @@ import numpy as np
 
 class Summary:
     """What a solve did: initial_cost, final_cost, termination, message, success, iterations,
-    num_iterations, accepted, rejected, backend, device, why, linear_solver, seconds, interrupted."""
+    num_iterations, degrees_of_freedom, accepted, rejected, backend, device, why, linear_solver,
+    seconds, interrupted."""
 
     def __init__(self, core: Any, model: Any) -> None:
         self._core = core

@@ -22,20 +22,31 @@ std::vector<TopologySummary> topologies_of(const ProblemModel& model) {
   return out;
 }
 
-std::vector<UnreadBlock> unread_blocks(const ProblemModel& model) {
-  std::vector<std::uint8_t> read = read_scalars(*model.problem);
-  if (model.shares != nullptr) model.shares->join(read);
-  return unread_blocks(*model.problem, read);
+const ProblemReads& ReadsOfModel::of(const ProblemModel& model) {
+  const Problem& problem = *model.problem;
+  const Versions present = problem.versions();
+  const bool shared = model.shares != nullptr;
+  if (!shared && known_ && versions_ == present) return reads_;
+  const std::uint64_t here = rows_left_out(problem);
+  const std::uint64_t left_out = shared ? model.shares->sum({here, 0}).low : here;
+  const bool same = known_ && versions_.structure == present.structure &&
+                    versions_.constants == present.constants;
+  const bool weights_matter = left_out > 0 || reads_.left_out > 0;
+  versions_ = present;
+  if (!shared && same && !weights_matter) return reads_;
+  known_ = true;
+  std::vector<std::uint8_t> read = read_scalars(problem);
+  if (shared) model.shares->join(read);
+  reads_ = {.unread = unread_blocks(problem, read), .left_out = left_out};
+  if (left_out > 0) {
+    read = scalars_with_data(problem);
+    if (shared) model.shares->join(read);
+  }
+  reads_.unknowns = free_coordinates(problem, read);
+  return reads_;
 }
 
-const std::vector<UnreadBlock>& UnreadBlocks::of(const ProblemModel& model) {
-  const std::uint64_t present = model.problem->versions().structure;
-  if (structure_ != present) blocks_ = unread_blocks(model);
-  structure_ = present;
-  return blocks_;
-}
-
-void describe_problem(SolveState& state, std::span<const UnreadBlock> unread) {
+void describe_problem(SolveState& state, const ProblemReads& reads) {
   const Problem& problem = state.problem;
   const runtime::Model& model = state.model.model;
   Summary& summary = state.summary;
@@ -51,9 +62,11 @@ void describe_problem(SolveState& state, std::span<const UnreadBlock> unread) {
   summary.host_residuals = problem.host_blocks().size();
   summary.energies = state.model.energies();
   summary.topologies = topologies_of(state.model);
-  summary.unread_blocks.assign(unread.begin(), unread.end());
-  for (const UnreadBlock& block : unread.first(std::min(unread.size(), kMostUnreadNames)))
-    summary.unread_names.push_back(block_text(problem, block));
+  summary.left_out = reads.left_out;
+  summary.read_unknowns = reads.unknowns;
+  summary.unread_blocks = reads.unread;
+  for (std::size_t k = 0; k < std::min(reads.unread.size(), kMostUnreadNames); ++k)
+    summary.unread_names.push_back(block_text(problem, reads.unread[k]));
 }
 
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary) {

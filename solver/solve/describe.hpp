@@ -17,21 +17,26 @@
 namespace topograd {
 
 std::vector<TopologySummary> topologies_of(const ProblemModel& model);
-/// The blocks that no residual of any process reads.
-std::vector<UnreadBlock> unread_blocks(const ProblemModel& model);
+/// What the residuals of all processes read.
+struct ProblemReads {
+  std::vector<UnreadBlock> unread;  ///< blocks that nothing reads
+  std::uint64_t left_out = 0;       ///< rows with weight 0
+  std::uint64_t unknowns = 0;       ///< free coordinates that other rows, or energies, read
+};
 
-/// Blocks that nothing reads, of the model's problem in its present structure.
-class UnreadBlocks {
+/// The reads of the model's problem, in its present state.
+class ReadsOfModel {
  public:
-  const std::vector<UnreadBlock>& of(const ProblemModel& model);
+  const ProblemReads& of(const ProblemModel& model);
 
  private:
-  std::vector<UnreadBlock> blocks_;
-  std::uint64_t structure_ = ~std::uint64_t{0};  // that they are of
+  ProblemReads reads_;
+  bool known_ = false;
+  Versions versions_;  // that they are of
 };
 
 /// Sets the summary's fields of the problem, at the start of a solve.
-void describe_problem(SolveState& state, std::span<const UnreadBlock> unread);
+void describe_problem(SolveState& state, const ProblemReads& reads);
 
 /// Sets the summary's fields of the factor.
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary);

@@ -235,7 +235,7 @@ struct Solver::Impl {
     const HostNeeds needs_before = state_.facts.needs;
     check_modelling();
     if (state_.facts.needs != needs_before) session_.close();
-    describe_problem(state_, unread_.of(state_.model));
+    describe_problem(state_, reads_.of(state_.model));
     if (options.method == Method::lbfgs && asked.method == Method::automatic)
       summary.method_note = "chosen for the energies, which are no squares";
     if (state_.constrained()) {
@@ -409,7 +409,7 @@ struct Solver::Impl {
   SolveState state_;
   Versions versions_;  // that model and session are of
   StepWatch watch_;
-  UnreadBlocks unread_;
+  ReadsOfModel reads_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are written, and nothing is resumed
   std::unique_ptr<Minimizer> minimizer_;
   SolveSession session_;
