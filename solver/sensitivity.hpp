@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace topograd {
 
@@ -41,7 +42,7 @@ class SensitivityError : public Error {
  public:
   enum class Reason {
     unconverged,  ///< the caller's values are no solution
-    singular,     ///< the Hessian is singular or indefinite on the free unknowns
+    singular,     ///< the Hessian is indefinite on the free unknowns, or determines none of them
     infeasible,   ///< no change of x keeps the active constraints
     kink,         ///< the cost has no second derivative at x
   };
@@ -61,6 +62,9 @@ TG_ENUM_NAMES(SensitivityError::Reason)
 /// Losses are part of the cost. Fixed unknowns and those on a bound that the gradient pushes
 /// against have derivative 0, active constraints stay active, and blocks on manifolds move in their
 /// tangent spaces. x is all parameter arrays one after the other; dx is in its ambient coordinates.
+///
+/// Unknowns that nothing reads stay: their derivative is 0. Where the Hessian is singular for some
+/// unknowns, the derivatives of others, which it determines, are right; those have none.
 ///
 /// θ is a list of data arrays and uniforms, by default all: data arrays in the order of adding,
 /// then uniforms. Numbers that were written into residuals are not part of it. Second derivatives
@@ -87,20 +91,23 @@ class Sensitivity {
   /// the part is not one of θ's; so do the following calls.
   std::size_t offset(const Theta& part) const;
 
-  /// (dx*/dθ) dθ, parameter_count() numbers.
+  /// (dx*/dθ) dθ, parameter_count() numbers; NaN for unknowns that the Hessian does not determine.
   ///
   ///   dtheta  size() numbers; for a part of θ the numbers of that part
   Eigen::VectorXd jvp(Numbers dtheta) const;
   Eigen::VectorXd jvp(const Data& part, Numbers dtheta) const;
   Eigen::VectorXd jvp(const Uniform& part, double dtheta) const;
   /// (dx*/dθ)ᵀ dx, size() numbers, or those of a part: the gradient by θ of a function of x* whose
-  /// gradient by x is dx.
+  /// gradient by x is dx. Throws SensitivityError{singular} if dx is not 0 for an unknown that the
+  /// Hessian does not determine, which it names.
   ///
   ///   dx  parameter_count() numbers
   Eigen::VectorXd vjp(Numbers dx) const;
   Eigen::VectorXd vjp(const Data& part, Numbers dx) const;
   double vjp(const Uniform& part, Numbers dx) const;
 
+  /// Names of the unknowns that are not determined: nothing reads them, or the Hessian is singular.
+  std::vector<std::string> undetermined() const;
   std::size_t active_bounds() const;       ///< unknowns on a bound
   std::size_t active_constraints() const;  ///< scalar constraints
 

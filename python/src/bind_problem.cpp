@@ -3,6 +3,7 @@
 
 #include "../../api/source.hpp"
 #include "../../frontend/by_name.hpp"
+#include "../../frontend/inspect/unread_blocks.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/covariance.hpp"
 #include "../../solver/evaluator.hpp"
@@ -10,6 +11,7 @@
 #include "add_rows.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -126,6 +128,7 @@ class SolutionDerivatives {
   }
   py::array_t<double> vjp(const Doubles& dx) const { return product(&Sensitivity::vjp, dx); }
   std::size_t size() const { return sensitivity_.size(); }
+  std::vector<std::string> undetermined() const { return sensitivity_.undetermined(); }
   std::size_t active_bounds() const { return sensitivity_.active_bounds(); }
   std::size_t active_constraints() const { return sensitivity_.active_constraints(); }
 
@@ -203,27 +206,53 @@ std::string source_of(const Bound& bound, const std::string& kernel, const std::
   return source(bound.model->problem(), options);
 }
 
-py::array_t<double> covariance(Bound& bound, const std::vector<std::size_t>& arrays,
-                               bool allow_rank_deficient) {
+/// The matrix, with an infinite variance for each scalar of a block that is not determined, and the
+/// names of these blocks.
+py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
+                     bool allow_rank_deficient) {
   CovarianceOptions options;
   if (allow_rank_deficient) {
     options.algorithm = CovarianceAlgorithm::dense_svd;
     options.null_space_rank = -1;
   }
-  std::vector<ParameterBlock> blocks;
-  for (const std::size_t number : arrays) {
-    const Parameters& x = bound.model->arrays().at(number);
-    for (std::size_t b = 0; b < x.size(); ++b) blocks.push_back(x.block(b));
-  }
+  std::vector<ParameterBlock> all, blocks;
+  std::vector<std::size_t> places;  // of the blocks' scalars among all
+  std::vector<std::string> missing;
+  std::size_t size = 0;
   Eigen::MatrixXd found;
   {
     const py::gil_scoped_release released;
-    found = Covariance(bound.model->problem(), options).matrix(blocks);
+    const Problem& problem = bound.model->problem();
+    const Covariance covariance(bound.model->problem(), options);
+    for (const std::size_t number : arrays) {
+      const Parameters& x = bound.model->arrays().at(number);
+      for (std::size_t b = 0; b < x.size(); ++b) {
+        all.push_back(x.block(b));
+        const auto width = static_cast<std::size_t>(x.width());
+        if (covariance.determines(all.back())) {
+          blocks.push_back(all.back());
+          for (std::size_t k = 0; k < width; ++k) places.push_back(size + k);
+        } else {
+          missing.push_back(block_text(problem, {number, b}));
+        }
+        size += width;
+      }
+    }
+    // If none is determined, this is the error that says so.
+    found = covariance.matrix(blocks.empty() ? all : blocks);
   }
-  py::array_t<double> out({found.rows(), found.cols()});
-  for (py::ssize_t i = 0; i < found.rows(); ++i)
-    for (py::ssize_t j = 0; j < found.cols(); ++j) out.mutable_at(i, j) = found(i, j);
-  return out;
+  const auto n = static_cast<py::ssize_t>(size);
+  py::array_t<double> out({n, n});
+  auto entry = out.mutable_unchecked<2>();
+  for (py::ssize_t i = 0; i < n; ++i)
+    for (py::ssize_t j = 0; j < n; ++j)
+      entry(i, j) = i == j ? std::numeric_limits<double>::infinity()
+                           : std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    for (std::size_t j = 0; j < places.size(); ++j)
+      entry(static_cast<py::ssize_t>(places[i]), static_cast<py::ssize_t>(places[j])) =
+          found(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j));
+  return py::make_tuple(out, missing);
 }
 
 }  // namespace
@@ -295,6 +324,7 @@ void bind_problem(py::module_& module) {
       .def("jvp", &SolutionDerivatives::jvp)
       .def("vjp", &SolutionDerivatives::vjp)
       .def_property_readonly("size", &SolutionDerivatives::size)
+      .def_property_readonly("undetermined", &SolutionDerivatives::undetermined)
       .def_property_readonly("active_bounds", &SolutionDerivatives::active_bounds)
       .def_property_readonly("active_constraints", &SolutionDerivatives::active_constraints);
   py::class_<Values>(module, "Values", "Values and derivatives of a model.")

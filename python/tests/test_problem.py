@@ -227,6 +227,26 @@ class Problems(unittest.TestCase):
         jacobian = np.stack([np.ones(20), t], 1)
         np.testing.assert_allclose(p.covariance(x), np.linalg.inv(jacobian.T @ jacobian), 1e-9)
 
+    def test_covariance_of_what_is_determined(self):
+        p = topograd.Problem()
+        x = p.parameters(np.array([1.0, 9.0]), name="a")
+        spare = p.parameters(np.array([5.0, 6.0]), name="spare")
+        two = p.parameters(np.array([5.0, 6.0]), name="two")
+        zero = p.parameters(np.array([5.0]), name="zero")
+        p.residuals(x[0] * np.ones(4) - np.array([1.0, 2.0, 3.0, 5.0]))
+        p.residuals(two[0] - two[1] + np.zeros(1) - 1.0)
+        p.residuals(0.0 * (zero[0] * np.ones(1) - 1.0))
+        alone = topograd.Problem()
+        y = alone.parameters(np.array([1.0]))
+        alone.residuals(y[0] * np.ones(4) - 1.0)
+        np.testing.assert_allclose(alone.covariance(y), [[0.25]], 1e-12)
+        with self.assertWarnsRegex(RuntimeWarning, 'parameter "a", block 1'):
+            found = p.covariance(x)
+        np.testing.assert_allclose(found, [[0.25, np.nan], [np.nan, np.inf]], 1e-12)
+        for block, name in (spare, "spare"), (two, "two"), (zero, "zero"):
+            with self.assertRaisesRegex(topograd.ArgumentError, name):
+                p.covariance(block)
+
     def test_source(self):
         p = spring_problem(4)[0]
         self.assertIn("sqrt", p.source("residual", format="ir"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -368,10 +369,17 @@ class Problem:
         """(JᵀJ)⁻¹ at the present numbers for these arrays, or for all: shape (k, k).
 
         If residuals are divided by their standard deviations, it is the covariance of the unknowns.
-        With rank_deficient=True it is the pseudo-inverse. Small problems only: it is dense.
+        Unknowns that the residuals do not determine have infinite variances and NaN beside them, and
+        a RuntimeWarning names them; it is an error if none of the arrays is determined. With
+        rank_deficient=True it is the pseudo-inverse. Small problems only: it is dense.
         """
         numbers = [x._number for x in parameters or self._parameters]
-        return self._model.covariance(numbers, rank_deficient)
+        found, missing = self._model.covariance(numbers, rank_deficient)
+        if missing:
+            more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+            warnings.warn("covariance: the residuals do not determine " + ", ".join(missing[:4]) +
+                          more, RuntimeWarning, stacklevel=2)
+        return found
 
     def source(self, kernel: str = "gradient", format: str = "glsl", precision: str = "f64",
                topology: str = "") -> str:

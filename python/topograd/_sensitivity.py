@@ -65,6 +65,12 @@ class Sensitivity:
         return self._core.size
 
     @property
+    def undetermined(self) -> list[str]:
+        """Names of the unknowns that nothing reads or that the Hessian does not determine: jvp is 0
+        for the former and NaN for the latter."""
+        return self._core.undetermined
+
+    @property
     def active_bounds(self) -> int:
         """Unknowns that stay on a bound."""
         return self._core.active_bounds

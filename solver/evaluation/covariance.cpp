@@ -11,21 +11,20 @@
 #include "../sensitivity/optimality_system.hpp"
 #include "../session/session.hpp"
 
-#include <Eigen/QR>
-#include <Eigen/SVD>
-#include <Eigen/SparseQR>
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace topograd {
 namespace {
 
 using DenseMatrix = Eigen::MatrixXd;
-using SparseColumns = Eigen::SparseMatrix<double>;
 using Vector = Eigen::VectorXd;
 
 std::string short_number(double value) {
@@ -87,79 +86,68 @@ struct Covariance::Impl {
     tangent.refresh(engine, bases);
     if (!tangent.column_norms().allFinite())
       throw Error(ErrorCode::NonFinite, "covariance: a derivative is not finite");
-    if (options.algorithm == CovarianceAlgorithm::sparse_qr) {
-      normal = NormalInverse::make(tangent.normal(), options.solver.threads);
-      rank = space.size();
-      if (normal == nullptr) factor(tangent.sparse());
-    } else {
-      invert(tangent.dense());
+    inverse.emplace(
+        options.algorithm == CovarianceAlgorithm::sparse_qr
+            ? DeterminedInverse::sparse(
+                  tangent.normal(), [&] { return tangent.sparse(); }, -1, options.solver.threads)
+            : DeterminedInverse::dense(tangent.dense(), options.min_reciprocal_condition_number,
+                                       options.null_space_rank));
+    rank = inverse->rank();
+    lengths = tangent.column_norms();
+  }
+
+  /// The first coordinate of the range that has no covariance.
+  std::optional<std::uint32_t> undetermined(const CoordinateRange& range) const {
+    if (inverse) return inverse->undetermined(range);
+    for (std::uint32_t k = range.first; k < range.first + range.count; ++k) {
+      const std::uint32_t coordinate = system->coordinate(k);
+      if (coordinate != TangentSpace::kNone && !system->determined(coordinate)) return k;
     }
+    return std::nullopt;
   }
 
-  void factor(const SparseColumns& J) {
-    qr.compute(J);
-    rank = static_cast<std::size_t>(qr.rank());
-    if (qr.info() == Eigen::Success && rank == space.size()) return;
-    fail(J, "; use dense_svd with a null_space_rank");
-  }
-
-  void invert(const DenseMatrix& J) {
-    // J and its triangular factor have the same singular values and right singular vectors.
-    const auto n = static_cast<Eigen::Index>(space.size());
-    const Eigen::Index rows = std::min(J.rows(), n);
-    DenseMatrix R = DenseMatrix::Zero(n, n);
-    R.topRows(rows) = Eigen::HouseholderQR<DenseMatrix>(J)
-                          .matrixQR()
-                          .topRows(rows)
-                          .triangularView<Eigen::Upper>();
-    const Eigen::JacobiSVD<DenseMatrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
-    const Vector& values = svd.singularValues();
-    const Eigen::Index most = std::min(values.size(), n - std::max(options.null_space_rank, 0));
-    const double largest = values.size() > 0 ? values[0] : 0;
-    Vector inverse = Vector::Zero(values.size());
-    for (Eigen::Index k = 0; k < most; ++k) {
-      const double ratio = values[k] / largest;
-      const bool too_small =
-          !(ratio * ratio >= options.min_reciprocal_condition_number) || values[k] == 0;
-      if (too_small && options.null_space_rank < 0) break;
-      rank = static_cast<std::size_t>(k);
-      if (too_small) fail(J.sparseView(), "; raise null_space_rank, or −1 to let the bound decide");
-      inverse[k] = 1 / (values[k] * values[k]);
-      rank = static_cast<std::size_t>(k) + 1;
+  /// A scalar that moves along a coordinate.
+  std::uint32_t scalar_of(std::uint32_t coordinate) const {
+    std::uint32_t k = 0;
+    while (space.column(k) != coordinate) {
+      const TangentSpace::Block* const block = space.block_of(k);
+      if (block != nullptr && coordinate >= block->column &&
+          coordinate < block->column + block->tangent)
+        break;
+      ++k;
     }
-    if (options.null_space_rank >= 0 && most < n - options.null_space_rank)
-      fail(J.sparseView(), "; raise null_space_rank");
-    dense = svd.matrixV() * inverse.asDiagonal() * svd.matrixV().transpose();
+    return k;
   }
 
-  /// Names the coordinates that no residual depends on, if that is what is wrong.
-  [[noreturn]] void fail(const SparseColumns& J, const std::string& advice) const {
-    std::string text = "covariance: the Jacobian has rank " + std::to_string(rank) + " of " +
-                       std::to_string(space.size());
+  std::string name_of(std::uint32_t coordinate) const {
+    const std::uint32_t scalar = scalar_of(coordinate);
+    const TangentSpace::Block* const block = space.block_of(scalar);
+    std::string text = scalar_text(problem.arrays(), scalar);
+    return block == nullptr ? text : text.substr(0, text.rfind(", coordinate "));
+  }
+
+  /// Throws if a coordinate of the range has no covariance.
+  void require(const CoordinateRange& range) const {
+    const std::optional<std::uint32_t> missing = undetermined(range);
+    if (!missing) return;
+    const bool unread = lengths.size() > 0 && lengths[*missing] == 0;
+    throw Error(ErrorCode::InvalidArgument,
+                "covariance: the residuals do not determine " + name_of(*missing) +
+                    (unread ? ", on which no residual depends" : "") + " (the Jacobian has rank " +
+                    std::to_string(rank) + " of " + std::to_string(space.size()) +
+                    "); dense_svd with null_space_rank −1 gives the pseudo-inverse");
+  }
+
+  std::vector<std::string> undetermined() const {
+    std::vector<std::string> names;
     for (std::uint32_t k = 0; k < space.scalars(); ++k) {
-      const std::uint32_t column = space.column(k);
-      if (column == TangentSpace::kNone || J.col(column).norm() != 0) continue;
-      text += "; no residual depends on " + scalar_text(problem.arrays(), k);
-      break;
+      const TangentSpace::Block* const block = space.block_of(k);
+      if (space.column(k) == TangentSpace::kNone || (block != nullptr && block->offset != k))
+        continue;
+      const CoordinateRange range{space.column(k), block == nullptr ? 1 : block->tangent};
+      if (const auto missing = undetermined(range)) names.push_back(name_of(*missing));
     }
-    throw Error(ErrorCode::InvalidArgument, text + advice);
-  }
-
-  /// Columns of (JᵀJ)⁻¹.
-  DenseMatrix columns(const CoordinateRange& of) const {
-    const auto n = static_cast<Eigen::Index>(space.size());
-    if (system != nullptr) return constrained_columns(of);
-    if (options.algorithm == CovarianceAlgorithm::dense_svd)
-      return dense.middleCols(of.first, of.count);
-    DenseMatrix out(n, of.count);
-    const SparseColumns R = qr.matrixR().topLeftCorner(n, n);
-    for (std::uint32_t k = 0; k < of.count; ++k) {
-      Vector y = qr.colsPermutation().transpose() * Vector::Unit(n, of.first + k);
-      y = R.transpose().triangularView<Eigen::Lower>().solve(y);
-      y = R.triangularView<Eigen::Upper>().solve(y);
-      out.col(k) = qr.colsPermutation() * y;
-    }
-    return out;
+    return names;
   }
 
   DenseMatrix constrained_columns(const CoordinateRange& of) const {
@@ -207,22 +195,27 @@ struct Covariance::Impl {
   }
 
   DenseMatrix tangent(const Part& a, const Part& b) const {
-    if (normal != nullptr) return normal->block(a.range, b.range);
-    return columns(b.range).middleRows(a.range.first, a.range.count);
+    require(a.range);
+    require(b.range);
+    if (inverse) return inverse->blocks(std::array{NormalInverse::Pair{a.range, b.range}}).front();
+    return constrained_columns(b.range).middleRows(a.range.first, a.range.count);
   }
 
   /// All pairs of parts side by side, in tangent coordinates.
   DenseMatrix tangents(std::span<const CoordinateRange> ranges) const {
     Eigen::Index size = 0;
-    for (const CoordinateRange& range : ranges) size += range.count;
+    for (const CoordinateRange& range : ranges) {
+      require(range);
+      size += range.count;
+    }
     DenseMatrix out(size, size);
-    if (normal != nullptr) {
+    if (inverse) {
       put_pairs(ranges, out);
       return out;
     }
     Eigen::Index column = 0;
     for (const CoordinateRange& b : ranges) {
-      const DenseMatrix all = columns(b);
+      const DenseMatrix all = constrained_columns(b);
       Eigen::Index row = 0;
       for (const CoordinateRange& a : ranges) {
         out.block(row, column, a.count, b.count) = all.middleRows(a.first, a.count);
@@ -243,7 +236,7 @@ struct Covariance::Impl {
     }
     for (std::size_t i = 0; i < ranges.size(); ++i)
       for (std::size_t j = i; j < ranges.size(); ++j) pairs.push_back({ranges[i], ranges[j]});
-    const std::vector<DenseMatrix> blocks = normal->blocks(pairs);
+    const std::vector<DenseMatrix> blocks = inverse->blocks(pairs);
     auto block = blocks.begin();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       for (std::size_t j = i; j < ranges.size(); ++j, ++block) {
@@ -285,10 +278,9 @@ struct Covariance::Impl {
   TangentSpace space;
   std::vector<double> basis;
   std::size_t rank = 0;
-  std::unique_ptr<NormalInverse> normal;  // of sparse_qr, if JᵀJ has enough digits; else qr
-  Eigen::SparseQR<SparseColumns, Eigen::COLAMDOrdering<int> > qr;
-  DenseMatrix dense;                         // (JᵀJ)⁻¹ of dense_svd
-  std::unique_ptr<OptimalitySystem> system;  // with constraints
+  std::optional<DeterminedInverse> inverse;
+  Vector lengths;                            // of the columns of J
+  std::unique_ptr<OptimalitySystem> system;  // with constraints, in place of both
 };
 
 Covariance::Covariance(Problem& problem, const CovarianceOptions& options)
@@ -298,6 +290,10 @@ Covariance::Covariance(Covariance&&) noexcept = default;
 Covariance& Covariance::operator=(Covariance&&) noexcept = default;
 
 std::size_t Covariance::rank() const { return impl_->rank; }
+bool Covariance::determines(const ParameterBlock& block) const {
+  return !impl_->undetermined(impl_->part(block).range);
+}
+std::vector<std::string> Covariance::undetermined() const { return impl_->undetermined(); }
 DenseMatrix Covariance::tangent_block(const ParameterBlock& a, const ParameterBlock& b) const {
   return impl_->tangent(impl_->part(a), impl_->part(b));
 }

@@ -313,7 +313,8 @@ OptimalitySystem::Solution OptimalitySystem::solve(const Vector& b, const Vector
 }
 
 std::size_t OptimalitySystem::degrees_of_freedom() const {
-  const auto coordinates = static_cast<std::size_t>(basis_.cols());
+  std::size_t coordinates = 0;
+  for (Eigen::Index k = 0; k < basis_.cols(); ++k) coordinates += determined(k) ? 1 : 0;
   if (active_rows_.empty()) return coordinates;
   if (dense_) return coordinates - static_cast<std::size_t>(dense_->rank());
   return coordinates - std::min(coordinates, active_rows_.size());

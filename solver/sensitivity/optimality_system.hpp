@@ -55,7 +55,18 @@ class OptimalitySystem {
   /// The coordinate of a column of the tangent space; TangentSpace::kNone if it is on a bound.
   std::uint32_t coordinate(std::uint32_t column) const { return coordinates_[column]; }
   Eigen::Index coordinates() const { return basis_.cols(); }
-  /// Number of coordinates, less the independent active constraints.
+  /// What H says about a coordinate. The solutions below are meaningless for singular ones.
+  SymmetricSolver::Unknown unknown(Eigen::Index coordinate) const {
+    return solver_->unknown(coordinate);
+  }
+  bool determined(Eigen::Index coordinate) const {
+    return unknown(coordinate) == SymmetricSolver::Unknown::determined;
+  }
+  /// A scalar of x that moves along the coordinate.
+  std::uint32_t scalar_of(Eigen::Index coordinate) const {
+    return scalar_of_[static_cast<std::size_t>(coordinate)];
+  }
+  /// Number of determined coordinates, less the independent active constraints.
   std::size_t degrees_of_freedom() const;
 
   /// Rows of the model that active constraints have, ascending.

@@ -1,6 +1,7 @@
 // Products with the derivative of the solution.
 #include "../sensitivity.hpp"
 
+#include "../../frontend/inspect/array_names.hpp"
 #include "../../frontend/inspect/number_sources.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,16 +181,44 @@ struct Sensitivity::Impl {
     Vector p = Vector::Zero(static_cast<Eigen::Index>(all()));
     p.segment(static_cast<Eigen::Index>(scalars), dtheta.size()) = dtheta;
     const Vector moved = product(p).head(static_cast<Eigen::Index>(scalars));
-    return system->spread(system->solve(-system->gather(moved), -constraint_change(p)).u);
+    Vector u = system->solve(-system->gather(moved), -constraint_change(p)).u;
+    for (Eigen::Index k = 0; k < u.size(); ++k)
+      if (system->unknown(k) == SymmetricSolver::Unknown::singular)
+        u[k] = std::numeric_limits<double>::quiet_NaN();
+    return system->spread(u);
+  }
+
+  /// Throws if a function of x* depends on unknowns that are not determined.
+  void require_determined(const Vector& seed) const {
+    for (Eigen::Index k = 0; k < seed.size(); ++k) {
+      if (seed[k] == 0 || system->unknown(k) != SymmetricSolver::Unknown::singular) continue;
+      throw SensitivityError(SensitivityError::Reason::singular,
+                             "sensitivity: the residuals do not determine " +
+                                 scalar_text(problem.arrays(), system->scalar_of(k)) +
+                                 ", and dx is not 0 there; fix it, or add a residual for it");
+    }
+  }
+
+  std::vector<std::string> undetermined() const {
+    std::vector<std::uint32_t> scalars_of;
+    for (Eigen::Index k = 0; k < system->coordinates(); ++k)
+      if (!system->determined(k)) scalars_of.push_back(system->scalar_of(k));
+    std::ranges::sort(scalars_of);
+    const auto again = std::ranges::unique(scalars_of);
+    scalars_of.erase(again.begin(), again.end());
+    std::vector<std::string> names;
+    for (const std::uint32_t k : scalars_of) names.push_back(scalar_text(problem.arrays(), k));
+    return names;
   }
 
   /// By number after x.
   Vector backward(Numbers dx) {
     check_size("dx", dx.size(), scalars);
     const Eigen::Map<const Vector> seed(dx.data(), static_cast<Eigen::Index>(dx.size()));
-    const OptimalitySystem::Solution found =
-        system->solve(system->gather(seed),
-                      Vector::Zero(static_cast<Eigen::Index>(system->active_rows().size())));
+    const Vector gathered = system->gather(seed);
+    require_determined(gathered);
+    const OptimalitySystem::Solution found = system->solve(
+        gathered, Vector::Zero(static_cast<Eigen::Index>(system->active_rows().size())));
     Vector p = Vector::Zero(static_cast<Eigen::Index>(all()));
     p.head(static_cast<Eigen::Index>(scalars)) = system->spread(found.u);
     const Vector by_all = product(p) + constraint_gradient(found.y);
@@ -280,6 +310,9 @@ double Sensitivity::vjp(const Uniform& part, Numbers dx) const {
   return impl.vjp({&range, 1}, dx)[0];
 }
 
+std::vector<std::string> Sensitivity::undetermined() const {
+  return Impl::of(impl_).undetermined();
+}
 std::size_t Sensitivity::active_bounds() const { return Impl::of(impl_).system->active_bounds(); }
 std::size_t Sensitivity::active_constraints() const {
   return Impl::of(impl_).system->active_rows().size();

@@ -198,6 +198,114 @@ TEST(CommandAnswer, WhatIsLeftOutHeldOrBoundedIsSaid) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
 }
 
+/// Rows that are data, less the coordinates that they can move.
+TEST(CommandAnswer, DegreesOfFreedomCountDataAndWhatMoves) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "count.json";
+  const std::string y = R"("data": [{"name": "y", "values": [1, 2, 3, 5]}], )",
+                    five = R"("data": [{"name": "y", "values": [0.1, 0.2, 0.3, 0.4, 0.5]}], )",
+                    a = R"({"name": "a", "values": [0]})", b = R"({"name": "b", "values": [0.5]})";
+  const auto rows = [](const std::string& expression, const std::string& reads,
+                       const std::string& more = "") {
+    return R"("residuals": [{"expressions": [")" + expression + R"("], "parameters": )" + reads +
+           R"(, "data": ["y"])" + more + "}]}";
+  };
+  const auto unknowns = [](const std::string& list) {
+    return R"({"parameters": [)" + list + "], ";
+  };
+  const struct {
+    std::string problem;
+    int freedom, left_out;
+  } cases[] = {
+      {unknowns(a) + y + rows("a - y", R"(["a"])"), 3, 0},
+      {unknowns(a) + R"("data": [{"name": "y", "values": [2]}], )" + rows("a - y", R"(["a"])"), 0,
+       0},
+      {unknowns(a + R"(, {"name": "b", "values": [0.5], "constant": true})") + y +
+           rows("a + b - y", R"(["a", "b"])"),
+       3, 0},
+      {unknowns(a + ", " + b) + y + rows("a - y", R"(["a"])"), 3, 0},
+      {unknowns(R"({"name": "a", "values": [0, 1, 2]})") + y +
+           rows("a - y", R"({"a": {"array": "a", "index": 1}})"),
+       3, 0},
+      {unknowns(a) + y + rows("a - y", R"(["a"])", R"(, "weight": [1, 0, 1, 0])"), 1, 2},
+      {unknowns(R"({"name": "a", "values": [5], "lower": 4})") + y + rows("a - y", R"(["a"])"), 3,
+       0},
+      {unknowns(R"({"name": "n", "values": [0.6, 0, 0.8], "width": 3, "manifold": "sphere"})") +
+           five + rows("n[0] + n[1] * y + n[2] * y^2 - 0.9", R"(["n"])"),
+       3, 0},
+      {unknowns(
+           R"({"name": "q", "values": [1, 0.1, 0.2, 0.3], "width": 4, "manifold": "quaternion"})") +
+           five + rows("q[0] * y + q[1] * y^2 + q[2] + q[3] * y^3 - 0.9", R"(["q"])"),
+       2, 0},
+      {unknowns(
+           R"({"name": "q", "values": [1, 0.1, 0.2], "width": 3, "manifold": {"subset": [1]}})") +
+           y + rows("q[0] * y + q[1] * y^2 + q[2] - 0.9", R"(["q"])"),
+       2, 0},
+      {unknowns(a) + R"("uniforms": [{"name": "w", "value": 0}], )" + y +
+           R"("residuals": [{"expressions": ["a - y"], "parameters": ["a"], "data": ["y"],
+               "weight": "w"}, {"expressions": ["a - 1"], "parameters": ["a"]}]})",
+       0, 4},
+      {unknowns(a + ", " + b) + R"("data": [{"name": "y", "values": [2]}], )" +
+           rows("a + b - y", R"(["a", "b"])"),
+       0, 0},
+      // b has only a point that is left out.
+      {unknowns(a + ", " + b) + y +
+           R"("residuals": [{"expressions": ["a - y"], "parameters": ["a"], "data": ["y"]},
+               {"expressions": ["a + b"], "parameters": ["a", "b"], "weight": [0]}]})",
+       3, 1}};
+  for (const auto& row : cases) {
+    SCOPED_TRACE(row.problem);
+    std::ofstream(file) << row.problem;
+    const CommandResult result = topograd("solve '" + file + "' --backend cpu --quiet --json -");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json report = Json::parse(result.out);
+    const Json& statistics = report["residual_statistics"];
+    EXPECT_EQ(statistics["degrees_of_freedom"], row.freedom);
+    EXPECT_EQ(report["degrees_of_freedom"], row.freedom);
+    EXPECT_EQ(statistics["left_out"], row.left_out);
+    if (row.freedom == 0) {
+      EXPECT_TRUE(statistics["reduced_chi2"].is_null());
+    } else {
+      const double chi2 = 2 * report["final_cost"].get<double>() / row.freedom;
+      EXPECT_NEAR(statistics["reduced_chi2"].get<double>(), chi2, 1e-12 * chi2);
+    }
+  }
+}
+
+/// The answer is that of the problem without the point: a = b = 1, exactly.
+TEST(CommandAnswer, WeightZeroLeavesAPointOutWithoutAValue) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "log.json";
+  const auto expect_fit = [&](const std::string& residuals) {
+    std::ofstream(file) << R"({"parameters": [{"name": "a", "values": [3]},
+                                              {"name": "b", "values": [2]}],
+      "data": [{"name": "t", "values": [0, 1, 2, 4, 8]},
+               {"name": "y", "values": [0, 1, 1.6931471805599454, 2.386294361119891,
+                                        3.0794415416798357]}],
+      "uniforms": [{"name": "w", "value": 0}], )" +
+                               residuals + "}";
+    for (const char* method : {"levenberg_marquardt", "lbfgs"}) {
+      const CommandResult result = topograd("solve '" + file + "' --backend cpu --method " +
+                                            method + " --covariance --quiet --json -");
+      ASSERT_EQ(result.status, 0) << result.err;
+      const Json report = Json::parse(result.out);
+      EXPECT_EQ(report["termination"], "CONVERGENCE") << report["message"];
+      EXPECT_LT(report["final_cost"].get<double>(), 1e-9);
+      EXPECT_EQ(report["residual_statistics"]["degrees_of_freedom"], 2);
+      EXPECT_EQ(report["covariance"]["parameters"], Json({"a", "b"}));
+    }
+  };
+  expect_fit(R"("residuals": [{"expressions": ["a + b * log(t) - y"], "parameters": ["a", "b"],
+                               "data": ["t", "y"], "weight": [0, 1, 1, 1, 1]}])");
+  // By a uniform, and with other residuals for the points that count.
+  expect_fit(R"("residuals": [{"expressions": ["a + b * log(t) - y"], "parameters": ["a", "b"],
+                               "data": {"t": [0], "y": [1]}, "weight": "w"},
+                              {"expressions": ["a + b * log(t) - y"], "parameters": ["a", "b"],
+                               "data": {"t": [1, 2, 4, 8],
+                                        "y": [1, 1.6931471805599454, 2.386294361119891,
+                                              3.0794415416798357]}}])");
+}
+
 TEST(CommandAnswer, ConfidenceIsThatOfTheTables) {
   // Ten measurements of one number: the t of nine degrees of freedom is 2.262157, that of two
   // sides at 95 %; and of two numbers, F(2, 8) is 4.458970.
@@ -268,9 +376,25 @@ TEST(CommandAnswer, CovarianceThatIsNotThereIsSaid) {
                    "data": {"v": [1, 2, 3]}}]})";
   const CommandResult result = topograd("solve '" + file + "' --backend cpu --covariance");
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("No standard errors: covariance: the Jacobian has rank 1 of 2"),
+  EXPECT_NE(result.out.find(
+                "No standard errors: covariance: the residuals do not determine parameter \"a\""),
             std::string::npos)
       << result.out;
+  // Unknowns of others, that nothing determines, do not disturb the mean of four numbers.
+  std::ofstream(file) << R"({"parameters": [{"name": "a", "values": [1]},
+                                            {"name": "spare", "values": [5, 6]},
+                                            {"name": "c", "values": [1]}, {"name": "d", "values": [2]}],
+    "residuals": [{"expressions": ["a - y"], "parameters": ["a"], "data": {"y": [1, 2, 3, 5]}},
+                  {"expressions": ["c - d"], "parameters": ["c", "d"]}]})";
+  const CommandResult partly = topograd("solve '" + file + "' --backend cpu --covariance --json -");
+  ASSERT_EQ(partly.status, 0) << partly.err;
+  const Json covariance = Json::parse(partly.out)["covariance"];
+  EXPECT_EQ(covariance["parameters"], Json({"a"}));
+  EXPECT_EQ(covariance["undetermined"], Json({"spare[0]", "spare[1]", "c", "d"}));
+  // Σ (y − 2.75)² = 8.75, on 5 − 3 degrees of freedom.
+  EXPECT_NEAR(covariance["standard_errors"][0].get<double>(), std::sqrt(8.75 / 2 / 4), 1e-9);
+  EXPECT_EQ(covariance["confidence_region"]["dimension"], 1);
+
   const CommandResult large = topograd("solve springs --width 30 --backend cpu --covariance");
   EXPECT_EQ(large.status, 2);
   EXPECT_EQ(large.err, "topograd: springs: --covariance expects at most 1000 unknowns, got 2700\n");

@@ -6,13 +6,9 @@
 #include "problem_impl.hpp"
 
 #include <Eigen/Core>
-#include <Eigen/OrderingMethods>
-#include <Eigen/SVD>
 #include <Eigen/SparseCore>
-#include <Eigen/SparseQR>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,111 +38,8 @@ SparseMatrix ToEigen(const CRSMatrix& m) {
 }
 
 using topograd::CoordinateRange;
-using topograd::NormalInverse;
-using Pairs = std::vector<NormalInverse::Pair>;
-
-/// Blocks of (JᵀJ)⁻¹.
-class Inverse {
- public:
-  virtual ~Inverse() = default;
-  virtual std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const = 0;
-};
-
-/// By columns, each of which serves all pairs of one second block.
-class InverseByColumns : public Inverse {
- public:
-  std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const override {
-    std::vector<Eigen::MatrixXd> out(pairs.size());
-    std::map<std::uint32_t, std::vector<std::size_t>> of_column;
-    for (std::size_t k = 0; k < pairs.size(); ++k) {
-      out[k].resize(pairs[k].a.count, pairs[k].b.count);
-      of_column[pairs[k].b.first].push_back(k);
-    }
-    for (const auto& [first, group] : of_column) {
-      for (std::uint32_t c = 0; c < pairs[group[0]].b.count; ++c) {
-        const Eigen::VectorXd column = Column(first + c);
-        for (const std::size_t k : group)
-          out[k].col(c) = column.segment(pairs[k].a.first, pairs[k].a.count);
-      }
-    }
-    return out;
-  }
-
- private:
-  virtual Eigen::VectorXd Column(Eigen::Index column) const = 0;
-};
-
-/// From the Cholesky factor of JᵀJ, where that has enough digits.
-class NormalFactor final : public Inverse {
- public:
-  NormalFactor(const SparseMatrix& J, int threads) {
-    const SparseMatrix normal = J.transpose() * J;
-    inverse_ = NormalInverse::make(normal.triangularView<Eigen::Lower>(), threads);
-  }
-  bool usable() const { return inverse_ != nullptr; }
-  std::vector<Eigen::MatrixXd> Blocks(const Pairs& pairs) const override {
-    return inverse_->blocks(pairs);
-  }
-
- private:
-  std::unique_ptr<NormalInverse> inverse_;
-};
-
-/// From J P = Q R: (JᵀJ)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
-class SparseInverse final : public InverseByColumns {
- public:
-  SparseInverse(const SparseMatrix& J, double threshold) {
-    if (threshold >= 0) qr_.setPivotThreshold(threshold);
-    qr_.compute(J);
-    full_rank_ = qr_.info() == Eigen::Success && qr_.rank() == J.cols();
-    if (full_rank_) R_ = qr_.matrixR().topLeftCorner(J.cols(), J.cols());
-  }
-  bool full_rank() const { return full_rank_; }
-
- private:
-  Eigen::VectorXd Column(Eigen::Index column) const override {
-    Eigen::VectorXd x = Eigen::VectorXd::Unit(R_.cols(), column);
-    x = qr_.colsPermutation().transpose() * x;
-    R_.transpose().triangularView<Eigen::Lower>().solveInPlace(x);
-    R_.triangularView<Eigen::Upper>().solveInPlace(x);
-    return qr_.colsPermutation() * x;
-  }
-
-  Eigen::SparseQR<SparseMatrix, Eigen::COLAMDOrdering<int>> qr_;
-  SparseMatrix R_;
-  bool full_rank_ = false;
-};
-
-/// From J = U S Vᵀ: V S⁻² Vᵀ, without the omitted directions.
-class DenseInverse final : public InverseByColumns {
- public:
-  DenseInverse(const SparseMatrix& J, const Covariance::Options& options) {
-    const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(J), Eigen::ComputeThinV);
-    const Eigen::VectorXd& s = svd.singularValues();
-    const Eigen::Index missing = J.cols() - s.size();  // fewer rows than columns
-    const double least =
-        s.size() == 0 ? 0 : s[0] * std::sqrt(options.min_reciprocal_condition_number);
-    Eigen::Index kept = s.size();
-    if (options.null_space_rank >= 0) {
-      kept = std::min<Eigen::Index>(kept, J.cols() - options.null_space_rank);
-      full_rank_ = kept > 0 && missing <= options.null_space_rank && s[kept - 1] >= least;
-    } else {
-      while (kept > 0 && s[kept - 1] < least) --kept;
-      full_rank_ = kept > 0;
-    }
-    if (!full_rank_) return;
-    scaled_ = svd.matrixV().leftCols(kept) * s.head(kept).cwiseInverse().asDiagonal();
-  }
-  bool full_rank() const { return full_rank_; }
-
- private:
-  Eigen::VectorXd Column(Eigen::Index column) const override {
-    return scaled_ * scaled_.row(column).transpose();
-  }
-
-  Eigen::MatrixXd scaled_;
-  bool full_rank_ = false;
-};
+using topograd::DeterminedInverse;
+using Pairs = std::vector<topograd::NormalInverse::Pair>;
 
 }  // namespace
 
@@ -157,6 +50,7 @@ class CovarianceImpl {
   bool Compute(const std::vector<BlockPair>& pairs, Problem& problem);
   bool GetBlock(Block a, Block b, bool tangent, double* out) const;
   bool GetAll(const std::vector<Block>& blocks, bool tangent, double* out) const;
+  const std::set<Block>& undetermined() const { return undetermined_; }
 
  private:
   struct Known {
@@ -166,17 +60,19 @@ class CovarianceImpl {
   };
 
   void Read(const ProblemImpl& problem, const std::vector<BlockPair>& pairs);
-  std::unique_ptr<Inverse> Invert(const SparseMatrix& J) const;
+  DeterminedInverse Invert(const SparseMatrix& J) const;
   std::optional<Matrix> Find(Block a, Block b, bool tangent) const;
 
   Covariance::Options options_;
   std::map<Block, Known> blocks_;
   std::map<BlockPair, Matrix> covariances_;  ///< in tangent space
+  std::set<Block> undetermined_;             ///< of the last Compute
 };
 
 void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<BlockPair>& pairs) {
   blocks_.clear();
   covariances_.clear();
+  undetermined_.clear();
   int column = 0;
   for (const auto& block : problem.parameters()) {
     Known& known = blocks_[block->values];
@@ -200,20 +96,15 @@ void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<BlockPai
   }
 }
 
-std::unique_ptr<Inverse> CovarianceImpl::Invert(const SparseMatrix& J) const {
-  if (options_.algorithm_type == DENSE_SVD) {
-    auto inverse = std::make_unique<DenseInverse>(J, options_);
-    if (inverse->full_rank()) return inverse;
-  } else {
-    // A threshold is about columns of R.
-    if (options_.column_pivot_threshold < 0) {
-      auto inverse = std::make_unique<NormalFactor>(J, std::max(options_.num_threads, 1));
-      if (inverse->usable()) return inverse;
-    }
-    auto inverse = std::make_unique<SparseInverse>(J, options_.column_pivot_threshold);
-    if (inverse->full_rank()) return inverse;
-  }
-  return nullptr;
+DeterminedInverse CovarianceImpl::Invert(const SparseMatrix& J) const {
+  if (options_.algorithm_type == DENSE_SVD)
+    return DeterminedInverse::dense(Eigen::MatrixXd(J), options_.min_reciprocal_condition_number,
+                                    options_.null_space_rank);
+  SparseMatrix normal = J.transpose() * J;
+  for (Eigen::Index k = 0; k < normal.cols(); ++k) normal.coeffRef(k, k) += 0;  // all are there
+  return DeterminedInverse::sparse(
+      normal.triangularView<Eigen::Lower>(), [&] { return J; }, options_.column_pivot_threshold,
+      std::max(options_.num_threads, 1));
 }
 
 bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& problem) {
@@ -239,14 +130,18 @@ bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& probl
   if (wanted.empty()) return true;
   CRSMatrix jacobian;
   if (!problem.Evaluate(evaluate, nullptr, nullptr, nullptr, &jacobian)) return false;
-  const std::unique_ptr<Inverse> inverse = Invert(ToEigen(jacobian));
-  if (!inverse) {
-    covariances_.clear();
-    return false;
+  const DeterminedInverse inverse = Invert(ToEigen(jacobian));
+  const std::vector<Eigen::MatrixXd> blocks = inverse.blocks(ranges);
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    const auto& [a, b] = ranges[k];
+    if (inverse.undetermined(a)) undetermined_.insert(wanted[k].first);
+    if (inverse.undetermined(b)) undetermined_.insert(wanted[k].second);
+    if (inverse.undetermined(a) || inverse.undetermined(b))
+      covariances_.erase(wanted[k]);
+    else
+      covariances_.at(wanted[k]) = blocks[k];
   }
-  const std::vector<Eigen::MatrixXd> blocks = inverse->Blocks(ranges);
-  for (std::size_t k = 0; k < wanted.size(); ++k) covariances_.at(wanted[k]) = blocks[k];
-  return true;
+  return undetermined_.empty();
 }
 
 std::optional<Matrix> CovarianceImpl::Find(Block a, Block b, bool tangent) const {
@@ -308,6 +203,10 @@ bool Covariance::Compute(const std::vector<const double*>& parameter_blocks, Pro
     for (std::size_t j = i; j < parameter_blocks.size(); ++j)
       pairs.emplace_back(parameter_blocks[i], parameter_blocks[j]);
   return impl_->Compute(pairs, *problem);
+}
+
+std::vector<const double*> Covariance::UndeterminedBlocks() const {
+  return {impl_->undetermined().begin(), impl_->undetermined().end()};
 }
 
 bool Covariance::GetCovarianceBlock(const double* parameter_block1, const double* parameter_block2,

@@ -1,4 +1,4 @@
-// Blocks of the inverse of a normal matrix JᵀJ, for covariances.
+// Blocks of the inverse of a normal matrix JᵀJ, for covariances, also where J lacks rank.
 #pragma once
 
 #include "elimination.hpp"
@@ -6,8 +6,11 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,6 +50,46 @@ class NormalInverse {
  private:
   struct Impl;
   explicit NormalInverse(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Blocks of (JᵀJ)⁻¹, of the coordinates that J determines: those that are the same in all
+/// solutions of min ‖J u − b‖. Others have no covariance; they make the entries of no other
+/// coordinate wrong.
+class DeterminedInverse {
+ public:
+  /// By the factor of JᵀJ, and of J where that has too few digits: only in the components (of
+  /// coordinates that meet in residuals) that are nearly singular.
+  ///
+  ///   lower      lower triangle of JᵀJ with all diagonal entries
+  ///   jacobian   returns J, if it is needed
+  ///   threshold  shorter columns of J's triangular factor count as dependent; negative: chosen
+  ///   threads    0 = all
+  static DeterminedInverse sparse(const SparseMatrix& lower,
+                                  const std::function<SparseMatrix()>& jacobian, double threshold,
+                                  int threads);
+  /// By the singular values of J.
+  ///
+  ///   least_ratio      least ratio of an eigenvalue of JᵀJ to the largest
+  ///   null_space_rank  < 0: the pseudo-inverse without smaller eigenvalues, which counts every
+  ///                    coordinate as determined; k > 0: likewise without the k smallest ones, if
+  ///                    the others are large enough
+  static DeterminedInverse dense(const Eigen::MatrixXd& jacobian, double least_ratio,
+                                 int null_space_rank);
+  ~DeterminedInverse();
+  DeterminedInverse(DeterminedInverse&&) noexcept;
+  DeterminedInverse& operator=(DeterminedInverse&&) noexcept;
+
+  std::size_t rank() const;  ///< of J
+  /// The first coordinate of the range that is not determined.
+  std::optional<std::uint32_t> undetermined(const CoordinateRange& range) const;
+  /// Entries (a, b) of each pair; meaningless for coordinates that are not determined. Ranges are
+  /// equal or disjoint.
+  std::vector<Eigen::MatrixXd> blocks(std::span<const NormalInverse::Pair> pairs) const;
+
+ private:
+  struct Impl;
+  explicit DeterminedInverse(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

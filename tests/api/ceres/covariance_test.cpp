@@ -98,4 +98,31 @@ TEST(CeresCovariance, NullSpacesAreLeftOutOnRequest) {
   EXPECT_THROW(covariance.Compute(Pairs{{x, x}, {x, x}}, &problem), topograd::Error);
 }
 
+/// What the Jacobian says about x does not depend on blocks that it does not determine.
+TEST(CeresCovariance, DeterminedBlocksAreThere) {
+  double x[1] = {1}, unread[2] = {5, 6}, pair[2] = {1, 2};
+  ceres::Problem problem;
+  for (int k = 0; k < 4; ++k)
+    problem.AddResidualBlock(Linear(Matrix::Constant(1, 1, 1)), nullptr, x);
+  problem.AddParameterBlock(unread, 2);
+  problem.AddResidualBlock(Linear((Matrix(1, 2) << 1, -1).finished()), nullptr, pair);
+  for (const auto algorithm : {ceres::SPARSE_QR, ceres::DENSE_SVD}) {
+    ceres::Covariance::Options options;
+    options.algorithm_type = algorithm;
+    ceres::Covariance covariance(options);
+    double xx = -1, other[4];
+    EXPECT_TRUE(covariance.Compute(Pairs{{x, x}}, &problem));
+    EXPECT_TRUE(covariance.GetCovarianceBlock(x, x, &xx));
+    EXPECT_NEAR(xx, 0.25, 1e-15);
+    EXPECT_TRUE(covariance.UndeterminedBlocks().empty());
+    EXPECT_FALSE(covariance.Compute(std::vector<const double*>{x, unread, pair}, &problem));
+    EXPECT_EQ(covariance.UndeterminedBlocks().size(), 2u);
+    xx = -1;
+    EXPECT_TRUE(covariance.GetCovarianceBlock(x, x, &xx));
+    EXPECT_NEAR(xx, 0.25, 1e-15);
+    EXPECT_FALSE(covariance.GetCovarianceBlock(pair, pair, other));
+    EXPECT_FALSE(covariance.GetCovarianceBlock(unread, unread, other));
+  }
+}
+
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,27 +136,101 @@ TEST(Covariance, NamesWhatHasNoInformation) {
   problem.add_residual(2.0 * x[0]);
   const auto error = [&](const CovarianceOptions& options) {
     try {
-      const Covariance covariance(problem, options);
+      Covariance(problem, options).block({x, 2}, {x, 0});
     } catch (const Error& e) {
       return std::string(e.what());
     }
     return std::string("none");
   };
-  EXPECT_EQ(error(on_cpu(CovarianceAlgorithm::sparse_qr)),
-            "covariance: the Jacobian has rank 2 of 3; no residual depends on parameter array 0, "
-            "block 2, coordinate 0; use dense_svd with a null_space_rank");
+  const char* const text =
+      "covariance: the residuals do not determine parameter array 0, block 2, coordinate 0, on "
+      "which no residual depends (the Jacobian has rank 2 of 3); dense_svd with null_space_rank "
+      "−1 gives the pseudo-inverse";
+  // (JᵀJ)⁻¹ of x₀ and x₁, J = [1 −1; 2 0].
+  const Eigen::Matrix2d inverse = (Eigen::Matrix2d() << 0.25, 0.25, 0.25, 1.25).finished();
+  for (const CovarianceAlgorithm algorithm : kBoth) {
+    EXPECT_EQ(error(on_cpu(algorithm)), text);
+    const Covariance covariance(problem, on_cpu(algorithm));
+    EXPECT_EQ(covariance.rank(), 2u);
+    EXPECT_LE((covariance.matrix({{x, 0}, {x, 1}}) - inverse).norm(), 1e-14);
+    EXPECT_TRUE(covariance.determines({x, 1}));
+    EXPECT_FALSE(covariance.determines({x, 2}));
+    EXPECT_EQ(covariance.undetermined(),
+              std::vector<std::string>{"parameter array 0, block 2, coordinate 0"});
+  }
   CovarianceOptions options = on_cpu(CovarianceAlgorithm::dense_svd);
-  EXPECT_NE(error(options).find("rank 2 of 3"), std::string::npos);
   options.null_space_rank = -1;
   const Covariance covariance(problem, options);
   EXPECT_EQ(covariance.rank(), 2u);
-  // The pseudo-inverse: (JᵀJ)⁻¹ of x₀ and x₁, J = [1 −1; 2 0], and nothing of x₂.
+  // The pseudo-inverse has nothing of x₂.
+  Eigen::Matrix3d expected = Eigen::Matrix3d::Zero();
+  expected.topLeftCorner(2, 2) = inverse;
   const Eigen::MatrixXd all = covariance.matrix({{x, 0}, {x, 1}, {x, 2}});
-  const Eigen::Matrix3d expected =
-      (Eigen::Matrix3d() << 0.25, 0.25, 0, 0.25, 1.25, 0, 0, 0, 0).finished();
   EXPECT_LE((all - expected).norm(), 1e-14);
   options.min_reciprocal_condition_number = 0;
   EXPECT_EQ(error(options), "covariance: min_reciprocal_condition_number must be > 0, got 0");
+}
+
+/// Random rows of random rank, some with dependent and unread columns, in several components. The
+/// reference is the pseudo-inverse: coordinates that it determines have no part in the null space.
+TEST(Covariance, GivesWhatIsDetermined) {
+  std::uint64_t state = 7;
+  const auto random = [&] {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  };
+  int determined = 0, undetermined = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    const int n = 2 + static_cast<int>(random() * 10), m = 1 + static_cast<int>(random() * 14);
+    Eigen::MatrixXd J = Eigen::MatrixXd::Zero(m, n);
+    for (int r = 0; r < m; ++r) {
+      // Rows of two or three entries; every third problem has units of 10^±8.
+      for (int k = 0; k < 3; ++k)
+        J(r, static_cast<int>(random() * n)) = 1 + static_cast<int>(random() * 3);
+    }
+    Eigen::VectorXd units = Eigen::VectorXd::Ones(n);
+    for (int k = 0; k < n && trial % 3 == 0; ++k) units[k] = std::pow(10, 16 * random() - 8);
+    std::vector<double> v(static_cast<std::size_t>(n), 1.0);
+    Problem problem;
+    const Parameters x = problem.add_parameters(v);
+    for (int r = 0; r < m; ++r) {
+      Value row = 0.0 * x[0] - 1.0;
+      for (int k = 0; k < n; ++k)
+        if (J(r, k) != 0) row = row + (J(r, k) * units[k]) * x[static_cast<std::size_t>(k)];
+      problem.add_residual(row);
+    }
+    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(J, Eigen::ComputeFullV);
+    const Eigen::VectorXd& values = svd.singularValues();
+    Eigen::Index rank = 0;
+    while (rank < values.size() && values[rank] > 1e-10 * values[0]) ++rank;
+    const Eigen::MatrixXd null = svd.matrixV().rightCols(n - rank);
+    const Eigen::MatrixXd half =
+        svd.matrixV().leftCols(rank) * values.head(rank).cwiseInverse().asDiagonal();
+    const Eigen::MatrixXd inverse = half * half.transpose();
+    const Covariance covariance(problem, on_cpu(CovarianceAlgorithm::sparse_qr));
+    EXPECT_EQ(covariance.rank(), static_cast<std::size_t>(rank));
+    std::vector<ParameterBlock> blocks;
+    std::vector<int> places;
+    for (int k = 0; k < n; ++k) {
+      const bool expected = null.cols() == 0 || null.row(k).norm() < 1e-9;
+      EXPECT_EQ(covariance.determines({x, static_cast<std::size_t>(k)}), expected)
+          << "problem " << trial << ", coordinate " << k << "\n"
+          << J;
+      (expected ? determined : undetermined) += 1;
+      if (!expected) continue;
+      blocks.push_back({x, static_cast<std::size_t>(k)});
+      places.push_back(k);
+    }
+    const Eigen::MatrixXd found = covariance.matrix(blocks);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      for (std::size_t j = 0; j < places.size(); ++j)
+        EXPECT_NEAR(found(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)) *
+                        units[places[i]] * units[places[j]],
+                    inverse(places[i], places[j]), 1e-9 * inverse.norm())
+            << trial;
+  }
+  EXPECT_GT(determined, 100);
+  EXPECT_GT(undetermined, 60);
 }
 
 }  // namespace

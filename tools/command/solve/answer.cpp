@@ -80,14 +80,6 @@ void add_unknowns(const Problem& problem, Answer& answer) {
   }
 }
 
-std::uint64_t rows_left_out(const NamedProblem& named) {
-  std::uint64_t rows = 0;
-  if (const ProblemFile* file = named.file())
-    for (const ProblemFile::Block& block : file->residuals)
-      rows += block.left_out.size() * block.rows;
-  return rows;
-}
-
 SolverOptions on_the_cpu() { return {.backend = Backend::cpu, .precision = Precision::f64}; }
 
 ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary,
@@ -95,14 +87,12 @@ ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary,
   const std::vector<double> rows = residual_rows(named, shares);
   const Eigen::Map<const Eigen::VectorXd> r(rows.data(), static_cast<Eigen::Index>(rows.size()));
   ResidualStatistics out{.rows = static_cast<std::uint64_t>(r.size()),
-                         .left_out = rows_left_out(named),
-                         .unknowns = summary.unknowns};
-  for (const ConstraintSummary& one : summary.constrained.constraints)
-    out.constraints += one.active - std::min(one.active, one.redundant);
+                         .left_out = summary.left_out,
+                         .degrees_of_freedom = summary.degrees_of_freedom()};
   const auto counted = static_cast<double>(out.rows - out.left_out);
   if (counted > 0) out.rmse = std::sqrt(r.squaredNorm() / counted);
-  if (out.degrees_of_freedom() > 0 && summary.energies == 0)
-    out.reduced_chi2 = 2 * summary.final_cost / static_cast<double>(out.degrees_of_freedom());
+  if (out.degrees_of_freedom > 0 && summary.energies == 0)
+    out.reduced_chi2 = 2 * summary.final_cost / static_cast<double>(out.degrees_of_freedom);
   std::vector<Eigen::Index> order(static_cast<std::size_t>(r.size()));
   std::iota(order.begin(), order.end(), Eigen::Index{0});
   const auto most = static_cast<std::ptrdiff_t>(std::min(kMostWorst, order.size()));
@@ -123,9 +113,12 @@ struct FreeScalars {
   std::vector<ParameterBlock> blocks;
   std::vector<std::size_t> places;
   std::vector<std::string> names;
+  // The same of blocks that the residuals do not determine.
+  std::vector<ParameterBlock> undetermined_blocks;
+  std::vector<std::string> undetermined;
 };
 
-FreeScalars free_scalars(const Problem& problem) {
+FreeScalars free_scalars(const Problem& problem, const Covariance& covariance) {
   FreeScalars out;
   const std::span<const ParameterArray> arrays = problem.arrays();
   const auto constants = problem.constant_mask();
@@ -140,7 +133,14 @@ FreeScalars free_scalars(const Problem& problem) {
       bool any = false;
       for (std::size_t k = first; k < first + arrays[a].width; ++k) any = any || is_free(k);
       if (!any) continue;
-      out.blocks.push_back(problem.parameters(a).block(b));
+      const ParameterBlock block = problem.parameters(a).block(b);
+      if (!covariance.determines(block)) {
+        out.undetermined_blocks.push_back(block);
+        for (std::size_t k = first; k < first + arrays[a].width; ++k)
+          if (is_free(k)) out.undetermined.push_back(scalar_name(arrays, a, k));
+        continue;
+      }
+      out.blocks.push_back(block);
       for (std::size_t k = first; k < first + arrays[a].width; ++k, ++place) {
         if (!is_free(k)) continue;
         out.places.push_back(place);
@@ -152,7 +152,7 @@ FreeScalars free_scalars(const Problem& problem) {
 }
 
 void add_confidence(const ResidualStatistics& residuals, std::size_t rank, Uncertainty& out) {
-  const double freedom = out.scaled ? static_cast<double>(residuals.degrees_of_freedom())
+  const double freedom = out.scaled ? static_cast<double>(residuals.degrees_of_freedom)
                                     : std::numeric_limits<double>::infinity();
   const double wide = std::sqrt(f_quantile(kConfidence, 1, freedom));
   for (const double error : out.errors) out.half_intervals.push_back(wide * error);
@@ -166,14 +166,17 @@ Uncertainty uncertainty_of(Problem& problem, const ResidualStatistics& residuals
   Uncertainty out;
   out.scaled = reduced_chi2.has_value();
   try {
-    const FreeScalars free = free_scalars(problem);
     const Covariance covariance(problem, {.solver = on_the_cpu()});
-    const Eigen::MatrixXd C = covariance.matrix(free.blocks);
+    const FreeScalars free = free_scalars(problem, covariance);
+    // If none is determined, this is the error that says so.
+    const Eigen::MatrixXd C =
+        covariance.matrix(free.blocks.empty() ? free.undetermined_blocks : free.blocks);
     const auto at = [&](std::size_t i, std::size_t j) {
       return C(static_cast<Eigen::Index>(free.places[i]),
                static_cast<Eigen::Index>(free.places[j]));
     };
     out.names = free.names;
+    out.undetermined = free.undetermined;
     for (std::size_t i = 0; i < free.names.size(); ++i) {
       out.errors.push_back(std::sqrt(std::max(at(i, i), 0.0) * reduced_chi2.value_or(1)));
       for (std::size_t j = 0; j < free.names.size(); ++j) {
@@ -181,7 +184,11 @@ Uncertainty uncertainty_of(Problem& problem, const ResidualStatistics& residuals
         out.correlation.push_back(i == j ? 1 : scale > 0 ? at(i, j) / scale : 0);
       }
     }
-    add_confidence(residuals, covariance.rank(), out);
+    const bool partial = !free.undetermined.empty() && problem.constraint_count() == 0;
+    add_confidence(residuals,
+                   partial ? static_cast<std::size_t>(covariance.tangent_matrix(free.blocks).rows())
+                           : covariance.rank(),
+                   out);
   } catch (const Error& error) {
     out = {.failure = error.what()};
   }
@@ -229,6 +236,9 @@ Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance,
       const auto at = std::ranges::find(found.names, unknown.name);
       if (at != found.names.end())
         unknown.error = found.errors[static_cast<std::size_t>(at - found.names.begin())];
+      else if (unknown.note.empty() &&
+               std::ranges::find(found.undetermined, unknown.name) != found.undetermined.end())
+        unknown.note = "not determined by the residuals";
     }
   }
   answer.first_line = named.first_line();

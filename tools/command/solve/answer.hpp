@@ -34,30 +34,25 @@ struct ArrayExtremes {
 /// Statistics of residuals as written, with weights but without robust losses.
 struct ResidualStatistics {
   std::uint64_t rows = 0;
-  std::uint64_t left_out = 0;  ///< rows with weight 0
-  double rmse = 0;             ///< √(Σ r² / (rows − left_out))
-  std::uint64_t unknowns = 0;
-  std::uint64_t constraints = 0;  ///< active, without those that depend on others
-  /// 2 · cost / degrees_of_freedom(), with losses. Empty without degrees of freedom.
+  std::uint64_t left_out = 0;            ///< rows with weight 0
+  double rmse = 0;                       ///< √(Σ r² / (rows − left_out))
+  std::uint64_t degrees_of_freedom = 0;  ///< Summary::degrees_of_freedom()
+  /// 2 · cost / degrees_of_freedom, with losses. Empty without degrees of freedom.
   std::optional<double> reduced_chi2;
   struct Worst {
     std::string label;  ///< "point" #7, row 1
     double value = 0;
   };
   std::vector<Worst> worst;  ///< largest rows by magnitude, descending
-
-  std::int64_t degrees_of_freedom() const {
-    return static_cast<std::int64_t>(rows - left_out + constraints) -
-           static_cast<std::int64_t>(unknowns);
-  }
 };
 
 /// Uncertainties from (JᵀJ)⁻¹ at the solution.
 struct Uncertainty {
-  bool scaled = false;              ///< by the reduced χ², which then exists
-  std::vector<std::string> names;   ///< of the variable unknowns
-  std::vector<double> errors;       ///< standard errors
-  std::vector<double> correlation;  ///< (names, names), row by row
+  bool scaled = false;                    ///< by the reduced χ², which then exists
+  std::vector<std::string> names;         ///< of the variable unknowns that the residuals determine
+  std::vector<std::string> undetermined;  ///< of the others
+  std::vector<double> errors;             ///< standard errors
+  std::vector<double> correlation;        ///< (names, names), row by row
   /// Half the width of each interval that has the unknown with the probability kConfidence: by
   /// Student's t if scaled, else by the normal distribution.
   std::vector<double> half_intervals;

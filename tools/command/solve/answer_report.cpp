@@ -130,7 +130,7 @@ std::string residual_part(const ResidualStatistics& r) {
   out += ", RMSE " + short_number(r.rmse, 6);
   if (r.reduced_chi2)
     out += ", reduced chi^2 " + short_number(*r.reduced_chi2, 6) + " (" +
-           std::to_string(r.degrees_of_freedom()) + " degrees of freedom)";
+           std::to_string(r.degrees_of_freedom) + " degrees of freedom)";
   out += "\n";
   for (const ResidualStatistics::Worst& w : r.worst)
     out += formatted("  %14.6g  %s\n", w.value, w.label.c_str());
@@ -180,7 +180,7 @@ void describe(const Answer& answer, nlohmann::ordered_json& report) {
     statistics = {{"rows", r.rows},
                   {"left_out", r.left_out},
                   {"rmse", r.rmse},
-                  {"degrees_of_freedom", r.degrees_of_freedom()}};
+                  {"degrees_of_freedom", r.degrees_of_freedom}};
     statistics["reduced_chi2"] =
         r.reduced_chi2 ? nlohmann::ordered_json(*r.reduced_chi2) : nlohmann::ordered_json();
     report["worst_residuals"] = nlohmann::ordered_json::array();
@@ -197,6 +197,7 @@ void describe(const Answer& answer, nlohmann::ordered_json& report) {
   }
   covariance["scaled_by_reduced_chi2"] = u.scaled;
   covariance["parameters"] = u.names;
+  if (!u.undetermined.empty()) covariance["undetermined"] = u.undetermined;
   covariance["standard_errors"] = u.errors;
   covariance["confidence_level"] = kConfidence;
   covariance["confidence_half_widths"] = u.half_intervals;

@@ -197,7 +197,7 @@ std::string residuals(const Answer& answer) {
       card(short_number(r.rmse, 6), "RMSE");
   if (r.reduced_chi2)
     out += card(short_number(*r.reduced_chi2, 6),
-                "reduced χ², " + std::to_string(r.degrees_of_freedom()) + " degrees of freedom");
+                "reduced χ², " + std::to_string(r.degrees_of_freedom) + " degrees of freedom");
   out += "</div>\n";
   if (r.worst.empty()) return out;
   out += "<table><tr><th>Largest residuals</th><th class=\"number\">Value</th></tr>\n";
