@@ -450,7 +450,7 @@ TEST(Lengths, ThatAreZeroHaveNoSecondDerivative) {
               {[](const Vec3& v) { return square(norm(v) - 1.0); }, "sqrt"},
               {[](const Vec3& v) { return exp(hypot(v.x, v.y)) + square(v.z); }, "hypot"}};
   for (const auto& row : rows) {
-    std::vector<double> x = {0, 0, 0, 0, 0, 1};
+    std::vector<double> x = {0, 0, 0, 0, 2, 1};
     Problem problem;
     const Parameters p = problem.add_parameters(x, 3);
     problem.add_energy(row.energy(p.vec3(1)), {.label = "smooth"});

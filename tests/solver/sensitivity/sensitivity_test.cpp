@@ -547,7 +547,7 @@ TEST(Sensitivity, FollowsSmoothFunctionsOfLengthsThatAreZero) {
       {"softplus by hand",
        [](Problem& p, const Vec2& d) {
          for (const Value& z : {d.x, d.y})
-           p.add_energy(max(z, 0.0) + log1p(exp(-abs(z))) - 0.5 * z);
+           p.add_energy(max(z, literal(0.0)) + log1p(exp(-abs(z))) - 0.5 * z);
        },
        0.2}};
   for (const auto& row : rows) {
