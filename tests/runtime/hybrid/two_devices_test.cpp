@@ -25,8 +25,9 @@ TEST(TwoDevices, ListsAndSubmittedTasksAreDistributed) {
     EXPECT_GT(pair.first->runs, 0);
     EXPECT_GT(pair.second->runs, 0);
     const double best = pair.best_us(row);
-    // `check routing` demands 1.15 of a quiet machine. Here other tests delay the threads.
-    constexpr double kMost = 1.3;
+    // `check routing` demands 1.15 of a quiet machine. Here other tests delay the threads; one
+    // device alone would take twice the time of two equal ones.
+    constexpr double kMost = 1.6;
     double least = std::numeric_limits<double>::infinity();
     for (int round = 0; round < 12 && least > 1.15 * best; ++round) {
       double busy_us = 0;
