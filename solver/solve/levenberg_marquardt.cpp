@@ -334,7 +334,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
 /// Goes on with less damping where that may gain more than the last steps have; false where it may
 /// not, or was tried.
 bool Minimizer::widen(const LastStep& step) {
-  if (!options_.scale_free || !damping_hides_more(step)) return false;
+  if (!options_.scale_free || ends_by_gradient(options_) || !damping_hides_more(step)) return false;
   const bool dogleg = options_.method == Method::dogleg;
   const double most = dogleg ? refused_radius_ : 1 / undamped_lambda(options_.precision);
   return region_.widen(kWidening, std::min(refused_radius_, most));
@@ -386,7 +386,8 @@ void Minimizer::return_to_best(runtime::Engine& engine) {
 void Minimizer::refuse(const StepReport& report, IterationSummary& iteration, double share) {
   ++summary_.num_unsuccessful_steps;
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
-  const double noise = options_.scale_free ? cost_noise(point_, options_.precision) : 0;
+  const bool looks = options_.scale_free && !ends_by_gradient(options_);
+  const double noise = looks ? cost_noise(point_, options_.precision) : 0;
   const double resolution = std::max(options_.function_tolerance * point_.cost, noise);
   const double step_bound =
       options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);

@@ -68,9 +68,6 @@ std::vector<std::string> form_violations(std::string_view path, std::string_view
   if (path.ends_with(".hpp") && std::ranges::count(lines, "#pragma once") != 1) {
     complain("a header has one #pragma once");
   }
-  if (lines.size() > kMaxLines) {
-    complain(std::to_string(lines.size()) + " lines, at most " + std::to_string(kMaxLines));
-  }
   for (const std::string_view mark : kMarks) {
     if (has_word(text, mark)) complain("contains " + std::string(mark));
   }

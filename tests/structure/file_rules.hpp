@@ -1,4 +1,4 @@
-// The form of a source file: its first line, its guard, its length, no marks of unfinished work.
+// The form of a source file: its first line, its guard, no marks of unfinished work.
 #pragma once
 
 #include <string>
@@ -6,9 +6,6 @@
 #include <vector>
 
 namespace topograd::test {
-
-/// Longer files must be split.
-inline constexpr std::size_t kMaxLines = 600;
 
 /// Violations of the form of one C++ file, a sentence each; empty if there are none.
 std::vector<std::string> form_violations(std::string_view path, std::string_view text);

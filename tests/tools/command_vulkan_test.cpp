@@ -48,25 +48,24 @@ TEST_F(CommandVulkan, WeightZeroLeavesAPointOutWithoutAValue) {
   TG_NEEDS(float64);
   const TemporaryDir folder;
   const std::string file = folder.path() / "log.json";
-  std::ofstream(file) << R"({"parameters": [{"name": "a", "values": [3]},
-                                            {"name": "b", "values": [2]}],
+  std::ofstream(file) << R"json({"parameters": [{"name": "a", "values": [3]},
+                                                {"name": "b", "values": [2]}],
     "data": [{"name": "t", "values": [0, 1, 2, 4, 8]},
              {"name": "y", "values": [0, 1, 1.6931471805599454, 2.386294361119891,
                                       3.0794415416798357]}],
     "uniforms": [{"name": "w", "value": 0}],
     "residuals": [{"expressions": ["a + b * log(t) - y"], "parameters": ["a", "b"],
                    "data": ["t", "y"], "weight": [0, 1, 1, 1, 1]},
-                  {"expressions": ["a / (b - b)"], "parameters": ["a", "b"], "weight": "w"
-}]
-})";
+                  {"expressions": ["a / (b - b)"], "parameters": ["a", "b"], "weight": "w"}]
+})json";
   for (const char* options : {"--linear cholesky", "--linear pcg", "--method lbfgs"}) {
-  const CommandResult result =
-      topograd("solve '" + file + "' --backend vulkan --quiet --json - " + options);
-  ASSERT_EQ(result.status, 0) << result.err;
-  const nlohmann::json report = nlohmann::json::parse(result.out);
-  EXPECT_EQ(report["termination"], "CONVERGENCE") << report["message"];
-  EXPECT_LT(report["final_cost"].get<double>(), 1e-9) << options;
-}
+    const CommandResult result =
+        topograd("solve '" + file + "' --backend vulkan --quiet --json - " + options);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    EXPECT_EQ(report["termination"], "CONVERGENCE") << report["message"];
+    EXPECT_LT(report["final_cost"].get<double>(), 1e-9) << options;
+  }
 }
 
 TEST_F(CommandVulkan, CertifiedFitsWithEveryKernelOnTheDevice) {
