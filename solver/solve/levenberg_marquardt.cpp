@@ -331,6 +331,14 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, Iteratio
   if (out_of_range(point_)) finish(Termination::FAILURE, kOutOfRange);
 }
 
+/// Changes of the cost that say nothing about a step. A tolerance below the rounding of f64 asks
+/// for all that steps can reach: then the least radius ends the solve.
+double Minimizer::hiding_noise() const {
+  const bool looks = options_.scale_free && !ends_by_gradient(options_) &&
+                     options_.function_tolerance > std::numeric_limits<double>::epsilon();
+  return looks ? cost_noise(point_, options_.precision) : 0;
+}
+
 /// Goes on with less damping where that may gain more than the last steps have; false where it may
 /// not, or was tried.
 bool Minimizer::widen(const LastStep& step) {
@@ -386,8 +394,7 @@ void Minimizer::return_to_best(runtime::Engine& engine) {
 void Minimizer::refuse(const StepReport& report, IterationSummary& iteration, double share) {
   ++summary_.num_unsuccessful_steps;
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
-  const bool looks = options_.scale_free && !ends_by_gradient(options_);
-  const double noise = looks ? cost_noise(point_, options_.precision) : 0;
+  const double noise = hiding_noise();
   const double resolution = std::max(options_.function_tolerance * point_.cost, noise);
   const double step_bound =
       options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);
@@ -464,9 +471,13 @@ void Minimizer::check_bounds() {
     control_.check_limits("max |gradient|", point_.gradient_max_norm, 1, point_.gradient_max_norm);
   }
   if (control_.finished() || !(region_.radius() <= options_.min_trust_region_radius)) return;
+  const double noise = cost_noise(point_, options_.precision);
   if (!options_.scale_free) {
     control_.converge("minimum trust region radius reached: radius", region_.radius(),
                       options_.min_trust_region_radius);
+  } else if (first_trial_.expected <= noise) {
+    control_.converge("rounding of the cost reached: predicted cost change", first_trial_.expected,
+                      noise);
   } else {
     finish(Termination::NO_CONVERGENCE,
            "minimum trust region radius reached: no step lowers the cost, but the gradient is not "

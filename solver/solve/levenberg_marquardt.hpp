@@ -69,6 +69,7 @@ class Minimizer {
   void size_region(const IterationSummary& iteration, const runtime::StepReport& report);
   ///   share  damped_share() of the full step
   void refuse(const runtime::StepReport& report, IterationSummary& iteration, double share);
+  double hiding_noise() const;
   bool widen(const LastStep& step);
   bool may_claim(double share) const;
   void check_range(runtime::Engine& engine);
