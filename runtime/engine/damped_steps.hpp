@@ -57,6 +57,8 @@ struct StepRequest {
   /// Scales columns by 1 / ‖column‖ instead, the norm being that of the first point of the solve
   /// where the column is not 0; there are no clamps before it. A change of units changes no step.
   bool scale_free = false;
+  /// Damping of small problems on the host does not fall below that of the first norms.
+  bool keeps_damping = false;
   bool energy_norm = false;  ///< CG stops in the norm of the preconditioner, √(r·M⁻¹r), not in ‖r‖
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;

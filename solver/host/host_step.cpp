@@ -136,7 +136,7 @@ runtime::StepReport HostStep::move(double length) {
 Vector HostStep::damping_diagonal(const runtime::StepRequest& request) const {
   const Vector& diagonal = system_.diagonal();
   const bool small = diagonal.size() <= static_cast<Eigen::Index>(kLargestReadBack);
-  const double least = options_.scale_free && options_.jacobi_scaling && small
+  const double least = request.keeps_damping && small
                            ? std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall)
                            : request.min_diagonal;
   return diagonal.cwiseMax(least).cwiseMin(request.max_diagonal);

@@ -81,7 +81,7 @@ struct CholeskyStep::Impl {
   /// working precision.
   void set_damping(runtime::StepRequest request) {
     set_scale(request);
-    if (request.scale_free && request.jacobi_scaling && is_small())
+    if (request.keeps_damping && is_small())
       request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
     if (request.scale_free) system->damping_diagonal(diagonal);
     for (std::size_t k = 0; k < damping.size(); ++k) {

@@ -187,6 +187,9 @@ runtime::StepRequest Minimizer::request() const {
           .max_diagonal = options_.max_lm_diagonal,
           .jacobi_scaling = options_.jacobi_scaling,
           .scale_free = options_.scale_free,
+          // Penalties grow valleys, in which more damping creeps.
+          .keeps_damping = options_.scale_free && options_.jacobi_scaling &&
+                           model_.constraints != ConstraintTerms::penalties,
           .energy_norm = options_.scale_free && !forcing_.is_loose(),
           .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations,
@@ -472,7 +475,8 @@ void Minimizer::check_bounds() {
   }
   if (control_.finished() || !(region_.radius() <= options_.min_trust_region_radius)) return;
   const double noise = cost_noise(point_, options_.precision);
-  if (!options_.scale_free) {
+  // What ends a minimisation within augmented_lagrangian is judged there.
+  if (!options_.scale_free || model_.constraints == ConstraintTerms::penalties) {
     control_.converge("minimum trust region radius reached: radius", region_.radius(),
                       options_.min_trust_region_radius);
   } else if (first_trial_.expected <= noise) {

@@ -42,8 +42,8 @@ inline std::vector<KinkRow> kink_rows() {
   add("sqrt(x)", {"x"}, {0}, {0, kInf});
   add("abs(x)", {"x"}, {0}, {0, 0});
   add("atan2(y, x)", {"y", "x"}, {0, 0}, {0, 0, 0});
-  add("min(a, b)", {"a", "b"}, {3, 3}, {3, 1, 0});
-  add("max(a, b)", {"a", "b"}, {3, 3}, {3, 1, 0});
+  add("min(a, b)", {"a", "b"}, {3, 3}, {3, 0.5, 0.5});
+  add("max(a, b)", {"a", "b"}, {3, 3}, {3, 0.5, 0.5});
   add("min(a, b)", {"a", "b"}, {kNan, 1}, {kNan, 0, 1});
   add("min(a, b)", {"a", "b"}, {1, kNan}, {kNan, 0, 1});
   add("max(a, b)", {"a", "b"}, {kNan, 1}, {kNan, 0, 1});

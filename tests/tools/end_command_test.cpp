@@ -36,7 +36,7 @@ TEST(CommandEnd, ALimitIsOneLineAlsoWhenQuiet) {
     EXPECT_EQ(required.err, line);
   }
   const CommandResult converged =
-      topograd("solve springs --width 10 --backend cpu --quiet --require-convergence");
+      topograd("solve arap --icosphere 1 --backend cpu --quiet --require-convergence");
   EXPECT_EQ(converged.status, 0);
   EXPECT_EQ(converged.err, "");
 }

@@ -177,7 +177,8 @@ TEST(Sensitivity, FollowsLosses) {
                           move_data(decay.problem, decay.t, decay.times, d.segment(20, 20), h);
                           decay.problem.set(decay.weight, 3 + h * d[40]);
                         },
-                    .dtheta = d};
+                    .dtheta = d,
+                    .newton_steps = 3};
     expect_derivative(s, line);
   }
 }
