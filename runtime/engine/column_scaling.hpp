@@ -20,6 +20,12 @@ inline double column_scale(double unit, double norm) {
   return s > 0 && std::isfinite(s * s) ? s : 0;
 }
 
+/// ‖r‖ / |x|: the norm of a column if its unknown, of this size, alone produced the residuals. Only
+/// for minimisations with penalties of constraints, whose valleys need a damping of that size.
+inline double column_unit(double residual_norm, double size) {
+  return size > 0 ? residual_norm / size : 0;
+}
+
 /// The scaling of a column in a solve: that of the first point where the column is not 0. Squares
 /// of scalings may be given, too.
 ///

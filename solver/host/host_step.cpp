@@ -6,6 +6,7 @@
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
 #include "../plan/decide.hpp"
+#include "../step_control/solve_control.hpp"
 #include "dogleg.hpp"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   std::vector<double> x(model_.scalars);
   engine_.point(x);
   cost_ = point.cost;
-  set_scale(norms);
+  set_scale(x, norms);
   Vector residuals;
   if (system_.kind() == LinearSolver::dense) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
@@ -93,9 +94,26 @@ void HostStep::transfer(ir::StateRecord& record) {
   keeps_gauss_newton_ = record.restores();
 }
 
-void HostStep::set_scale(const Vector& norms) {
-  const double unit = options_.scale_free ? 0 : 1;
-  const Vector here = norms.unaryExpr([&](double n) { return runtime::column_scale(unit, n); });
+/// ‖r‖ / |x| of each column.
+Vector HostStep::units_by_size(std::span<const double> x, Eigen::Index columns) const {
+  Vector squares = Vector::Zero(columns);
+  for (std::uint32_t k = 0; k < x.size(); ++k) {
+    const std::uint32_t first = engine_.space().column(k);
+    if (first == TangentSpace::kNone) continue;
+    const TangentSpace::Block* const on = engine_.space().block_of(k);
+    squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
+  }
+  const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
+  return squares.unaryExpr([&](double s) { return runtime::column_unit(residuals, std::sqrt(s)); });
+}
+
+void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
+  const bool by_size = options_.scale_free && ends_by_gradient(options_) &&
+                       norms.size() <= static_cast<Eigen::Index>(kLargestReadBack);
+  if (by_size && found_scale_.size() == norms.size()) return;
+  const Vector units = by_size ? units_by_size(x, norms.size())
+                               : Vector::Constant(norms.size(), options_.scale_free ? 0 : 1);
+  const Vector here = units.binaryExpr(norms, &runtime::column_scale);
   if (found_scale_.size() != norms.size()) {
     found_scale_ = here;
     length_ = 0;

@@ -41,7 +41,8 @@ class HostStep final : public StepSolver {
 
  private:
   /// Scales columns by StepRequest's rule.
-  void set_scale(const Eigen::VectorXd& norms);
+  void set_scale(std::span<const double> x, const Eigen::VectorXd& norms);
+  Eigen::VectorXd units_by_size(std::span<const double> x, Eigen::Index columns) const;
   void add_scaled_norms(std::span<const double> x, const Eigen::VectorXd& norms,
                         runtime::PointReport& point) const;
   runtime::StepReport move(double length);

@@ -66,7 +66,11 @@ struct CholeskyStep::Impl {
   }
 
   /// Scales columns by StepRequest's rule.
-  void set_scale(const runtime::StepRequest& request) {
+  void set_scale(const runtime::StepRequest& request, runtime::Engine& engine) {
+    if (request.scale_free && !request.keeps_damping && is_small()) {
+      if (scale.empty()) scale_by_size(engine);
+      return;
+    }
     const bool later = !scale.empty();
     if (later && !request.scale_free) return;
     scale.resize(system->size());
@@ -77,10 +81,23 @@ struct CholeskyStep::Impl {
     }
   }
 
+  /// Scales columns by 1 / (‖r‖ / |x| + ‖column‖) at the first point.
+  void scale_by_size(runtime::Engine& engine) {
+    std::vector<double> x(model.scalars);
+    engine.point(x);
+    const double residuals = std::sqrt(2 * std::max(cost, 0.0));
+    scale.resize(system->size());
+    for (std::size_t k = 0; k < scale.size(); ++k) {
+      const double size = std::abs(x[system->free_scalars()[k]]);
+      scale[k] = runtime::column_scale(runtime::column_unit(residuals, size),
+                                       std::sqrt(system->diagonal(k)));
+    }
+  }
+
   /// column_damping(), with the diagonal from UndeterminedBlocks, as much of it as is added in
   /// working precision.
-  void set_damping(runtime::StepRequest request) {
-    set_scale(request);
+  void set_damping(runtime::StepRequest request, runtime::Engine& engine) {
+    set_scale(request, engine);
     if (request.keeps_damping && is_small())
       request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
     if (request.scale_free) system->damping_diagonal(diagonal);
@@ -153,6 +170,7 @@ struct CholeskyStep::Impl {
   std::vector<double> damping, diagonal;  // λD, and the diagonal for it; free scalars
   std::vector<double> gradient, delta;    // all scalars
   std::vector<double> scale;  // of columns, by free scalars; empty before the first step
+  double cost = 0;            // at the engine's point
   bool by_blocks = false;
   std::unique_ptr<DenseRows> rows;  // made on first use
   bool rows_are_current = false, by_rows = false;
@@ -207,7 +225,7 @@ std::vector<runtime::Need> CholeskyStep::needs() const {
   return needs;
 }
 
-void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport&) {
+void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
     const bool by_rows = impl_->by_rows;
@@ -222,6 +240,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport&) {
     impl_->vanished = vanished;
   }
   impl_->rows_are_current = false;
+  impl_->cost = point.cost;
   impl_->system->refresh(engine);
   engine.gradient(impl_->gradient);
 }
@@ -229,7 +248,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport&) {
 runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
                                            const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
-  impl_->set_damping(request);
+  impl_->set_damping(request, engine);
   double decrease = std::numeric_limits<double>::quiet_NaN();
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
