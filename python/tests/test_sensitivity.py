@@ -131,11 +131,7 @@ class Sensitivities(unittest.TestCase):
         z = free.parameters(np.zeros(2), name="z")
         free.residuals(z[:1] - free.data([1.0]))
         free.solve(**TIGHT)
-        with self.assertRaisesRegex(topograd.SensitivityError,
-                                    'singular or indefinite at parameter "z"') as undetermined:
-            topograd.Sensitivity(free)
-        self.assertEqual(undetermined.exception.reason, "singular")
-        self.assertEqual(undetermined.exception.code, "invalid_argument")
+        topograd.Sensitivity(free)  # what nothing reads is undetermined, and no error
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@
 namespace topograd {
 namespace {
 
-// Least ‖r‖ in optimality(), as shares of that at the start: where rounding of J x, √Σ (‖J_i‖ x_i)²,
-// hides smaller ones at the usual tolerance of 1e-10, and elsewhere.
+// Least ‖r‖ in optimality(), as shares of that at the start: where rounding of J x, √Σ (‖J_i‖
+// x_i)², hides smaller ones at the usual tolerance of 1e-10, and elsewhere.
 constexpr double kShareOfStart = 1e-4, kRounding = 1e-5, kLeastShareOfStart = 1e-10;
 // Units of rounding in the sum of squares.
 constexpr double kSumUnits = 8;

@@ -11,9 +11,9 @@ double residual_norm(double cost);
 
 /// Largest cosine between the residuals and a column of the Jacobian, over free unknowns that no
 /// bound holds: max |g_i| / (‖J_i‖ ‖r‖). It does not depend on units of residuals and unknowns, nor
-/// on the origin of coordinates, except where rounding hides the rest: so that residuals that become
-/// zero end a solve, too, ‖r‖ counts as at least 10⁻¹⁰ of its value at the start, and as 10⁻⁴ of it
-/// where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
+/// on the origin of coordinates, except where rounding hides the rest: so that residuals that
+/// become zero end a solve, too, ‖r‖ counts as at least 10⁻¹⁰ of its value at the start, and as
+/// 10⁻⁴ of it where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
 double optimality(const runtime::PointReport& point, double initial_cost);
 
 /// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as

@@ -1,7 +1,7 @@
 // Reductions over spans: values, shapes of their trees, derivatives, empty spans.
 #include "../../frontend/value/reduce.hpp"
-#include "../../frontend/value/eager.hpp"
 #include <gtest/gtest.h>
+#include "../../frontend/value/eager.hpp"
 
 #include <algorithm>
 #include <cmath>
