@@ -1,8 +1,8 @@
 // Whether a step and its point show that a minimisation of least squares is at its end.
 #pragma once
 
-#include "../../codegen/precision.hpp"
 #include "../../runtime/engine/damped_steps.hpp"
+#include "../options.hpp"
 
 namespace topograd {
 

@@ -193,13 +193,13 @@ struct DeterminedInverse::Impl {
               static_cast<std::uint32_t>(end - first)};
     }
     Vector column(std::uint32_t k) const {
-      const Eigen::Index rank = R.cols();
+      const Eigen::Index independent = R.cols();
       Vector x = order.transpose() * (scale[k] * Vector::Unit(scale.size(), k));
-      Vector top = x.head(rank);
+      Vector top = x.head(independent);
       R.transpose().triangularView<Eigen::Lower>().solveInPlace(top);
       R.triangularView<Eigen::Upper>().solveInPlace(top);
       x.setZero();
-      x.head(rank) = top;
+      x.head(independent) = top;
       return scale.cwiseProduct(Vector(order * x));
     }
     std::vector<Eigen::MatrixXd> blocks(std::span<const NormalInverse::Pair> pairs) const {
