@@ -4,6 +4,7 @@
 #include "../autodiff/derivatives.hpp"
 #include "../ir/checking/error_bound.hpp"
 #include "../ir/error.hpp"
+#include "../ir/machine/formatted.hpp"
 #include "../ir/passes/passes.hpp"
 #include "../ir/text.hpp"
 #include "../runtime/model/term_rows.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 namespace topograd {
 namespace {
@@ -70,9 +70,8 @@ std::string padded(std::string text, std::size_t width) {
 }
 
 std::string number(double value, Precision precision) {
-  char text[40];
-  std::snprintf(text, sizeof text, precision == Precision::f32 ? "%.9g" : "%.17g", value);
-  return text;
+  return precision == Precision::f32 ? platform::formatted("%.9g", value)
+                                     : platform::formatted("%.17g", value);
 }
 
 constexpr std::size_t kNodeWidth = 34, kNumberWidth = 26;
@@ -111,13 +110,10 @@ NodeValues table(const ir::Program& program, const Rows& row, Precision precisio
     same = false;
     const ir::Op op = program.nodes[c.first_off].op;
     const double bound = precision == Precision::f32 ? ir::info(op).ulp_f32 : ir::info(op).ulp_f64;
-    char line[160];
-    std::snprintf(line, sizeof line,
-                  "first difference: %%%zu, %s on %s is %.3g ulp off its operands' value %.17g, "
-                  "bound %g\n",
-                  c.first_off, std::string(ir::info(op).name).c_str(), c.title.c_str(),
-                  c.deviation.ulp, static_cast<double>(c.deviation.expected), bound);
-    text += line;
+    text += platform::formatted(
+        "first difference: %%%zu, %s on %s is %.3g ulp off its operands' value %.17g, bound %g\n",
+        c.first_off, std::string(ir::info(op).name).c_str(), c.title.c_str(), c.deviation.ulp,
+        static_cast<double>(c.deviation.expected), bound);
   }
   return {text + (same ? "no difference beyond the ops' bounds\n" : ""), !same};
 }

@@ -6,11 +6,11 @@
 #include "../ir/error.hpp"
 #include "../ir/evaluate.hpp"
 #include "../ir/graph.hpp"
+#include "../ir/machine/formatted.hpp"
 #include "traced_function.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <ranges>
 
 namespace topograd {
@@ -238,11 +238,7 @@ Rho chained(const Rho& f, const Rho& g) {
 }
 
 /// "0.5", "-1e+300", "nan".
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string number(double value) { return platform::formatted("%.6g", value); }
 
 void check(bool ok, const std::string& loss, const char* field, const char* range, double value) {
   if (ok) return;

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <locale>
 #include <mutex>
 #include <sstream>
 
@@ -52,6 +53,7 @@ std::optional<ProcessDefaults>& defaults_in_force() {
 void check(bool ok, const char* field, const char* range, double value) {
   if (ok) return;
   std::ostringstream message;
+  message.imbue(std::locale::classic());
   message << "options: " << field << " must be " << range << ", got " << value;
   throw Error(ErrorCode::InvalidArgument, message.str());
 }

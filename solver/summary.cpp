@@ -1,49 +1,39 @@
 // Reports of a solve as text.
 #include "summary.hpp"
 
+#include "../ir/machine/formatted.hpp"
 #include "step_method.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <span>
 #include <vector>
 
 namespace topograd {
 namespace {
 
-// snprintf into a string; every use has a literal format.
-[[gnu::format(printf, 1, 2)]] std::string format(const char* text, ...) {
-  std::va_list arguments;
-  va_start(arguments, text);
-  std::va_list again;
-  va_copy(again, arguments);
-  std::string out(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, text, arguments)), '\0');
-  std::vsnprintf(out.data(), out.size() + 1, text, again);
-  va_end(again);
-  va_end(arguments);
-  return out;
-}
+using platform::formatted;
 
 constexpr std::size_t kMostChoices = 12;  // of a plan record, in the report
 
 unsigned long long wide(std::uint64_t value) { return value; }
 
 std::string row(const char* label, const std::string& value) {
-  return format("%-28s %22s\n", label, value.c_str());
+  return formatted("%-28s %22s\n", label, value.c_str());
 }
 std::string row(const char* label, std::uint64_t value) {
-  return row(label, format("%llu", wide(value)));
+  return row(label, formatted("%llu", wide(value)));
 }
-std::string seconds(const char* label, double value) { return row(label, format("%.6f", value)); }
+std::string seconds(const char* label, double value) {
+  return row(label, formatted("%.6f", value));
+}
 
 std::string unread_part(const Summary& s) {
   if (s.unread_blocks.empty()) return {};
   std::string out = row("Blocks that nothing reads", s.unread_blocks.size());
   for (const std::string& name : s.unread_names) out += "  " + name + "\n";
   if (s.unread_blocks.size() > s.unread_names.size())
-    out += format("  and %llu more\n", wide(s.unread_blocks.size() - s.unread_names.size()));
+    out += formatted("  and %llu more\n", wide(s.unread_blocks.size() - s.unread_names.size()));
   return out;
 }
 
@@ -56,23 +46,23 @@ std::string problem_part(const Summary& s) {
   out += row("Topologies", s.topologies.size());
   if (s.host_residuals > 0) out += row("Residual blocks on the host", s.host_residuals);
   for (const TopologySummary& t : s.topologies) {
-    out += format("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
-                  t.outputs);
+    out += formatted("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
+                     t.outputs);
   }
   return out + unread_part(s);
 }
 
 std::string backend_part(const Summary& s) {
   std::string out = row("Backend", s.backend) + row("Device", s.device) +
-                    format("  why: %s\n", s.why.c_str()) +
+                    formatted("  why: %s\n", s.why.c_str()) +
                     row("Precision", std::string(codegen::name(s.precision))) +
                     row("Method", std::string(name(s.method)));
-  if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
+  if (!s.method_note.empty()) out += formatted("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(linear_solver_name(s)));
-  if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
+  if (!s.linear_solver_note.empty()) out += formatted("  why: %s\n", s.linear_solver_note.c_str());
   if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
     out += row("Factor", std::string(name(s.factor)));
-    if (!s.factor_note.empty()) out += format("  why: %s\n", s.factor_note.c_str());
+    if (!s.factor_note.empty()) out += formatted("  why: %s\n", s.factor_note.c_str());
     if (s.factor_bytes > 0) {
       out += row("Device memory of factor", s.factor_bytes) +
              row("  predicted by its plan", s.predicted_factor_bytes);
@@ -80,19 +70,21 @@ std::string backend_part(const Summary& s) {
   }
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(step_method(s))) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
-    if (!s.preconditioner_note.empty()) out += format("  why: %s\n", s.preconditioner_note.c_str());
+    if (!s.preconditioner_note.empty())
+      out += formatted("  why: %s\n", s.preconditioner_note.c_str());
     out += row("Normal matrix", std::string(name(s.normal_matrix)));
-    if (!s.normal_matrix_note.empty()) out += format("  why: %s\n", s.normal_matrix_note.c_str());
+    if (!s.normal_matrix_note.empty())
+      out += formatted("  why: %s\n", s.normal_matrix_note.c_str());
   }
   if (!s.accumulation.empty()) out += row("Accumulation", s.accumulation);
   return out;
 }
 
 std::string cost_part(const Summary& s) {
-  std::string out = "\nCost:\n" + row("Initial", format("%.10e", s.initial_cost)) +
-                    row("Final", format("%.10e", s.final_cost)) +
-                    row("Change", format("%.10e", s.initial_cost - s.final_cost));
-  if (!std::isnan(s.optimality)) out += row("Optimality", format("%.3e", s.optimality));
+  std::string out = "\nCost:\n" + row("Initial", formatted("%.10e", s.initial_cost)) +
+                    row("Final", formatted("%.10e", s.final_cost)) +
+                    row("Change", formatted("%.10e", s.initial_cost - s.final_cost));
+  if (!std::isnan(s.optimality)) out += row("Optimality", formatted("%.3e", s.optimality));
   out += "\nSteps:\n" + row("Successful", static_cast<std::uint64_t>(s.num_successful_steps)) +
          row("Unsuccessful", static_cast<std::uint64_t>(s.num_unsuccessful_steps));
   if (s.num_nonfinite_steps > 0) {
@@ -122,22 +114,22 @@ std::string constraint_part(const Summary& s) {
   std::string out = "\nConstraints:\n" +
                     row("Rows", static_cast<std::uint64_t>(c.multipliers.size())) +
                     row("Outer iterations", static_cast<std::uint64_t>(c.outer_iterations)) +
-                    row("Penalty", format("%.3e", c.penalty)) +
-                    (c.barrier > 0 ? row("Barrier", format("%.3e", c.barrier)) : "") +
-                    row("Largest violation", format("%.3e", c.kkt.feasibility)) +
-                    row("Gradient of the Lagrangian", format("%.3e", c.kkt.stationarity)) +
-                    row("Complementarity", format("%.3e", c.kkt.complementarity));
+                    row("Penalty", formatted("%.3e", c.penalty)) +
+                    (c.barrier > 0 ? row("Barrier", formatted("%.3e", c.barrier)) : "") +
+                    row("Largest violation", formatted("%.3e", c.kkt.feasibility)) +
+                    row("Gradient of the Lagrangian", formatted("%.3e", c.kkt.stationarity)) +
+                    row("Complementarity", formatted("%.3e", c.kkt.complementarity));
   if (!c.infeasible.empty()) out += "  not met: " + c.infeasible + "\n";
   std::size_t shown = 0;
   for (const ConstraintSummary& one : c.constraints) {
     if (++shown > kMostChoices) {
-      out += format("  and %llu more labels\n", wide(c.constraints.size() - kMostChoices));
+      out += formatted("  and %llu more labels\n", wide(c.constraints.size() - kMostChoices));
       break;
     }
-    out +=
-        format("  %-20s %-10s %8llu rows  %8llu active  %-10s  violation %.1e  multiplier %.6g\n",
-               one.label.c_str(), kind_name(one).data(), wide(one.rows), wide(one.active),
-               name(one.outcome).data(), one.violation, one.largest_multiplier);
+    out += formatted(
+        "  %-20s %-10s %8llu rows  %8llu active  %-10s  violation %.1e  multiplier %.6g\n",
+        one.label.c_str(), kind_name(one).data(), wide(one.rows), wide(one.active),
+        name(one.outcome).data(), one.violation, one.largest_multiplier);
   }
   return out;
 }
@@ -148,7 +140,7 @@ std::string plan_part(const Summary& s) {
   std::size_t shown = 0;
   for (const runtime::PlanChoice& made : s.plan.batches) {
     if (++shown > kMostChoices) {
-      out += format("  and %llu more\n", wide(s.plan.batches.size() - kMostChoices));
+      out += formatted("  and %llu more\n", wide(s.plan.batches.size() - kMostChoices));
       break;
     }
     out += "  " + made.text() + "\n";
@@ -166,10 +158,10 @@ std::string kernel_part(const Summary& s) {
   std::ranges::partial_sort(made, made.begin() + static_cast<std::ptrdiff_t>(shown), slower);
   std::string out = "\nKernels (ms):                      GLSL     SPIR-V   pipeline\n";
   for (const runtime::KernelFigures& one : std::span(made).first(shown)) {
-    out += format("  %-28s %9.2f  %9.2f  %9.2f  %s\n", one.name.c_str(), one.glsl_ms, one.spirv_ms,
-                  one.pipeline_ms, one.origin.c_str());
+    out += formatted("  %-28s %9.2f  %9.2f  %9.2f  %s\n", one.name.c_str(), one.glsl_ms,
+                     one.spirv_ms, one.pipeline_ms, one.origin.c_str());
   }
-  if (made.size() > shown) out += format("  and %llu more\n", wide(made.size() - shown));
+  if (made.size() > shown) out += formatted("  and %llu more\n", wide(made.size() - shown));
   return out;
 }
 
@@ -226,7 +218,7 @@ std::uint64_t Summary::degrees_of_freedom() const {
 }
 
 std::string Summary::brief_report() const {
-  return format(
+  return formatted(
       "Topograd report: iterations: %d, initial cost: %e, final cost: %e, backend: %s, "
       "termination: %s",
       num_iterations(), initial_cost, final_cost, backend.c_str(), name(termination).data());
@@ -236,9 +228,9 @@ namespace {
 
 std::string cross_check_part(const CrossCheck& c) {
   if (c.compared == 0) return "";
-  std::string text = format("\nCross-check: %llu outputs compared, %llu differences\n",
-                            static_cast<unsigned long long>(c.compared),
-                            static_cast<unsigned long long>(c.differences));
+  std::string text = formatted("\nCross-check: %llu outputs compared, %llu differences\n",
+                               static_cast<unsigned long long>(c.compared),
+                               static_cast<unsigned long long>(c.differences));
   for (const std::string& message : c.messages) text += "  " + message + "\n";
   return text;
 }
@@ -249,7 +241,7 @@ std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
          cost_part(*this) + constraint_part(*this) + plan_part(*this) + time_part(*this) +
          kernel_part(*this) + counter_part(*this) + cross_check_part(cross_check) +
-         "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str()) +
+         "\nTermination: " + formatted("%32s (%s)\n", name(termination).data(), message.c_str()) +
          (advice == Advice::none ? "" : "Advice: " + std::string(text(advice)) + "\n");
 }
 
@@ -264,11 +256,11 @@ std::string history_table(const Summary& summary) {
       "iter      cost      cost_change  |gradient|   |step|    tr_ratio  tr_radius  ls_iter  "
       "iter_time  total_time\n";
   for (const IterationSummary& i : summary.iterations) {
-    out += format("%4d  %12.6e  %10.2e  %10.2e  %9.2e  %9.2e  %9.2e  %7d  %9.2e  %10.2e%s\n",
-                  i.iteration, i.cost, i.cost_change, i.gradient_max_norm, i.step_norm,
-                  i.relative_decrease, i.trust_region_radius, i.linear_iterations,
-                  i.iteration_time_in_seconds, i.cumulative_time_in_seconds,
-                  i.step_is_successful ? "" : "  rejected");
+    out += formatted("%4d  %12.6e  %10.2e  %10.2e  %9.2e  %9.2e  %9.2e  %7d  %9.2e  %10.2e%s\n",
+                     i.iteration, i.cost, i.cost_change, i.gradient_max_norm, i.step_norm,
+                     i.relative_decrease, i.trust_region_radius, i.linear_iterations,
+                     i.iteration_time_in_seconds, i.cumulative_time_in_seconds,
+                     i.step_is_successful ? "" : "  rejected");
   }
   return out;
 }

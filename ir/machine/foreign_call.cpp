@@ -3,6 +3,7 @@
 
 #include "../error.hpp"
 #include "platform.hpp"
+#include "process_end.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -97,6 +98,7 @@ void keep_for_ever(const void* object) {
 }
 
 LoadingLibraries::LoadingLibraries() {
+  platform::remember_loaded_objects();
   ++loading;
   platform::at_exit(end_foreign_calls);
   try {

@@ -3,10 +3,13 @@
 #include "output_file.hpp"
 
 #include "available_memory.hpp"
+#include "formatted.hpp"
+#include "process_end.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <locale.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,7 +23,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <clocale>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -220,6 +225,55 @@ void end_process(int status) {
   ::_exit(status);
 }
 
+namespace {
+
+/// A loaded program or library: its address, and where its dynamic section is.
+struct LoadedObject {
+  ElfW(Addr) base = 0;
+  const ElfW(Dyn) * dynamic = nullptr;
+};
+
+/// Never destroyed: read while the process ends.
+std::vector<LoadedObject>& remembered_objects() {
+  static auto& objects = *new std::vector<LoadedObject>;
+  return objects;
+}
+
+/// Runs what the system runs for an object at the end of a process: its exit handlers, static
+/// destructors and finalizers.
+void finish_object(const LoadedObject& object) {
+  using Function = void (*)();
+  const Function* functions = nullptr;
+  std::size_t count = 0;
+  for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_FINI_ARRAY)
+      functions = reinterpret_cast<const Function*>(object.base + entry->d_un.d_ptr);
+    if (entry->d_tag == DT_FINI_ARRAYSZ) count = entry->d_un.d_val / sizeof(void*);
+  }
+  while (functions != nullptr && count-- > 0) functions[count]();
+}
+
+}  // namespace
+
+void remember_loaded_objects() {
+  [[maybe_unused]] static const int kFound = ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        for (int k = 0; k < info->dlpi_phnum; ++k) {
+          if (info->dlpi_phdr[k].p_type != PT_DYNAMIC) continue;
+          const auto* dynamic =
+              reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr);
+          static_cast<std::vector<LoadedObject>*>(out)->push_back({info->dlpi_addr, dynamic});
+        }
+        return 0;
+      },
+      &remembered_objects());
+}
+
+void end_process_without_later_libraries(int status) {
+  for (const LoadedObject& object : remembered_objects()) finish_object(object);
+  end_process(status);
+}
+
 bool after_fork(void (*tell)()) {
   ::pthread_atfork(nullptr, nullptr, tell);
   return true;
@@ -251,6 +305,39 @@ bool has_address_space(std::uint64_t bytes) {
   ::munmap(piece, bytes);
   return true;
 }
+
+std::string formatted_list(const char* format, std::va_list arguments) {
+  static const locale_t kPlain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  const locale_t before = ::uselocale(kPlain);
+  std::va_list again;
+  va_copy(again, arguments);
+  std::string out(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
+  std::vsnprintf(out.data(), out.size() + 1, format, again);
+  va_end(again);
+  ::uselocale(before);
+  return out;
+}
+
+std::string formatted(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::string out = formatted_list(format, arguments);
+  va_end(arguments);
+  return out;
+}
+
+namespace {
+
+std::atomic<int> endable_works{0};
+std::atomic<bool> end_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers write it");
+
+}  // namespace
+
+EndableWork::EndableWork() { ++endable_works; }
+EndableWork::~EndableWork() { --endable_works; }
+bool EndableWork::should_end() { return end_requested && endable_works > 0; }
+void request_end(bool wanted) { end_requested = wanted; }
 
 int thread_count() {
   std::error_code error;
@@ -369,7 +456,8 @@ std::string private_folder(const std::string& path) {
 }
 
 std::optional<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  // Opening a pipe would wait for its writer.
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (!file.ok() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
@@ -410,11 +498,20 @@ bool replace_with(const std::string& path, std::span<const std::byte> bytes, mod
   return false;
 }
 
-/// Resolves links, also of a path whose file does not exist.
+/// Resolves links, also those to a file that does not exist.
 std::string followed(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the system's own limit
   std::error_code failed;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, failed);
-  return failed ? path : target.string();
+  fs::path at = path;
+  for (int k = 0; k < kMostLinks; ++k) {
+    at = fs::weakly_canonical(fs::absolute(at, failed), failed);
+    if (failed) return path;
+    const fs::path target = fs::read_symlink(at, failed);  // fails if it is no link
+    if (failed) return at.string();
+    at = at.parent_path() / target;  // `target` alone if it is absolute
+  }
+  return path;
 }
 
 /// The file that a path names once its links are followed, and what it has now.
@@ -446,6 +543,26 @@ bool write_output_file(const std::string& path, std::span<const std::byte> bytes
     return file.ok() && write_all(file.get(), bytes);
   }
   return replace_with(target.path, bytes, target.permissions, target.there);
+}
+
+std::string output_identity(const std::string& path) {
+  struct stat status {};
+  const int found = path == "-" ? ::fstat(STDOUT_FILENO, &status) : ::stat(path.c_str(), &status);
+  if (found != 0) return followed(path);
+  if (S_ISCHR(status.st_mode)) return path == "-" ? path : "";
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+bool is_terminal_output() { return ::isatty(STDOUT_FILENO) != 0; }
+
+bool can_write_output(const std::string& path) {
+  const auto may = [](const std::string& name, int rights) {
+    return ::faccessat(AT_FDCWD, name.c_str(), rights, AT_EACCESS) == 0;
+  };
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return !S_ISDIR(status.st_mode) && may(path, W_OK);
+  if (errno != ENOENT || path.ends_with('/')) return false;
+  return may(Target(path).folder, W_OK | X_OK);
 }
 
 std::string write_durable_file(const std::string& path, std::span<const std::byte> bytes) {

@@ -4,13 +4,13 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
+#include "../../ir/machine/formatted.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "row_answers.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 namespace topograd::runtime {
@@ -175,15 +175,9 @@ Rows composition_rows(Precision precision) {
 
 std::string WrongNumber::message() const {
   std::string out = what + " of " + composition + " at ";
-  char part[48];
-  for (std::size_t k = 0; k < at.size(); ++k) {
-    std::snprintf(part, sizeof part, "%s%c = %.9g", k > 0 ? ", " : "", "abc"[k], at[k]);
-    out += part;
-  }
-  std::snprintf(part, sizeof part, ": got %.9g", got);
-  out += part;
-  std::snprintf(part, sizeof part, ", expected %.9g", expected);
-  return out + part;
+  for (std::size_t k = 0; k < at.size(); ++k)
+    out += platform::formatted("%s%c = %.9g", k > 0 ? ", " : "", "abc"[k], at[k]);
+  return out + platform::formatted(": got %.9g, expected %.9g", got, expected);
 }
 
 void CompositionReport::add(CompositionReport&& other) {

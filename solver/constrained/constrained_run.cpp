@@ -1,12 +1,13 @@
 // Rows of constraints, their conditions, and ends of solves.
 #include "constrained_run.hpp"
 
+#include "../../ir/machine/formatted.hpp"
+
 #include "constraint_report.hpp"
 #include "constraint_values.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace topograd {
@@ -33,11 +34,7 @@ double largest(std::span<const double> numbers) {
   return most;
 }
 
-std::string short_text(double number) {
-  char out[32];
-  std::snprintf(out, sizeof out, "%.6g", number);
-  return out;
-}
+std::string short_text(double number) { return platform::formatted("%.6g", number); }
 
 ConstrainedRun::ConstrainedRun(Problem& problem_, const ProblemModel& model_,
                                const SolverOptions& options_, Summary& summary_,

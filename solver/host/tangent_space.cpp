@@ -3,21 +3,17 @@
 
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/formatted.hpp"
 #include "../model/model.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <string>
 
 namespace topograd {
 namespace {
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
+std::string number(double value) { return platform::formatted("%.17g", value); }
 
 bool is_constant(std::span<const std::uint8_t> mask, std::size_t scalar) {
   return !mask.empty() && mask[scalar] != 0;

@@ -5,6 +5,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/formatted.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../runtime/cpu/interpreter/rows.hpp"
 #include "../../runtime/model/term_rows.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -301,9 +301,7 @@ std::optional<std::string> KinkCheck::describe_instance(const Search& search, st
 }
 
 std::string number_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return std::isnan(value) ? "nan" : text;
+  return std::isnan(value) ? "nan" : platform::formatted("%.17g", value);
 }
 
 void check_start(const char* call, const Problem& problem, std::span<const double> x) {

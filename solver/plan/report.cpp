@@ -1,9 +1,10 @@
 // Sentences of the report.
 #include "report.hpp"
 
+#include "../../ir/machine/formatted.hpp"
+
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <span>
 #include <string_view>
 
@@ -12,17 +13,12 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
-std::string rounded(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", number);
-  return text;
-}
+std::string rounded(double number) { return platform::formatted("%.2g", number); }
 
 /// Whole numbers as they are, others with three digits.
 std::string number_text(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, number == std::floor(number) ? "%.0f" : "%.3g", number);
-  return text;
+  return number == std::floor(number) ? platform::formatted("%.0f", number)
+                                      : platform::formatted("%.3g", number);
 }
 
 /// A sentence with its numbers: {k} is one of them, {k:noun} that number of a noun.
@@ -56,12 +52,10 @@ constexpr std::string_view kMatrixReasons[] = {
 std::string scheduler_text(const BackendChoice& choice) {
   const hybrid::Decision& measured = choice.measurements;
   const std::string device = "\"" + choice.device + "\"";
-  char numbers[120];
   switch (measured.reason) {
     case hybrid::Reason::slower:
-      std::snprintf(numbers, sizeof numbers, "speed-up %.2f measured, %.2f needed",
-                    measured.speed_up, measured.needed);
-      return device + " is slower here (" + numbers + ")";
+      return device + platform::formatted(" is slower here (speed-up %.2f measured, %.2f needed)",
+                                          measured.speed_up, measured.needed);
     case hybrid::Reason::breaker_open:
     case hybrid::Reason::success_rate:
       return device + " failed before and is left alone for a while";

@@ -3,13 +3,13 @@
 
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/formatted.hpp"
 #include "../linear/factor/normal_equations.hpp"
 #include "../session/session.hpp"
 #include "manifold_curvature.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -29,11 +29,7 @@ constexpr double kTolerance = 1e-14, kNoSolution = 1e-6;
 /// Steps shorter than this share of x are no reason to call a point unconverged.
 constexpr double kShortStep = 1e-6;
 
-std::string text(double number) {
-  char out[32];
-  std::snprintf(out, sizeof out, "%.3g", number);
-  return out;
-}
+std::string text(double number) { return platform::formatted("%.3g", number); }
 
 /// Throws if an instance's condition is not what it was traced for.
 void require_branches(runtime::Engine& engine, const runtime::Model& model) {

@@ -1,7 +1,8 @@
 // Common bookkeeping of all minimisers.
 #include "solve_control.hpp"
 
-#include <cstdio>
+#include "../../ir/machine/formatted.hpp"
+
 #include <utility>
 
 namespace topograd {
@@ -23,9 +24,7 @@ void SolveControl::finish(Termination termination, std::string message) {
 }
 
 void SolveControl::converge(const char* what, double value, double bound) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %.6e <= %.6e", what, value, bound);
-  finish(Termination::CONVERGENCE, text);
+  finish(Termination::CONVERGENCE, platform::formatted("%s: %.6e <= %.6e", what, value, bound));
 }
 
 double SolveControl::elapsed() const {

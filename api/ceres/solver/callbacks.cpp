@@ -1,7 +1,8 @@
 // Progress of a solve in Ceres' form: iterations, their log, callbacks.
 #include "callbacks.hpp"
 
-#include <cstdio>
+#include "report.hpp"
+
 #include <iostream>
 #include <limits>
 
@@ -23,13 +24,12 @@ constexpr const char* kColumns =
     "iter_time  total_time\n";
 
 std::string LogLine(const IterationSummary& i) {
-  char line[256];
-  std::snprintf(line, sizeof line,
-                "% 4d % 8e   % 3.2e   % 3.2e  % 3.2e  % 3.2e % 3.2e     % 4d   % 3.2e   % 3.2e",
-                i.iteration, i.cost, i.cost_change, i.gradient_max_norm, i.step_norm,
-                i.relative_decrease, i.trust_region_radius, i.linear_solver_iterations,
-                i.iteration_time_in_seconds, i.cumulative_time_in_seconds);
-  return i.iteration > 0 ? line : kColumns + std::string(line);
+  const std::string line =
+      Format("% 4d % 8e   % 3.2e   % 3.2e  % 3.2e  % 3.2e % 3.2e     % 4d   % 3.2e   % 3.2e",
+             i.iteration, i.cost, i.cost_change, i.gradient_max_norm, i.step_norm,
+             i.relative_decrease, i.trust_region_radius, i.linear_solver_iterations,
+             i.iteration_time_in_seconds, i.cumulative_time_in_seconds);
+  return i.iteration > 0 ? line : kColumns + line;
 }
 
 }  // namespace

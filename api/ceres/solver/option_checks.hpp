@@ -1,6 +1,7 @@
 // Checks of numeric options, with a message for the first failure.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -37,6 +38,7 @@ class Checks {
   void Complain(const char* name, const char* relation, Number value, const Bound& bound) {
     if (!text_.empty()) return;
     std::ostringstream out;
+    out.imbue(std::locale::classic());
     out << "Invalid configuration. " << owner_ << "::" << name << " = " << value
         << ". Violated constraint: " << owner_ << "::" << name << " " << relation << " " << bound;
     text_ = out.str();

@@ -1,19 +1,16 @@
 // Parts of reports in Ceres' layout.
 #include "report.hpp"
 
+#include "../../../ir/machine/formatted.hpp"
+
 #include <cstdarg>
-#include <cstdio>
 
 namespace ceres::internal {
 
 std::string Format(const char* text, ...) {
   std::va_list arguments;
   va_start(arguments, text);
-  std::va_list again;
-  va_copy(again, arguments);
-  std::string out(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, text, arguments)), '\0');
-  std::vsnprintf(out.data(), out.size() + 1, text, again);
-  va_end(again);
+  std::string out = topograd::platform::formatted_list(text, arguments);
   va_end(arguments);
   return out;
 }

@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cmath>
+#include <locale>
 #include <sstream>
 
 namespace topograd::ops {
@@ -160,6 +161,7 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
                               const OpOptions& options) {
   if (bins.count == 0 || !std::isfinite(bins.high - bins.low) || !(bins.low < bins.high)) {
     std::ostringstream message;
+    message.imbue(std::locale::classic());
     message << "histogram: expected at least one bin between finite limits, got " << bins.count
             << " from " << bins.low << " to " << bins.high;
     throw Error(ErrorCode::InvalidArgument, message.str());

@@ -2,10 +2,10 @@
 #include "fft_butterflies.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
+#include "../../../ir/machine/formatted.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 
 namespace topograd::ops::detail {
@@ -88,11 +88,7 @@ void fft16(inout {V} v0, inout {V} v1, inout {V} v2, inout {V} v3, inout {V} v4,
 std::string fft32_source(bool wide) {
   const std::string v = wide ? "dvec2" : "vec2";
   const char* suffix = wide ? "lf" : "";
-  const auto number = [&](double x) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.17f", x);
-    return std::string(digits) + suffix;
-  };
+  const auto number = [&](double x) { return platform::formatted("%.17f", x) + suffix; };
   std::string out = "void fft32(";
   for (std::uint32_t k = 0; k < 32; ++k) out += text(k > 0 ? ", " : "", "inout ", v, " v", k);
   out += ") {\n";
@@ -123,11 +119,7 @@ std::string odd_butterfly(std::uint32_t p, bool wide) {
   for (std::uint32_t k = 0; k < p; ++k) out += text(k > 0 ? ", " : "", "inout ", v, " a", k);
   out += ") {\n";
   const std::uint32_t half = p / 2;
-  const auto number = [&](double x) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.17f", x);
-    return std::string(digits) + suffix;
-  };
+  const auto number = [&](double x) { return platform::formatted("%.17f", x) + suffix; };
   for (std::uint32_t k = 1; k <= half; ++k)
     out +=
         text("  ", v, " s", k, " = a", k, " + a", p - k, ", d", k, " = a", k, " - a", p - k, ";\n");

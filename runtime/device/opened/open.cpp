@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "../../../ir/machine/process_end.hpp"
 #include "core.hpp"
 #include "first_compile.hpp"
 #include "opened.hpp"
@@ -74,10 +75,10 @@ void wait_until(const Done& done) {
 }
 
 /// Ends work in flight before the drivers' static objects are destroyed: the threads of a software
-/// device run it. No new work can start. A child of fork() returns at once: drivers would wait for
-/// threads of the parent.
+/// device run it. No new work can start. A child of fork() ends without the exit handlers of
+/// drivers, which would wait for threads of the parent.
 void end_devices(int status) {
-  if (foreign_calls_lost()) platform::end_process(status);
+  if (foreign_calls_lost()) platform::end_process_without_later_libraries(status);
   static constinit std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
   std::shared_ptr<Device> device;

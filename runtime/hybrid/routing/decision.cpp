@@ -1,15 +1,13 @@
 // Names of reasons, and decisions as text.
 #include "scheduler.hpp"
 
-#include <cstdio>
+#include "../../../ir/machine/formatted.hpp"
 
 namespace topograd::runtime::hybrid {
 namespace {
 
 std::string line(const char* format, auto... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
+  return platform::formatted(format, values...);
 }
 
 std::string prediction(std::string_view target, const Prediction& p) {

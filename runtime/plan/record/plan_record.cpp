@@ -1,6 +1,8 @@
 // Names of choices.
 #include "plan_record.hpp"
 
+#include "../../../ir/machine/formatted.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,9 +22,8 @@ std::string PlanChoice::text() const {
                     std::string(runtime::name(by));
   for (const PlanCandidate& one : candidates) {
     if (one.measured_us <= 0) continue;
-    std::array<char, 32> time{};
-    std::snprintf(time.data(), time.size(), " %.1f us", one.measured_us);
-    out += ", " + way(one.accumulation, one.one_pass) + time.data();
+    out += ", " + way(one.accumulation, one.one_pass) +
+           platform::formatted(" %.1f us", one.measured_us);
   }
   return out + ")";
 }

@@ -1,8 +1,11 @@
 // fork() of a process that has solved before: the copies work, or give the reason at once why not.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <future>
 #include <numeric>
 #include <string>
@@ -48,6 +51,35 @@ std::string solved(int threads) {
   options.max_iterations = 3;
   options.threads = threads;
   return text(solve(springs->problem, options).final_cost);
+}
+
+/// Where a child's exit handlers write; -1 in the parent.
+int told_at_exit = -1;
+
+void tell_at_exit(char what) {
+  if (told_at_exit >= 0) EXPECT_EQ(::write(told_at_exit, &what, 1), 1);
+}
+
+/// Registered before any device is opened.
+[[maybe_unused]] const int kRegistered = std::atexit([] { tell_at_exit('h'); });
+struct Destroyed {
+  ~Destroyed() { tell_at_exit('d'); }
+};
+[[maybe_unused]] const Destroyed kDestroyed;
+
+/// The letters of exit handlers that a child runs.
+std::string told_by_child() {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  in_child([&](const Say&) {
+    told_at_exit = ends[1];
+    std::atexit([] { tell_at_exit('c'); });
+  });
+  ::close(ends[1]);
+  char letters[8];
+  const ssize_t count = ::read(ends[0], letters, sizeof letters);
+  ::close(ends[0]);
+  return {letters, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
 }
 
 TEST(Fork, ChildrenSolveAsTheirParentDid) {
@@ -160,6 +192,7 @@ TEST(Fork, ChildrenOfAParentThatUsedADeviceAreToldAtOnce) {
     tried([&] { return solve(springs->problem, automatic); });
   });
   EXPECT_EQ(lines, (Lines{"no_device: fork()", "no_device: fork()", "cpu"}));
+  EXPECT_EQ(told_by_child(), "cdh") << "the exit handlers of a child";
 }
 #endif
 

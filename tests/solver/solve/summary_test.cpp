@@ -1,12 +1,18 @@
 // Reports of a solve as text and as JSON.
 #include <gtest/gtest.h>
 
+#include "../../../ir/machine/platform.hpp"
 #include "../../../solver/summary_json.hpp"
+#include "../../support/paths.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <locale>
+#include <string>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -56,6 +62,25 @@ TEST(Summary, FullReportNamesWhatRan) {
     EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
   }
   EXPECT_EQ(report.find("in memory"), std::string::npos) << "it took no time";
+}
+
+TEST(Summary, ReportsHaveDecimalPointsInEveryLocale) {
+  const test::TemporaryDir folder;
+  const std::string make = "localedef -i de_DE -f UTF-8 '" +
+                           (folder.path() / "de_DE.UTF-8").string() + "' >/dev/null 2>&1";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "no locale can be made";
+  const std::string want = sample().full_report() + to_json(sample());
+  std::vector<std::string> lines;
+  const platform::ChildEnd end = platform::run_child(
+      [&](const auto& say) {
+        platform::set_environment("LOCPATH", folder.path().string());
+        std::locale::global(std::locale("de_DE.UTF-8"));  // the C library's, too
+        say(std::to_string(0.5));
+        say(sample().full_report() + to_json(sample()) == want ? "same" : sample().full_report());
+      },
+      [&](const std::string& line) { lines.push_back(line); }, 60);
+  EXPECT_TRUE(end.well());
+  EXPECT_EQ(lines, (std::vector<std::string>{"0,500000", "same"}));
 }
 
 TEST(Summary, BlocksThatNothingReadsAreNamed) {
