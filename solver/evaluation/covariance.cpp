@@ -5,16 +5,17 @@
 #include "../../frontend/inspect/number_sources.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/formatted.hpp"
 #include "../host/host_engine.hpp"
 #include "../host/tangent_jacobian.hpp"
 #include "../linear/factor/normal_inverse.hpp"
 #include "../sensitivity/optimality_system.hpp"
+#include "../session/here_or_on_cpu.hpp"
 #include "../session/session.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,11 +28,7 @@ namespace {
 using DenseMatrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-std::string short_number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string short_number(double value) { return platform::formatted("%.6g", value); }
 
 }  // namespace
 
@@ -284,7 +281,9 @@ struct Covariance::Impl {
 };
 
 Covariance::Covariance(Problem& problem, const CovarianceOptions& options)
-    : impl_(std::make_unique<Impl>(problem, options)) {}
+    : impl_(here_or_on_cpu(options, "covariance", [&](const CovarianceOptions& chosen) {
+        return std::make_unique<Impl>(problem, chosen);
+      })) {}
 Covariance::~Covariance() = default;
 Covariance::Covariance(Covariance&&) noexcept = default;
 Covariance& Covariance::operator=(Covariance&&) noexcept = default;

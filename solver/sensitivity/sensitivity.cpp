@@ -8,6 +8,7 @@
 #include "../../ir/whole.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
+#include "../session/here_or_on_cpu.hpp"
 #include "../session/session.hpp"
 #include "extended_model.hpp"
 #include "optimality_system.hpp"
@@ -83,6 +84,24 @@ struct Sensitivity::Impl {
     system = std::make_unique<OptimalitySystem>(base, sources, x, options);
     session = open_session(extended.model, options.solver);
   }
+  static std::unique_ptr<Impl> make(Problem& problem, const std::vector<Theta>* parts,
+                                    const SensitivityOptions& options) {
+    return here_or_on_cpu(options, "sensitivity", [&](const SensitivityOptions& chosen) {
+      return std::make_unique<Impl>(problem, parts, chosen);
+    });
+  }
+  /// Calls f with an engine at the extended point, and with the CPU's if a device fails that
+  /// `automatic` had chosen.
+  template <class F>
+  void on_engine(runtime::Pass pass, const F& f) {
+    try {
+      return f(session.engines->at(pass, extended.point));
+    } catch (const Error& error) {
+      if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
+      session = take_over(extended.model, options.solver, error, session);
+    }
+    f(session.engines->at(pass, extended.point));
+  }
   static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "sensitivity"); }
 
   /// Throws where the gradient jumps: at kinks by unknowns that are not fixed, or by numbers of θ.
@@ -144,10 +163,12 @@ struct Sensitivity::Impl {
   Vector product(const Vector& p) {
     Vector out(static_cast<Eigen::Index>(all()));
     if (options.form == SensitivityForm::full) {
-      runtime::Engine& engine = session.engines->at(runtime::Pass::hvp, extended.point);
-      runtime::second_derivatives(engine).hvp(view_of(p), span_of(out));
+      on_engine(runtime::Pass::hvp, [&](runtime::Engine& engine) {
+        runtime::second_derivatives(engine).hvp(view_of(p), span_of(out));
+      });
     } else {
-      session.engines->at(runtime::Pass::jtjp, extended.point).jtjp(view_of(p), span_of(out));
+      on_engine(runtime::Pass::jtjp,
+                [&](runtime::Engine& engine) { engine.jtjp(view_of(p), span_of(out)); });
     }
     return out;
   }
@@ -158,7 +179,8 @@ struct Sensitivity::Impl {
     Vector out(static_cast<Eigen::Index>(active.size()));
     if (active.empty()) return out;
     Vector rows(static_cast<Eigen::Index>(extended.model.model.rows));
-    session.engines->at(runtime::Pass::jvp, extended.point).jvp(view_of(p), span_of(rows));
+    on_engine(runtime::Pass::jvp,
+              [&](runtime::Engine& engine) { engine.jvp(view_of(p), span_of(rows)); });
     for (std::size_t k = 0; k < active.size(); ++k)
       out[static_cast<Eigen::Index>(k)] = -rows[active[k]] / system->penalty_weight();
     return out;
@@ -172,7 +194,8 @@ struct Sensitivity::Impl {
     Vector seeds = Vector::Zero(static_cast<Eigen::Index>(extended.model.model.rows));
     for (std::size_t k = 0; k < active.size(); ++k)
       seeds[active[k]] = -y[static_cast<Eigen::Index>(k)] / system->penalty_weight();
-    session.engines->at(runtime::Pass::vjp, extended.point).vjp(view_of(seeds), span_of(out));
+    on_engine(runtime::Pass::vjp,
+              [&](runtime::Engine& engine) { engine.vjp(view_of(seeds), span_of(out)); });
     return out;
   }
 
@@ -268,11 +291,11 @@ struct Sensitivity::Impl {
 };
 
 Sensitivity::Sensitivity(Problem& problem, const SensitivityOptions& options)
-    : impl_(std::make_unique<Impl>(problem, nullptr, options)) {}
+    : impl_(Impl::make(problem, nullptr, options)) {}
 Sensitivity::Sensitivity(Problem& problem, std::span<const Theta> theta,
                          const SensitivityOptions& options) {
   const std::vector<Theta> parts(theta.begin(), theta.end());
-  impl_ = std::make_unique<Impl>(problem, &parts, options);
+  impl_ = Impl::make(problem, &parts, options);
 }
 Sensitivity::~Sensitivity() = default;
 Sensitivity::Sensitivity(Sensitivity&&) noexcept = default;

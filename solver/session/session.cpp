@@ -6,6 +6,7 @@
 #include "../host/host_engine.hpp"
 #include "../plan/report.hpp"
 #include "device_engine.hpp"
+#include "here_or_on_cpu.hpp"
 
 #include <utility>
 
@@ -129,6 +130,13 @@ Session on_host(Session session, const ProblemModel& model) {
   session.host = host.get();
   session.engines->put_around(std::move(host));
   return session;
+}
+
+bool may_leave_device(const SolverOptions& options, const char* operation, const Error& error) {
+  if (resolved(options).backend != Backend::automatic || !is_device_failure(error.code()))
+    return false;
+  hybrid_executor().outside_work().record_fallback(operation, "vulkan", error);
+  return true;
 }
 
 bool is_device_failure(ErrorCode code) { return runtime::hybrid::is_device_failure(code); }

@@ -18,7 +18,14 @@ void SolveSession::close() {
 }
 
 void SolveSession::open() {
-  open(open_session(state_.model, state_.options, state_.facts, "solve", make_));
+  try {
+    open(open_session(state_.model, state_.options, state_.facts, "solve", make_));
+  } catch (const Error& error) {
+    // The device may fail after its engine was made: a factor or a Schur complement needs memory.
+    if (!may_take_over(error)) throw;
+    state_.summary.add(session_.engines->stats());
+    take_over(error);
+  }
 }
 
 bool SolveSession::may_take_over(const Error& error) const {
@@ -32,9 +39,10 @@ void SolveSession::take_over(const Error& failure) {
 void SolveSession::open(Session session) {
   const ProblemModel& model = state_.model;
   SolverOptions& options = state_.options;
+  steps_ = nullptr;  // refers to the engines
   session_ = std::move(session);
+  before_ = {};
   follow_branches(session_, "solve", state_.problem, state_.model, options, state_.counts);
-  steps_ = nullptr;
   const auto begin = std::chrono::steady_clock::now();
   SystemSearch search(model.model, options, session_.engines->planned(), state_.hint);
   Plan& plan = session_.plan;
@@ -49,7 +57,6 @@ void SolveSession::open(Session session) {
     steps_ = search.make(plan.linear);
   }
   state_.summary.times.plan_seconds += seconds_since(begin);
-  before_ = {};
   start();
 }
 

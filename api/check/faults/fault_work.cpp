@@ -38,8 +38,22 @@ FaultAnswer run_task(Backend backend, const std::string& device, Precision) {
 
 constexpr std::size_t kValleys = 6;
 
-FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
-  options.linear_solver = LinearSolver::pcg;
+/// A way to solve, and how near it comes to the minimum.
+struct Way {
+  LinearSolver linear = LinearSolver::pcg;
+  FactorPlace factor = FactorPlace::automatic;
+  Precision precision = Precision::f64;
+  NormalMatrix normal_matrix = NormalMatrix::automatic;
+  Method method = Method::levenberg_marquardt;
+  double within = 0;  ///< 0: right_within()
+};
+
+FaultAnswer solve_valleys(Valleys valleys, SolverOptions options, const Way& way = {}) {
+  options.linear_solver = way.linear;
+  options.factor = way.factor;
+  options.normal_matrix = way.normal_matrix;
+  options.method = way.method;
+  if (options.precision == Precision::f64) options.precision = way.precision;
   options.fallback_threshold = 0;
   options.deterministic = true;  // uses the device from the first evaluation
   solve_valleys_to_the_end(options);
@@ -47,7 +61,7 @@ FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   const Summary summary = solve(valleys.problem(), options);
   FaultAnswer answer;
   answer.fallbacks = fallbacks_of(hybrid_executor()) - before;
-  answer.right = valleys.off() < right_within(options.precision);
+  answer.right = valleys.off() < (way.within > 0 ? way.within : right_within(options.precision));
   answer.on_cpu = !summary.on_device;
   answer.why = summary.why;
   if (!answer.right) {
@@ -63,16 +77,43 @@ FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   return answer;
 }
 
+template <Way kWay>
 FaultAnswer run_solve(Backend backend, const std::string& device, Precision precision) {
-  FaultAnswer answer = solve_valleys(
-      Valleys(kValleys, 0.9, 0.7), {.backend = backend, .precision = precision, .device = device});
+  FaultAnswer answer =
+      solve_valleys(Valleys(kValleys, 0.9, 0.7),
+                    {.backend = backend, .precision = precision, .device = device}, kWay);
   runtime::vulkan::release_devices();
   return answer;
 }
 
 constexpr double kLongRadius = 100;
 
-constexpr NamedWork kWorks[] = {{"task", run_task}, {"solve", run_solve}};
+constexpr double kByGradients = 1e-4;
+
+constexpr NamedWork kWorks[] = {
+    {"task", run_task},
+    {"solve", run_solve<Way{}>},
+    {"pcg in mixed precision", run_solve<Way{.precision = Precision::mixed}>, true},
+    {"pcg with a stored matrix", run_solve<Way{.normal_matrix = NormalMatrix::assembled}>, true},
+    {"cholesky", run_solve<Way{.linear = LinearSolver::cholesky, .factor = FactorPlace::host}>,
+     true},
+    {"cholesky on the device",
+     run_solve<Way{.linear = LinearSolver::cholesky, .factor = FactorPlace::device}>, true},
+    {"cholesky on the device in mixed precision",
+     run_solve<Way{.linear = LinearSolver::cholesky,
+                   .factor = FactorPlace::device,
+                   .precision = Precision::mixed}>,
+     true},
+    {"schur", run_solve<Way{.linear = LinearSolver::schur}>, true},
+    {"schur in mixed precision",
+     run_solve<Way{.linear = LinearSolver::schur, .precision = Precision::mixed}>, true},
+    {"dense", run_solve<Way{.linear = LinearSolver::dense}>, true},
+    {"dogleg", run_solve<Way{.linear = LinearSolver::automatic, .method = Method::dogleg}>, true},
+    {"newton", run_solve<Way{.linear = LinearSolver::automatic, .method = Method::newton}>, true},
+    {"lbfgs",
+     run_solve<Way{
+         .linear = LinearSolver::automatic, .method = Method::lbfgs, .within = kByGradients}>,
+     true}};
 
 }  // namespace
 

@@ -23,9 +23,12 @@ using FaultWork = FaultAnswer (*)(Backend backend, const std::string& device, Pr
 struct NamedWork {
   const char* name;
   FaultWork run;
+  /// Only allocations of device memory fail, from each one on.
+  bool only_memory = false;
 };
 
-/// A task, in floats for any precision, and a solve of a few steps.
+/// A task, in floats for any precision, and a solve of a few steps; then solves by each linear
+/// solver and method, of which the device's memory fails.
 std::span<const NamedWork> fault_works();
 /// A solve of more than 50 steps.
 FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision);

@@ -87,6 +87,11 @@ class FaultsCheck {
     for (std::size_t s = 0; s < scenarios_.size(); ++s) {
       scenarios_[s].precision = report_.precision;
       for (std::size_t call = 0; call < uses_[s].size(); ++call) {
+        if (scenarios_[s].work->only_memory) {
+          if (calls[call].name == "vkAllocateMemory")
+            plan_memory(scenarios_[s], call, uses_[s][call]);
+          continue;
+        }
         for (const std::uint64_t use : chosen(uses_[s][call])) {
           for (const std::int32_t result : calls[call].results) {
             for (const bool persistent : {false, true})
@@ -97,6 +102,13 @@ class FaultsCheck {
     }
     report_.planned = plan_.size();
     if (options_.seconds > 0) std::ranges::shuffle(plan_, std::mt19937_64(1));
+  }
+
+  /// The device's memory ends at each allocation.
+  void plan_memory(const Scenario& scenario, std::size_t call, std::uint64_t uses) {
+    constexpr std::int32_t kOutOfDeviceMemory = -2;  // VK_ERROR_OUT_OF_DEVICE_MEMORY
+    for (std::uint64_t use = 0; use < uses; ++use)
+      plan_.push_back({scenario, {call, use, kOutOfDeviceMemory, true}});
   }
 
   std::set<std::uint64_t> chosen(std::uint64_t uses) const {

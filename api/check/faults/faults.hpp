@@ -64,7 +64,9 @@ struct FaultReport {
 /// Runs a task of the hybrid executor (through the staging ring) and a solve, each with a known
 /// answer, from opening to releasing the device, once for each injection. An injection is a call,
 /// one of its uses, and one of the results that the specification lists for it, either once or from
-/// then on. Injections run in child processes, with caches in a temporary folder.
+/// then on. Further solves, by each linear solver and method, find no memory on the device from
+/// each of their allocations on. Injections run in child processes, with caches in a temporary
+/// folder.
 ///
 /// Under `automatic` each injection must end with the right answer, and the fallback counter must
 /// have increased by one if the CPU computed it. Under `vulkan` each must end with the right answer
