@@ -22,6 +22,16 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
+  /// While one lives, the first signal ends the process at once, as a second one does: for work
+  /// that may block and has nothing to save, such as reading of inputs.
+  class EndAtOnce {
+   public:
+    EndAtOnce();
+    ~EndAtOnce();
+    EndAtOnce(const EndAtOnce&) = delete;
+    EndAtOnce& operator=(const EndAtOnce&) = delete;
+  };
+
   /// Number of the first signal in its life; 0 if none came or no object lives. Thread-safe.
   static int signal();
   /// Condition for loops that should end on a signal.

@@ -3,6 +3,7 @@
 
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/process_end.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../ir/whole.hpp"
 #include "../advice.hpp"
@@ -273,14 +274,14 @@ struct Solver::Impl {
   }
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
+  /// SolveSession::open() meets failures of the set-up.
   void minimize() {
     Summary& summary = state_.summary;
-    if (session_.is_open()) {
-      session_.go_on();
-    } else {
-      session_.open();
-    }
+    const bool goes_on = session_.is_open();
+    if (!goes_on) session_.open();
+    const platform::EndableWork endable;  // StepWatch looks for the signal after each step
     try {
+      if (goes_on) session_.go_on();
       run_method();
     } catch (const Error& error) {
       if (!session_.may_take_over(error)) throw;

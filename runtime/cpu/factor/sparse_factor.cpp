@@ -1,6 +1,7 @@
 // The numeric factorisation: subtrees side by side, then fronts by level, the large ones by tiles.
 #include "sparse_factor.hpp"
 
+#include "../../../ir/machine/process_end.hpp"
 #include "front_order.hpp"
 
 #include <algorithm>
@@ -101,6 +102,10 @@ bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
   double* signs = signs_.empty() ? nullptr : signs_.data() + front.first;
   const bool large = front_time(front.pivots, front.below) > kWorthThreads;
   for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
+    if (platform::EndableWork::should_end()) {
+      failed_[f] = {.end = FactorEnd::not_positive, .column = plan_.order[front.first]};
+      return false;
+    }
     const std::uint32_t end = std::min(begin + kPivots, pivots), rows = front.tiles() - end;
     const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end, limits, signs);
     failed_[f].vanished += pivot.vanished;
@@ -139,6 +144,7 @@ void SparseFactor::update(std::uint32_t f, const Front& front) {
   double* to = workspace_.data() + front.update;
   const std::uint32_t tiles = tiled(front.below) / kTile, parts = ranges(tiles, kRows);
   const auto square = [&](std::uint32_t row, std::uint32_t column) {
+    if (platform::EndableWork::should_end()) return;  // its parent fails
     kernels_.update(below, to, front.pivots, row * kRows, std::min((row + 1) * kRows, tiles),
                     column * kRows, std::min((column + 1) * kRows, tiles), signs_of(f));
   };

@@ -1,6 +1,8 @@
 // The loop of conjugate gradients.
 #include "conjugate_gradients.hpp"
 
+#include "../../../ir/machine/process_end.hpp"
+
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -84,6 +86,8 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
       break;
     }
     if (report.iterations >= options.max_iterations) break;
+    // With sums of several processes, all of them must decide alike.
+    if (options.sums == nullptr && platform::EndableWork::should_end()) break;
     const double curvature = matrix.multiply(p, q);
     ++report.products;
     const bool follows = curvature < 0 && options.negative == NegativeCurvature::is_followed;
