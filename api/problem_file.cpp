@@ -52,8 +52,9 @@ struct Bound {
 std::string read_text(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
+  std::error_code failed;
   // A folder can be opened, too, but reads as empty.
-  if (!stream || std::filesystem::is_directory(path) ||
+  if (!stream || std::filesystem::is_directory(path, failed) ||
       !(text << stream.rdbuf() || text.str().empty())) {
     throw Error(ErrorCode::File, path + ": cannot be read");
   }

@@ -7,6 +7,7 @@
 #include <bzlib.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -34,7 +35,8 @@ struct Close {
 using File = std::unique_ptr<std::FILE, Close>;
 
 File open(const std::string& path) {
-  if (std::filesystem::is_directory(path)) fail(path, "expected a file, got a folder");
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) fail(path, "expected a file, got a folder");
   File file(std::fopen(path.c_str(), "rb"));
   if (!file) fail(path, std::string("cannot be read: ") + std::strerror(errno));
   return file;
@@ -149,8 +151,12 @@ std::string read_packed_text(const std::string& path, std::uint64_t most_bytes) 
   std::array<char, 3> first{};
   const std::size_t count = std::fread(first.data(), 1, first.size(), open(path).get());
   const std::string_view magic(first.data(), count);
-  if (magic.starts_with("\x1f\x8b")) return read_gzip(path, most_bytes);
-  if (magic == "BZh") return read_bzip(path, most_bytes);
+  std::error_code failed;
+  const std::uintmax_t size = std::filesystem::file_size(path, failed);
+  const std::uint64_t unpacked =
+      std::min(most_bytes, std::max(kLeastUnpackedBytes, failed ? 0 : kMostUnpackedRatio * size));
+  if (magic.starts_with("\x1f\x8b")) return read_gzip(path, unpacked);
+  if (magic == "BZh") return read_bzip(path, unpacked);
   return read_plain(path, most_bytes);
 }
 

@@ -6,15 +6,19 @@
 
 namespace topograd {
 
-/// Largest text that read_packed_text() unpacks, unless it is told otherwise: 16 GiB.
+/// Largest text that read_packed_text() reads, unless it is told otherwise: 16 GiB.
 inline constexpr std::uint64_t kMostUnpackedBytes = std::uint64_t{16} << 30;
+/// Packed text may also be 64 MiB long, or 100 times as long as the file: text of numbers packs to
+/// a third or a tenth, and a small file that unpacks to gigabytes is made to fill the memory.
+inline constexpr std::uint64_t kLeastUnpackedBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t kMostUnpackedRatio = 100;
 
 /// The text of a file. It is unpacked if its first bytes are those of gzip or bzip2, whatever the
 /// file is called.
 ///
-///   most_bytes  limit of the unpacked text: a small file can unpack to more than fits into memory
+///   most_bytes  limit of the text
 ///
-/// Throws Error{File} if the file cannot be read, is damaged or is longer than the limit.
+/// Throws Error{File} if the file cannot be read, is damaged or is longer than a limit.
 /// Cost: linear in the text.
 std::string read_packed_text(const std::string& path,
                              std::uint64_t most_bytes = kMostUnpackedBytes);

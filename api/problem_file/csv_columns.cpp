@@ -11,11 +11,10 @@ namespace {
 /// The column that the item selects by name or by index from 0.
 std::vector<double> selected(const Item& item, const CsvTable& table) {
   const Item::Json& json = item.json();
-  if (!item.is_string() && !json.is_number_unsigned())
-    item.fail_expected("the name of a column or its number from 0");
+  const auto number = runtime::whole_number<std::size_t>(json);
+  if (!item.is_string() && !number) item.fail_expected("the name of a column or its number from 0");
   try {
-    return item.is_string() ? table.column(json.get<std::string>())
-                            : table.column(json.get<std::size_t>());
+    return number ? table.column(*number) : table.column(json.get<std::string>());
   } catch (const Error& error) {
     item.fail(error.what());
   }
@@ -47,6 +46,8 @@ std::vector<double> CsvColumns::single() const {
 
 const CsvTable& CsvColumns::table() const {
   const std::string path = file_.string("the path of a CSV file");
+  if (path.find('\0') != std::string::npos)
+    file_.fail("expected the path of a CSV file, got one with the character \\u0000");
   if (header_ && !header_->is_bool()) header_->fail_expected("true or false");
   try {
     const CsvTable& table = file_.source().table(path);

@@ -352,27 +352,17 @@ SolverOptions read_options(const Item& item) {
   return options;
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: what" -> "what"
-std::string without_place(const std::string& message) {
-  std::size_t first = message.find("] ");
-  first = first == std::string::npos ? 0 : first + 2;
-  const std::size_t column = message.find("column ", first);
-  const std::size_t colon = column == std::string::npos ? column : message.find(": ", column);
-  std::string out = message.substr(colon == std::string::npos ? first : colon + 2);
-  for (char& c : out)
-    c = static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
-  return out;
-}
+using runtime::json_error_text;
 
 Json parse_json(const Document& document) {
   try {
     return runtime::parse_json(document.text);
   } catch (const Json::parse_error& error) {
     const std::size_t last = std::min(error.byte, document.text.size() + 1);
-    problem_file::fail_at(document, last > 0 ? last - 1 : 0, without_place(error.what()));
+    problem_file::fail_at(document, last > 0 ? last - 1 : 0, json_error_text(error.what()));
   } catch (const Json::out_of_range& error) {
     // The number is too large; the message has it between quotes.
-    const std::string message = without_place(error.what());
+    const std::string message = json_error_text(error.what());
     const std::size_t first = message.find('\''), last = message.rfind('\'');
     const std::size_t at =
         first < last ? document.text.find(message.substr(first + 1, last - first - 1)) : 0;

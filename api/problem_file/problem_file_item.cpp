@@ -99,10 +99,10 @@ double Item::number() const {
 }
 
 std::uint32_t Item::integer(const char* what, std::uint32_t least) const {
-  const bool fits = json_.is_number_unsigned() && json_.get<std::uint64_t>() >= least &&
-                    json_.get<std::uint64_t>() < std::numeric_limits<std::uint32_t>::max();
-  if (!fits) fail_expected(what);
-  return json_.get<std::uint32_t>();
+  const auto value = runtime::whole_number<std::uint32_t>(json_);
+  if (!value || *value < least || *value == std::numeric_limits<std::uint32_t>::max())
+    fail_expected(what);
+  return *value;
 }
 
 int Item::count() const {
@@ -127,11 +127,10 @@ std::vector<std::uint32_t> Item::blocks() const {
   std::vector<std::uint32_t> out;
   out.reserve(array("a list of block numbers").size());
   for (std::size_t k = 0; k < size(); ++k) {
-    const Json& entry = json_[k];
-    if (!entry.is_number_unsigned() ||
-        entry.get<std::uint64_t>() >= std::numeric_limits<std::uint32_t>::max())
+    const auto block = runtime::whole_number<std::uint32_t>(json_[k]);
+    if (!block || *block == std::numeric_limits<std::uint32_t>::max())
       at(k).fail_expected("a block number from 0");
-    out.push_back(entry.get<std::uint32_t>());
+    out.push_back(*block);
   }
   return out;
 }

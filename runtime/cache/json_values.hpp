@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -51,9 +53,29 @@ inline std::string shown(const Json& json) {
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
-/// A whole number >= 0 that T can hold; nothing for any other value.
+/// The text of an exception of the JSON library without its class and place, as ASCII:
+/// "[json.exception.parse_error.101] parse error at line 1, column 2: what" becomes "what".
+inline std::string json_error_text(const std::string& message) {
+  std::size_t first = message.find("] ");
+  first = first == std::string::npos ? 0 : first + 2;
+  const std::size_t column = message.find("column ", first);
+  const std::size_t colon = column == std::string::npos ? column : message.find(": ", column);
+  std::string out = message.substr(colon == std::string::npos ? first : colon + 2);
+  for (char& c : out)
+    c = static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
+  return out;
+}
+
+/// A whole number >= 0 that T can hold, also written as 1e3 or 2.0; nothing for any other value.
 template <std::integral T>
 std::optional<T> whole_number(const Json& json) {
+  if (json.is_number_float()) {
+    const auto value = json.get<double>();
+    constexpr double kLargest = 9007199254740992;  // 2^53: larger ones are not exact
+    const double most = std::min(kLargest, static_cast<double>(std::numeric_limits<T>::max()));
+    if (!(value >= 0 && value <= most) || value != std::floor(value)) return std::nullopt;
+    return static_cast<T>(value);
+  }
   if (!json.is_number_unsigned()) return std::nullopt;
   const auto value = json.get<std::uint64_t>();
   if (value > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) return std::nullopt;

@@ -159,6 +159,18 @@ TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
   }
 }
 
+TEST(ProblemFileCsv, NamesDoNotEndAtNul) {
+  try {
+    parse_problem_file(R"({"parameters": [{"name": "x", "values": [1]}],
+      "data": [{"name": "d", "values": {"csv": "a\u0000b.csv", "column": 0}}], "residuals": []})",
+                       "nul.json", [](const std::string&) { return std::string("1\n"); });
+    ADD_FAILURE() << "the name ends at its second character";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("with the character \\u0000"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(ProblemFileNames, ErrorsOfSolvesNameParameters) {
   const auto file = parse_problem_file(
       R"({"parameters": [{"name": "tau", "values": [0]}, {"name": "points", "width": 2,

@@ -254,6 +254,24 @@ void expect_error(const std::string& text, const std::string& expected) {
   }
 }
 
+TEST(ProblemFile, CountsMayBeWrittenAsAnyWholeNumber) {
+  // JSON has one kind of numbers; its schema takes 1e3 and 2.0 as integers.
+  const auto file = parse_problem_file(R"({
+    "parameters": [{"name": "x", "width": 2.0, "values": [1, 2, 3, 4]}],
+    "residuals": [{"expressions": ["a.x - a.y"], "parameters": {"a": {"array": "x", "index": [1.0, 0e5]}}}],
+    "solver": {"max_iterations": 1e3}})",
+                                       "counts.json");
+  EXPECT_EQ(file->parameters[0].width, 2u);
+  EXPECT_EQ(file->residuals[0].instances, 2u);
+  EXPECT_EQ(file->options.max_iterations, 1000);
+  for (const char* count : {"1.5", "-2.0", "1e10", "1e300", "-1"}) {
+    const std::string text = R"({"parameters": [{"name": "x", "values": [1]}], "residuals": [],
+      "solver": {"max_iterations": )" +
+                             std::string(count) + "}}";
+    EXPECT_THROW(parse_problem_file(text, "counts.json"), Error) << count;
+  }
+}
+
 TEST(ProblemFile, SaysWhereTheFormIsWrong) {
   const Mistake rows[] = {
       {"",

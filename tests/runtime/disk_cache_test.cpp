@@ -213,6 +213,18 @@ TEST_F(DiskCacheTest, LinksAreNotFollowed) {
   EXPECT_EQ(cache.load("spirv", kKey), blob(41));
 }
 
+TEST_F(DiskCacheTest, PipesAndDevicesAreMisses) {
+  // Opening a pipe for reading waits for a writer; a device may have no end.
+  DiskCache cache(options());
+  const std::string path = cache.path("spirv", kKey);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(cache.load("spirv", kKey));
+  EXPECT_TRUE(cache.all("spirv").empty());
+  EXPECT_TRUE(cache.store("spirv", kKey, blob(41)));
+  EXPECT_EQ(cache.load("spirv", kKey), blob(41));
+  EXPECT_FALSE(platform::read_file("/dev/zero", 1000));
+}
+
 TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoFirst) {
   DiskCacheOptions small = options();
   small.max_bytes = 10000;

@@ -1,8 +1,10 @@
 // Headers of PLY files.
 #include "ply_header.hpp"
 
-#include <algorithm>
+#include <functional>
 #include <limits>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -39,17 +41,19 @@ PlyType read_type(WordReader& reader) {
   return named_by_word(reader, kPlyTypes, "a type of numbers, such as float or uint8");
 }
 
-/// A word that no item of the list has as its name.
-template <class Items>
-std::string read_new_name(WordReader& reader, const Items& items, std::string_view what) {
+/// Names of elements, or of the properties of one.
+using Names = std::set<std::string, std::less<>>;
+
+/// A word that is not yet among the names, to which it is added.
+std::string read_new_name(WordReader& reader, Names& names, std::string_view what) {
   std::string name(reader.word_of_line());
   if (name.empty()) reader.fail_expected(what, name);
-  if (std::ranges::any_of(items, [&](const auto& item) { return item.name == name; }))
+  if (!names.insert(name).second)
     reader.fail(std::string(what) + " \"" + name + "\" is there twice");
   return name;
 }
 
-PlyElement read_element(WordReader& reader, const std::vector<PlyElement>& others) {
+PlyElement read_element(WordReader& reader, Names& others) {
   PlyElement element;
   element.line = reader.line();
   element.name = read_new_name(reader, others, "an element");
@@ -58,7 +62,7 @@ PlyElement read_element(WordReader& reader, const std::vector<PlyElement>& other
   return element;
 }
 
-PlyProperty read_property(WordReader& reader, const std::vector<PlyProperty>& others) {
+PlyProperty read_property(WordReader& reader, Names& others) {
   PlyProperty property;
   WordReader ahead = reader;
   if (ahead.word_of_line() == "list") {
@@ -85,6 +89,7 @@ PlyHeader read_ply_header(WordReader& reader) {
   if (const std::string_view word = reader.word(); word != "ply")
     reader.fail_expected("\"ply\"", word);
   bool format = false;
+  Names elements, properties;  // of the last element
   while (reader.next_line()) {
     const std::string_view word = reader.word_of_line();
     if (word == "end_header") {
@@ -99,10 +104,10 @@ PlyHeader read_ply_header(WordReader& reader) {
         reader.fail_expected("version 1.0", version);
       format = true;
     } else if (word == "element") {
-      header.elements.push_back(read_element(reader, header.elements));
+      header.elements.push_back(read_element(reader, elements));
+      properties.clear();
     } else if (word == "property" && !header.elements.empty()) {
-      auto& properties = header.elements.back().properties;
-      properties.push_back(read_property(reader, properties));
+      header.elements.back().properties.push_back(read_property(reader, properties));
     } else {
       reader.fail_expected("format, comment, element, property or end_header", word);
     }

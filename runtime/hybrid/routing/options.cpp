@@ -135,7 +135,10 @@ void read(const Json& json, const std::string& where, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     require(json.is_boolean(), where, "true or false", json);
   } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-    require(json.is_number_unsigned(), where, "a whole number >= 0", json);
+    const auto number = whole_number<std::uint64_t>(json);
+    require(number.has_value(), where, "a whole number >= 0", json);
+    value = *number;
+    return;
   } else if constexpr (std::is_same_v<T, double>) {
     require(json.is_number(), where, "a number", json);
   } else {
@@ -193,7 +196,7 @@ HybridOptions parse_hybrid_options(std::string_view text, HybridOptions base) {
   try {
     json = parse_json(text);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::Parse, std::string("hybrid options: ") + error.what());
+    throw Error(ErrorCode::Parse, "hybrid options: " + json_error_text(error.what()));
   }
   if (!json.is_object()) refuse("hybrid options", "a JSON object", shown(json));
   for (const auto& [key, value] : json.items()) {

@@ -155,6 +155,11 @@ TEST(Bal, FilesMayBePacked) {
     std::ofstream(path("cut"), std::ios::binary) << whole.substr(0, whole.size() / 2);
     EXPECT_NE(error_of(path("cut")).find("damaged or end too early"), std::string::npos) << name;
   }
+  // 100 MB of zeros pack to 100 kB.
+  write_gzip(path("zeros"), std::string(100'000'000, '0'));
+  std::ofstream(path("zeros.bz2"), std::ios::binary) << bzipped(std::string(100'000'000, '0'));
+  for (const char* name : {"zeros", "zeros.bz2"})
+    EXPECT_NE(error_of(path(name)).find("longer than 67108864 bytes"), std::string::npos);
   EXPECT_NE(error_of(path("none")).find("cannot be read"), std::string::npos);
   EXPECT_NE(error_of(folder.path().string()).find("got a folder"), std::string::npos);
   std::ofstream(path("empty"));

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -194,6 +195,17 @@ const std::string kFace = '\3' + bytes(0) + bytes(1) + bytes(2);
 
 std::string solid(const std::string& vertex) {
   return "solid\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n" + vertex;
+}
+
+TEST(Mesh, HeadersTakeTimeInProportionToTheirLength) {
+  std::string text = kPly + kVertices;
+  for (int k = 0; k < 200'000; ++k) text += "property float p" + std::to_string(k) + "\n";
+  for (int k = 0; k < 200'000; ++k) text += "element e" + std::to_string(k) + " 0\n";
+  text += kFaces + "end_header\n";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(parse_mesh(text, MeshFormat::ply, "wide.ply"), Error);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(spent.count(), 5) << "a comparison of each name with all others takes a minute";
 }
 
 TEST(Mesh, MistakesAreToldWithFileAndPlace) {
