@@ -4,13 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -157,19 +162,41 @@ TEST(CommandEnd, ShortAddressSpaceIsAnErrorAndNotAWait) {
   EXPECT_NE(result.err.find("out of host memory"), std::string::npos) << result.err;
 }
 
-TEST(CommandEnd, TheSecondSignalEndsAtOnce) {
-  // The problem file is a pipe that nobody writes to: the first signal finds no step to end after.
-  const TemporaryDir folder;
-  const std::string pipe = folder.path() / "problem.json", out = folder.path() / "out.json";
-  const std::string run = "mkfifo '" + pipe + "'; '" + (program_dir() / "topograd").string() +
-                          "' solve '" + pipe + "' --json '" + out +
-                          "' & p=$!; sleep 1; kill -INT $p; sleep 0.5; kill -0 $p || exit 9; "
-                          "kill -TERM $p; wait $p";
+/// The exit status of a background job that gets signals; 9 if it does not live until the last one.
+int signalled(const TemporaryDir& folder, const std::string& arguments,
+              const std::vector<std::string>& signals) {
+  std::string run =
+      "'" + (program_dir() / "topograd").string() + "' " + arguments + " & p=$!; sleep 1; ";
+  for (const std::string& signal : signals)
+    run += "kill -0 $p || exit 9; kill -" + signal + " $p; sleep 0.5; ";
   const std::string script = folder.path() / "run.sh";
-  std::ofstream(script) << run << "\n";
-  const int ended = std::system(("sh '" + script + "' 2>/dev/null").c_str());
-  EXPECT_EQ(WEXITSTATUS(ended), 143);
-  EXPECT_FALSE(fs::exists(out));
+  std::ofstream(script) << run << "wait $p\n";
+  return WEXITSTATUS(std::system(("sh '" + script + "' 2>/dev/null").c_str()));
+}
+
+TEST(CommandEnd, TheFirstSignalEndsAReadThatBlocks) {
+  for (const char* arguments :
+       {"solve FIFO.json --json OUT", "solve bal FIFO.json --json OUT",
+        "bench FIFO.json --json OUT", "view FIFO.json --json OUT", "dump FIFO.json --out OUT"}) {
+    const TemporaryDir folder;
+    std::string run = arguments;
+    run.replace(run.find("FIFO"), 4, folder.path() / "pipe");
+    run.replace(run.find("OUT"), 3, folder.path() / "out.json");
+    const std::string pipe = folder.path() / "pipe.json";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_EQ(signalled(folder, run, {"TERM"}), 143) << arguments;
+    EXPECT_FALSE(fs::exists(folder.path() / "out.json"));
+  }
+}
+
+TEST(CommandEnd, TheSecondSignalEndsAtOnce) {
+  // The report goes to a pipe that nobody reads: the first signal ends the solve, but not the
+  // command.
+  const TemporaryDir folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(signalled(folder, std::string(kEndless) + " --json '" + pipe + "'", {"INT", "TERM"}),
+            143);
 }
 
 TEST(CommandEnd, KilledSolvesGoOnFromTheirCheckpoints) {
@@ -227,6 +254,156 @@ TEST(CommandEnd, CheckpointsAreOfOneProblem) {
             "topograd: mgh: --checkpoint and --resume expect a problem, not a set of them\n");
   EXPECT_EQ(topograd(run + "--checkpoint-every 5").err,
             "topograd: --checkpoint-every expects --checkpoint FILE\n");
+}
+
+/// A folder with copies of the samples' files, and links to one of them.
+void copy_inputs(const fs::path& folder) {
+  for (const char* name :
+       {"curve_fit.json", "decay.json", "decay.csv", "spot.obj", "scene.txt", "ranges.g2o"})
+    fs::copy_file(source_dir() / "samples/data" / name, folder / name);
+  std::ofstream(folder / "drag.json") << R"([{"at": 0, "handle": 0, "to": [0, 0, 1]}])";
+  fs::create_symlink("curve_fit.json", folder / "link.json");
+  fs::create_hard_link(folder / "curve_fit.json", folder / "hard.json");
+  fs::create_symlink("later.json", folder / "dangling.json");
+}
+
+TEST(CommandEnd, NoOutputOverwritesAnInputOrAnotherOutput) {
+  const TemporaryDir folder;
+  copy_inputs(folder.path());
+  const std::string cd = "cd '" + folder.path().string() + "';";
+  const std::string quiet = " --backend cpu --quiet --max-iterations 1";
+  ASSERT_EQ(topograd("solve curve_fit.json --checkpoint state --plan-out plan" + quiet, cd).status,
+            0);
+  const struct {
+    std::string arguments, file, other;  ///< the option's other file; empty: `file`
+  } rows[] = {
+      {"solve curve_fit.json --json", "curve_fit.json", ""},
+      {"solve curve_fit.json --report", "curve_fit.json", ""},
+      {"solve curve_fit.json --metrics", "curve_fit.json", ""},
+      {"solve curve_fit.json --trace", "curve_fit.json", ""},
+      {"solve curve_fit.json --training-data", "curve_fit.json", ""},
+      {"solve curve_fit.json --checkpoint", "curve_fit.json", ""},
+      {"solve curve_fit.json --plan-out", "curve_fit.json", ""},
+      {"solve curve_fit.json --json", "link.json", "curve_fit.json"},
+      {"solve curve_fit.json --json", "hard.json", "curve_fit.json"},
+      {"solve curve_fit.json --json",
+       "./../" + folder.path().filename().string() + "/curve_fit.json", "curve_fit.json"},
+      {"solve link.json --json", "curve_fit.json", "link.json"},
+      {"solve decay.json --json", "decay.csv", ""},
+      {"solve curve_fit.json --plan plan --json", "plan", ""},
+      {"solve curve_fit.json --plan plan --plan-out", "plan", ""},
+      {"solve curve_fit.json --resume state --json", "state", ""},
+      {"solve arap --mesh spot.obj --out", "spot.obj", ""},
+      {"solve arap --mesh spot.obj --json", "spot.obj", ""},
+      {"solve bal scene.txt --out", "scene.txt", ""},
+      {"solve pose-graph ranges.g2o --skip-unknown --out", "ranges.g2o", ""},
+      {"solve curve_fit.json --json a --metrics", "a", "--json"},
+      {"solve curve_fit.json --json a --metrics", "./a", "--json"},
+      {"solve curve_fit.json --json later.json --metrics", "dangling.json", "--json"},
+      {"solve curve_fit.json --json - --metrics", "-", "--json"},
+      {"solve arap --icosphere 0 --out a.obj --report", "a.png", "--out"},
+  };
+  const auto contents = [&] {
+    std::map<std::string, std::string> all;
+    for (const fs::directory_entry& file : fs::directory_iterator(folder.path()))
+      all[file.path().filename()] = fs::exists(file) ? read_file(file.path()) : "";
+    return all;
+  };
+  const auto before = contents();
+  for (const auto& row : rows) {
+    const CommandResult result = topograd(row.arguments + " " + row.file + quiet, cd);
+    EXPECT_EQ(result.status, 2) << row.arguments;
+    const std::string& other = row.other.empty() ? row.file : row.other;
+    EXPECT_NE(result.err.find(": expected another file than " + other + " has, got " + row.file),
+              std::string::npos)
+        << row.arguments << ": " << result.err;
+    EXPECT_EQ(contents(), before) << row.arguments;
+  }
+  EXPECT_NE(topograd("view arap --icosphere 0 --bench 0.01 --script drag.json --json drag.json", cd)
+                .err.find("expected another file than drag.json has"),
+            std::string::npos);
+  EXPECT_NE(topograd("dump curve_fit.json --out curve_fit.json", cd).err.find("--out: expected"),
+            std::string::npos);
+  EXPECT_EQ(contents(), before);
+  // What is not the same file.
+  EXPECT_EQ(topograd("solve curve_fit.json --resume state --checkpoint state" + quiet, cd).status,
+            0);
+  EXPECT_EQ(
+      topograd("solve curve_fit.json --json /dev/null --metrics /dev/null" + quiet, cd).status, 0);
+  // A link to a file that is not there yet stays a link.
+  EXPECT_EQ(topograd("solve curve_fit.json --json dangling.json" + quiet, cd).status, 0);
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "dangling.json"));
+  EXPECT_TRUE(read_json(folder.path() / "later.json").contains("termination"));
+  fs::create_symlink("none/x", folder.path() / "nowhere.json");
+  EXPECT_EQ(topograd("solve curve_fit.json --json nowhere.json" + quiet, cd).err,
+            "topograd: nowhere.json: cannot be written\n");
+}
+
+TEST(CommandEnd, EachOutputIsWrittenAlthoughOthersFail) {
+  const std::vector<std::string> options = {"json",     "report",        "metrics", "trace",
+                                            "plan-out", "training-data", "out"};
+  const auto run = [&](const std::vector<std::string>& full) {
+    const TemporaryDir folder;
+    std::string command = "solve arap --icosphere 1 --backend cpu --quiet", errors;
+    for (const std::string& option : options) {
+      const fs::path file = folder.path() / (option + ".obj");
+      if (std::ranges::find(full, option) != full.end()) fs::create_symlink("/dev/full", file);
+      command += " --" + option + " '" + file.string() + "'";
+    }
+    const CommandResult result = topograd(command);
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    for (const std::string& option : options) {
+      const fs::path file = folder.path() / (option + ".obj");
+      const bool failed = std::ranges::find(full, option) != full.end();
+      EXPECT_EQ(result.err.find(file.string() + ": cannot be written") != std::string::npos, failed)
+          << result.err;
+      if (!failed) {
+        EXPECT_GT(fs::file_size(file), 0u) << option << " beside " << full.front();
+      }
+    }
+    EXPECT_GT(fs::file_size(folder.path() / "out.png"), 0u) << full.front();
+  };
+  for (const std::string& option : options) run({option});
+  run({"json", "metrics", "out"});
+}
+
+TEST(CommandEnd, TerminalsDoNotObeyNames) {
+  // In names of files, on standard error.
+  EXPECT_EQ(topograd("solve \"$(printf 'none\\033[31m\\302\\233\\303\\251.json')\"").err,
+            "topograd: none?[31m?\u00e9.json: cannot be read\n");
+  // In labels, on a terminal.
+  const TemporaryDir folder;
+  const std::string problem = folder.path() / "p.json", out = folder.path() / "typescript";
+  std::ofstream(problem)
+      << R"({"title": "\u001b]0;title\u0007", "parameters": [{"name": "x", "values": [1]}],
+      "residuals": [{"label": "red\u001b[31m", "expressions": ["x - 3; x + 2"], "parameters": {"x": "x"}}]})";
+  const std::string run = "'" + (program_dir() / "topograd").string() + "' solve '" + problem +
+                          "' --backend cpu --verbose";
+  if (std::system("script --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no script";
+  EXPECT_EQ(std::system(("script -qec \"" + run + "\" '" + out + "' >/dev/null 2>&1").c_str()), 0);
+  const std::string shown = read_file(out);
+  EXPECT_NE(shown.find("red?[31m"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
+  // A file gets what was asked for.
+  EXPECT_NE(topograd("solve '" + problem + "' --backend cpu --verbose").out.find("red\x1b[31m"),
+            std::string::npos);
+}
+
+TEST(CommandEnd, ASignalShortensALongStep) {
+  // One step of conjugate gradients that would take minutes.
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json";
+  const auto begin = std::chrono::steady_clock::now();
+  const CommandResult result = topograd(
+      "solve springs --width 300 --backend cpu --linear pcg --preconditioner jacobi "
+      "--forcing none --max-linear-iterations 1000000000 --tolerance 0 --quiet --json '" +
+          json + "'",
+      "timeout --preserve-status -s TERM -k 60 2");
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(result.status, 143);
+  EXPECT_EQ(read_json(json)["message"], "interrupted by SIGTERM");
+  EXPECT_LT(spent.count(), 20);
 }
 
 TEST(CommandEnd, FilesAreReplacedAsAWhole) {

@@ -70,9 +70,13 @@ bool is_folder(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path, failed);
 }
 
-/// Called before the work: creates the folder, or checks that the file is writable.
-void prepare_output(const std::string& path) {
-  if (!is_folder(path)) return check_writable(path);
+/// Called before the work: creates the folder, or checks that the file is writable and not read.
+void prepare_output(const std::string& path, const std::string& input) {
+  if (!is_folder(path)) {
+    declare_output({"--out", path});
+    if (std::error_code failed; std::filesystem::is_regular_file(input, failed)) input_file(input);
+    return check_writable(path);
+  }
   std::error_code failed;
   std::filesystem::create_directories(path, failed);
   if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
@@ -166,7 +170,7 @@ void add_dump(Command app) {
         arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;
     }
     const auto given = [&](const char* option) { return command.given(option); };
-    prepare_output(arguments->out);
+    prepare_output(arguments->out, arguments->problem.name);
     check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     if (!arguments->values) return dump(*arguments);
     const NodeValues found = values(*arguments, given("--precision"));

@@ -102,8 +102,10 @@ void grad(const GradArguments& arguments) {
       report["values"][outputs[output]] = values[output];
     }
   }
-  if (arguments.json != "-") write_text("-", text);
-  write_json(arguments.json, report);
+  Outputs files;
+  files.attempt([&] { write_json(arguments.json, report); });
+  if (arguments.json != "-") files.write("-", [&] { return text; });
+  files.finish();
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ int run(int argc, const char* const* argv, const std::function<int(const std::st
   };
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` becomes a failed write
   platform::keep_freed_memory();
+  const TerminalGuard guard;
   CommandLine line(kName, kDescription);
   add_commands(line);
   try {

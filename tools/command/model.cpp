@@ -54,8 +54,10 @@ void export_model(const std::string& path, const std::string& training) {
   check(file);
   const std::optional<hybrid::Knowledge> known = file.load();
   if (!known) throw Error(ErrorCode::File, "model export: nothing has been learned yet");
-  write_text(path, hybrid::to_json(*known));
-  write_training_data(training, *known);
+  Outputs outputs;
+  outputs.write(path, [&] { return hybrid::to_json(*known); });
+  outputs.write(training, [&] { return training_text(training, *known); });
+  outputs.finish();
   if (path == "-") return;
   std::cout << known->kernels.size() << " kernels\n" << errors_of(*known) << std::flush;
 }

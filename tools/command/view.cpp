@@ -18,20 +18,26 @@
 #include "../../api/formats/pose_graph_objective.hpp"
 #include "../../api/problem_file.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/platform.hpp"
 #include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace topograd::command {
@@ -75,14 +81,14 @@ view::Subject make_subject(const ViewArguments& arguments) {
   if (name == "bal") {
     if (problem.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
     return view::bundle_subject(
-        read_bal(problem.file),
+        read_bal(input_file(problem.file)),
         {.loss = parse_loss(problem.loss), .fixed = problem.fixed, .normalize = problem.normalize});
   }
   if (name == "pose-graph")
     return view::pose_graph_subject(
         pose_graph_at_start(problem),
         {.objective = parse_pose_objective(problem.objective), .loss = parse_loss(problem.loss)});
-  if (name.ends_with(".json")) return view::file_subject(read_problem_file(name), arguments.array);
+  if (name.ends_with(".json")) return view::file_subject(read_problem(name), arguments.array);
   std::string names;
   for (const std::string& one : viewed()) names += (names.empty() ? "" : ", ") + one;
   throw Error(ErrorCode::InvalidArgument, "view: expected the problem " + names +
@@ -99,11 +105,39 @@ view::LiveOptions live_options(const ViewArguments& arguments, SolverOptions opt
           .paused = !arguments.record.empty()};
 }
 
-/// Opens an address with the program that the desktop has for it; nothing if there is none.
-void open_browser(const std::string& url) {
-  const std::string command = "xdg-open '" + url + "' >/dev/null 2>&1 &";
-  if (std::system(command.c_str()) != 0) print_warning("no browser could be opened");
-}
+/// Opens an address with the program that the desktop has for web pages. The address has a token,
+/// and other users see the arguments of processes, so the program is given a file that leads to it
+/// and that only this user can read. The file lives as long as this object.
+class OpenedPage {
+ public:
+  explicit OpenedPage(const std::string& url)
+      : folder_((std::filesystem::temp_directory_path() / "topograd-view-XXXXXX").string()) {
+    if (::mkdtemp(folder_.data()) == nullptr) {
+      print_warning("no browser could be opened: " + folder_ + " cannot be made");
+      folder_.clear();
+      return;
+    }
+    const std::string file = folder_ + "/page.html";
+    const std::string page =
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" "
+        "content=\"no-referrer\"><meta http-equiv=\"refresh\" content=\"0; "
+        "url=" +
+        url + "\"><title>topograd view</title>\n";
+    const std::string command = "xdg-open '" + file + "' >/dev/null 2>&1 &";
+    if (!platform::replace_file(file, std::as_bytes(std::span(page))) ||
+        std::system(command.c_str()) != 0)
+      print_warning("no browser could be opened");
+  }
+  ~OpenedPage() {
+    std::error_code failed;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, failed);
+  }
+  OpenedPage(const OpenedPage&) = delete;
+  OpenedPage& operator=(const OpenedPage&) = delete;
+
+ private:
+  std::string folder_;  // only this user enters it
+};
 
 /// Serves until a signal comes.
 void serve(view::Subject subject, const ViewArguments& arguments,
@@ -112,7 +146,8 @@ void serve(view::Subject subject, const ViewArguments& arguments,
   view::Server server(arguments.server, service);
   service.set_server(&server);
   std::cout << server.url() << std::endl;
-  if (arguments.open) open_browser(server.url());
+  std::optional<OpenedPage> page;
+  if (arguments.open) page.emplace(server.url());
   constexpr auto kLook = std::chrono::milliseconds(50);
   while (!Interrupts::came()) std::this_thread::sleep_for(kLook);
   service.set_server(nullptr);
@@ -158,7 +193,9 @@ void run(const ViewArguments& arguments) {
   if (!arguments.record.empty() && arguments.bench)
     throw Error(ErrorCode::InvalidArgument, "view: expected --record or --bench, got both");
   if (!arguments.record.empty()) view::check_film(arguments.record);
+  std::optional<Interrupts::EndAtOnce> reading(std::in_place);
   view::Subject subject = make_subject(arguments);
+  reading.reset();
   const view::LiveOptions options = live_options(arguments, subject.options);
   if (arguments.record.empty() && !arguments.bench)
     return serve(std::move(subject), arguments, options);

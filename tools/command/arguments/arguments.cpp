@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -26,6 +27,7 @@ namespace topograd::command {
 struct CommandFacts {
   struct Facts {
     bool output = false;
+    std::function<std::string(const std::string&)> companion;
     std::string value;
     std::vector<std::string> choices, only_with;
   };
@@ -152,34 +154,30 @@ struct NumberOf<std::vector<T>> {
   using Type = T;
 };
 
-/// The canonical path, for comparisons; "" for pipes and devices, which accept several outputs.
-std::filesystem::path place_of(const std::string& path) {
-  std::error_code failed;
-  const std::filesystem::file_status status = std::filesystem::status(path, failed);
-  if (path == "-" || (exists(status) && !is_regular_file(status))) return "";
-  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
-}
-
-/// Throws Error{InvalidArgument} if two outputs are the same file, or an output would overwrite the
-/// file that the command reads.
+/// Declares the outputs, and compares them with the files that the command names to read. Throws
+/// Error{InvalidArgument} if one would overwrite another or such a file, then Error{File} if one is
+/// not writable.
 void check_outputs(const CLI::App& app, const CommandFacts& facts) {
-  std::map<std::filesystem::path, std::string> names;  // by canonical path
-  for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_positional()) continue;
-    for (const std::string& value : option->results())
-      if (std::filesystem::is_regular_file(value)) names.emplace(place_of(value), value);
-  }
-  for (const CLI::Option* option : app.get_options()) {
+  std::vector<OutputFile> outputs;
+  const auto output_of = [&](const CLI::Option* option) {
     const auto found = facts.options.find(option);
-    if (found == facts.options.end() || !found->second.output || option->count() == 0) continue;
+    return found != facts.options.end() && found->second.output ? &found->second : nullptr;
+  };
+  for (const CLI::Option* option : app.get_options()) {
+    const CommandFacts::Facts* output = output_of(option);
+    if (output == nullptr || option->count() == 0) continue;
     const std::string& path = option->results().front();
-    const std::filesystem::path place = place_of(path);
-    if (place.empty()) continue;
-    const auto [other, fresh] = names.emplace(place, option->get_name());
-    if (fresh) continue;
-    throw Error(ErrorCode::InvalidArgument, option->get_name() + ": expected another file than " +
-                                                other->second + " has, got " + path);
+    outputs.push_back({option->get_name(), path});
+    if (output->companion) outputs.push_back({option->get_name(), output->companion(path)});
   }
+  declare_outputs(outputs);
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_positional() || output_of(option) != nullptr) continue;
+    std::error_code failed;
+    for (const std::string& value : option->results())
+      if (std::filesystem::is_regular_file(value, failed)) input_file(value);
+  }
+  for (const OutputFile& output : outputs) check_writable(output.path);
 }
 
 /// The message for a missing subcommand: the existing ones, and the argument in its place.
@@ -230,6 +228,11 @@ Option& Option::choices(std::vector<std::string> values) {
   return *this;
 }
 
+Option& Option::writes_also(std::function<std::string(const std::string&)> companion) {
+  facts_->options[option_].companion = std::move(companion);
+  return *this;
+}
+
 Option& Option::only_with(std::vector<std::string> problems) {
   facts_->options[option_].only_with = std::move(problems);
   return *this;
@@ -270,9 +273,7 @@ Option Command::output(const std::string& name, std::string* target,
   CLI::Option* option = app_->add_option(name, *target, description);
   facts_->options[option].output = true;
   option->check([](const std::string& path) {
-    if (path.empty()) return std::string("expected the name of a file, got none");
-    check_writable(path);
-    return std::string();
+    return std::string(path.empty() ? "expected the name of a file, got none" : "");
   });
   facts_->options[option].value = "FILE";
   return Option(*option, *facts_);

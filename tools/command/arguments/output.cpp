@@ -13,11 +13,89 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <new>
+#include <optional>
+#include <ostream>
 #include <span>
 #include <sstream>
+#include <streambuf>
+#include <string_view>
 #include <utility>
 
 namespace topograd::command {
+namespace {
+
+/// The outputs of the command that runs.
+std::vector<OutputFile>& declared() {
+  static std::vector<OutputFile> outputs;
+  return outputs;
+}
+
+/// Passes text on to another buffer, with ? for characters that a terminal obeys.
+class VisibleText final : public std::streambuf {
+ public:
+  explicit VisibleText(std::streambuf& to) : to_(to) {}
+
+ protected:
+  int_type overflow(int_type c) override {
+    if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    const char one = traits_type::to_char_type(c);
+    return xsputn(&one, 1) == 1 ? c : traits_type::eof();
+  }
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    visible_.clear();
+    for (const char c : std::string_view(text, static_cast<std::size_t>(count))) add(c);
+    const auto size = static_cast<std::streamsize>(visible_.size());
+    return to_.sputn(visible_.data(), size) == size ? count : 0;
+  }
+  int sync() override { return to_.pubsync(); }
+
+ private:
+  void add(char c) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool upper = code >= 0x80 && code < 0xa0;  // after \xc2: U+0080 to U+009F
+    if (led_) visible_ += upper ? '?' : '\xc2';
+    const bool rest = std::exchange(led_, c == '\xc2') && upper;
+    if (led_ || rest) return;
+    visible_ += (code < 0x20 && c != '\n' && c != '\t') || code == 0x7f ? '?' : c;
+  }
+
+  std::streambuf& to_;
+  std::string visible_;  // scratch
+  bool led_ = false;     // the last character is the first byte of two
+};
+
+[[noreturn]] void refuse_output(const OutputFile& output, const std::string& other) {
+  throw Error(ErrorCode::InvalidArgument,
+              output.option + ": expected another file than " + other + " has, got " + output.path);
+}
+
+}  // namespace
+
+void declare_output(OutputFile output) {
+  const std::string identity = platform::output_identity(output.path);
+  for (const OutputFile& other : declared()) {
+    if (!identity.empty() && platform::output_identity(other.path) == identity)
+      refuse_output(output, other.option);
+  }
+  declared().push_back(std::move(output));
+}
+
+void declare_outputs(std::vector<OutputFile> outputs) {
+  declared().clear();
+  for (OutputFile& output : outputs) declare_output(std::move(output));
+}
+
+const std::string& input_file(const std::string& path, const std::string& replaced_by) {
+  const std::string identity = platform::output_identity(path);
+  for (const OutputFile& output : declared()) {
+    if (!identity.empty() && platform::output_identity(output.path) == identity &&
+        output.option != replaced_by)
+      refuse_output(output, path);
+  }
+  return path;
+}
 
 void write_text(const std::string& path, const std::string& text) {
   if (path == "-") {
@@ -28,6 +106,27 @@ void write_text(const std::string& path, const std::string& text) {
   if (!platform::write_output_file(path, std::as_bytes(std::span(text))))
     throw Error(ErrorCode::File, path + ": cannot be written");
 }
+
+struct TerminalGuard::Impl {
+  /// Stands in for a stream's buffer.
+  struct Guarded {
+    explicit Guarded(std::ostream& guarded)
+        : stream(guarded), original(stream.rdbuf()), visible(*original) {
+      stream.rdbuf(&visible);
+    }
+    ~Guarded() { stream.rdbuf(original); }
+    std::ostream& stream;
+    std::streambuf* original;
+    VisibleText visible;
+  };
+  std::optional<Guarded> out;
+  Guarded errors{std::cerr};
+};
+
+TerminalGuard::TerminalGuard() : impl_(std::make_unique<Impl>()) {
+  if (platform::is_terminal_output()) impl_->out.emplace(std::cout);
+}
+TerminalGuard::~TerminalGuard() = default;
 
 void flush_standard_output() {
   if (!(std::cout << std::flush))
@@ -40,22 +139,16 @@ void print_warning(std::string text) {
 }
 
 void check_writable(const std::string& path) {
-  if (path.empty() || path == "-") return;
-  std::error_code failed;
-  const std::filesystem::file_status status = std::filesystem::status(path, failed);
-  const bool there = std::filesystem::exists(status);
-  // Pipes and devices may interpret a close as the end of the data.
-  if (there && !is_regular_file(status) && !is_directory(status)) return;
-  if (!std::ofstream(path, std::ios::binary | std::ios::app))
-    throw Error(ErrorCode::File, path + ": cannot be written");
-  if (!there) std::filesystem::remove(path, failed);
+  if (path.empty() || path == "-" || platform::can_write_output(path)) return;
+  throw Error(ErrorCode::File, path + ": cannot be written");
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(input_file(path), std::ios::binary);
   std::ostringstream text;
+  std::error_code failed;
   // A folder can be opened, too, but reads as empty.
-  if (!file || std::filesystem::is_directory(path) ||
+  if (!file || std::filesystem::is_directory(path, failed) ||
       !(text << file.rdbuf() || text.str().empty())) {
     throw Error(ErrorCode::File, path + ": cannot be read");
   }
@@ -64,6 +157,28 @@ std::string read_text(const std::string& path) {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
   if (!path.empty()) write_text(path, json.dump(2) + "\n");
+}
+
+void Outputs::attempt(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    errors_.push_back(error);
+  } catch (const std::bad_alloc&) {
+    errors_.emplace_back(ErrorCode::OutOfHostMemory, "out of memory");
+  }
+}
+
+void Outputs::write(const std::string& path, const std::function<std::string()>& text) {
+  if (!path.empty()) attempt([&] { write_text(path, text()); });
+}
+
+void Outputs::finish() const {
+  if (errors_.empty()) return;
+  std::string messages;
+  for (const Error& error : errors_)
+    messages += (messages.empty() ? "" : "; ") + std::string(error.what());
+  throw Error(errors_.front().code(), messages);
 }
 
 std::function<void()> noting_signals(std::function<void()> work) {
@@ -79,10 +194,14 @@ void end_if_interrupted(const std::string& outputs) {
   throw Interrupted{Interrupts::signal()};
 }
 
-void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report) {
+void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report,
+                  const std::function<void(Outputs&)>& more) {
   if (Interrupts::came()) report["interrupted"] = Interrupts::message();
   if (path != "-") std::cout << text << std::flush;
-  write_json(path, report);
+  Outputs outputs;
+  outputs.attempt([&] { write_json(path, report); });
+  if (more) more(outputs);
+  outputs.finish();
   end_if_interrupted("the report has what was checked so far");
   if (report["broken"].get<bool>()) throw BoundBroken{};
 }

@@ -1,26 +1,76 @@
 // Output of the command: files, standard output, JSON.
 #pragma once
 
+#include "../../../ir/error.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace topograd::command {
+
+/// A file that an option of the command writes.
+struct OutputFile {
+  std::string option, path;
+};
+
+/// Makes these the outputs of the command, for input_file(). Throws Error{InvalidArgument} if two
+/// of them are the same file, also through links, or standard output. Devices such as /dev/null
+/// accept several outputs.
+void declare_outputs(std::vector<OutputFile> outputs);
+/// Adds one.
+void declare_output(OutputFile output);
+/// The path of a file that is about to be read. Throws Error{InvalidArgument} if an output of the
+/// command would overwrite it.
+///
+///   replaced_by  option whose output may have the same name, because it replaces what was read
+const std::string& input_file(const std::string& path, const std::string& replaced_by = "");
+
+/// While it lives, standard error, and standard output if it is a terminal, show ? for control
+/// characters, which names in files may have and terminals obey.
+class TerminalGuard {
+ public:
+  TerminalGuard();
+  ~TerminalGuard();
+  TerminalGuard(const TerminalGuard&) = delete;
+  TerminalGuard& operator=(const TerminalGuard&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 /// Writes text to a file, or to standard output for "-". Readers see the old contents or the
 /// complete text, never a part. Throws Error{File}.
 void write_text(const std::string& path, const std::string& text);
 /// Throws Error{File} if output could not be written, for example on a full disk.
 void flush_standard_output();
-/// Called before long work: throws Error{File} if `path` is not writable. Does not change the file.
+/// Called before long work: throws Error{File} if `path` is not writable. Opens no file.
 void check_writable(const std::string& path);
-/// The text of a file. Throws Error{File}.
+/// The text of an input file (input_file()). Throws Error{File}.
 std::string read_text(const std::string& path);
 /// "topograd: warning: text" as one line on standard error.
 void print_warning(std::string text);
 /// Does nothing for an empty path.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+/// Writes the outputs of finished work, the most important first: one that fails does not cost the
+/// others.
+class Outputs {
+ public:
+  /// Runs `write`, and keeps its error for finish().
+  void attempt(const std::function<void()>& write);
+  /// The same for text, which is only made if there is a path.
+  void write(const std::string& path, const std::function<std::string()>& text);
+  /// Throws one error with the messages of all that failed.
+  void finish() const;
+
+ private:
+  std::vector<Error> errors_;
+};
 
 /// Runs `work` while signals are noted (Interrupts).
 std::function<void()> noting_signals(std::function<void()> work);
@@ -30,6 +80,9 @@ void end_if_interrupted(const std::string& outputs);
 /// Writes the result of a check: `text` to standard output, unless the JSON goes there, and the
 /// JSON, with "interrupted" if a signal came. Then throws Interrupted, or BoundBroken if `report`
 /// has "broken".
-void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report);
+///
+///   more  writes further outputs
+void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report,
+                  const std::function<void(Outputs&)>& more = {});
 
 }  // namespace topograd::command

@@ -117,7 +117,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
     throw Error(ErrorCode::InvalidArgument, "--checkpoint-every expects --checkpoint FILE");
   options.checkpoint.file = a.checkpoint;
   if (a.checkpoint_every) options.checkpoint.every_seconds = *a.checkpoint_every;
-  options.resume = a.resume;
+  if (!a.resume.empty()) options.resume = input_file(a.resume, "--checkpoint");
   if (a.tolerance) {
     options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
         *a.tolerance;

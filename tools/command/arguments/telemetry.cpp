@@ -60,30 +60,27 @@ void warn_of_fallbacks() {
   std::call_once(once, [] { hybrid_executor().set_log(warn, runtime::hybrid::LogLevel::warning); });
 }
 
-void write_metrics(const std::string& path) {
-  if (path.empty()) return;
+std::string metrics_text(const std::string& path) {
   const runtime::hybrid::Executor& executor = hybrid_executor();
-  write_text(path, path.ends_with(".json") ? metrics_json(executor) : prometheus_text(executor));
+  return path.ends_with(".json") ? metrics_json(executor) : prometheus_text(executor);
 }
 
-void write_training_data(const std::string& path, const runtime::hybrid::Knowledge& knowledge) {
-  if (path.empty()) return;
-  write_text(path, path.ends_with(".json") ? training_json(knowledge) : training_csv(knowledge));
+std::string training_text(const std::string& path, const runtime::hybrid::Knowledge& knowledge) {
+  return path.ends_with(".json") ? training_json(knowledge) : training_csv(knowledge);
 }
 
-void write_training_data(const std::string& path) {
-  if (!path.empty()) write_training_data(path, hybrid_executor().scheduler().knowledge());
+std::string training_text(const std::string& path) {
+  return training_text(path, hybrid_executor().scheduler().knowledge());
 }
 
-void write_trace(const std::string& path, const Summary& summary, std::vector<TraceEvent> more) {
-  if (path.empty()) return;
+std::string trace_text(const Summary& summary, std::vector<TraceEvent> more) {
   std::vector<TraceEvent> events = events_of(summary);
   constexpr double kUs = 1e6;
   for (TraceEvent& event : more) {
     event.start_us += kUs * summary.times.build_seconds;
     events.push_back(std::move(event));
   }
-  write_text(path, runtime::hybrid::to_chrome_trace(std::move(events)));
+  return runtime::hybrid::to_chrome_trace(std::move(events));
 }
 
 }  // namespace topograd::command

@@ -14,21 +14,19 @@ namespace topograd::command {
 /// it before the first solve.
 void warn_of_fallbacks();
 
-/// Writes the counters of the process's executor: Prometheus text, or JSON for a path that ends in
-/// .json; - for standard output. Does nothing for an empty path. Throws Error{File}.
-void write_metrics(const std::string& path);
+/// The counters of the process's executor for a file of this name: JSON if it ends in .json, else
+/// Prometheus text.
+std::string metrics_text(const std::string& path);
 
-/// Writes the rows to which initial guesses are fitted: CSV, or JSON for a path that ends in .json;
-/// - for standard output. Does nothing for an empty path. Throws Error{File}.
-void write_training_data(const std::string& path, const runtime::hybrid::Knowledge& knowledge);
+/// The rows to which initial guesses are fitted, for a file of this name: JSON if it ends in .json,
+/// else CSV.
+std::string training_text(const std::string& path, const runtime::hybrid::Knowledge& knowledge);
 /// The same for the executor of this process.
-void write_training_data(const std::string& path);
+std::string training_text(const std::string& path);
 
-/// Writes phases and steps of a solve as a Chrome trace, with one lane per backend. Does nothing
-/// for an empty path. Throws Error{File}.
+/// Phases and steps of a solve as a Chrome trace, with one lane per backend.
 ///
 ///   more  events in other lanes, on a clock that begins with the solve
-void write_trace(const std::string& path, const Summary& summary,
-                 std::vector<runtime::hybrid::TraceEvent> more = {});
+std::string trace_text(const Summary& summary, std::vector<runtime::hybrid::TraceEvent> more = {});
 
 }  // namespace topograd::command

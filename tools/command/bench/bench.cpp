@@ -94,8 +94,13 @@ void add_bench(Command app) {
     nlohmann::ordered_json report = run(*arguments);
     if (Interrupts::came()) report["interrupted"] = Interrupts::message();
     if (arguments->json != "-") print(report);
-    write_json(arguments->json, report);
-    write_metrics(arguments->metrics);
+    Outputs outputs;
+    outputs.attempt([&] { write_json(arguments->json, report); });
+    outputs.write(arguments->metrics, [&] { return metrics_text(arguments->metrics); });
+    if (report.contains("plan"))
+      outputs.write(arguments->bench.solver.plan_out,
+                    [&] { return report["plan"].dump(2) + "\n"; });
+    outputs.finish();
     end_if_interrupted("the report has what was measured so far");
   }));
 }

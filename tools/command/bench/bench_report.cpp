@@ -11,6 +11,7 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
 #include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../solver/interrupts.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/session/session.hpp"
 
@@ -171,7 +172,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   const SolverOptions options = resolved(to_options(arguments.solver));
   ordered_json report;
   const MemoryMeter meter(options);
+  std::optional<Interrupts::EndAtOnce> reading(std::in_place);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  reading.reset();
   const ProblemModel model = make_model("bench", named->problem());
   const Session session = open_session(model, options, {.at_once = true});
   runtime::Engine& engine = session.engine();
@@ -195,8 +198,6 @@ ordered_json run_bench(const BenchArguments& arguments) {
   times.write(report);
   report["why"] = session.reason();
   report["plan"] = ordered_json::parse(runtime::to_json(engine.abilities().plans->plan()));
-  if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, runtime::to_json(engine.abilities().plans->plan()));
   report.update(memory);
   report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;

@@ -309,8 +309,10 @@ void check_routing(const RoutingArguments& arguments) {
                                {"expected_cpu_us", w.expected_cpu_us},
                                {"expected_device_us", w.expected_device_us}});
   }
-  write_training_data(arguments.training, found.learned);
-  finish_check(arguments.json, text, report);
+  finish_check(arguments.json, text, report, [&](Outputs& outputs) {
+    outputs.write(arguments.training,
+                  [&] { return training_text(arguments.training, found.learned); });
+  });
 }
 
 struct CorruptionArguments {

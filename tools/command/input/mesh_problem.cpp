@@ -4,6 +4,7 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/multi.hpp"
 #include "../../problems/smooth.hpp"
+#include "../arguments/output.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/text.hpp"
@@ -150,7 +151,8 @@ ProblemMesh read_problem_mesh(const ProblemArguments& arguments) {
   if (arguments.icosphere) {
     out.mesh = problems::icosphere(*arguments.icosphere);
   } else {
-    out.mesh = read_mesh(arguments.mesh, {.strict = expects_manifold(arguments)}, &out.notes);
+    out.mesh =
+        read_mesh(input_file(arguments.mesh), {.strict = expects_manifold(arguments)}, &out.notes);
   }
   for (std::uint32_t k = 0; k < arguments.subdivide; ++k) out.mesh = problems::subdivide(out.mesh);
   if (arguments.perturb != 0)

@@ -4,6 +4,7 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/mgh_large.hpp"
 #include "../../problems/springs.hpp"
+#include "../arguments/output.hpp"
 #include "loss_argument.hpp"
 #include "mesh_problem.hpp"
 #include "pose_graph_file.hpp"
@@ -21,6 +22,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 namespace topograd::command {
 namespace {
@@ -63,10 +65,11 @@ class BalProblem final : public NamedProblem {
  public:
   explicit BalProblem(const ProblemArguments& arguments)
       : shares_(arguments.shares),
-        adjustment_(read_bal(arguments.file, shares_ == nullptr ? Share{} : shares_->share()),
-                    {.loss = parse_loss(arguments.loss),
-                     .fixed = arguments.fixed,
-                     .normalize = arguments.normalize}),
+        adjustment_(
+            read_bal(input_file(arguments.file), shares_ == nullptr ? Share{} : shares_->share()),
+            {.loss = parse_loss(arguments.loss),
+             .fixed = arguments.fixed,
+             .normalize = arguments.normalize}),
         shown_(adjustment_.scene()),
         robust_(!arguments.loss.empty()) {
     count();
@@ -132,7 +135,7 @@ class NistProblem final : public NamedProblem {
 
 class FileProblem final : public NamedProblem {
  public:
-  FileProblem(const std::string& path, Share share) : file_(read_problem_file(path, share)) {}
+  FileProblem(const std::string& path, Share share) : file_(read_problem(path, share)) {}
   Problem& problem() override { return file_->problem; }
   const ProblemFile* file() const override { return file_.get(); }
   SolverOptions options() const override { return file_->options; }
@@ -253,6 +256,13 @@ std::vector<std::string> BalProblem::answer_lines() const {
 
 }  // namespace
 
+std::unique_ptr<ProblemFile> read_problem(const std::string& path, Share share) {
+  const auto beside = [&](const std::string& name) {
+    return read_text((std::filesystem::path(path).parent_path() / name).string());
+  };
+  return parse_problem_file(read_text(path), path, beside, share);
+}
+
 void NamedProblem::check_out(const std::string& path) const { mesh_format(path); }
 
 void NamedProblem::write(const std::string& path) const { write_mesh(path, mesh()); }
@@ -262,7 +272,7 @@ std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments)
     throw Error(ErrorCode::InvalidArgument, "nist: expected --data FOLDER");
   std::vector<problems::NistSet> sets;
   for (const std::string& file : problems::nist_files(arguments.data))
-    sets.push_back(problems::read_nist(file));
+    sets.push_back(problems::read_nist(input_file(file)));
   return choose(std::move(sets), arguments);
 }
 

@@ -138,6 +138,10 @@ const std::vector<ProblemKind>& problem_kinds();
 /// must select one problem; its first start is used.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
 
+/// Reads a problem file and the files that it names, which are input files of the command
+/// (input_file()). Throws as read_problem_file() does.
+std::unique_ptr<ProblemFile> read_problem(const std::string& path, Share share = {});
+
 /// One of NIST's sets, with start 0 or 1.
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start);
 

@@ -1,6 +1,7 @@
 // Pose graphs of g2o files as problems of the command.
 #include "pose_graph_file.hpp"
 
+#include "../arguments/output.hpp"
 #include "loss_argument.hpp"
 #include "shown_graph.hpp"
 
@@ -77,8 +78,8 @@ Input read(const ProblemArguments& arguments) {
     throw Error(ErrorCode::InvalidArgument, "pose-graph: expected a file");
   Input input;
   input.graph =
-      read_g2o(arguments.file, {.skip_unknown = arguments.skip_unknown, .strict = arguments.strict},
-               &input.notes);
+      read_g2o(input_file(arguments.file),
+               {.skip_unknown = arguments.skip_unknown, .strict = arguments.strict}, &input.notes);
   check_loops(input, arguments.file);
   if (!arguments.gnc) return input;
   input.gnc = reject_false_edges(input.graph, parse_pose_objective(arguments.objective),

@@ -71,6 +71,21 @@ void finish(const SolveArguments& arguments, const std::string& unconverged) {
   if (arguments.require_convergence) throw BoundBroken{};
 }
 
+/// Text of the counters, taken before the work for the answer is counted.
+struct Counts {
+  std::string metrics, training;
+};
+
+Counts counts_of(const SolveArguments& arguments) {
+  return {.metrics = arguments.metrics.empty() ? "" : metrics_text(arguments.metrics),
+          .training = arguments.training.empty() ? "" : training_text(arguments.training)};
+}
+
+void write_counts(const SolveArguments& arguments, const Counts& counts, Outputs& outputs) {
+  outputs.write(arguments.metrics, [&] { return counts.metrics; });
+  outputs.write(arguments.training, [&] { return counts.training; });
+}
+
 /// Adds the answers of one problem's runs to their rows. Prints and returns the answer of the run
 /// with the lowest cost; empty for a set.
 Answer find_lone_answer(const SolveArguments& arguments, SolvedSet& set) {
@@ -104,13 +119,16 @@ void solve_many(const SolveArguments& arguments) {
   SolvedSet set =
       solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
   if (!arguments.silent()) std::cout << set.report.verdict() << std::endl;
-  write_metrics(arguments.metrics);  // before the answer's own work is counted
-  write_training_data(arguments.training);
+  const Counts counts = counts_of(arguments);
+  Outputs outputs;
   PageContent page = page_head(arguments);
-  if (arguments.wants_answer()) page.answer = find_lone_answer(arguments, set);
+  if (arguments.wants_answer())
+    outputs.attempt([&] { page.answer = find_lone_answer(arguments, set); });
   const nlohmann::ordered_json json = set.report.json();
-  if (!arguments.report.empty()) write_text(arguments.report, html_set_report(json, page));
-  write_json(arguments.json, json);
+  outputs.write(arguments.json, [&] { return json.dump(2) + "\n"; });
+  outputs.write(arguments.report, [&] { return html_set_report(json, page); });
+  write_counts(arguments, counts, outputs);
+  outputs.finish();
   finish(arguments, set.report.unconverged());
 }
 
@@ -151,9 +169,9 @@ std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<Peer
   return rows;
 }
 
-void write_page(const SolveArguments& arguments, NamedProblem& named, const Summary& summary,
-                const Answer& answer, const std::vector<PeerReport>& peers,
-                const std::string& png) {
+std::string page_of(const SolveArguments& arguments, NamedProblem& named, const Summary& summary,
+                    const Answer& answer, const std::vector<PeerReport>& peers,
+                    const std::string& png) {
   PageContent content = page_head(arguments);
   if (!answer.title.empty()) content.title = answer.title;
   content.answer = answer;
@@ -162,7 +180,7 @@ void write_page(const SolveArguments& arguments, NamedProblem& named, const Summ
   content.legend = named.legend();
   content.peers = peer_rows(summary, peers);
   content.kernels = kernels_of(named.problem(), summary);
-  write_text(arguments.report, html_report(summary, content));
+  return html_report(summary, content);
 }
 
 nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named,
@@ -247,17 +265,6 @@ struct Solved {
   DistributedSolver* distributed;  ///< or null
 };
 
-void write_counts(const SolveArguments& arguments, const Summary& summary,
-                  const DistributedSolver* distributed) {
-  write_metrics(arguments.metrics);
-  if (distributed == nullptr) {
-    write_trace(arguments.trace, summary);
-  } else {
-    write_trace(arguments.trace, summary, distributed->events());
-  }
-  write_training_data(arguments.training);
-}
-
 void print(const SolveArguments& arguments, const Solved& solved) {
   if (arguments.silent()) return;
   std::cout << report(solved.answer, solved.summary);
@@ -275,22 +282,30 @@ std::vector<PeerReport> run_peers(const SolveArguments& arguments, const SolverO
   return peers;
 }
 
+void write_report(const SolveArguments& arguments, const Solved& solved,
+                  const std::vector<PeerReport>& peers, Outputs& outputs) {
+  outputs.write(arguments.json, [&] {
+    nlohmann::ordered_json json = json_of(solved.summary, solved.named, solved.answer);
+    if (solved.distributed != nullptr) solved.distributed->describe(json);
+    if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
+    return json.dump(2) + "\n";
+  });
+}
+
 void write_files(const SolveArguments& arguments, const Solved& solved, const Shown& before,
-                 const std::vector<PeerReport>& peers) {
+                 const std::vector<PeerReport>& peers, Outputs& outputs) {
   const auto& [named, summary, answer, distributed] = solved;
-  if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
-  const std::string png = picture(before, named, summary);
-  if (!arguments.out.empty()) {
-    if (named.writers() == NamedProblem::Writers::one) named.write(arguments.out);
-    write_text(picture_path(arguments.out), png);
-  }
-  if (!arguments.report.empty()) write_page(arguments, named, summary, answer, peers, png);
-  if (arguments.json.empty()) return;
-  nlohmann::ordered_json json = json_of(summary, named, answer);
-  if (distributed != nullptr) distributed->describe(json);
-  if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
-  write_json(arguments.json, json);
+  outputs.write(arguments.solver.plan_out, [&] { return runtime::to_json(summary.plan); });
+  outputs.write(arguments.trace, [&] {
+    return distributed == nullptr ? trace_text(summary)
+                                  : trace_text(summary, distributed->events());
+  });
+  std::string png;
+  if (arguments.wants_picture()) outputs.attempt([&] { png = picture(before, named, summary); });
+  if (!arguments.out.empty() && !png.empty())
+    outputs.write(picture_path(arguments.out), [&] { return png; });
+  outputs.write(arguments.report,
+                [&] { return page_of(arguments, named, summary, answer, peers, png); });
 }
 
 void solve_problem(const SolveArguments& arguments) {
@@ -298,28 +313,38 @@ void solve_problem(const SolveArguments& arguments) {
   std::optional<Interrupts> interrupts;
   if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
+  std::optional<Interrupts::EndAtOnce> reading;
+  if (interrupts) reading.emplace();
   const DeviceAhead device(distributed == nullptr ? to_options(arguments.solver) : SolverOptions{});
   const auto [named, options, shares] = make_for(arguments, distributed);
   check(arguments, *named);
+  reading.reset();
   Shown before;
   if (arguments.wants_picture()) before = named->shown_before();
   const bool speaks = distributed == nullptr || distributed->speaks();
   const Summary summary =
       solve_shown(*named, options, arguments.silent() || !speaks, distributed, shares != nullptr);
   if (arguments.wants_answer()) named->join_answer();
+  Outputs outputs;
   Answer answer;
   if (shares != nullptr && arguments.wants_answer())
     answer = find_answer(*named, summary, false, shares);
-  if (!arguments.out.empty() && named->writers() == NamedProblem::Writers::all)
-    named->write(arguments.out);
-  if (!speaks) return;
-  write_counts(arguments, summary, distributed);  // before the answer's own work is counted
+  if (!arguments.out.empty() && (speaks || named->writers() == NamedProblem::Writers::all))
+    outputs.attempt([&] { named->write(arguments.out); });
+  if (!speaks) return outputs.finish();
+  const Counts counts = counts_of(arguments);
   if (shares == nullptr && arguments.wants_answer())
-    answer = find_answer(*named, summary, arguments.covariance);
+    outputs.attempt([&] { answer = find_answer(*named, summary, arguments.covariance); });
   const Solved solved{*named, summary, answer, distributed};
+  if (arguments.peers.empty()) write_report(arguments, solved, {}, outputs);
   print(arguments, solved);
-  write_files(arguments, solved, before, run_peers(arguments, options));
+  std::vector<PeerReport> peers;
+  outputs.attempt([&] { peers = run_peers(arguments, options); });
+  if (!arguments.peers.empty()) write_report(arguments, solved, peers, outputs);
+  write_files(arguments, solved, before, peers, outputs);
+  write_counts(arguments, counts, outputs);
   if (!summary.checkpoint_warning.empty()) print_warning(summary.checkpoint_warning);
+  outputs.finish();
   finish(arguments, unconverged(summary));
 }
 
@@ -338,9 +363,11 @@ void add_solve(Command app) {
   command.flag("--distributed", arguments->distributed,
                "solve together with the processes of mpirun; options of PETSc follow --");
   command.group("Output");
-  command.output("--out", &arguments->out,
-                 "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
-                 "pose graph (g2o) at the end; a picture goes beside it, as PNG");
+  command
+      .output("--out", &arguments->out,
+              "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
+              "pose graph (g2o) at the end; a picture goes beside it, as PNG")
+      .writes_also(picture_path);
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command
       .option("--peer", &arguments->peers,
