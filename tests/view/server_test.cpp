@@ -174,6 +174,34 @@ TEST_F(ServerTest, ServesNothingElse) {
   EXPECT_TRUE(serves());
 }
 
+TEST_F(ServerTest, OtherProtocolsAndMethodsAreNotFound) {
+  for (const std::string& address : {std::string("/"), path + "large"}) {
+    for (const char* protocol : {"h2c", "H2C", "tls/1.0", "websocket2"}) {
+      RawClient one = client();
+      one.send("GET " + address + " HTTP/1.1\r\nHost: " + host +
+               "\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " + protocol +
+               "\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n");
+      const std::string answer = one.receive_all();
+      EXPECT_TRUE(answer.starts_with("HTTP/1.1 4")) << protocol << ": " << answer.substr(0, 200);
+      EXPECT_EQ(answer.find("xxxx"), answer.npos) << protocol;
+    }
+    for (const char* method :
+         {"FOO", "PRI", "CONNECT", "TRACE", "PUT", "DELETE", "OPTIONS", "get"}) {
+      RawClient one = client();
+      one.send(std::string(method) + " " + address + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+      const std::string answer = one.receive_all();
+      EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 4"))
+          << method << ": " << answer.substr(0, 200);
+      EXPECT_EQ(answer.find("xxxx"), answer.npos) << method;
+    }
+  }
+  RawClient knows = client();
+  knows.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9));
+  const std::string answer = knows.receive_all();
+  EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 4")) << answer.size();
+  EXPECT_TRUE(serves());
+}
+
 TEST_F(ServerTest, WebSocketsNeedTokenHostAndOrigin) {
   EXPECT_FALSE(client().upgrade("/ws", host, origin));
   EXPECT_FALSE(client().upgrade("/" + std::string(32, '0') + "/ws", host, origin));

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "../../view/server/server.hpp"
@@ -153,6 +154,30 @@ TEST(ViewCommand, ServesUntilASignal) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(result.out.starts_with("http://127.0.0.1:")) << result.out;
   EXPECT_TRUE(result.out.ends_with("/\n")) << result.out;
+}
+
+TEST(ViewCommand, OpensThePageByAFileThatOthersCannotRead) {
+  if (!view::server_is_built()) GTEST_SKIP() << "built without libwebsockets";
+  // Stands in for the desktop's program: notes its argument, and the file's rights and text.
+  const TemporaryDir folder;
+  const std::string at = folder.path().string(), opener = at + "/xdg-open";
+  std::ofstream(opener) << "#!/bin/sh\necho \"$1\" > '" << at
+                        << "/argument'\nstat -c '%a %U' \"$1\" > '" << at
+                        << "/rights'\nstat -c %a \"$(dirname \"$1\")\" >> '" << at
+                        << "/rights'\ncat \"$1\" > '" << at << "/text'\n";
+  std::filesystem::permissions(opener, std::filesystem::perms::owner_all);
+  const CommandResult result = topograd(
+      "view arap --icosphere 1 --backend cpu --open",
+      "PATH='" + at + "':$PATH TMPDIR='" + at + "' timeout --preserve-status --signal INT 5");
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::string url = result.out.substr(0, result.out.find('\n'));
+  const std::string token = url.substr(url.size() - 33, 32);
+  const std::string argument = read_file(at + "/argument");
+  EXPECT_EQ(argument.find(token), argument.npos) << argument;
+  EXPECT_TRUE(read_file(at + "/rights").starts_with("600 ")) << read_file(at + "/rights");
+  EXPECT_TRUE(read_file(at + "/rights").ends_with("\n700\n")) << read_file(at + "/rights");
+  EXPECT_NE(read_file(at + "/text").find("url=" + url + "\""), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(argument.substr(0, argument.size() - 1)));
 }
 
 TEST(ViewCommand, MistakesSayWhatToChange) {

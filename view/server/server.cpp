@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -41,6 +42,13 @@ std::string header(lws* wsi, lws_token_indexes which) {
   std::array<char, 256> text{};
   const int length = lws_hdr_copy(wsi, text.data(), static_cast<int>(text.size()), which);
   return length <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+/// Names of protocols are compared without regard to case.
+bool is_websocket(std::string_view protocol) {
+  return std::ranges::equal(protocol, std::string_view("websocket"), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
 }
 
 /// Headers that every answer has: nothing is loaded from elsewhere, and only pages of this machine
@@ -197,6 +205,9 @@ int Server::Impl::handle(lws* wsi, lws_callback_reasons reason, Connection** slo
       lws_set_timer_usecs(wsi, LWS_SET_TIMER_USEC_CANCEL);
       return answer(wsi, connection(), bytes);
     case LWS_CALLBACK_HTTP_BODY: return -1;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+      // libwebsockets would answer "h2c" itself, also without a token.
+      return is_websocket(static_cast<const char*>(in)) ? 0 : answer_status(wsi, kNotFound);
     case LWS_CALLBACK_HTTP_WRITEABLE: return write_file(wsi, connection());
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: return admits(wsi) ? 0 : 1;
     case LWS_CALLBACK_ESTABLISHED: return join(wsi, connection());
