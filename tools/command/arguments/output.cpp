@@ -24,13 +24,6 @@
 #include <utility>
 
 namespace topograd::command {
-namespace {
-
-/// The outputs of the command that runs.
-std::vector<OutputFile>& declared() {
-  static std::vector<OutputFile> outputs;
-  return outputs;
-}
 
 /// Passes text on to another buffer, with ? for characters that a terminal obeys.
 class VisibleText final : public std::streambuf {
@@ -65,6 +58,14 @@ class VisibleText final : public std::streambuf {
   std::string visible_;  // scratch
   bool led_ = false;     // the last character is the first byte of two
 };
+
+namespace {
+
+/// The outputs of the command that runs.
+std::vector<OutputFile>& declared() {
+  static std::vector<OutputFile> outputs;
+  return outputs;
+}
 
 [[noreturn]] void refuse_output(const OutputFile& output, const std::string& other) {
   throw Error(ErrorCode::InvalidArgument,
