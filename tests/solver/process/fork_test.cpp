@@ -57,7 +57,9 @@ std::string solved(int threads) {
 int told_at_exit = -1;
 
 void tell_at_exit(char what) {
-  if (told_at_exit >= 0) EXPECT_EQ(::write(told_at_exit, &what, 1), 1);
+  if (told_at_exit >= 0) {
+    EXPECT_EQ(::write(told_at_exit, &what, 1), 1);
+  }
 }
 
 /// Registered before any device is opened.
