@@ -396,8 +396,8 @@ TEST(CommandEnd, ASignalShortensALongStep) {
   const std::string json = folder.path() / "report.json";
   const auto begin = std::chrono::steady_clock::now();
   const CommandResult result = topograd(
-      "solve springs --width 300 --backend cpu --linear pcg --preconditioner jacobi "
-      "--forcing none --max-linear-iterations 1000000000 --tolerance 0 --quiet --json '" +
+      "solve springs --width 300 --backend cpu --linear pcg --preconditioner block_jacobi "
+      "--forcing constant --max-linear-iterations 1000000000 --tolerance 0 --quiet --json '" +
           json + "'",
       "timeout --preserve-status -s TERM -k 60 2");
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;

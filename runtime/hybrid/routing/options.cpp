@@ -196,7 +196,7 @@ HybridOptions parse_hybrid_options(std::string_view text, HybridOptions base) {
   try {
     json = parse_json(text);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::Parse, "hybrid options: " + json_error_text(error.what()));
+    throw Error(ErrorCode::Parse, "hybrid options: " + json_error_text(error.what(), true));
   }
   if (!json.is_object()) refuse("hybrid options", "a JSON object", shown(json));
   for (const auto& [key, value] : json.items()) {

@@ -103,7 +103,7 @@ PlanRecord parse_plan(std::string_view text) {
     return plan;
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::Parse,
-                "plan: expected a plan record in JSON: " + json_error_text(error.what()));
+                "plan: expected a plan record in JSON: " + json_error_text(error.what(), true));
   }
 }
 
