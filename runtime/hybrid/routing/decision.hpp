@@ -5,6 +5,7 @@
 #include "../../../ir/hash.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -73,7 +74,7 @@ struct TaskShape {
 
   /// Items of cost 1 with as much work: histories and thresholds go by these.
   std::uint64_t work() const {
-    return cost > 0 ? std::max<std::uint64_t>(1, static_cast<std::uint64_t>(cost + 0.5)) : size;
+    return cost > 0 ? static_cast<std::uint64_t>(std::max(1LL, std::llround(cost))) : size;
   }
   /// Bytes of memory that it needs on a device.
   std::uint64_t memory() const { return bytes_held != 0 ? bytes_held : bytes_in + bytes_out; }
