@@ -65,6 +65,10 @@ Long product_rounding(Op op, Long a, Long b) {
 /// True for ops with a discrete result: it is exact if the op's decision is certain.
 bool is_step(Op op) { return info(op).boolean || (info(op).steps && op != Op::Mod); }
 
+/// A comparison that may be true or false.
+constexpr Enclosure kEither = {0.5L, 0.5L};
+bool is_either(const Enclosure& e) { return e.value == kEither.value && e.error == kEither.error; }
+
 /// Computes the enclosure of one node from those of its operands.
 class Step {
  public:
@@ -81,10 +85,12 @@ class Step {
   }
 
  private:
-  /// Returns an unknown enclosure; the program is undecided if a discrete op could have jumped.
-  Enclosure unknown(Op op) {
-    if (is_step(op) || op == Op::Mod) decided_ = false;
-    return {0, kUnknown};
+  /// Returns an unknown enclosure, or both truths of a comparison. The program is undecided if a
+  /// discrete op could have jumped, and if both truths of an operand leave nothing known.
+  Enclosure unknown(Op op, const std::array<Enclosure, 3>& x) {
+    const bool doubtful = std::ranges::any_of(x, is_either);
+    if (is_step(op) || op == Op::Mod || doubtful) decided_ = false;
+    return info(op).boolean ? kEither : Enclosure{0, kUnknown};
   }
 
   template <class T>
@@ -93,7 +99,8 @@ class Step {
     const auto n = static_cast<std::size_t>(arity(op));
     const auto all = std::span(x).first(n);
     if (op == Op::Zmul && x[0].value == 0 && x[0].error == 0) return {0, 0};
-    if (std::ranges::any_of(all, [](const Enclosure& e) { return !e.known(); })) return unknown(op);
+    if (std::ranges::any_of(all, [](const Enclosure& e) { return !e.known(); }))
+      return unknown(op, x);
     const bool certain = std::ranges::all_of(all, [](const Enclosure& e) { return e.error == 0; });
     if (certain && exact<T>(op)) {
       const Long y = apply<T>(op, static_cast<T>(x[0].value), static_cast<T>(x[1].value),
@@ -102,7 +109,7 @@ class Step {
           std::isfinite(y) && y != apply<Long>(op, x[0].value, x[1].value, x[2].value);
       if (against_ == Against::evaluator || !rounded) return {y, 0};
     }
-    if (may_be_equal(op, x) || may_wrap(op, x) || may_be_whole(op, x)) return unknown(op);
+    if (may_be_equal(op, x) || may_wrap(op, x) || may_be_whole(op, x)) return unknown(op, x);
     return settle<T>(op, x, spread(op, x));
   }
 
@@ -130,11 +137,20 @@ class Step {
 
   Enclosure choose(const std::array<Enclosure, 3>& x) {
     const Enclosure& c = x[0];
-    if (!c.known() || (c.error > 0 && std::fabs(c.value) <= c.error)) {
-      decided_ = false;
-      return {0, kUnknown};
-    }
+    if (!c.known() || (c.error > 0 && std::fabs(c.value) <= c.error)) return either_of(x[1], x[2]);
     return c.value != 0 ? x[1] : x[2];
+  }
+
+  /// The interval that contains both; undecided if they are far apart, or not finite.
+  Enclosure either_of(const Enclosure& a, const Enclosure& b) {
+    const Long low = std::min(a.value - a.error, b.value - b.error);
+    const Long high = std::max(a.value + a.error, b.value + b.error);
+    const Long middle = (low + high) / 2;
+    const Long error = (high - low) / 2 + ulp<double>(middle) / 2;
+    const bool finite = std::isfinite(a.value) && std::isfinite(b.value) && std::isfinite(error);
+    if (finite && error <= kLost * std::max(std::fabs(middle), Long(1))) return {middle, error};
+    decided_ = false;
+    return {0, kUnknown};
   }
 
   /// Largest distance between the op's value at the centres and at the ends of the intervals (and
@@ -180,17 +196,17 @@ class Step {
   template <class T>
   Enclosure settle(Op op, const std::array<Enclosure, 3>& x, Long spread) {
     const Long y = apply<Long>(op, x[0].value, x[1].value, x[2].value);
-    if (spread == kUnknown) return unknown(op);
-    if (is_step(op)) return spread == 0 ? Enclosure{y, 0} : unknown(op);
-    if (op == Op::Mod && spread > std::fabs(x[1].value) / 2) return unknown(op);
+    if (spread == kUnknown) return unknown(op, x);
+    if (is_step(op)) return spread == 0 ? Enclosure{y, 0} : unknown(op, x);
+    if (op == Op::Mod && spread > std::fabs(x[1].value) / 2) return unknown(op, x);
     if (!std::isfinite(y) || (y == 0 && spread == 0)) return {y, 0};
     // Twice, because an op may bend between the ends; one more unit, because exact ops round too.
     const Long own = (bound_of<T>(op) + 1) * ulp<T>(std::fabs(y) + spread);
     const Long error = 2 * spread + own + product_rounding<T>(op, x[0].value, x[1].value);
     constexpr Long kLargest = std::numeric_limits<T>::max();
     if (std::fabs(y) - error > kLargest) return {std::copysign(kUnknown, y), 0};
-    if (std::fabs(y) + error > kLargest) return unknown(op);
-    if (error > kLost * std::max(std::fabs(y), Long(1))) return unknown(op);
+    if (std::fabs(y) + error > kLargest) return unknown(op, x);
+    if (error > kLost * std::max(std::fabs(y), Long(1))) return unknown(op, x);
     return {y, error};
   }
 
@@ -242,6 +258,12 @@ bool Enclosure::contains(Long got) const {
 
 namespace {
 
+/// True if a program is not decided because of this node. A comparison may be open if what reads it
+/// is known both ways.
+bool is_open(const Node& node, const Carried& carried) {
+  return !carried.decided && !info(node.op).boolean;
+}
+
 std::array<Enclosure, 3> operands_of(const Node& node, std::span<const Enclosure> nodes) {
   std::array<Enclosure, 3> x;
   for (std::size_t k = 0; k < node.operands().size(); ++k) x[k] = nodes[node.args[k]];
@@ -278,7 +300,7 @@ Carried carry_parts(const Program& program, const std::array<Enclosure, 3>& x, A
     } else {
       const Carried part = Step(node, against).run<T>(node.op, operands_of(node, values));
       values.push_back(part.enclosure);
-      decided = decided && part.decided;
+      if (is_open(node, part)) decided = false;
     }
   }
   return {values[program.outputs[0]], decided};
@@ -305,7 +327,11 @@ RunningError running_error(const Program& program, const Inputs<T>& inputs, Agai
     }
     const Carried carried = carry<T>(node, result.nodes, against);
     result.nodes.push_back(carried.enclosure);
-    result.decided = result.decided && carried.decided;
+    if (is_open(node, carried)) result.decided = false;
+  }
+  for (const Id output : program.outputs) {
+    if (info(program.nodes[output].op).boolean && is_either(result.nodes[output]))
+      result.decided = false;
   }
   return result;
 }

@@ -60,7 +60,8 @@ Carried carry(const Node& node, std::span<const Enclosure> nodes,
 /// Enclosures of the results of any backend that keeps the bounds of the op table.
 struct RunningError {
   std::vector<Enclosure> nodes;
-  /// True if no comparison, rounding op or jump that an output needs could have gone the other way.
+  /// True if no comparison, rounding op or jump that an output needs could have gone the other way,
+  /// other than comparisons between two results that are near each other.
   bool decided = true;
 };
 

@@ -33,6 +33,31 @@ TEST(ErrorBound, EqualityInsideOfItIsUndecided) {
   }
 }
 
+/// select(x < (cbrt x)³, a, b): either may be chosen.
+ir::RunningError either(double a, double b) {
+  ir::Graph g;
+  const ir::Id p = g.leaf(Op::Parameter, 0);
+  const ir::Id below = g.add(Op::Lt, p, g.add(Op::Cube, g.add(Op::Cbrt, p)));
+  const std::vector<ir::Id> outputs = {
+      g.add(Op::Select, below, g.leaf(Op::Parameter, 1), g.leaf(Op::Parameter, 2))};
+  const std::array<double, 3> at = {3, a, b};
+  return ir::running_error<double>(g.extract(outputs, {.parameters = 3}), {.parameters = at});
+}
+
+TEST(ErrorBound, AChoiceBetweenNearNumbersIsBoundedByBoth) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const ir::RunningError near = either(2, 2.01);
+  EXPECT_TRUE(near.decided);
+  EXPECT_TRUE(near.nodes.back().contains(2));
+  EXPECT_TRUE(near.nodes.back().contains(2.01));
+  EXPECT_FALSE(near.nodes.back().contains(1.99));
+  EXPECT_FALSE(near.nodes.back().contains(2.02));
+  EXPECT_TRUE(either(0, -0.0).decided);
+  EXPECT_FALSE(either(2, 3).decided);
+  EXPECT_FALSE(either(kInf, kInf).decided);
+  EXPECT_FALSE(either(2, std::numeric_limits<double>::quiet_NaN()).decided);
+}
+
 // A periodic op may have equal values at both ends of an interval and anything between.
 TEST(ErrorBound, NothingIsKnownOfAPeriodicOpBeyondAPeriod) {
   const struct {
