@@ -123,6 +123,12 @@ class Product final : public ExpressedManifold {
     }
     return {};
   }
+  void reduce(double* x) const override {
+    for (const Manifold& part : parts_) {
+      topograd::reduce(part, x);
+      x += part.ambient_size();
+    }
+  }
   std::string key() const override {
     std::string text = "product(";
     for (const Manifold& part : parts_) {

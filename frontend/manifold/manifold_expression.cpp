@@ -46,6 +46,11 @@ std::vector<Value> plus_expression(const Manifold& manifold, std::span<const Val
   return expressed == nullptr ? std::vector<Value>() : expressed->expression(x, delta);
 }
 
+void reduce(const Manifold& manifold, double* x) {
+  const auto* expressed = dynamic_cast<const ExpressedManifold*>(manifold.model().get());
+  if (expressed != nullptr) expressed->reduce(x);
+}
+
 namespace detail {
 
 std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Value> delta,

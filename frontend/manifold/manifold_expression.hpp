@@ -19,6 +19,9 @@ class ExpressedManifold : public ManifoldModel {
   ///   delta  tangent_size() Values
   virtual std::vector<Value> expression(std::span<const Value> x,
                                         std::span<const Value> delta) const = 0;
+  /// Moves x to the representative of its point near which derivatives are well conditioned: angles
+  /// of rotations to [0, π].
+  virtual void reduce(double* /*x*/) const {}
   /// Manifolds with equal keys are equal, whoever made them. An empty key equals no other.
   virtual std::string key() const { return {}; }
 };
@@ -26,6 +29,9 @@ class ExpressedManifold : public ManifoldModel {
 /// Plus of any manifold as an expression; empty if the manifold is opaque.
 std::vector<Value> plus_expression(const Manifold& manifold, std::span<const Value> x,
                                    std::span<const Value> delta);
+
+/// ExpressedManifold::reduce() of any manifold; opaque points stay.
+void reduce(const Manifold& manifold, double* x);
 
 namespace detail {
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 namespace topograd {
@@ -102,6 +103,12 @@ class AxisAngle final : public ExpressedManifold {
     logarithm({sign * q.w, sign * q.x, sign * q.y, sign * q.z}, out);
     for (int k = 0; k < 3; ++k) out[k] *= 2;
     return true;
+  }
+  /// At a whole turn no rotation about another axis is near, and derivatives vanish.
+  void reduce(double* x) const override {
+    if (!(norm3(x) > std::numbers::pi)) return;
+    const std::array<double, 3> turned = {x[0], x[1], x[2]}, still = {};
+    plus(turned.data(), still.data(), x);
   }
   /// The inverse left Jacobian of SO(3): I − ½ X + k X², k = 1/θ² − cot(θ/2)/(2θ).
   bool plus_jacobian(const double* x, double* jacobian) const override {

@@ -3,11 +3,13 @@
 
 #include "../../frontend/inspect/array_names.hpp"
 #include "../../frontend/inspect/penalties.hpp"
+#include "../../frontend/manifold/manifold_expression.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "manifold_blocks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -39,29 +41,57 @@ std::string numbers(std::span<const double> block) {
   return text + ")";
 }
 
-}  // namespace
+bool is_set(std::uint8_t flag) { return flag != 0; }
 
-void check_manifolds(const char* call, const Problem& problem, std::span<const double> x) {
+struct BlockOnManifold {
+  const Manifold& manifold;
+  std::size_t array;
+  std::uint32_t block;
+  std::uint32_t first, width;  ///< its numbers in x
+};
+
+template <class Function>
+void for_each_on_manifold(const Problem& problem, const Function& function) {
   if (!problem.has_manifolds()) return;
-  const std::span<const std::uint8_t> fixed = problem.constant_mask();
-  const auto is_fixed = [](std::uint8_t flag) { return flag != 0; };
   for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
     const ParameterArray& array = problem.arrays()[a];
     for (std::uint32_t b = 0; b < array.blocks; ++b) {
       const Manifold* manifold = problem.manifold(a, b);
-      if (manifold == nullptr) continue;
-      const std::uint32_t first = array.offset + b * array.width;
-      if (!fixed.empty() && std::ranges::all_of(fixed.subspan(first, array.width), is_fixed))
-        continue;
-      const std::string why = manifold->refusal(x.data() + first);
-      if (why.empty()) continue;
-      throw Error(ErrorCode::InvalidArgument,
-                  std::string(call) + ": " +
-                      block_text({array.name, a, array.blocks, array.width}, b) + " starts at " +
-                      numbers(x.subspan(first, array.width)) +
-                      ", which is no point of its manifold " + manifold->name() + ": " + why);
+      if (manifold != nullptr)
+        function(BlockOnManifold{*manifold, a, b, array.offset + b * array.width, array.width});
     }
   }
+}
+
+}  // namespace
+
+void check_manifolds(const char* call, const Problem& problem, std::span<const double> x) {
+  const std::span<const std::uint8_t> fixed = problem.constant_mask();
+  for_each_on_manifold(problem, [&](const BlockOnManifold& at) {
+    if (!fixed.empty() && std::ranges::all_of(fixed.subspan(at.first, at.width), is_set)) return;
+    const std::string why = at.manifold.refusal(x.data() + at.first);
+    if (why.empty()) return;
+    const ParameterArray& array = problem.arrays()[at.array];
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(call) + ": " +
+                    block_text({array.name, at.array, array.blocks, array.width}, at.block) +
+                    " starts at " + numbers(x.subspan(at.first, at.width)) +
+                    ", which is no point of its manifold " + at.manifold.name() + ": " + why);
+  });
+}
+
+void reduce_manifolds(const Problem& problem, std::span<double> x) {
+  const std::span<const std::uint8_t> fixed = problem.constant_mask();
+  const auto is_bounded = [](std::span<const double> bounds, const BlockOnManifold& at) {
+    return !bounds.empty() &&
+           std::ranges::any_of(bounds.subspan(at.first, at.width),
+                               [](double bound) { return std::isfinite(bound); });
+  };
+  for_each_on_manifold(problem, [&](const BlockOnManifold& at) {
+    if (!fixed.empty() && std::ranges::any_of(fixed.subspan(at.first, at.width), is_set)) return;
+    if (is_bounded(problem.lower_bounds(), at) || is_bounded(problem.upper_bounds(), at)) return;
+    reduce(at.manifold, x.data() + at.first);
+  });
 }
 
 ConstraintTerms constraint_terms(Method method) {

@@ -74,6 +74,10 @@ ProblemModel model_of_solve(const Problem& problem, ConstraintTerms constraints,
 /// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.
 void check_manifolds(const char* call, const Problem& problem, std::span<const double> x);
 
+/// Moves blocks on manifolds to the representatives of their points from which solves start well:
+/// angles of rotations to [0, π]. Blocks with fixed or bounded coordinates stay.
+void reduce_manifolds(const Problem& problem, std::span<double> x);
+
 /// True if a scalar has a finite bound now; removed bounds do not count.
 bool has_bounds(const Problem& problem);
 

@@ -232,6 +232,7 @@ struct Solver::Impl {
     problem.read_x(x);
     check_start("solve", problem, x);
     check_manifolds("solve", problem, x);
+    reduce_manifolds(problem, x);
     state_.hint = elimination_hint(problem, options);
     const HostNeeds needs_before = state_.facts.needs;
     check_modelling();

@@ -2,11 +2,17 @@
 #include "manifold_cases.hpp"
 
 #include "../../../frontend/manifold.hpp"
+#include "../../../frontend/mat.hpp"
 #include "../../../frontend/value/math.hpp"
+#include "../../../solver/solve.hpp"
+
+#include <gtest/gtest.h>
+#include <Eigen/Geometry>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 namespace topograd::test {
@@ -152,6 +158,37 @@ std::unique_ptr<OwnedProblem> room() {
     out->problem.set_lower_bound(p, k, 2, 0.1);
   }
   return out;
+}
+
+void expect_long_turns_end_at_the_target(const SolverOptions& options) {
+  constexpr double kPi = std::numbers::pi;
+  const Eigen::Vector3d axis(0.48, 0.6, 0.64), target(0.5, -0.2, 0.9);
+  const Eigen::Matrix3d turned =
+      Eigen::AngleAxisd(target.norm(), target.normalized()).toRotationMatrix();
+  for (const bool product : {false, true}) {
+    for (const double angle : {kPi, 4.0, 2 * kPi - 1e-6, 2 * kPi, 2 * kPi + 1e-6, 3 * kPi, 1e8}) {
+      SCOPED_TRACE(angle);
+      std::vector<double> x = {axis[0] * angle, axis[1] * angle, axis[2] * angle};
+      if (product) x.push_back(2);
+      Problem problem;
+      const Parameters at = problem.add_parameters(x, product ? 4 : 3);
+      const Manifold turns = Manifold::so3_axis_angle();
+      problem.set_manifold(at, product ? Manifold::product(turns, Manifold::euclidean(1)) : turns);
+      const Eigen::Matrix3d w = Eigen::Matrix3d{{1, 0, 0.2}, {0.1, 1, 0}, {0.3, 0.1, 1}};
+      for (int k = 0; k < 3; ++k) {
+        const Eigen::Vector3d from = w.row(k), to = turned * from;
+        problem.add_residual(rotation_matrix(Vec3{at(0, 0), at(0, 1), at(0, 2)}) *
+                                 Vec3{from[0], from[1], from[2]} -
+                             Vec3{to[0], to[1], to[2]});
+      }
+      if (product) problem.add_residual(at(0, 3) - 1.0);
+      const Summary summary = solve(problem, options);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      const double rounding = options.precision == Precision::f64 ? 1e-6 : 1e-3;
+      const Eigen::Vector3d end(x[0], x[1], x[2]);
+      EXPECT_LT((end - target).norm(), rounding) << end.transpose();
+    }
+  }
 }
 
 }  // namespace topograd::test

@@ -18,4 +18,8 @@ std::unique_ptr<OwnedProblem> mixture();
 /// The pose graph in a room: positions may not pass walls; some start on one.
 std::unique_ptr<OwnedProblem> room();
 
+/// Expects that rotations which start at angles of half a turn and more reach the one that takes
+/// three vectors to where they were turned, alone and as part of a product.
+void expect_long_turns_end_at_the_target(const SolverOptions& options);
+
 }  // namespace topograd::test

@@ -41,6 +41,15 @@ TEST(Manifolds, TheEngineMakesTheseStepsInF64Alone) {
             "steps on the host: bounds, manifolds");
 }
 
+// Near a whole turn derivatives by an axis-angle vector vanish across the axis; plus() undoes that,
+// but not in rounded numbers.
+TEST(Manifolds, LongTurnsEndAtTheTarget) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    SCOPED_TRACE(name(precision));
+    expect_long_turns_end_at_the_target({.backend = Backend::cpu, .precision = precision});
+  }
+}
+
 TEST(Manifolds, PointsStayOnThem) {
   const auto poses = pose_graph();
   const Summary summary = solve(poses->problem, kPcg);

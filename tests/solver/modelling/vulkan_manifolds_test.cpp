@@ -27,6 +27,13 @@ TEST_F(VulkanManifolds, StepsAreThoseOfTheHost) {
   }
 }
 
+TEST_F(VulkanManifolds, LongTurnsEndAtTheTarget) {
+  for (const Precision precision : precisions()) {
+    SCOPED_TRACE(name(precision));
+    expect_long_turns_end_at_the_target({.backend = Backend::vulkan, .precision = precision});
+  }
+}
+
 /// A factor of the tangent coordinates. In f32 its solutions are refined.
 TEST_F(VulkanManifolds, StepsByAFactorAreThoseOfTheHost) {
   for (const Precision precision : precisions()) {
