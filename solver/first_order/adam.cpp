@@ -294,7 +294,7 @@ class FirstOrder {
     gradient_ = trial.gradient;
     walk_->keep(cost_ < best_cost_);
     best_cost_ = std::min(best_cost_, cost_);
-    control_.accepted(iteration, cost_, gradient_, 0, false);
+    control_.accepted(iteration, cost_, gradient_, 0, Settling::never);
   }
 
   void refuse(IterationSummary& iteration) {

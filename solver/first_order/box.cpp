@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace topograd {
 namespace {
@@ -31,11 +32,23 @@ void Box::finish(std::span<const double> x, std::span<double> direction) const {
   }
 }
 
+double Box::longest(std::span<const double> x, std::span<const double> direction) const {
+  if (!bounded()) return std::numeric_limits<double>::infinity();
+  double out = 0;
+  for (std::size_t k = 0; k < x.size(); ++k)
+    if (direction[k] != 0) out = std::max(out, (bound(k, direction[k]) - x[k]) / direction[k]);
+  return out > 0 ? out : 1;
+}
+
+void Box::project(std::span<const double> x, std::span<double> g) const {
+  for (std::size_t k = 0; bounded() && k < g.size(); ++k)
+    if (x[k] == bound(k, -g[k])) g[k] = 0;
+}
+
 GradientNorms Box::norms(std::span<const double> x, std::span<const double> g) const {
   if (!bounded()) return norms_of(g);
   std::vector<double> free(g.begin(), g.end());
-  for (std::size_t k = 0; k < free.size(); ++k)
-    if (x[k] == bound(k, -g[k])) free[k] = 0;
+  project(x, free);
   return norms_of(free);
 }
 

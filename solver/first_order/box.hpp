@@ -27,8 +27,13 @@ class Box {
   std::span<const std::uint8_t> held() const { return held_; }
   /// Sets the direction of held coordinates so that they end on their bounds.
   void finish(std::span<const double> x, std::span<double> direction) const;
+  /// The length of a step along the direction beyond which the projection no longer moves; infinity
+  /// if a coordinate has no bound there.
+  double longest(std::span<const double> x, std::span<const double> direction) const;
   /// Norms of g without the coordinates that it pushes against their bounds.
   GradientNorms norms(std::span<const double> x, std::span<const double> g) const;
+  /// Makes these coordinates of g 0.
+  void project(std::span<const double> x, std::span<double> g) const;
   /// g·d over the coordinates that the projection lets move at x.
   double slope(std::span<const double> x, std::span<const double> g,
                std::span<const double> direction) const;

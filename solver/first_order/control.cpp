@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace topograd {
@@ -12,6 +13,13 @@ namespace {
 
 // A change of the cost below this many units of rounding of the initial cost is invisible.
 constexpr double kCostRounding = 64;
+// Steps whose decrease must be small together: a share of all, and at least this many.
+constexpr int kLeastWindow = 5, kWindowShare = 10;
+// The share of the decrease since the start that a small step may still promise, as a share of the
+// function tolerance.
+constexpr double kPromise = 1e-6;
+// A scale-free first step changes the cost by this share of it at least.
+constexpr double kLeastChange = 1e-10;
 // Steps without a smaller gradient that end a minimisation whose costs say nothing.
 constexpr int kMostIdle = 8;
 
@@ -37,6 +45,26 @@ double norm_of(std::span<const double> v) {
   return std::sqrt(sum);
 }
 
+double first_length(bool scale_free, double cost, const GradientNorms& gradient, double x_norm) {
+  if (!scale_free) return std::min(1.0, 1 / gradient.max);
+  const double norm = std::sqrt(gradient.squared);
+  const double by_cost = std::abs(cost) / norm / norm, by_size = x_norm / norm;
+  const bool has_cost = std::isnormal(by_cost), has_size = std::isnormal(by_size);
+  if (has_cost && has_size) return std::clamp(by_size, kLeastChange * by_cost, by_cost);
+  return has_cost ? by_cost : has_size ? by_size : 1 / gradient.max;
+}
+
+double optimality_of(std::span<const double> gradient, std::span<const double> way,
+                     double decrease) {
+  double work = 0, largest = 0;
+  for (std::size_t k = 0; k < gradient.size(); ++k) {
+    work += std::abs(gradient[k]) * std::abs(way[k]);
+    largest = std::max(largest, std::abs(gradient[k]));
+  }
+  if (largest == 0) return 0;
+  return decrease > 0 ? work / (2 * decrease) : std::numeric_limits<double>::quiet_NaN();
+}
+
 double cost_unit(const SolverOptions& options) {
   return options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
 }
@@ -47,7 +75,10 @@ double cost_resolution(const SolverOptions& options, double initial_cost, double
 }
 
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)
-    : options_(options), summary_(summary), control_(options, summary) {}
+    : options_(options), summary_(summary), control_(options, summary) {
+  for (const IterationSummary& step : summary.iterations)
+    if (step.step_is_successful) path_ += step.step_norm;
+}
 
 void DescentControl::start(double cost, const GradientNorms& norms) {
   if (!std::isfinite(cost) || !std::isfinite(norms.max)) {
@@ -71,25 +102,66 @@ void DescentControl::check_limits(const GradientNorms& norms) {
 }
 
 void DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
-                              double x_norm, bool monotone) {
+                              double x_norm, Settling settling) {
   ++summary_.num_successful_steps;
   summary_.num_linear_iterations += iteration.linear_iterations;
   summary_.final_cost = cost;
   iteration.iteration = summary_.num_iterations();
   iteration.cost = cost;
-  const double cost_bound = options_.function_tolerance * std::abs(cost);
-  const double size = options_.scale_free ? x_norm : x_norm + options_.parameter_tolerance;
-  const double step_bound = options_.parameter_tolerance * size;
-  monotone = monotone && !ends_by_gradient(options_);
-  if (monotone && std::abs(iteration.cost_change) <= cost_bound) {
-    control_.converge("function tolerance reached: |cost change|", std::abs(iteration.cost_change),
-                      cost_bound);
-  } else if (monotone && iteration.step_norm <= step_bound) {
-    control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
+  path_ += iteration.step_norm;
+  if (ends_by_gradient(options_)) {
+    look_at_gradient(iteration, norms);
+  } else if (settling != Settling::never) {
+    look_at_cost(iteration, x_norm, settling);
   }
-  if (ends_by_gradient(options_)) look_at_gradient(iteration, norms);
   record(iteration, norms);
   check_limits(norms);
+}
+
+DescentControl::Last DescentControl::last_steps(const IterationSummary& iteration,
+                                                Settling settling) const {
+  Last out{std::abs(iteration.cost_change), iteration.step_norm};
+  if (!options_.scale_free) return out;
+  const std::span<const IterationSummary> before(summary_.iterations);
+  if (settling == Settling::newton) {
+    // Steps whose decreases fall by a ratio have ratio / (1 - ratio) of the last one before them.
+    const double last = before.back().cost_change;
+    const bool follows = before.back().iteration > 0 && before.back().step_is_successful;
+    const double ratio = follows && last > 0 ? out.decrease / last : 0;
+    if (ratio > 0.5)
+      out.decrease =
+          ratio < 1 ? out.decrease * ratio / (1 - ratio) : std::numeric_limits<double>::infinity();
+    return out;
+  }
+  const int most = std::max(kLeastWindow, summary_.num_successful_steps / kWindowShare);
+  int steps = 1;
+  for (auto step = before.rbegin(); steps < most; ++step) {
+    if (step == before.rend() || step->iteration == 0)
+      return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    if (!step->step_is_successful) continue;
+    out.decrease += std::abs(step->cost_change);
+    out.step = std::max(out.step, step->step_norm);
+    ++steps;
+  }
+  return out;
+}
+
+void DescentControl::look_at_cost(const IterationSummary& iteration, double x_norm,
+                                  Settling settling) {
+  const double function = options_.function_tolerance, parameter = options_.parameter_tolerance;
+  const double cost_bound = function * std::abs(iteration.cost);
+  const Last last = last_steps(iteration, settling);
+  if (last.decrease <= cost_bound) {
+    return control_.converge("function tolerance reached: |cost change|", last.decrease,
+                             cost_bound);
+  }
+  // ‖x‖ depends on the origin and the way on the start: steps are small against both.
+  const double size = options_.scale_free ? std::min(x_norm, path_) : x_norm + parameter;
+  const double gained = std::abs(summary_.initial_cost - iteration.cost);
+  const bool promises = options_.scale_free && function > 0 &&
+                        last.decrease > std::max(cost_bound, kPromise * function * gained);
+  if (last.step <= parameter * size && !promises)
+    control_.converge("parameter tolerance reached: step norm", last.step, parameter * size);
 }
 
 /// Stops where rounding hides what steps do to the cost, and the gradient falls no more.

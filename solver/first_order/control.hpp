@@ -23,6 +23,22 @@ GradientNorms norms_of(std::span<const double> gradient);
 double norm_of(std::span<const double> v);
 double dot(std::span<const double> a, std::span<const double> b);
 
+/// The first length to try along −gradient, of which no model is known. Scale-free, it is the one
+/// on which a linear function falls by |cost|, or that moves by the size of x, whichever is
+/// shorter; neither depends on units. Otherwise min(1, 1 / max |g|), as Ceres.
+double first_length(bool scale_free, double cost, const GradientNorms& gradient, double x_norm);
+
+/// A gradient in a measure without units: Σ |g_i| |way_i| / (2 decrease). Near the minimum of a
+/// quadratic function that the solve has reached from afar, its square is the share of the decrease
+/// that is still to come: 1e-3 promises 1e-6 of what has been gained. 0 without a gradient; NaN if
+/// the cost has not fallen.
+///
+///   gradient  projected: 0 where bounds hold
+///   way       from the start of the solve
+///   decrease  of the cost since then
+double optimality_of(std::span<const double> gradient, std::span<const double> way,
+                     double decrease);
+
 /// Relative rounding unit of the cost.
 double cost_unit(const SolverOptions& options);
 /// A smaller change of the cost means convergence, or rounding, which scales with the initial cost.
@@ -42,8 +58,16 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres', relative to the
-/// start with SolverOptions::scale_free.
+/// How a method shows by its costs that it has converged.
+enum class Settling {
+  never,   ///< it goes uphill, too
+  window,  ///< by the last tenth of its steps together, and at least five: its directions follow
+           ///< curvature of a few steps only, so that one small change says nothing
+  newton,  ///< by a step and the ratio of its decrease to that of the step before
+};
+
+/// Keeps the history in a summary and decides when to stop. Tolerances are relative to the start
+/// with SolverOptions::scale_free, and else Ceres', with which the last step alone decides.
 class DescentControl {
  public:
   /// Both must outlive it. An existing history is continued.
@@ -60,10 +84,9 @@ class DescentControl {
   /// Records an accepted step, and stops if a tolerance is met.
   ///
   ///   cost      after the step; iteration.cost_change is the decrease
-  ///   x_norm    ‖x‖ before the step; for monotone methods only
-  ///   monotone  the method never goes uphill: a small change of cost means convergence
+  ///   x_norm    ‖x‖ before the step; not for Settling::never
   void accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
-                double x_norm, bool monotone);
+                double x_norm, Settling settling);
   /// Records a rejected step.
   void rejected(IterationSummary iteration, const GradientNorms& gradient);
 
@@ -72,11 +95,18 @@ class DescentControl {
  private:
   void record(IterationSummary iteration, const GradientNorms& norms);
   void check_limits(const GradientNorms& norms);
+  /// The decrease and the largest step that must be small.
+  struct Last {
+    double decrease = 0, step = 0;
+  };
+  Last last_steps(const IterationSummary& iteration, Settling settling) const;
+  void look_at_cost(const IterationSummary& iteration, double x_norm, Settling settling);
   void look_at_gradient(const IterationSummary& iteration, const GradientNorms& norms);
 
   const SolverOptions& options_;
   Summary& summary_;
   SolveControl control_;
+  double path_ = 0;                                                  // sum of ‖step‖
   double least_gradient_ = std::numeric_limits<double>::infinity();  // of steps hidden in rounding
   int idle_ = 0;                                                     // such steps since it fell
 };

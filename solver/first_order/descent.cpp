@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace topograd {
@@ -16,12 +17,15 @@ using Doubles = std::vector<double>;
 
 // Changes of the cost below this many units of rounding say nothing about a step.
 constexpr double kHiddenUnits = 4;
+// The first trial may promise this many times the cost, here or at the start.
+constexpr double kMostPromised = 10;
 
 class HostPath final : public DescentPath {
  public:
   HostPath(const Objective& objective, SearchDirection& direction, std::span<double> x,
-           PhaseTimes& times, const std::function<bool()>& leaves)
-      : objective_(objective),
+           bool scale_free, PhaseTimes& times, const std::function<bool()>& leaves)
+      : scale_free_(scale_free),
+        objective_(objective),
         search_(direction),
         x_(x),
         times_(times),
@@ -34,8 +38,8 @@ class HostPath final : public DescentPath {
         step_(objective.steps()) {}
 
   Place begin() override {
-    const double cost = evaluate(x_, gradient_);
-    return {cost, box_.norms(x_, gradient_)};
+    cost_ = evaluate(x_, gradient_);
+    return {cost_, box_.norms(x_, gradient_)};
   }
 
   Aim aim() override {
@@ -47,16 +51,21 @@ class HostPath final : public DescentPath {
       box_.finish(x_, direction_);
       slope = box_.slope(x_, gradient_, direction_);
     } while (!leads_down(slope) && search_.reset());
-    return {leads_down(slope) ? slope : 0, search_.first_step(gradient_)};
+    const double first = search_.has_model() ? 1
+                                             : first_length(scale_free_, cost_,
+                                                            box_.norms(x_, gradient_), norm_of(x_));
+    return {leads_down(slope) ? slope : 0, std::min(first, box_.longest(x_, direction_))};
   }
+  Settling settling() const override { return search_.settling(); }
 
   LinePoint look(double length) override {
     for (std::size_t k = 0; k < step_.size(); ++k) step_[k] = length * direction_[k];
     objective_.move(x_, step_, trial_);
     length_ = length;
-    const double value = evaluate(trial_, trial_gradient_);
-    return {
-        .step = length, .value = value, .slope = box_.slope(trial_, trial_gradient_, direction_)};
+    trial_cost_ = evaluate(trial_, trial_gradient_);
+    return {.step = length,
+            .value = trial_cost_,
+            .slope = box_.slope(trial_, trial_gradient_, direction_)};
   }
 
   Kept keep() override {
@@ -67,6 +76,7 @@ class HostPath final : public DescentPath {
       direction_[k] = trial_gradient_[k] - gradient_[k];  // no longer needed as a direction
     search_.moved(length_, step_, direction_);
     gradient_.swap(trial_gradient_);
+    cost_ = trial_cost_;
     return kept;
   }
 
@@ -89,6 +99,7 @@ class HostPath final : public DescentPath {
     return objective_.evaluate(x, gradient);
   }
 
+  bool scale_free_;
   const Objective& objective_;
   SearchDirection& search_;
   std::span<double> x_;
@@ -96,7 +107,7 @@ class HostPath final : public DescentPath {
   const std::function<bool()>& leaves_;
   Box box_;
   Doubles trial_, gradient_, trial_gradient_, direction_, step_;
-  double length_ = 0;
+  double length_ = 0, cost_ = 0, trial_cost_ = 0;
 };
 
 class Descent {
@@ -142,13 +153,18 @@ class Descent {
     point.usable = std::isfinite(point.value) && std::isfinite(point.slope);
     nonfinite_ = nonfinite_ || !point.usable;
     looked_at_ = length;
+    if (point.usable && point.slope >= 0 && length > 0) beyond_ = std::min(beyond_, length);
     return point;
   }
 
   void iterate() {
-    const auto [slope, first] = path_.aim();
+    auto [slope, first] = path_.aim();
     if (slope == 0) return control_.finish(Termination::FAILURE, "no direction leads down");
+    // A model almost without curvature makes steps of any length.
+    const double most = kMostPromised * std::max(std::abs(cost_), std::abs(summary_.initial_cost));
+    if (options_.scale_free && most > 0 && -slope * first > most) first = most / -slope;
     nonfinite_ = false;
+    beyond_ = std::numeric_limits<double>::infinity();
     const LinePoint start{.step = 0, .value = cost_, .slope = slope};
     const LineSearchResult result =
         strong_wolfe([this](double length) { return look(length); }, start, first,
@@ -156,7 +172,7 @@ class Descent {
     IterationSummary iteration{.linear_iterations = path_.linear_iterations(),
                                .step_size = result.point.step,
                                .evaluations = result.evaluations};
-    if (!result.found) return give_up(iteration, -slope * first);
+    if (!result.found) return give_up(iteration, -slope);
     if (looked_at_ != result.point.step) look(result.point.step);
     take(iteration, result.point);
   }
@@ -168,11 +184,13 @@ class Descent {
     cost_ = point.value;
     gradient_ = kept.gradient;
     failed_before_ = false;
-    control_.accepted(iteration, cost_, gradient_, kept.x_norm, true);
+    control_.accepted(iteration, cost_, gradient_, kept.x_norm, path_.settling());
   }
 
-  /// `promised` is the decrease of a linear function along the first step.
-  void give_up(IterationSummary& iteration, double promised) {
+  /// `steepness` is −slope: the minimum along the line lies before the shortest trial from which
+  /// the cost rises, so that it is at most steepness × its length below.
+  void give_up(IterationSummary& iteration, double steepness) {
+    const double promised = steepness * (std::isfinite(beyond_) ? beyond_ : looked_at_);
     iteration.step_is_nonfinite = nonfinite_;
     const double resolution = cost_resolution(options_, summary_.initial_cost, cost_);
     const bool again = !failed_before_ && path_.reset();
@@ -195,6 +213,7 @@ class Descent {
   DescentControl control_;
   GradientNorms gradient_;
   double cost_ = 0, looked_at_ = 0;
+  double beyond_ = 0;  // least length of a line search where the cost rises
   bool nonfinite_ = false, failed_before_ = false;
 };
 
@@ -208,7 +227,7 @@ bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
              const SolverOptions& options, Summary& summary, const std::function<bool()>& leaves,
              Checkpoints* checkpoints) {
-  HostPath path(objective, direction, x, summary.times, leaves);
+  HostPath path(objective, direction, x, options.scale_free, summary.times, leaves);
   return descend(path, options, summary, checkpoints);
 }
 

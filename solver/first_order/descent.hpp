@@ -25,8 +25,9 @@ class SearchDirection {
   ///   held  non-zero: the coordinate is fixed and its direction is 0; empty: none is
   virtual void compute(std::span<const double> x, std::span<const double> g,
                        std::span<const std::uint8_t> held, std::span<double> direction) = 0;
-  /// The first step length for the line search.
-  virtual double first_step(std::span<const double> g) const = 0;
+  /// False if the last direction is −g, whose length no model of the cost has chosen.
+  virtual bool has_model() const = 0;
+  virtual Settling settling() const { return Settling::newton; }
   /// Records an accepted step: length along the direction, the step, and the change of the
   /// gradient.
   virtual void moved(double length, std::span<const double> step,
@@ -60,6 +61,7 @@ class DescentPath {
   virtual Place begin() = 0;
   /// Chooses a direction.
   virtual Aim aim() = 0;
+  virtual Settling settling() const = 0;
   virtual LinePoint look(double length) = 0;
   /// Makes the last evaluated point the current point.
   virtual Kept keep() = 0;
@@ -79,8 +81,8 @@ class DescentPath {
 /// before the end.
 ///
 /// If a line search finds nothing, the direction is reset once. If that does not help, the
-/// minimisation has converged if the decrease predicted by the slope is below the function
-/// tolerance or the rounding of the initial cost, and has failed otherwise.
+/// minimisation has converged if the decrease that the slopes along the line allow is below the
+/// function tolerance or the rounding of the initial cost, and has failed otherwise.
 ///
 ///   checkpoints  null: none
 ///

@@ -10,8 +10,8 @@
 namespace topograd {
 namespace {
 
-// A pair with sᵀy / yᵀy at or below this says nothing about the curvature.
-constexpr double kLeastCurvature = 1e-14;
+// A pair whose vectors have at most this cosine says nothing about the curvature.
+constexpr double kLeastCosine = 1e-12;
 
 void add(double factor, std::span<const double> v, std::span<double> to) {
   for (std::size_t k = 0; k < to.size(); ++k) to[k] += factor * v[k];
@@ -20,8 +20,12 @@ void add(double factor, std::span<const double> v, std::span<double> to) {
 /// Vectors are on the engine, the direction is chosen here; it and its first trial are one call.
 class EnginePath final : public DescentPath {
  public:
-  EnginePath(runtime::DescentSteps& engine, int rank, PhaseTimes& times)
-      : engine_(engine), products_(rank), rank_(rank), times_(times) {}
+  EnginePath(runtime::DescentSteps& engine, const SolverOptions& options, PhaseTimes& times)
+      : engine_(engine),
+        products_(options.max_lbfgs_rank),
+        rank_(options.max_lbfgs_rank),
+        scale_free_(options.scale_free),
+        times_(times) {}
 
   Place begin() override {
     const Stopwatch watch(times_.evaluation_seconds);
@@ -33,7 +37,8 @@ class EnginePath final : public DescentPath {
     const Stopwatch watch(times_.evaluation_seconds);
     Aim aim;
     do {
-      aim.first = first_length(products_.empty(), at_.gradient_max_norm);
+      aim.first =
+          products_.empty() ? first_length(scale_free_, at_.cost, gradient_of(at_), at_.x_norm) : 1;
       trial_ = engine_.try_direction(products_.factors(), aim.first);
       length_ = aim.first;
       aim.slope = trial_.slope < 0 && std::isfinite(trial_.slope) ? trial_.slope : 0;
@@ -57,6 +62,7 @@ class EnginePath final : public DescentPath {
     return {gradient_of(at_), length_ * at_.direction_norm, x_norm};
   }
 
+  Settling settling() const override { return Settling::window; }
   bool reset() override { return products_.reset(); }
   void transfer(ir::StateRecord& record) override {
     bool on_host = false;
@@ -75,6 +81,7 @@ class EnginePath final : public DescentPath {
   runtime::DescentSteps& engine_;
   LbfgsProducts products_;
   int rank_;
+  bool scale_free_;
   PhaseTimes& times_;
   runtime::DescentReport at_, trial_;
   double length_ = 0;
@@ -82,10 +89,8 @@ class EnginePath final : public DescentPath {
 
 }  // namespace
 
-bool has_curvature(double sy, double yy) { return sy > kLeastCurvature * yy; }
-
-double first_length(bool along_gradient, double gradient_max) {
-  return along_gradient ? std::min(1.0, 1 / gradient_max) : 1;
+bool has_curvature(double sy, double ss, double yy) {
+  return sy > kLeastCosine * std::sqrt(ss) * std::sqrt(yy);
 }
 
 void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
@@ -100,7 +105,7 @@ void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
       if (held[k] != 0) part.s[k] = part.y[k] = 0;
     part.sy = dot(part.s, part.y);
     part.yy = dot(part.y, part.y);
-    if (has_curvature(part.sy, part.yy)) free.push_back(std::move(part));
+    if (has_curvature(part.sy, dot(part.s, part.s), part.yy)) free.push_back(std::move(part));
   }
   recur(free, direction);
 }
@@ -121,16 +126,12 @@ void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> dire
   }
 }
 
-double LbfgsDirection::first_step(std::span<const double> g) const {
-  return first_length(pairs_.empty(), norms_of(g).max);
-}
-
 void LbfgsDirection::moved(double, std::span<const double> step,
                            std::span<const double> gradient_change) {
   Pair pair{{step.begin(), step.end()}, {gradient_change.begin(), gradient_change.end()}};
   pair.sy = dot(pair.s, pair.y);
   pair.yy = dot(pair.y, pair.y);
-  if (!has_curvature(pair.sy, pair.yy)) return;
+  if (!has_curvature(pair.sy, dot(pair.s, pair.s), pair.yy)) return;
   pairs_.push_back(std::move(pair));
   if (pairs_.size() > static_cast<std::size_t>(rank_)) pairs_.pop_front();
 }
@@ -169,7 +170,7 @@ bool minimize_lbfgs(const Objective& objective, std::span<double> x, const Solve
 
 void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
                     const SolverOptions& options, Summary& summary, Checkpoints* checkpoints) {
-  EnginePath path(engine, options.max_lbfgs_rank, summary.times);
+  EnginePath path(engine, options, summary.times);
   try {
     descend(path, options, summary, checkpoints);
   } catch (...) {

@@ -11,10 +11,8 @@
 
 namespace topograd {
 
-/// True if a pair describes curvature: sᵀy is positive relative to yᵀy.
-bool has_curvature(double sy, double yy);
-/// The first length to try: 1, or min(1, 1 / max |g|) along the gradient.
-double first_length(bool along_gradient, double gradient_max);
+/// True if a pair describes curvature: sᵀy is positive relative to ‖s‖ ‖y‖.
+bool has_curvature(double sy, double ss, double yy);
 
 /// The two-loop recursion over the last `rank` pairs, scaled by sᵀy / yᵀy of the last one. Pairs
 /// without positive curvature are left out.
@@ -28,7 +26,8 @@ class LbfgsDirection final : public SearchDirection {
   /// Dot products use only coordinates that are not held.
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
-  double first_step(std::span<const double> g) const override;
+  bool has_model() const override { return !pairs_.empty(); }
+  Settling settling() const override { return Settling::window; }
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
   bool reset() override;

@@ -68,7 +68,7 @@ std::optional<std::size_t> LbfgsProducts::moved(double length,
   const std::size_t d = vectors(), change = d + 1;  // after the pairs
   std::copy_n(trial.with_gradient.begin(), vectors(), gradient_.begin());
   const double sy = length * trial.with_change[d], yy = trial.with_change[change];
-  if (!has_curvature(sy, yy)) return std::nullopt;
+  if (!has_curvature(sy, length * length * trial.with_direction[d], yy)) return std::nullopt;
   const std::size_t pair = free_pair(), s = s_of(pair), y = y_of(pair);
   for (const std::size_t other : order_) {
     for (const std::size_t v : {s_of(other), y_of(other)}) {

@@ -6,6 +6,8 @@
 #include "../model/inspect.hpp"
 #include "../model/nonfinite.hpp"
 #include "adam.hpp"
+#include "box.hpp"
+#include "control.hpp"
 #include "escape.hpp"
 #include "lbfgs.hpp"
 #include "newton.hpp"
@@ -52,6 +54,25 @@ class ManifoldCost {
                 }};
   }
 
+  /// x − start in coordinates of the tangents at x.
+  void way(std::span<const double> start, std::span<const double> x, std::span<double> out) const {
+    std::vector<double> step(x.size());
+    for (std::size_t k = 0; k < x.size(); ++k) step[k] = x[k] - start[k];
+    if (!space_.basis(x, basis_)) {
+      std::ranges::fill(out, kRefused);
+      return;
+    }
+    space_.project(basis_, step, out);
+    for (const TangentSpace::Block& block : space_.blocks()) {
+      for (std::uint32_t t = 0; t < block.tangent; ++t) {
+        double squared = 0;  // of the tangent vector, whose units a coordinate has
+        for (std::uint32_t k = 0; k < block.width; ++k)
+          squared += std::pow(basis_[block.basis + k * block.tangent + t], 2);
+        if (squared > 0) out[block.column + t] /= squared;
+      }
+    }
+  }
+
  private:
   static constexpr double kRefused = std::numeric_limits<double>::quiet_NaN();
 
@@ -67,6 +88,71 @@ class ManifoldCost {
   TangentSpace space_;
   mutable std::vector<double> ambient_, basis_;
 };
+
+/// Compares the gradient at the end of a descent with what its message claims.
+class LastCheck {
+ public:
+  /// All outlive it.
+  ///
+  ///   start  of the solve
+  LastCheck(const Objective& objective, const ManifoldCost* manifolds, std::vector<double> start,
+            const SolverOptions& options)
+      : objective_(objective), manifolds_(manifolds), start_(std::move(start)), options_(options) {}
+
+  /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
+  /// but its gradient promises a larger decrease.
+  bool contradicts(std::span<const double> x, Summary& summary) const {
+    if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_)) return false;
+    std::vector<double> gradient(objective_.steps()), way(objective_.steps());
+    objective_.evaluate(x, gradient);
+    Box(objective_).project(x, gradient);
+    if (manifolds_ != nullptr) {
+      manifolds_->way(start_, x, way);
+    } else {
+      for (std::size_t k = 0; k < way.size(); ++k) way[k] = x[k] - start_[k];
+    }
+    const double gained = summary.initial_cost - summary.final_cost;
+    summary.optimality = optimality_of(gradient, way, gained);
+    if (!options_.scale_free || norms_of(gradient).max <= gradient_bound(summary)) return false;
+    const double claimed =
+        std::max({cost_resolution(options_, summary.initial_cost, summary.final_cost),
+                  std::pow(options_.parameter_tolerance, 2) * gained});
+    return summary.optimality * summary.optimality * gained > kMostPromised * claimed;
+  }
+
+ private:
+  // The decrease that a gradient may promise, in units of the one that the message claims.
+  static constexpr double kMostPromised = 10;
+
+  /// Gradients up to this end a solve by a tolerance of their own.
+  double gradient_bound(const Summary& summary) const {
+    const double start = SolveControl::kShareOfStart * summary.iterations.front().gradient_max_norm;
+    return std::max(options_.gradient_tolerance * start, options_.absolute_gradient_tolerance);
+  }
+
+  const Objective& objective_;
+  const ManifoldCost* manifolds_;
+  std::vector<double> start_;
+  const SolverOptions& options_;
+};
+
+// Times that a descent goes on after its gradient contradicted it.
+constexpr int kMostReturns = 3;
+
+/// Runs a descent until neither a saddle nor the gradient speaks against its end.
+template <class Run>
+void descend_to_the_end(const Objective& objective, const LastCheck& check, bool escapes,
+                        std::span<double> x, const SolverOptions& options, Summary& summary,
+                        const Run& run) {
+  for (int returns = 0;;) {
+    run();
+    if (escapes && escape(objective, x, options, summary)) continue;
+    if (!check.contradicts(x, summary)) return;
+    if (++returns > kMostReturns) break;
+  }
+  summary.termination = Termination::NO_CONVERGENCE;
+  summary.message += "; but the gradient promises more";
+}
 
 /// The engines if their own steps may be made: no option needs points on the host.
 Engines* steps_of(Engines& engines, bool shaped, const SolverOptions& options) {
@@ -122,21 +208,23 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   };
   Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
+  const LastCheck check(objective, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
+                        options);
   switch (options.method) {
     case Method::lbfgs:
-      do {
+      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
         run_lbfgs(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
-      } while (escapes && escape(objective, x, options, summary));
-      return;
+      });
     case Method::newton:
-      do {
+      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
         minimize_newton(engines, problem_model, objective, x, options, summary, checkpoints);
-      } while (escapes && escape(objective, x, options, summary));
-      return;
+      });
     case Method::adam:
     case Method::adamw:
     case Method::sgd:
-      return run_rules(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
+      run_rules(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
+      check.contradicts(x, summary);  // it ends by the gradient alone
+      return;
     case Method::levenberg_marquardt:
     case Method::gauss_newton:
     case Method::dogleg:

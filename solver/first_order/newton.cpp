@@ -75,14 +75,14 @@ struct ProjectedNewton::Impl {
   }
 
   /// Factorises H + τI with the smallest τ, from the present one upwards, that makes it positive
-  /// definite.
+  /// definite. False if there is none, and if H has no curvature at all.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {
     double largest = 0;
     for (std::size_t k = 0; k < hessian.size(); ++k)
       largest = std::max(largest, hessian.diagonal(k));
-    if (!(largest > 0)) largest = 1;  // no curvature: a step along −g
+    if (!(largest > 0)) return false;
     for (; shift <= kLargestShift; shift *= 100) {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
       for (std::size_t k = 0; k < hessian.size(); ++k)
@@ -109,6 +109,7 @@ struct ProjectedNewton::Impl {
   Engines& engines;
   const runtime::Model& model;
   bool exact_first;
+  bool curved = true;         // the last direction is not −g
   bool exact_failed = false;  // to lead down, since the last step
   std::uint64_t revision;     // of the model that `hessian` describes
   NormalEquations hessian;
@@ -138,7 +139,8 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   Eigen::VectorXd right(impl_->size());
   for (std::size_t k = 0; k < free.size(); ++k)
     right[static_cast<Eigen::Index>(k)] = is_held(held, free[k]) ? 0 : -g[free[k]];
-  if (exact || impl_->factorize(held)) right = impl_->factor.solve(right).eval();
+  impl_->curved = exact || impl_->factorize(held);
+  if (impl_->curved) right = impl_->factor.solve(right).eval();
   for (std::size_t k = 0; k < free.size(); ++k)
     direction[free[k]] = right[static_cast<Eigen::Index>(k)];
 }
@@ -152,6 +154,8 @@ void ProjectedNewton::moved(double length, std::span<const double>, std::span<co
 void ProjectedNewton::transfer(ir::StateRecord& record, std::size_t) {
   record.in_range("shift", impl_->shift, kLeastShift);
 }
+
+bool ProjectedNewton::has_model() const { return impl_->curved; }
 
 bool ProjectedNewton::reset() {
   if (impl_->exact_first && !impl_->exact_failed) return impl_->exact_failed = true;
@@ -176,19 +180,16 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   vectors_.resize(n);
   std::ranges::copy(steepest, vectors_.residual.data());
   const double squared = dot(steepest, steepest), norm = std::sqrt(squared);
+  if (first_norm_ == 0) first_norm_ = norm;
   FirstStep none(n, norm * norm - squared);
   iterations_ = cpu::conjugate_gradients(pool_, hessian, none, vectors_, direction.data(),
-                                         {.tolerance = std::min(0.5, std::sqrt(norm)),
+                                         {.tolerance = std::min(0.5, std::sqrt(norm / first_norm_)),
                                           .max_iterations = gradient_only_ ? 0 : max_iterations_,
                                           .negative = cpu::NegativeCurvature::is_followed})
                     .products;
   const bool moved =
       std::any_of(direction.begin(), direction.end(), [](double d) { return d != 0; });
   if (!moved) std::ranges::copy(steepest, direction.begin());
-}
-
-double TruncatedNewton::first_step(std::span<const double> g) const {
-  return gradient_only_ ? std::min(1.0, 1 / norms_of(g).max) : 1;
 }
 
 }  // namespace topograd

@@ -29,7 +29,7 @@ class ProjectedNewton final : public SearchDirection {
   /// Held scalars have the rows and columns of the identity.
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
-  double first_step(std::span<const double>) const override { return 1; }
+  bool has_model() const override;
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
   bool reset() override;
@@ -41,8 +41,8 @@ class ProjectedNewton final : public SearchDirection {
 };
 
 /// Solves H d = −g by conjugate gradients on Hessian-vector products, without a matrix; H is not
-/// projected. Stops at min(½, √‖g‖) ‖g‖, or at negative curvature after one more step, as long as
-/// for the same positive curvature, which leads down and away from a saddle.
+/// projected. Stops at min(½, √(‖g‖ / its first value)) ‖g‖, or at negative curvature after one
+/// more step, as long as for the same positive curvature, which leads down and away from a saddle.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
 class TruncatedNewton final : public SearchDirection {
@@ -52,13 +52,14 @@ class TruncatedNewton final : public SearchDirection {
 
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
-  double first_step(std::span<const double> g) const override;
+  bool has_model() const override { return !gradient_only_; }
   void moved(double, std::span<const double>, std::span<const double>) override {
     gradient_only_ = false;
   }
   bool reset() override { return !std::exchange(gradient_only_, true); }
   void transfer(ir::StateRecord& record, std::size_t) override {
     record.value("gradient only", gradient_only_);
+    record.value("first gradient", first_norm_);
   }
   int linear_iterations() const override { return iterations_; }
 
@@ -67,6 +68,7 @@ class TruncatedNewton final : public SearchDirection {
   const runtime::Model& model_;
   int max_iterations_, iterations_ = 0;
   bool gradient_only_ = false;
+  double first_norm_ = 0;  // ‖g‖ of the first direction
   runtime::cpu::Pool pool_{1};
   runtime::cpu::CgVectors<double> vectors_;
 };

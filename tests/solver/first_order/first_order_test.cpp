@@ -8,6 +8,7 @@
 #include "../../../solver/solve.hpp"
 #include "../../../solver/step_control/line_search.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -209,6 +210,54 @@ TEST(Lbfgs, OnProductsItTakesTheStepsOfTheTwoLoops) {
   }
 }
 
+TEST(Lbfgs, UnitsChangeNoStep) {
+  const auto steps = [](double unit, double energy, double* error) {
+    const Objective plain = rosenbrock(6);
+    const Objective scaled{.size = 6,
+                           .evaluate =
+                               [&](std::span<const double> x, std::span<double> g) {
+                                 std::vector<double> u(x.begin(), x.end());
+                                 for (double& v : u) v /= unit;
+                                 const double value = energy * plain.evaluate(u, g);
+                                 for (double& v : g) v *= energy / unit;
+                                 return value;
+                               },
+                           .plus = {}};
+    std::vector<double> x = {-1.2, 1, -1.1, 0.9, -1, 1.1};
+    for (double& v : x) v *= unit;
+    Summary summary;
+    minimize_lbfgs(scaled, x, {.max_iterations = 200}, summary);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    *error = 0;
+    for (const double v : x) *error = std::max(*error, std::abs(v / unit - 1));
+    return summary.num_iterations();
+  };
+  double error = 0;
+  const int plain = steps(1, 1, &error);
+  EXPECT_LE(error, 1e-6);
+  for (const double unit : {0x1p-40, 1.0, 0x1p40}) {
+    for (const double energy : {0x1p-40, 1.0, 0x1p40}) {
+      EXPECT_EQ(steps(unit, energy, &error), plain) << unit << ", " << energy;
+      EXPECT_LE(error, 1e-6) << unit << ", " << energy;
+    }
+  }
+}
+
+TEST(Lbfgs, OptimalityHasNoUnit) {
+  // ½ h (x − 1)² in each of two unknowns, from 0 to 1 − d: d of the decrease is left, squared.
+  const double d = 1e-3, h[] = {3, 5e8}, unit[] = {1, 1e-4};
+  std::vector<double> gradient, way;
+  double decrease = 0;
+  for (int k = 0; k < 2; ++k) {
+    gradient.push_back(-h[k] * d * unit[k]);
+    way.push_back((1 - d) * unit[k]);
+    decrease += 0.5 * h[k] * unit[k] * unit[k] * (1 - d * d);
+  }
+  EXPECT_NEAR(optimality_of(gradient, way, decrease), d, 2e-6);
+  EXPECT_EQ(optimality_of(std::vector<double>{0, 0}, way, 0), 0);
+  EXPECT_TRUE(std::isnan(optimality_of(gradient, way, 0)));
+}
+
 TEST(Lbfgs, WalksOnAManifold) {
   // The point of the unit circle with the least y, by the angle of a step.
   const Objective circle{
@@ -351,6 +400,84 @@ TEST(Solve, LbfgsAndNewtonReachTheSameMinimumOfLeastSquares) {
   const double by_lbfgs = least(Method::lbfgs), by_newton = least(Method::newton);
   EXPECT_NEAR(by_lbfgs, by_newton, 1e-9 * by_newton);
   EXPECT_LE(by_newton, least(Method::levenberg_marquardt));
+}
+
+/// Masses of weight 9.81 on springs hang between two nails and may move in a plane.
+struct HangingChain {
+  HangingChain(std::size_t masses, double stiffness_) : stiffness(stiffness_) {
+    const double span = 0.7 * static_cast<double>(masses + 1);
+    for (std::size_t k = 0; k < masses + 2; ++k)
+      x.insert(x.end(), {span * static_cast<double>(k) / static_cast<double>(masses + 1), 0});
+    const Parameters p = problem.add_parameters(x, 2);
+    for (std::size_t k = 0; k + 1 < masses + 2; ++k)
+      problem.add_energy(0.5 * stiffness * square(norm(p.vec2(k + 1) - p.vec2(k)) - 1.0));
+    for (std::size_t k = 1; k <= masses; ++k) problem.add_energy(kWeight * p(k, 1));
+    problem.set_constant(p, 0);
+    problem.set_constant(p, masses + 1);
+  }
+
+  /// The largest component of a force that is left, in weights of a mass.
+  double force() const {
+    double most = 0;
+    for (std::size_t k = 1; k + 2 < x.size() / 2; ++k) {
+      double f[2] = {0, -kWeight};
+      for (const std::size_t other : {k - 1, k + 1}) {
+        const double a = x[2 * other] - x[2 * k], b = x[2 * other + 1] - x[2 * k + 1];
+        const double length = std::hypot(a, b), pull = stiffness * (length - 1) / length;
+        f[0] += pull * a;
+        f[1] += pull * b;
+      }
+      most = std::max({most, std::abs(f[0]) / kWeight, std::abs(f[1]) / kWeight});
+    }
+    return most;
+  }
+
+  static constexpr double kWeight = 9.81;
+  double stiffness;
+  std::vector<double> x;
+  Problem problem;
+};
+
+TEST(Solve, ConvergenceLeavesNoForces) {
+  for (const double stiffness : {1e2, 1e4, 1e6}) {
+    HangingChain chain(20, stiffness);
+    const Summary s =
+        solve(chain.problem,
+              {.backend = Backend::cpu, .method = Method::lbfgs, .max_iterations = 20'000});
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_LE(chain.force(), 0.2) << stiffness << ": " << s.message;
+    EXPECT_LE(s.optimality, 1e-2) << stiffness;
+    EXPECT_GT(s.optimality, 0) << stiffness;
+  }
+}
+
+TEST(Solve, NewtonMovesFromABoundWhereLossesAreFlat) {
+  // Σ w ρ(p − y) with Huber's ρ: its derivative rises with p, and bisection finds where it is 0.
+  const std::vector<double> y = {0.31, -1.4, 0.02, 2.2, 0.55, 0.4, -0.3, 0.45, 0.61, 5.0};
+  constexpr double kHuber = 0.05;
+  const auto slope = [&](double p) {
+    double sum = 0;
+    for (std::size_t k = 0; k < y.size(); ++k)
+      sum += static_cast<double>(k % 3 + 1) * std::clamp(p - y[k], -kHuber, kHuber);
+    return sum;
+  };
+  double low = -3, high = 6;
+  for (int k = 0; k < 100; ++k) (slope((low + high) / 2) > 0 ? high : low) = (low + high) / 2;
+  for (const double start : {-0.8, -2.9, 5.5}) {
+    std::vector<double> x = {start};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    problem.set_bounds(p, 0, 0, -3, std::numeric_limits<double>::infinity());
+    for (std::size_t k = 0; k < y.size(); ++k)
+      problem.add_residual(std::sqrt(static_cast<double>(k % 3 + 1)) * (p[0] - y[k]),
+                           {.loss = Loss::huber(kHuber * std::sqrt(k % 3 + 1.0))});
+    const Summary s = solve(problem, {.backend = Backend::cpu,
+                                      .method = Method::newton,
+                                      .max_iterations = 100,
+                                      .function_tolerance = 1e-12});
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << start << ": " << s.message;
+    EXPECT_NEAR(x[0], low, 1e-6) << start;
+  }
 }
 
 TEST(Solve, ConstantScalarsStayInDescent) {
