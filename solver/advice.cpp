@@ -18,8 +18,10 @@ constexpr double kPoorGain = 0.5;     // actual over predicted decrease, of half
 }  // namespace
 
 Advice advise(const Summary& summary) {
+  // Limits of constrained solves are on minimisations, whose steps do not say why they were many.
   const bool limited = summary.termination == Termination::NO_CONVERGENCE &&
-                       summary.num_iterations() > 0 && summary.iterations.size() > 1;
+                       !takes_constraints(summary.method) && summary.num_iterations() > 0 &&
+                       summary.iterations.size() > 1;
   if (!limited) return Advice::none;
   const std::span steps =
       std::span(summary.iterations).last(std::min(kLast, summary.iterations.size() - 1));

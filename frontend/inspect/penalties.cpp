@@ -23,16 +23,17 @@ void Penalties::set_weights(double equalities, double inequalities) {
   ++state.versions.uniforms;
 }
 
-void Penalties::set_shifts(std::span<const double> shifts) {
+void Penalties::set_column(std::uint32_t half, std::span<const double> numbers) {
   const std::uint64_t first = first_row();
   detail::ProblemState& state = whole(problem_.state_);
   for (detail::Group& group : state.blocks.groups) {
     if (!is_constraint(group.kind)) continue;
-    const std::uint32_t column = group.batch.data_columns() - group.hidden_data;
+    const std::uint32_t rows = group.hidden_data / 2;
+    const std::uint32_t column = group.batch.data_columns() - group.hidden_data + half * rows;
     for (std::size_t i = 0; i < group.batch.size(); ++i) {
       const std::uint64_t row = group.batch.residual_row(i) - first;
-      for (std::uint32_t k = 0; k < group.hidden_data; ++k)
-        group.batch.set_data(i, column + k, shifts[row + k]);
+      for (std::uint32_t k = 0; k < rows; ++k)
+        group.batch.set_data(i, column + k, numbers[row + k]);
     }
   }
   ++state.versions.data;

@@ -215,7 +215,7 @@ void Append::write_columns(std::size_t begin, std::size_t end) const {
       data += block.stride;
     }
     for (std::uint32_t k = 0; k < to.hidden_data; ++k, data += block.stride)
-      std::fill_n(data, n, 0.0);
+      std::fill_n(data, n, hidden_number(k, to.hidden_data));
     for (std::size_t i = 0; i < n; ++i) block.row[at + i] = first_row_ + (begin + i) * to.outputs;
     begin += n;
   }
@@ -251,7 +251,8 @@ void Append::write_row(const Part& part, const Target& to, std::size_t number, s
     if (source != nullptr) *source++ = entry;
     data += block.stride;
   }
-  for (std::uint32_t k = 0; k < to.hidden_data; ++k, data += block.stride) *data = 0;
+  for (std::uint32_t k = 0; k < to.hidden_data; ++k, data += block.stride)
+    *data = hidden_number(k, to.hidden_data);
 }
 
 }  // namespace

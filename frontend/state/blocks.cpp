@@ -27,7 +27,7 @@ Group make_group(ir::Topology topology, BlockKind kind, std::uint32_t loss_progr
     topology.program = penalty_program(plain, kind);
     topology.hash = ir::canonicalize(topology.program).topology.hash;
     loss_uniforms = 1;
-    hidden_data = static_cast<std::uint32_t>(plain.outputs.size());
+    hidden_data = 2 * static_cast<std::uint32_t>(plain.outputs.size());
   } else {
     topology.program.leaves.uniforms += loss_uniforms;
   }
@@ -100,7 +100,8 @@ std::uint64_t Blocks::append(std::uint32_t number, const Row& values, std::uint3
     for (std::uint32_t k = 0; k < group.hidden_uniforms; ++k)
       indices.push_back(hidden_uniform(group, loss, k));
     padded_.assign(values.data.begin(), values.data.end());
-    padded_.resize(group.batch.data_columns(), 0);
+    for (std::uint32_t k = 0; k < group.hidden_data; ++k)
+      padded_.push_back(hidden_number(k, group.hidden_data));
     group.batch.append(indices, padded_, row_number);
   }
   losses.add_users(loss);

@@ -33,7 +33,7 @@ struct Group {
   std::uint32_t loss_program = 0;  ///< as LossEntry::program
   /// Number of uniforms that no user wrote: those of the loss, or the weight of constraints.
   std::uint32_t hidden_uniforms = 0;
-  std::uint32_t hidden_data = 0;  ///< likewise: one shift for each row of a constraint
+  std::uint32_t hidden_data = 0;  ///< likewise: shifts and scales of the rows of a constraint
   ir::Program plain;              ///< of constraints: as the user wrote them
   std::unique_ptr<const ir::Topology> barrier;  ///< barrier_program(); null until it is asked for
   std::vector<std::uint32_t> variants;          ///< groups of the same topology with other losses

@@ -1,6 +1,9 @@
 // Multipliers, penalties, and when to stop.
 #include "augmented_lagrangian.hpp"
 
+#include "constraint_values.hpp"
+#include "multiplier_fit.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,8 +12,19 @@
 namespace topograd {
 namespace {
 
-// Inner tolerances: the first one as a share of the gradient at the start, and their decrease.
-constexpr double kFirstBound = 0.1, kBoundDecrease = 0.05;
+// Inner tolerances: share of the gradient at the start of a minimisation that it must remove, and
+// the decrease of the tolerance from one to the next.
+constexpr double kFirstBound = 0.1, kMostLeft = 0.01, kBoundDecrease = 0.05;
+// μ falls by this factor, so often at most, if rounding keeps a minimisation of a nearly feasible
+// point from its tolerance.
+constexpr double kRetreat = 10;
+constexpr int kMostRetreats = 1;
+// No minimisation is asked for less than this share of what rounding does to its gradient.
+constexpr double kRoundingShare = 0.1;
+// Nor for less than this share of the unit of gradients.
+constexpr double kLeastShare = 1e-14;
+// A minimisation that reduces the gradient to this share has done its work, whatever ended it.
+constexpr double kSolved = 1e-3;
 
 }  // namespace
 
@@ -18,6 +32,8 @@ void AugmentedLagrangian::start() {
   const std::size_t rows = run_.rows();
   lambda_.assign(rows, 0);
   run_.penalties.set_shifts(lambda_);
+  run_.penalties.set_scales(run_.scale);
+  run_.measure_rows();
   const std::vector<double> gradient = run_.objective_gradient();
   std::vector<double> values(run_.model.model.rows), penalised(gradient.size());
   run_.penalties.set_weight(1);
@@ -25,23 +41,27 @@ void AugmentedLagrangian::start() {
   runtime::evaluate(engine, {.residuals = values, .gradient = penalised});
   double squared = 0;
   for (std::size_t k = 0; k < rows; ++k) {
-    run_.violation[k] = std::abs(values[values.size() - rows + k]);
-    squared += run_.violation[k] * run_.violation[k];
+    const double scaled = std::abs(values[values.size() - rows + k]);
+    run_.violation[k] = scaled / run_.scale[k];
+    squared += scaled * scaled;
   }
   run_.start(gradient, std::move(penalised));
   rule_.start(run_.options.initial_penalty, run_.objective, squared,
               static_cast<std::size_t>(std::ranges::count(run_.equality, false)));
   set_multipliers();
-  std::vector<double> all = run_.gradient();
-  bound_ = kFirstBound * run_.projected_max(all);
+  bound_ = kFirstBound * begin_;
 }
 
 void AugmentedLagrangian::set_multipliers() {
   lambda_ = run_.multipliers;
   shift_.resize(lambda_.size());
-  for (std::size_t k = 0; k < lambda_.size(); ++k) shift_[k] = lambda_[k] / rule_.mu;
+  for (std::size_t k = 0; k < lambda_.size(); ++k)
+    shift_[k] = lambda_[k] / (rule_.mu * run_.scale[k]);
   run_.penalties.set_weight(std::sqrt(rule_.mu));
   run_.penalties.set_shifts(shift_);
+  run_.penalties.set_scales(run_.scale);  // branches may have moved rows to other topologies
+  std::vector<double> gradient = run_.gradient();
+  begin_ = run_.projected_max(gradient);
 }
 
 /// Examines the point of the last minimisation.
@@ -51,46 +71,95 @@ void AugmentedLagrangian::look() {
   runtime::evaluate(engine, {.residuals = rows, .gradient = gradient});
   KktResiduals& kkt = run_.kkt;
   kkt = {};
+  std::vector<double> original = gradient;
   kkt.stationarity = run_.projected_max(gradient);
   const double weight = std::sqrt(rule_.mu);
   progress_ = 0;
+  c_ = constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point());
   for (std::size_t k = 0; k < lambda_.size(); ++k) {
     const double r = rows[rows.size() - lambda_.size() + k];
-    run_.multipliers[k] = weight * r;
-    const double c = shift_[k] - r / weight;  // where r is 0, at least this
-    progress_ = std::max(progress_, std::abs(c));
-    run_.violation[k] = run_.equality[k] ? std::abs(c) : r > 0 ? std::max(0.0, -c) : 0;
+    run_.multipliers[k] = weight * run_.scale[k] * r;
+    // min(c, λ / (μ d²)) of an inequality
+    const double distance = r == 0 ? std::min(c_[k], shift_[k] / run_.scale[k]) : c_[k];
+    if (std::abs(distance) > run_.tolerance(k))
+      progress_ = std::max(progress_, run_.scale[k] * std::abs(distance));
+    run_.violation[k] = run_.equality[k] ? std::abs(c_[k]) : std::max(0.0, -c_[k]);
     kkt.feasibility = std::max(kkt.feasibility, run_.violation[k]);
-    if (!run_.equality[k])
-      kkt.complementarity = std::max(kkt.complementarity, std::abs(run_.multipliers[k] * c));
   }
+  reached_ = kkt.stationarity;
   run_.measure(run_.objective_gradient());
   run_.penalties.set_weight(weight);
+  run_.measure_rows();
+  if (progress_ == 0 && kkt.stationarity > run_.gradient_bound()) balance(std::move(original));
+  for (std::size_t k = 0; k < lambda_.size(); ++k)
+    if (!run_.equality[k])
+      kkt.complementarity = std::max(kkt.complementarity, std::abs(run_.multipliers[k] * c_[k]));
+}
+
+/// Replaces λ = μ d² (s / d − c), whose rounding is that of x times μ ‖d ∇c‖², by multipliers that
+/// balance the gradient, if they do it better.
+///
+///   gradient  of the Lagrangian
+void AugmentedLagrangian::balance(std::vector<double> gradient) {
+  std::vector<std::size_t> active;
+  std::vector<double> units;
+  for (std::size_t row = 0; row < run_.rows(); ++row) {
+    if (run_.fixed[row] || !(run_.equality[row] || run_.multipliers[row] > 0)) continue;
+    active.push_back(row);
+    units.push_back(run_.scale[row]);
+  }
+  const std::vector<double> before = run_.multipliers;
+  fit_multipliers(run_, {.rows = active, .units = units, .kept = 0}, gradient);
+  const double fitted = run_.projected_max(gradient);
+  if (fitted < run_.kkt.stationarity) {
+    run_.kkt.stationarity = fitted;
+  } else {
+    run_.multipliers = before;
+  }
 }
 
 bool AugmentedLagrangian::converged() {
-  return progress_ <= run_.options.constraint_tolerance &&
-         run_.kkt.complementarity <= run_.complementarity_bound() && run_.stationary();
+  return progress_ == 0 && run_.kkt.complementarity <= run_.complementarity_bound() &&
+         run_.stationary();
 }
 
 void AugmentedLagrangian::update() {
-  const KktResiduals& kkt = run_.kkt;
-  if (kkt.stationarity > bound_ && run_.summary.termination == Termination::NO_CONVERGENCE) {
+  const bool solved = reached_ <= std::max(bound_, kSolved * begin_);
+  rule_.largest = std::min(ceiling_, run_.largest_penalty());
+  if (!solved && run_.summary.termination == Termination::NO_CONVERGENCE) {
     run_.multipliers = lambda_;  // it goes on with the same numbers
     return set_multipliers();
   }
-  if (!rule_.look(progress_, run_.options.constraint_tolerance)) run_.multipliers = lambda_;
-  bound_ =
-      std::max(std::min(bound_, kkt.stationarity) * kBoundDecrease, 0.5 * run_.gradient_bound());
+  if (!solved && run_.nearly_feasible() && progress_ > rule_.before / 2 &&
+      retreats_ < kMostRetreats) {
+    rule_.mu = ceiling_ = rule_.mu / kRetreat;
+    ++retreats_;
+  }
+  // Once there is almost no violation, the least so far may be luck, and multipliers go on.
+  const bool falls = rule_.look(progress_, run_.least_tolerance(), solved);
+  if (!falls && !run_.nearly_feasible()) run_.multipliers = lambda_;
+  bound_ = std::max(std::min(bound_, reached_) * kBoundDecrease, 0.5 * run_.gradient_bound());
   set_multipliers();
+  // A looser tolerance could be met before x moves, and the violation would stay for ever.
+  bound_ = std::max(std::min(bound_, kMostLeft * begin_),
+                    std::max(kRoundingShare * rule_.mu * run_.gradient_rounding,
+                             run_.gradients.bound(kLeastShare)));
+}
+
+/// Sets shifts from which r gives balanced multipliers: derivatives of the solution read them.
+void AugmentedLagrangian::leave_multipliers() {
+  for (std::size_t k = 0; k < c_.size(); ++k) {
+    const double scale = run_.scale[k], lambda = run_.multipliers[k];
+    const bool active = run_.equality[k] || lambda > 0;
+    shift_[k] = active ? lambda / (rule_.mu * scale) + scale * c_[k]
+                       : std::min(0.0, 2 * scale * c_[k]);  // below d c, so that r is 0
+  }
+  run_.penalties.set_shifts(shift_);
 }
 
 /// Penalties grew in vain, and the violation is at a minimum of its own.
 bool AugmentedLagrangian::infeasible() {
-  if (!rule_.in_vain() ||
-      run_.kkt.feasibility <= std::sqrt(run_.options.constraint_tolerance) *
-                                  std::min(1.0, std::max(run_.first_violation, 1e-4)))
-    return false;
+  if (!rule_.in_vain() || run_.nearly_feasible()) return false;
   const bool least = run_.violation_is_least(1, 1, std::vector<double>(shift_.size(), 0.0));
   run_.penalties.set_weight(std::sqrt(rule_.mu));  // update() decides about the next multipliers
   run_.penalties.set_shifts(shift_);
@@ -123,6 +192,7 @@ void AugmentedLagrangian::run() {
     if (!over) update();
   }
   out.penalty = rule_.mu;
+  leave_multipliers();
   run_.report();
 }
 

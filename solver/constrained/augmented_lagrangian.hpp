@@ -4,17 +4,22 @@
 #include "constrained_run.hpp"
 #include "penalty_rule.hpp"
 
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace topograd {
 
 /// Minimises f subject to c = 0 and c >= 0 by the augmented Lagrangian
-/// f + Σ ½ ‖w (s − c)‖², w = √μ, s = λ / μ (frontend/state/constraint_program.hpp).
+/// f + Σ ½ ‖w (s − d c)‖², w = √μ, s = λ / (μ d) (frontend/state/constraint_program.hpp). d makes
+/// the rows' gradients of length 1, so that units of constraints change nothing.
 ///
-/// After each minimisation λ becomes μ (s − c), or 0 where that is negative, if the violation fell;
-/// if it did not fall to a quarter, μ grows. Inner tolerances follow. A violation that μ does not
-/// reduce at a stationary point of its own ends the solve with Termination::INFEASIBLE.
+/// After each minimisation λ becomes μ d (s − d c), or 0 where that is negative, if the violation
+/// fell; if it did not fall to a quarter although the minimisation reached its tolerance, μ grows.
+/// Each minimisation must reduce its gradient to a tenth at least. Where rows are met, but the
+/// gradient is not small because x cannot be rounded finely enough for λ = μ d (s − d c), λ are
+/// fitted to the gradient. A violation that μ does not reduce at a stationary point of its own ends
+/// the solve with Termination::INFEASIBLE.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 17.4; Conn, Gould, Toint,
 /// LANCELOT (1992); the rule for μ and its first value: Birgin & Martínez, Practical Augmented
@@ -34,14 +39,20 @@ class AugmentedLagrangian {
   void set_multipliers();
   void look();
   void update();
+  void balance(std::vector<double> gradient);
   bool converged();
   bool infeasible();
+  void leave_multipliers();
 
   ConstrainedRun run_;
   PenaltyRule rule_;
   std::vector<double> lambda_, shift_;  // by row: as they are in the present penalties
+  std::vector<double> c_;               // by row
   double bound_ = 0;                    // of the next minimisation's gradient
-  double progress_ = 0;                 // max |min(c, λ / μ)| after the last minimisation
+  double begin_ = 0, reached_ = 0;      // max |gradient| where a minimisation begins, and ended
+  double ceiling_ = std::numeric_limits<double>::infinity();  // of μ, by minimisations that failed
+  int retreats_ = 0;                                          // times that μ has fallen
+  double progress_ = 0;  // max d |min(c, λ / (μ d²))| of the rows that are not met; 0: all are
 };
 
 }  // namespace topograd

@@ -18,6 +18,9 @@ constexpr double kBarrierDecrease = 0.1;
 constexpr double kLastShare = 0.1;
 // Inner tolerances: the first one as a share of the gradient at the start, and their decrease.
 constexpr double kFirstBound = 0.1, kBoundDecrease = 0.1;
+// With equalities, the share of the gradient at the start of a minimisation that may be left, but
+// not less than a share of what rounding does to it; and the share with which it has done its work.
+constexpr double kMostLeft = 0.01, kRoundingShare = 0.1, kSolved = 1e-3;
 // A start is on the central path if −μ ∇Σ log c cancels all but this share of the gradient.
 constexpr double kOnPath = 0.1;
 // Range of the first μ off the path, as a share of the objective, and at least of 1.
@@ -27,6 +30,8 @@ constexpr double kKept = 0.1;
 constexpr int kMostCuts = 4;
 // Shift of inequalities on fixed unknowns: they may be 0, and add a constant to the cost.
 constexpr double kAboveZero = 1;
+// An inequality keeps this share of λ = μ / c at least.
+constexpr double kKeptMultiplier = 0.5;
 // Multipliers are fitted once μ is at most this many times the last one.
 constexpr double kNearEnd = 1.01;
 
@@ -63,11 +68,14 @@ bool Barrier::start() {
   const runtime::Engine& engine = run_.inner.engine(runtime::Pass::cost);
   c_ = constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point());
   shift_.assign(rows, 0);
+  lambda_.assign(rows, 0);
+  run_.penalties.set_scales(run_.scale);
+  run_.measure_rows();
   double squared = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     (run_.equality[row] ? has_equalities_ : has_inequalities_) = true;
     run_.violation[row] = run_.equality[row] ? std::abs(c_[row]) : std::max(0.0, -c_[row]);
-    if (run_.equality[row]) squared += c_[row] * c_[row];
+    if (run_.equality[row]) squared += std::pow(run_.scale[row] * c_[row], 2);
     if (!run_.equality[row] && run_.fixed[row]) shift_[row] = kAboveZero;
   }
   run_.penalties.set_shifts(shift_);
@@ -108,7 +116,9 @@ double Barrier::first_barrier(std::vector<double> objective) {
 
 void Barrier::set_numbers() {
   run_.penalties.set_weights(std::sqrt(rule_.mu), has_inequalities_ ? mu_ : 0);
-  if (has_equalities_) run_.penalties.set_shifts(shift_);
+  if (!has_equalities_) return;
+  run_.penalties.set_shifts(shift_);
+  run_.penalties.set_scales(run_.scale);  // branches may have moved rows to other topologies
 }
 
 double Barrier::least_barrier() const { return kLastShare * run_.complementarity_bound(); }
@@ -121,9 +131,10 @@ void Barrier::look_at_rows(std::span<const double> values) {
   for (std::size_t row = 0; row < c_.size(); ++row) {
     const double c = c_[row];
     if (run_.equality[row]) {
-      run_.multipliers[row] = rule_.mu * (shift_[row] - c);
+      const double scale = run_.scale[row];
+      run_.multipliers[row] = rule_.mu * scale * (shift_[row] - scale * c);
       run_.violation[row] = std::abs(c);
-      progress_ = std::max(progress_, std::abs(c));
+      if (std::abs(c) > run_.tolerance(row)) progress_ = std::max(progress_, scale * std::abs(c));
     } else {
       run_.multipliers[row] = run_.fixed[row] ? 0 : mu_ / c;
       run_.violation[row] = std::max(0.0, -c);
@@ -136,9 +147,15 @@ void Barrier::look_at_rows(std::span<const double> values) {
 void Barrier::sharpen(std::vector<double>& gradient) {
   std::vector<std::size_t> active;
   for (std::size_t row = 0; row < c_.size(); ++row)
-    if (!run_.equality[row] && !run_.fixed[row] && run_.multipliers[row] > c_[row])
-      active.push_back(row);
-  fit_multipliers(run_, active, gradient);
+    if (!run_.equality[row] && !run_.fixed[row] && is_active(row)) active.push_back(row);
+  std::vector<double> units;
+  for (const std::size_t row : active) units.push_back(run_.multipliers[row]);
+  fit_multipliers(run_, {.rows = active, .units = units, .kept = kKeptMultiplier}, gradient);
+}
+
+/// λ is larger than c, in units of the distance from the constraint.
+bool Barrier::is_active(std::size_t row) const {
+  return run_.multipliers[row] > run_.scale[row] * run_.scale[row] * c_[row];
 }
 
 void Barrier::look() {
@@ -147,6 +164,7 @@ void Barrier::look() {
       constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point()));
   std::vector<double> gradient = run_.gradient();
   run_.measure(run_.objective_gradient());
+  run_.measure_rows();
   if (mu_ <= kNearEnd * least_barrier()) sharpen(gradient);
   run_.kkt.stationarity = run_.projected_max(gradient);
   for (std::size_t row = 0; row < c_.size(); ++row)
@@ -157,17 +175,13 @@ void Barrier::look() {
 }
 
 bool Barrier::converged() {
-  return progress_ <= run_.options.constraint_tolerance &&
-         (!has_inequalities_ || mu_ <= kNearEnd * least_barrier()) &&
+  return progress_ == 0 && (!has_inequalities_ || mu_ <= kNearEnd * least_barrier()) &&
          run_.kkt.complementarity <= run_.complementarity_bound() && run_.stationary();
 }
 
 /// Penalties of equalities grew in vain, and together with the barrier they are at a minimum.
 bool Barrier::infeasible() {
-  if (!rule_.in_vain() ||
-      run_.kkt.feasibility <= std::sqrt(run_.options.constraint_tolerance) *
-                                  std::min(1.0, std::max(run_.first_violation, 1e-4)))
-    return false;
+  if (!rule_.in_vain() || run_.nearly_feasible()) return false;
   std::vector<double> shifts = shift_;
   for (std::size_t row = 0; row < shifts.size(); ++row)
     if (run_.equality[row]) shifts[row] = 0;
@@ -185,11 +199,14 @@ void Barrier::update() {
   double growth = 1;
   if (has_equalities_) {
     const double penalty = rule_.mu;
-    const bool follow = rule_.look(progress_, run_.options.constraint_tolerance);
+    rule_.largest = run_.largest_penalty();
+    const bool falls = rule_.look(progress_, run_.least_tolerance(),
+                                  kkt.stationarity <= std::max(bound_, kSolved * begin_));
     for (std::size_t row = 0; row < c_.size(); ++row) {
       if (!run_.equality[row]) continue;
-      const double lambda = follow ? run_.multipliers[row] : penalty * shift_[row];
-      shift_[row] = lambda / rule_.mu;
+      const double lambda = falls || run_.nearly_feasible() ? run_.multipliers[row] : lambda_[row];
+      lambda_[row] = lambda;
+      shift_[row] = lambda / (rule_.mu * run_.scale[row]);
     }
     if (rule_.stalls > 1) growth = rule_.mu / penalty;
   }
@@ -202,6 +219,12 @@ void Barrier::update() {
       growth > 1 ? growth * mu_ : std::min(mu_, std::max(kBarrierDecrease * mu_, least_barrier()));
   set_numbers();
   if (has_inequalities_ && mu_ < before) extrapolate(before, mu_);
+  if (!has_equalities_) return;
+  // A looser tolerance could be met before x moves, and the violation would stay for ever.
+  std::vector<double> gradient = run_.gradient();
+  begin_ = run_.projected_max(gradient);
+  bound_ = std::max(std::min(bound_, kMostLeft * begin_),
+                    kRoundingShare * rule_.mu * run_.gradient_rounding);
 }
 
 /// True if every inequality keeps a share of its value at the last minimiser.
@@ -258,9 +281,10 @@ void Barrier::extrapolate(double before, double after) {
 void Barrier::leave_multipliers() {
   for (std::size_t row = 0; row < c_.size(); ++row) {
     const double lambda = run_.multipliers[row];
-    const bool active = run_.equality[row] || (!run_.fixed[row] && lambda > c_[row]);
+    const bool active = run_.equality[row] || (!run_.fixed[row] && is_active(row));
     if (!active) run_.multipliers[row] = 0;
-    shift_[row] = active ? lambda + c_[row] : 0;
+    const double scale = run_.scale[row];
+    shift_[row] = active ? lambda / scale + scale * c_[row] : 0;
   }
   run_.penalties.set_weight(1);
   run_.penalties.set_shifts(shift_);

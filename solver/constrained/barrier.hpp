@@ -37,6 +37,7 @@ class Barrier {
   void set_numbers();
   void look();
   void look_at_rows(std::span<const double> values);
+  bool is_active(std::size_t row) const;
   void sharpen(std::vector<double>& gradient);
   double least_barrier() const;
   bool converged();
@@ -48,14 +49,16 @@ class Barrier {
   void leave_multipliers();
 
   ConstrainedRun run_;
-  PenaltyRule rule_;           // of the equalities
-  std::vector<double> c_;      // by row, at the point of the last look()
-  std::vector<double> shift_;  // by row: of Penalties
-  std::vector<double> last_;   // the minimiser before the present one; empty: none
-  double last_mu_ = 0;         // of it
-  double mu_ = 0;              // of the barrier
-  double bound_ = 0;           // of the next minimisation's gradient
-  double progress_ = 0;        // largest violation of an equality after the last minimisation
+  PenaltyRule rule_;            // of the equalities
+  std::vector<double> c_;       // by row, at the point of the last look()
+  std::vector<double> shift_;   // by row: of Penalties
+  std::vector<double> lambda_;  // by row: of the equalities, in the present penalties
+  std::vector<double> last_;    // the minimiser before the present one; empty: none
+  double last_mu_ = 0;          // of it
+  double mu_ = 0;               // of the barrier
+  double begin_ = 0;            // max |gradient| where it begins
+  double bound_ = 0;            // of the next minimisation's gradient
+  double progress_ = 0;         // largest violation of an equality after the last minimisation
   bool has_inequalities_ = false, has_equalities_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace topograd {
@@ -17,14 +18,12 @@ namespace {
 constexpr double kStationary = 1e-3;
 // Products λ c are compared with this share of the objective, and at least of 1.
 constexpr double kShareOfObjective = 1e-4;
+// A row counts as met within this many units of the rounding of x.
+constexpr double kRoundingUnits = 64;
+// The share of the objective's gradient that rounding of penalties may reach.
+constexpr double kPenaltyRounding = 1e-7;
 // Multipliers that count as 0, as a share of the largest.
 constexpr double kNoMultiplier = 1e-10;
-
-double norm(std::span<const double> numbers) {
-  double sum = 0;
-  for (const double number : numbers) sum += number * number;
-  return std::sqrt(sum);
-}
 
 }  // namespace
 
@@ -56,6 +55,9 @@ void ConstrainedRun::list_rows() {
   multipliers.assign(count, 0);
   violation.assign(count, 0);
   outside.assign(count, false);
+  scale.assign(count, 1);
+  rounding.assign(count, 0);
+  norms_.assign(count, 0);
   const std::uint64_t first = penalties.first_row();
   const std::span<const std::uint8_t> constant = problem.constant_mask();
   for (std::size_t k = 0; k < model.topologies.size(); ++k) {
@@ -74,6 +76,67 @@ void ConstrainedRun::list_rows() {
       }
     }
   }
+}
+
+bool ConstrainedRun::measure_rows() {
+  const std::uint64_t first = penalties.first_row();
+  const std::span<const double> x = inner.point();
+  const std::vector<std::uint8_t>& constant = model.model.constant;
+  const runtime::Engine& engine = inner.engine(runtime::Pass::cost);
+  const double unit = options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+  std::vector<double> of_gradient(x.size());
+  const std::vector<double> before = scale;
+  for (std::size_t t = 0; t < model.topologies.size(); ++t) {
+    if (!is_constraint(problem.kind(model.topologies[t]))) continue;
+    const ir::Batch& batch = *model.model.terms[t].batch;
+    const std::size_t outputs = constraint_outputs(model, t);
+    const std::uint32_t slots = batch.parameter_columns();
+    const std::vector<double> J = constraint_jacobian(model, engine, t, x);
+    for (std::size_t at = 0; at < batch.size() * outputs; ++at) {
+      const std::size_t i = at / outputs;
+      const std::uint64_t row = batch.residual_row(i) - first + at % outputs;
+      double squared = 0, moved = 0;
+      for (std::uint32_t s = 0; s < slots; ++s) {
+        const std::uint32_t scalar = batch.index(i, s);
+        const double slope = J[at * slots + s];
+        moved += std::abs(slope * x[scalar]);
+        if (constant.empty() || constant[scalar] == 0) squared += slope * slope;
+      }
+      if (std::isfinite(squared)) norms_[row] = std::max(norms_[row], std::sqrt(squared));
+      if (std::isfinite(moved)) rounding[row] = unit * moved;
+      if (norms_[row] > 0) scale[row] = 1 / norms_[row];
+      const double scaled = scale[row] * scale[row] * rounding[row];
+      for (std::uint32_t s = 0; s < slots; ++s)
+        of_gradient[batch.index(i, s)] += scaled * std::abs(J[at * slots + s]);
+    }
+  }
+  gradient_rounding = largest(of_gradient);
+  if (scale == before) return false;
+  penalties.set_scales(scale);
+  return true;
+}
+
+double ConstrainedRun::tolerance(std::size_t row) const {
+  return std::max(options.constraint_tolerance, kRoundingUnits * rounding[row]);
+}
+
+double ConstrainedRun::least_tolerance() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t row = 0; row < rows(); ++row)
+    least = std::min(least, scale[row] * tolerance(row));
+  return least;
+}
+
+double ConstrainedRun::scaled_violation() const {
+  double squared = 0;
+  for (std::size_t row = 0; row < rows(); ++row)
+    squared += std::pow(scale[row] * violation[row], 2);
+  return std::sqrt(squared);
+}
+
+double ConstrainedRun::largest_penalty() const {
+  return gradient_rounding > 0 ? gradients.bound(kPenaltyRounding) / gradient_rounding
+                               : std::numeric_limits<double>::infinity();
 }
 
 std::vector<double> ConstrainedRun::gradient() {
@@ -104,10 +167,10 @@ double ConstrainedRun::projected_max(std::vector<double>& gradient) const {
 void ConstrainedRun::start(std::span<const double> gradient, std::vector<double> penalised) {
   first_objective = objective;
   for (std::size_t k = 0; k < penalised.size(); ++k) penalised[k] -= gradient[k];
-  first_violation = largest(violation);
+  first_distance = largest_distance();
   gradients.start(largest(gradient));
-  const double norm_of_violation = norm(violation);
-  if (norm_of_violation > 0) violation_slope = projected_max(penalised) / norm_of_violation;
+  const double distance = scaled_violation();
+  if (distance > 0) violation_slope = projected_max(penalised) / distance;
 }
 
 void ConstrainedRun::measure(std::span<const double> gradient) {
@@ -118,7 +181,7 @@ void ConstrainedRun::measure(std::span<const double> gradient) {
 bool ConstrainedRun::refuse_fixed() {
   std::size_t worst = fixed.size();
   for (std::size_t row = 0; row < fixed.size(); ++row) {
-    if (!fixed[row] || !(violation[row] > options.constraint_tolerance)) continue;
+    if (!fixed[row] || !(violation[row] > tolerance(row))) continue;
     if (worst == fixed.size() || violation[row] > violation[worst]) worst = row;
   }
   if (worst == fixed.size()) return false;
@@ -143,6 +206,17 @@ bool ConstrainedRun::stopped() const {
           summary.iterations.back().cumulative_time_in_seconds >= options.time_limit_seconds);
 }
 
+bool ConstrainedRun::nearly_feasible() const {
+  return largest_distance() <=
+         std::sqrt(options.constraint_tolerance) * std::clamp(first_distance, 1e-4, 1.0);
+}
+
+double ConstrainedRun::largest_distance() const {
+  double most = 0;
+  for (std::size_t row = 0; row < rows(); ++row) most = std::max(most, scale[row] * violation[row]);
+  return most;
+}
+
 bool ConstrainedRun::violation_is_least(double weight, double inequalities,
                                         std::span<const double> shifts) {
   penalties.set_weights(weight, inequalities);
@@ -152,7 +226,7 @@ bool ConstrainedRun::violation_is_least(double weight, double inequalities,
   const std::vector<double> alone = gradient();
   for (std::size_t k = 0; k < with.size(); ++k) with[k] -= alone[k];
   return projected_max(with) <=
-         kStationary * weight * weight * std::max(violation_slope, 1e-8) * norm(violation);
+         kStationary * weight * weight * std::max(violation_slope, 1e-8) * scaled_violation();
 }
 
 void ConstrainedRun::finish(Termination termination, std::string message) {
@@ -195,10 +269,15 @@ void ConstrainedRun::report() {
   ConstrainedSummary& out = summary.constrained;
   summary.initial_cost = first_objective;
   out.kkt = kkt;
+  summary.optimality = kkt.stationarity / gradients.bound(1);
   out.multipliers = multipliers;
-  const double least = kNoMultiplier * largest(multipliers);
-  for (double& lambda : out.multipliers)
-    if (std::abs(lambda) <= least) lambda = 0;
+  double most = 0;  // of the multipliers of rows times d
+  for (std::size_t row = 0; row < rows(); ++row)
+    most = std::max(most, std::abs(multipliers[row]) / scale[row]);
+  for (std::size_t row = 0; row < rows(); ++row)
+    if (std::abs(multipliers[row]) <= kNoMultiplier * most * scale[row]) out.multipliers[row] = 0;
+  std::vector<double> tolerances(rows());
+  for (std::size_t row = 0; row < rows(); ++row) tolerances[row] = tolerance(row);
   out.constraints = summarise({.problem = problem,
                                .model = model,
                                .engine = inner.engine(runtime::Pass::cost),
@@ -208,7 +287,7 @@ void ConstrainedRun::report() {
                                .outside = outside,
                                .multipliers = out.multipliers,
                                .violation = violation,
-                               .tolerance = options.constraint_tolerance,
+                               .tolerance = tolerances,
                                .infeasible = summary.termination == Termination::INFEASIBLE});
 }
 

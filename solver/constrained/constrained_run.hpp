@@ -40,14 +40,20 @@ struct ConstrainedRun {
   std::vector<double> multipliers;  ///< likewise: λ after the last minimisation
   std::vector<double> violation;    ///< likewise: |c|, max(0, −c)
   std::vector<bool> outside;        ///< likewise: it is not above 0 at the start of a barrier
+  std::vector<double> scale;        ///< likewise: d of Penalties, 1 / the largest ‖∇c‖ so far
+  std::vector<double> rounding;     ///< likewise: change of c by the rounding of x
+  double gradient_rounding = 0;     ///< of ½ ‖d c‖²
   KktResiduals kkt;
   double objective = 0, first_objective = 0;
-  double first_violation = 0;
-  double violation_slope = 0;  ///< max |Jcᵀ violation| / ‖violation‖ at the start
+  double first_distance = 0;   ///< largest_distance() at the start
+  double violation_slope = 0;  ///< max |∇ ½ ‖d violation‖²| / ‖d violation‖ at the start
   Stationarity gradients;      ///< by the objective's gradient
 
   std::size_t rows() const { return equality.size(); }
   double gradient_bound() const { return gradients.bound(options.kkt_tolerance); }
+  /// The largest μ that keeps the rounding of penalties' gradients a small share of the
+  /// objective's.
+  double largest_penalty() const;
 
   /// The gradient of the whole cost, with the present weights and shifts.
   std::vector<double> gradient();
@@ -56,6 +62,17 @@ struct ConstrainedRun {
   /// max |g| over what is free and within the bounds; g becomes the projected gradient.
   double projected_max(std::vector<double>& gradient) const;
 
+  /// max d violation.
+  double largest_distance() const;
+  /// ‖d violation‖.
+  double scaled_violation() const;
+  /// Updates scales and rounding, given the present point. Returns true if scales have changed.
+  /// Cost: a pass over the constraints' Jacobian.
+  bool measure_rows();
+  /// |c| up to which a row counts as met: the option, or what rounding leaves.
+  double tolerance(std::size_t row) const;
+  /// The least of them, times d.
+  double least_tolerance() const;
   /// Records what later looks are compared with, at the start.
   ///
   ///   gradient   of the objective
@@ -72,6 +89,8 @@ struct ConstrainedRun {
   double complementarity_bound() const;
   /// The caller or a limit has ended the solve in a minimisation.
   bool stopped() const;
+  /// What violation there is comes from tolerances and rounding.
+  bool nearly_feasible() const;
   /// The violation is at a minimum of its own: its gradient alone vanishes.
   ///
   ///   weight, inequalities  weights of equalities and inequalities
@@ -89,6 +108,8 @@ struct ConstrainedRun {
 
  private:
   void list_rows();
+
+  std::vector<double> norms_;  // by row: the largest ‖∇c‖ so far
 };
 
 }  // namespace topograd

@@ -96,13 +96,14 @@ std::vector<bool> dependent_rows(const ConstrainedEnd& end, std::span<const RowP
 struct RowsOfLabel {
   bool all_fixed = true;
   bool one_outside = false;
+  bool one_violated = false;
 };
 
 ConstraintOutcome outcome_of(const ConstraintSummary& of, const RowsOfLabel& rows,
                              const ConstrainedEnd& end) {
   if (rows.one_outside) return ConstraintOutcome::outside;
   const bool starts_outside = std::ranges::find(end.outside, true) != end.outside.end();
-  if (of.violation > end.tolerance)
+  if (rows.one_violated)
     return end.infeasible && !starts_outside ? ConstraintOutcome::infeasible
                                              : ConstraintOutcome::violated;
   if (rows.all_fixed) return ConstraintOutcome::fixed;
@@ -147,6 +148,8 @@ std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end) {
     RowsOfLabel& label_rows = labels[at->second];
     label_rows.all_fixed = label_rows.all_fixed && end.fixed[row];
     label_rows.one_outside = label_rows.one_outside || end.outside[row];
+    label_rows.one_violated =
+        label_rows.one_violated || !(end.violation[row] <= end.tolerance[row]);
     ++one.rows;
     one.active += kind == BlockKind::equality || end.multipliers[row] > 0 ? 1 : 0;
     one.redundant += dependent[row] ? 1 : 0;

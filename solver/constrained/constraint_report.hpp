@@ -27,7 +27,7 @@ struct ConstrainedEnd {
   const std::vector<bool>& outside;
   std::span<const double> multipliers;
   std::span<const double> violation;
-  double tolerance = 0;
+  std::span<const double> tolerance;
   bool infeasible = false;  ///< no solution was found, whatever the limits
 };
 

@@ -4,6 +4,7 @@
 #include "constraint_values.hpp"
 
 #include <Eigen/IterativeLinearSolvers>
+#include <Eigen/SparseCholesky>
 #include <Eigen/SparseCore>
 
 #include <algorithm>
@@ -14,8 +15,15 @@ namespace {
 
 using ColumnMatrix = Eigen::SparseMatrix<double>;
 
+// Of conjugate gradients.
 constexpr int kMostIterations = 200;
 constexpr double kTolerance = 1e-12;
+// Products in J Jᵀ up to which it is factorised.
+constexpr double kMostProducts = 2e7;
+// Regularisation of J Jᵀ as a share of its largest diagonal entry, and corrections of what it
+// changes: gradients may depend on each other.
+constexpr double kRegularisation = 1e-12;
+constexpr int kCorrections = 10;
 
 /// ColumnMatrix by scalars -> gradients by the coordinates that must vanish: those that are free,
 /// on manifolds the tangents, and not pushed against a bound by g.
@@ -45,14 +53,15 @@ ColumnMatrix projection(const ConstrainedRun& run, std::span<const double> gradi
   return out;
 }
 
-/// ColumnMatrix of the rows, one column each, times their multipliers.
-ColumnMatrix scaled_gradients(ConstrainedRun& run, std::span<const std::size_t> rows) {
+/// Gradients of the rows, one column each, times their units.
+ColumnMatrix scaled_gradients(ConstrainedRun& run, const FittedRows& of) {
+  const std::span<const std::size_t> rows = of.rows;
   const ProblemModel& model = run.model;
   const std::uint64_t first = run.penalties.first_row();
   const runtime::Engine& engine = run.inner.engine(runtime::Pass::cost);
   std::vector<Eigen::Triplet<double>> entries;
   for (std::size_t t = 0; t < model.topologies.size(); ++t) {
-    if (model.problem->kind(model.topologies[t]) != BlockKind::inequality) continue;
+    if (!is_constraint(model.problem->kind(model.topologies[t]))) continue;
     const ir::Batch& batch = *model.model.terms[t].batch;
     const std::size_t outputs = constraint_outputs(model, t);
     const std::uint32_t slots = batch.parameter_columns();
@@ -62,10 +71,11 @@ ColumnMatrix scaled_gradients(ConstrainedRun& run, std::span<const std::size_t> 
         const std::size_t row = batch.residual_row(i) - first + k;
         const auto at = std::ranges::lower_bound(rows, row);
         if (at == rows.end() || *at != row) continue;
+        const double unit = of.units[static_cast<std::size_t>(at - rows.begin())];
         for (std::uint32_t s = 0; s < slots; ++s)
           entries.emplace_back(static_cast<int>(batch.index(i, s)),
                                static_cast<int>(at - rows.begin()),
-                               run.multipliers[row] * J[(i * outputs + k) * slots + s]);
+                               unit * J[(i * outputs + k) * slots + s]);
       }
     }
   }
@@ -75,25 +85,61 @@ ColumnMatrix scaled_gradients(ConstrainedRun& run, std::span<const std::size_t> 
   return out;
 }
 
+/// Multiply-adds of AᵀA.
+double products_of(const ColumnMatrix& a) {
+  const Eigen::SparseMatrix<double, Eigen::RowMajor> rows = a;
+  double sum = 0;
+  for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+    const double entries = rows.outerIndexPtr()[row + 1] - rows.outerIndexPtr()[row];
+    sum += entries * entries;
+  }
+  return sum;
+}
+
+/// The smallest z of those with the least ‖right − A z‖.
+Eigen::VectorXd least_squares(const ColumnMatrix& a, const Eigen::VectorXd& right) {
+  if (products_of(a) > kMostProducts) {
+    Eigen::LeastSquaresConjugateGradient<ColumnMatrix> fit;
+    fit.setMaxIterations(kMostIterations);
+    fit.setTolerance(kTolerance);
+    fit.compute(a);
+    return fit.solve(right);
+  }
+  ColumnMatrix normal = a.transpose() * a;
+  const double largest = normal.diagonal().size() > 0 ? normal.diagonal().maxCoeff() : 0;
+  ColumnMatrix identity(normal.rows(), normal.cols());
+  identity.setIdentity();
+  normal += kRegularisation * largest * identity;
+  const Eigen::SimplicialLDLT<ColumnMatrix> factor(normal);
+  Eigen::VectorXd z = Eigen::VectorXd::Zero(a.cols());
+  if (factor.info() != Eigen::Success) return z;
+  Eigen::VectorXd rest = right;
+  for (int k = 0; k < kCorrections; ++k) {
+    const Eigen::VectorXd next = z + factor.solve(a.transpose() * rest);
+    const Eigen::VectorXd left = right - a * next;
+    if (!(left.norm() < rest.norm())) break;
+    z = next;
+    rest = left;
+  }
+  return z;
+}
+
 }  // namespace
 
-void fit_multipliers(ConstrainedRun& run, std::span<const std::size_t> rows,
-                     std::vector<double>& gradient) {
-  if (rows.empty()) return;
-  const ColumnMatrix all = scaled_gradients(run, rows);
+void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient) {
+  if (of.rows.empty()) return;
+  const ColumnMatrix all = scaled_gradients(run, of);
   const ColumnMatrix free_coordinates = projection(run, gradient);
   Eigen::Map<Eigen::VectorXd> g(gradient.data(), static_cast<Eigen::Index>(gradient.size()));
   const Eigen::VectorXd right = free_coordinates * g;
-  const ColumnMatrix free = free_coordinates * all;
-  Eigen::LeastSquaresConjugateGradient<ColumnMatrix> fit;
-  fit.setMaxIterations(kMostIterations);
-  fit.setTolerance(kTolerance);
-  fit.compute(free);
-  Eigen::VectorXd change = fit.solve(right);
+  Eigen::VectorXd change = least_squares(free_coordinates * all, right);
   if (!change.allFinite()) return;
-  change = change.cwiseMax(-0.5);  // multipliers of inequalities stay positive
-  for (std::size_t k = 0; k < rows.size(); ++k)
-    run.multipliers[rows[k]] *= 1 + change[static_cast<Eigen::Index>(k)];
+  for (std::size_t k = 0; k < of.rows.size(); ++k) {
+    const std::size_t row = of.rows[k];
+    double& z = change[static_cast<Eigen::Index>(k)];
+    if (!run.equality[row]) z = std::max(z, (of.kept - 1) * run.multipliers[row] / of.units[k]);
+    run.multipliers[row] += of.units[k] * z;
+  }
   g -= all * change;
 }
 

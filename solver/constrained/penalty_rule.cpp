@@ -15,7 +15,6 @@ constexpr double kPenaltyGrowth = 10;
 // Growth of μ in vain before a problem may be called infeasible, and its factor meanwhile.
 constexpr int kStalls = 5;
 constexpr double kStalledGrowth = 100;
-constexpr double kLargestPenalty = 1e20;
 // Range of the first μ, and its upper end where there are many inequalities: it falls with the
 // square of their number from `kManyRows` on. Measured on meshes in contact (docs/notes/steps.md).
 constexpr double kLeastPenalty = 1e-3, kLargestFirstPenalty = 300;
@@ -36,12 +35,11 @@ void PenaltyRule::start(double asked, double cost, double squared_violation,
                         kLeastPenalty, largest_first(inequalities));
 }
 
-bool PenaltyRule::look(double violation, double tolerance) {
-  const double enough = std::max(kEnoughProgress * before, tolerance);
-  const bool some = violation <= std::max(kSomeProgress * best, tolerance);
+bool PenaltyRule::look(double violation, double met, bool solved) {
+  const bool some = violation <= std::max(kSomeProgress * best, met);
   stalls = some ? 0 : stalls + 1;
-  if (violation > enough)
-    mu = std::min(kLargestPenalty, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth));
+  if (solved && violation > std::max(kEnoughProgress * before, met))
+    mu = std::max(mu, std::min(largest, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth)));
   before = violation;
   best = std::min(best, violation);
   return some;

@@ -137,8 +137,8 @@ void OptimalitySystem::find_active_constraints(Assembly& at, const NumberSources
     const BlockKind kind = at.model.problem->kind(topology);
     if (!is_constraint(kind)) continue;
     const ir::Batch& batch = *at.model.model.terms[t].batch;
-    const std::uint32_t outputs = sources.hidden_data(topology);
-    const std::uint32_t shifts = batch.data_columns() - outputs;
+    const std::uint32_t hidden = sources.hidden_data(topology), outputs = hidden / 2;
+    const std::uint32_t shifts = batch.data_columns() - hidden;
     const auto each = static_cast<std::uint64_t>(batch.size()) * outputs;
     for (std::uint64_t at_row = 0; at_row < each; ++at_row) {
       const std::size_t i = at_row / outputs;

@@ -21,7 +21,8 @@ namespace topograd {
 
 /// [H Aᵀ; A 0] in coordinates: tangents of manifolds, free scalars, without those on active bounds.
 /// H is the Hessian of the augmented Lagrangian, whose penalties μ AᵀA do not change the solution,
-/// since A dx is given; A has the gradients of active constraints.
+/// since A dx is given; A has the gradients of active constraints, each times
+/// the scale d that its solve has left.
 ///
 /// Where gradients depend on each other, their multipliers are not unique, but dx is.
 ///
@@ -71,7 +72,7 @@ class OptimalitySystem {
 
   /// Rows of the model that active constraints have, ascending.
   std::span<const std::uint32_t> active_rows() const { return active_rows_; }
-  double penalty_weight() const { return weight_; }  ///< w: rows are w (s − c)
+  double penalty_weight() const { return weight_; }  ///< w: rows are w (s − d c)
   std::size_t active_bounds() const { return active_bounds_; }
 
  private:

@@ -12,9 +12,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -273,6 +276,107 @@ TEST(Constrained, TheCallersMemoryIsWrittenOnce) {
   EXPECT_EQ(s.termination, Termination::USER_SUCCESS);
   EXPECT_EQ(calls, 4);
   EXPECT_NE(one.x, one.target);
+}
+
+/// A noisy curve becomes smooth within limits of its acceleration, and its ends stay: a strictly
+/// convex quadratic program whose active constraints are independent, but nearly are not.
+struct SmoothCurve {
+  static constexpr std::size_t kCount = 300;
+  static constexpr double kStep = 0.05, kMost = 1.5, kJerk = 0.002 / (kStep * kStep * kStep);
+
+  SmoothCurve() {
+    std::mt19937 random(5);
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const double noise = static_cast<double>(random()) / 4294967296.0 - 0.5;
+      wish.push_back(2 * std::sin(1.3 * kStep * static_cast<double>(k)) + (k > kCount / 2 ? 1 : 0) +
+                     0.17 * noise);
+    }
+    x = wish;
+    const Parameters p = problem.add_parameters(x);
+    for (std::size_t k = 0; k < kCount; ++k) problem.add_residual(p[k] - wish[k]);
+    for (std::size_t k = 0; k + 3 < kCount; ++k)
+      problem.add_residual(kJerk * (p[k + 3] - 3.0 * p[k + 2] + 3.0 * p[k + 1] - p[k]));
+    for (std::size_t k = 0; k + 2 < kCount; ++k) {
+      const Value a = (p[k + 2] - 2.0 * p[k + 1] + p[k]) / (kStep * kStep);
+      problem.add_inequality(kMost - a);
+      problem.add_inequality(kMost + a);
+    }
+    problem.add_equality(p[0] - wish[0]);
+    problem.add_equality(p[kCount - 1] - wish[kCount - 1]);
+  }
+
+  /// max |∇f − Jcᵀ λ| and max |∇f|.
+  std::pair<double, double> gradients(const std::vector<double>& lambda) const {
+    std::vector<double> g(kCount);
+    for (std::size_t k = 0; k < kCount; ++k) g[k] = x[k] - wish[k];
+    for (std::size_t k = 0; k + 3 < kCount; ++k) {
+      const double r = kJerk * kJerk * (x[k + 3] - 3 * x[k + 2] + 3 * x[k + 1] - x[k]);
+      g[k] -= r;
+      g[k + 1] += 3 * r;
+      g[k + 2] -= 3 * r;
+      g[k + 3] += r;
+    }
+    double scale = 0, most = 0;
+    for (const double v : g) scale = std::max(scale, std::abs(v));
+    for (std::size_t k = 0; k + 2 < kCount; ++k) {
+      const double push = (lambda[2 * k] - lambda[2 * k + 1]) / (kStep * kStep);
+      g[k] += push;
+      g[k + 1] -= 2 * push;
+      g[k + 2] += push;
+    }
+    g[0] -= lambda[lambda.size() - 2];
+    g[kCount - 1] -= lambda.back();
+    for (const double v : g) most = std::max(most, std::abs(v));
+    return {most, scale};
+  }
+
+  std::vector<double> wish, x;
+  Problem problem;
+};
+
+TEST(Constrained, ConditionsOfAConvexProgramHoldAtAnyTolerance) {
+  // They are sufficient: the program is convex.
+  for (const double tolerance : {1e-4, 1e-6, 1e-8}) {
+    SCOPED_TRACE(tolerance);
+    SmoothCurve curve;
+    const Summary s = solve(curve.problem, {.backend = Backend::cpu, .kkt_tolerance = tolerance});
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_LE(s.constrained.penalty, 1e10);  // of rows with gradients of length 1, not 980
+    EXPECT_EQ(s.advice, Advice::none);
+    const std::vector<double>& lambda = s.constrained.multipliers;
+    const auto [gradient, scale] = curve.gradients(lambda);
+    EXPECT_LE(gradient, 2 * tolerance * scale);  // multipliers below 1e-10 of the largest are 0
+    EXPECT_LE(s.optimality, tolerance);
+    for (std::size_t k = 0; k + 2 < SmoothCurve::kCount; ++k) {
+      const double a = (curve.x[k + 2] - 2 * curve.x[k + 1] + curve.x[k]) /
+                       (SmoothCurve::kStep * SmoothCurve::kStep);
+      EXPECT_LE(std::abs(a), SmoothCurve::kMost + 1e-9);
+      EXPECT_GE(lambda[2 * k], 0);
+      EXPECT_GE(lambda[2 * k + 1], 0);
+      EXPECT_LE(lambda[2 * k] * (SmoothCurve::kMost - a), 1e-6);
+      EXPECT_LE(lambda[2 * k + 1] * (SmoothCurve::kMost + a), 1e-6);
+    }
+  }
+}
+
+TEST(Constrained, UnitsOfConstraintsChangeNothing) {
+  // The closest point to (3, 4, 5) with x + y = 1 and z <= 2: (0, 1, 2) with λ = −3 and 3.
+  for (const double unit : {1e-6, 1.0}) {
+    for (const Method method : {Method::augmented_lagrangian, Method::barrier}) {
+      SCOPED_TRACE(std::string(name(method)) + ", " + std::to_string(unit));
+      Projection one({3, 4, 5}, {3, 4, 1});
+      const Parameters& x = one.unknowns;
+      one.problem.add_equality(unit * (x[0] + x[1] - 1.0));
+      one.problem.add_inequality((2.0 - x[2]) / unit);
+      const Summary s = solve(one.problem, {.method = method});
+      ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+      EXPECT_NEAR(one.x[0], 0, 1e-7);
+      EXPECT_NEAR(one.x[1], 1, 1e-7);
+      EXPECT_NEAR(one.x[2], 2, 1e-7);
+      EXPECT_NEAR(s.constrained.multipliers.at(0) * unit, -3, 1e-6);
+      EXPECT_NEAR(s.constrained.multipliers.at(1) / unit, 3, 1e-6);
+    }
+  }
 }
 
 /// A problem that cannot be solved, or has more constraints than it needs, and how it ends.

@@ -182,6 +182,7 @@ TEST(Defaults, AReportSaysWhatToDoAtTheLimitOfSteps) {
       {history({8, 4, 2, 1}, 0, Method::newton), Advice::more_steps},
       {history({8, 7.99999, 7.99998}, 0, Method::newton), Advice::good_enough},
       {history({8}, 0, Method::newton), Advice::none},
+      {history({8, 4, 2, 1}, 0.1, Method::augmented_lagrangian), Advice::none},
   };
   for (const auto& [summary, advice] : rows) EXPECT_EQ(advise(summary), advice);
   // Advice does not repeat the present choice.
