@@ -168,13 +168,19 @@ class Descent {
     const LinePoint start{.step = 0, .value = cost_, .slope = slope};
     const LineSearchResult result =
         strong_wolfe([this](double length) { return look(length); }, start, first,
-                     options_.line_search, kHiddenUnits * cost_unit(options_) * std::abs(cost_));
+                     options_.line_search, hidden_change());
     IterationSummary iteration{.linear_iterations = path_.linear_iterations(),
                                .step_size = result.point.step,
                                .evaluations = result.evaluations};
     if (!result.found) return give_up(iteration, -slope);
     if (looked_at_ != result.point.step) look(result.point.step);
     take(iteration, result.point);
+  }
+
+  /// Changes of the cost that rounding may make: its terms may be larger than their sum.
+  double hidden_change() const {
+    return kHiddenUnits * cost_unit(options_) *
+           std::max(std::abs(cost_), std::abs(summary_.initial_cost));
   }
 
   void take(IterationSummary& iteration, const LinePoint& point) {

@@ -117,10 +117,20 @@ class LastCheck {
     const double claimed =
         std::max({cost_resolution(options_, summary.initial_cost, summary.final_cost),
                   std::pow(options_.parameter_tolerance, 2) * gained});
-    return summary.optimality * summary.optimality * gained > kMostPromised * claimed;
+    const double promised = summary.optimality * summary.optimality * gained;
+    return std::min(promised, promised_by_model(summary)) > kMostPromised * claimed;
   }
 
  private:
+  /// After a whole step of newton at most ‖g‖ ‖δ‖ is left: where the curvature is larger than along
+  /// the way, the gradient promises less than it does with that of the way. Otherwise infinity.
+  double promised_by_model(const Summary& summary) const {
+    const IterationSummary& last = summary.iterations.back();
+    const bool whole = last.step_is_successful && last.step_size >= 1;
+    return options_.method == Method::newton && whole ? last.gradient_norm * last.step_norm
+                                                      : std::numeric_limits<double>::infinity();
+  }
+
   // The decrease that a gradient may promise, in units of the one that the message claims.
   static constexpr double kMostPromised = 10;
 

@@ -27,7 +27,8 @@ class Search {
     LinePoint last = start_, now = evaluate(initial);
     while (may_go_on() && is_unseen(now)) now = evaluate(options_.max_expansion * now.step);
     for (bool first = true; may_go_on(); first = false) {
-      if (!decreases(now) || (!first && now.value >= last.value)) return zoom(last, now);
+      const bool rises = !first && now.value >= last.value && !is_hidden(now);
+      if (!decreases(now) || rises) return zoom(last, now);
       if (is_flat(now)) return found(now);
       if (now.slope >= 0) return zoom(now, last);
       const double next = cubic_minimiser(last, now);
@@ -43,7 +44,14 @@ class Search {
   bool may_go_on() const { return result_.evaluations < options_.max_evaluations; }
   bool decreases(const LinePoint& p) const {
     return p.usable &&
-           p.value <= start_.value + options_.sufficient_decrease * p.step * start_.slope;
+           (p.value <= start_.value + options_.sufficient_decrease * p.step * start_.slope ||
+            is_hidden(p));
+  }
+  /// True if rounding hides the difference from the start, and the slopes show a decrease: those of
+  /// a parabola that decreases enough. Hager & Zhang (2005), approximate Wolfe conditions.
+  bool is_hidden(const LinePoint& p) const {
+    const double steepest = (2 * options_.sufficient_decrease - 1) * start_.slope;
+    return p.usable && std::abs(p.value - start_.value) <= resolution_ && p.slope <= steepest;
   }
   bool is_flat(const LinePoint& p) const {
     return std::abs(p.slope) <= options_.sufficient_curvature_decrease * std::abs(start_.slope);
@@ -75,7 +83,7 @@ class Search {
       step = std::isfinite(step) ? std::clamp(step, std::min(a, b), std::max(a, b))
                                  : low.step + width / 2;
       const LinePoint p = evaluate(step);
-      if (!decreases(p) || p.value >= low.value) {
+      if (!decreases(p) || (p.value >= low.value && !is_hidden(p))) {
         high = p;
         continue;
       }
