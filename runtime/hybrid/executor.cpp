@@ -66,6 +66,10 @@ void Executor::warm_up(std::span<Task* const> tasks, int samples) {
   runner_->warm_up(tasks, samples);
 }
 
+TaskCheck Executor::check(Task& task, const CheckOptions& options) {
+  return runner_->check(task, options);
+}
+
 std::vector<Capabilities> Executor::capabilities() const {
   std::vector<Capabilities> out = {{.name = "cpu",
                                     .kind = "cpu",

@@ -68,6 +68,14 @@ class Executor {
   /// `samples` times, so that their first decisions follow measurements.
   void warm_up(std::span<Task* const> tasks, int samples = 3);
 
+  /// Runs a task on a device and on the CPU, and compares the results. Elements that only one side
+  /// writes differ. The task's memory then has the results of the CPU, or what it had before if
+  /// this throws.
+  ///
+  /// Throws Error{NoDevice} if no device has that name or can run the task, Error{Unsupported} for
+  /// a task without an implementation for the CPU or without results, and the errors of both sides.
+  TaskCheck check(Task& task, const CheckOptions& options = {});
+
   /// Decisions and records of work that callers run themselves.
   OutsideWork& outside_work() { return outside_work_; }
   /// Target of the device with this name, or kCpu.

@@ -58,6 +58,18 @@ std::uint64_t DeviceArray::bytes() const {
   return sum;
 }
 
+std::vector<TaskResult> Task::checked_results() {
+  std::vector<TaskResult> out;
+  const std::optional<DeviceProgram> made = program({0, shape().size});
+  if (!made) return out;
+  for (std::size_t k = 0; k < made->arrays.size(); ++k) {
+    const DeviceArray& array = made->arrays[k];
+    if (!array.written.empty())
+      out.push_back({"array " + std::to_string(k), array.element, array.written});
+  }
+  return out;
+}
+
 RunReport Task::run_on_device(DeviceBackend& device, Items items) {
   const std::optional<DeviceProgram> made = program(items);
   if (!made) {

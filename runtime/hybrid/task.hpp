@@ -1,6 +1,7 @@
 // A piece of work with an implementation for the CPU and one for devices.
 #pragma once
 
+#include "compare.hpp"
 #include "routing/decision.hpp"
 
 #include <cstddef>
@@ -62,6 +63,7 @@ struct DeviceArray {
   /// Inputs that stay on the device: data under the same key and version are not uploaded again. 0
   /// = not kept.
   std::uint64_t key = 0, version = 0;
+  Element element = Element::bits;  ///< for Executor::check() and values_of()
 
   std::uint64_t bytes() const;
 };
@@ -83,6 +85,13 @@ struct DeviceProgram {
 };
 
 class DeviceBackend;
+
+/// A result of a task, made of consecutive pieces of its memory.
+struct TaskResult {
+  std::string name;
+  Element element = Element::bits;
+  std::vector<std::span<std::byte>> pieces;
+};
 
 /// Statistics of a task on a device.
 struct RunReport {
@@ -108,6 +117,9 @@ class Task {
   virtual std::optional<DeviceProgram> program(Items /*items*/) { return std::nullopt; }
   /// Runs the program by default. Throws Error{Unsupported} without one.
   virtual RunReport run_on_device(DeviceBackend& device, Items items);
+  /// The memory to which both sides write, for Executor::check(). By default the written arrays of
+  /// the program for all items, as "array 2" by their bindings.
+  virtual std::vector<TaskResult> checked_results();
 };
 
 /// Statistics of a task.
@@ -120,6 +132,27 @@ struct ExecutionStats {
   std::uint64_t coalesced = 1;  ///< tasks in the dispatch; its times are those of all of them
   double cpu_share = 0;         ///< of the items; in (0, 1) if both sides worked
   std::string fallback;         ///< reason for the device's failure, if the CPU took over
+  std::uint64_t checked = 0;    ///< elements that OpOptions::cross_check compared
 };
+
+struct CheckOptions {
+  std::string device = {};  ///< name; empty: the first one that is admitted, or else the first one
+  double relative = -1;     ///< tolerance of floating-point results; < 0: by type (tolerance_of())
+};
+
+/// Results of a task on both sides.
+struct TaskCheck {
+  std::string device;
+  Terms on_cpu, on_device;  ///< times
+  std::vector<Comparison> results;
+
+  bool agrees() const;
+  /// A line for each result.
+  std::string text() const;
+};
+
+/// The first `most` elements of each array of a task's program, and of other results of the task:
+/// "array 0 in: 1, 2, 3 (3 f32)", a line each.
+std::string values_of(Task& task, std::size_t most = 8);
 
 }  // namespace topograd::runtime::hybrid

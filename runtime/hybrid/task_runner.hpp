@@ -29,6 +29,7 @@ class TaskRunner {
   std::vector<ExecutionStats> execute(std::span<Task* const> tasks);
   std::future<ExecutionStats> submit(Task& task);
   void warm_up(std::span<Task* const> tasks, int samples);
+  TaskCheck check(Task& task, const CheckOptions& options);
 
   int threads() const { return threads_.count(); }
   /// Waits for submitted tasks, except for one that runs on this thread. Returns false in a child
@@ -70,6 +71,7 @@ class TaskRunner {
   void run_group(const Group& group, const TaskShape& shape, std::vector<DeviceProgram> programs,
                  const Decision& decision, std::span<ExecutionStats> out);
   void warm_up_on(Task& task, std::size_t target, int samples);
+  std::size_t target_to_check(const TaskShape& shape, const std::string& device) const;
 
   const Executor& owner_;
   const HybridOptions& options_;

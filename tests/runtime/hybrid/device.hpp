@@ -25,7 +25,9 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
     std::atomic<int> failures{0};  ///< of the next runs
     ErrorCode error = ErrorCode::DeviceLost;
     std::atomic<bool> reopens{true};
-    double us = 5;             ///< per run
+    double us = 5;                             ///< per run
+    std::optional<std::size_t> wrong_at = {};  ///< element of a sum that is wrong
+    float wrong_by = 0;
     bool half_written = true;  ///< a failing run leaves invalid data only in its own memory
   };
 
@@ -45,6 +47,7 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
     std::vector<float> a = joined(program.arrays[0]), b = joined(program.arrays[1]);
     std::vector<float> sum(a.size());
     for (std::size_t k = 0; k < a.size(); ++k) sum[k] = a[k] + b[k];
+    if (state_->wrong_at) sum.at(*state_->wrong_at) += state_->wrong_by;
     const auto* from = reinterpret_cast<const std::byte*>(sum.data());
     for (const auto& piece : program.arrays[2].written) {
       std::memcpy(piece.data(), from, piece.size());
@@ -107,7 +110,10 @@ class AddTask final : public runtime::hybrid::Task {
         .name = "add", .glsl = "add", .items = items.count(), .itemwise = true};
     program.arrays.push_back({.read = {std::as_bytes(bytes(a))}});
     program.arrays.push_back({.read = {std::as_bytes(bytes(b))}});
-    program.arrays.push_back({.written = {std::as_writable_bytes(bytes(out))}});
+    for (runtime::hybrid::DeviceArray& array : program.arrays)
+      array.element = runtime::hybrid::Element::f32;
+    program.arrays.push_back({.written = {std::as_writable_bytes(bytes(out))},
+                              .element = runtime::hybrid::Element::f32});
     return program;
   }
 

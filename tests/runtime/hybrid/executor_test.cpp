@@ -1,6 +1,8 @@
 // Tasks on an executor with the test's own device: results, fallbacks, lists, threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -357,6 +359,132 @@ TEST_F(ExecutorTest, LogsTheStartAndTracesDecisions) {
   run(task);
   ASSERT_EQ(traces.size(), 1u);
   EXPECT_NE(traces[0].find("add -> fake (unmeasured)"), std::string::npos) << traces[0];
+}
+
+TEST_F(ExecutorTest, CheckComparesBothSides) {
+  AddTask task(1000);
+  const TaskCheck check = executor->check(task);
+  EXPECT_TRUE(check.agrees());
+  EXPECT_EQ(check.device, "fake");
+  EXPECT_EQ(check.on_device.kernel, 5);
+  ASSERT_EQ(check.results.size(), 1u);
+  EXPECT_EQ(check.text(), "array 2: 1000 f32 agree within 0\n");
+  EXPECT_EQ(state->runs, 1);
+  EXPECT_EQ(task.on_cpu, 1000u);
+  EXPECT_TRUE(task.right());
+}
+
+TEST_F(ExecutorTest, CheckSaysWhereTheSidesDiffer) {
+  AddTask task(1000);
+  state->wrong_at = 7;
+  state->wrong_by = 0.01f;  // sums are up to 1,500: far below the tolerance of f32
+  EXPECT_TRUE(executor->check(task).agrees());
+  EXPECT_FALSE(executor->check(task, {.relative = 1e-6}).agrees());
+  state->wrong_by = 100;
+  const TaskCheck check = executor->check(task);
+  EXPECT_FALSE(check.agrees());
+  ASSERT_EQ(check.results.size(), 1u);
+  EXPECT_EQ(check.results[0].different, 1u);
+  EXPECT_EQ(check.results[0].first, 7u);
+  EXPECT_EQ(
+      check.text(),
+      "array 2: 1 of 1000 f32 differ by up to 0.12; element 7 is 10.5 on the CPU and 110.5 on "
+      "the device\n");
+  EXPECT_TRUE(task.right()) << "the results of the CPU stay";
+}
+
+TEST_F(ExecutorTest, CheckFindsWhatOneSideDoesNotWrite) {
+  AddTask task(1000);
+  task.after_cpu = [&] { task.out[3] = 0; };
+  EXPECT_EQ(executor->check(task).results.at(0).first, 3u);
+  // A stale result is no result.
+  task.after_cpu = {};
+  executor->execute(task);
+  class OnlyOnTheDevice final : public Task {
+   public:
+    explicit OnlyOnTheDevice(AddTask& of) : of_(of) {}
+    TaskShape shape() const override { return of_.shape(); }
+    void run_on_cpu(const CpuThreads&, Items) override {}
+    std::optional<DeviceProgram> program(Items items) override { return of_.program(items); }
+
+   private:
+    AddTask& of_;
+  };
+  OnlyOnTheDevice forgets(task);
+  EXPECT_EQ(executor->check(forgets).results.at(0).different, 1000u);
+}
+
+TEST_F(ExecutorTest, CheckRefusesWhatItCannotCompare) {
+  const auto code_of = [&](Task& task, const CheckOptions& options = {}) {
+    try {
+      executor->check(task, options);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::Stopped;
+  };
+  class Silent final : public Task {
+   public:
+    TaskShape shape() const override {
+      return {.kernel = {9, 9}, .operation = "silent", .size = 100, .targets = targets};
+    }
+    void run_on_cpu(const CpuThreads&, Items) override {}
+    std::uint64_t targets = kEveryTarget;
+  };
+  Silent silent;
+  EXPECT_EQ(code_of(silent), ErrorCode::Unsupported) << "no results";
+  silent.targets = 1;
+  EXPECT_EQ(code_of(silent), ErrorCode::NoDevice);
+  silent.targets = 2;
+  EXPECT_EQ(code_of(silent), ErrorCode::Unsupported) << "nothing for the CPU";
+  AddTask task(1000);
+  EXPECT_EQ(code_of(task, {.device = "another"}), ErrorCode::NoDevice);
+  EXPECT_EQ(code_of(task, {.device = "fake"}), ErrorCode::Stopped) << "no error";
+  // An error leaves the memory as it was.
+  std::ranges::fill(task.out, 42.0f);
+  state->failures = 1;
+  EXPECT_EQ(code_of(task), ErrorCode::DeviceLost);
+  EXPECT_EQ(task.out, std::vector<float>(1000, 42.0f));
+}
+
+TEST_F(ExecutorTest, ValuesOfATaskAreItsArrays) {
+  AddTask task(3);
+  executor->execute(task);
+  EXPECT_EQ(values_of(task),
+            "array 0 in: 0, 1, 2 (3 f32)\narray 1 in: 0, 0.5, 1 (3 f32)\n"
+            "array 2 out: 0, 1.5, 3 (3 f32)\n");
+  EXPECT_EQ(values_of(task, 1).substr(0, 28), "array 0 in: 0, ... (3 f32)\na");
+}
+
+template <class T>
+Comparison compared(Element element, const std::vector<T>& cpu, const std::vector<T>& device) {
+  return compare("x", element, std::as_bytes(std::span(cpu)), std::as_bytes(std::span(device)));
+}
+
+TEST(Comparison, ToleranceIsByType) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  using D = std::vector<double>;
+  EXPECT_EQ(compared<double>(Element::f64, D{1, kNan, kInfinity}, D{1 + 1e-12, kNan, kInfinity})
+                .different,
+            0u);
+  EXPECT_EQ(compared<double>(Element::f64, D{1}, D{1 + 1e-8}).different, 1u);
+  EXPECT_EQ(compared<double>(Element::f64, D{1, 2, 3}, D{1, kNan, 3}).first, 1u);
+  EXPECT_EQ(compared<double>(Element::f64, D{kInfinity}, D{-kInfinity}).different, 1u);
+  // What rounding leaves of larger numbers, and numbers whose squares are out of range.
+  EXPECT_EQ(compared<double>(Element::f64, D{1, 0}, D{1, 1e-14}).different, 0u);
+  EXPECT_EQ(compared<double>(Element::f64, D{1e300, 1e-300}, D{1e300, 2e-300}).different, 0u);
+  EXPECT_EQ(compared<double>(Element::f64, D{1e-300, 1e-300}, D{1e-300, 2e-300}).different, 1u);
+  EXPECT_EQ(compared<float>(Element::f32, {1.0f}, {1.00001f}).different, 0u);
+  EXPECT_EQ(compared<float>(Element::f32, {1.0f}, {1.001f}).different, 1u);
+  EXPECT_EQ(compared<float>(Element::bits, {1.0f}, {1.0000001f}).different, 1u);
+  EXPECT_EQ(compared<std::int32_t>(Element::i32, {-1, 2}, {-1, 3}).cpu, "2");
+  // 1 and 1.0009765625 as f16 differ by less than the tolerance, 1 and 1.5 by more; then both NaN.
+  EXPECT_EQ(compared<std::uint16_t>(Element::f16, {0x3c00, 0x7e00}, {0x3c01, 0x7e01}).different,
+            0u);
+  const Comparison half = compared<std::uint16_t>(Element::f16, {0x3c00, 0}, {0x3e00, 0});
+  EXPECT_EQ(half.different, 1u);
+  EXPECT_EQ(half.device, "1.5");
 }
 
 }  // namespace
