@@ -41,8 +41,9 @@ class Array {
   /// at page boundaries (usually 4 KiB); others copy. Access it only through the array: read() and
   /// write() wait for the device. A device with its own memory uses the bus in every pass.
   static Array over(std::span<T> memory) {
-    return Array(Slice{std::make_shared<Storage>(std::as_writable_bytes(memory)), type_of<T>(), 0,
-                       memory.size()});
+    return Array(Slice{std::make_shared<Storage>(std::as_writable_bytes(memory), "caller's memory",
+                                                 Elements{type_of<T>(), memory.size()}),
+                       type_of<T>(), 0, memory.size()});
   }
 
   static Array full(std::uint64_t size, T value) {

@@ -5,6 +5,7 @@
 #include "../../codegen/glsl/text.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../backend/kernel_store.hpp"
+#include "../run/inspection.hpp"
 #include "tiles.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
@@ -69,6 +70,9 @@ class MapCall {
       call.on_device = [this](OpBackend& backend) { run_on_device(backend); };
     }
     call.needs_float64 = precision_ == Precision::f64;
+    call.nodes = [this](std::size_t most) {
+      return precision_ == Precision::f64 ? nodes<double>(most) : nodes<float>(most);
+    };
     return ops::run(call, options);
   }
 
@@ -156,6 +160,22 @@ class MapCall {
       for (std::size_t first = range.begin(); first < range.end(); first += kTile)
         one(first, std::min<std::size_t>(kTile, range.end() - first), scratch);
     });
+  }
+
+  /// Lines for the nodes at the first items.
+  template <class T>
+  std::string nodes(std::size_t most) const {
+    std::vector<std::vector<T>> rows(std::min<std::size_t>(most, count_));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t k = 0; k < inputs_.size(); ++k) {
+        const Slice& slice = inputs_[k].slice;
+        const HostInput input{slice.type, slice.storage->read_host() + slice.byte_offset(),
+                              steps_[k], inputs_[k].strides};
+        load_tile(input, shape_.sizes, i, 1, &rows[i].emplace_back());
+      }
+    }
+    const auto& numbers = expression_.numbers();
+    return node_lines<T>(expression_.program(), rows, {numbers.begin(), numbers.end()});
   }
 
   std::uint64_t chunk_items(const OpBackend& backend) const {

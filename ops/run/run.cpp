@@ -6,6 +6,7 @@
 #include "../../runtime/hybrid/process_executor.hpp"
 #include "../backend/device_list.hpp"
 #include "chain.hpp"
+#include "inspection.hpp"
 #include "scope.hpp"
 #include "unrecorded_runs.hpp"
 
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -455,12 +457,61 @@ void HostRead::moved(const Maker* maker, const OpBackend& from, std::uint64_t by
                            untimed ? std::nullopt : std::optional(beside));
 }
 
+namespace {
+
+/// The device for OpOptions::cross_check.
+Device device_to_check(const OpCall& call, const OpOptions& options) {
+  for (const std::optional<Device>& one : {options.device, scope_device(), placement(call)})
+    if (one && !one->is_cpu()) return *one;
+  const Device best = Device::best();
+  return best.is_cpu() ? Device::vulkan() : best;
+}
+
+/// Runs the operation on a device and then on the CPU, each with the same outputs before.
+ExecutionStats run_on_both(const OpCall& call, const OpOptions& options) {
+  const Device device = device_to_check(call, options);
+  const UnrecordedRuns unrecorded;
+  const std::optional<Device> placed =
+      options.device || scope_device() ? std::nullopt : placement(call);
+  const OpOptions here{.device = Device::cpu(), .stats = options.stats};
+  ExecutionStats out;
+  if (device.is_cpu() || !refusal(call, device.facts()).empty()) {
+    out = Runner(call, here).run();
+  } else {
+    const OutputContents outputs(call);
+    const OpOptions on_device{.device = device, .stats = options.stats};
+    try {
+      out = Runner(call, on_device).run();
+    } catch (...) {
+      outputs.restore();
+      throw;
+    }
+    const auto there = outputs.now();
+    outputs.restore();
+    Runner(call, here).run();
+    out.checked = compare_outputs(call, device.name(), there);
+  }
+  for (const auto& storage : call.outputs)
+    if (placed) storage->place(placed);
+  return out;
+}
+
+}  // namespace
+
 ExecutionStats run(const OpCall& call, const OpOptions& options) {
   OpOptions own = options;
   ExecutionStats recorded;
   RecordOperations* const record = recording();
   if (record != nullptr && own.stats == nullptr) own.stats = &recorded;
-  last = Runner(call, own).run();
+  std::ostream* const values = own.values ? own.values : inspection().values;
+  std::string text;
+  if (values != nullptr) {
+    text = std::string(name(call.op)) + " of " + std::to_string(call.size) + "\n" +
+           operands_text(call);
+  }
+  last = own.cross_check || inspection().cross_check ? run_on_both(call, own)
+                                                     : Runner(call, own).run();
+  if (values != nullptr) *values << text << results_text(call, last.device);
   if (record != nullptr) record->add({call.op, call.size, last, call.work.per_item(call.size)});
   if (options.stats != nullptr) *options.stats = last;
   return last;

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +28,15 @@ struct OpOptions {
   std::optional<Device> device = {};
   /// Receives statistics. Measuring waits for the result; without it, device work is only queued.
   ExecutionStats* stats = nullptr;
+  /// Runs each operation on a device and on the CPU, and throws Error{Internal} if a result differs
+  /// by more than the tolerance of its type (runtime::hybrid::tolerance_of()). The device is that
+  /// of `device`, of a scope or of the inputs, or else the best one, also a software device;
+  /// Error{NoDevice} if there is none. Results are those of the CPU. An operation that the device
+  /// does not support runs on the CPU alone: `stats->checked` is then 0. For debugging: it waits.
+  bool cross_check = false;
+  /// Receives the first elements of the operands and results of each operation, and the values of
+  /// each node of an expression there, as the evaluator computes them. For debugging: it waits.
+  std::ostream* values = nullptr;
 };
 
 /// An operation with its data and its two implementations.
@@ -41,6 +52,8 @@ struct OpCall {
   /// The reason why devices cannot run it, for messages: "expects float64".
   std::string_view device_refusal = {};
   bool needs_float64 = false;  ///< true if devices need float64
+  /// For an expression: lines with the values of its nodes at the first elements (inspection.hpp).
+  std::function<std::string(std::size_t most)> nodes = {};
 };
 
 /// Runs an operation: decides, copies the inputs there, runs it, and reports its time to the

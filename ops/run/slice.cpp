@@ -55,7 +55,8 @@ Argument Slice::updates(OpBackend& backend, std::uint64_t begin, std::uint64_t c
 
 Slice make_slice(Type type, std::uint64_t size, std::string name) {
   check_count(type, size);
-  return {std::make_shared<Storage>(size * size_of(type), std::move(name)), type, 0, size};
+  return {std::make_shared<Storage>(size * size_of(type), std::move(name), Elements{type, size}),
+          type, 0, size};
 }
 
 void expect_size(const char* call, std::uint64_t expected, std::uint64_t got) {

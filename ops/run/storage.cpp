@@ -8,10 +8,11 @@
 
 namespace topograd::ops {
 
-Storage::Storage(std::uint64_t bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+Storage::Storage(std::uint64_t bytes, std::string name, std::optional<Elements> elements)
+    : bytes_(bytes), name_(std::move(name)), elements_(elements) {}
 
-Storage::Storage(std::span<std::byte> memory, std::string name)
-    : bytes_(memory.size()), name_(std::move(name)), callers_(memory) {
+Storage::Storage(std::span<std::byte> memory, std::string name, std::optional<Elements> elements)
+    : bytes_(memory.size()), name_(std::move(name)), elements_(elements), callers_(memory) {
   if (memory.empty()) return;
   copies_.push_back({cpu_backend(), cpu_backend()->import(memory, name_), ++version_});
   written_on_ = cpu_backend().get();

@@ -17,6 +17,12 @@ namespace topograd::ops {
 
 struct Maker;
 
+/// The numbers that bytes hold, if they are of one type.
+struct Elements {
+  Type type = Type::f32;
+  std::uint64_t count = 0;
+};
+
 /// Bytes with copies on the host and on devices, each of one version; a copy is valid if its
 /// version is the latest. Shared by arrays that are slices of it. Any thread may read; a writer
 /// must be alone.
@@ -25,14 +31,18 @@ struct Maker;
 class Storage {
  public:
   /// Uninitialised; allocates nothing before the first use.
-  explicit Storage(std::uint64_t bytes, std::string name = "array");
+  explicit Storage(std::uint64_t bytes, std::string name = "array",
+                   std::optional<Elements> elements = {});
   /// Wraps the caller's memory and its contents; it must outlive the storage and queued work.
   /// Devices work on it without a copy if OpBackend::import() succeeds.
-  explicit Storage(std::span<std::byte> memory, std::string name = "caller's memory");
+  explicit Storage(std::span<std::byte> memory, std::string name = "caller's memory",
+                   std::optional<Elements> elements = {});
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
+  /// Empty if they are not known.
+  const std::optional<Elements>& elements() const { return elements_; }
   /// Increases with each write.
   std::uint64_t version() const;
 
@@ -91,6 +101,7 @@ class Storage {
 
   const std::uint64_t bytes_;
   const std::string name_;
+  const std::optional<Elements> elements_;
   mutable std::mutex mutex_;
   std::vector<Copy> copies_;
   std::uint64_t version_ = 0;  ///< 0: never written

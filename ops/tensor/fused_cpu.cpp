@@ -2,6 +2,7 @@
 #include "../../ir/graph.hpp"
 #include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/cpu/tiles/pool.hpp"
+#include "../run/inspection.hpp"
 #include "fused_run.hpp"
 
 #include <Eigen/Core>
@@ -247,7 +248,28 @@ void reduce_typed(const FusedLoop& loop, FusedReduction reduction, std::uint64_t
   }
 }
 
+template <class T>
+std::string nodes_typed(const FusedLoop& loop, std::size_t most) {
+  std::vector<std::vector<T>> rows(std::min<std::size_t>(most, loop.count()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const LoopInput& input : loop.inputs) {
+      const Strides& strides = input.view.strides;
+      T* const to = &rows[i].emplace_back();
+      if (input.type == Type::f16) {
+        read_tile(host_read<Eigen::half>(input.view), loop.shape, strides, i, 1, to);
+      } else {
+        read_tile(host_read<T>(input.view), loop.shape, strides, i, 1, to);
+      }
+    }
+  }
+  return node_lines<T>(*loop.program, rows, {loop.numbers.begin(), loop.numbers.end()});
+}
+
 }  // namespace
+
+std::string nodes_of(const FusedLoop& loop, std::size_t most) {
+  return loop.type == Type::f64 ? nodes_typed<double>(loop, most) : nodes_typed<float>(loop, most);
+}
 
 void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides) {
   loop.type == Type::f64 ? map_typed<double>(loop, outputs, strides)

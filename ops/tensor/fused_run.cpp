@@ -49,8 +49,9 @@ LoopInput copied(const Shape& shape, const LoopInput& input, const std::optional
                  .inputs = {input},
                  .numbers = {},
                  .device = device};
-  View out{std::make_shared<Storage>(loop.count() * size_of(type), "copy"), 0,
-           contiguous_strides(shape)};
+  View out{
+      std::make_shared<Storage>(loop.count() * size_of(type), "copy", Elements{type, loop.count()}),
+      0, contiguous_strides(shape)};
   run_map(loop, {&out, 1});
   return {out, type};
 }
@@ -249,7 +250,8 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
           .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
           .on_device =
               [&](OpBackend& backend) { map_on_device(backend, map, loop, outputs, strides); },
-          .needs_float64 = loop.type == Type::f64},
+          .needs_float64 = loop.type == Type::f64,
+          .nodes = [&loop](std::size_t most) { return nodes_of(loop, most); }},
          loop.device);
 }
 
@@ -375,7 +377,8 @@ void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t o
               [&](OpBackend& backend) {
                 reduce_on_device(backend, loop, reduction, outputs, depth, results);
               },
-          .needs_float64 = loop.type == Type::f64},
+          .needs_float64 = loop.type == Type::f64,
+          .nodes = [&loop](std::size_t most) { return nodes_of(loop, most); }},
          loop.device);
 }
 

@@ -5,6 +5,7 @@
 #include "state.hpp"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::ops::detail {
@@ -44,6 +45,9 @@ void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t o
 void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides);
 void reduce_on_cpu(const FusedLoop& loop, FusedReduction reduction, std::uint64_t outputs,
                    std::uint64_t depth, const View& results);
+
+/// Lines for the nodes of the expression at the first elements (inspection.hpp).
+std::string nodes_of(const FusedLoop& loop, std::size_t most);
 
 /// Fills in the arguments and words of a kernel.
 FusedForm form_of(const FusedLoop& loop, const Strides* output = nullptr);

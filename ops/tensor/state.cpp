@@ -13,8 +13,10 @@ namespace {
 
 View new_data(const Shape& shape, Type type) {
   // Kernels access f16 in words.
-  const auto bytes = static_cast<std::uint64_t>(element_count(shape)) * size_of(type);
-  return {std::make_shared<Storage>((bytes + 3) / 4 * 4, "tensor"), 0, contiguous_strides(shape)};
+  const auto count = static_cast<std::uint64_t>(element_count(shape));
+  return {std::make_shared<Storage>((count * size_of(type) + 3) / 4 * 4, "tensor",
+                                    Elements{type, count}),
+          0, contiguous_strides(shape)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Runs tensor operations with options: on a given device, with statistics.
 #include "with_options.hpp"
 
+#include "../run/inspection.hpp"
 #include "../run/scope.hpp"
 
 #include <optional>
@@ -15,7 +16,7 @@ ExecutionStats stats_of_all(const std::vector<RanOperation>& ran) {
   ExecutionStats out;
   double longest = -1;
   runtime::hybrid::Terms times;
-  std::uint64_t up = 0, down = 0, hits = 0;
+  std::uint64_t up = 0, down = 0, hits = 0, checked = 0;
   std::string fallback;
   for (const RanOperation& one : ran) {
     const ExecutionStats& s = one.stats;
@@ -31,12 +32,14 @@ ExecutionStats stats_of_all(const std::vector<RanOperation>& ran) {
     up += s.bytes_up;
     down += s.bytes_down;
     hits += s.cache_hits;
+    checked += s.checked;
     if (fallback.empty()) fallback = s.fallback;
   }
   out.times = times;
   out.bytes_up = up;
   out.bytes_down = down;
   out.cache_hits = hits;
+  out.checked = checked;
   out.fallback = fallback;
   return out;
 }
@@ -45,6 +48,7 @@ ExecutionStats stats_of_all(const std::vector<RanOperation>& ran) {
 
 struct detail::OptionsScope::Scopes {
   std::optional<ops::OnDevice> device;
+  std::optional<Inspect> inspect;
   RecordOperations* outer = nullptr;
   std::optional<RecordOperations> record;
 };
@@ -52,6 +56,8 @@ struct detail::OptionsScope::Scopes {
 detail::OptionsScope::OptionsScope(const OpOptions& options)
     : options_(options), scopes_(std::make_unique<Scopes>()) {
   if (options.device) scopes_->device.emplace(*options.device);
+  if (options.cross_check || options.values != nullptr)
+    scopes_->inspect.emplace(Inspection{options.cross_check, options.values});
   if (options.stats == nullptr) return;
   scopes_->outer = recording();
   scopes_->record.emplace();

@@ -113,6 +113,40 @@ TEST(ScriptedRouting, TheSecondOperationTellsChainsThatBeginAlike) {
       << runtime::hybrid::name(reason);
 }
 
+/// The simulated device computes nothing: what it gives back is 0.
+TEST(ScriptedRouting, ACrossCheckFindsAWrongDevice) {
+  const auto message_of = [](const auto& run) -> std::string {
+    try {
+      run();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  ExecutionStats stats;
+  const OpOptions there{.device = device(), .stats = &stats, .cross_check = true};
+  const Array<float> x = array(1000);
+  EXPECT_EQ(
+      message_of([&] {
+        map(
+            there, [](Value v) { return v + 1.0; }, x);
+      }),
+      "cross_check: map of 1000 on \"scripted\": result 0: 1000 of 1000 f32 differ by up to 1; "
+      "element 0 is 1.5 on the CPU and 0 on the device");
+  // 0 is right here.
+  const Array<float> zeros = map(
+      there, [](Value v) { return v - 0.5; }, x);
+  EXPECT_EQ(stats.checked, 1000u);
+  EXPECT_EQ(zeros.to_vector(), std::vector<float>(1000, 0.0f));
+  // An operation in place begins with the same numbers on both sides.
+  Array<float> sums = array(4);
+  const Array<std::uint32_t> to = {0, 1, 2, 3};
+  EXPECT_EQ(message_of([&] { scatter(array(4), to, sums, Combine::add, IndexCheck::none, there); }),
+            "cross_check: scatter of 4 on \"scripted\": result 0: 4 of 4 f32 differ by up to 1; "
+            "element 0 is 1 on the CPU and 0 on the device");
+  EXPECT_EQ(message_of([&] { sum(x, {.device = device()}).item(); }), "no error");
+}
+
 TEST(ScriptedRouting, PlacedOperationsAreLoad) {
   const Array<float> x = array(1'000'000).to(device());
   const auto square = [&] { return map([](Value v) { return v * v - 7.0; }, x); };

@@ -7,6 +7,7 @@
 #include "../../../ops/tensors.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,12 @@ void check_case(const OperationCase& one, const Device& device, const FunctionRo
         << one.name << ": expected " << name(row->runs) << " in its statistics";
   }
   expect_near(got, want, 1e-4, one.name);
+  if (!device.is_cpu()) {
+    const Tensor checked = one.run(x, {.device = device, .stats = &stats, .cross_check = true});
+    EXPECT_GT(stats.checked, 0u) << one.name;
+    expect_near(checked, want, 1e-6, std::string(one.name) + " checked");
+    EXPECT_TRUE(one.run(placed, {.cross_check = true}).placed() == device) << one.name;
+  }
   // On another device than the inputs'.
   const Tensor away = one.run(placed, {.device = Device::cpu(), .stats = &stats});
   EXPECT_EQ(stats.device, "cpu") << one.name;
@@ -82,6 +89,13 @@ void check_options(const Device& device) {
   EXPECT_EQ(stats.device, "") << "computed before";
   EXPECT_EQ(stats.times.total(), 0);
   EXPECT_GT(kernels, 0);
+  // The values of each operation, and of the nodes of expressions.
+  std::ostringstream shown;
+  (sample({3}) * 2.0 + 1.0).evaluate({.device = device, .values = &shown});
+  const std::string text = shown.str();
+  EXPECT_EQ(text.find("map of 3\n  operand 0: "), 0u) << text;
+  EXPECT_NE(text.find(" = mul "), std::string::npos) << text;
+  EXPECT_NE(text.find("  result 0 on " + device.name() + ": "), std::string::npos) << text;
   // Derivatives pass through.
   Tensor w = sample({4, 3}).requires_grad();
   sum(square(matmul(sample({2, 4}), w, {.device = device})), {}, false, {.device = device})
