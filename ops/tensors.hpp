@@ -4,6 +4,7 @@
 #include "../ir/language.hpp"
 
 #include "backend/device.hpp"
+#include "nn/data_parallel.hpp"
 #include "nn/layers.hpp"
 #include "nn/optimizer.hpp"
 #include "problem_data.hpp"

@@ -23,6 +23,7 @@ void check_same_numbers(const Device& device);
 void check_nearest(const Device& device);
 void check_nearest_runs(const Device& device);
 void check_training(const Device& device);
+void check_data_parallel(const Device& device);
 void check_networks_of_run_time(const Device& device);
 /// Traffic and launches of steps on a device.
 ///   timestamps  the device has them; if not, it is waited for around timed runs

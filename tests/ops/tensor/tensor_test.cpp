@@ -35,6 +35,7 @@ TEST(Tensor, Random) { check_random(Device::cpu()); }
 TEST(Tensor, Options) { check_options(Device::cpu()); }
 TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
+TEST(Tensor, DividesBatches) { check_data_parallel(Device::cpu()); }
 TEST(Tensor, TrainsNetworksOfRunTime) { check_networks_of_run_time(Device::cpu()); }
 
 /// Rows run on several threads: each is that of its own transform, whatever the factors.

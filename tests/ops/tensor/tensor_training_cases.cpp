@@ -4,6 +4,7 @@
 #include "tensor_checks.hpp"
 
 #include "../../../ops/backend/backend.hpp"
+#include "../../../ops/nn/data_parallel.hpp"
 #include "../../../ops/nn/layers.hpp"
 #include "../../../ops/nn/optimizer.hpp"
 #include "../../../ops/tensor/autograd.hpp"
@@ -70,6 +71,58 @@ void check_optimizers(const Device& device) {
                   type == Type::f32 ? 2e-5 : 1e-13, "optimizer " + std::to_string(k));
     }
   }
+}
+
+/// Three steps of Adam with every division of batches, against those on the CPU alone.
+void check_data_parallel(const Device& device) {
+  const auto network = [](std::uint64_t seed) {
+    return nn::Sequential{nn::Dense(6, 5, seed), relu, nn::Dense(5, 3, seed + 1)};
+  };
+  const auto loss = [](const Tensor& out, const Tensor& y) { return cross_entropy(out, y); };
+  const Device cpu = Device::cpu();
+  for (const std::int64_t rows : {1, 2, 7}) {
+    for (const std::vector<Device>& devices :
+         {std::vector{device}, {cpu, device}, {device, cpu}, {device, device, cpu}}) {
+      const std::string what = std::to_string(rows) + " rows, " + std::to_string(devices.size());
+      const nn::Sequential alone = network(1);
+      std::uint64_t seed = 1;  // copies get the parameters of the first
+      const nn::DataParallel parallel([&] { return network(std::exchange(seed, seed + 10)); },
+                                      devices);
+      EXPECT_EQ(parallel.parameters()[0].placed(), devices[0]) << what;
+      nn::Adam one(alone.parameters(), {.rate = 0.05}), many(parallel.parameters(), {.rate = 0.05});
+      for (int step = 0; step < 3; ++step) {
+        const Tensor x = sample({rows, 6}, 3 + step);
+        const Tensor y = tensor(Vector(static_cast<std::size_t>(rows), step), {rows});
+        one.zero_grad(), many.zero_grad();
+        const Tensor expected = loss(alone(x), y);
+        expected.backward();
+        expect_near(parallel.backward(x, y, loss), {expected.item()}, 1e-5, what + ": loss");
+        for (std::size_t k = 0; k < one.parameters().size(); ++k) {
+          expect_near(parallel.parameters()[k].grad(), one.parameters()[k].grad().values(), 1e-5,
+                      what + ": derivatives " + std::to_string(k));
+        }
+        one.step(), many.step();
+      }
+      for (std::size_t k = 0; k < one.parameters().size(); ++k) {
+        expect_near(parallel.parameters()[k], one.parameters()[k].values(), 1e-3,
+                    what + ": parameter " + std::to_string(k));
+      }
+    }
+  }
+  const nn::DataParallel parallel([&] { return network(1); }, {cpu, device});
+  EXPECT_NE(message([&] {
+              parallel.backward(sample({4, 6}), sample({3}), loss);
+            }).find("as many rows, at least one, got (4, 6) and (3)"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              nn::DataParallel([&] { return network(1); }, {});
+            }).find("expected at least one device"),
+            std::string::npos);
+  std::int64_t width = 3;
+  EXPECT_NE(message([&] {
+              nn::DataParallel([&] { return nn::Dense(width++, 2, 1); }, {cpu, device});
+            }).find("parameters of equal shapes"),
+            std::string::npos);
 }
 
 void check_same_numbers(const Device& device) {

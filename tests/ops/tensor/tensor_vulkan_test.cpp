@@ -117,6 +117,7 @@ TEST_F(TensorVulkan, StepsStayOnTheDevice) {
   if (device_)
     check_step_costs(open_vulkan({.mask = "mapped_memory"}), device_->features().timestamps);
 }
+TEST_F(TensorVulkan, DividesBatches) { run_masked(check_data_parallel); }
 TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // guard zones keep freed memory, which this test counts
