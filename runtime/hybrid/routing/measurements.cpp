@@ -13,6 +13,12 @@ namespace {
 constexpr double kTransferShare = 0.2;
 // Less certain guesses decide nothing.
 constexpr double kLeastConfidence = 0.2;
+// Once a window is full, about one in eight shorter runs is learned: to learn from each would take
+// a large part of their time. A run that became slow is longer, and is always learned.
+constexpr double kShortMicroseconds = 20;
+
+/// True for one in eight numbers, in no pattern that alternating kernels could have.
+bool is_eighth(std::uint64_t number) { return number * 0x9e3779b97f4a7c15 >> 61 == 0; }
 
 }  // namespace
 
@@ -138,6 +144,8 @@ void Measurements::learn_kernel(const TaskShape& task, std::size_t target, const
   KernelTimes& kernel = kernels_.make(task.kernel, task.operation);
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
+  const bool known = history.samples(size_class(task.work())) >= options_.window;
+  if (known && !run.settled && run.us < kShortMicroseconds && !is_eighth(outcomes_)) return;
   const History::Recorded recorded = history.record(task.work(), run.us, options_, run.settled);
   // Updates the training row when the median changes much: at samples 1, 2, 4, ..., and on drift.
   const bool told = recorded.verdict == History::Verdict::normal &&

@@ -70,6 +70,21 @@ TEST(Scheduler, HundredAgainstTwentyIsFive) {
   EXPECT_GT(decision.confidence, 0.5);
 }
 
+TEST(Scheduler, OfShortRunsAFewAreLearned) {
+  Fixture f;
+  f.measure(task(1000), 5, 40, 40);  // more than a window
+  const auto learned = [&](std::size_t target, double us, int runs) {
+    const std::uint64_t before = f.scheduler.samples(task(1000), target);
+    for (int k = 0; k < runs; ++k) f.scheduler.record(task(1000), target, took(us));
+    return f.scheduler.samples(task(1000), target) - before;
+  };
+  EXPECT_NEAR(static_cast<double>(learned(kCpu, 5, 800)), 100, 30);
+  EXPECT_EQ(learned(f.device, 40, 100), 100u) << "long enough to learn from each";
+  // A run that became slow is not short.
+  learned(kCpu, 100, 3);
+  EXPECT_NEAR(f.scheduler.predict(task(1000), kCpu).terms.kernel, 100, 1);
+}
+
 struct RuleRow {
   const char* what;
   std::function<void(Fixture&, TaskShape&)> arrange;
