@@ -1,6 +1,7 @@
 // Counters and histograms.
 #include "telemetry.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace topograd::runtime::hybrid {
@@ -10,7 +11,8 @@ double Histogram::bound(int bucket) const { return std::ldexp(least_, bucket); }
 void Histogram::add(double value) {
   ++count_;
   sum_ += value;
-  if (value > bound(kBuckets - 1)) return;
+  static_assert(kBuckets == 32);
+  if (value > least_ * 0x1p31) return;
   // The least k with value <= least 2^k.
   int k = 0;
   if (value > least_) {
@@ -38,7 +40,11 @@ OperationStatistics& Telemetry::of(std::string_view operation, std::string_view 
 
 void Telemetry::routed(const std::string& device, Reason reason) {
   const std::lock_guard lock(mutex_);
-  ++counts_.routing[{device, reason}];
+  // A few rows: to search them takes less than to make a key.
+  const auto found = std::ranges::find_if(counts_.routing, [&](const auto& row) {
+    return row.first.second == reason && row.first.first == device;
+  });
+  ++(found != counts_.routing.end() ? found->second : counts_.routing[{device, reason}]);
 }
 
 void Telemetry::ran(std::string_view operation, const std::string& device, const Outcome& outcome,
