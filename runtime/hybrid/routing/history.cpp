@@ -182,9 +182,11 @@ double History::time_at(double size, int low, int high) const {
 }
 
 double History::samples_near(int size_class) const {
+  constexpr double kWeights[] = {1, 0.5, 0.25, 0.125};  // by distance
   double near = 0;
   for (int c = std::max(0, size_class - 3); c <= std::min(kSizeClasses - 1, size_class + 3); ++c) {
-    if (has(c)) near += static_cast<double>(known(c).ring.size()) / (1 << std::abs(c - size_class));
+    if (has(c))
+      near += static_cast<double>(known(c).ring.size()) * kWeights[std::abs(c - size_class)];
   }
   return near;
 }
@@ -238,8 +240,8 @@ Estimate History::at(std::uint64_t wanted) const {
   if (low == high) {
     // One class: mostly work above it, mostly overhead below.
     const Class& only = known(low);
-    const double exponent = size > only.size ? 0.75 : 0.5;
-    estimate.us = only.us * std::pow(size / only.size, exponent);
+    const double root = std::sqrt(size / only.size);
+    estimate.us = only.us * (size > only.size ? root * std::sqrt(root) : root);
     estimate.known = distance <= kReachOfOne;
   } else {
     estimate.us = time_at(size, low, high);
