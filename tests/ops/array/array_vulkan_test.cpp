@@ -5,6 +5,7 @@
 
 #include "../../../ops/arrays.hpp"
 #include "../../../ops/run/storage.hpp"
+#include "../../../ops/tensor/with_options.hpp"
 #include "../../../ops/vulkan/backend.hpp"
 #include "../../../runtime/device/host_memory.hpp"
 
@@ -37,6 +38,18 @@ TEST_F(ArraysOnDevice, FoldAndScanExpressions) { run(test::check_folds); }
 TEST_F(ArraysOnDevice, ReduceSegments) { run(test::check_segments); }
 TEST_F(ArraysOnDevice, Histograms) { run(test::check_histograms); }
 TEST_F(ArraysOnDevice, RandomNumbers) { run(test::check_random); }
+
+/// The cases compare with loops, and here each operation also with the CPU.
+TEST_F(ArraysOnDevice, EachOperationAgreesWithTheCpu) {
+  if (!device_) return;
+  const Device device = Device::vulkan();
+  with_options({.device = device, .cross_check = true}, [&] {
+    for (const auto check : {test::check_map_forms, test::check_reduction_forms, test::check_scans,
+                             test::check_indices, test::check_sorts, test::check_segments,
+                             test::check_histograms, test::check_random})
+      check(device);
+  });
+}
 
 TEST_F(ArraysOnDevice, OutOfMemory) {
   if (!device_) return;
