@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import threading
 import time
 import unittest
@@ -318,6 +319,11 @@ class AgainstScipy(unittest.TestCase):
                 with self.assertRaises(type(theirs.exception)):
                     topograd.least_squares(**arguments)
 
+    def test_no_unknowns(self):
+        for method in ("trf", "dogbox", "lm"):
+            with self.assertRaisesRegex(ValueError, "`x0` is empty"):
+                topograd.least_squares(lambda x: np.array([1.0]), [], method=method)
+
     def test_falls_back(self):
         def branching(x):
             if x[0] > 100:
@@ -334,7 +340,7 @@ class AgainstScipy(unittest.TestCase):
             return Rotation.from_rotvec(x).apply(np.eye(3)).ravel() - np.eye(3).ravel()
 
         def particular(x):
-            assert isinstance(x, np.ndarray)
+            assert type(x) is np.ndarray
             return x - 1
 
         cases = {
@@ -372,11 +378,10 @@ class AgainstScipy(unittest.TestCase):
             topograd.least_squares(decay, [1, 1, 0], loss=wrong, options={"fallback": False})
 
     def test_state_that_changes_is_noticed(self):
-        calls = []
+        calls = itertools.count(1)
 
         def counting(x):
-            calls.append(1)
-            return rosenbrock(x) + (len(calls) > 2)
+            return rosenbrock(x) + (next(calls) > 2)
 
         with self.assertRaisesRegex(topograd.TracingError, "other values"):
             topograd.least_squares(counting, [-2, 1], options={"fallback": False})

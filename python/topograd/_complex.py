@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ._trace import Array, Trace, Traced, TracingError
+from ._trace import Array, Trace, Traced, TracingError, plain
 
 #: NumPy for traced arrays: its stubs do not know that these implement its functions.
 _numpy: Any = np
@@ -123,6 +123,7 @@ class ComplexArray(Traced, NDArrayOperatorsMixin):
 
 def is_complex(value: Any) -> bool:
     """True for complex numbers, NumPy's complex arrays, traced ones, and lists of them."""
+    value = plain(value)
     if isinstance(value, (list, tuple)):
         return any(is_complex(v) for v in value)
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -134,6 +135,7 @@ def is_complex(value: Any) -> bool:
 
 def as_complex(trace: Trace, value: Any) -> ComplexArray:
     """Anything array-like as a traced complex array."""
+    value = plain(value)
     if isinstance(value, ComplexArray):
         return value
     if isinstance(value, (list, tuple)) and is_complex(value):

@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import call_function, is_complex
-from ._trace import Array, Trace, TracingError, contains_traced
+from ._trace import Array, Trace, TracingError, contains_traced, plain
 from ._ufuncs import MISSING, accumulate, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -16,11 +16,20 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 _numpy: Any = np
 
 
+def find(func: Any) -> Callable[..., Any] | None:
+    """The implementation of a function for traced arrays, if there is one."""
+    try:
+        return _FUNCTIONS.get(func)
+    except TypeError:  # no key of a dictionary
+        return None
+
+
 def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     """What Array.__array_function__ does."""
+    args, kwargs = plain(args), {k: plain(v) for k, v in kwargs.items()}
     if any(is_complex(value) for value in args):
         return call_function(trace, func, args, kwargs)
-    found = _FUNCTIONS.get(func)
+    found = find(func)
     if found is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")
         raise TracingError(f"{module}.{func.__name__} cannot be traced")

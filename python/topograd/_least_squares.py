@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from . import _core
 from ._losses import traced_loss
-from ._patch import filling
+from ._shim import run_traced
 from ._summary import Summary
 from ._trace import Array, Trace, TracingError, as_numpy, location_of
 
@@ -54,8 +54,7 @@ def trace_function(fun: Callable, size: int, scale: Any, args: tuple,
     x = trace.unknowns(0, (size,))
     if np.ndim(scale) > 0:
         x = x.times(scale)
-    with filling(trace), np.errstate(all="ignore"):
-        rows = trace.array(fun(x, *args, **kwargs))
+    rows = trace.array(run_traced(trace, fun, (x, *args), kwargs))
     return trace, rows.reshape(-1) if rows.ndim == 0 else rows
 
 
@@ -110,6 +109,8 @@ class _Arguments:
         if self.x0.ndim > 1:
             raise ValueError("`x0` must have at most 1 dimension.")
         n = self.x0.size
+        if n == 0:
+            raise ValueError("`x0` is empty: there is nothing to minimise over.")
         self.lower, self.upper = _bounds(bounds, n)
         self.bounded = not (np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
         if method == "lm" and self.bounded:

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._patch import filling
+from ._shim import run_traced
 from ._trace import Trace, TracingError
 
 
@@ -45,8 +45,7 @@ def traced_loss(rho: Callable[[Any], Any], scale: float = 1.0) -> Any:
     """
     trace = Trace()
     z = trace.unknowns(0, (1,))
-    with filling(trace), np.errstate(all="ignore"):
-        rows = trace.array(rho(z if scale == 1.0 else z / scale**2))
+    rows = trace.array(run_traced(trace, rho, (z if scale == 1.0 else z / scale**2,)))
     if rows.shape not in ((), (1,), (3, 1)):
         raise ValueError(f"loss: expected ρ of shape (1,), or three rows (3, 1), got {rows.shape}")
     value = rows.reshape(-1)[:1]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from . import _core
-from ._patch import filling
+from ._shim import run_traced
 from ._summary import Summary, progress_bar
 from ._losses import checked_loss
 from ._trace import Array, Trace, as_numpy
@@ -190,8 +190,7 @@ class Problem:
     def _traced(self, f: Any, arguments: Sequence[Any]) -> Array:
         if not callable(f):
             return self._trace.array(f)
-        with filling(self._trace), np.errstate(all="ignore"):
-            return self._trace.array(f(*arguments))
+        return self._trace.array(run_traced(self._trace, f, arguments))
 
     def residuals(self, f: Any, *arguments: Any, loss: Loss = None, label: str = "") -> Blocks:
         """Adds residual blocks: one for each element of the first axis of what f returns.

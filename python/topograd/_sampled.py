@@ -69,7 +69,8 @@ def _linspace(trace: Trace, start: Any, stop: Any, num: int = 50, endpoint: bool
 
 
 @implements(np.piecewise)
-def _piecewise(trace: Trace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+def piecewise(trace: Trace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+    """np.piecewise, whose functions may return traced values for an x that is not traced."""
     array = trace.array(x)
     conditions = list(condlist) if np.ndim(condlist[0]) > 0 or array.ndim == 0 else [condlist]
     choices = list(funclist)

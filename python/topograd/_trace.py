@@ -93,6 +93,7 @@ class Trace:
 
     def numbers(self, values: Any, boolean: bool = False) -> "Array":
         """Numbers as data of the residuals. Copies."""
+        values = plain(values)
         if isinstance(values, Array):
             return values
         array = as_numpy(values)
@@ -123,6 +124,7 @@ class Trace:
 
     def array(self, value: Any) -> "Array":
         """Anything array-like as a traced array."""
+        value = plain(value)
         if isinstance(value, Array):
             return value
         if isinstance(value, Traced):
@@ -449,10 +451,10 @@ class Array(Traced, NDArrayOperatorsMixin):
         raise TracingError("a branch on a value cannot be traced; use np.where")
 
     def __float__(self) -> float:
-        raise TracingError("float() of a traced value: only NumPy's operations can be traced")
+        raise TracingError("float() of a traced value, by code that is not the traced function's")
 
     def __int__(self) -> int:
-        raise TracingError("int() of a traced value cannot be traced")
+        raise TracingError("a traced value as an integer, or in an array of integers, cannot be traced")
 
     __index__ = __int__
     __complex__ = __float__
@@ -466,15 +468,42 @@ class Array(Traced, NDArrayOperatorsMixin):
         raise TracingError(".tolist() cannot be traced")
 
 
+def _traced_inside(value: Any) -> Any:
+    """A traced array: the value itself, what it has become, or one inside; None if there is none."""
+    if isinstance(value, Traced):
+        return value
+    if isinstance(value, (list, tuple)):
+        return next((t for t in map(_traced_inside, value) if t is not None), None)
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return next((v for v in value.reshape(-1) if isinstance(v, Traced)), None)
+        if type(value) is not np.ndarray:
+            return getattr(value, "traced", None)
+    return None
+
+
 def contains_traced(value: Any) -> bool:
     """True for a traced array, and for lists, tuples and object arrays that have one inside."""
-    if isinstance(value, Traced):
-        return True
-    if isinstance(value, (list, tuple)):
-        return any(contains_traced(v) for v in value)
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return any(isinstance(v, Traced) for v in value.reshape(-1))
-    return False
+    return _traced_inside(value) is not None
+
+
+def tracer_of(value: Any) -> Trace:
+    """The trace of what contains_traced."""
+    return _traced_inside(value).tracer
+
+
+def plain(value: Any) -> Any:
+    """Buffers as what they stand for, traced arrays or NumPy's, also in lists and tuples."""
+    if isinstance(value, np.ndarray):
+        if type(value) is np.ndarray or not hasattr(value, "traced"):
+            return value
+        traced = getattr(value, "traced")
+        return np.ndarray.view(value, np.ndarray) if traced is None else traced
+    if type(value) in (list, tuple):
+        found = [plain(v) for v in value]
+        if any(a is not b for a, b in zip(found, value)):
+            return type(value)(found)
+    return value
 
 
 def _add_methods() -> None:

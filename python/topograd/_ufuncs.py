@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import call_ufunc, is_complex
-from ._trace import Array, Trace, TracingError
+from ._trace import Array, Trace, TracingError, contains_traced, plain
 
 #: ufuncs that are one op of the table
 #: What NumPy passes for an argument that was not given.
@@ -162,6 +162,13 @@ def _traced_objects(trace: Trace, value: Any) -> Any:
 
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
+    given = kwargs.get("out")
+    inputs, kwargs = plain(inputs), {k: plain(v) for k, v in kwargs.items()}
+    if given is not None and type(given[0]) is not np.ndarray and not contains_traced(given):
+        # A buffer: it takes the result, and is traced from now on.
+        del kwargs["out"]
+        given[0][...] = call(trace, ufunc, method, inputs, kwargs)
+        return given[0]
     if any(is_complex(value) for value in inputs):
         return call_ufunc(trace, ufunc, method, inputs, kwargs)
     out = kwargs.pop("out", None)
