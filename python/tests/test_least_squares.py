@@ -3,6 +3,9 @@
 import contextlib
 import io
 import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -10,6 +13,7 @@ import warnings
 
 import numpy as np
 import scipy.optimize
+from scipy.sparse import csr_matrix, issparse
 from scipy.spatial.transform import Rotation
 
 import topograd
@@ -261,6 +265,127 @@ class AgainstScipy(unittest.TestCase):
                 self.assertLessEqual(got.cost, expected.cost * (1 + 1e-9))
                 self.assertLessEqual(got.nfev, 3 * expected.nfev)
 
+    def test_units_of_unknowns(self):
+        """Arrhenius' law with a factor of 1e12 beside an energy of 8e4, and Michaelis' in mol/l."""
+        temperature = 8.314 * (300 + 10 * np.linspace(0, 10, 60))
+        s = np.array([1, 2, 5, 10, 20, 50.0]) * 1e-6
+        v = 3e-8 * s / (s + 8e-6)
+        for a in (1e3, 1e9, 1e12):
+            rate = np.log(10 * a) - 8e4 / temperature
+            for scale in (None, 1.0, "jac", [a, 1e4]):
+                with self.subTest((a, scale)):
+                    got = topograd.least_squares(lambda p: np.log(p[0]) - p[1] / temperature - rate,
+                                                 [a, 7e4], x_scale=scale)
+                    np.testing.assert_allclose(got.x, [10 * a, 8e4], 1e-5)
+                    self.assertTrue(got.success)
+        for sigma in (1.0, 1e-10):
+            got = topograd.least_squares(lambda p: (p[0] * s / (s + p[1]) - v) / sigma, [1e-8, 1e-6])
+            np.testing.assert_allclose(got.x, [3e-8, 8e-6], 1e-7)
+
+    def test_a_start_where_the_derivative_is_zero(self):
+        cases = {
+            "absolute value": (lambda p: np.abs(p) - 1, [0.0]),
+            "product of them": (lambda p: np.abs(p[0]) * np.exp(-np.abs(p[1]) * T) - 2 * np.exp(-T),
+                                [0.0, 0.0]),
+            "norm": (lambda p: np.array([np.linalg.norm(p) - 2, p[0] - p[1]]), [0.0, 0.0]),
+            "square": (lambda p: p**2 - 1, [0.0]),
+            "root": (lambda p: np.sqrt(np.abs(p)) - 1, [0.0]),
+        }
+        for name, (function, start) in cases.items():
+            with self.subTest(name):
+                self.assertLess(scipy.optimize.least_squares(function, start).cost, 1e-12)
+                got = topograd.least_squares(function, start, options={"fallback": False})
+                self.assertLess(got.cost, 1e-12)
+        at_minimum = topograd.least_squares(lambda p: np.abs(p) + 1, [0.0])
+        self.assertEqual((at_minimum.x[0], at_minimum.nfev), (0.0, 1))
+
+    def test_a_power_of_zero(self):
+        """Kohlrausch's decay with a sample at t = 0."""
+        t = np.linspace(0, 10, 60)
+        y = 2 * np.exp(-((t / 3.0) ** 0.6)) + np.random.default_rng(0).normal(0, 0.01, 60)
+        for start in ([1.0, 1.0, 1.0], [1.0, 1.0, 0.9], [2.0, 3.0, 0.6], [1.0, 2.0, 1.5]):
+            with self.subTest(start), np.errstate(all="ignore"):
+                function = lambda p: p[0] * np.exp(-((t / p[1]) ** p[2])) - y
+                theirs = scipy.optimize.least_squares(function, start)
+                got = topograd.least_squares(function, start, options={"fallback": False})
+                np.testing.assert_allclose(got.cost, theirs.cost, 1e-9)
+                self.assertTrue(np.isfinite(got.jac).all() and got.optimality < 1e-6)
+
+    def test_derivatives_that_are_not_finite_are_no_success(self):
+        def root(p):  # steps to p < 0 have no value, and the root has no derivative at 0
+            return np.array([np.sqrt(p[0]) + 1, p[0]])
+
+        for start in (1e-30, 0.5):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                got = topograd.least_squares(root, [start])
+            self.assertFalse(got.success and (got.x[0] > 1e-3 or not np.isfinite(got.optimality)), got)
+
+    def test_success_is_a_minimum(self):
+        """Random fits: what is called a success is one, by the gradient or by SciPy's cost."""
+        random = np.random.default_rng(11)
+        t = np.linspace(0, 5, 30)
+        models = {
+            "exponential": (lambda p: p[0] * np.exp(-p[1] * t) + p[2], 3),
+            "gaussian": (lambda p: p[0] * np.exp(-((t - p[1]) ** 2) / (2 * p[2] ** 2)), 3),
+            "sine": (lambda p: p[0] * np.sin(p[1] * t + p[2]), 3),
+            "rational": (lambda p: (p[0] + p[1] * t) / (1 + p[2] ** 2 * t), 3),
+            "powers": (lambda p: p[0] * (t + 0.1) ** p[1], 2),
+            "logistic": (lambda p: p[0] / (1 + np.exp(-p[1] * (t - p[2]))), 3),
+        }
+        wrong = []
+        for name, (model, size) in models.items():
+            for k in range(20):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    y = model(random.uniform(0.3, 3, size)) + random.normal(0, 0.05, t.size)
+                    start = random.uniform(-1, 4, size)
+                    got = topograd.least_squares(lambda p: model(p) - y, start)
+                    columns = np.linalg.norm(got.jac, axis=0)
+                gradient = np.abs(got.jac.T @ got.fun)
+                angles = gradient / (columns * np.linalg.norm(got.fun) + 1e-300)
+                if got.success and np.max(gradient) > 1e-8 and np.max(angles[columns > 1e-8], initial=0.0) > 1e-3:
+                    wrong.append((name, k, got.status, angles))
+        self.assertEqual(wrong, [])
+
+    def test_callback(self):
+        seen, points = [], []
+        got = topograd.least_squares(
+            decay, [1, 1, 0], callback=lambda intermediate_result: seen.append(intermediate_result),
+            options={"fallback": False})
+        topograd.least_squares(decay, [1, 1, 0], callback=points.append)
+        self.assertEqual(len(seen), len(points))
+        np.testing.assert_allclose(points[-1], got.x, 1e-12)
+        np.testing.assert_allclose(seen[-1].cost, 0.5 * np.sum(seen[-1].fun**2), 1e-12)
+        self.assertEqual([s.nit for s in seen], sorted(s.nit for s in seen))
+
+        def stop(x):
+            raise StopIteration
+
+        stopped = topograd.least_squares(decay, [1, 1, 0], callback=stop)
+        self.assertEqual((stopped.status, stopped.success, stopped.nfev), (-2, False, 2))
+        with self.assertRaisesRegex(KeyError, "mine"):
+            topograd.least_squares(decay, [1, 1, 0], callback=lambda x: {}["mine"])
+        with self.assertRaisesRegex(TypeError, "`callback` must be callable"):
+            topograd.least_squares(decay, [1, 1, 0], callback=3)
+
+    def test_precision(self):
+        expected = scipy.optimize.least_squares(decay, [1, 1, 0]).x
+        for precision in ("f32", "mixed"):
+            got = topograd.least_squares(decay, [1, 1, 0], options={
+                "precision": precision, "backend": "cpu", "fallback": False})
+            np.testing.assert_allclose(got.x, expected, 1e-3)
+
+    def test_a_device_that_cannot_be_had_is_an_error(self):
+        program = ("import numpy as np, topograd\n"
+                   "for options in ({'backend': 'vulkan'}, {'device': 'nonesuch'}):\n"
+                   "    try: topograd.least_squares(lambda x: x - 1.0, [0.0], options=options)\n"
+                   "    except topograd.Error as error: print(error.code)\n")
+        environment = {**os.environ, "VK_ICD_FILENAMES": "/dev/null", "VK_DRIVER_FILES": "/dev/null"}
+        ran = subprocess.run([sys.executable, "-B", "-c", program], env=environment, text=True,
+                             capture_output=True, timeout=60)
+        self.assertEqual(len(ran.stdout.split()), 2, ran.stdout + ran.stderr)
+
     def test_statuses(self):
         by = {
             1: dict(ftol=None, xtol=None, gtol=1e-6),
@@ -301,6 +426,10 @@ class AgainstScipy(unittest.TestCase):
             "all tolerances": dict(ftol=None, xtol=None, gtol=None),
             "lm and small tolerances": dict(method="lm", ftol=1e-20),
             "lm and sparsity": dict(method="lm", jac_sparsity=np.ones((40, 3))),
+            "shape of a sparsity": dict(jac_sparsity=np.ones((39, 3))),
+            "exact and sparsity": dict(jac_sparsity=np.ones((40, 3)), tr_solver="exact"),
+            "exact and sparse jac": dict(jac=lambda x: csr_matrix(np.ones((40, 3))), tr_solver="exact"),
+            "lm and sparse jac": dict(jac=lambda x: csr_matrix(np.ones((40, 3))), method="lm"),
             "complex start": dict(x0=[1j, 1, 0]),
             "start with axes": dict(x0=[[1.0, 1.0, 0.0]]),
             "rows with axes": dict(fun=lambda x: np.ones((2, 3)) * x[0]),
@@ -397,6 +526,10 @@ class AgainstScipy(unittest.TestCase):
         got = topograd.least_squares(broyden, -np.ones(30), jac_sparsity=np.ones((30, 30)))
         self.assertEqual(got.jac.shape, (30, 30))
         self.assertEqual(got.jac.nnz, 88)
+        for arguments in (dict(tr_solver="lsmr"), dict(jac=lambda x: csr_matrix(np.eye(30)))):
+            theirs = scipy.optimize.least_squares(lambda x: x - 1, np.zeros(30), **arguments)
+            ours = topograd.least_squares(lambda x: x - 1, np.zeros(30), **arguments)
+            self.assertEqual(issparse(ours.jac), issparse(theirs.jac))
 
     def test_threads(self):
         """Two threads solve two problems; each has its own result."""

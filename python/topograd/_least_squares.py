@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import time
 import warnings
 from typing import Any, Callable
 
 import numpy as np
 from scipy.optimize import OptimizeResult
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
 from . import _core
 from ._losses import traced_loss
@@ -16,9 +18,16 @@ from ._summary import Summary
 from ._trace import Array, Trace, TracingError, as_numpy, location_of
 
 _EPS = float(np.finfo(float).eps)
+#: Codes of errors that say that a backend or a device cannot be had.
+_NO_DEVICE = ("no_loader", "no_driver", "no_device", "device_lost")
+#: Times that a solve goes on from beside its result.
+_MOST_KINKS = 4
+#: Changes of the cost below this share are rounding, and so many of them in a row end a solve.
+_ROUNDING, _STALLED = 1e-13, 6
 _METHODS = ("trf", "dogbox", "lm")
 _LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
 _MESSAGES = {
+    -2: "`callback` raised StopIteration.",
     -1: "Improper input parameters status returned from `leastsq`",
     0: "The maximum number of function evaluations is exceeded.",
     1: "`gtol` termination condition is satisfied.",
@@ -88,7 +97,7 @@ class _Arguments:
 
     def __init__(self, fun: Callable, x0: Any, jac: Any, bounds: Any, method: str, ftol: Any,
                  xtol: Any, gtol: Any, x_scale: Any, loss: Any, f_scale: float, tr_solver: Any,
-                 jac_sparsity: Any, max_nfev: Any, verbose: int) -> None:
+                 jac_sparsity: Any, max_nfev: Any, verbose: int, callback: Any = None) -> None:
         if method not in _METHODS:
             raise ValueError(f"`method` must be one of {_METHODS}")
         if jac not in ("2-point", "3-point", "cs") and not callable(jac):
@@ -121,7 +130,7 @@ class _Arguments:
             raise ValueError("`x0` is infeasible.")
         #: x is this times the unknowns of the solve.
         self.scale: Any = 1.0
-        if not (isinstance(x_scale, str) and x_scale == "jac"):
+        if not (x_scale is None or isinstance(x_scale, str) and x_scale == "jac"):
             try:
                 scale = np.asarray(x_scale, dtype=float)
                 valid = bool(np.all(np.isfinite(scale)) and np.all(scale > 0))
@@ -144,7 +153,45 @@ class _Arguments:
         self.fun, self.jac, self.method = fun, jac, method
         self.loss, self.f_scale, self.verbose = loss, float(f_scale), verbose
         self.max_nfev = max_nfev
-        self.sparse = jac_sparsity is not None or tr_solver == "lsmr"
+        self.exact = tr_solver == "exact"
+        if not callable(jac) and jac_sparsity is not None and tr_solver == "exact":
+            raise ValueError("tr_solver='exact' is incompatible with `jac_sparsity`.")
+        self.sparsity = None if callable(jac) else jac_sparsity
+        self.sparse = self.sparsity is not None
+        if callback is not None and not callable(callback):
+            raise TypeError("`callback` must be callable.")
+        if method == "lm" and callback is not None:
+            warnings.warn("`callback` is not supported by method='lm'", stacklevel=3)
+            callback = None
+        self.callback = callback
+
+    def check_values(self, f: np.ndarray, loss: Any, first_jacobian: Callable[[], Any]) -> None:
+        """Raises ValueError for what does not fit the residuals at the start."""
+        size = (f.size, self.x0.size)
+        if f.ndim > 1:
+            raise ValueError("`fun` must return at most 1-d array_like.")
+        if not np.all(np.isfinite(f)):
+            raise ValueError("Residuals are not finite in the initial point.")
+        if self.method == "lm" and size[0] < size[1]:
+            raise ValueError("Method 'lm' doesn't work when the number of residuals is less than the "
+                             "number of variables.")
+        if callable(loss) and np.shape(loss((f / self.f_scale) ** 2)) != (3, f.size):
+            raise ValueError("The return value of `loss` callable has wrong shape.")
+        if self.sparsity is not None:
+            pattern = self.sparsity if issparse(self.sparsity) else np.atleast_2d(self.sparsity)
+            if pattern.shape != size:
+                raise ValueError("`jac_sparsity` has wrong shape.")
+        if callable(self.jac):
+            first = first_jacobian()
+            dense = not hasattr(first, "shape") or isinstance(first, np.ndarray)
+            shape = np.atleast_2d(first).shape if dense else first.shape
+            if shape != size:
+                raise ValueError(f"The return value of `jac` has wrong shape: expected {size}, "
+                                 f"actual {shape}.")
+            self.sparse = issparse(first)
+            if not dense and (self.method == "lm" or self.exact):
+                which = "method='lm'" if self.method == "lm" else "tr_solver='exact'"
+                raise ValueError(f"{which} works only with dense Jacobian matrices.")
 
 
 def _loss_of(a: _Arguments, f: np.ndarray) -> Any:
@@ -210,24 +257,27 @@ class _Values:
         return getattr(self._made, name)
 
 
-def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray) -> bool:
-    """True if the traced residuals at unknowns x are those of the function, up to rounding.
+def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
+            precision: str) -> bool:
+    """True if the traced residuals at unknowns x are those of the function, up to rounding in the
+    precision of the solve.
 
     deviation(x, f) gives the largest numbers of |f| and of the difference.
     """
     scale, difference = deviation(x, f)
-    if np.isfinite(scale) and difference <= 1e-8 * scale:
+    unit = 1e-8 if precision == "f64" else 1e-4
+    if np.isfinite(scale) and difference <= unit * scale:
         return True
     traced = values.residuals(x)
     if not np.array_equal(np.isnan(traced), np.isnan(f)):
         return False
-    absolute = 1e-8 * scale if np.isfinite(scale) else 0.0
-    if np.allclose(traced, f, rtol=1e-6, atol=absolute, equal_nan=True):
+    absolute = unit * scale if np.isfinite(scale) else 0.0
+    if np.allclose(traced, f, rtol=100 * unit, atol=absolute, equal_nan=True):
         return True
     # Near a perfect fit all digits cancel: what is rounded are the terms, about |J| |x| large.
     numbers, columns, starts = values.jacobian(x)
     terms = csr_matrix((np.abs(numbers), columns, starts), shape=(f.size, x.size)) @ np.abs(x)
-    return bool(np.all(np.abs(traced - f) <= 1e-6 * np.abs(f) + 1e-9 * terms))
+    return bool(np.all(np.abs(traced - f) <= 100 * unit * np.abs(f) + 0.1 * unit * terms))
 
 
 def _active(a: _Arguments, x: np.ndarray) -> np.ndarray:
@@ -258,22 +308,76 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
 
 
 def _status(a: _Arguments, summary: Any, x: np.ndarray, optimality: float) -> int:
-    """The condition that ended the solve, as SciPy numbers them."""
+    """The condition that ended the solve, as SciPy numbers them; -1 if there is none."""
     if optimality <= a.gtol:
         return 1
+    if summary.termination == "NO_CONVERGENCE":
+        return 0 if len(summary.iterations) >= _limit(a) else -1
+    if summary.termination not in ("CONVERGENCE", "USER_SUCCESS") or not np.isfinite(optimality):
+        return -1
     accepted = [s for s in summary.iterations[1:] if s.successful]
     last = summary.iterations[-1]
     if last.iteration == 0:
-        return 1 if summary.termination == "CONVERGENCE" else 0
+        return 1
     step = accepted[-1] if accepted else last
     before = step.cost + max(step.cost_change, 0.0)
     by_cost = abs(step.cost_change) <= a.ftol * before
     by_step = last.step_norm <= a.xtol * (a.xtol + float(np.linalg.norm(x)))
     if by_cost or by_step:
         return 4 if by_cost and by_step else 2 if by_cost else 3
-    if summary.termination == "NO_CONVERGENCE":
-        return 0
     return 2
+
+
+def _limit(a: _Arguments) -> int:
+    return min(a.max_nfev or 100 * a.x0.size, 2**31 - 1)
+
+
+class _Watch:
+    """Ends a solve whose cost has not changed, beyond rounding, for several steps."""
+
+    def __init__(self) -> None:
+        self.stalled = 0
+
+    def __call__(self, step: Any) -> bool:
+        still = step.iteration > 0 and abs(step.cost_change) <= _ROUNDING * step.cost
+        self.stalled = self.stalled + 1 if still else 0
+        return self.stalled >= _STALLED
+
+
+class _CallbackError(Exception):
+    """What a callback raised, on its way through the solver."""
+
+
+class _Callback(_Watch):
+    """SciPy's callback, after each accepted step: callback(x), or callback(intermediate_result=...)."""
+
+    def __init__(self, function: Callable, x: np.ndarray, values: Any, scale: Any) -> None:
+        super().__init__()
+        try:
+            names = set(inspect.signature(function).parameters)
+        except (TypeError, ValueError):  # a compiled function
+            names = set()
+        self._function, self._x, self._values, self._scale = function, x, values, scale
+        self._named = names == {"intermediate_result"}
+        self.stopped = False
+
+    def __call__(self, step: Any) -> bool:
+        stalled = super().__call__(step)
+        if step.iteration == 0 or not step.successful:
+            return stalled
+        x = self._x * self._scale
+        try:
+            if self._named:
+                self._function(intermediate_result=OptimizeResult(
+                    x=x, fun=self._values.residuals(self._x), cost=step.cost, nit=step.iteration,
+                    nfev=step.iteration + 1))
+            else:
+                self._function(x)
+        except StopIteration:
+            self.stopped = True
+        except Exception as error:
+            raise _CallbackError from error
+        return self.stopped or stalled
 
 
 def _ball(values: Any, unknowns: np.ndarray) -> dict:
@@ -303,34 +407,42 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
         lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
         model.set_bounds(some.tolist(), lower, upper)
-    limit = a.max_nfev or 100 * unknowns.size
+    in_ball = np.ndim(a.scale) > 0
     given = {
         "function_tolerance": a.ftol,
         "parameter_tolerance": a.xtol,
         # The solver sees g * scale: this is enough for |g| <= gtol.
         "gradient_tolerance": a.gtol * float(np.min(a.scale)),
-        "scale_free": False,
-        "max_iterations": min(limit - 1, 2**31 - 1),
-        **(_ball(values, unknowns) if np.ndim(a.scale) > 0 else {}),
+        # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
+        # scaled by their own size, as by x_scale='jac'.
+        "scale_free": not in_ball,
+        "max_iterations": _limit(a) - 1,
+        "update_state_every_iteration": a.callback is not None,
+        **(_ball(values, unknowns) if in_ball else {}),
         **options,
     }
     solver = _core.Solver(model, given)
     # The solver's residuals have the loss in them.
     deviation = solver.deviation if a.loss == "linear" else values.deviation
-    if not _agrees(deviation, values, unknowns, f0):
+    precision = options.get("precision", "f64")
+    if not _agrees(deviation, values, unknowns, f0, precision):
         return None
-    summary = Summary(solver.solve(None), model)
+    called = (_Watch() if a.callback is None
+              else _Callback(a.callback, unknowns, values, a.scale))
+    summary = Summary(solver.solve(called), model)
     if summary.interrupted:
         raise KeyboardInterrupt
     x = unknowns
     if np.ndim(a.scale) > 0:  # rounding may lead across a bound
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
-    if f.size != model.row_count() or not _agrees(deviation, values, unknowns, f):
+    if f.size != model.row_count() or not _agrees(
+            deviation, values, unknowns, f, precision):
         return None
     gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
-    status = _status(a, summary, unknowns, optimality)
+    stopped = isinstance(called, _Callback) and called.stopped
+    status = -2 if stopped else _status(a, summary, unknowns, optimality)
 
     def jacobian() -> Any:
         numbers, columns, starts = values.jacobian(unknowns)
@@ -344,7 +456,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
         active_mask=_active(a, x), nfev=len(summary.iterations),
-        njev=summary.accepted + 1, status=status, message=_MESSAGES[status],
+        njev=summary.accepted + 1, status=status,
+        message=summary.message if status == -1 else _MESSAGES[status],
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
@@ -378,7 +491,7 @@ def least_squares(
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
     gtol: float | None = 1e-8,
-    x_scale: Any = 1.0,
+    x_scale: Any = None,
     loss: Any = "linear",
     f_scale: float = 1.0,
     diff_step: Any = None,
@@ -389,6 +502,8 @@ def least_squares(
     verbose: int = 0,
     args: tuple = (),
     kwargs: dict | None = None,
+    callback: Callable[..., Any] | None = None,
+    workers: Any = None,
     *,
     options: dict | None = None,
 ) -> OptimizeResult:
@@ -414,10 +529,10 @@ def least_squares(
         onto the bounds.
     ftol, xtol, gtol : float or None
         Tolerances of the relative change of the cost, of x, and of the gradient's largest component.
-    x_scale : 'jac', float or array_like of shape (n,)
-        Sizes of steps, units of x: steps are limited within a ball of x / x_scale. With 'jac' or one
-        number the columns of the Jacobian give the sizes.
-    diff_step, tr_solver, tr_options
+    x_scale : None, 'jac', float or array_like of shape (n,)
+        Sizes of steps, units of x: steps are limited within a ball of x / x_scale. With None, 'jac'
+        or one number the columns of the Jacobian give the sizes.
+    diff_step, tr_solver, tr_options, workers
         As in SciPy, which they are given to if it solves the problem.
     loss : str or callable
         'linear', 'soft_l1', 'huber', 'cauchy' or 'arctan', or a function of z = (f / f_scale)²,
@@ -426,11 +541,15 @@ def least_squares(
     f_scale : float
         Residual at which outliers begin, units of the residuals.
     jac_sparsity : array_like or sparse matrix, optional
-        Not needed: the structure is found. If given, `jac` of the result is sparse.
+        Not needed: the structure is found. If given, shape (m, n), `jac` of the result is sparse.
     max_nfev : int, optional
         Evaluations after which to stop; 100 n if not given.
     verbose : 0, 1 or 2
         Silent, a report at the end, or a line for each step.
+    callback : callable, optional
+        Called after each accepted step as callback(x), or as callback(intermediate_result) if that is
+        the name of its parameter, with an OptimizeResult of x, fun, cost, nit and nfev. StopIteration
+        ends the solve with status -2.
     options : dict, optional
         Options of topograd.Problem.solve, such as {'backend': 'cpu', 'threads': 1}. With
         {'fallback': False} what cannot be traced raises instead of taking SciPy's way.
@@ -448,49 +567,53 @@ def least_squares(
         For the arguments that SciPy refuses.
     TypeError
         For an option that is unknown or has a wrong type.
+    Error
+        For a backend or a device that is named in `options` and cannot be had.
+
+    A solve that cannot go on, because derivatives are not finite, is repeated by SciPy's way, or has
+    status -1 with {'fallback': False}.
     """
+    started = time.perf_counter()
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
+    if given.get("device"):  # who names a device wants it
+        given.setdefault("backend", "vulkan")
     _core.check_options(given)
     a = _Arguments(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, tr_solver,
-                   jac_sparsity, max_nfev, verbose)
+                   jac_sparsity, max_nfev, verbose, callback)
     keywords = kwargs or {}
 
     def evaluate(x: np.ndarray) -> np.ndarray:
         return np.atleast_1d(np.asarray(fun(x, *args, **keywords), dtype=float))
 
     f0 = evaluate(a.x0.copy())
-    if f0.ndim > 1:
-        raise ValueError("`fun` must return at most 1-d array_like.")
-    if not np.all(np.isfinite(f0)):
-        raise ValueError("Residuals are not finite in the initial point.")
-    if method == "lm" and f0.size < a.x0.size:
-        raise ValueError("Method 'lm' doesn't work when the number of residuals is less than the "
-                         "number of variables.")
-    if callable(loss) and np.shape(loss((f0 / a.f_scale) ** 2)) != (3, f0.size):
-        raise ValueError("The return value of `loss` callable has wrong shape.")
-    if callable(jac):
-        shape = np.shape(jac(a.x0, *args, **keywords))
-        if shape and len(shape) == 2 and shape != (f0.size, a.x0.size):
-            raise ValueError(f"The return value of `jac` has wrong shape: expected "
-                             f"{(f0.size, a.x0.size)}, actual {shape}.")
+    a.check_values(f0, loss, lambda: jac(a.x0.copy(), *args, **keywords))
     try:
         trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords)
         found = _solve(a, trace, rows, f0, evaluate, given)
-        if found is not None:
+        for _ in range(_MOST_KINKS):
+            before = found
+            if found is not None and found["status"] > 0:
+                found = _beyond_a_kink(a, found, trace, rows, evaluate, given)
+            if found is before:
+                break
+        if found is not None and (found["status"] != -1 or not falls_back):
             for location, advice in trace.slow:
                 warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
             if verbose:
                 s = found["summary"]
                 print(f"Traced: {s.backend} ({s.device}), {s.linear_solver}, "
-                      f"{s.seconds:.3f} s.")
+                      f"{time.perf_counter() - started:.3f} s.")
                 _report(a, found)
             return found
-        reason = "the traced function has other values than the function"
+        reason = ("the traced function has other values than the function" if found is None
+                  else found["message"])
     except MemoryError:
         raise
+    except _CallbackError as error:
+        raise error.__cause__ or error
     except Exception as error:  # whatever fun raises for a traced array: it took numbers above
-        if not falls_back:
+        if not falls_back or isinstance(error, _core.Error) and error.code in _NO_DEVICE:
             raise
         reason = str(error) or type(error).__name__
         if not isinstance(error, (_core.Error, TracingError)):
@@ -499,7 +622,51 @@ def least_squares(
         raise TracingError(reason)
     if verbose:
         print(f"Not traced: {reason}. SciPy with differences.")
+    return _by_scipy(fun, a, bounds, x_scale, diff_step, tr_solver, tr_options, jac_sparsity, args,
+                     keywords, workers)
+
+
+def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step: Any, tr_solver: Any,
+              tr_options: Any, jac_sparsity: Any, args: tuple, keywords: dict,
+              workers: Any) -> OptimizeResult:
+    """What SciPy finds, with those of the newer arguments that this version of it has."""
     from scipy.optimize import least_squares as scipys
 
-    return scipys(fun, a.x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step,
-                  tr_solver, tr_options or {}, jac_sparsity, max_nfev, verbose, args, keywords)
+    known = inspect.signature(scipys).parameters
+    newer = {"callback": a.callback, "workers": workers}
+    if a.callback is not None and "callback" not in known:
+        warnings.warn("this version of SciPy does not call `callback`", stacklevel=3)
+    if x_scale is None and known["x_scale"].default is not None:
+        x_scale = "jac" if a.method == "lm" else 1.0
+    return scipys(fun, a.x0, a.jac, bounds, a.method, a.ftol, a.xtol, a.gtol, x_scale, a.loss,
+                  a.f_scale, diff_step, tr_solver, tr_options or {}, jac_sparsity, a.max_nfev, a.verbose,
+                  args, keywords, **{k: v for k, v in newer.items() if k in known and v is not None})
+
+
+def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                   options: dict) -> Result:
+    """The solve from beside its result, if the cost is smaller there: |x| and x² have the derivative 0
+    at 0, where SciPy's differences lead away. Looks along unknowns with that derivative, and along
+    all if no step was made."""
+    x, f = found["x"], found["fun"]
+    if x.size * f.size > _DENSE or found["cost"] == 0.0:
+        return found
+    largest = abs(csr_matrix(found["jac"])).max(axis=0).toarray().ravel()
+    still = np.flatnonzero((largest == 0) | (found["summary"].accepted == 0))
+    moved, least = x.copy(), found["cost"]
+    for k in still:
+        for step in np.outer((1e-4, _EPS**0.5), (1, -1)).ravel() * max(1.0, abs(x[k])):
+            beside = moved.copy()
+            beside[k] = x[k] + step
+            if not a.lower[k] <= beside[k] <= a.upper[k]:
+                continue
+            with np.errstate(all="ignore"):
+                cost = _cost(a, evaluate(beside))
+            if cost < least - 1e-13 * found["cost"]:
+                moved, least = beside, cost
+    if np.array_equal(moved, x):
+        return found
+    start, a.x0 = a.x0, moved
+    again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
+    a.x0 = start
+    return again if again is not None and again["cost"] < found["cost"] else found

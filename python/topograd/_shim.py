@@ -87,13 +87,14 @@ def _issubclass(kind: Any, kinds: Any) -> bool:
     return issubclass(_original(kind), _original(kinds))
 
 
-def _extreme(original: Any, ufunc: Any) -> Callable:
+def _extreme(original: Any, ufunc: Callable[[Any, Any], Any]) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         values: Any = args[0] if len(args) == 1 else args
         if isinstance(values, Traced) or contains_traced(values):
             if kwargs:
                 raise TracingError(f"{original.__name__}() with a key or a default cannot be traced")
-            return functools.reduce(ufunc, list(plain(values)))
+            elements: list[Any] = list(plain(values))
+            return functools.reduce(ufunc, elements)
         return original(*args, **kwargs)
 
     return call
@@ -123,7 +124,8 @@ def _math(function: Callable) -> Callable:
         if name == "log":
             return np.log(args[0]) / (np.log(args[1]) if len(args) > 1 else 1.0)
         if name in ("fsum", "prod"):
-            return functools.reduce(np.add if name == "fsum" else np.multiply, list(args[0]))
+            joins: Any = np.add if name == "fsum" else np.multiply
+            return functools.reduce(joins, list(args[0]))
         if name == "dist":
             return np.linalg.norm(np.subtract(*args))
         if name in ("erf", "erfc", "gamma", "lgamma"):
