@@ -1,9 +1,12 @@
 """least_squares against SciPy's: a table of problems, their statuses, and errors of arguments."""
 
 import contextlib
+import copy
 import io
 import itertools
+import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -66,6 +69,10 @@ CIRCLE = np.stack([3 + 2 * np.cos(ANGLES), -1 + 2 * np.sin(ANGLES)], 1) + NOISE[
 
 def decay(x, y=Y):
     return x[0] * np.exp(-x[1] * T) + x[2] - y
+
+
+def fit_decay(x0):
+    return topograd.least_squares(decay, x0)
 
 
 def decay_with_outliers(x):
@@ -347,6 +354,19 @@ class AgainstScipy(unittest.TestCase):
                 if got.success and np.max(gradient) > 1e-8 and np.max(angles[columns > 1e-8], initial=0.0) > 1e-3:
                     wrong.append((name, k, got.status, angles))
         self.assertEqual(wrong, [])
+
+    def test_results_travel(self):
+        got = topograd.least_squares(decay, [1, 1, 0])
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            sent = pool.map(fit_decay, [[1, 1, 0], [2, 1, 0]])[0]
+        for other in (pickle.loads(pickle.dumps(got)), copy.deepcopy(got), copy.copy(got), sent):
+            self.assertEqual(set(other), set(got))
+            np.testing.assert_array_equal(other.x, got.x)
+            np.testing.assert_array_equal(other.jac, got.jac)
+            self.assertEqual(other.summary.message, got.summary.message)
+        large = topograd.least_squares(lambda x: x * x - 1, np.full(500, 0.5))
+        self.assertNotIn("jac", large)
+        self.assertEqual(pickle.loads(pickle.dumps(large)).jac.shape, (500, 500))
 
     def test_callback(self):
         seen, points = [], []

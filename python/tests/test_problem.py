@@ -1,10 +1,12 @@
 """Problem: unknowns in blocks, index arrays, losses, flags, derivatives, callbacks, threads."""
 
 import contextlib
+import copy
 import gc
 import io
 import itertools
 import os
+import pickle
 import resource
 import signal
 import threading
@@ -199,6 +201,66 @@ class Problems(unittest.TestCase):
             p.residuals(lambda v: v, x, loss=lambda s: s if s < 1 else 1)
         with self.assertRaisesRegex(ValueError, r"three rows \(3, 1\), got \(2, 1\)"):
             p.residuals(lambda v: v, x, loss=lambda s: np.stack([s, s]))
+
+    def test_arrays_of_another_problem_are_refused(self):
+        p, q = topograd.Problem(), topograd.Problem()
+        a = np.array([1.0, 2.0])
+        x, z = p.parameters(a), q.parameters(np.array([10.0, 20.0]))
+        of_q = q.data(np.array([5.0, 6.0]))
+        p.data(np.array([50.0, 60.0]))
+        p.residuals(lambda u: u - 5, x)
+        q.residuals(lambda v: v - 7, z)
+        other = q.equalities(z[0] - 8)
+        refused = {
+            "both": lambda: p.residuals(lambda u, v: u - v, x, z),
+            "the other alone": lambda: p.residuals(lambda v: v - 7, z),
+            "an expression": lambda: p.residuals(2 * z - 1),
+            "in a list": lambda: p.residuals(lambda u: np.array([u[0], z[0]]), x),
+            "into an array": lambda: p.residuals(lambda u: np.concatenate([u, z]), x),
+            "by a function": lambda: p.residuals(lambda u: np.where(z > 0, u, 1.0), x),
+            "data": lambda: p.residuals(lambda u, d: u - d, x, of_q),
+            "a product": lambda: x[0] * np.exp(z[1]),
+            "energies": lambda: p.energies(lambda v: v**2, z),
+            "constraints": lambda: p.equalities(z[0] - 1),
+            "fix": lambda: p.fix(z),
+            "free": lambda: p.free(z[:1]),
+            "bounds": lambda: p.bounds(z, 0, 3),
+            "manifold": lambda: p.manifold(z, "sphere"),
+            "covariance": lambda: p.covariance(z),
+            "set": lambda: p.set(of_q, np.zeros(2)),
+            "sensitivity": lambda: topograd.Sensitivity(p, of_q),
+            "multipliers": lambda: p.solve().multipliers(other),
+        }
+        for name, call in refused.items():
+            with self.subTest(name), self.assertRaises(ValueError) as raised:
+                call()
+            self.assertRegex(str(raised.exception), "problem|Problem")
+        for call in (p.fix, p.free, p.bounds, p.covariance):
+            with self.assertRaisesRegex(TypeError, "expected what parameters\\(\\) returned"):
+                call(a)
+        with self.assertRaisesRegex(ValueError, "fix: expected unknowns"):
+            p.fix(x * 2)
+        p.solve()
+        np.testing.assert_allclose(a, [5, 5])
+
+    def test_copies(self):
+        p = topograd.Problem()
+        x = p.parameters(np.array([1.0, 2.0]), name="ends")
+        p.residuals(lambda v: v - 3, x)
+        rows = p.equalities(x[0] - 2)
+        s = p.solve()
+        for copied in (pickle.loads(pickle.dumps(s)), copy.deepcopy(s), pickle.loads(pickle.dumps(
+                copy.copy(s)))):
+            self.assertEqual((repr(copied), copied.full_report(), copied.json(), copied.success),
+                             (repr(s), s.full_report(), s.json(), s.success))
+            self.assertEqual([i.cost for i in copied.iterations], [i.cost for i in s.iterations])
+            np.testing.assert_array_equal(copied.multipliers(), s.multipliers(rows))
+            self.assertEqual(copied._repr_html_(), s._repr_html_())
+        for thing, what in ((p, "a Problem cannot be copied"), (x, "an array of unknowns cannot be")):
+            for call in (pickle.dumps, copy.deepcopy, copy.copy):
+                with self.assertRaisesRegex(TypeError, what):
+                    call(thing)
+        self.assertIn("'ends' of shape (2,): [2. 3.]", repr(x))
 
     def test_manifold(self):
         values = np.array([0.6, 0.8, 0.0])

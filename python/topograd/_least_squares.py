@@ -52,6 +52,11 @@ class Result(OptimizeResult):
     def __dir__(self) -> list[str]:
         return sorted({*self.keys(), "jac"})
 
+    def __reduce__(self) -> Any:
+        if self.__dict__.get("jacobian") is not None:
+            self.jac  # computed, if it was not
+        return Result, (dict(self),)
+
 
 def trace_function(fun: Callable, size: int, scale: Any, args: tuple,
                    kwargs: dict) -> tuple[Trace, Array]:
@@ -649,10 +654,11 @@ def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
     at 0, where SciPy's differences lead away. Looks along unknowns with that derivative, and along
     all if no step was made."""
     x, f = found["x"], found["fun"]
-    if x.size * f.size > _DENSE or found["cost"] == 0.0:
+    at_start = found["summary"].accepted == 0
+    if x.size * f.size > _DENSE or found["cost"] == 0.0 or np.all(found["grad"]) and not at_start:
         return found
     largest = abs(csr_matrix(found["jac"])).max(axis=0).toarray().ravel()
-    still = np.flatnonzero((largest == 0) | (found["summary"].accepted == 0))
+    still = np.flatnonzero((largest == 0) | at_start)
     moved, least = x.copy(), found["cost"]
     for k in still:
         for step in np.outer((1e-4, _EPS**0.5), (1, -1)).ravel() * max(1.0, abs(x[k])):

@@ -34,15 +34,22 @@ class Parameters(Array):
     Slices and index arrays of it are unknowns, too, which `Problem.fix` and the like take.
     """
 
-    __slots__ = ("value", "places", "_memory", "_number")
+    __slots__ = ("value", "places", "name", "_memory", "_number")
 
     #: The caller's array, which a solve overwrites, or a copy of it. Other libraries read it by the
     #: buffer protocol or DLPack.
     value: np.ndarray
     #: Where these unknowns are in Problem.x(), and which columns of jacobian() are theirs.
     places: slice
+    #: What messages call them.
+    name: str
     _memory: np.ndarray
     _number: int
+
+    def __repr__(self) -> str:
+        value = np.array2string(np.asarray(self.value), threshold=20, precision=6)
+        label = f" {self.name!r}" if self.name else ""
+        return f"<parameters{label} of shape {self.shape}: {value}>"
 
     def is_in_place(self) -> bool:
         """True if solves use the memory of `value`."""
@@ -75,7 +82,8 @@ class Blocks:
 class Constraints:
     """Scalar constraints of one call of Problem.equalities or Problem.inequalities."""
 
-    def __init__(self, rows: slice) -> None:
+    def __init__(self, model: Any, rows: slice) -> None:
+        self._model = model
         #: Their numbers among all scalar constraints.
         self.rows = rows
 
@@ -158,7 +166,7 @@ class Problem:
         shape = (array.size // width, width) if width > 1 else (array.size,)
         plain = self._trace.unknowns(self._count, shape)
         added = Parameters(plain._storage, plain._shadow)
-        added.value, added._memory, added._number = array, memory, number
+        added.value, added._memory, added._number, added.name = array, memory, number, name
         added.places = slice(self._count, self._count + array.size)
         self._parameters.append(added)
         self._count += array.size
@@ -251,7 +259,7 @@ class Problem:
 
     def _constrain(self, f: Any, arguments: Sequence[Any], kind: Any, label: str) -> Constraints:
         added = self._add(self._traced(f, arguments), 1, kind, label)
-        return Constraints(slice(added.first, added.first + added.rows))
+        return Constraints(self._bound, slice(added.first, added.first + added.rows))
 
     def _add(self, rows: Array, width: int, kind: Any, label: str, loss: Loss = None) -> Any:
         self._version += 1
@@ -260,17 +268,37 @@ class Problem:
 
     # Flags.
 
+    def _unknowns(self, call: str, unknowns: Any) -> np.ndarray:
+        """Where these unknowns are in x."""
+        if not isinstance(unknowns, Array):
+            raise TypeError(f"{call}: expected what parameters() returned, or a selection of it, got "
+                            f"{type(unknowns).__name__}")
+        if unknowns.tracer is not self._trace:
+            raise ValueError(f"{call}: expected unknowns of this problem, got those of another one")
+        try:
+            return unknowns.unknowns()
+        except ValueError as error:
+            raise ValueError(f"{call}: {error}") from None
+
+    def _array(self, call: str, x: Any) -> Parameters:
+        """An array of parameters() of this problem."""
+        if not isinstance(x, Parameters):
+            raise TypeError(f"{call}: expected what parameters() returned, got {type(x).__name__}")
+        if x.tracer is not self._trace:
+            raise ValueError(f"{call}: expected parameters of this problem, got those of another one")
+        return x
+
     def fix(self, unknowns: Array) -> None:
         """Keeps unknowns at their values: x, x[0], x[:, 2], x[indices]."""
-        self._model.fix(unknowns.unknowns().reshape(-1), True)
+        self._model.fix(self._unknowns("fix", unknowns).reshape(-1), True)
 
     def free(self, unknowns: Array) -> None:
         """Lets fixed unknowns move again."""
-        self._model.fix(unknowns.unknowns().reshape(-1), False)
+        self._model.fix(self._unknowns("free", unknowns).reshape(-1), False)
 
     def bounds(self, unknowns: Array, lower: Any = -np.inf, upper: Any = np.inf) -> None:
         """Keeps unknowns within bounds, which broadcast to their shape."""
-        indices = unknowns.unknowns()
+        indices = self._unknowns("bounds", unknowns)
         low, high = (np.broadcast_to(np.asarray(b, float), indices.shape) for b in (lower, upper))
         self._model.set_bounds(
             indices.reshape(-1), np.ascontiguousarray(low).reshape(-1),
@@ -279,7 +307,7 @@ class Problem:
     def manifold(self, x: Parameters, name: str) -> None:
         """Blocks move on a manifold: 'quaternion' (w, x, y, z), 'eigen_quaternion' (x, y, z, w),
         'so3_axis_angle' or 'sphere'."""
-        self._model.set_manifold(x._number, name)
+        self._model.set_manifold(self._array("manifold", x)._number, name)
 
     # Solving.
 
@@ -372,7 +400,7 @@ class Problem:
         a RuntimeWarning names them; it is an error if none of the arrays is determined. With
         rank_deficient=True it is the pseudo-inverse. Small problems only: it is dense.
         """
-        numbers = [x._number for x in parameters or self._parameters]
+        numbers = [self._array("covariance", x)._number for x in parameters or self._parameters]
         found, missing = self._model.covariance(numbers, rank_deficient)
         if missing:
             more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
@@ -390,6 +418,10 @@ class Problem:
     def sizes(self) -> dict[str, int]:
         """Numbers of unknowns, rows, blocks, energies and topologies."""
         return self._bound.sizes()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Problem cannot be copied or pickled: it is bound to its arrays and to compiled "
+                        "kernels; build it where it is needed, in each process")
 
     def __repr__(self) -> str:
         sizes = self.sizes

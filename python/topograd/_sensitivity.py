@@ -52,6 +52,7 @@ class Sensitivity:
         problem._read_arrays()
         self._core = _core.Sensitivity(
             model, [part._number for part in parts], form, convergence_tolerance, options)
+        self._model = model
         self._count = problem._count
         self._places: dict[int, slice] = {}
         first = 0
@@ -81,7 +82,8 @@ class Sensitivity:
         return self._core.active_constraints
 
     def _place(self, part: DataArray) -> slice:
-        if not isinstance(part, DataArray) or part._number not in self._places:
+        if (not isinstance(part, DataArray) or part._model is not self._model or
+                part._number not in self._places):
             raise ValueError("Sensitivity: the array is not a part of theta")
         return self._places[part._number]
 

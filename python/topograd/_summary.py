@@ -6,9 +6,42 @@ import contextlib
 import html
 import json
 import math
+import types
 from typing import Any, Callable, Iterator
 
 import numpy as np
+
+
+class _Kept:
+    """What a summary says, without the solver's objects: for pickles and copies."""
+
+    def __init__(self, core: Any, model: Any) -> None:
+        texts = {name: getattr(core, name)() for name in ("brief_report", "full_report", "json")}
+        try:
+            found = core.multipliers(model)
+        except Exception:  # no constraints, or more of them since the solve
+            found = None
+        names = [n for n in dir(core) if not n.startswith("_")]
+        numbers = {n: getattr(core, n) for n in names if n not in texts and n != "multipliers"}
+        numbers["iterations"] = [
+            types.SimpleNamespace(**{n: getattr(step, n) for n in dir(step) if not n.startswith("_")})
+            for step in numbers["iterations"]]
+        self.__dict__.update(numbers)
+        self._texts, self._multipliers = texts, found
+
+    def brief_report(self) -> str:
+        return self._texts["brief_report"]
+
+    def full_report(self) -> str:
+        return self._texts["full_report"]
+
+    def json(self) -> str:
+        return self._texts["json"]
+
+    def multipliers(self, _: Any) -> np.ndarray:
+        if self._multipliers is None:
+            raise ValueError("multipliers: the solve had no constraints")
+        return self._multipliers
 
 
 class Summary:
@@ -25,6 +58,10 @@ class Summary:
             raise AttributeError(name)
         return getattr(self._core, name)
 
+    def __reduce__(self) -> Any:
+        kept = self._core if isinstance(self._core, _Kept) else _Kept(self._core, self._model)
+        return Summary, (kept, None)
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(n for n in dir(self._core) if not n.startswith("_"))})
 
@@ -36,6 +73,8 @@ class Summary:
         grows if 0 becomes a small positive number. Raises an Error if constraints were added after
         the solve.
         """
+        if constraints is not None and constraints._model is not self._model:
+            raise ValueError("multipliers: expected constraints of the problem that was solved")
         numbers = self._core.multipliers(self._model)
         return numbers if constraints is None else numbers[constraints.rows]
 

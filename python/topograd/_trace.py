@@ -95,7 +95,7 @@ class Trace:
         """Numbers as data of the residuals. Copies."""
         values = plain(values)
         if isinstance(values, Array):
-            return values
+            return self._own(values)
         array = as_numpy(values)
         if array.dtype.kind not in "fiub":
             raise TracingError(f"numbers of type {array.dtype} cannot be traced")
@@ -115,9 +115,15 @@ class Trace:
             raise ValueError(str(error)) from None
         return self.wrap(node, shape, boolean)
 
+    def _own(self, value: "Array") -> "Array":
+        if value.tracer is not self:
+            raise ValueError("expected arrays of this problem, got unknowns or data of another Problem, "
+                             f"or of another fit ({user_location()})")
+        return value
+
     def _operand(self, value: Any) -> Any:
         if isinstance(value, Array):
-            return value._operand()
+            return self._own(value)._operand()
         if isinstance(value, (float, int, np.number, np.bool_)):
             return float(value)
         return self.array(value)._operand()
@@ -126,7 +132,7 @@ class Trace:
         """Anything array-like as a traced array."""
         value = plain(value)
         if isinstance(value, Array):
-            return value
+            return self._own(value)
         if isinstance(value, Traced):
             raise TracingError("complex numbers where real ones are needed: use .real, .imag, np.abs "
                                "or view(float)")
@@ -446,6 +452,9 @@ class Array(Traced, NDArrayOperatorsMixin):
     def fill(self, value: Any) -> None:
         """Sets all elements."""
         self[...] = value
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an array of unknowns cannot be copied or pickled; its numbers are in `value`")
 
     def __bool__(self) -> bool:
         raise TracingError("a branch on a value cannot be traced; use np.where")
