@@ -4,6 +4,10 @@
 #include "../../solver/sensitivity.hpp"
 #include "bindings.hpp"
 
+#include <array>
+#include <string>
+#include <string_view>
+
 namespace topograd::python {
 namespace {
 
@@ -46,8 +50,30 @@ Exceptions& exceptions() {
   return classes;
 }
 
+/// Names of C++ and of the command, as they are called in Python.
+constexpr std::array<std::array<std::string_view, 2>, 9> kPythonsWords = {{
+    {"set_constant", "fix"},
+    {"set_bounds", "bounds"},
+    {"set_manifold", "manifold"},
+    {"add_residuals", "residuals"},
+    {"add_energies", "energies"},
+    {"dump: ", "source: "},
+    {"--kernel ", "kernel="},
+    {"--emit ", "format="},
+    {"--precision ", "precision="},
+}};
+
+std::string in_pythons_words(std::string message) {
+  for (const auto& [theirs, ours] : kPythonsWords) {
+    for (std::size_t at = message.find(theirs); at != std::string::npos;
+         at = message.find(theirs, at + ours.size()))
+      message.replace(at, theirs.size(), ours);
+  }
+  return message;
+}
+
 py::object exception_of(PyObject* type, const Error& error) {
-  py::object made = py::reinterpret_borrow<py::object>(type)(error.what());
+  py::object made = py::reinterpret_borrow<py::object>(type)(in_pythons_words(error.what()));
   made.attr("code") = name(error.code());
   return made;
 }

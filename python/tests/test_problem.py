@@ -118,11 +118,13 @@ class Problems(unittest.TestCase):
         for kind in (np.float64, np.float32):
             with self.subTest(kind.__name__):
                 p = topograd.Problem()
-                x = p.parameters(Foreign(np.zeros((4, 2), kind)))
+                start = Foreign(np.zeros((4, 2), kind))
+                x = p.parameters(start)
                 p.residuals(lambda v, to: v - to, x, Foreign(np.arange(8, dtype=kind).reshape(4, 2)))
                 p.solve(backend="cpu")
                 got = np.from_dlpack(x.value)
                 np.testing.assert_allclose(got, np.arange(8.0).reshape(4, 2), 0, 1e-6)
+                np.testing.assert_array_equal(start.numbers, got)
         result = topograd.least_squares(lambda x: x - 3.0, Foreign(np.ones(2, np.float32)))
         np.testing.assert_allclose(result.x, 3.0, 1e-7)
 
@@ -261,6 +263,21 @@ class Problems(unittest.TestCase):
                 with self.assertRaisesRegex(TypeError, what):
                     call(thing)
         self.assertIn("'ends' of shape (2,): [2. 3.]", repr(x))
+
+    def test_messages_have_pythons_words(self):
+        p = topograd.Problem()
+        x = p.parameters(np.zeros(2))
+        p.residuals(lambda v: v - 1, x)
+        cases = {
+            "kernel=": lambda: p.source("sum"),
+            "format=": lambda: p.source(format="basic"),
+            "precision=": lambda: p.source(format="c", precision="f32"),
+            "hold it with fix": lambda: (p.bounds(x, 1.0, 1.0), p.solve()),
+        }
+        for words, call in cases.items():
+            with self.subTest(words), self.assertRaisesRegex(topograd.Error, words) as raised:
+                call()
+            self.assertNotRegex(str(raised.exception), "--|set_|add_|dump:")
 
     def test_manifold(self):
         values = np.array([0.6, 0.8, 0.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -28,13 +29,21 @@ def _core_loss(loss: Loss) -> Any:
     return loss
 
 
+def _writable(array: np.ndarray) -> np.ndarray:
+    """The same memory, for an array that NumPy cannot know to be writable: DLPack does not say."""
+    if array.flags.writeable or not array.flags.c_contiguous or array.dtype.kind != "f":
+        return array
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
+
+
 class Parameters(Array):
     """An array of unknowns: as an array, what residuals read; `value` has the present numbers.
 
     Slices and index arrays of it are unknowns, too, which `Problem.fix` and the like take.
     """
 
-    __slots__ = ("value", "places", "name", "_memory", "_number")
+    __slots__ = ("value", "places", "name", "_memory", "_number", "_owner")
 
     #: The caller's array, which a solve overwrites, or a copy of it. Other libraries read it by the
     #: buffer protocol or DLPack.
@@ -44,6 +53,7 @@ class Parameters(Array):
     #: What messages call them.
     name: str
     _memory: np.ndarray
+    _owner: Any
     _number: int
 
     def __repr__(self) -> str:
@@ -140,7 +150,8 @@ class Problem:
         ----------
         array : array of shape (n,) or (n, block), or anything with DLPack's protocol
             float64 arrays that are contiguous are used in place: a solve overwrites them. Others of
-            floating-point numbers are copied, and written back after a solve. Where that is not
+            floating-point numbers are copied, and written back after a solve, also into the memory of
+            other libraries. Where that is not
             possible (lists, integers, read-only arrays) the result is in `value` alone.
         block : int, optional
             Unknowns that belong together, such as 3 for points. The last extent of an array with two
@@ -152,7 +163,10 @@ class Problem:
         -------
         Parameters of shape (n,) or (n, block).
         """
+        owner = array
         array = as_numpy(array)
+        if array is not owner and not hasattr(owner, "__array__") and hasattr(owner, "__dlpack__"):
+            array = _writable(array)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"parameters: expected numbers, got {array.dtype}")
         width = block or (array.shape[-1] if array.ndim > 1 else 1)
@@ -167,6 +181,7 @@ class Problem:
         plain = self._trace.unknowns(self._count, shape)
         added = Parameters(plain._storage, plain._shadow)
         added.value, added._memory, added._number, added.name = array, memory, number, name
+        added._owner = owner
         added.places = slice(self._count, self._count + array.size)
         self._parameters.append(added)
         self._count += array.size
