@@ -12,7 +12,7 @@ one kernel each, with exact derivatives, on the CPU or on a Vulkan device. ::
     result = topograd.least_squares(residuals, [1.0, 0.1], args=(t, y))   # SciPy's signature
     result.x
 
-`least_squares` is scipy.optimize.least_squares with another import. `Problem` is for large sparse
+`least_squares`, `curve_fit` and `minimize` are those of scipy.optimize with another import. `Problem` is for large sparse
 problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds. `view` opens
 a page, also in Jupyter, on which a problem is pulled at while it is solved.
 """
@@ -20,6 +20,7 @@ a page, also in Jupyter, on which a problem is pulled at while it is solved.
 from . import _core
 from ._core import ArgumentError, Error, SensitivityError
 from ._demo import demo
+from ._fits import curve_fit, minimize
 from ._least_squares import least_squares
 from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solver
 from ._sensitivity import Sensitivity
@@ -33,7 +34,6 @@ __all__ = [
     "Blocks",
     "Constraints",
     "DataArray",
-    "DataArray",
     "Error",
     "Parameters",
     "Problem",
@@ -43,8 +43,10 @@ __all__ = [
     "Summary",
     "TracingError",
     "View",
+    "curve_fit",
     "demo",
     "least_squares",
+    "minimize",
     "view",
     "__version__",
 ]

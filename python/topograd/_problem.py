@@ -33,7 +33,7 @@ def _writable(array: np.ndarray) -> np.ndarray:
     """The same memory, for an array that NumPy cannot know to be writable: DLPack does not say."""
     if array.flags.writeable or not array.flags.c_contiguous or array.dtype.kind != "f":
         return array
-    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
     return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 

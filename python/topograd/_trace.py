@@ -77,6 +77,8 @@ class Trace:
         self.blocks: list[tuple[int, int, int]] = []
         #: the same for slices of x, which are used where no reshape says more
         self.slices: list[tuple[int, int, int]] = []
+        #: what was summed, by the nodes of sums that are one number
+        self.sums: dict[int, "Array"] = {}
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 

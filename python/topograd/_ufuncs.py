@@ -133,6 +133,8 @@ def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = Fals
         moved = array._view(array._shadow.transpose(kept + axes))
         node = trace.graph.reduce(op, moved._operand(), extent)
         out = trace.wrap(node, tuple(array.shape[d] for d in kept), op in ("and", "or"))
+        if op == "add" and not kept:
+            trace.sums[node] = array
     if keepdims:
         shape = [1 if d in axes else n for d, n in enumerate(array.shape)]
         return out.reshape(shape)

@@ -1,0 +1,164 @@
+"""curve_fit and minimize against SciPy's: values, covariances, signatures, and what is left to SciPy."""
+
+import inspect
+import pathlib
+import unittest
+import warnings
+
+import numpy as np
+import scipy.optimize
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+
+import topograd
+from test_references import DATA, read_nist
+
+OURS = {"fallback": False}
+T = np.linspace(0, 4, 50)
+Y = 2.5 * np.exp(-1.3 * T) + 0.5 + np.random.default_rng(0).normal(0, 0.05, 50)
+S = 0.02 + 0.05 * np.random.default_rng(1).random(50)
+
+
+def decay(t, a, b, c):
+    return a * np.exp(-b * t) + c
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def plane(x):
+    return (x[0] - 1) ** 2 + (x[1] - 2.5) ** 2
+
+
+class CurveFit(unittest.TestCase):
+    def test_signature(self):
+        for ours, theirs in ((topograd.curve_fit, scipy.optimize.curve_fit),
+                             (topograd.minimize, scipy.optimize.minimize)):
+            names = [n for n in inspect.signature(theirs).parameters]
+            got = [n for n in inspect.signature(ours).parameters if n in names]
+            self.assertEqual(got, names)
+
+    def test_against_scipys(self):
+        covariance = np.diag(S**2) + 1e-4
+        cases = {
+            "plain": {}, "start": dict(p0=[1.0, 2.0, 0.0]), "sigma": dict(sigma=S),
+            "absolute": dict(sigma=S, absolute_sigma=True), "matrix": dict(sigma=covariance),
+            "bounds": dict(bounds=(0, [2.0, 3.0, 1.0])), "Bounds": dict(bounds=Bounds([0] * 3, [3] * 3)),
+            "loss": dict(method="trf", loss="soft_l1", f_scale=0.1), "maxfev": dict(maxfev=500),
+        }
+        for name, arguments in cases.items():
+            with self.subTest(name):
+                theirs = scipy.optimize.curve_fit(decay, T, Y, **arguments)
+                ours = topograd.curve_fit(decay, T, Y, options=OURS, **arguments)
+                np.testing.assert_allclose(ours[0], theirs[0], 1e-5)
+                np.testing.assert_allclose(ours[1], theirs[1], 1e-3, 1e-9)
+        full = topograd.curve_fit(decay, T, Y, full_output=True, options=OURS)
+        self.assertEqual(len(full), 5)
+        np.testing.assert_allclose(full[2]["fvec"], decay(T, *full[0]) - Y)
+
+    def test_refusals_are_scipys(self):
+        cases = {
+            "no data": (decay, T[:0], Y[:0], {}), "few": (decay, T[:2], Y[:2], {}),
+            "nan": (decay, T, np.where(T > 3, np.nan, Y), {}), "sigma": (decay, T, Y, dict(sigma=S[:9])),
+            "not definite": (decay, T, Y, dict(sigma=-np.eye(50))),
+            "no parameters": (lambda t: t, T, Y, {}), "lm": (decay, T, Y, dict(method="lm", bounds=(0, 5))),
+            "args": (decay, T, Y, dict(args=(3,))), "method": (decay, T, Y, dict(method="newton")),
+            "evaluations": (decay, T, Y, dict(maxfev=2)),
+        }
+        for name, (f, x, y, arguments) in cases.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with self.assertRaises(Exception) as theirs:
+                    scipy.optimize.curve_fit(f, x, y, **arguments)
+                with self.assertRaises(type(theirs.exception)):
+                    topograd.curve_fit(f, x, y, **arguments)
+
+    def test_what_cannot_be_traced(self):
+        def branching(t, a, b):
+            return a * t if a > 100 else a * t + b
+
+        theirs = scipy.optimize.curve_fit(branching, T, Y)
+        np.testing.assert_allclose(topograd.curve_fit(branching, T, Y)[0], theirs[0], 1e-6)
+        with self.assertRaises(topograd.TracingError):
+            topograd.curve_fit(branching, T, Y, options=OURS)
+
+    def test_nists_sets(self):
+        """With default options, from both starts: as many as SciPy's, and more."""
+        right = {"scipy": 0, "topograd": 0}
+        for path in sorted(pathlib.Path(DATA, "nist").glob("*.dat")):
+            model, starts, certified, x, y = read_nist(path)
+            names = ",".join(f"b{k}" for k in range(certified.size))
+            f = eval(f"lambda x, {names}: model([{names}], x)", {"model": model})
+            for start in starts:
+                for name, fit in (("scipy", scipy.optimize.curve_fit), ("topograd", topograd.curve_fit)):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        try:
+                            found = fit(f, x, y, start)[0]
+                        except RuntimeError:
+                            continue
+                    right[name] += np.max(np.abs(found / certified - 1)) < 1e-4
+        self.assertGreaterEqual(right["topograd"], max(right["scipy"], 4))
+
+
+class Minimize(unittest.TestCase):
+    CASES = {
+        "rosenbrock": (rosenbrock, [-1.2, 1.0], {}),
+        "of twenty": (rosenbrock, np.full(20, -1.0), {}),
+        "bounds": (rosenbrock, [-1.2, 1.0], dict(bounds=[(None, 0.5), (0, None)])),
+        "fixed": (rosenbrock, [-1.2, 1.0], dict(bounds=[(0.3, 0.3), (None, None)])),
+        "inequalities": (plane, [2.0, 0.0], dict(bounds=((0, None), (0, None)), constraints=(
+            {"type": "ineq", "fun": lambda x: x[0] - 2 * x[1] + 2},
+            {"type": "ineq", "fun": lambda x: -x[0] - 2 * x[1] + 6},
+            {"type": "ineq", "fun": lambda x, a: -x[0] + 2 * x[1] + a, "args": (2,)}))),
+        "equality": (lambda x: np.sum(x**2), [1.0, 2.0, 3.0],
+                     dict(constraints={"type": "eq", "fun": lambda x: x.sum() - 1})),
+        "intervals": (rosenbrock, [0.5, 0.0], dict(bounds=Bounds([0, -0.5], [1, 2]), constraints=[
+            LinearConstraint([[1, 2], [2, 1]], [-np.inf, 1], [1, 1]),
+            NonlinearConstraint(lambda x: [x[0] ** 2 + x[1], x[0] ** 2 - x[1]], -np.inf, 1)])),
+        "negative": (lambda x: -np.exp(-(x[0] ** 2) - (x[1] - 1) ** 2), [0.3, 0.6], {}),
+        "with derivative": (lambda x: ((x**2).sum(), 2 * x), [1.0, 2.0], dict(jac=True)),
+        "arguments": (lambda x, a: (x[0] - a) ** 2, [0.0], dict(args=(3.0,))),
+    }
+
+    def test_against_scipys(self):
+        for name, (f, start, arguments) in self.CASES.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = scipy.optimize.minimize(f, start, **arguments)
+                ours = topograd.minimize(f, start, options=OURS, **arguments)
+                self.assertTrue(ours.success, ours.message)
+                np.testing.assert_allclose(ours.x, theirs.x, 0, 2e-3)
+                self.assertLessEqual(ours.fun, theirs.fun + 1e-6)
+                self.assertIn("summary", ours)
+
+    def test_many_terms(self):
+        found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)
+        self.assertTrue(found.success and found.nit > 0)
+        self.assertLess(np.max(np.abs(found.jac)), 1e-5)
+
+    def test_scipys_share(self):
+        def branching(x):
+            return (x[0] - 1) ** 2 if x[0] > -9 else 9.0
+
+        self.assertAlmostEqual(topograd.minimize(branching, [0.0]).x[0], 1.0, 5)
+        named = topograd.minimize(rosenbrock, [-1.2, 1.0], method="BFGS", options={"maxiter": 3})
+        self.assertEqual((named.nit, "summary" in named), (3, False))
+        for options in (dict(method="BFGS"), dict()):
+            with self.assertRaises(topograd.TracingError):
+                topograd.minimize(branching, [0.0], options=OURS, **options)
+
+    def test_callback(self):
+        points, results = [], []
+        found = topograd.minimize(rosenbrock, [-1.2, 1.0], callback=points.append, options=OURS)
+        np.testing.assert_array_equal(points[-1], found.x)
+        topograd.minimize(rosenbrock, [-1.2, 1.0], options=OURS,
+                          callback=lambda intermediate_result: results.append(intermediate_result))
+        self.assertEqual(len(results), len(points))
+        np.testing.assert_allclose(results[-1].fun, found.fun)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            topograd.minimize(rosenbrock, [-1.2, 1.0], callback=lambda x: {}["mine"])
+
+
+if __name__ == "__main__":
+    unittest.main()

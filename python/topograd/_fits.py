@@ -1,0 +1,382 @@
+"""curve_fit and minimize with the signatures of SciPy's."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any, Callable
+
+import numpy as np
+import scipy.optimize
+from scipy.linalg import LinAlgError, cholesky, solve_triangular, svd
+from scipy.optimize import OptimizeResult, OptimizeWarning
+
+from . import _core
+from ._least_squares import _NO_DEVICE, _CallbackError, least_squares
+from ._problem import Problem
+from ._trace import TracingError, as_numpy
+
+#: leastsq's tolerance, which SciPy's curve_fit has without bounds.
+_LEASTSQ = 1.49012e-8
+#: Unknowns up to which minimize solves for Newton's steps.
+_MOST_FOR_NEWTON = 200
+
+
+def _starts(f: Callable, p0: Any, bounds: Any) -> np.ndarray:
+    """The start, as SciPy chooses it if none is given."""
+    if p0 is not None:
+        return np.atleast_1d(np.asarray(p0, dtype=float))
+    names = [p for p in inspect.signature(f).parameters.values()
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(names) < 2:
+        raise ValueError("Unable to determine number of fit parameters.")
+    n = len(names) - 1
+    pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    lower, upper = (np.resize(np.asarray(b, dtype=float), n) for b in pair)
+    start = np.ones(n)
+    both = np.isfinite(lower) & np.isfinite(upper)
+    start[both] = 0.5 * (lower[both] + upper[both])
+    below, above = np.isfinite(lower) & ~both, np.isfinite(upper) & ~both
+    start[below], start[above] = lower[below] + 1, upper[above] - 1
+    return start
+
+
+def _covariance(jacobian: Any) -> np.ndarray:
+    """(JᵀJ)⁻¹, as a pseudo-inverse."""
+    dense = jacobian if isinstance(jacobian, np.ndarray) else jacobian.toarray()
+    _, s, vt = svd(dense, full_matrices=False)
+    s = s[s > np.finfo(float).eps * max(dense.shape) * s[0]]
+    vt = vt[: s.size]
+    return np.dot(vt.T / s**2, vt)
+
+
+def _weighted(difference: Any, sigma: np.ndarray | None, factor: np.ndarray | None) -> Any:
+    if factor is not None:
+        return np.matmul(factor, difference)
+    return difference if sigma is None else difference / sigma
+
+
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    check_finite: bool | None = None,
+    bounds: Any = (-np.inf, np.inf),
+    method: str | None = None,
+    jac: Any = None,
+    *,
+    full_output: bool = False,
+    nan_policy: str | None = None,
+    options: dict | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Fits f(xdata, *p) to ydata: scipy.optimize.curve_fit, compiled.
+
+    f is recorded and solved by `least_squares`. What cannot be recorded, and fits without success, are
+    left to SciPy, with the same arguments.
+
+    Parameters
+    ----------
+    f : callable
+        f(xdata, *p), shape (m,), with each unknown as an argument of its own.
+    xdata : array_like or object
+        Passed to f.
+    ydata : array_like of shape (m,)
+        What f is fitted to.
+    p0 : array_like, optional
+        Start; ones if not given, or numbers between the bounds.
+    sigma : array_like of shape (m,) or (m, m), optional
+        Standard deviations of ydata, or their covariance.
+    absolute_sigma : bool
+        False: the covariance of p is scaled by the residuals' variance.
+    check_finite, method, jac, full_output, nan_policy, **kwargs
+        As in SciPy; ftol, xtol, gtol, loss, f_scale, x_scale and max_nfev or maxfev are used.
+    bounds : 2-tuple of array_like or scipy.optimize.Bounds
+        Bounds of p.
+    options : dict, optional
+        Those of `least_squares`.
+
+    Returns
+    -------
+    popt (n,) and pcov (n, n); with full_output also infodict, mesg and ier.
+
+    Raises what SciPy raises: ValueError for arguments, RuntimeError where no optimum is found.
+    """
+    given = dict(options or {})
+    falls_back = given.pop("fallback", True)
+
+    def scipys() -> Any:
+        signature = inspect.signature(scipy.optimize.curve_fit).parameters
+        newer = {"full_output": (full_output, False), "nan_policy": (nan_policy, None)}
+        more = {k: v for k, (v, default) in newer.items() if k in signature or v != default}
+        checks = True if check_finite is None else check_finite
+        return scipy.optimize.curve_fit(f, xdata, ydata, p0, sigma, absolute_sigma, checks, bounds,
+                                        method, jac, **more, **kwargs)
+
+    try:
+        fit = _traced_fit(f, xdata, ydata, p0, sigma, bounds, method, nan_policy, given, dict(kwargs))
+    except _core.Error as error:
+        if not falls_back or error.code in _NO_DEVICE:
+            raise
+        return scipys()
+    except Exception:  # SciPy says what is wrong with the arguments, or takes what cannot be traced
+        if not falls_back:
+            raise
+        return scipys()
+    if not fit.success:
+        if not falls_back:
+            raise RuntimeError("Optimal parameters not found: " + fit.message)
+        return scipys()
+    if not np.any(fit.jac):
+        covariance = np.full((fit.x.size,) * 2, np.inf)
+    else:
+        covariance = _covariance(fit.jac)
+    rows = fit.fun.size
+    if not absolute_sigma:
+        covariance = (covariance * (2 * fit.cost / (rows - fit.x.size)) if rows > fit.x.size
+                      else np.full_like(covariance, np.inf))
+    if np.all(np.isinf(covariance)):
+        warnings.warn("Covariance of the parameters could not be estimated", OptimizeWarning,
+                      stacklevel=2)
+    if full_output:
+        return fit.x, covariance, dict(nfev=fit.nfev, fvec=fit.fun), fit.message, fit.status
+    return fit.x, covariance
+
+
+def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds: Any, method: Any,
+                nan_policy: Any, options: dict, kwargs: dict) -> OptimizeResult:
+    if nan_policy not in (None, "raise"):
+        raise TracingError("nan_policy")
+    start = _starts(f, p0, bounds)
+    y = np.asarray_chkfinite(as_numpy(ydata), dtype=float)
+    x = xdata
+    if isinstance(xdata, (list, tuple, np.ndarray)):
+        x = np.asarray_chkfinite(xdata, dtype=float)
+    if y.size == 0:
+        raise ValueError("`ydata` must not be empty!")
+    if method in (None, "lm") and start.size > y.size and y.size != 1:
+        raise TypeError(f"The number of func parameters={start.size} must not exceed the number of "
+                        f"data points={y.size}")
+    deviations = factor = None
+    if sigma is not None:
+        deviations = np.asarray(sigma, dtype=float)
+        if deviations.shape == (y.size, y.size):
+            try:
+                lower = cholesky(deviations, lower=True)
+            except LinAlgError as error:
+                raise ValueError("`sigma` must be positive definite.") from error
+            factor = solve_triangular(lower, np.eye(y.size), lower=True)
+        elif deviations.shape != (y.size,):
+            raise ValueError("`sigma` has incorrect shape.")
+
+    def residuals(p: Any) -> Any:
+        return _weighted(f(x, *p) - y, deviations, factor)
+
+    known = {k: kwargs.pop(k) for k in ("ftol", "xtol", "gtol", "loss", "f_scale", "x_scale", "max_nfev",
+                                        "verbose") if k in kwargs}
+    if "maxfev" in kwargs:
+        known.setdefault("max_nfev", kwargs.pop("maxfev") or None)
+    kwargs.pop("args", None) if not kwargs.get("args") else None
+    if any(k not in ("epsfcn", "diff_step", "tr_solver", "tr_options", "jac_sparsity") for k in kwargs):
+        raise TracingError("an argument that only SciPy knows")
+    if method in (None, "lm"):
+        known = {"ftol": _LEASTSQ, "xtol": _LEASTSQ, **known}
+    return least_squares(residuals, start, bounds=bounds, method="trf" if method is None else method,
+                         options={**options, "fallback": False}, **known)
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: tuple = (),
+    method: Any = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: dict | None = None,
+) -> OptimizeResult:
+    """Minimises the number fun(x, *args) over x, within bounds and constraints:
+    scipy.optimize.minimize, compiled.
+
+    fun is recorded, and its derivatives are exact: Newton's steps for up to 200 unknowns, else
+    L-BFGS; the augmented Lagrangian for constraints. Sums of many terms are compiled term by term.
+    What cannot be recorded is left to SciPy, with the same arguments.
+
+    Parameters
+    ----------
+    fun : callable
+        fun(x, *args) returns a number.
+    x0 : array_like of shape (n,)
+        Start.
+    args : tuple
+        After x in calls of fun.
+    method : str or callable, optional
+        As in SciPy, which gets every method that is named.
+    jac, hess, hessp
+        Used by SciPy alone: derivatives of recorded functions are exact. With jac=True fun returns
+        its derivative, too, which is not used.
+    bounds : scipy.optimize.Bounds or sequence of pairs, optional
+        Bounds of x; None is none.
+    constraints : dict, LinearConstraint, NonlinearConstraint, or a list of them
+        As in SciPy.
+    tol : float, optional
+        Tolerance of the gradient's largest component, 1e-5 if not given.
+    callback : callable, optional
+        callback(x), or callback(intermediate_result), after each step.
+    options : dict, optional
+        SciPy's 'maxiter', 'gtol', 'ftol' and 'disp', or options of topograd.Problem.solve; with
+        {'fallback': False} what cannot be recorded raises.
+
+    Returns
+    -------
+    OptimizeResult
+        x (n,), fun, jac (n,), nit, nfev, njev, status, message, success; for recorded functions also
+        `summary`.
+    """
+    given = dict(options or {})
+    falls_back = given.pop("fallback", True)
+    if method is None:
+        try:
+            found = _traced_minimum(fun, x0, args, jac, bounds, constraints, tol, callback, given)
+            if found.success or not falls_back:
+                return found
+        except _CallbackError as error:
+            raise error.__cause__ or error
+        except _core.Error as error:
+            if not falls_back or error.code in _NO_DEVICE:
+                raise
+        except Exception:  # SciPy says what is wrong with the arguments
+            if not falls_back:
+                raise
+    elif not falls_back:
+        raise TracingError(f"method={method!r}, which is SciPy's")
+    kept = {k: v for k, v in given.items() if not _is_ours(k)}
+    return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol,
+                                   callback, kept or None)
+
+
+def _is_ours(name: str) -> bool:
+    try:
+        _core.check_options({name: None})
+    except TypeError as error:
+        return "unknown option" not in str(error)
+    except Exception:
+        return True
+    return True
+
+
+def _constrain(problem: Problem, x: Any, constraint: Any) -> None:
+    """Adds one constraint of SciPy's."""
+    def bound(value: Any, low: Any, high: Any) -> None:
+        lower, upper = (np.broadcast_to(np.asarray(b, dtype=float), value.shape).ravel()
+                        for b in (low, high))
+        value = value.reshape(-1)
+        same = np.flatnonzero(lower == upper)
+        if same.size:
+            problem.equalities(value[same] - lower[same])
+        for numbers, sign in ((lower, 1.0), (upper, -1.0)):
+            some = np.flatnonzero(np.isfinite(numbers) & (lower != upper))
+            if some.size:
+                problem.inequalities(sign * (value[some] - numbers[some]))
+
+    if isinstance(constraint, dict):
+        add = {"eq": problem.equalities, "ineq": problem.inequalities}[constraint["type"].lower()]
+        add(constraint["fun"], x, *constraint.get("args", ()))
+    elif hasattr(constraint, "A"):
+        matrix = constraint.A.toarray() if hasattr(constraint.A, "toarray") else constraint.A
+        bound(np.matmul(np.atleast_2d(matrix), x), constraint.lb, constraint.ub)
+    else:
+        bound(problem._traced(constraint.fun, (x,)), constraint.lb, constraint.ub)
+
+
+def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, constraints: Any, tol: Any,
+                    callback: Any, options: dict) -> OptimizeResult:
+    start = np.atleast_1d(np.asarray(as_numpy(x0), dtype=float))
+    if start.ndim != 1:
+        raise ValueError("'x0' must only have one dimension.")
+    args = args if isinstance(args, tuple) else (args,)
+
+    def value(x: Any) -> Any:
+        found = fun(x, *args)
+        return found[0] if jac is True else found
+
+    f0 = float(np.asarray(value(start.copy()), dtype=float).reshape(()))
+    problem = Problem()
+    x = problem.parameters(start.copy())
+    rows = problem._traced(value, (x,))
+    if rows.size != 1:
+        raise ValueError("The user-provided objective function must return a scalar value.")
+    terms = problem._trace.sums.get(rows._storage.node)
+    problem.energies(rows.reshape(-1) if terms is None else terms.reshape(-1))
+    if bounds is not None:
+        pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
+            (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])
+        low, high = (np.broadcast_to(np.asarray(b, dtype=float), start.shape) for b in pairs)
+        x.value[...] = np.clip(start, low, high)
+        some = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+        same = low[some] == high[some]
+        if np.any(same):
+            problem.fix(x[some[same]])
+        if not np.all(same):
+            problem.bounds(x[some[~same]], low[some[~same]], high[some[~same]])
+    for constraint in constraints if isinstance(constraints, (list, tuple)) else [constraints]:
+        _constrain(problem, x, constraint)
+    if abs(problem.cost(start) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
+        raise TracingError("the traced function has other values than the function")
+    given = {k: v for k, v in options.items() if k not in ("maxiter", "gtol", "ftol", "disp")}
+    gtol = options.get("gtol", 1e-5 if tol is None else tol)
+    settings = {"max_iterations": options.get("maxiter") or max(1000, 50 * start.size),
+                "absolute_gradient_tolerance": gtol, "function_tolerance": options.get("ftol", 1e-15),
+                "gradient_tolerance": 0.0, "parameter_tolerance": 1e-15,
+                "update_state_every_iteration": callback is not None}
+    if not constraints and start.size <= _MOST_FOR_NEWTON:
+        settings["method"] = "newton"
+    called = None if callback is None else _Steps(callback, x.value)
+    summary = problem.solve(callback=called, **{**settings, **given})
+    if summary.interrupted:
+        raise KeyboardInterrupt
+    at = x.value.copy()
+    ends = float(np.asarray(value(at.copy()), dtype=float).reshape(()))
+    if np.isfinite(ends) and abs(problem.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
+        raise TracingError("the traced function has other values than the function")
+    stopped = called is not None and called.stopped
+    success = summary.termination == "CONVERGENCE" and bool(np.isfinite(ends)) and not stopped
+    if options.get("disp"):
+        print(summary.message)
+    return OptimizeResult(
+        x=at, fun=ends, jac=problem.gradient(), nit=max(len(summary.iterations) - 1, 0),
+        nfev=len(summary.iterations), njev=summary.accepted + 1,
+        status=0 if success else 99 if stopped else 1, success=success, message=summary.message,
+        summary=summary)
+
+
+class _Steps:
+    """SciPy's callback of minimize."""
+
+    def __init__(self, function: Callable, x: np.ndarray) -> None:
+        try:
+            self._named = set(inspect.signature(function).parameters) == {"intermediate_result"}
+        except (TypeError, ValueError):
+            self._named = False
+        self._function, self._x, self.stopped = function, x, False
+
+    def __call__(self, step: Any) -> bool:
+        if step.iteration == 0 or not step.successful:
+            return False
+        try:
+            if self._named:
+                self._function(intermediate_result=OptimizeResult(x=self._x.copy(), fun=step.cost))
+            else:
+                self._function(self._x.copy())
+        except StopIteration:
+            self.stopped = True
+        except Exception as error:
+            raise _CallbackError from error
+        return self.stopped
