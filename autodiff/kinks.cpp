@@ -23,13 +23,13 @@ class Differences {
   explicit Differences(const Builder& builder) : builder_(builder) {}
 
   using Key = std::pair<Id, Id>;  // the second is kNone for the magnitude of one number
-  /// Of abs(p).
+  /// The key of abs(p).
   Key of(Id p) const {
     const ir::Node& node = builder_[p];
     if (node.op == Op::Neg) return of(node.args[0]);
     return node.op == Op::Sub ? of(node.args[0], node.args[1]) : Key{p, kNone};
   }
-  /// Of min(p, q) and max(p, q).
+  /// The key of min(p, q) and max(p, q).
   Key of(Id p, Id q) const {
     if (is_zero(builder_[q])) return of(p);
     if (is_zero(builder_[p])) return of(q);

@@ -2,6 +2,7 @@
 #include "constrained_run.hpp"
 
 #include "../../ir/machine/formatted.hpp"
+#include "../step_control/convergence.hpp"
 
 #include "constraint_report.hpp"
 #include "constraint_values.hpp"
@@ -83,7 +84,7 @@ bool ConstrainedRun::measure_rows() {
   const std::span<const double> x = inner.point();
   const std::vector<std::uint8_t>& constant = model.model.constant;
   const runtime::Engine& engine = inner.engine(runtime::Pass::cost);
-  const double unit = options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+  const double unit = rounding_unit(options.precision);
   std::vector<double> of_gradient(x.size());
   const std::vector<double> before = scale;
   for (std::size_t t = 0; t < model.topologies.size(); ++t) {

@@ -15,7 +15,7 @@ namespace {
 
 using ColumnMatrix = Eigen::SparseMatrix<double>;
 
-// Of conjugate gradients.
+// Limits of conjugate gradients.
 constexpr int kMostIterations = 200;
 constexpr double kTolerance = 1e-12;
 // Products in J Jᵀ up to which it is factorised.

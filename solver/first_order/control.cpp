@@ -2,6 +2,7 @@
 #include "control.hpp"
 
 #include "../../ir/error.hpp"
+#include "../step_control/convergence.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -65,9 +66,7 @@ double optimality_of(std::span<const double> gradient, std::span<const double> w
   return decrease > 0 ? work / (2 * decrease) : std::numeric_limits<double>::quiet_NaN();
 }
 
-double cost_unit(const SolverOptions& options) {
-  return options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
-}
+double cost_unit(const SolverOptions& options) { return rounding_unit(options.precision); }
 
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost) {
   return std::max(options.function_tolerance * std::abs(cost),

@@ -6,6 +6,7 @@
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
 #include "../plan/decide.hpp"
+#include "../step_control/convergence.hpp"
 #include "../step_control/solve_control.hpp"
 #include "dogleg.hpp"
 
@@ -30,11 +31,12 @@ std::span<const double> span_of(const Vector& v) {
 }  // namespace
 
 HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
-                   EliminationHint hint)
+                   EliminationHint hint, bool by_size)
     : engine_(engine),
       model_(model),
       options_(options),
       hint_(std::move(hint)),
+      by_size_(by_size),
       system_(options.linear_solver, options.threads, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
@@ -103,12 +105,12 @@ Vector HostStep::units_by_size(std::span<const double> x, Eigen::Index columns) 
     const TangentSpace::Block* const on = engine_.space().block_of(k);
     squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
   }
-  const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
+  const double residuals = residual_norm(cost_);
   return squares.unaryExpr([&](double s) { return runtime::column_unit(residuals, std::sqrt(s)); });
 }
 
 void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
-  const bool by_size = options_.scale_free && ends_by_gradient(options_) &&
+  const bool by_size = options_.scale_free && by_size_ &&
                        norms.size() <= static_cast<Eigen::Index>(kLargestReadBack);
   if (by_size && found_scale_.size() == norms.size()) return;
   const Vector units = by_size ? units_by_size(x, norms.size())

@@ -23,8 +23,9 @@ class HostStep final : public StepSolver {
   ///   options  resolved
   ///   model    the engine's
   ///   hint     what schur eliminates
+  ///   by_size  scales columns by 1 / (‖r‖ / |x| + ‖column‖): minimisations of penalties
   HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
-           EliminationHint hint = {});
+           EliminationHint hint, bool by_size);
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
@@ -55,6 +56,7 @@ class HostStep final : public StepSolver {
   const runtime::Model& model_;
   const SolverOptions options_;
   EliminationHint hint_;
+  bool by_size_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
   std::uint64_t revision_ = 0;   // of the model that jacobian_ describes

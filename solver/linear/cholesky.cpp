@@ -5,6 +5,7 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../plan/decide.hpp"
+#include "../step_control/convergence.hpp"
 #include "factor/dense_rows.hpp"
 #include "factor/factorization.hpp"
 #include "factor/normal_system.hpp"
@@ -85,7 +86,7 @@ struct CholeskyStep::Impl {
   void scale_by_size(runtime::Engine& engine) {
     std::vector<double> x(model.scalars);
     engine.point(x);
-    const double residuals = std::sqrt(2 * std::max(cost, 0.0));
+    const double residuals = residual_norm(cost);
     scale.resize(system->size());
     for (std::size_t k = 0; k < scale.size(); ++k) {
       const double size = std::abs(x[system->free_scalars()[k]]);

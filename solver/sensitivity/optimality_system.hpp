@@ -56,7 +56,7 @@ class OptimalitySystem {
   /// The coordinate of a column of the tangent space; TangentSpace::kNone if it is on a bound.
   std::uint32_t coordinate(std::uint32_t column) const { return coordinates_[column]; }
   Eigen::Index coordinates() const { return basis_.cols(); }
-  /// What H says about a coordinate. The solutions below are meaningless for singular ones.
+  /// Whether H determines a coordinate. The solutions below are meaningless for singular ones.
   SymmetricSolver::Unknown unknown(Eigen::Index coordinate) const {
     return solver_->unknown(coordinate);
   }

@@ -19,9 +19,11 @@ constexpr double kDamped = 0.5, kExactGain = 0.9;
 // The cosine may be so many times that of a step which gains the tolerance.
 constexpr double kMostOverTolerance = 10;
 
-double unit_of(Precision precision) { return precision == Precision::f32 ? 0x1p-23 : 0x1p-52; }
-
 }  // namespace
+
+double rounding_unit(Precision precision) {
+  return precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+}
 
 double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
 
@@ -33,7 +35,7 @@ double optimality(const runtime::PointReport& point, double initial_cost) {
 }
 
 double cost_noise(const runtime::PointReport& point, Precision precision) {
-  const double unit = unit_of(precision);
+  const double unit = rounding_unit(precision);
   const double of_terms = unit * point.scaled_x_norm;
   return kSumUnits * unit * std::abs(point.cost) +
          of_terms * (residual_norm(point.cost) + of_terms / 2);

@@ -6,6 +6,9 @@
 
 namespace topograd {
 
+/// Relative rounding unit of the numbers that costs are made of.
+double rounding_unit(Precision precision);
+
 /// ‖r‖ at a cost ½‖r‖².
 double residual_norm(double cost);
 

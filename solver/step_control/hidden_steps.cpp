@@ -1,6 +1,7 @@
 // Steps that the cost cannot judge.
 #include "hidden_steps.hpp"
 
+#include "convergence.hpp"
 #include "solve_control.hpp"
 
 #include <algorithm>
@@ -16,12 +17,10 @@ constexpr int kMostIdle = 20;
 // A rising gradient divides the radius by 2 to this power; a falling one multiplies it by 3.
 constexpr int kHalvings = 2;
 
-double unit_of(Precision precision) { return precision == Precision::f32 ? 0x1p-23 : 0x1p-52; }
-
 }  // namespace
 
 HiddenSteps::HiddenSteps(const SolverOptions& options)
-    : noise_(ends_by_gradient(options) ? kHiddenUnits * unit_of(options.precision) : -1) {}
+    : noise_(ends_by_gradient(options) ? kHiddenUnits * rounding_unit(options.precision) : -1) {}
 
 bool HiddenSteps::hides(double cost, double cost_change, double model_decrease) const {
   const double noise = noise_ * std::abs(cost);
