@@ -28,7 +28,7 @@ const ProblemReads& ReadsOfModel::of(const ProblemModel& model) {
   const bool shared = model.shares != nullptr;
   if (!shared && known_ && versions_ == present) return reads_;
   const std::uint64_t here = rows_left_out(problem);
-  const std::uint64_t left_out = shared ? model.shares->sum({here, 0}).low : here;
+  const std::uint64_t left_out = shared ? model.shares->sum({.low = here}).low : here;
   const bool same = known_ && versions_.structure == present.structure &&
                     versions_.constants == present.constants;
   const bool weights_matter = left_out > 0 || reads_.left_out > 0;
