@@ -6,7 +6,6 @@
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
 #include "../plan/decide.hpp"
-#include "../step_control/convergence.hpp"
 #include "../step_control/solve_control.hpp"
 #include "dogleg.hpp"
 
@@ -31,12 +30,11 @@ std::span<const double> span_of(const Vector& v) {
 }  // namespace
 
 HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
-                   EliminationHint hint, bool by_size)
+                   EliminationHint hint)
     : engine_(engine),
       model_(model),
       options_(options),
       hint_(std::move(hint)),
-      by_size_(by_size),
       system_(options.linear_solver, options.threads, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
@@ -62,7 +60,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   std::vector<double> x(model_.scalars);
   engine_.point(x);
   cost_ = point.cost;
-  set_scale(x, norms);
+  set_scale(norms);
   Vector residuals;
   if (system_.kind() == LinearSolver::dense) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
@@ -96,26 +94,10 @@ void HostStep::transfer(ir::StateRecord& record) {
   keeps_gauss_newton_ = record.restores();
 }
 
-/// ‖r‖ / |x| of each column.
-Vector HostStep::units_by_size(std::span<const double> x, Eigen::Index columns) const {
-  Vector squares = Vector::Zero(columns);
-  for (std::uint32_t k = 0; k < x.size(); ++k) {
-    const std::uint32_t first = engine_.space().column(k);
-    if (first == TangentSpace::kNone) continue;
-    const TangentSpace::Block* const on = engine_.space().block_of(k);
-    squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
-  }
-  const double residuals = residual_norm(cost_);
-  return squares.unaryExpr([&](double s) { return runtime::column_unit(residuals, std::sqrt(s)); });
-}
-
-void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
-  const bool by_size = options_.scale_free && by_size_ &&
-                       norms.size() <= static_cast<Eigen::Index>(kLargestReadBack);
-  if (by_size && found_scale_.size() == norms.size()) return;
-  const Vector units = by_size ? units_by_size(x, norms.size())
-                               : Vector::Constant(norms.size(), options_.scale_free ? 0 : 1);
-  const Vector here = units.binaryExpr(norms, &runtime::column_scale);
+void HostStep::set_scale(const Vector& norms) {
+  const double unit = options_.scale_free ? 0 : 1;
+  const Vector here =
+      norms.unaryExpr([&](double norm) { return runtime::column_scale(unit, norm); });
   if (found_scale_.size() != norms.size()) {
     found_scale_ = here;
     length_ = 0;

@@ -23,9 +23,8 @@ class HostStep final : public StepSolver {
   ///   options  resolved
   ///   model    the engine's
   ///   hint     what schur eliminates
-  ///   by_size  scales columns by 1 / (‖r‖ / |x| + ‖column‖): minimisations of penalties
   HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
-           EliminationHint hint, bool by_size);
+           EliminationHint hint = {});
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
@@ -42,8 +41,7 @@ class HostStep final : public StepSolver {
 
  private:
   /// Scales columns by StepRequest's rule.
-  void set_scale(std::span<const double> x, const Eigen::VectorXd& norms);
-  Eigen::VectorXd units_by_size(std::span<const double> x, Eigen::Index columns) const;
+  void set_scale(const Eigen::VectorXd& norms);
   void add_scaled_norms(std::span<const double> x, const Eigen::VectorXd& norms,
                         runtime::PointReport& point) const;
   runtime::StepReport move(double length);
@@ -56,7 +54,6 @@ class HostStep final : public StepSolver {
   const runtime::Model& model_;
   const SolverOptions options_;
   EliminationHint hint_;
-  bool by_size_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
   std::uint64_t revision_ = 0;   // of the model that jacobian_ describes

@@ -52,8 +52,7 @@ void SolveSession::open(Session session) {
   if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model);
   if (options.method == Method::newton) options.linear_solver = plan.linear.kind;
   if (plan.linear.reason == LinearReason::steps_on_host) {
-    steps_ = std::make_unique<HostStep>(*session_.host, model.model, options, state_.hint,
-                                        model.constraints == ConstraintTerms::penalties);
+    steps_ = std::make_unique<HostStep>(*session_.host, model.model, options, state_.hint);
   } else if (!takes_energies(options.method)) {
     steps_ = search.make(plan.linear);
   }
