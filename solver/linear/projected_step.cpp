@@ -12,6 +12,17 @@ namespace {
 // Armijo's constant, bounds of one contraction, and number of trials: Ceres' defaults.
 constexpr double kSufficientDecrease = 1e-4, kLeastContraction = 1e-3, kLargestContraction = 0.6;
 constexpr int kMaxTrials = 20;
+// Changes of the cost below this many units of its rounding say nothing about a step.
+constexpr double kHiddenUnits = 64;
+
+// Shorter shares of a step than this move nothing, if rounding hides what the whole step does.
+constexpr double kLeastHiddenLength = 1e-3;
+
+/// True if rounding hides what the whole step does and promises.
+bool is_hidden(double cost, const runtime::StepReport& full) {
+  const double noise = kHiddenUnits * 0x1p-52 * std::abs(cost);
+  return std::abs(full.trial_cost - cost) <= noise && std::abs(full.slope) <= noise;
+}
 
 }  // namespace
 
@@ -20,7 +31,8 @@ runtime::StepReport search_projected(
     const std::function<runtime::StepReport(double length)>& move) {
   runtime::StepReport report = full;
   double length = 1;
-  for (int k = 0; k < kMaxTrials; ++k) {
+  const double least = is_hidden(cost, full) ? kLeastHiddenLength : 0;
+  for (int k = 0; k < kMaxTrials && length >= least; ++k) {
     if (report.trial_cost <= cost + kSufficientDecrease * full.slope * length) return report;
     const double lowest = parabola_minimiser(full.slope, length, report.trial_cost - cost);
     const double wanted = std::isfinite(lowest) ? lowest : length / 2;
