@@ -86,6 +86,7 @@ struct BackendCounters {
   std::uint64_t submissions = 0;                          ///< submissions of recorded work
   std::uint64_t barriers = 0;                             ///< between launches of one submission
   std::uint64_t compiled = 0;                             ///< kernels made from source or from disk
+  std::uint64_t from_disk = 0;                            ///< part of these found on disk
   std::uint64_t bytes_in_use = 0, peak_bytes_in_use = 0;  ///< of allocations; current, not totals
 
   BackendCounters operator-(const BackendCounters& earlier) const;

@@ -64,6 +64,7 @@ BackendCounters BackendCounters::operator-(const BackendCounters& earlier) const
   out.submissions -= earlier.submissions;
   out.barriers -= earlier.barriers;
   out.compiled -= earlier.compiled;
+  out.from_disk -= earlier.from_disk;
   return out;
 }
 

@@ -189,6 +189,7 @@ class VulkanBackend final : public OpBackend {
             .submissions = device_->transfers().submissions,
             .barriers = recorder_.barriers(),
             .compiled = kernels_.made(),
+            .from_disk = kernels_.from_disk(),
             .bytes_in_use = memory.bytes_in_use,
             .peak_bytes_in_use = memory.peak_bytes_in_use};
   }

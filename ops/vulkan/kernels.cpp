@@ -82,6 +82,7 @@ vk::Kernel VulkanKernels::compile(const ComputeKernel& text) {
       matrices ? codegen::reflect_words(*spirv) : codegen::reflect(*spirv);
   check_features(text, layout, device_->info());
   check_layout(text, layout);
+  if (cached) ++from_disk_;
   if (!cached) vk::store_module(disk, key, *spirv);
   if (matrices && vk::has_khr_matrices(*device_)) spirv = codegen::to_khr_matrices(*spirv);
   return device_->kernel({.spirv = *spirv,

@@ -24,6 +24,8 @@ class VulkanKernels {
   /// Throws Error{ShaderCompile, LayoutMismatch, Unsupported}.
   std::pair<runtime::vulkan::Kernel, bool> make(const ComputeKernel& text);
   std::uint64_t made() const { return made_; }
+  /// Part of these whose module was found on disk.
+  std::uint64_t from_disk() const { return from_disk_; }
 
  private:
   runtime::vulkan::Kernel compile(const ComputeKernel& text);
@@ -31,7 +33,7 @@ class VulkanKernels {
   const std::shared_ptr<runtime::vulkan::Device> device_;
   std::mutex mutex_;
   std::unordered_map<ir::Hash128, runtime::vulkan::Kernel> kernels_;
-  std::atomic<std::uint64_t> made_{0};
+  std::atomic<std::uint64_t> made_{0}, from_disk_{0};
 };
 
 }  // namespace topograd::ops

@@ -106,6 +106,31 @@ TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
   EXPECT_TRUE(moved) << info["operations"];
 }
 
+TEST_F(OpsCommandVulkan, OperationsAreWarmedUpForAnotherProcess) {
+  const TemporaryDir cache;
+  const std::string environment = "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'";
+  const std::string one = "warm-up --operation \"softmax\" --backend vulkan";
+  const nlohmann::json first = json_of(one, environment);
+  ASSERT_EQ(first["operations"].size(), 1u);
+  const nlohmann::json& row = first["operations"][0];
+  EXPECT_EQ(row["operation"], "softmax");
+  EXPECT_GE(row["shaders_compiled"].get<int>(), 1) << row;
+  EXPECT_EQ(row["shader_cache_hits"], 0) << row;
+  const nlohmann::json again = json_of(one, environment);
+  EXPECT_EQ(again["shaders_compiled"], 0);
+  EXPECT_EQ(again["operations"][0]["shader_cache_hits"], row["shaders_compiled"]);
+  const CommandResult unknown = topograd("warm-up --operation sorting");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("warm-up: expected --operation all, "), std::string::npos)
+      << unknown.err;
+  const CommandResult neither = topograd("warm-up");
+  EXPECT_EQ(neither.status, 2);
+  EXPECT_NE(neither.err.find("expected a problem or --operation"), std::string::npos)
+      << neither.err;
+  EXPECT_NE(topograd("warm-up --operation all --backend cpu").out.find("nothing to compile"),
+            std::string::npos);
+}
+
 TEST_F(OpsCommandVulkan, NoCrossoverWithoutTheCpu) {
   const nlohmann::json report =
       json_of("bench ops --backend vulkan --count 300 --samples 1 --device-only");

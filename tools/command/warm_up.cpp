@@ -1,11 +1,15 @@
-// topograd warm-up: compiles the kernels for solves of a catalogue of problems.
+// topograd warm-up: compiles the kernels for solves of a catalogue of problems, and for operations
+// on arrays and tensors.
 #include "warm_up.hpp"
 
 #include "arguments/output.hpp"
 #include "arguments/solver_arguments.hpp"
+#include "dump_operations.hpp"
 #include "input/named_problem.hpp"
 #include "solve/solve_options.hpp"
 
+#include "../../ir/error.hpp"
+#include "../../ops/backend/device.hpp"
 #include "../../solver/interrupts.hpp"
 #include "../../solver/solve.hpp"
 
@@ -27,7 +31,7 @@ struct WarmUpArguments {
   ProblemArguments problem;
   std::vector<std::string> more;
   SolverArguments solver;
-  std::string json;
+  std::string operation, json;
   bool quiet = false;
 };
 
@@ -55,11 +59,55 @@ ordered_json json_of(const std::string& name, const WarmUp& made) {
           {"seconds", made.seconds}};
 }
 
+ops::Device device_of(const SolverArguments& where) {
+  const Backend backend = where.backend.empty() ? Backend::automatic : parse_backend(where.backend);
+  if (backend == Backend::cpu) return ops::Device::cpu();
+  if (backend == Backend::vulkan || !where.device.empty()) return ops::Device::vulkan(where.device);
+  return ops::Device::best();
+}
+
+std::string text_of(const WarmOperation& made, const std::string& device) {
+  if (!made.problem.empty()) return made.operation + ": " + made.problem + "\n";
+  char seconds[40];
+  std::snprintf(seconds, sizeof seconds, "%.2f s", made.seconds);
+  return made.operation + ": " + std::to_string(made.compiled + made.from_disk) + " kernels on " +
+         device + ", " + std::to_string(made.compiled) + " compiled, " +
+         std::to_string(made.from_disk) + " were there; " + seconds + "\n";
+}
+
+/// Adds a row for each operation; returns the number of kernels that were compiled.
+std::uint64_t run_operations(const WarmUpArguments& arguments, ordered_json& report) {
+  const bool prints = !arguments.quiet && arguments.json != "-";
+  report["operations"] = ordered_json::array();
+  const ops::Device device = device_of(arguments.solver);
+  const std::vector<WarmOperation> all = warm_up_operations(arguments.operation, device);
+  if (device.is_cpu() && prints)
+    std::cout << arguments.operation << ": nothing to compile on the CPU\n";
+  std::uint64_t compiled = 0;
+  for (const WarmOperation& made : all) {
+    compiled += made.compiled;
+    if (prints) std::cout << text_of(made, device.name()) << std::flush;
+    ordered_json row = {{"operation", made.operation},
+                        {"device", device.name()},
+                        {"shaders_compiled", made.compiled},
+                        {"shader_cache_hits", made.from_disk},
+                        {"seconds", made.seconds}};
+    if (!made.problem.empty()) row["problem"] = made.problem;
+    report["operations"].push_back(std::move(row));
+  }
+  return compiled;
+}
+
 void run(const WarmUpArguments& arguments) {
-  std::vector<std::string> names = {arguments.problem.name};
+  std::vector<std::string> names;
+  if (!arguments.problem.name.empty()) names.push_back(arguments.problem.name);
   names.insert(names.end(), arguments.more.begin(), arguments.more.end());
+  if (names.empty() && arguments.operation.empty())
+    throw Error(ErrorCode::InvalidArgument,
+                "warm-up: expected a problem or --operation, got neither");
   ordered_json report = {{"problems", ordered_json::array()}};
   std::uint64_t compiled = 0;
+  if (!arguments.operation.empty()) compiled += run_operations(arguments, report);
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (Interrupts::came()) break;
     const std::string& name = names[k];
@@ -84,10 +132,13 @@ void add_warm_up(Command app) {
   auto arguments = std::make_shared<WarmUpArguments>();
   Command command = app.subcommand(
       "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
-  add_problem_options(command, arguments->problem, {.takes_file = false});
+  add_problem_options(command, arguments->problem, {.required = false, .takes_file = false});
   command.option(
       "more", &arguments->more,
       "further problems, by the same options; bal and pose-graph are followed by their file");
+  command.option("--operation", &arguments->operation,
+                 "kernels of arrays and tensors, too: of one operation (bench ops names them), or "
+                 "all; then no problem is needed");
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);
