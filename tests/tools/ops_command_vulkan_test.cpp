@@ -106,6 +106,17 @@ TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
   EXPECT_TRUE(moved) << info["operations"];
 }
 
+TEST_F(OpsCommandVulkan, ValuesOfOperationsArePrinted) {
+  for (const char* backend : {"cpu", "vulkan"}) {
+    const CommandResult shown =
+        topograd(std::string("dump --operation relu --values --backend ") + backend);
+    ASSERT_EQ(shown.status, 0) << shown.err;
+    EXPECT_EQ(shown.out.find("// relu\nmap of 64\n  operand 0: "), 0u) << shown.out;
+    EXPECT_NE(shown.out.find(" = relu %0: "), std::string::npos) << shown.out;
+    EXPECT_NE(shown.out.find("  result 0 on "), std::string::npos) << shown.out;
+  }
+}
+
 TEST_F(OpsCommandVulkan, OperationsAreWarmedUpForAnotherProcess) {
   const TemporaryDir cache;
   const std::string environment = "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'";

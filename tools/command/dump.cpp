@@ -41,6 +41,16 @@ NodeValues values(const DumpArguments& arguments, bool precision_given) {
   return node_values(make_problem(arguments.problem)->problem(), options, places);
 }
 
+/// --values of --operation: of the operation on one device.
+std::string values_of_operation(const DumpArguments& arguments) {
+  const Backend backend =
+      arguments.backend.empty() ? Backend::automatic : parse_backend(arguments.backend);
+  if (backend == Backend::cpu) return operation_values(arguments.operation, ops::Device::cpu());
+  const bool named = backend == Backend::vulkan || !arguments.device.empty();
+  return operation_values(arguments.operation,
+                          named ? ops::Device::vulkan(arguments.device) : ops::Device::best());
+}
+
 /// Requires either a problem or an expression.
 void check_source(const DumpArguments& arguments, bool problem_options) {
   const auto refuse = [](const std::string& message) {
@@ -48,8 +58,8 @@ void check_source(const DumpArguments& arguments, bool problem_options) {
   };
   const std::string& name = arguments.problem.name;
   if (!arguments.operation.empty()) {
-    if (!name.empty() || !arguments.expression.text.empty() || arguments.values || arguments.list)
-      refuse("--operation stands alone, without a problem, --expr, --list and --values");
+    if (!name.empty() || !arguments.expression.text.empty() || arguments.list)
+      refuse("--operation stands alone, without a problem, --expr and --list");
     return;
   }
   if (!arguments.expression.text.empty()) {
@@ -152,8 +162,10 @@ void add_dump(Command app) {
                  "kernels of arrays and tensors instead: of one operation (bench ops names them), "
                  "or all");
   command.flag("--list", arguments->list, "list topologies instead");
-  command.flag("--values", arguments->values,
-               "every node's value on the evaluator, the interpreter and the device");
+  command.flag(
+      "--values", arguments->values,
+      "every node's value on the evaluator, the interpreter and the device; with --operation "
+      "also the first operands and results");
   command.option("--instance", &arguments->instance,
                  "with --values: number of the instance of each topology");
   command
@@ -173,9 +185,12 @@ void add_dump(Command app) {
     prepare_output(arguments->out, arguments->problem.name);
     check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     if (!arguments->values) return dump(*arguments);
+    const auto write = [&](const std::string& text) {
+      write_text(is_folder(arguments->out) ? arguments->out + "/values.txt" : arguments->out, text);
+    };
+    if (!arguments->operation.empty()) return write(values_of_operation(*arguments));
     const NodeValues found = values(*arguments, given("--precision"));
-    write_text(is_folder(arguments->out) ? arguments->out + "/values.txt" : arguments->out,
-               found.text);
+    write(found.text);
     if (found.differs) throw BoundBroken{};
   });
 }

@@ -6,14 +6,17 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../ops/backend/backend.hpp"
+#include "../../ops/tensor/with_options.hpp"
 #include "../../solver/interrupts.hpp"
 
 #include <chrono>
+#include <sstream>
 
 namespace topograd::command {
 namespace {
 
 constexpr const char* kAll = "all";
+constexpr std::uint64_t kShownSize = 64;
 constexpr std::uint64_t kSizes[] = {1'000, 100'000};  // for operations with short and long forms
 
 void check_name(const char* call, const std::string& operation) {
@@ -41,6 +44,18 @@ std::vector<runtime::ListedKernel> operation_kernels(const std::string& operatio
     }
   }
   return listing.kernels();
+}
+
+std::string operation_values(const std::string& operation, const ops::Device& device) {
+  check_name("dump", operation);
+  const OpInputs inputs = make_op_inputs(kShownSize, device);
+  std::ostringstream out;
+  for (const OpCase& one : op_cases()) {
+    if (operation != kAll && operation != one.name) continue;
+    out << (out.tellp() > 0 ? "\n" : "") << "// " << one.name << "\n";
+    ops::with_options({.device = device, .values = &out}, [&] { one.prepare(inputs)()(); });
+  }
+  return out.str();
 }
 
 std::vector<WarmOperation> warm_up_operations(const std::string& operation,

@@ -22,6 +22,10 @@ namespace topograd::command {
 std::vector<runtime::ListedKernel> operation_kernels(const std::string& operation,
                                                      const std::string& device);
 
+/// Values of the same operations with 64 elements: the first ones of operands and results, and
+/// those of the nodes of expressions (ops::OpOptions::values).
+std::string operation_values(const std::string& operation, const ops::Device& device);
+
 /// Kernels that were made for one operation.
 struct WarmOperation {
   std::string operation;
