@@ -236,6 +236,10 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
       {"--steps -3", "bench ops: expected --steps >= 1, got -3"},
       {"--steps 0", "bench ops: expected --steps >= 1, got 0"},
       {"--count 0", "bench ops: expected --count >= 1, got 0"},
+      {"--claims --backend cpu --claim nothing",
+       "bench ops: expected --claim with a part of a claim's name (map of 1 M; "},
+      {"--claims --backend cpu --cpu-watts 0",
+       "expected --cpu-watts and --device-watts > 0, got 0"},
       {"--count 9 --backend gqu",
        "backend: expected one of automatic, cpu, vulkan, auto, gpu, got \"gqu\""}};
   for (const auto& [arguments, text] : rows) {
@@ -243,6 +247,27 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
   }
+}
+
+TEST(BenchCommand, ClaimsWithStatedWatts) {
+  const nlohmann::json rows = bench(
+      "ops --claims --claim \"vector add of\" --backend cpu --samples 1 --cpu-watts 200 "
+      "--device-watts 50")["claims"];
+  ASSERT_EQ(rows.size(), 3u) << "two rows and the mean";
+  double saved = 0;
+  for (const nlohmann::json& row : {rows[0], rows[1]}) {
+    const double cpu = 200e-6 * row["cpu_us"].get<double>();
+    const double device = 50e-6 * row["transfers_us"].get<double>();
+    EXPECT_DOUBLE_EQ(row["stated_cpu_joules"], cpu) << row;
+    EXPECT_DOUBLE_EQ(row["stated_device_joules"], device) << row;
+    saved += (1 - device / cpu) / 2;
+  }
+  EXPECT_EQ(rows[2]["stated_cpu_watts"], 200);
+  EXPECT_NEAR(rows[2]["stated_energy_saved"].get<double>(), saved, 1e-9);
+  const nlohmann::json plain =
+      bench("ops --claims --claim backward --backend cpu --samples 1")["claims"];
+  ASSERT_EQ(plain.size(), 3u) << "backward alone, and with forward";
+  EXPECT_FALSE(plain[0].contains("stated_cpu_joules"));
 }
 
 TEST(BenchCommand, TrainingKeepsItsMemory) {

@@ -26,6 +26,8 @@ struct AllArguments {
   std::optional<std::uint64_t> count;
   std::uint64_t seed = 1;
   bool device_only = false, claims = false, shapes = false;
+  std::string claim;
+  StatedWatts watts;
   std::optional<int> steps;
 };
 
@@ -43,6 +45,8 @@ nlohmann::ordered_json run(const AllArguments& a) {
                           .samples = a.bench.samples,
                           .cpu = !a.device_only,
                           .claims = a.claims,
+                          .claim = a.claim,
+                          .watts = a.watts,
                           .shapes = a.shapes,
                           .steps = a.steps});
   }
@@ -81,6 +85,12 @@ void add_bench(Command app) {
   command.flag("--device-only", arguments->device_only, "bench ops: leave out the CPU");
   command.flag("--claims", arguments->claims,
                "bench ops: what others claim, against one CPU thread and all");
+  command.option("--claim", &arguments->claim,
+                 "bench ops --claims: only the rows whose names contain this");
+  command.option("--cpu-watts", &arguments->watts.cpu,
+                 "bench ops --claims: watts of the processor, for energy as watts times time");
+  command.option("--device-watts", &arguments->watts.device,
+                 "bench ops --claims: the same of the device");
   command.flag("--shapes", arguments->shapes,
                "bench ops: at fixed shapes instead; --count leaves out those of more elements");
   command.option("--steps", &arguments->steps,

@@ -255,6 +255,13 @@ class OpTimes {
 }  // namespace
 
 ordered_json run_bench_ops(const OpsArguments& arguments) {
+  for (const auto& watts : {arguments.watts.cpu, arguments.watts.device}) {
+    if (watts && !(*watts > 0))
+      throw Error(ErrorCode::InvalidArgument,
+                  "bench ops: expected --cpu-watts and --device-watts > 0, "
+                  "got " +
+                      std::to_string(*watts));
+  }
   if (arguments.count == 0) expect_positive("--count", 0);
   expect_positive("--steps", arguments.steps);
   const Device device = device_for(arguments);
@@ -266,7 +273,8 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
     return report;
   }
   if (arguments.claims) {
-    report["claims"] = claim_rows(device, arguments.samples);
+    report["claims"] = claim_rows(
+        device, {.samples = arguments.samples, .only = arguments.claim, .watts = arguments.watts});
     return report;
   }
   if (arguments.shapes) {

@@ -1,6 +1,8 @@
 // Times of array operations for several sizes, on a device and on the CPU.
 #pragma once
 
+#include "bench_ops_claims.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -17,6 +19,8 @@ struct OpsArguments {
   int samples = 9;
   bool cpu = true;           ///< also time the CPU
   bool claims = false;       ///< only published figures (claim_rows())
+  std::string claim;         ///< of these, rows with such a name
+  StatedWatts watts;         ///< for these
   bool shapes = false;       ///< only fixed shapes with at most `count` numbers (shape_rows())
   std::optional<int> steps;  ///< only training with this number of steps (training_report())
 };

@@ -134,10 +134,14 @@ struct Trainee {
             ops::nn::Dense(size.hidden, 10, 2)} {
     net.to(device);
   }
-  Tensor loss() const {
-    const Tensor out = ops::cross_entropy(net(x), y);
+  Tensor forward() const { return ops::cross_entropy(net(x), y); }
+  void backward(const Tensor& loss) const {
     for (const Tensor& p : net.parameters()) p.zero_grad();
-    out.backward();
+    loss.backward();
+  }
+  Tensor loss() const {
+    const Tensor out = forward();
+    backward(out);
     return out.detach();
   }
 };
@@ -268,6 +272,16 @@ std::function<Tensor()> training_steps(const NetworkSize& size, const Device& de
 
 OpWork training_work(const NetworkSize& size, const Device& device) {
   return [step = training_steps(size, device)] { return reading(step()); };
+}
+
+OpWork backward_work(const NetworkSize& size, const Device& device) {
+  const Trainee trainee(size, device);
+  const Tensor loss = trainee.forward().evaluate();
+  device.synchronise();
+  return [trainee, loss] {
+    trainee.backward(loss);
+    return reading(trainee.net.parameters()[0].grad());
+  };
 }
 
 OpWork forward_backward_work(const NetworkSize& size, const Device& device) {

@@ -62,6 +62,8 @@ struct NetworkSize {
 std::function<ops::Tensor()> training_steps(const NetworkSize& size, const ops::Device& device);
 /// The same as work whose loss is read.
 OpWork training_work(const NetworkSize& size, const ops::Device& device);
+/// Computes the derivatives of a loss that is computed before.
+OpWork backward_work(const NetworkSize& size, const ops::Device& device);
 /// Computes loss and derivatives, without a step.
 OpWork forward_backward_work(const NetworkSize& size, const ops::Device& device);
 

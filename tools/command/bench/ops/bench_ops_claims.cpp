@@ -20,6 +20,9 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace topograd::command {
 namespace {
@@ -62,6 +65,18 @@ Tensor softmax_of_rows(const Tensor& x) { return ops::softmax(x); }
 OpWork filter(const OpInputs& in, const Device&) {
   return [image = ops::tensor(in.x, {2160, 3840})] {
     return reading(ops::filter2d(image, std::vector<double>{1, 2, 1, 0, 3, 0, -1, -2, 5}, 3, 3));
+  };
+}
+
+/// A frame of a film, blurred by 9 x 9 weights of a Gaussian.
+OpWork blur(const OpInputs& in, const Device&) {
+  std::vector<double> weights;
+  for (int k = 0; k < 81; ++k) {
+    const int row = k / 9 - 4, column = k % 9 - 4;
+    weights.push_back(std::exp(-(row * row + column * column) / 8.0) / 25);
+  }
+  return [weights, frame = ops::tensor(in.x, {1080, 1920})] {
+    return reading(ops::filter2d(frame, weights, 9, 9));
   };
 }
 
@@ -118,6 +133,7 @@ const Claim kClaims[] = {
      }},
     {"matmul 512^3", 85, 512 * 512, product<512>},
     {"3x3 filter on 4K", 111, 3840 * 2160, filter},
+    {"video blur, 9x9, a frame of 1080p", 0, 1080 * 1920, blur},
     {"FFT of 1 M", 36, 2 << 20, transform},
     {"sort of 1 M", 35, 1'000'000,
      [](const OpInputs& in, const Device&) -> OpWork {
@@ -136,6 +152,8 @@ const Claim kClaims[] = {
     {"matmul 1024^3", 200, 1024 * 1024, product<1024>, 1024.0 * 1024 * 1024},
     {"matmul 4096^3", 200, 4096 * 4096, product<4096>, 4096.0 * 4096 * 4096},
     {"forward, 784-512-10, 128 pictures", 0, 128 * 784, forward},
+    {"backward, 784-512-10, 128 pictures", 0, 1,
+     [](const OpInputs&, const Device& device) { return backward_work({}, device); }},
     {"forward and backward, 784-512-10, 128 pictures", 100, 1,
      [](const OpInputs&, const Device& device) { return forward_backward_work({}, device); }},
     {"Monte Carlo, 10^7 paths", 56, 1, monte_carlo},
@@ -163,6 +181,22 @@ int samples_for(double us, int samples) { return us > kSlowMicroseconds ? 1 : sa
 
 ordered_json named_row(const Claim& claim) {
   return {{"claim", claim.name}, {"goal", claim.goal > 0 ? ordered_json(claim.goal) : nullptr}};
+}
+
+/// Joules of one run by stated watts; nothing if a number is missing.
+std::optional<double> stated_joules(const std::optional<double>& watts, const ordered_json& us) {
+  if (!watts || !us.is_number()) return std::nullopt;
+  return *watts * 1e-6 * us.get<double>();
+}
+
+/// Adds the energy that follows from stated watts: of all CPU threads, and of the device with the
+/// transfers, during which it waits.
+void add_stated(ordered_json& row, const StatedWatts& watts) {
+  if (!row.contains("cpu_us")) return;
+  const std::optional<double> cpu = stated_joules(watts.cpu, row["cpu_us"]);
+  const std::optional<double> device = stated_joules(watts.device, row["transfers_us"]);
+  if (cpu) row["stated_cpu_joules"] = *cpu;
+  if (device) row["stated_device_joules"] = *device;
 }
 
 ordered_json row_for(const Claim& claim, const Device& device, int samples) {
@@ -228,37 +262,66 @@ ordered_json row_or_reason(const Claim& claim, const Device& device, int samples
 
 }  // namespace
 
-ordered_json claim_rows(const Device& device, int samples) {
-  ordered_json rows = ordered_json::array();
-  const char* const ratios[] = {"times_one", "times_all", "times_one_with_transfers",
-                                "times_all_with_transfers"};
-  ordered_json mean{{"claim", "mean"}, {"goal", 55}};
-  const double rate = multiply_adds_per_us(device, samples);
-  for (const Claim& claim : kClaims) {
-    if (Interrupts::came()) return rows;  // a mean of some rows would be wrong
-    rows.push_back(row_or_reason(claim, device, samples, rate));
-  }
-  ordered_json measured_rows = ordered_json::array();
-  for (const ordered_json& row : rows)
-    if (row.contains("times_one")) measured_rows.push_back(row);
-  mean["rows"] = measured_rows.size();
-  for (const char* ratio : ratios) {
-    double sum = 0;
-    for (const ordered_json& row : measured_rows) sum += row[ratio].get<double>();
-    mean[ratio] = measured_rows.empty()
-                      ? ordered_json("not measured")
-                      : ordered_json(sum / static_cast<double>(measured_rows.size()));
-  }
+namespace {
+
+constexpr const char* kRatios[] = {"times_one", "times_all", "times_one_with_transfers",
+                                   "times_all_with_transfers"};
+
+/// Mean share of energy that the device saves, over the rows with both numbers.
+ordered_json mean_saved(const ordered_json& rows, const char* cpu, const char* device) {
   double saved = 0;
   int measured = 0;
-  for (const ordered_json& row : measured_rows) {
-    if (!row["cpu_joules"].is_number() || !row["device_joules"].is_number()) continue;
-    saved += 1 - row["device_joules"].get<double>() / row["cpu_joules"].get<double>();
+  for (const ordered_json& row : rows) {
+    if (!row.contains(cpu) || !row.contains(device)) continue;
+    if (!row[cpu].is_number() || !row[device].is_number()) continue;
+    saved += 1 - row[device].get<double>() / row[cpu].get<double>();
     ++measured;
   }
+  return measured > 0 ? ordered_json(saved / measured) : ordered_json("not measured");
+}
+
+ordered_json mean_of(const ordered_json& rows, const StatedWatts& watts) {
+  ordered_json mean{{"claim", "mean"}, {"goal", 55}, {"rows", rows.size()}};
+  for (const char* ratio : kRatios) {
+    double sum = 0;
+    for (const ordered_json& row : rows) sum += row[ratio].get<double>();
+    mean[ratio] = rows.empty() ? ordered_json("not measured")
+                               : ordered_json(sum / static_cast<double>(rows.size()));
+  }
   mean["energy_goal"] = 0.96;
-  mean["energy_saved"] = measured > 0 ? ordered_json(saved / measured) : "not measured";
-  rows.push_back(std::move(mean));
+  mean["energy_saved"] = mean_saved(rows, "cpu_joules", "device_joules");
+  if (!watts.cpu || !watts.device) return mean;
+  mean["stated_cpu_watts"] = *watts.cpu;
+  mean["stated_device_watts"] = *watts.device;
+  mean["stated_energy_saved"] = mean_saved(rows, "stated_cpu_joules", "stated_device_joules");
+  return mean;
+}
+
+}  // namespace
+
+ordered_json claim_rows(const Device& device, const ClaimOptions& options) {
+  ordered_json rows = ordered_json::array(), measured = ordered_json::array();
+  std::vector<const Claim*> asked;
+  for (const Claim& claim : kClaims)
+    if (std::string_view(claim.name).find(options.only) != std::string_view::npos)
+      asked.push_back(&claim);
+  if (asked.empty()) {
+    std::string names;
+    for (const Claim& claim : kClaims)
+      names += (names.empty() ? "" : "; ") + std::string(claim.name);
+    throw Error(ErrorCode::InvalidArgument,
+                "bench ops: expected --claim with a part of a claim's name (" + names +
+                    "), got \"" + options.only + '"');
+  }
+  const double rate = multiply_adds_per_us(device, options.samples);
+  for (const Claim* claim : asked) {
+    if (Interrupts::came()) return rows;  // a mean of some rows would be wrong
+    ordered_json row = row_or_reason(*claim, device, options.samples, rate);
+    add_stated(row, options.watts);
+    if (row.contains("times_one")) measured.push_back(row);
+    rows.push_back(std::move(row));
+  }
+  rows.push_back(mean_of(measured, options.watts));
   return rows;
 }
 
