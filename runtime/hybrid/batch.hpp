@@ -96,9 +96,9 @@ class Batch {
   /// Runs f(const T&) -> Result. Throws the first error of f; f may then have run for some values.
   template <class F, class Result = std::invoke_result_t<F&, const T&>>
   std::vector<BatchResult<Result>> run(Executor& executor, F f) const {
-    return run_on(
-        executor, std::move(f),
-        std::function<RunReport(DeviceBackend&, std::span<const T>, std::span<Result>)>());
+    return run_on(executor, std::move(f),
+                  std::function<RunReport(DeviceBackend&, std::span<const T>, std::span<Result>)>(),
+                  options_.where);
   }
 
   /// The same with an implementation for devices: device(backend, values, results) sets the results
@@ -109,15 +109,38 @@ class Batch {
       std::function<RunReport(DeviceBackend&, std::span<const T>,
                               std::span<std::type_identity_t<Result>>)>
           device) const {
-    return run_on(executor, std::move(f), std::move(device));
+    return run_on(executor, std::move(f), std::move(device), options_.where);
+  }
+
+  /// Runs the batch on the CPU and on a device. Returns the ids of the values for which
+  /// same(result of the CPU, result of the device) is false.
+  ///
+  /// Throws the errors of both sides, and Error{NoDevice} without a device.
+  template <class F, class Result = std::invoke_result_t<F&, const T&>,
+            class Same = std::equal_to<>>
+  std::vector<std::uint64_t> check(Executor& executor, F f,
+                                   std::function<RunReport(DeviceBackend&, std::span<const T>,
+                                                           std::span<std::type_identity_t<Result>>)>
+                                       device,
+                                   Same same = {}) const {
+    const auto here = run_on(executor, f, device, Override::cpu);
+    const auto there = run_on(executor, f, device, Override::device);
+    std::vector<std::uint64_t> differ;
+    for (std::size_t k = 0; k < size(); ++k)
+      if (!same(here[k].value, there[k].value)) differ.push_back(ids_[k]);
+    return differ;
   }
 
  private:
   template <class F, class Result, class DeviceF>
   class Work final : public Task {
    public:
-    Work(const Batch& batch, F f, DeviceF device, const Executor& executor)
-        : batch_(batch), f_(std::move(f)), device_(std::move(device)), executor_(executor) {
+    Work(const Batch& batch, F f, DeviceF device, const Executor& executor, Override where)
+        : batch_(batch),
+          f_(std::move(f)),
+          device_(std::move(device)),
+          executor_(executor),
+          where_(where) {
       results.resize(batch.size());
       item_us.resize(batch.size());
     }
@@ -133,7 +156,7 @@ class Batch {
               .bytes_out = o.bytes_out,
               .targets = device_ ? kEveryTarget : 1,
               .features = o.features,
-              .where = o.where};
+              .where = where_};
     }
     std::uint64_t threads() const override {
       return batch_.options_.mode == BatchMode::sequential ? 1 : batch_.options_.threads;
@@ -168,12 +191,13 @@ class Batch {
     F f_;
     DeviceF device_;
     const Executor& executor_;
+    const Override where_;
   };
 
   template <class F, class DeviceF>
-  auto run_on(Executor& executor, F f, DeviceF device) const {
+  auto run_on(Executor& executor, F f, DeviceF device, Override where) const {
     using Result = std::invoke_result_t<F&, const T&>;
-    Work<F, Result, DeviceF> work(*this, std::move(f), std::move(device), executor);
+    Work<F, Result, DeviceF> work(*this, std::move(f), std::move(device), executor, where);
     const ExecutionStats stats = executor.execute(work);
     for (std::size_t k = 0; k < size(); ++k) {
       work.results[k].id = ids_[k];

@@ -95,6 +95,22 @@ TEST(Batch, TimesAreLearnedByCost) {
   EXPECT_EQ(executor.statistics("batch", "cpu").items, 1500u) << "items are still counted";
 }
 
+TEST(Batch, CheckNamesTheValuesThatDiffer) {
+  Executor executor(HybridOptions{});
+  Batch<int> batch;
+  for (int k = 0; k < 100; ++k) batch.add(static_cast<std::uint64_t>(1000 + k), k);
+  const auto twice = [](int k) { return 2 * k; };
+  const auto device = [](DeviceBackend&, std::span<const int> values, std::span<int> results) {
+    for (std::size_t k = 0; k < values.size(); ++k) results[k] = 2 * values[k] + (k % 40 == 7);
+    return RunReport{};
+  };
+  EXPECT_THROW(batch.check(executor, twice, device), Error) << "no device";
+  executor.add_device(std::make_unique<FakeDevice>(std::make_shared<FakeDevice::State>()));
+  EXPECT_EQ(batch.check(executor, twice, device), (std::vector<std::uint64_t>{1007, 1047, 1087}));
+  const auto near = [](int a, int b) { return std::abs(a - b) <= 1; };
+  EXPECT_TRUE(batch.check(executor, twice, device, near).empty());
+}
+
 TEST(Batch, CostsArePositive) {
   Batch<int> batch;
   for (const double cost : {0.0, -1.0, HUGE_VAL, double{NAN}}) {
