@@ -84,7 +84,8 @@ class Buffer(np.ndarray):
         whole = root.traced
         return whole._both(view) if isinstance(whole, ComplexArray) else view(whole)
 
-    def _become_traced(self, value: Any) -> None:
+    def become_traced(self, value: Any) -> None:
+        """Makes this array traced, in the trace of a value that is about to be put into it."""
         root = self.root()
         if self.dtype.kind != "c" and is_complex(value):
             raise TracingError("a complex value into an array of real numbers")
@@ -96,7 +97,7 @@ class Buffer(np.ndarray):
         if contains_traced(key):
             raise TracingError("an index that depends on unknowns cannot be traced")
         if contains_traced(value) and self.traced is None:
-            self._become_traced(value)
+            self.become_traced(value)
         traced = self.traced
         if traced is None:
             np.ndarray.__setitem__(self, plain(key), plain(value))
@@ -128,6 +129,10 @@ class Buffer(np.ndarray):
         if contains_traced(operands):
             return _functions.call(tracer_of(operands), func, args, kwargs)
         return super().__array_function__(func, types, args, kwargs)
+
+    def fill(self, value: Any) -> None:
+        """Sets all elements."""
+        self[...] = value
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return np.ndarray.view(self, np.ndarray).__reduce_ex__(protocol)

@@ -62,6 +62,28 @@ class ComplexArray(Traced, NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self.real)
 
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self)))
+
+    def __abs__(self) -> Array:
+        return np.abs(self)  # type: ignore[call-overload]
+
+    def dot(self, other: Any) -> Any:
+        """np.dot with this array."""
+        return np.dot(self, other)  # type: ignore[call-overload]
+
+    def prod(self, axis: Any = None) -> "ComplexArray":
+        """np.prod of this array."""
+        return _numpy.prod(self, axis=axis)
+
+    def transpose(self, *axes: Any) -> "ComplexArray":
+        """Axes in another order."""
+        return self._both(lambda part: part.transpose(*axes))
+
+    def squeeze(self, axis: Any = None) -> "ComplexArray":
+        """Without axes of one element."""
+        return self._both(lambda part: part.squeeze(axis))
+
     def __repr__(self) -> str:
         return f"<traced complex array of shape {self.shape}>"
 
@@ -232,6 +254,38 @@ def _matmul(a: _Pair, b: _Pair) -> _Pair:
             np.matmul(a[0], b[1]) + np.matmul(a[1], b[0]))
 
 
+def _tanh(z: _Pair) -> _Pair:
+    # exp(-|2 x|) does not overflow.
+    small = np.exp(-2.0 * np.abs(z[0]))
+    square = np.square(small)
+    scale = 1.0 + 2.0 * small * np.cos(2.0 * z[1]) + square
+    return np.sign(z[0]) * (1.0 - square) / scale, 2.0 * small * np.sin(2.0 * z[1]) / scale
+
+
+def _tan(z: _Pair) -> _Pair:
+    real, imag = _tanh((-z[1], z[0]))  # tan z = -i tanh(i z)
+    return imag, -real
+
+
+def _scaled(function: Callable[[_Pair], _Pair], scale: float) -> Callable[[_Pair], _Pair]:
+    def call(z: _Pair) -> _Pair:
+        real, imag = function(z)
+        return real * scale, imag * scale
+
+    return call
+
+
+def _arctan(z: _Pair) -> _Pair:
+    """(log(1 + i z) - log(1 - i z)) / 2 i."""
+    plus, minus = _log((1.0 - z[1], z[0])), _log((1.0 + z[1], -1.0 * z[0]))
+    return 0.5 * (plus[1] - minus[1]), -0.5 * (plus[0] - minus[0])
+
+
+def _expm1(z: _Pair) -> _Pair:
+    real = np.expm1(z[0]) * np.cos(z[1]) - 2.0 * np.square(np.sin(0.5 * z[1]))
+    return real, np.exp(z[0]) * np.sin(z[1])
+
+
 _UFUNCS: dict[str, Callable[..., _Pair]] = {
     "add": lambda a, b: (_plus(a[0], b[0]), _plus(a[1], b[1])),
     "subtract": lambda a, b: (_minus(a[0], b[0]), _minus(a[1], b[1])),
@@ -245,6 +299,14 @@ _UFUNCS: dict[str, Callable[..., _Pair]] = {
     "conjugate": lambda z: (z[0], -z[1]),
     "square": lambda z: _multiply(z, z),
     "reciprocal": _reciprocal,
+    "tan": _tan,
+    "tanh": _tanh,
+    "arctan": _arctan,
+    "expm1": _expm1,
+    "log1p": lambda z: _log((1.0 + z[0], z[1])),
+    "log10": _scaled(_log, 1 / math.log(10)),
+    "log2": _scaled(_log, 1 / math.log(2)),
+    "exp2": lambda z: _exp((z[0] * math.log(2), z[1] * math.log(2))),
     "exp": _exp,
     "log": _log,
     "sqrt": _sqrt,
@@ -274,6 +336,10 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs
     """A ufunc of which at least one operand is complex."""
     name = ufunc.__name__
     out = kwargs.get("out")
+    if method == "__call__" and name in COMPLEX_UFUNCS and not kwargs:
+        return COMPLEX_UFUNCS[name](trace, *[as_complex(trace, value) for value in inputs])
+    if method == "reduce" and name == "multiply":
+        return _product(trace, as_complex(trace, inputs[0]), kwargs.get("axis", 0))
     if method == "__call__" and name == "absolute":
         return absolute(trace, as_complex(trace, inputs[0]))
     if method == "reduce" and name == "add":
@@ -293,12 +359,45 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs
     return out[0]
 
 
+#: Further ufuncs and functions of complex arrays, by name and by function; other modules enter theirs.
+COMPLEX_UFUNCS: dict[str, Callable[..., Any]] = {}
+COMPLEX_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+def _product(trace: Trace, z: ComplexArray, axis: Any) -> ComplexArray:
+    moved = z.reshape(-1) if axis is None else z._both(lambda part: _numpy.moveaxis(part, axis, 0))
+    out = moved[0]
+    for k in range(1, len(moved)):
+        out = out * moved[k]
+    return out
+
+
+def _bilinear(trace: Trace, function: Callable[..., Any], operands: list) -> ComplexArray:
+    """A function that is linear in each of its operands, by their real and imaginary parts."""
+    total: Any = None
+    for choice in range(2 ** len(operands)):
+        parts, power = [], 0
+        for k, value in enumerate(operands):
+            imag = choice >> k & 1
+            if imag and not is_complex(value):
+                break
+            z = as_complex(trace, value) if is_complex(value) else None
+            parts.append(value if z is None else z.imag if imag else z.real)
+            power += imag
+        else:
+            term = trace.array(function(*parts))
+            zero = trace.numbers(np.zeros(term.shape))
+            turned = [(term, zero), (zero, term), (-term, zero), (zero, -term)][power % 4]
+            total = turned if total is None else (total[0] + turned[0], total[1] + turned[1])
+    return ComplexArray(*total)
+
+
 #: Functions that are applied to the real and to the imaginary parts of their arguments.
 _LINEAR = {
     getattr(np, name) for name in (
         "concatenate stack hstack vstack dstack column_stack append reshape ravel transpose swapaxes "
         "moveaxis expand_dims squeeze repeat tile roll flip take diff cumsum sum mean trapz gradient "
-        "broadcast_to copy atleast_1d atleast_2d interp"
+        "broadcast_to copy atleast_1d atleast_2d interp flipud fliplr rot90 diagonal trace"
     ).split()
 }
 
@@ -329,6 +428,20 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
         a, b = as_complex(trace, args[1]), as_complex(trace, args[2])
         return ComplexArray(_numpy.where(args[0], a.real, b.real),
                             _numpy.where(args[0], a.imag, b.imag))
+    if func is np.einsum:
+        return _bilinear(trace, lambda *parts: func(args[0], *parts, **kwargs), list(args[1:]))
+    if func in (np.outer, np.inner, np.tensordot, np.kron, np.convolve):
+        return _bilinear(trace, lambda *parts: func(*parts, *args[2:], **kwargs), list(args[:2]))
+    if func is np.vdot:
+        return np.sum(np.ravel(np.conj(args[0])) * np.ravel(args[1]))
+    if func is np.prod:
+        return _product(trace, as_complex(trace, args[0]), kwargs.get("axis", args[1] if len(args) > 1 else None))
+    if func is np.linalg.solve:
+        from . import _algebra
+
+        return _algebra.solve_complex(trace, *args)
+    if func in COMPLEX_FUNCTIONS:
+        return COMPLEX_FUNCTIONS[func](trace, *args, **kwargs)
     if func is np.dot:
         return np.matmul(*args) if min(np.ndim(a) for a in args) > 0 else np.multiply(*args)
     if func is np.linalg.norm and z is not None:

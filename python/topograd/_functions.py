@@ -9,24 +9,38 @@ import numpy as np
 
 from ._complex import call_function, is_complex
 from ._trace import Array, Trace, TracingError, contains_traced, plain
-from ._ufuncs import MISSING, accumulate, reduce, select
+from ._ufuncs import MISSING, accumulate, masked, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 #: NumPy for traced arrays: its stubs do not know that these implement its functions.
 _numpy: Any = np
 
 
+#: Functions that put values into their first argument.
+INTO = (np.copyto, np.putmask, np.put, np.fill_diagonal)
+
+
 def find(func: Any) -> Callable[..., Any] | None:
     """The implementation of a function for traced arrays, if there is one."""
     try:
-        return _FUNCTIONS.get(func)
+        found = _FUNCTIONS.get(func)
     except TypeError:  # no key of a dictionary
         return None
+    if found is None and (getattr(func, "__module__", None) or "").startswith("scipy."):
+        from . import _linear
+
+        if ".interpolate" in func.__module__:
+            from . import _objects  # noqa: F401
+        _linear.register()
+        found = _FUNCTIONS.get(func)
+    return found
 
 
 def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     """What Array.__array_function__ does."""
-    args, kwargs = plain(args), {k: plain(v) for k, v in kwargs.items()}
+    if func not in INTO:
+        args = plain(args)
+    kwargs = {k: plain(v) for k, v in kwargs.items()}
     if any(is_complex(value) for value in args):
         return call_function(trace, func, args, kwargs)
     found = find(func)
@@ -227,9 +241,12 @@ def _append(trace: Trace, arr: Any, values: Any, axis: Any = None) -> Array:
 def _reduction(op: str) -> Callable:
     def apply(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
               keepdims: Any = False, initial: Any = MISSING, where: Any = MISSING) -> Array:
-        if where is not MISSING or out is not None:
-            raise TracingError("a reduction with where= or out= cannot be traced")
-        result = reduce(trace, op, trace.array(a), axis, keepdims is True)
+        if out is not None:
+            raise TracingError("a reduction with out= cannot be traced")
+        array = trace.array(a)
+        if where is not MISSING and where is not True:
+            array = masked(trace, op, array, where)
+        result = reduce(trace, op, array, axis, keepdims is True)
         if initial is MISSING:
             return result
         return trace.apply(op, result, initial)
@@ -245,10 +262,14 @@ _FUNCTIONS[np.any] = _reduction("or")
 
 def _extreme(op: str) -> Callable:
     def apply(trace: Trace, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
-              **kwargs: Any) -> Array:
-        if out is not None or kwargs:
-            raise TracingError("a minimum or maximum with these arguments cannot be traced")
-        return reduce(trace, op, trace.array(a), axis, keepdims is True)
+              initial: Any = MISSING, where: Any = MISSING) -> Array:
+        if out is not None:
+            raise TracingError("a minimum or maximum with out= cannot be traced")
+        array = trace.array(a)
+        if where is not MISSING and where is not True:
+            array = masked(trace, op, array, where)
+        result = reduce(trace, op, array, axis, keepdims is True)
+        return result if initial is MISSING else trace.apply(op, result, initial)
 
     return apply
 
@@ -265,9 +286,16 @@ def _count(array: Array, axis: Any) -> int:
 
 @implements(np.mean)
 def _mean(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-          keepdims: Any = False, **_: Any) -> Array:
+          keepdims: Any = False, where: Any = True, **_: Any) -> Array:
     array = trace.array(a)
+    if where is not True:
+        return _sum(trace, array, axis, keepdims, where) / _sum(
+            trace, trace.numbers(np.ones(array.shape)), axis, keepdims, where)
     return reduce(trace, "add", array, axis, keepdims is True) / float(_count(array, axis))
+
+
+def _sum(trace: Trace, array: Array, axis: Any, keepdims: Any, where: Any) -> Array:
+    return reduce(trace, "add", masked(trace, "add", array, where), axis, keepdims is True)
 
 
 @implements(np.average)
@@ -279,9 +307,12 @@ def _average(trace: Trace, a: Any, axis: Any = None, weights: Any = None, **_: A
 
 @implements(np.var)
 def _var(trace: Trace, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-         ddof: int = 0, keepdims: Any = False, **_: Any) -> Array:
+         ddof: int = 0, keepdims: Any = False, where: Any = True, **_: Any) -> Array:
     array = trace.array(a)
-    centred = array - _mean(trace, array, axis, keepdims=True)
+    centred = array - _mean(trace, array, axis, keepdims=True, where=where)
+    if where is not True:
+        count = _sum(trace, trace.numbers(np.ones(array.shape)), axis, keepdims, where)
+        return _sum(trace, np.square(centred), axis, keepdims, where) / (count - float(ddof))
     total = reduce(trace, "add", np.square(centred), axis, keepdims is True)
     return total / float(_count(array, axis) - ddof)
 
@@ -299,9 +330,15 @@ def _cumsum(trace: Trace, a: Any, axis: Any = None, **_: Any) -> Array:
 
 @implements(np.diff)
 def diff(trace: Trace, a: Any, n: int = 1, axis: int = -1, **kwargs: Any) -> Array:
-    if kwargs:
-        raise TracingError("np.diff with prepend or append cannot be traced")
     array = trace.array(a)
+    before, after = (kwargs.get(name, MISSING) for name in ("prepend", "append"))
+    parts = [before, array, after]
+    for k in (0, 2):
+        if parts[k] is not MISSING and np.ndim(parts[k]) == 0:
+            shape = list(array.shape)
+            shape[axis] = 1
+            parts[k] = parts[k] * np.ones(shape)
+    array = trace.concatenate([trace.array(p) for p in parts if p is not MISSING], axis)
     for _ in range(n):
         moved = _numpy.moveaxis(array, axis, -1)
         array = _numpy.moveaxis(moved[..., 1:] - moved[..., :-1], -1, axis)
@@ -343,7 +380,9 @@ def _nan_to_num(trace: Trace, x: Any, copy: bool = True, nan: float = 0.0, posin
 
 
 @implements(np.clip)
-def _clip(trace: Trace, a: Any, a_min: Any, a_max: Any, **_: Any) -> Array:
+def _clip(trace: Trace, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *,
+          min: Any = None, max: Any = None, **_: Any) -> Array:
+    a_min, a_max = min if a_min is None else a_min, max if a_max is None else a_max
     out = a if a_min is None else np.maximum(a, a_min)
     return out if a_max is None else np.minimum(out, a_max)
 
@@ -476,10 +515,10 @@ def _diag(trace: Trace, v: Any, k: int = 0) -> Array:
 @implements(np.linalg.norm)
 def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     array = trace.array(x)
-    if axis is None and ord not in (None, "fro") and array.ndim != 1:
-        raise TracingError("a matrix norm cannot be traced")
-    if isinstance(axis, tuple) and ord not in (None, "fro"):
-        raise TracingError("a matrix norm cannot be traced")
+    from . import _algebra
+
+    if _algebra.is_matrix_norm(array, ord, axis):
+        return _algebra.matrix_norm(trace, array, ord, axis, keepdims)
     if ord in (None, 2, "fro"):
         return np.sqrt(reduce(trace, "add", np.square(array), axis, keepdims))
     if ord == 1:
@@ -496,7 +535,9 @@ def _det(trace: Trace, a: Any) -> Array:
     if n == 1:
         return m[..., 0, 0]
     if n > 4:
-        raise TracingError("np.linalg.det of matrices above 4 x 4 cannot be traced")
+        from . import _algebra
+
+        return _algebra.determinant_large(trace, m)
     rest = list(range(n))
     terms: Any = 0.0
     for k in range(n):
@@ -512,7 +553,9 @@ def _inv(trace: Trace, a: Any) -> Array:
     m = trace.array(a)
     n = m.shape[-1]
     if n > 4:
-        raise TracingError("np.linalg.inv of matrices above 4 x 4 cannot be traced")
+        from . import _algebra
+
+        return _algebra.inverse_large(trace, m)
     rows = []
     for i in range(n):
         row = []
@@ -529,7 +572,9 @@ def _inv(trace: Trace, a: Any) -> Array:
 @implements(np.linalg.solve)
 def _solve(trace: Trace, a: Any, b: Any) -> Array:
     if np.shape(a)[-1] > 4:
-        raise TracingError("np.linalg.solve of matrices above 4 x 4 cannot be traced")
+        from . import _algebra
+
+        return _algebra.solve_large(trace, a, b)
     return _numpy.matmul(_inv(trace, a), trace.array(b))
 
 

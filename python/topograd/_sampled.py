@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _linear
 from ._functions import diff, implements
 from ._trace import Array, Trace, TracingError, contains_traced
 from ._ufuncs import select
@@ -24,10 +25,15 @@ def _trapezoid(trace: Trace, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -
 
 
 @implements(np.gradient)
-def _gradient(trace: Trace, f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _gradient(trace: Trace, f: Any, *spacing: Any, axis: Any = None, edge_order: Any = 1) -> Any:
     array = trace.array(f)
     if edge_order != 1:
-        raise TracingError("np.gradient with edge_order=2 cannot be traced")
+        if contains_traced(spacing):
+            raise TracingError("np.gradient with edge_order=2 and traced spacings cannot be traced")
+        if isinstance(axis, (int, np.integer)) or axis is None and array.ndim == 1:
+            return _linear.apply(
+                trace, lambda a: np.gradient(a, *spacing, axis=axis, edge_order=edge_order), array)
+        raise TracingError("np.gradient along several axes with edge_order=2 cannot be traced")
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     steps = spacing * len(axes) if len(spacing) == 1 else spacing or (1.0,) * len(axes)
     if len(steps) != len(axes):
@@ -94,18 +100,30 @@ _MOST_POINTS = 64
 @implements(np.interp)
 def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
             period: Any = None) -> Array:
-    if period is not None or contains_traced(xp):
-        raise TracingError("np.interp with a period, or at points that depend on unknowns, cannot be "
-                           "traced")
+    if contains_traced(xp):
+        raise TracingError("np.interp between points that depend on unknowns cannot be traced")
+    if period is not None:
+        if contains_traced(x):
+            order = np.argsort(np.mod(xp, period))
+            places = np.mod(xp, period)[order]
+            places = np.concatenate([places[-1:] - period, places, places[:1] + period])
+            return _interp(trace, np.mod(x, period), places, fp[np.r_[order[-1], order, order[0]]])
+        return _linear.apply(trace, lambda f: np.interp(x, xp, f, period=period), fp)
     xp = np.asarray(xp, dtype=float)
     values: Any = trace.array(fp) if contains_traced(fp) else np.asarray(fp, dtype=float)
     left = values[0] if left is None else left
     right = values[-1] if right is None else right
     if contains_traced(x):
-        if xp.size > _MOST_POINTS:
-            raise TracingError(f"np.interp at unknowns, between more than {_MOST_POINTS} points, "
-                               "cannot be traced")
         at: Any = trace.array(x)
+        if xp.size > _MOST_POINTS and not contains_traced(fp):
+            from . import _objects
+
+            pieces = np.stack([np.diff(values) / np.diff(xp), values[:-1]])
+            between = _objects.piecewise_polynomial(trace, at, xp, pieces)
+            return select(trace, at > xp[-1], right, select(trace, at < xp[0], left, between))
+        if xp.size > _MOST_POINTS:
+            raise TracingError(f"np.interp at unknowns, between more than {_MOST_POINTS} unknowns, "
+                               "cannot be traced")
         out: Any = values[0]
         for k in range(xp.size - 1):
             slope = (values[k + 1] - values[k]) / (xp[k + 1] - xp[k])

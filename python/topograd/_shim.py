@@ -21,7 +21,7 @@ from typing import Any, Callable
 import numpy as np
 import scipy
 
-from . import _functions, _sampled
+from . import _algebra, _functions, _sampled, _special, _statistics  # noqa: F401
 from ._buffer import Buffer, buffered
 from ._complex import ComplexArray, as_complex, is_complex
 from ._trace import Array, Trace, Traced, TracingError, contains_traced, plain, tracer_of
@@ -63,14 +63,23 @@ class Complex(complex):
         return complex(real) if imag is _NOTHING else complex(real, imag)
 
 
-_OWN_TYPES = {Float: float, Complex: complex}
+class Float64(Float):
+    """np.float64, which leaves a traced number as it is."""
+
+    def __new__(cls, value: Any = 0.0) -> Any:
+        traced = plain(value)
+        return traced if isinstance(traced, Array) else np.float64(traced)
+
+
+_OWN_TYPES = {Float: float, Complex: complex, Float64: np.float64}
 
 
 def _original(kind: Any) -> Any:
     if isinstance(kind, tuple):
         return tuple(_original(k) for k in kind)
     if isinstance(kind, type):
-        return _OWN_TYPES.get(kind) or kind.__dict__.get("_topograd_original", kind)
+        own = _OWN_TYPES.get(kind) or kind.__dict__.get("_topograd_original")
+        return kind if own is None else own
     return kind
 
 
@@ -100,9 +109,19 @@ def _extreme(original: Any, ufunc: Callable[[Any, Any], Any]) -> Callable:
     return call
 
 
+def _sorted(values: Any, **kwargs: Any) -> Any:
+    found = list(values)
+    if not contains_traced(found):
+        return sorted(found, **kwargs)
+    if set(kwargs) - {"reverse"}:
+        raise TracingError("sorted() with a key cannot be traced")
+    ordered: list[Any] = list(_statistics.sort_last(tracer_of(found), tracer_of(found).array(found)))
+    return ordered[::-1] if kwargs.get("reverse") else ordered
+
+
 _BUILTINS: dict[str, Any] = {
     **vars(builtins), "float": Float, "complex": Complex, "isinstance": _isinstance,
-    "issubclass": _issubclass, "max": _extreme(max, np.maximum), "min": _extreme(min, np.minimum),
+    "issubclass": _issubclass, "sorted": _sorted, "max": _extreme(max, np.maximum), "min": _extreme(min, np.minimum),
 }
 
 #: Functions of the module math by names of NumPy's; further ones in _sampled.
@@ -212,13 +231,13 @@ class _Vectorize:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         options: Any = {**self._kwargs, "otypes": "O"}
         made = np.vectorize(self._function, *self._args, **options)
-        found = made(*[_objects(a) for a in args], **kwargs)
+        found = made(*[_as_objects(a) for a in args], **kwargs)
         if any(isinstance(v, Traced) for v in np.ravel(found)) or self._kwargs.get("otypes"):
             return _from_objects(found)
         return buffered(np.array(found.tolist()))
 
 
-def _objects(value: Any) -> Any:
+def _as_objects(value: Any) -> Any:
     value = plain(value)
     if not isinstance(value, Array):
         return value
@@ -414,6 +433,8 @@ class World:
         name = getattr(function, "__module__", None) or getattr(owner, "__module__", None) or ""
         if isinstance(owner, types.ModuleType) and owner.__name__ == "math" or name == "math":
             return _math(function)
+        if function is np.frompyfunc:
+            return lambda f, *_, **__: _Vectorize(f)
         if name.partition(".")[0] in ("numpy", "scipy") or module is not None:
             return self._library_function(function)
         return function
@@ -424,6 +445,9 @@ class World:
         scipys = (getattr(function, "__module__", None) or "").startswith("scipy")
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            into = args[0] if args and function in _functions.INTO else None
+            if isinstance(into, Buffer) and contains_traced(args[1:]):
+                into.become_traced(args[1:])
             roots = [a.root() for a in args if isinstance(a, Buffer)]
             args, kwargs = _plain_arguments(args), {k: _plain(v) for k, v in kwargs.items()}
             if contains_traced(args) or contains_traced(tuple(kwargs.values())):
@@ -437,7 +461,9 @@ class World:
             elif function is np.piecewise:
                 # Its functions may return traced values.
                 return _sampled.piecewise(trace, *args, **kwargs)
-            return buffered(function(*args, **kwargs), roots)
+            made = function(*args, **kwargs)
+            own = _own_object(trace, made)
+            return buffered(made, roots) if own is None else own
 
         call.__name__ = getattr(function, "__name__", "function")
         call.__doc__ = function.__doc__
@@ -479,6 +505,14 @@ class World:
     def _class(self, kind: type) -> type:
         if kind is np.vectorize:
             return _Vectorize
+        if _is_object_of_scipy(kind):
+            from . import _objects
+
+            own = _objects.own_class(self.trace, kind)
+            if own is not None:
+                return own
+        if kind is np.float64:
+            return Float64
         if kind is float:
             return Float
         if kind is complex:
@@ -526,6 +560,9 @@ class World:
         return type(member)(self.translate(member.__func__))
 
     def _instance(self, value: Any) -> Any:
+        own = _own_object(self.trace, value)
+        if own is not None:
+            return own
         kind = type(value)
         translated = self.translate(kind)
         if translated is kind or kind in _OWN_TYPES.values():
@@ -541,6 +578,19 @@ class World:
         except (TypeError, AttributeError):
             return value
         return copy
+
+
+def _is_object_of_scipy(kind: type) -> bool:
+    return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform"))
+
+
+def _own_object(trace: Trace, value: Any) -> Any:
+    """What traced code sees for an object of SciPy's that computes with values, or None."""
+    if not _is_object_of_scipy(type(value)):
+        return None
+    from . import _objects
+
+    return _objects.own_instance(trace, value)
 
 
 def _plain(value: Any) -> Any:

@@ -404,7 +404,11 @@ class Array(Traced, NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any, order: str = "C") -> "Array":
         """The same elements in another shape; order 'C'."""
-        if order != "C":
+        if order == "F":
+            whole = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+            sizes = np.empty(self.shape, np.int8).reshape(tuple(whole) if np.ndim(whole) else whole).shape
+            return self.T.reshape(sizes[::-1]).T
+        if order not in ("C", "A", "K"):
             raise TracingError(f"reshape in order {order!r} cannot be traced")
         if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
             shape = tuple(shape[0])
@@ -451,6 +455,19 @@ class Array(Traced, NDArrayOperatorsMixin):
         """A diagonal."""
         return self._view(self._shadow.diagonal(offset, axis1, axis2))
 
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **_: Any) -> "Array":
+        """Between bounds, of which either may be missing."""
+        found: Any = self if min is None else np.maximum(self, min)  # type: ignore[call-overload]
+        found = found if max is None else np.minimum(found, max)
+        return found if out is None else out._assign(found)
+
+    def sort(self, axis: int = -1, **_: Any) -> None:
+        """Sorts along an axis, in place."""
+        self[...] = np.sort(self.copy(), axis=axis)  # type: ignore[call-overload]
+
+    def __round__(self, digits: int | None = None) -> "Array":
+        return np.round(self, digits or 0)  # type: ignore[call-overload]
+
     def fill(self, value: Any) -> None:
         """Sets all elements."""
         self[...] = value
@@ -470,13 +487,17 @@ class Array(Traced, NDArrayOperatorsMixin):
     __index__ = __int__
     __complex__ = __float__
 
-    def item(self, *_: Any) -> float:
-        """Raises TracingError: values are not known."""
-        raise TracingError(".item() cannot be traced")
+    def item(self, *at: Any) -> "Array":
+        """One element, still traced."""
+        if not at:
+            if self.size != 1:
+                raise ValueError("can only convert an array of size 1 to a Python scalar")
+            return self.reshape(())
+        return self[at] if len(at) == self.ndim else self.reshape(-1)[at[0]]
 
-    def tolist(self) -> list:
-        """Raises TracingError: values are not known."""
-        raise TracingError(".tolist() cannot be traced")
+    def tolist(self) -> Any:
+        """Lists of the elements, still traced."""
+        return [row.tolist() for row in self] if self.ndim else self
 
 
 def _traced_inside(value: Any) -> Any:
@@ -528,7 +549,8 @@ def _add_methods() -> None:
         call.__doc__ = f"np.{func.__name__} of this array."
         return call
 
-    for name in ("sum mean prod min max dot cumsum clip repeat take std var trace round").split():
+    for name in ("sum mean prod min max dot cumsum cumprod repeat take std var trace round ptp all any "
+                 "compress choose partition").split():
         setattr(Array, name, method(getattr(np, name)))
     for name in (
         "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 "

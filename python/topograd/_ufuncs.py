@@ -89,8 +89,14 @@ def _logaddexp2(trace: Trace, a: Any, b: Any) -> Array:
     return scaled / math.log(2)
 
 
-#: ufuncs that are several ops
-_COMPOSITES: dict[str, Callable[..., Any]] = {
+def _copysign(trace: Trace, a: Any, b: Any) -> Array:
+    """-0.0 is negative where b is a number; a traced 0 is taken to be positive."""
+    negative: Any = trace.apply("lt", b, 0.0, boolean=True) if isinstance(b, Array) else np.signbit(b)
+    return select(trace, negative, -np.abs(a), np.abs(a))
+
+
+#: ufuncs that are several ops; those of scipy.special are in _special
+COMPOSITES: dict[str, Callable[..., Any]] = {
     "positive": lambda t, a: a.copy(),
     "conjugate": lambda t, a: a.copy(),
     "power": power,
@@ -105,7 +111,9 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "isinf": lambda t, a: np.abs(a) == math.inf,
     "isfinite": lambda t, a: np.abs(a) < math.inf,
     "signbit": lambda t, a: np.less(a, 0.0),
-    "copysign": lambda t, a, b: select(t, np.less(b, 0.0), -np.abs(a), np.abs(a)),
+    "copysign": _copysign,
+    "ldexp": lambda t, a, b: a * np.exp2(np.asarray(b, float)),
+    "modf": lambda t, a: (a - np.trunc(a), np.trunc(a)),
     "heaviside": lambda t, a, b: select(t, np.equal(a, 0.0), b, np.greater(a, 0.0)),
     "deg2rad": lambda t, a: a * (math.pi / 180),
     "radians": lambda t, a: a * (math.pi / 180),
@@ -113,9 +121,17 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "degrees": lambda t, a: a * (180 / math.pi),
     "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2,
-    "erfc": lambda t, a: 1.0 - t.apply("erf", a),
     "xlogy": lambda t, a, b: select(t, np.equal(a, 0.0), 0.0, a * np.log(b)),
 }
+
+
+#: What leaves the results of reductions as they are.
+IDENTITIES = {"add": 0.0, "mul": 1.0, "and": 1.0, "or": 0.0, "min": math.inf, "max": -math.inf}
+
+
+def masked(trace: Trace, op: str, array: Array, where: Any) -> Array:
+    """The array, with the identity of a reduction where the condition does not hold."""
+    return select(trace, where, array, IDENTITIES[op])
 
 
 def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = False) -> Array:
@@ -141,14 +157,57 @@ def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = Fals
     return out
 
 
+#: ufuncs that are reduced element by element
+_CHAINED = ("logaddexp", "logaddexp2", "hypot", "fmax", "fmin")
+
+
+def _chained(trace: Trace, ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Any:
+    array = trace.array(a)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    array = array._view(np.moveaxis(array._shadow, axis, 0))
+    out: Any = array[0]
+    for k in range(1, len(array)):
+        out = ufunc(out, array[k])
+    return np.expand_dims(out, axis) if keepdims else out
+
+
+def _reduceat(trace: Trace, ufunc: np.ufunc, array: Array, indices: Any, axis: int = 0,
+              **_: Any) -> Array:
+    moved = array._view(np.moveaxis(array._shadow, axis, 0))
+    ends = [*indices[1:], len(moved)]
+    parts = [ufunc.reduce(moved[i:j] if i < j else moved[i: i + 1]) for i, j in zip(indices, ends)]
+    stacked = trace.stack([trace.array(p) for p in parts], 0)
+    return stacked._view(np.moveaxis(stacked._shadow, 0, axis))
+
+
+def _add_at(trace: Trace, ufunc: np.ufunc, target: Any, indices: Any, values: Any) -> None:
+    """np.add.at: elements that are named several times are added one after the other."""
+    if not isinstance(target, Array):
+        raise TracingError(f"np.{ufunc.__name__}.at into an array that traced code did not make")
+    places = np.arange(target.size).reshape(target.shape)[indices]
+    added = trace.array(values)
+    added = added._view(np.broadcast_to(added._shadow, places.shape)).reshape(-1)
+    flat = places.ravel()
+    order = np.argsort(flat, kind="stable")
+    # The k-th time that an element is named.
+    first = np.searchsorted(flat[order], flat[order])
+    turn = np.empty(flat.size, int)
+    turn[order] = np.arange(flat.size) - first
+    for k in range(turn.max(initial=-1) + 1):
+        now = np.flatnonzero(turn == k)
+        at = np.unravel_index(flat[now], target.shape)
+        target[at] = ufunc(target[at], added[now])
+
+
 def _evaluate(trace: Trace, ufunc: np.ufunc, inputs: tuple) -> Any:
     name = ufunc.__name__
     if name in _OPS:
         return trace.apply(_OPS[name], *inputs)
     if name in _CONDITIONS:
         return trace.apply(_CONDITIONS[name], *inputs, boolean=True)
-    if name in _COMPOSITES:
-        return _COMPOSITES[name](trace, *[_traced_objects(trace, a) for a in inputs])
+    if name in COMPOSITES:
+        return COMPOSITES[name](trace, *[_traced_objects(trace, a) for a in inputs])
     if name == "divmod":
         quotient = np.floor_divide(*inputs)
         return quotient, np.remainder(*inputs)
@@ -165,6 +224,8 @@ def _traced_objects(trace: Trace, value: Any) -> Any:
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
     given = kwargs.get("out")
+    if method == "at" and type(inputs[0]) is not np.ndarray and not contains_traced(inputs[0]):
+        inputs[0].become_traced(inputs[2])
     inputs, kwargs = plain(inputs), {k: plain(v) for k, v in kwargs.items()}
     if given is not None and type(given[0]) is not np.ndarray and not contains_traced(given):
         # A buffer: it takes the result, and is traced from now on.
@@ -185,14 +246,24 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
             if out is None:
                 raise TracingError(f"np.{ufunc.__name__} with where= and without out=")
             result = select(trace, where, result, out[0])
-    elif method == "reduce" and ufunc.__name__ in _REDUCTIONS and where is True:
+    elif method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         initial = kwargs.pop("initial", MISSING)
         axis = kwargs.pop("axis", 0)
         keepdims = kwargs.pop("keepdims", False)
         array = trace.array(inputs[0])
+        if where is not True:
+            array = masked(trace, _REDUCTIONS[ufunc.__name__], array, where)
         result = reduce(trace, _REDUCTIONS[ufunc.__name__], array, axis, bool(keepdims))
         if initial is not MISSING and initial is not None:
             result = ufunc(result, initial)
+    elif method == "reduce" and ufunc.__name__ in _CHAINED and where is True and not (
+            set(kwargs) - {"axis", "keepdims"}):
+        result = _chained(trace, ufunc, inputs[0], kwargs.get("axis", 0), kwargs.get("keepdims", False))
+    elif method == "reduceat":
+        result = _reduceat(trace, ufunc, trace.array(inputs[0]), *inputs[1:], **kwargs)
+    elif method == "at" and ufunc.__name__ in ("add", "subtract"):
+        _add_at(trace, ufunc, *inputs)
+        return None
     elif method == "outer":
         a, b = (trace.array(v) for v in inputs)
         result = ufunc(a.reshape(a.shape + (1,) * b.ndim), b)

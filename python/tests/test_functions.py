@@ -1,0 +1,448 @@
+"""Functions of NumPy and SciPy on traced values: their numbers, and derivatives by differences."""
+
+import unittest
+import warnings
+
+import numpy as np
+from scipy import integrate, interpolate, linalg, ndimage, signal, special
+from scipy.spatial.transform import Rotation
+
+import topograd
+from test_tracing import jacobian, model_of
+from topograd import TracingError, _core
+from topograd._least_squares import trace_function
+
+NUMBERS = np.random.default_rng(1).uniform(0.5, 2, (4, 3))
+TIMES = np.linspace(0, 3, 20)
+TURN = Rotation.from_euler("xyz", [0.3, -0.2, 0.5])
+SPLINE = interpolate.CubicSpline(TIMES, np.sin(TIMES))
+
+
+def m43(x):
+    return x.reshape(4, 3)
+
+
+def m33(x):
+    return x[:9].reshape(3, 3)
+
+
+def definite(x):
+    return m33(x) @ m33(x).T + 3 * np.eye(3)
+
+
+def definite5(x):
+    return np.outer(x[:5], x[:5]) + 3 * np.eye(5)
+
+
+def as_complex(x):
+    return x[:6] + 1j * x[6:]
+
+
+def added_at(x):
+    f = np.zeros(3)
+    np.add.at(f, [0, 1, 1, 2], x[:4])
+    return f
+
+
+def oscillator(x):
+    y = np.array([x[0], x[1]])
+    for _ in range(5):
+        y = y + 0.1 * np.array([y[1], -y[0] * x[2]])
+    return y
+
+
+# Functions of twelve unknowns between 0.5 and 1.5.
+FUNCTIONS = {
+    "sinc": lambda x: np.sinc(x),
+    "sinc0": lambda x: np.sinc(x - x[0]),
+    "unwrap": lambda x: np.unwrap(x * 9),
+    "cumprod": lambda x: np.cumprod(x),
+    "cumsum2": lambda x: np.cumsum(m43(x), axis=1),
+    "x.cumprod": lambda x: x.cumprod(),
+    "median": lambda x: np.median(x),
+    "median ax": lambda x: np.median(m43(x), axis=0),
+    "sort": lambda x: np.sort(x),
+    "sort2": lambda x: np.sort(m43(x), axis=0),
+    "x.sort": lambda x: (lambda y: (y.sort(), y)[1])(x.copy()),
+    "diff prepend": lambda x: np.diff(x, prepend=0),
+    "diff append": lambda x: np.diff(x, append=x[0]),
+    "pad": lambda x: np.pad(x, 2),
+    "pad edge": lambda x: np.pad(x, (1, 2), mode="edge"),
+    "pad wrap": lambda x: np.pad(m43(x), 1, mode="wrap"),
+    "pad reflect": lambda x: np.pad(m43(x), ((1, 1), (0, 0)), mode="reflect"),
+    "pad const": lambda x: np.pad(x, 1, constant_values=2.0),
+    "block": lambda x: np.block([[m43(x), m43(x)], [NUMBERS, NUMBERS]]),
+    "kron": lambda x: np.kron(m43(x), NUMBERS),
+    "kron1": lambda x: np.kron(x, x[:2]),
+    "clip min": lambda x: np.clip(x, 1.0, None),
+    "clip kw": lambda x: np.clip(x, a_min=0.8, a_max=1.2),
+    "x.clip min": lambda x: x.clip(min=1.0),
+    "x.clip max": lambda x: x.clip(max=1.0),
+    "nansum": lambda x: np.nansum(x),
+    "nanmean": lambda x: np.nanmean(x),
+    "nanmax": lambda x: np.nanmax(x),
+    "nanmin": lambda x: np.nanmin(x),
+    "nanstd": lambda x: np.nanstd(x),
+    "nanvar": lambda x: np.nanvar(x),
+    "nanprod": lambda x: np.nanprod(x),
+    "ptp": lambda x: np.ptp(x),
+    "x.ptp": lambda x: x.ptp(),
+    "ptp ax": lambda x: np.ptp(m43(x), axis=1),
+    "slogdet": lambda x: np.linalg.slogdet(definite(x))[1],
+    "cholesky": lambda x: np.linalg.cholesky(definite(x)),
+    "chol5": lambda x: np.linalg.cholesky(definite5(x)),
+    "solve3": lambda x: np.linalg.solve(definite(x), x[:3]),
+    "solve5": lambda x: np.linalg.solve(definite5(x), x[:5]),
+    "solve5m": lambda x: np.linalg.solve(definite5(x), np.outer(x[:5], [1.0, 2])),
+    "inv5": lambda x: np.linalg.inv(definite5(x)),
+    "det5": lambda x: np.linalg.det(definite5(x)),
+    "pinv": lambda x: np.linalg.pinv(m43(x)),
+    "lstsq": lambda x: np.linalg.lstsq(m43(x), NUMBERS[:, 0], rcond=None)[0],
+    "matrix_power": lambda x: np.linalg.matrix_power(m33(x), 3),
+    "matrix_power-": lambda x: np.linalg.matrix_power(definite(x), -2),
+    "multi_dot": lambda x: np.linalg.multi_dot([m43(x).T, NUMBERS, m33(x)]),
+    "sl.solve": lambda x: linalg.solve(definite(x), x[:3]),
+    "sl.inv": lambda x: linalg.inv(definite(x)),
+    "sl.det": lambda x: linalg.det(definite(x)),
+    "sl.norm": lambda x: linalg.norm(x),
+    "sl.cholesky": lambda x: linalg.cholesky(definite(x), lower=True),
+    "sl.cholesky u": lambda x: linalg.cholesky(definite(x)),
+    "sl.expm": lambda x: linalg.expm(m33(x) * 0.3),
+    "cho_solve": lambda x: linalg.cho_solve(linalg.cho_factor(definite(x)), x[:3]),
+    "solve_tri": lambda x: linalg.solve_triangular(definite(x), x[:3], lower=True),
+    "block_diag": lambda x: linalg.block_diag(m33(x), x[:3]),
+    "toeplitz": lambda x: linalg.toeplitz(x[:4]),
+    "circulant": lambda x: linalg.circulant(x[:4]),
+    "fft": lambda x: np.abs(np.fft.fft(x)),
+    "rfft": lambda x: np.abs(np.fft.rfft(x)),
+    "ifft": lambda x: np.real(np.fft.ifft(np.fft.fft(x) * np.exp(-x * 1j))),
+    "irfft": lambda x: np.fft.irfft(np.fft.rfft(x) * 2),
+    "fft2": lambda x: np.abs(np.fft.fft2(m43(x))),
+    "fftshift": lambda x: np.fft.fftshift(x),
+    "ifftshift": lambda x: np.fft.ifftshift(x),
+    "ctanh": lambda x: np.abs(np.tanh(as_complex(x))),
+    "ctan": lambda x: np.abs(np.tan(as_complex(x))),
+    "clog10": lambda x: np.abs(np.log10(as_complex(x))),
+    "carctan": lambda x: np.abs(np.arctan(as_complex(x))),
+    "cexpm1": lambda x: np.abs(np.expm1(as_complex(x))),
+    "clog1p": lambda x: np.abs(np.log1p(as_complex(x))),
+    "csign": lambda x: np.abs(as_complex(x)) ** 2,
+    "cconj mul": lambda x: (as_complex(x) * np.conj(as_complex(x))).real,
+    "cangle": lambda x: np.angle(as_complex(x)),
+    "cabs2": lambda x: np.abs(1 / (1 + as_complex(x))),
+    "c iter": lambda x: np.array([abs(z) for z in as_complex(x)]),
+    "c prod": lambda x: np.abs(np.prod(as_complex(x))),
+    "c einsum": lambda x: np.abs(np.einsum("i,i->", as_complex(x), as_complex(x))),
+    "c outer": lambda x: np.abs(np.outer(as_complex(x), as_complex(x))),
+    "c power": lambda x: np.abs(as_complex(x) ** x[:6]),
+    "c **": lambda x: np.abs(1j ** x),
+    "c dot": lambda x: np.abs(as_complex(x).dot(as_complex(x))),
+    "c vdot": lambda x: np.abs(np.vdot(as_complex(x), as_complex(x))),
+    "c ravel": lambda x: np.concatenate([as_complex(x).real, as_complex(x).imag]),
+    "c T": lambda x: np.abs(np.stack([as_complex(x), as_complex(x)]).T.conj()),
+    "add.at": added_at,
+    "bincount": lambda x: np.bincount([0, 1, 1, 2], weights=x[:4]),
+    "erf": lambda x: special.erf(x),
+    "erfc": lambda x: special.erfc(x),
+    "erfcx": lambda x: special.erfcx(x),
+    "erfcx big": lambda x: special.erfcx(20 * x),
+    "erfinv": lambda x: special.erfinv(x / 3),
+    "erfi": lambda x: special.erfi(x),
+    "dawsn": lambda x: special.dawsn(x),
+    "gamma": lambda x: special.gamma(x),
+    "gammaln": lambda x: special.gammaln(x),
+    "loggamma": lambda x: special.loggamma(x),
+    "digamma": lambda x: special.digamma(x),
+    "psi": lambda x: special.psi(x),
+    "j0": lambda x: special.j0(x),
+    "j1": lambda x: special.j1(x),
+    "jn": lambda x: special.jn(2, x),
+    "jv": lambda x: special.jv(3, x),
+    "j0 big": lambda x: special.j0(10 * x),
+    "i0": lambda x: special.i0(x),
+    "i1": lambda x: special.i1(x),
+    "k0": lambda x: special.k0(x),
+    "voigt": lambda x: special.voigt_profile(x, 0.5, 0.3),
+    "voigt p": lambda x: special.voigt_profile(TIMES - 1, x[0], x[1]),
+    "wofz": lambda x: np.real(special.wofz(x + 0.5j)),
+    "wofz c": lambda x: special.wofz(as_complex(x)).real,
+    "expit": lambda x: special.expit(x),
+    "logit": lambda x: special.logit(x / 3),
+    "log_expit": lambda x: special.log_expit(x),
+    "softmax": lambda x: special.softmax(x),
+    "log_softmax": lambda x: special.log_softmax(x),
+    "logsumexp": lambda x: special.logsumexp(x),
+    "logsumexp ax": lambda x: special.logsumexp(m43(x), axis=1),
+    "xlogy": lambda x: special.xlogy(x, x),
+    "xlog1py": lambda x: special.xlog1py(x, x),
+    "exprel": lambda x: special.exprel(x),
+    "expm1": lambda x: special.expm1(x),
+    "log1p": lambda x: special.log1p(x),
+    "cosm1": lambda x: special.cosm1(x),
+    "cbrt": lambda x: special.cbrt(x),
+    "exp10": lambda x: special.exp10(x),
+    "exp2": lambda x: special.exp2(x),
+    "sindg": lambda x: special.sindg(x),
+    "cosdg": lambda x: special.cosdg(x),
+    "radian": lambda x: np.radians(x),
+    "ndtr": lambda x: special.ndtr(x),
+    "log_ndtr": lambda x: special.log_ndtr(x),
+    "ndtri": lambda x: special.ndtri(x / 3),
+    "beta": lambda x: special.beta(x, 2.0),
+    "betaln": lambda x: special.betaln(x, x[::-1]),
+    "spherical_jn": lambda x: special.spherical_jn(1, x),
+    "eval_legendre": lambda x: special.eval_legendre(3, x),
+    "eval_chebyt": lambda x: special.eval_chebyt(3, x / 3),
+    "eval_hermite": lambda x: special.eval_hermite(3, x),
+    "lambertw": lambda x: special.lambertw(x).real,
+    "huber": lambda x: special.huber(1.0, x),
+    "rel_entr": lambda x: special.rel_entr(x, 2.0),
+    "entr": lambda x: special.entr(x),
+    "comb": lambda x: special.binom(x, 2),
+    "ellipk": lambda x: special.ellipk(x / 3),
+    "R.rotvec apply": lambda x: Rotation.from_rotvec(x[:3]).apply(NUMBERS),
+    "R.matrix": lambda x: Rotation.from_rotvec(x[:3]).as_matrix(),
+    "R.euler": lambda x: Rotation.from_euler("xyz", x[:3]).as_matrix(),
+    "R.euler deg": lambda x: Rotation.from_euler("ZYX", x[:3], degrees=True).as_matrix(),
+    "R.euler1": lambda x: Rotation.from_euler("z", x[0]).apply(NUMBERS),
+    "R.quat": lambda x: Rotation.from_quat(x[:4]).as_matrix(),
+    "R mul": lambda x: (Rotation.from_rotvec(x[:3]) * Rotation.from_rotvec(x[3:6])).as_matrix(),
+    "R inv": lambda x: Rotation.from_rotvec(x[:3]).inv().apply(NUMBERS),
+    "R as_rotvec": lambda x: Rotation.from_rotvec(x[:3]).as_rotvec(),
+    "R stack": lambda x: Rotation.from_rotvec(m43(x)).apply(NUMBERS),
+    "R as_quat": lambda x: Rotation.from_rotvec(x[:3]).as_quat(),
+    "R mul data": lambda x: (Rotation.from_euler("z", 0.3) * Rotation.from_rotvec(x[:3])).as_matrix(),
+    "R data apply": lambda x: Rotation.from_euler("z", 0.3).apply(m43(x)),
+    "R as_euler": lambda x: Rotation.from_rotvec(x[:3] * 0.3).as_euler("xyz"),
+    "R from_matrix": lambda x: Rotation.from_matrix(Rotation.from_rotvec(x[:3]).as_matrix()).as_rotvec(),
+    "R mag": lambda x: Rotation.from_rotvec(x[:3]).magnitude(),
+    "CubicSpline": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x),
+    "CubicSpline d": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x, 1),
+    "interp1d": lambda x: interpolate.interp1d(TIMES, np.sin(TIMES))(x),
+    "interp1d cubic": lambda x: interpolate.interp1d(TIMES, np.sin(TIMES), kind="cubic")(x),
+    "Pchip": lambda x: interpolate.PchipInterpolator(TIMES, np.sin(TIMES))(x),
+    "Akima": lambda x: interpolate.Akima1DInterpolator(TIMES, np.sin(TIMES))(x),
+    "BSpline": lambda x: interpolate.make_interp_spline(TIMES, np.sin(TIMES))(x),
+    "splev": lambda x: interpolate.splev(x, interpolate.splrep(TIMES, np.sin(TIMES))),
+    "UniSpline": lambda x: interpolate.InterpolatedUnivariateSpline(TIMES, np.sin(TIMES))(x),
+    "np.interp": lambda x: np.interp(x, TIMES, np.sin(TIMES)),
+    "np.interp100": lambda x: np.interp(x, np.linspace(0, 3, 200), np.sin(np.linspace(0, 3, 200))),
+    "CubicSpline y": lambda x: interpolate.CubicSpline(np.arange(12.0), x)(TIMES * 2),
+    "interp1d y": lambda x: interpolate.interp1d(np.arange(12.0), x)(TIMES * 2),
+    "interp1d y cubic": lambda x: interpolate.interp1d(np.arange(12.0), x, kind="cubic")(TIMES * 2),
+    "simpson": lambda x: integrate.simpson(x),
+    "trapezoid": lambda x: integrate.trapezoid(x),
+    "cumtrapz": lambda x: integrate.cumulative_trapezoid(x),
+    "euler loop": oscillator,
+    "argmax use": lambda x: x - x[0],
+    "shape assign": lambda x: x.reshape(-1, 3).sum(1),
+    "nditer": lambda x: np.array([v for v in x.flat]),
+    "enumerate": lambda x: np.array([i * v for i, v in enumerate(x)]),
+    "ndenumerate": lambda x: np.array([v * i[0] for i, v in np.ndenumerate(x)]),
+    "apply_along": lambda x: np.apply_along_axis(lambda r: r.sum() * r, 1, m43(x)),
+    "apply_over": lambda x: np.apply_over_axes(np.sum, m43(x), [0]),
+    "vectorize": lambda x: np.vectorize(lambda v: v * v)(x),
+    "frompyfunc": lambda x: np.frompyfunc(lambda v: v * v, 1, 1)(x),
+    "fromfunction": lambda x: np.fromfunction(lambda i: i * x[0], (3,)),
+    "tril": lambda x: np.tril(m43(x)),
+    "triu": lambda x: np.triu(m43(x)),
+    "diagflat": lambda x: np.diagflat(x[:3]),
+    "fill_diag": lambda x: (lambda A: (np.fill_diagonal(A, x[:3]), A)[1])(np.zeros((3, 3))),
+    "put": lambda x: (lambda A: (np.put(A, [0, 2], x[:2]), A)[1])(np.zeros(5)),
+    "copyto": lambda x: (lambda A: (np.copyto(A, x), A)[1])(np.zeros(12)),
+    "putmask": lambda x: (lambda A: (np.putmask(A, A < 1, x), A)[1])(np.zeros(12)),
+    "place": lambda x: np.insert(x, 2, x[0]),
+    "insert arr": lambda x: np.insert(x, [1, 2], [3.0, 4.0]),
+    "delete": lambda x: np.delete(x, 2),
+    "ediff1d": lambda x: np.ediff1d(x),
+    "extract": lambda x: np.extract(np.arange(12) > 4, x),
+    "choose": lambda x: np.choose([0, 1, 0], [x[:3], x[3:6]]),
+    "take": lambda x: np.take(x, [1, 2]),
+    "logspace": lambda x: np.logspace(x[0], x[1], 5),
+    "geomspace": lambda x: np.geomspace(x[0], x[1], 5),
+    "arange": lambda x: np.arange(3) * x[0],
+    "tri": lambda x: np.tri(3) * x[0],
+    "poly": lambda x: np.polynomial.polynomial.polyval(TIMES, x[:3]),
+    "Polynomial": lambda x: np.polynomial.Polynomial(x[:3])(TIMES),
+    "chebval": lambda x: np.polynomial.chebyshev.chebval(TIMES / 3, x[:4]),
+    "legval": lambda x: np.polynomial.legendre.legval(TIMES / 3, x[:4]),
+    "hermval": lambda x: np.polynomial.hermite.hermval(TIMES / 3, x[:4]),
+    "poly1d": lambda x: np.poly1d(x[:3])(TIMES),
+    "polyder": lambda x: np.polyval(np.polyder(x[:4]), TIMES),
+    "polyint": lambda x: np.polyval(np.polyint(x[:4]), TIMES),
+    "polymul": lambda x: np.polymul(x[:3], x[3:6]),
+    "polyadd": lambda x: np.polyadd(x[:3], x[3:5]),
+    "polyfit": lambda x: np.polyfit(np.arange(12.0), x, 2),
+    "roots": lambda x: np.sort(np.roots([1.0, -3 - x[0], 1.0])),
+    "polyvander": lambda x: np.polynomial.polynomial.polyvander(x, 2),
+    "convolve": lambda x: np.convolve(x, NUMBERS[0]),
+    "correlate": lambda x: np.correlate(x, NUMBERS[0], "full"),
+    "correlate v": lambda x: np.correlate(x, x[:4]),
+    "corrcoef": lambda x: np.corrcoef(x[:6], x[6:])[0, 1],
+    "cov": lambda x: np.cov(m43(x)),
+    "average w": lambda x: np.average(x, weights=np.arange(1.0, 13)),
+    "percentile": lambda x: np.percentile(x, 30),
+    "quantile": lambda x: np.quantile(x, 0.4),
+    "mean where": lambda x: np.mean(x, where=np.arange(12) % 2 == 0),
+    "sum where": lambda x: np.sum(x, where=np.arange(12) % 2 == 0),
+    "std where": lambda x: np.std(x, where=np.arange(12) % 2 == 0),
+    "var where": lambda x: np.var(m43(x), axis=0, where=NUMBERS > 1),
+    "max initial": lambda x: np.max(x, initial=1.2),
+    "min where": lambda x: np.min(x, where=np.arange(12) < 4, initial=9.0),
+    "prod where": lambda x: np.prod(x, where=np.arange(12) < 4),
+    "argsort": lambda x: x[np.argsort(NUMBERS.ravel())],
+    "trapz dx": lambda x: np.trapz(x, dx=0.5),
+    "gradient 2": lambda x: np.gradient(x, edge_order=2),
+    "interp per": lambda x: np.interp(TIMES, np.arange(12.0) / 4, x, period=3),
+    "cross2": lambda x: np.cross(x[:3], x[3:6]),
+    "norm mat": lambda x: np.linalg.norm(m43(x)),
+    "norm 1 mat": lambda x: np.linalg.norm(m33(x), 1),
+    "norm inf mat": lambda x: np.linalg.norm(m33(x), np.inf),
+    "norm nuc": lambda x: np.linalg.norm(x, 3),
+    "copysign -0": lambda x: np.copysign(x, -0.0),
+    "copysign 0": lambda x: np.copysign(x, 0.0),
+    "logaddexp": lambda x: np.logaddexp(x, -10000.0),
+    "logaddexp.reduce": lambda x: np.logaddexp.reduce(x),
+    "add.reduceat": lambda x: np.add.reduceat(x, [0, 3, 7]),
+    "maximum.acc": lambda x: np.maximum.accumulate(x),
+    "mult.acc": lambda x: np.multiply.accumulate(x),
+    "sub.outer": lambda x: np.subtract.outer(x, x),
+    "add.reduce": lambda x: np.add.reduce(m43(x)),
+    "modf": lambda x: np.modf(x)[0],
+    "frexp": lambda x: np.ldexp(x, 2),
+    "gcd": lambda x: np.fmod(x, 0.3),
+    "float_power": lambda x: np.float_power(x, 2.0),
+    "divmod": lambda x: np.divmod(x, 0.3)[1],
+    "spacing": lambda x: np.positive(x),
+    "i0 np": lambda x: np.i0(x),
+    "fix": lambda x: np.fix(x),
+    "around": lambda x: np.around(x, 1) + x,
+    "real_if": lambda x: np.real_if_close(x),
+    "isclose": lambda x: np.where(np.isclose(x, 1.0), x, 2 * x),
+    "nan_to_num": lambda x: np.nan_to_num(x),
+    "angle": lambda x: np.angle(x),
+    "hypot.reduce": lambda x: np.hypot.reduce(x),
+    "rot90": lambda x: np.rot90(m43(x)),
+    "broadcast": lambda x: np.broadcast_arrays(x[:3], NUMBERS)[0],
+    "atleast": lambda x: np.atleast_2d(x),
+    "squeeze": lambda x: np.squeeze(x[None]),
+    "mgrid": lambda x: np.mgrid[0:3] * x[0],
+    "ix_": lambda x: m43(x)[np.ix_([0, 1], [0, 2])],
+    "unravel": lambda x: np.ravel(m43(x), order="F"),
+    "reshape F": lambda x: x.reshape(3, 4, order="F"),
+    "flatten F": lambda x: m43(x).flatten("F"),
+    "T assign": lambda x: m43(x).T.ravel(),
+    "matvec": lambda x: NUMBERS @ x[:3],
+    "x@x": lambda x: x @ x,
+    "cumsum.method": lambda x: x.cumsum(),
+    "x.dot": lambda x: x.dot(x),
+    "x.all": lambda x: x * np.all(x > 0),
+    "any": lambda x: np.where(np.any(m43(x) > 1.4, axis=1), 1.0, 2.0) * x[:4],
+    "count_nonzero": lambda x: x * np.count_nonzero(x > 1),
+    "x.astype": lambda x: x.astype(np.float64),
+    "full": lambda x: np.full((2, 2), x[0]),
+    "full_like": lambda x: np.full_like(NUMBERS, x[0]),
+    "ones*x": lambda x: np.ones(4) * x[0],
+    "empty fill": lambda x: (lambda A: (A.fill(x[0]), A)[1])(np.empty(3)),
+    "stack loop": lambda x: np.stack([x[i] * TIMES for i in range(3)]),
+    "array nested": lambda x: np.array([[x[0], 1], [2, x[1]]]),
+    "array of arr": lambda x: np.array([x[0] * TIMES, x[1] * TIMES]),
+    "np.float64": lambda x: np.float64(x[0]) * x,
+    "float": lambda x: float(x[0]) * x,
+    "sum builtin": lambda x: sum(x),
+    "max builtin": lambda x: max(x) * 1.0,
+    "sorted": lambda x: np.array(sorted(x)),
+    "round": lambda x: round(x[0], 2) + x,
+    "abs": lambda x: abs(x - 1),
+    "pow": lambda x: pow(x, 2),
+    "divmod b": lambda x: divmod(x[0], 0.3)[1] * x,
+    "list comp": lambda x: [v ** 2 for v in x],
+    "dict": lambda x: np.array(list({"a": x[0], "b": x[1]}.values())),
+    "tolist": lambda x: np.array(x.tolist()),
+    "item": lambda x: x[0].item() * x,
+    "np.isscalar": lambda x: x * (1 if np.isscalar(x[0]) else 1),
+    "select": lambda x: np.select([x < 0.8, x > 1.2], [x, x * 2], default=0.0),
+    "digitize": lambda x: np.searchsorted([0.5, 1.0], 0.7) * x,
+    "take_along": lambda x: np.take_along_axis(m43(x), np.argsort(NUMBERS, axis=1), 1),
+    "partition": lambda x: np.partition(x, 3)[3],
+    "x.std": lambda x: x.std(ddof=1),
+    "x.mean ax": lambda x: m43(x).mean(1),
+    "heaviside": lambda x: np.heaviside(x - 1, 0.5) * x,
+    "sign": lambda x: np.sign(x - 1) * x,
+    "trunc": lambda x: np.trunc(x * 3) + x,
+    "gaussian_filter": lambda x: ndimage.gaussian_filter(m43(x), 0.8),
+    "savgol_filter": lambda x: signal.savgol_filter(x, 5, 2),
+    "lfilter": lambda x: signal.lfilter([1.0, 0.5], [1, -0.4], x),
+    "fftconvolve": lambda x: signal.fftconvolve(x, NUMBERS[0]),
+    "a rotation of numbers": lambda x: TURN.apply(m43(x)) * (TURN * Rotation.from_rotvec(x[:3])).magnitude(),
+    "a spline of numbers": lambda x: SPLINE(x) * SPLINE.derivative()(x) + SPLINE(0.5),
+    "rotations near 0": lambda x: Rotation.from_rotvec((x[:3] - x[:3]) + 1e-9 * x[3:6]).as_rotvec() * 1e9,
+}  # fmt: skip
+
+
+class Functions(unittest.TestCase):
+    def test_values_and_derivatives(self):
+        self.assertGreaterEqual(len(FUNCTIONS), 300)
+        start = np.random.default_rng(7).uniform(0.5, 1.5, 12)
+        for name, function in FUNCTIONS.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                x = start.copy()
+                model = model_of(function, x)
+                values = _core.Values(model, {"backend": "cpu"}, False)
+
+                def numbers(at):
+                    return np.ravel(np.real(np.asarray(function(at)))).astype(float)
+
+                np.testing.assert_allclose(values.residuals(start), numbers(start), 1e-9, 1e-11)
+                slopes = np.stack([(numbers(start + h) - numbers(start - h)) / 2e-6
+                                   for h in 1e-6 * np.eye(12)], axis=1)
+                np.testing.assert_allclose(jacobian(values, model, start), slopes, 1e-5, 1e-5)
+
+    def test_special_functions_far_away(self):
+        """Where formulas change, and where naive ones cancel."""
+        cases = {
+            "erfc": np.r_[-3.0, 0.1, 2, 5, 10, 25], "erfcx": np.r_[-2.0, 0.5, 11.9, 12.1, 50, 1e4],
+            "log_ndtr": np.r_[-30.0, -5, -1.01, -0.99, 0, 5], "ndtri": np.r_[1e-12, 0.01, 0.499, 0.5, 0.9],
+            "erfinv": np.r_[-0.999, -0.3, 0.0, 0.7, 0.99], "dawsn": np.r_[-3.0, 0.1, 1, 5, 30],
+            "gammaln": np.r_[-1.5, 1e-3, 0.5, 1, 2, 30, 1e5], "gamma": np.r_[-2.5, -0.5, 0.1, 1, 5, 20],
+            "digamma": np.r_[-1.5, 0.01, 1, 10, 1e4], "j0": np.r_[-30.0, 0, 3, 24.9, 25.1, 200],
+            "j1": np.r_[-30.0, -2, 0, 3, 24.9, 25.1, 200], "i0": np.r_[-20.0, 0, 3, 24.9, 25.1, 100],
+            "i1": np.r_[-20.0, 0, 3, 24.9, 25.1, 100], "k0": np.r_[0.1, 1, 10, 50],
+            "k1": np.r_[0.1, 1, 10, 50], "exprel": np.r_[-2.0, -1e-6, 0, 1e-7, 1e-4, 3],
+            "ellipk": np.r_[-3.0, 0, 0.5, 0.999], "ellipe": np.r_[-3.0, 0, 0.5, 0.999],
+        }
+        for name, points in cases.items():
+            with self.subTest(name):
+                function = getattr(special, name)
+                problem = topograd.Problem()
+                problem.residuals(lambda v: function(v), problem.parameters(points.copy()))
+                np.testing.assert_allclose(problem.evaluate(), function(points), 1e-9, 1e-13)
+                h = 1e-6 * np.maximum(1, np.abs(points))
+                slopes = (function(points + h) - function(points - h)) / (2 * h)
+                inside = np.isfinite(slopes) & (np.abs(slopes) < 1e6)
+                got = problem.jacobian().diagonal()
+                np.testing.assert_allclose(got[inside], slopes[inside], 2e-5, 1e-9)
+        z = np.array([0.5 + 0.5j, 3 - 0.4j, -2 + 1e-3j, 8 + 4j])
+        problem = topograd.Problem()
+        parts = problem.parameters(z.view(float).copy())
+        problem.residuals(lambda v: special.wofz(v[::2] + 1j * v[1::2]).view(float), parts)
+        np.testing.assert_allclose(problem.evaluate(), special.wofz(z).view(float), 1e-9, 1e-12)
+
+    def test_what_is_left_to_scipy_is_named(self):
+        cases = {
+            "scipy.special.y0": lambda x: special.y0(x),
+            "solve_ivp": lambda x: integrate.solve_ivp(lambda t, y: -x[0] * y, (0, 1), [x[1]]).y[0],
+            "np.linalg.eigvalsh": lambda x: np.linalg.eigvalsh(definite(x)),
+            "np.argmin": lambda x: x[np.argmin(x)],
+            "minimum_filter": lambda x: ndimage.minimum_filter(x, 3),
+            "AkimaInterpolator|Akima1D": lambda x: interpolate.Akima1DInterpolator(np.arange(12.0), x)(TIMES),
+        }
+        for name, function in cases.items():
+            with self.subTest(name), self.assertRaisesRegex(
+                    TracingError, f"({name}).*line .* of test_functions.py"):
+                trace_function(function, 12, 1.0, (), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

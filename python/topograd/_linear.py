@@ -1,0 +1,170 @@
+"""Functions that are linear in one of their arguments: they are applied to a basis once."""
+#
+# NumPy's stubs do not know that traced arrays implement its functions:
+# mypy: disable-error-code="call-overload,arg-type,operator,index,var-annotated"
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+import numpy as np
+
+from ._complex import COMPLEX_FUNCTIONS, ComplexArray, as_complex, is_complex
+from ._functions import implements
+from ._trace import Array, Trace, TracingError, contains_traced
+
+#: Elements of an argument above which a function is not applied to a basis.
+_MOST = 4096
+#: NumPy for traced arrays: its stubs do not know that these implement its functions.
+_numpy: Any = np
+
+
+def _weighted_sum(trace: Trace, a: Array, matrix: np.ndarray) -> Array:
+    """matrix (outputs, n) times a (n,); zeros of the matrix are left out."""
+    used = matrix != 0
+    most = int(used.sum(axis=1).max(initial=0))
+    if most == 0:
+        return trace.numbers(np.zeros(len(matrix)))
+    if most > 0.5 * a.size:
+        return np.sum(matrix * a, axis=1)
+    at = np.argsort(~used, axis=1, kind="stable")[:, :most]
+    weights = np.take_along_axis(np.where(used, matrix, 0.0), at, 1)
+    return np.sum(a[at] * weights, axis=1)
+
+
+def apply(trace: Trace, function: Callable[[np.ndarray], Any], a: Any) -> Any:
+    """function(a) for a function that is affine in the real numbers of its argument."""
+    z = as_complex(trace, a) if is_complex(a) else None
+    parts = [trace.array(a)] if z is None else [z.real, z.imag]
+    shape, size = parts[0].shape, parts[0].size
+    if size > _MOST:
+        raise TracingError(f"a linear function of {size} values cannot be traced; the most is {_MOST}")
+    kind = float if z is None else complex
+    constant = np.asarray(function(np.zeros(shape, kind)))
+    total: Any = None
+    for part, unit in zip(parts, (1.0, 1j)):
+        columns = np.empty((size, constant.size), complex if constant.dtype.kind == "c" else float)
+        for k in range(size):
+            one = np.zeros(size, kind)
+            one[k] = unit
+            columns[k] = np.asarray(function(one.reshape(shape))).ravel() - constant.ravel()
+        flat = part.reshape(-1)
+        pieces = [_weighted_sum(trace, flat, np.ascontiguousarray(m.T))
+                  for m in ([columns.real, columns.imag] if constant.dtype.kind == "c" else [columns])]
+        total = pieces if total is None else [s + p for s, p in zip(total, pieces)]
+    numbers = [constant.real, constant.imag] if constant.dtype.kind == "c" else [constant]
+    out = [(s + c.ravel() if np.any(c) else s).reshape(constant.shape) for s, c in zip(total, numbers)]
+    return ComplexArray(out[0], out[1]) if len(out) == 2 else out[0]
+
+
+def _of_argument(function: Callable, place: int, name: str) -> Callable:
+    def call(trace: Trace, *args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        if place < len(given):
+            value = given[place]
+        elif name in kwargs:
+            value = kwargs[name]
+        else:
+            raise TypeError(f"{function.__name__}() missing argument {name!r}")
+        others = [v for k, v in enumerate(given) if k != place]
+        others += [v for k, v in kwargs.items() if k != name]
+        if contains_traced(others):
+            raise TracingError(f"{function.__name__} with further arguments that depend on unknowns "
+                               "cannot be traced")
+
+        def of(a: np.ndarray) -> Any:
+            if place < len(given):
+                return function(*given[:place], a, *given[place + 1:], **kwargs)
+            return function(*given, **{**kwargs, name: a})
+
+        return apply(trace, of, value)
+
+    return call
+
+
+_TRANSFORMS = ("fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift "
+               "ifftshift dct idct dst idst dctn idctn dstn idstn")
+#: Linear functions by module: names, and the place and the name of the argument.
+_TABLE: list[tuple[str, str, int, str]] = [
+    ("numpy.fft", _TRANSFORMS, 0, "a"), ("numpy", "tril triu", 0, "m"), ("numpy", "polyfit", 1, "y"),
+    ("numpy.polynomial.polynomial", "polyfit", 1, "y"), ("numpy", "polyder polyint", 0, "p"),
+    ("numpy", "diagflat", 0, "v"), ("numpy", "ediff1d", 0, "ary"),
+    ("numpy", "apply_over_axes", 1, "a"), ("scipy.fft", _TRANSFORMS, 0, "x"),
+    ("scipy.signal", "savgol_filter hilbert resample", 0, "x"), ("scipy.signal", "detrend", 0, "data"),
+    ("scipy.signal", "lfilter filtfilt", 2, "x"), ("scipy.signal", "sosfilt sosfiltfilt", 1, "x"),
+    ("scipy.ndimage", "gaussian_filter gaussian_filter1d uniform_filter uniform_filter1d convolve "
+     "convolve1d correlate correlate1d laplace gaussian_laplace sobel prewitt zoom shift rotate "
+     "affine_transform map_coordinates spline_filter spline_filter1d", 0, "input"),
+    ("scipy.integrate", "simpson simps trapezoid trapz cumulative_trapezoid cumtrapz romb", 0, "y"),
+]
+#: Functions of two arguments that are linear in each.
+_BILINEAR = ("scipy.signal", "convolve fftconvolve oaconvolve correlate convolve2d")
+_registered: set[str] = set()
+
+
+def register() -> None:
+    """Enters the functions of those modules that are imported."""
+    for module in {row[0] for row in _TABLE} - _registered:
+        if module not in sys.modules:
+            continue
+        _registered.add(module)
+        for where, names, place, argument in _TABLE:
+            for name in names.split() if where == module else []:
+                function = getattr(sys.modules[module], name, None)
+                if function is not None:
+                    implementation = _of_argument(function, place, argument)
+                    implements(function)(implementation)
+                    COMPLEX_FUNCTIONS[function] = implementation
+        for name in _BILINEAR[1].split() if module == _BILINEAR[0] else []:
+            _of_either(getattr(sys.modules[module], name))
+
+
+@implements(np.pad)
+def _pad(trace: Trace, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
+    if mode not in ("constant", "edge", "wrap", "reflect", "symmetric", "mean", "linear_ramp", "empty"):
+        raise TracingError(f"np.pad with mode={mode!r} cannot be traced")
+    if contains_traced(tuple(kwargs.values())):
+        raise TracingError("np.pad with numbers that depend on unknowns cannot be traced")
+    return apply(trace, lambda a: np.pad(a, pad_width, mode, **kwargs), array)
+
+
+def _of_either(function: Callable) -> None:
+    """Functions that are linear in both arguments, of which one is plain."""
+    def call(trace: Trace, a: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        if contains_traced(a) and contains_traced(v):
+            raise TracingError(f"{function.__name__} of two arrays that depend on unknowns cannot be "
+                               "traced")
+        if contains_traced(a):
+            return apply(trace, lambda x: function(x, v, *args, **kwargs), a)
+        return apply(trace, lambda x: function(a, x, *args, **kwargs), v)
+
+    implements(function)(call)
+
+
+register()
+
+
+@implements(np.correlate)
+def _correlate(trace: Trace, a: Any, v: Any, mode: str = "valid") -> Array:
+    a, v = trace.array(a), trace.array(v)
+    if a.size < v.size:
+        return _correlate(trace, v, a, mode)[::-1]
+    return np.convolve(a, v[::-1], mode)
+
+
+@implements(np.bincount)
+def _bincount(trace: Trace, x: Any, weights: Any = None, minlength: int = 0) -> Array:
+    if contains_traced(x):
+        raise TracingError("np.bincount of values that depend on unknowns cannot be traced")
+    return apply(trace, lambda w: np.bincount(x, w, minlength), weights)
+
+
+@implements(np.histogram)
+def _histogram(trace: Trace, a: Any, bins: Any = 10, range: Any = None, *args: Any,
+               weights: Any = None, density: Any = None) -> Any:
+    if contains_traced((a, bins)) or density:
+        raise TracingError("np.histogram of values that depend on unknowns cannot be traced; its weights "
+                           "can")
+    edges = np.histogram(a, bins, range)[1]
+    return apply(trace, lambda w: np.histogram(a, bins, range, weights=w)[0], weights), edges
