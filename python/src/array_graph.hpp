@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace topograd::python {
@@ -74,6 +75,9 @@ class ArrayGraph {
 
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
+
+  /// Operations of all different rows of a result together, above which group_rows() throws.
+  std::size_t most_operations = std::numeric_limits<std::size_t>::max();
 
  private:
   NodeId append(Node node);

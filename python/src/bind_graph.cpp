@@ -168,6 +168,7 @@ void bind_graph(py::module_& module) {
              const py::gil_scoped_release released;
              return bound.model->add_blocks(g.graph, root, width, options);
            })
+      .def("limit", [](Graph& g, std::size_t operations) { g.graph.most_operations = operations; })
       .def("size", [](const Graph& g) { return g.graph.size(); });
 }
 

@@ -285,6 +285,7 @@ std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const Blo
   std::vector<RowGroup> groups;
   std::unordered_map<std::string, std::size_t> by_structure;
   std::vector<BlockRows> open = {blocks};
+  std::size_t operations = 0;
   while (!open.empty()) {
     const BlockRows next = std::move(open.back());
     open.pop_back();
@@ -297,6 +298,12 @@ std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const Blo
     }
     RowGroup group = expression.write(root, next);
     const auto [known, is_new] = by_structure.emplace(structure_of(group), groups.size());
+    operations += is_new ? group.steps.size() : 0;
+    if (operations > graph.most_operations)
+      throw Error(ErrorCode::Unsupported, "trace: the rows have more than " +
+                                              std::to_string(graph.most_operations) +
+                                              " different operations, after " +
+                                              std::to_string(groups.size()) + " different rows");
     if (is_new)
       groups.push_back(std::move(group));
     else

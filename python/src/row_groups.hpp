@@ -45,7 +45,8 @@ struct BlockRows {
 
 /// The expressions of the blocks, in the order in which they first appear.
 ///
-/// Throws Error{Unsupported} for expressions of more than a million operations. Cost: linear in
+/// Throws Error{Unsupported} for expressions of more than a million operations, and for more than
+/// graph.most_operations in all of them together. Cost: linear in
 /// blocks times operations, without memory for anything but columns of positions.
 std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks);
 

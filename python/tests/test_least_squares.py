@@ -389,6 +389,30 @@ class AgainstScipy(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "`callback` must be callable"):
             topograd.least_squares(decay, [1, 1, 0], callback=3)
 
+    def test_long_loops_are_left_to_scipy(self):
+        def euler(p, n):
+            y = np.empty(n)
+            y[0] = p[0]
+            for k in range(n - 1):
+                y[k + 1] = y[k] + (p[1] - y[k] * p[2]) / n
+            return y - np.linspace(1, 2, n)
+
+        def running(p, n):
+            return np.cumsum(np.full(n, p[0])) - np.arange(n)
+
+        for function, n, traced in ((euler, 12, True), (euler, 400, False), (running, 3000, False),
+                                    (euler, 5000, False)):
+            with self.subTest((function.__name__, n)):
+                printed = io.StringIO()
+                started = time.process_time()
+                with contextlib.redirect_stdout(printed):
+                    got = topograd.least_squares(function, [1.0, 1.0, 0.5], args=(n,), verbose=1,
+                                                 max_nfev=20)
+                self.assertEqual("summary" in got, traced)
+                if not traced:
+                    self.assertRegex(printed.getvalue(), "Not traced: .*(different operations|too long)")
+                    self.assertLess(time.process_time() - started, 20)
+
     def test_precision(self):
         expected = scipy.optimize.least_squares(decay, [1, 1, 0]).x
         for precision in ("f32", "mixed"):

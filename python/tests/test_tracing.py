@@ -111,6 +111,15 @@ def through_a_view(x):
     return whole
 
 
+def numbers_that_were_read(x):
+    f = x * 1.0
+    before, unknown = f[0], x[1]
+    f[0] = x[2]
+    between = f[0]
+    f[:2] = x[3:5]
+    return np.array([before, between, f[0], unknown])
+
+
 class Curve:
     """Methods, a property, attributes of every kind, and a helper."""
 
@@ -264,6 +273,7 @@ FUNCTIONS = {
     "filled": filled,
     "into what NumPy made": into_what_numpy_made,
     "through a view": through_a_view,
+    "numbers that were read": numbers_that_were_read,
     "objects": lambda x: Curve(x[2])(x) + CURVE(x) + CURVES["damped"](x),
     "partial": functools.partial(lambda n, x: np.full(n, x[0]) * halves(x)[:n], 4),
     "decorated": of_numbers_of_python,

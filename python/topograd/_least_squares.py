@@ -20,6 +20,11 @@ from ._trace import Array, Trace, TracingError, as_numpy, location_of
 _EPS = float(np.finfo(float).eps)
 #: Codes of errors that say that a backend or a device cannot be had.
 _NO_DEVICE = ("no_loader", "no_driver", "no_device", "device_lost")
+#: Seconds that an operation of a row takes to compile, and an element of a filled array to trace.
+_PER_OPERATION, _PER_ELEMENT = 45e-6, 1e-7
+#: What a trace may always take, in seconds, and evaluations of a function that SciPy makes for each
+#: unknown.
+_ALWAYS, _EVALUATIONS = 0.2, 40
 #: Times that a solve goes on from beside its result.
 _MOST_KINKS = 4
 #: Changes of the cost below this share are rounding, and so many of them in a row end a solve.
@@ -58,13 +63,17 @@ class Result(OptimizeResult):
         return Result, (dict(self),)
 
 
-def trace_function(fun: Callable, size: int, scale: Any, args: tuple,
-                   kwargs: dict) -> tuple[Trace, Array]:
+def trace_function(fun: Callable, size: int, scale: Any, args: tuple, kwargs: dict,
+                   seconds: float | None = None) -> tuple[Trace, Array]:
     """Runs fun(x, *args, **kwargs) once on a traced x of this size, which is scale times the unknowns.
 
-    Raises TracingError, and what fun raises.
+    Raises TracingError, and what fun raises. With `seconds`, what would take longer to trace and to
+    compile is refused here or by Graph.model.
     """
     trace = Trace()
+    if seconds is not None:
+        trace.graph.limit(int(seconds / _PER_OPERATION))
+        trace.most_written = min(int(seconds / _PER_ELEMENT), 20_000_000)
     x = trace.unknowns(0, (size,))
     if np.ndim(scale) > 0:
         x = x.times(scale)
@@ -591,10 +600,14 @@ def least_squares(
     def evaluate(x: np.ndarray) -> np.ndarray:
         return np.atleast_1d(np.asarray(fun(x, *args, **keywords), dtype=float))
 
+    at_start = time.perf_counter()
     f0 = evaluate(a.x0.copy())
+    at_start = time.perf_counter() - at_start
     a.check_values(f0, loss, lambda: jac(a.x0.copy(), *args, **keywords))
     try:
-        trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords)
+        seconds = _ALWAYS + at_start * (a.x0.size + 1) * _EVALUATIONS
+        trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
+                                     seconds if falls_back else None)
         found = _solve(a, trace, rows, f0, evaluate, given)
         for _ in range(_MOST_KINKS):
             before = found
@@ -621,6 +634,8 @@ def least_squares(
         if not falls_back or isinstance(error, _core.Error) and error.code in _NO_DEVICE:
             raise
         reason = str(error) or type(error).__name__
+        if isinstance(error, _core.Error) and "different operations" in reason:
+            reason += f": to compile them takes more than the {seconds:.2g} s that SciPy may need"
         if not isinstance(error, (_core.Error, TracingError)):
             reason += f" ({location_of(error)})"
     if not falls_back:

@@ -79,6 +79,8 @@ class Trace:
         self.slices: list[tuple[int, int, int]] = []
         #: what was summed, by the nodes of sums that are one number
         self.sums: dict[int, "Array"] = {}
+        #: elements of arrays that assignments have changed, and the most that a loop may
+        self.written, self.most_written = 0, 1 << 62
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 
@@ -193,8 +195,21 @@ class _Storage:
     def node(self) -> int:
         """The node of the present elements."""
         if self._node < 0 and self._pending is not None:
-            self._node = self.trace.graph.join(self._sources, *self._pending)
+            trace = self.trace
+            trace.written += self.memory.size
+            if trace.written > trace.most_written:
+                raise TracingError("a loop that fills an array and reads it takes too long to trace; use "
+                                   "lists, or operations on whole arrays")
+            self._node = trace.graph.join(self._sources, *self._pending)
         return self._node
+
+    def frozen(self) -> "_Storage":
+        """The present elements, in the same memory."""
+        copy = object.__new__(_Storage)
+        copy.trace, copy._node, copy.memory, copy.origin = (
+            self.trace, self.node, self.memory, self.origin)
+        copy.unknowns, copy._pending, copy._sources = self.unknowns, None, []
+        return copy
 
     def assign(self, positions: np.ndarray, value: "Array") -> None:
         """Replaces the elements at these positions by those of a value of their shape."""
@@ -343,7 +358,7 @@ class Array(Traced, NDArrayOperatorsMixin):
                not isinstance(k, bool) for k in parts):
             shadow = self._shadow[key]
             if isinstance(shadow, np.int8):  # one element: NumPy gives a number, not a view
-                shadow = self._shadow[(*parts, Ellipsis)]
+                return self._element(self._shadow[(*parts, Ellipsis)])
             taken = self._view(shadow)
             if self._storage.unknowns is not None:
                 taken._note_slice(self._storage.unknowns)
@@ -354,6 +369,17 @@ class Array(Traced, NDArrayOperatorsMixin):
         if self._storage.unknowns is not None:
             taken._storage.unknowns = self._storage.unknowns[positions.reshape(-1)]
         return taken
+
+    def _element(self, shadow: np.ndarray) -> "Array":
+        """One element, as it is now: later assignments do not change it."""
+        storage = self._storage
+        if storage._pending is None:
+            return Array(storage.frozen(), shadow, self.boolean)
+        at = shadow.__array_interface__["data"][0] - storage.origin
+        parts, places = storage._pending
+        source = storage._sources[int(parts[at])]
+        node = storage.trace.graph.gather(source, places[at: at + 1])
+        return storage.trace.wrap(node, (), self.boolean)
 
     def _note_slice(self, unknowns: np.ndarray) -> None:
         if self.ndim == 1 and 1 < self.size <= 16 and self._shadow.strides[0] == 1:
