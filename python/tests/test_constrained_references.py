@@ -199,7 +199,7 @@ class Constraints(unittest.TestCase):
         with self.assertRaisesRegex(topograd.Error, "add_equalities: row 1 reads no unknown"):
             p.equalities(lambda v: np.stack([v[0] - 1.0, 0 * np.array(2.0)]), x)
         with self.assertRaises(topograd.TracingError):
-            p.inequalities(lambda v: float(v[0]), x)
+            p.inequalities(lambda v: int(v[0]), x)
 
 
 if __name__ == "__main__":

@@ -264,6 +264,27 @@ class Problems(unittest.TestCase):
                     call(thing)
         self.assertIn("'ends' of shape (2,): [2. 3.]", repr(x))
 
+    def test_other_values_than_the_functions_are_noticed(self):
+        calls = itertools.count(1)
+        p = topograd.Problem()
+        x = p.parameters(np.array([[0.5, 1.0], [2.0, 3.0]]))
+        d = p.data(np.array([1.0, 2.0]))
+        cases = {
+            "changes": (lambda v: v[:, 0] * next(calls), (x,)),
+            "by the type": (lambda v: v[:, 0] if type(v) is np.ndarray else 2 * v[:, 0], (x,)),
+            "of data": (lambda v, d: v[:, 0] - d * next(calls), (x, d)),
+            "a selection": (lambda v: v * next(calls), (x[[1, 0, 1]],)),
+        }
+        for name, (f, arguments) in cases.items():
+            with self.subTest(name), self.assertRaisesRegex(
+                    topograd.TracingError, r"row \d is .* when the function is traced, and .* from numbers"):
+                p.residuals(f, *arguments)
+        with self.assertRaisesRegex(topograd.TracingError, "gives 4 rows for numbers, and 2 when"):
+            p.residuals(lambda v: np.ravel(v) if type(v) is np.ndarray else v[:, 0], x)
+        p.residuals(lambda v: np.log(v[:, 0] - 0.5), x)  # -inf at the start
+        p.residuals(lambda v, d: v[:, 0] - d + x[:, 1], x, d)  # no numbers of x in a closure
+        self.assertEqual(p.sizes["rows"], 4)
+
     def test_messages_have_pythons_words(self):
         p = topograd.Problem()
         x = p.parameters(np.zeros(2))

@@ -13,7 +13,7 @@ from . import _core
 from ._shim import run_traced
 from ._summary import Summary, progress_bar
 from ._losses import checked_loss
-from ._trace import Array, Trace, as_numpy
+from ._trace import Array, Trace, TracingError, as_numpy
 
 Loss = Any  # None, a name, (name, scale) such as ("huber", 1.5), a function ρ(z), or (ρ, scale)
 
@@ -27,6 +27,10 @@ def _core_loss(loss: Loss) -> Any:
             raise ValueError(f"loss: expected a positive scale, got {scale}")
         return checked_loss(loss[0], scale)
     return loss
+
+
+#: Rows of a call that are compared with the function's numbers, of calls with at most so many.
+_CHECKED, _MOST_CHECKED = 64, 100_000
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
@@ -69,8 +73,9 @@ class Parameters(Array):
 class DataArray(Array):
     """Numbers that residuals read and that Problem.set replaces: as an array, what residuals read."""
 
-    __slots__ = ("_model", "_number")
+    __slots__ = ("_model", "_number", "_numbers")
 
+    _numbers: np.ndarray
     _model: Any
     _number: int
 
@@ -199,6 +204,7 @@ class Problem:
         plain = self._trace.wrap(self._trace.graph.unknowns(first, array.size), array.shape)
         added = DataArray(plain._storage, plain._shadow)
         added._model, added._number = self._model, number
+        added._numbers = array.copy()
         self._data.append(added)
         return added
 
@@ -208,12 +214,74 @@ class Problem:
         if not isinstance(data, DataArray) or data._model is not self._model:
             raise ValueError("set: expected an array of this problem's data()")
         numbers = np.broadcast_to(np.asarray(values, float), data.shape)
+        data._numbers = np.array(numbers)
         self._model.set_data(data._number, np.ascontiguousarray(numbers).reshape(-1))
 
     def _traced(self, f: Any, arguments: Sequence[Any]) -> Array:
         if not callable(f):
             return self._trace.array(f)
-        return self._trace.array(run_traced(self._trace, f, arguments))
+        rows = self._trace.array(run_traced(self._trace, f, arguments))
+        if rows.size <= _MOST_CHECKED:
+            self._check(f, arguments)
+        return rows
+
+    def _numbers(self, argument: Any) -> tuple[bool, Any]:
+        """Whether an argument is unknowns or data of this problem, and its present numbers. Raises
+        ValueError for an expression."""
+        if isinstance(argument, DataArray):
+            return True, argument._numbers
+        if isinstance(argument, Array):
+            at = argument.unknowns()
+            return True, self.x()[at]
+        return False, argument
+
+    def _check(self, f: Callable, arguments: Sequence[Any]) -> None:
+        """Compares some rows that f traces with those that it computes from the present numbers.
+
+        Raises TracingError if they differ. What f cannot compute from numbers is not compared.
+        """
+        try:
+            given = [self._numbers(a) for a in arguments]
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rows = np.asarray(f(*[n.copy() if own else n for own, n in given]), float)
+        except Exception:
+            return
+        trace, first, numbers, traced = Trace(), 0, [np.zeros(0)], []
+        for own, value in given:
+            if own:
+                numbers.append(np.ravel(value))
+                traced.append(trace.unknowns(first, value.shape))
+                first += value.size
+            else:
+                traced.append(value)
+        flat = rows.reshape(-1)
+        some = np.unique(np.linspace(0, flat.size - 1, min(flat.size, _CHECKED)).astype(int))
+        if first == 0 or flat.size == 0:
+            return
+        again = trace.array(run_traced(trace, f, traced)).reshape(-1)
+        if again.size != flat.size:
+            raise TracingError(f"the function gives {flat.size} rows for numbers, and {again.size} when it "
+                               "is traced")
+        x = np.concatenate(numbers)
+        try:
+            got = _core.Values(trace.model(again[some], x, None, False), {"backend": "cpu"},
+                               False).residuals(x)
+        except _core.Error:  # rows that read no unknown, which adding them refuses
+            return
+        expected = flat[some]
+        scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)
+        finite = np.isfinite(expected)
+        far = np.zeros(finite.shape, bool)
+        far[finite] = ~(np.abs(got[finite] - expected[finite]) <= 1e-6 * np.abs(expected[finite]) +
+                        1e-9 * max(scale, 1.0))
+        wrong = np.flatnonzero(far)
+        if wrong.size:
+            k = int(wrong[0])
+            raise TracingError(
+                f"row {some[k]} is {got[k]:.9g} when the function is traced, and {expected[k]:.9g} from "
+                "numbers: it depends on something that changes from call to call, on the type of its "
+                "argument, or on an operation with another meaning")
 
     def residuals(self, f: Any, *arguments: Any, loss: Loss = None, label: str = "") -> Blocks:
         """Adds residual blocks: one for each element of the first axis of what f returns.
@@ -221,7 +289,7 @@ class Problem:
         Parameters
         ----------
         f : callable, or a traced array
-            Called once, with the arguments: selections of parameters such as x[i], shape (m, block),
+            Traced once, with the arguments: selections of parameters such as x[i], shape (m, block),
             and arrays of numbers. Returns rows of shape (m,) or (m, k): m blocks of k rows.
         loss : None, str, (str, float...), callable or (callable, float)
             'huber', 'soft_l1', 'cauchy', 'arctan', 'tukey' or 'tolerant' with its scale, which is
@@ -233,7 +301,8 @@ class Problem:
         label : str
             Used in messages and reports.
 
-        Raises TracingError for what cannot be traced.
+        f is called once more, with the present numbers, and some rows are compared, if there are at
+        most 100,000. Raises TracingError if they differ, and for what cannot be traced.
         """
         rows = self._traced(f, arguments)
         width = rows.size // rows.shape[0] if rows.ndim > 1 else 1
