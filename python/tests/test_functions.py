@@ -1,5 +1,6 @@
 """Functions of NumPy and SciPy on traced values: their numbers, and derivatives by differences."""
 
+import os
 import unittest
 import warnings
 
@@ -442,6 +443,86 @@ class Functions(unittest.TestCase):
             with self.subTest(name), self.assertRaisesRegex(
                     TracingError, f"({name}).*line .* of test_functions.py"):
                 trace_function(function, 12, 1.0, (), {})
+
+
+class RandomPrograms(unittest.TestCase):
+    """Programs of a dozen random steps on arrays: values of NumPy's, and derivatives by differences."""
+
+    UNARY = ["np.sin", "np.cos", "np.tanh", "np.arctan", "np.exp", "np.abs", "np.square", "np.cbrt",
+             "special.erf", "special.expit", "np.log1p", "np.sinc", "np.negative"]
+    BINARY = ["np.add", "np.subtract", "np.multiply", "np.maximum", "np.minimum", "np.hypot",
+              "np.logaddexp", "np.arctan2"]
+    SHAPING = ["{a}.T", "{a}[::-1]", "{a}[..., ::-1]", "{a}[1:]", "{a}[:, None]", "{a}.ravel()", "np.roll({a}, 1)",
+               "{a}.copy()", "np.sort({a}, axis=0)", "np.cumsum({a}, axis=-1)", "np.pad({a}, 1)",
+               "{a}[[0, -1]]", "np.diff({a}, axis=0, prepend=0)", "np.repeat({a}, 2, axis=0)",
+               "np.flip({a})", "{a}[{a}.shape[0] // 2]", "np.atleast_2d({a})", "np.squeeze({a})",
+               "np.concatenate([{a}, 2 * {a}])", "np.stack([{a}, {a} ** 2], axis=-1)", "np.clip({a}, -0.8, 0.9)",
+               "np.where({a} > 0.3, {a}, {a} ** 2)", "{a}.reshape(-1, 1)", "np.tril(np.atleast_2d({a}))"]
+    REDUCING = ["{a}.sum(axis=0)", "{a}.mean(axis=-1)", "np.linalg.norm({a}, axis=0)", "{a}.max(axis=0)",
+                "np.var({a}, axis=-1)", "np.median({a}, axis=0)", "{a}.prod(axis=-1)", "np.ptp({a}, axis=0)",
+                "np.sum({a}, axis=0, where=np.arange({a}.shape[0]).reshape((-1,) + (1,) * ({a}.ndim - 1)) != 1)"]
+    FILLING = ["f = np.zeros({a}.shape); f[...] = {a}; f[0] += 1.5", "f = np.ones((3,) + {a}.shape); f[1] = {a}",
+               "f = np.eye(4); f[:2, 1] = {a}.ravel()[:2]", "f = DATA.copy(); f[0] = {a}.ravel()[0]",
+               "f = 0.5 * DATA; f[1, :2] *= {a}.ravel()[-1]", "f = np.array([1.0, 2.0]); f[1] -= {a}.mean()",
+               "f = np.empty(4); f[::2] = {a}.ravel()[:1]; f[1::2] = 0.5",
+               "f = [v * 0.5 for v in {a}.ravel()[:3]]; f = np.array(f + [max(f), float({a}.ravel()[0])])"]
+
+    @classmethod
+    def program(cls, random):
+        lines = ["def f(x):", "    v = [x, x.reshape(3, 4), DATA, x[:5] - 1]"]
+        for _ in range(random.integers(4, 13)):
+            a, b = (f"v[{random.integers(-4, 0)}]" for _ in range(2))
+            kind = random.integers(0, 6)
+            if kind < 2:
+                step = f"{random.choice(cls.UNARY)}({a} / (1 + np.abs({a})))"
+            elif kind == 2:
+                step = f"{random.choice(cls.BINARY)}({a}, {b}.ravel()[{random.integers(0, 2)}])"
+            elif kind == 3:
+                step = str(random.choice(cls.SHAPING)).format(a=a)
+            elif kind == 4:
+                step = f"np.atleast_1d({str(random.choice(cls.REDUCING)).format(a=a)})"
+            else:
+                lines.append("    " + str(random.choice(cls.FILLING)).format(a=a))
+                step = "f"
+            lines.append(f"    v.append({step})")
+        lines.append("    return np.concatenate([np.ravel(a) for a in v[-3:]])")
+        return "\n".join(lines)
+
+    def test_programs(self):
+        random = np.random.default_rng(int(os.environ.get("TOPOGRAD_SEED", "5")))
+        count, compared = int(os.environ.get("TOPOGRAD_PROGRAMS", "150")), 0
+        space = {"np": np, "special": special, "DATA": NUMBERS[:2, :3] - 1}
+        for _ in range(count):
+            text = self.program(random)
+            exec(text, space)
+            f, x = space["f"], random.uniform(0.2, 1.2, 12)
+            with np.errstate(all="ignore"):
+                try:
+                    expected = np.asarray(f(x), float)
+                except (ValueError, IndexError):  # shapes that do not fit
+                    with self.assertRaises((ValueError, IndexError), msg=text):
+                        trace_function(f, 12, 1.0, (), {})
+                    continue
+                if expected.size > 300 or not np.isfinite(expected).all() or not expected.size:
+                    continue
+                slopes = np.stack([(np.asarray(f(x + h)) - np.asarray(f(x - h))) / 2e-6
+                                   for h in 1e-6 * np.eye(12)], axis=1)
+            start = x.copy()
+            with self.subTest(text):
+                compared += 1
+                model = model_of(f, x)
+                if model.sizes()["rows"] == 0:  # no row reads an unknown
+                    continue
+                values = _core.Values(model, {"backend": "cpu"}, False)
+                np.testing.assert_allclose(values.residuals(start), expected, 1e-10, 1e-11)
+                got = jacobian(values, model, start)
+                # At a kink the difference is the mean of both sides: those of other steps are left out.
+                with np.errstate(all="ignore"):
+                    other = np.stack([(np.asarray(f(start + h)) - np.asarray(f(start - h))) / 2e-4
+                                      for h in 1e-4 * np.eye(12)], axis=1)
+                smooth = np.abs(other - slopes) <= 1e-3 * (1 + np.abs(slopes))
+                np.testing.assert_allclose(got[smooth], slopes[smooth], 1e-4, 1e-4)
+        self.assertGreater(compared, count // 3)
 
 
 if __name__ == "__main__":

@@ -517,6 +517,8 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     array = trace.array(x)
     from . import _algebra
 
+    if array.ndim == 0 and axis is not None:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension 0")
     if _algebra.is_matrix_norm(array, ord, axis):
         return _algebra.matrix_norm(trace, array, ord, axis, keepdims)
     if ord in (None, 2, "fro"):

@@ -87,7 +87,7 @@ _TRANSFORMS = ("fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifft
                "ifftshift dct idct dst idst dctn idctn dstn idstn")
 #: Linear functions by module: names, and the place and the name of the argument.
 _TABLE: list[tuple[str, str, int, str]] = [
-    ("numpy.fft", _TRANSFORMS, 0, "a"), ("numpy", "tril triu", 0, "m"), ("numpy", "polyfit", 1, "y"),
+    ("numpy.fft", _TRANSFORMS, 0, "a"), ("numpy", "polyfit", 1, "y"),
     ("numpy.polynomial.polynomial", "polyfit", 1, "y"), ("numpy", "polyder polyint", 0, "p"),
     ("numpy", "diagflat", 0, "v"), ("numpy", "ediff1d", 0, "ary"),
     ("numpy", "apply_over_axes", 1, "a"), ("scipy.fft", _TRANSFORMS, 0, "x"),
@@ -126,7 +126,27 @@ def _pad(trace: Trace, array: Any, pad_width: Any, mode: Any = "constant", **kwa
         raise TracingError(f"np.pad with mode={mode!r} cannot be traced")
     if contains_traced(tuple(kwargs.values())):
         raise TracingError("np.pad with numbers that depend on unknowns cannot be traced")
-    return apply(trace, lambda a: np.pad(a, pad_width, mode, **kwargs), array)
+    if mode in ("mean", "linear_ramp"):
+        return apply(trace, lambda a: np.pad(a, pad_width, mode, **kwargs), array)
+    inner = trace.array(array)
+    at = np.arange(inner.size).reshape(inner.shape)
+    if mode != "constant":
+        return inner.reshape(-1)[np.pad(at, pad_width, mode, **kwargs)]
+    out = trace.numbers(np.pad(np.zeros(inner.shape), pad_width, mode, **kwargs))
+    out[tuple(np.argwhere(np.pad(at, pad_width, constant_values=-1) >= 0).T)] = inner.reshape(-1)
+    return out
+
+
+def _triangle(function: Callable) -> None:
+    def call(trace: Trace, m: Any, k: int = 0) -> Array:
+        array = trace.array(m)
+        return _numpy.where(function(np.ones(array.shape), k) != 0, array, 0.0)
+
+    implements(function)(call)
+
+
+for _function in (np.tril, np.triu):
+    _triangle(_function)
 
 
 def _of_either(function: Callable) -> None:

@@ -16,7 +16,7 @@ MISSING: Any = getattr(np, "_NoValue")
 _OPS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
     "negative": "neg", "square": "square", "reciprocal": "reciprocal", "sqrt": "sqrt",
-    "cbrt": "cbrt", "hypot": "hypot", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
+    "hypot": "hypot", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
     "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
     "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
@@ -89,6 +89,12 @@ def _logaddexp2(trace: Trace, a: Any, b: Any) -> Array:
     return scaled / math.log(2)
 
 
+def _cbrt(trace: Trace, a: Any) -> Array:
+    """With the derivative 0 at 0, as roots have: an infinite one makes NaN of constant zeros."""
+    zero = np.equal(a, 0.0)
+    return select(trace, zero, 0.0, trace.apply("cbrt", select(trace, zero, 1.0, a)))
+
+
 def _copysign(trace: Trace, a: Any, b: Any) -> Array:
     """-0.0 is negative where b is a number; a traced 0 is taken to be positive."""
     negative: Any = trace.apply("lt", b, 0.0, boolean=True) if isinstance(b, Array) else np.signbit(b)
@@ -97,6 +103,7 @@ def _copysign(trace: Trace, a: Any, b: Any) -> Array:
 
 #: ufuncs that are several ops; those of scipy.special are in _special
 COMPOSITES: dict[str, Callable[..., Any]] = {
+    "cbrt": _cbrt,
     "positive": lambda t, a: a.copy(),
     "conjugate": lambda t, a: a.copy(),
     "power": power,
@@ -137,6 +144,10 @@ def masked(trace: Trace, op: str, array: Array, where: Any) -> Array:
 def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = False) -> Array:
     """Combines the elements along axes."""
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if array.ndim == 0 and axis in (0, -1):  # as NumPy does
+        axes = ()
+    if any(not -array.ndim <= a < array.ndim for a in axes):
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {array.ndim}")
     axes = sorted(range(array.ndim)[a] for a in axes)
     kept = [d for d in range(array.ndim) if d not in axes]
     extent = math.prod(array.shape[d] for d in axes)
@@ -276,6 +287,8 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
 
 def accumulate(trace: Trace, ufunc: np.ufunc, array: Array, axis: int) -> Array:
     """Running sums or products along an axis."""
+    if array.ndim == 0:
+        array = array.reshape(1)
     parts = [array[(slice(None),) * (axis % array.ndim) + (0,)]]
     for k in range(1, array.shape[axis]):
         parts.append(ufunc(parts[-1], array[(slice(None),) * (axis % array.ndim) + (k,)]))
