@@ -464,8 +464,10 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             numbers = numbers / a.scale[columns]
         if a.loss != "linear":
             numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
-        matrix = csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
-        return matrix if a.sparse or f.size * x.size > _DENSE else matrix.toarray()
+        if a.sparse or f.size * x.size > _DENSE:
+            return csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
+        places = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
+        return np.bincount(places, numbers, f.size * x.size).reshape(f.size, x.size)
 
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,

@@ -288,8 +288,14 @@ class _Module(types.ModuleType):
         return dir(self.__dict__["_topograd_world"][1])
 
 
-def _folder_is_library(file: str) -> bool:
-    return os.path.abspath(file).startswith(_LIBRARIES)
+@functools.lru_cache(maxsize=4096)
+def _folder(file: str) -> str:
+    """'library' for NumPy, SciPy and this package, 'installed' for Python and other packages."""
+    path = os.path.abspath(file)
+    if path.startswith(_LIBRARIES):
+        return "library"
+    installed = path.startswith(_STANDARD) or "site-packages" in path or "dist-packages" in path
+    return "installed" if installed else "users"
 
 
 class World:
@@ -359,12 +365,10 @@ class World:
     def _is_users_file(self, file: str, module: str) -> bool:
         if file.startswith("<") or not file:
             return True
-        path = os.path.abspath(file)
-        if path.startswith(_LIBRARIES):
+        folder = _folder(file)
+        if folder == "library":
             return False
-        if module.partition(".")[0] in self._packages and module:
-            return True
-        return not (path.startswith(_STANDARD) or "site-packages" in path or "dist-packages" in path)
+        return folder == "users" or bool(module) and module.partition(".")[0] in self._packages
 
     def _is_users_module(self, name: str) -> bool:
         module = sys.modules.get(name)
@@ -380,7 +384,7 @@ class World:
         if function.__module__ == "math":
             return _math(function)
         compiled = file.startswith("<__array_function__")
-        if compiled or _folder_is_library(file):
+        if compiled or _folder(file) == "library":
             return self._library_function(function)
         if not self._is_users_file(file, function.__module__ or ""):
             return function
