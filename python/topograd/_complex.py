@@ -429,6 +429,8 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
         return ComplexArray(_numpy.where(args[0], a.real, b.real),
                             _numpy.where(args[0], a.imag, b.imag))
     if func is np.einsum:
+        if not isinstance(args[0], str):
+            raise TracingError("np.einsum without a string of subscripts cannot be traced")
         return _bilinear(trace, lambda *parts: func(args[0], *parts, **kwargs), list(args[1:]))
     if func in (np.outer, np.inner, np.tensordot, np.kron, np.convolve):
         return _bilinear(trace, lambda *parts: func(*parts, *args[2:], **kwargs), list(args[:2]))

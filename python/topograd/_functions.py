@@ -63,8 +63,13 @@ def implements(*functions: Any) -> Callable:
 def _register_views() -> None:
     """Functions that only change how elements are indexed: NumPy applies them to shadows."""
 
+    def check(function: Any, args: Any, kwargs: Any) -> None:
+        if contains_traced((*args, *kwargs.values())):
+            raise TracingError(f"np.{function.__name__} by places that depend on unknowns cannot be traced")
+
     def view(function: Any) -> Callable:
         def apply(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> Array:
+            check(function, args, kwargs)
             array = trace.array(a)
             return array._view(function(array._shadow, *args, **kwargs))
 
@@ -77,6 +82,7 @@ def _register_views() -> None:
 
     def positions(function: Any) -> Callable:
         def apply(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> Array:
+            check(function, args, kwargs)
             array = trace.array(a)
             at = function(np.arange(array.size).reshape(array.shape), *args, **kwargs)
             node = trace.graph.gather(array._whole_node(), np.asarray(at).reshape(-1))
@@ -84,11 +90,12 @@ def _register_views() -> None:
 
         return apply
 
-    for name in "take repeat tile roll take_along_axis resize delete compress".split():
+    for name in "take repeat tile roll take_along_axis resize delete".split():
         _FUNCTIONS[getattr(np, name)] = positions(getattr(np, name))
 
     def several(function: Any) -> Callable:
         def apply(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> list:
+            check(function, args, kwargs)
             array = trace.array(a)
             return [array._view(s) for s in function(array._shadow, *args, **kwargs)]
 

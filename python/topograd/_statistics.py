@@ -249,8 +249,17 @@ def _insert(trace: Trace, arr: Any, obj: Any, values: Any, axis: Any = None) -> 
     return both[at]
 
 
+@implements(np.compress)
+def _compress(trace: Trace, condition: Any, a: Any, axis: Any = None, out: Any = None) -> Array:
+    if contains_traced(condition):
+        raise TracingError("np.compress by values that depend on unknowns cannot be traced")
+    return _numpy.take(trace.array(a), np.flatnonzero(np.asarray(condition)), axis)
+
+
 @implements(np.extract)
 def _extract(trace: Trace, condition: Any, arr: Any) -> Array:
+    if contains_traced(condition):
+        raise TracingError("np.extract by values that depend on unknowns cannot be traced")
     return trace.array(arr).reshape(-1)[np.flatnonzero(np.asarray(condition))]
 
 

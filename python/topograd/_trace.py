@@ -487,6 +487,10 @@ class Array(Traced, NDArrayOperatorsMixin):
         found = found if max is None else np.minimum(found, max)
         return found if out is None else out._assign(found)
 
+    def compress(self, condition: Any, axis: Any = None) -> "Array":
+        """The elements at which a condition of numbers holds."""
+        return np.compress(condition, self, axis)  # type: ignore[call-overload]
+
     def sort(self, axis: int = -1, **_: Any) -> None:
         """Sorts along an axis, in place."""
         self[...] = np.sort(self.copy(), axis=axis)  # type: ignore[call-overload]
@@ -575,8 +579,8 @@ def _add_methods() -> None:
         call.__doc__ = f"np.{func.__name__} of this array."
         return call
 
-    for name in ("sum mean prod min max dot cumsum cumprod repeat take std var trace round ptp all any "
-                 "compress choose partition").split():
+    for name in ("sum mean prod min max dot cumsum cumprod repeat take std var trace round ptp all "
+                 "any").split():
         setattr(Array, name, method(getattr(np, name)))
     for name in (
         "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 "
