@@ -1,5 +1,7 @@
 """Traced functions have the values of NumPy's, and derivatives that agree with differences."""
 
+import abc
+import copy
 import functools
 import math
 import pathlib
@@ -143,6 +145,37 @@ class Curve:
         return self.filled(3, self.amplitude * x[0]) * self.helper(x)[:3] * self.first
 
 
+class Abstract(abc.ABC):
+    """A class with slots, and attributes that are looked up by the class."""
+
+    __slots__ = ("table",)
+
+    @classmethod
+    def make(cls):
+        made = cls()
+        made.table = {"rate": 0.5}
+        return made
+
+    def __getattr__(self, name):
+        if name == "table":
+            raise AttributeError(name)
+        return self.table[name]
+
+    @abc.abstractmethod
+    def values(self, x): ...
+
+
+class Concrete(Abstract):
+    def values(self, x):
+        out = np.empty(3)
+        for k in range(3):
+            out[k] = copy.copy(x)[k] * math.exp(-self.rate * x[k + 1])
+        return out + np.fromiter((v * v for v in copy.deepcopy(x[:3])), float)
+
+
+CONCRETE = Concrete.make()
+
+
 class Damped(Curve):
     def __call__(self, x):
         return super().__call__(x) * math.exp(-x[1]) if isinstance(x, np.ndarray) else np.full(3, np.nan)
@@ -275,6 +308,7 @@ FUNCTIONS = {
     "through a view": through_a_view,
     "numbers that were read": numbers_that_were_read,
     "objects": lambda x: Curve(x[2])(x) + CURVE(x) + CURVES["damped"](x),
+    "classes": lambda x: Concrete.make().values(x) * CONCRETE.values(x[3:]),
     "partial": functools.partial(lambda n, x: np.full(n, x[0]) * halves(x)[:n], 4),
     "decorated": of_numbers_of_python,
     "overlapping": overlapping,

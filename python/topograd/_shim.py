@@ -16,7 +16,7 @@ import os
 import sys
 import sysconfig
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Generic, Protocol
 
 import numpy as np
 import scipy
@@ -29,9 +29,12 @@ from ._trace import Array, Trace, Traced, TracingError, contains_traced, plain, 
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep
                    for f in (np.__file__, scipy.__file__, __file__))
 _STANDARD = tuple(os.path.abspath(sysconfig.get_path(n)) + os.sep for n in ("stdlib", "platstdlib"))
+#: Classes of Python's that say nothing about instances.
+_NEUTRAL = (object, abc.ABC, Generic, Protocol)
 #: Containers above this size are not searched for functions.
 _MOST_ITEMS = 1000
 _NOTHING = object()
+_CACHED = type(functools.lru_cache(lambda: None))
 #: Types whose values are never translated.
 _PLAIN = frozenset((int, float, bool, complex, str, bytes, type(None), type(Ellipsis), np.float64, np.dtype,
                     slice, range))
@@ -344,13 +347,13 @@ class World:
             return self._class(value)
         if isinstance(value, types.FunctionType):
             return self._function(value)
-        if isinstance(value, types.BuiltinFunctionType) or hasattr(value, "_implementation"):
+        if isinstance(value, types.BuiltinFunctionType) or hasattr(type(value), "_implementation"):
             return self._compiled(value, module)
         if isinstance(value, types.MethodType):
             return self._method(value)
         if isinstance(value, functools.partial):
             return self._partial(value)
-        if hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+        if isinstance(value, _CACHED):
             return self.translate(value.__wrapped__)
         if type(value) in (list, tuple, dict, set):
             return self._container(value)
@@ -449,6 +452,8 @@ class World:
         scipys = (getattr(function, "__module__", None) or "").startswith("scipy")
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            if function is np.fromiter and args:  # a generator's values are not known before
+                args = (list(args[0]), *args[1:])
             into = args[0] if args and function in _functions.INTO else None
             if isinstance(into, Buffer) and contains_traced(args[1:]):
                 into.become_traced(args[1:])
@@ -524,11 +529,12 @@ class World:
         if "_topograd_original" in kind.__dict__ or not self._is_users_class(kind):
             return kind
         if type(kind) not in (type, abc.ABCMeta) or any(
-                k is not object and (not self._is_users_class(k) or "__init_subclass__" in k.__dict__)
+                k not in _NEUTRAL and (not self._is_users_class(k) or "__init_subclass__" in k.__dict__)
                 for k in kind.__mro__):
             return kind
         self._building[kind] = []
-        bases = tuple(b for b in map(self.translate, kind.__bases__) if b is not object)
+        bases = tuple(own for own, b in zip(map(self.translate, kind.__bases__), kind.__bases__)
+                      if own is not b)
         members: dict[str, Any] = {
             n: self._member(m) for n, m in kind.__dict__.items()
             if isinstance(m, (types.FunctionType, property, staticmethod, classmethod))}

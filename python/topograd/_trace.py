@@ -502,8 +502,14 @@ class Array(Traced, NDArrayOperatorsMixin):
         """Sets all elements."""
         self[...] = value
 
+    def __copy__(self) -> "Array":
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> "Array":
+        return self.copy()
+
     def __reduce__(self) -> Any:
-        raise TypeError("an array of unknowns cannot be copied or pickled; its numbers are in `value`")
+        raise TypeError("an array of unknowns cannot be pickled; its numbers are in `value`")
 
     def __bool__(self) -> bool:
         raise TracingError("a branch on a value cannot be traced; use np.where")
