@@ -47,27 +47,54 @@ bool PoseGraph::has_start() const {
   return std::ranges::all_of(given, [](bool is) { return is; });
 }
 
-std::vector<std::uint32_t> PoseGraph::pieces() const {
-  DisjointSets sets(size());
-  for (const Edge& edge : edges) sets.join(edge.from, edge.to);
-  std::vector<std::uint32_t> numbers(size());
+namespace {
+
+/// Numbers of the sets of the first `size` members, by their first member.
+std::vector<std::uint32_t> numbered(DisjointSets& sets, std::size_t size) {
+  std::vector<std::uint32_t> numbers(size);
   std::uint32_t count = 0;
   for (std::uint32_t k = 0; k < numbers.size(); ++k)
     numbers[k] = sets.least(k) == k ? count++ : numbers[sets.least(k)];
   return numbers;
 }
 
+}  // namespace
+
+std::vector<std::uint32_t> PoseGraph::pieces() const {
+  DisjointSets sets(size() + landmarks.size());  // poses come first
+  for (const Edge& edge : edges) sets.join(edge.from, edge.to);
+  for (const Sighting& seen : sightings)
+    sets.join(seen.edge.from, static_cast<std::uint32_t>(size()) + seen.edge.to);
+  return numbered(sets, size());
+}
+
+std::vector<std::uint32_t> PoseGraph::pieces_of_edges() const {
+  DisjointSets sets(size());
+  for (const Edge& edge : edges) sets.join(edge.from, edge.to);
+  return numbered(sets, size());
+}
+
 std::vector<bool> PoseGraph::anchors() const {
+  constexpr std::size_t kNone = ~std::size_t{0};
   const std::vector<std::uint32_t> piece = pieces();
-  std::vector<bool> has_fixed, seen;
-  for (std::size_t k = 0; k < size(); ++k) {
-    if (piece[k] == has_fixed.size()) has_fixed.push_back(false);
-    if (fixed[k]) has_fixed[piece[k]] = true;
+  std::vector<std::size_t> of_landmark(landmarks.size(), kNone);  // the piece that sees it
+  for (const Sighting& seen : sightings) of_landmark[seen.edge.to] = piece[seen.edge.from];
+  const std::uint32_t count = piece.empty() ? 0 : 1 + *std::ranges::max_element(piece);
+  const int enough = dimension;  // landmarks that tell where a piece is
+  std::vector<int> held(count, 0);
+  for (std::size_t k = 0; k < size(); ++k)
+    if (fixed[k]) held[piece[k]] = enough;
+  for (std::size_t k = 0; k < landmarks.size(); ++k)
+    if (landmarks[k].fixed && of_landmark[k] != kNone) ++held[of_landmark[k]];
+  for (const Prior& prior : priors) {
+    const std::size_t of =
+        prior.of == Prior::Of::landmark ? of_landmark[prior.edge.to] : piece[prior.edge.to];
+    if (of != kNone) held[of] = enough;
   }
   std::vector<bool> out = fixed;
-  seen.resize(has_fixed.size());
+  std::vector<bool> seen(count, false);
   for (std::size_t k = 0; k < size(); ++k) {
-    if (!has_fixed[piece[k]] && !seen[piece[k]]) out[k] = true;
+    if (held[piece[k]] < enough && !seen[piece[k]]) out[k] = true;
     seen[piece[k]] = true;
   }
   return out;

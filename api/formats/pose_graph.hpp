@@ -1,4 +1,4 @@
-// Poses, and measurements between pairs of them.
+// Poses and landmarks, and measurements between them.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Pose {
   Pose inverse() const;
 };
 
-/// A graph of poses in the plane or in space.
+/// A graph of poses and landmarks in the plane or in space.
 struct PoseGraph {
   struct Edge {
     std::uint32_t from = 0, to = 0;  ///< numbers of poses
@@ -32,6 +32,32 @@ struct PoseGraph {
     std::array<double, 36> information = {};
     std::size_t line = 0;  ///< of the file; 0 if there is none
   };
+  /// A point that poses see.
+  struct Landmark {
+    std::int64_t id = 0;
+    std::array<double, 3> position = {};
+    bool given = false, fixed = false;  ///< as of a pose
+  };
+  /// Where a sensor is in the frame of its pose.
+  struct Sensor {
+    std::int64_t id = 0;
+    Pose offset;
+  };
+  static constexpr std::uint32_t kNoSensor = ~std::uint32_t{0};  ///< it is in the pose itself
+  /// A landmark as a sensor sees it: its position, or its direction (`measured.angle()`) in the
+  /// plane. Ω has a row for each coordinate, or one row.
+  struct Sighting {
+    Edge edge;  ///< from a pose to the landmark of number `to`
+    std::uint32_t sensor = kNoSensor;
+    bool bearing = false;
+  };
+  /// What is known of one pose, of its position alone or of a landmark in the frame of the graph.
+  struct Prior {
+    enum class Of { pose, position, landmark };
+    Of of = Of::pose;
+    Edge edge;                         ///< to the pose, or to the landmark; `from` is not read
+    std::uint32_t sensor = kNoSensor;  ///< in space: the prior is that of the sensor's pose
+  };
 
   int dimension = 3;              ///< 2 or 3
   std::vector<std::int64_t> ids;  ///< names of the poses
@@ -39,14 +65,28 @@ struct PoseGraph {
   std::vector<bool> given;        ///< by pose: the file said where it is
   std::vector<bool> fixed;        ///< by pose: the file said that it stays
   std::vector<Edge> edges;
+  std::vector<Landmark> landmarks;
+  std::vector<Sensor> sensors;
+  std::vector<Sighting> sightings;
+  std::vector<Prior> priors;
 
   std::size_t size() const { return poses.size(); }
   /// True if the file has all poses.
   bool has_start() const;
-  /// By pose, the number of its connected piece; pieces are numbered by their first pose.
+  /// Edges, sightings and priors.
+  std::size_t measurements() const { return edges.size() + sightings.size() + priors.size(); }
+  /// The frame of a sensor, in that of its pose.
+  Pose offset(std::uint32_t sensor) const {
+    return sensor == kNoSensor ? Pose{} : sensors[sensor].offset;
+  }
+  /// By pose, the number of its connected piece; pieces are numbered by their first pose. Poses
+  /// that see one landmark are in one piece.
   std::vector<std::uint32_t> pieces() const;
-  /// By pose, whether it stays where it is: fixed poses, and the first pose of each piece without
-  /// any. Residuals do not tell where a piece is as a whole.
+  /// The same for edges between poses alone.
+  std::vector<std::uint32_t> pieces_of_edges() const;
+  /// By pose, whether it stays where it is: fixed poses, and the first pose of each piece that
+  /// neither a fixed pose nor a prior nor two fixed landmarks (three in space) hold. Residuals do
+  /// not tell where such a piece is as a whole.
   std::vector<bool> anchors() const;
   /// Rows of Ω without the zeros of the plane: 3 or 6.
   std::size_t degrees() const { return dimension == 2 ? 3 : 6; }

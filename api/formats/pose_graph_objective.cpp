@@ -1,15 +1,15 @@
 // Errors of the edges of a pose graph.
 #include "pose_graph_objective.hpp"
 
-#include "../../ir/error.hpp"
 #include "pose_graph_weights.hpp"
 
 #include <cmath>
-#include <string>
-#include <utility>
+#include <numbers>
 
 namespace topograd {
 namespace {
+
+constexpr double kTurn = 2 * std::numbers::pi;
 
 /// e of the geodesic objective and of χ².
 Eigen::VectorXd geodesic_error(const PoseGraph::Edge& edge, const Pose& between, int dimension) {
@@ -42,23 +42,88 @@ double chordal_error(const PoseGraph::Edge& edge, const Pose& between, int dimen
   return sum;
 }
 
+/// What an edge between poses adds.
+struct Squares {
+  double objective = 0, chi2 = 0;
+};
+
+Squares edge_squares(const PoseGraph::Edge& edge, const Pose& between, int d,
+                     PoseObjective objective) {
+  const Eigen::VectorXd e = geodesic_error(edge, between, d);
+  const double chi2 = e.dot(information_matrix(edge, d) * e);
+  switch (objective) {
+    case PoseObjective::chordal: return {chordal_error(edge, between, d), chi2};
+    case PoseObjective::geodesic: return {(information_factor(edge, d) * e).squaredNorm(), chi2};
+    case PoseObjective::g2o:
+      return {e.dot(information_matrix(in_measured_frame(edge, d), d) * e), chi2};
+    case PoseObjective::chi2: break;
+  }
+  return {chi2, chi2};
+}
+
+/// What a point adds whose coordinates are off by e.
+Squares point_squares(const PoseGraph::Edge& edge, const Eigen::VectorXd& e,
+                      PoseObjective objective) {
+  const auto size = static_cast<int>(e.size());
+  const Eigen::MatrixXd omega = information_matrix(edge, 3).topLeftCorner(size, size);
+  const double chi2 = e.dot(omega * e);
+  if (objective == PoseObjective::chi2 || objective == PoseObjective::g2o) return {chi2, chi2};
+  return {(point_root(edge, size, objective) * e).squaredNorm(), chi2};
+}
+
+Eigen::VectorXd difference(const Pose& at, const PoseGraph::Edge& edge, int d) {
+  return Eigen::Vector3d(Eigen::Vector3d(at.position.data()) -
+                         Eigen::Vector3d(edge.measured.position.data()))
+      .head(d);
+}
+
+Squares sighting_squares(const PoseGraph& graph, const PoseGraph::Sighting& seen,
+                         PoseObjective objective) {
+  const PoseGraph::Edge& edge = seen.edge;
+  const Pose sensor = graph.poses[edge.from] * graph.offset(seen.sensor);
+  const Pose point = sensor.inverse() * Pose{graph.landmarks[edge.to].position};
+  if (!seen.bearing)
+    return point_squares(edge, difference(point, edge, graph.dimension), objective);
+  const double off = std::remainder(
+      std::atan2(point.position[1], point.position[0]) - edge.measured.angle(), kTurn);
+  Squares out = point_squares(edge, Eigen::VectorXd::Constant(1, off), PoseObjective::chi2);
+  const double sine = 2 * std::sin(off / 2);
+  if (objective == PoseObjective::chordal) out.objective = edge.information[0] * sine * sine;
+  return out;
+}
+
+Squares prior_squares(const PoseGraph& graph, const PoseGraph::Prior& prior,
+                      PoseObjective objective) {
+  const PoseGraph::Edge& edge = prior.edge;
+  const int d = graph.dimension;
+  switch (prior.of) {
+    case PoseGraph::Prior::Of::pose:
+      return edge_squares(edge, graph.poses[edge.to] * graph.offset(prior.sensor), d, objective);
+    case PoseGraph::Prior::Of::position:
+      return point_squares(edge, difference(graph.poses[edge.to], edge, d), objective);
+    case PoseGraph::Prior::Of::landmark: break;
+  }
+  return point_squares(edge, difference(Pose{graph.landmarks[edge.to].position}, edge, d),
+                       objective);
+}
+
 }  // namespace
 
 PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective) {
   PoseGraphErrors errors;
-  const int d = graph.dimension;
+  const auto add = [&errors](std::vector<double>& list, const Squares& squares) {
+    list.push_back(squares.objective);
+    errors.objective += squares.objective;
+    errors.chi2 += squares.chi2;
+  };
   for (const PoseGraph::Edge& edge : graph.edges) {
     const Pose between = graph.poses[edge.from].inverse() * graph.poses[edge.to];
-    const Eigen::VectorXd e = geodesic_error(edge, between, d);
-    const double chi2 = e.dot(information_matrix(edge, d) * e);
-    double squares = chi2;
-    if (objective == PoseObjective::chordal) squares = chordal_error(edge, between, d);
-    if (objective == PoseObjective::geodesic)
-      squares = (information_factor(edge, d) * e).squaredNorm();
-    errors.edges.push_back(squares);
-    errors.objective += squares;
-    errors.chi2 += chi2;
+    add(errors.edges, edge_squares(edge, between, graph.dimension, objective));
   }
+  for (const PoseGraph::Sighting& seen : graph.sightings)
+    add(errors.sightings, sighting_squares(graph, seen, objective));
+  for (const PoseGraph::Prior& prior : graph.priors)
+    add(errors.priors, prior_squares(graph, prior, objective));
   return errors;
 }
 

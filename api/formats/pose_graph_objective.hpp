@@ -18,7 +18,17 @@ namespace topograd {
 ///             quaternion that turns by at most π, and (R_iᵀ (t_j − t_i) − t̃, angle in [−π, π)) in
 ///             the plane.
 ///   geodesic  Σ ‖L e‖² with Ω = L Lᵀ, as in Ceres' examples; χ² only where Ω is diagonal.
-enum class PoseObjective { chordal, geodesic, chi2 };
+///   g2o       Σ eᵀ Ω e with g2o's errors, which are in the frame of the measured pose:
+///             (R̃ᵀ (R_iᵀ (t_j − t_i) − t̃), vec(q̃⁻¹ q_i⁻¹ q_j)) in space, without the factor 2, and
+///             likewise in the plane. It is chi2 where Ω has one number for all coordinates and, in
+///             space, a quarter of what chi2 has for the rotation.
+///
+/// A prior of a pose counts like an edge from the frame of the graph. A landmark has the error
+/// e = S⁻¹ (X⁻¹ l) − l̃ where the sensor S of the pose X sees it, and priors of positions and of
+/// landmarks the difference of the coordinates; all objectives but two weigh them by Ω: chordal
+/// takes τ ‖e‖², geodesic ‖L e‖². A direction has the difference of the angles, chordal the
+/// distance of the unit vectors, both times √Ω.
+enum class PoseObjective { chordal, geodesic, chi2, g2o };
 TG_ENUM_NAMES(PoseObjective)
 /// Throws Error{InvalidArgument} that lists the names.
 inline PoseObjective parse_pose_objective(std::string_view text) {
@@ -28,11 +38,13 @@ inline PoseObjective parse_pose_objective(std::string_view text) {
 /// How well poses agree with measurements, without losses.
 struct PoseGraphErrors {
   std::vector<double> edges;  ///< what each edge adds to the objective
-  double objective = 0;       ///< their sum
-  double chi2 = 0;            ///< Σ eᵀ Ω e, whatever the objective
+  std::vector<double> sightings, priors;
+  double objective = 0;  ///< the sum of all
+  double chi2 = 0;       ///< that of PoseObjective::chi2, whatever the objective
 };
-/// Throws Error{InvalidArgument} for the objective geodesic and an information matrix that is not
-/// positive definite. Cost: linear in the edges.
+/// Throws Error{InvalidArgument} for information matrices that the objective does not take:
+/// geodesic for one that is not positive semidefinite, chordal for blocks that are neither positive
+/// definite nor zero. Cost: linear in the measurements.
 PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective);
 
 }  // namespace topograd

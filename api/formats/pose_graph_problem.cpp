@@ -24,20 +24,54 @@ Vec2 turned(const Value& angle, const Vec2& v) {
   return {c * v.x - s * v.y, s * v.x + c * v.y};
 }
 
-/// The error of an edge before it is weighted: in both objectives of the position in the frame of
+/// A pose in the plane or in space as values: the number that the dimension does not have is 0.
+struct Frame {
+  Vec2 at = {literal(0), literal(0)};
+  Value angle = literal(0);
+  Vec3 place = {literal(0), literal(0), literal(0)};
+  Quat turn = {literal(1), literal(0), literal(0), literal(0)};
+};
+
+Frame frame(const Element& e, const Parameters& t, const Parameters& r, int k, bool plane) {
+  Frame out;
+  if (plane) {
+    out.at = e.vec2(t, k);
+    out.angle = e.scalar(r, k);
+  } else {
+    out.place = e.vec3(t, k);
+    out.turn = e.quat(r, k);
+  }
+  return out;
+}
+
+/// The sensor of a pose, whose place in it begins at a datum.
+Frame sensor(const Element& e, const Frame& pose, int datum, bool plane) {
+  Frame out = pose;
+  if (plane) {
+    out.at = pose.at + turned(pose.angle, e.data_vec2(datum));
+    out.angle = pose.angle + e.data(datum + 2);
+  } else {
+    out.place = pose.place + rotate(pose.turn, e.data_vec3(datum));
+    out.turn = pose.turn *
+               Quat{e.data(datum + 3), e.data(datum + 4), e.data(datum + 5), e.data(datum + 6)};
+  }
+  return out;
+}
+
+/// The error of an edge before it is weighted: in all objectives of the position in the frame of
 /// the first pose (in a frame that does not turn Gauss–Newton takes five times as many steps), and
 /// of the rotation. The first numbers of the element are the measured pose.
-std::vector<Value> planar_error(const Element& e, const Parameters& t, const Parameters& r,
+std::vector<Value> planar_error(const Element& e, const Frame& from, const Frame& to,
                                 bool chordal) {
-  const Value from = e.scalar(r, 0), angle = e.scalar(r, 1) - from - e.data(2);
-  const Vec2 moved = turned(-from, e.vec2(t, 1) - e.vec2(t, 0)) - e.data_vec2(0);
+  const Value angle = to.angle - from.angle - e.data(2);
+  const Vec2 moved = turned(-from.angle, to.at - from.at) - e.data_vec2(0);
   return {moved.x, moved.y, chordal ? 2.0 * sin(0.5 * angle) : wrapped(angle)};
 }
 
-std::vector<Value> spatial_error(const Element& e, const Parameters& t, const Parameters& r) {
-  const Quat from = e.quat(r, 0), measured = {e.data(3), e.data(4), e.data(5), e.data(6)};
-  const Quat turn = measured * conjugate(conjugate(from) * e.quat(r, 1));
-  const Vec3 moved = rotate(conjugate(from), e.vec3(t, 1) - e.vec3(t, 0)) - e.data_vec3(0);
+std::vector<Value> spatial_error(const Element& e, const Frame& from, const Frame& to) {
+  const Quat measured = {e.data(3), e.data(4), e.data(5), e.data(6)};
+  const Quat turn = measured * conjugate(conjugate(from.turn) * to.turn);
+  const Vec3 moved = rotate(conjugate(from.turn), to.place - from.place) - e.data_vec3(0);
   // A rotation has two quaternions; take the one that turns by at most π: Ω may couple its vector
   // with the position.
   const Value two = select(turn.w < 0.0, literal(-2), literal(2));
@@ -63,22 +97,37 @@ void append_lower(const Eigen::MatrixXd& matrix, std::vector<double>& data) {
 /// The weights of an edge as data of its residual.
 void append_weights(const PoseGraph::Edge& edge, int dimension, PoseObjective objective,
                     std::vector<double>& data) {
-  switch (objective) {
-    case PoseObjective::chordal: {
-      const ChordalWeights weights = chordal_weights(edge, dimension);
-      data.insert(data.end(), {std::sqrt(weights.translation), std::sqrt(2 * weights.rotation)});
-      break;
-    }
-    case PoseObjective::geodesic: append_lower(information_factor(edge, dimension), data); break;
-    case PoseObjective::chi2: append_lower(information_root(edge, dimension), data); break;
+  if (objective != PoseObjective::chordal)
+    return append_lower(objective_root(edge, dimension, objective), data);
+  const ChordalWeights weights = chordal_weights(edge, dimension);
+  data.insert(data.end(), {std::sqrt(weights.translation), std::sqrt(2 * weights.rotation)});
+}
+
+/// Its 3 or 7 numbers: position, and angle or quaternion.
+void append_pose(const Pose& pose, int dimension, std::vector<double>& data) {
+  data.insert(data.end(), pose.position.begin(), pose.position.begin() + dimension);
+  if (dimension == 2) {
+    data.push_back(pose.angle());
+  } else {
+    data.insert(data.end(), pose.rotation.begin(), pose.rotation.end());
   }
+}
+
+/// A point minus the one at a datum.
+std::vector<Value> point_error(const Element& e, const Vec2& point, int datum) {
+  const Vec2 off = point - e.data_vec2(datum);
+  return {off.x, off.y};
+}
+std::vector<Value> point_error(const Element& e, const Vec3& point, int datum) {
+  const Vec3 off = point - e.data_vec3(datum);
+  return {off.x, off.y, off.z};
 }
 
 }  // namespace
 
 PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& options)
     : graph_(std::move(graph)), options_(options) {
-  if (graph_.edges.empty())
+  if (graph_.measurements() == 0)
     throw Error(ErrorCode::InvalidArgument, "pose graph: expected edges, got none");
   const bool plane = graph_.dimension == 2;
   for (const Pose& pose : graph_.poses) {
@@ -93,7 +142,13 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
   positions_ = problem_.add_parameters(position_values_, graph_.dimension, "positions");
   rotations_ = problem_.add_parameters(rotation_values_, plane ? 1 : 4, "rotations");
   if (!plane) problem_.set_manifold(rotations_, Manifold::quaternion());
+  add_landmarks();
   add_edges();
+  add_sightings(false);
+  add_sightings(true);
+  add_priors(PoseGraph::Prior::Of::pose);
+  add_priors(PoseGraph::Prior::Of::position);
+  add_priors(PoseGraph::Prior::Of::landmark);
   const std::vector<bool> anchors = graph_.anchors();
   for (std::size_t k = 0; k < graph_.size(); ++k) {
     if (!anchors[k]) continue;
@@ -111,18 +166,13 @@ void PoseGraphProblem::add_edges() {
   for (std::uint64_t k = slice.first; k < slice.end; ++k) {
     const PoseGraph::Edge& edge = graph_.edges[k];
     indices.insert(indices.end(), {edge.from, edge.to});
-    const Pose& measured = edge.measured;
-    data.insert(data.end(), measured.position.begin(),
-                measured.position.begin() + graph_.dimension);
-    if (plane) {
-      data.push_back(measured.angle());
-    } else {
-      data.insert(data.end(), measured.rotation.begin(), measured.rotation.end());
-    }
+    append_pose(edge.measured, graph_.dimension, data);
     append_weights(edge, graph_.dimension, options_.objective, data);
   }
   const auto residual = [plane, chordal, t = positions_, r = rotations_](const Element& e) {
-    std::vector<Value> rows = plane ? planar_error(e, t, r, chordal) : spatial_error(e, t, r);
+    const Frame from = frame(e, t, r, 0, plane), to = frame(e, t, r, 1, plane);
+    std::vector<Value> rows =
+        plane ? planar_error(e, from, to, chordal) : spatial_error(e, from, to);
     const int first_weight = plane ? 3 : 7;
     const std::size_t moved = plane ? 2 : 3;
     if (!chordal) return times_lower(e, first_weight, rows);
@@ -134,6 +184,107 @@ void PoseGraphProblem::add_edges() {
   problem_.add_residuals(
       slice.size(), residual,
       {.indices = indices, .data = data, .loss = options_.loss, .label = "edge"});
+}
+
+void PoseGraphProblem::add_landmarks() {
+  if (graph_.landmarks.empty()) return;
+  for (const PoseGraph::Landmark& landmark : graph_.landmarks)
+    landmark_values_.insert(landmark_values_.end(), landmark.position.begin(),
+                            landmark.position.begin() + graph_.dimension);
+  landmarks_ = problem_.add_parameters(landmark_values_, graph_.dimension, "landmarks");
+  for (std::size_t k = 0; k < graph_.landmarks.size(); ++k)
+    if (graph_.landmarks[k].fixed) problem_.set_constant(landmarks_, k);
+}
+
+/// Numbers of an element: what is measured, the place of the sensor, and the weights.
+void PoseGraphProblem::add_sightings(bool bearings) {
+  const int dimension = graph_.dimension;
+  const bool plane = dimension == 2, chordal = options_.objective == PoseObjective::chordal;
+  const int size = bearings ? 1 : dimension;
+  std::vector<const PoseGraph::Sighting*> seen;
+  for (const PoseGraph::Sighting& one : graph_.sightings)
+    if (one.bearing == bearings) seen.push_back(&one);
+  const Slice slice = options_.share.slice(seen.size());
+  if (slice.size() == 0) return;
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    const PoseGraph::Edge& edge = seen[k]->edge;
+    indices.insert(indices.end(), {edge.from, edge.to});
+    if (bearings) {
+      data.push_back(edge.measured.angle());
+    } else {
+      data.insert(data.end(), edge.measured.position.begin(),
+                  edge.measured.position.begin() + dimension);
+    }
+    append_pose(graph_.offset(seen[k]->sensor), dimension, data);
+    append_lower(point_root(edge, size, options_.objective), data);
+  }
+  const auto residual = [=, t = positions_, r = rotations_, l = landmarks_](const Element& e) {
+    const Frame from = sensor(e, frame(e, t, r, 0, plane), size, plane);
+    const int first_weight = size + (plane ? 3 : 7);
+    if (!plane) {
+      const Vec3 point = rotate(conjugate(from.turn), e.vec3(l, 1) - from.place);
+      return times_lower(e, first_weight, point_error(e, point, 0));
+    }
+    const Vec2 point = turned(-from.angle, e.vec2(l, 1) - from.at);
+    if (!bearings) return times_lower(e, first_weight, point_error(e, point, 0));
+    const Value off = atan2(point.y, point.x) - e.data(0);
+    return times_lower(e, first_weight, {chordal ? 2.0 * sin(0.5 * off) : wrapped(off)});
+  };
+  problem_.add_residuals(slice.size(), residual,
+                         {.indices = indices,
+                          .data = data,
+                          .loss = options_.loss,
+                          .label = bearings ? "bearing" : "sighting"});
+}
+
+/// Numbers of an element: the measured pose and the place of the sensor, or a point, and weights.
+void PoseGraphProblem::add_priors(PoseGraph::Prior::Of of) {
+  const int dimension = graph_.dimension;
+  const bool plane = dimension == 2, chordal = options_.objective == PoseObjective::chordal;
+  const bool of_pose = of == PoseGraph::Prior::Of::pose;
+  std::vector<const PoseGraph::Prior*> priors;
+  for (const PoseGraph::Prior& one : graph_.priors)
+    if (one.of == of) priors.push_back(&one);
+  const Slice slice = options_.share.slice(priors.size());
+  if (slice.size() == 0) return;
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    const PoseGraph::Edge& edge = priors[k]->edge;
+    indices.push_back(edge.to);
+    if (of_pose) {
+      append_pose(edge.measured, dimension, data);
+      append_pose(graph_.offset(priors[k]->sensor), dimension, data);
+      append_lower(objective_root(edge, dimension, options_.objective), data);
+    } else {
+      data.insert(data.end(), edge.measured.position.begin(),
+                  edge.measured.position.begin() + dimension);
+      append_lower(point_root(edge, dimension, options_.objective), data);
+    }
+  }
+  const Parameters points = of == PoseGraph::Prior::Of::landmark ? landmarks_ : positions_;
+  const auto residual = [=, t = positions_, r = rotations_](const Element& e) {
+    if (!of_pose) {
+      return times_lower(
+          e, dimension,
+          plane ? point_error(e, e.vec2(points, 0), 0) : point_error(e, e.vec3(points, 0), 0));
+    }
+    const int width = plane ? 3 : 7;
+    const Frame to = sensor(e, frame(e, t, r, 0, plane), width, plane);
+    return times_lower(
+        e, 2 * width,
+        plane ? planar_error(e, Frame(), to, chordal) : spatial_error(e, Frame(), to));
+  };
+  problem_.add_residuals(slice.size(), residual,
+                         {.indices = indices, .data = data, .label = "prior"});
+}
+
+SolverOptions PoseGraphProblem::fitting_options() const {
+  SolverOptions options = solver_options();
+  if (graph_.measurements() != graph_.edges.size()) options.method = Method::levenberg_marquardt;
+  return options;
 }
 
 SolverOptions PoseGraphProblem::solver_options() {
@@ -153,6 +304,9 @@ PoseGraph PoseGraphProblem::graph() const {
     for (std::size_t d = 0; d < 3; ++d) pose.position[d] = t[d];
     for (std::size_t d = 0; d < 4; ++d) pose.rotation[d] = rotation_values_[4 * k + d];
   }
+  for (std::size_t k = 0; k < out.landmarks.size(); ++k)
+    for (std::size_t d = 0; d < dimension; ++d)
+      out.landmarks[k].position[d] = landmark_values_[dimension * k + d];
   return out;
 }
 

@@ -12,8 +12,9 @@ namespace topograd {
 
 struct PoseGraphOptions {
   PoseObjective objective = PoseObjective::chordal;
-  Loss loss = {};  ///< of each edge's rows
-  /// The problem has the rows of this share of the edges alone, in their order.
+  Loss loss = {};  ///< of the rows of each edge and each sighting
+  /// The problem has the rows of this share of the edges alone, in their order; likewise of the
+  /// sightings and of the priors.
   Share share = {};
 };
 
@@ -25,8 +26,9 @@ struct PoseGraphOptions {
 ///   write_text_file("solved.g2o", g2o_text(graph.graph()));
 class PoseGraphProblem {
  public:
-  /// Throws Error{InvalidArgument} for a graph without edges, and, unless the objective is chordal,
-  /// for an information matrix that is not positive definite.
+  /// Throws Error{InvalidArgument} for a graph without measurements, and for information matrices
+  /// that the objective does not take: chordal for blocks that are neither positive definite nor
+  /// zero, the others for matrices that are not positive semidefinite.
   explicit PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& options = {});
   PoseGraphProblem(const PoseGraphProblem&) = delete;
   PoseGraphProblem& operator=(const PoseGraphProblem&) = delete;
@@ -36,8 +38,10 @@ class PoseGraphProblem {
   const Parameters& positions() const { return positions_; }  ///< blocks of 2 or 3
   /// Blocks of an angle, or of a quaternion w, x, y, z.
   const Parameters& rotations() const { return rotations_; }
+  /// Blocks of 2 or 3; only in a graph with landmarks.
+  const Parameters& landmarks() const { return landmarks_; }
 
-  /// The graph with the present poses.
+  /// The graph with the present poses and landmarks.
   PoseGraph graph() const;
   PoseObjective objective() const { return options_.objective; }
   PoseGraphErrors errors() const { return pose_graph_errors(graph(), objective()); }
@@ -45,15 +49,21 @@ class PoseGraphProblem {
   /// Gauss–Newton: near a chordal start it takes three steps where damped ones take six to
   /// nineteen, because long chains of poses are stiff.
   static SolverOptions solver_options();
+  /// These, or damped steps for graphs with landmarks or priors: there undamped ones from a far
+  /// start can end at a worse minimum, or meet poses that nothing measures.
+  SolverOptions fitting_options() const;
 
  private:
+  void add_landmarks();
   void add_edges();
+  void add_sightings(bool bearings);
+  void add_priors(PoseGraph::Prior::Of of);
 
   PoseGraph graph_;
   PoseGraphOptions options_;
-  std::vector<double> position_values_, rotation_values_;
+  std::vector<double> position_values_, rotation_values_, landmark_values_;
   Problem problem_;
-  Parameters positions_, rotations_;
+  Parameters positions_, rotations_, landmarks_;
 };
 
 }  // namespace topograd

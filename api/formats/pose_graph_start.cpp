@@ -8,6 +8,7 @@
 #include "pose_graph_weights.hpp"
 
 #include <Eigen/Geometry>
+#include <Eigen/LU>
 #include <Eigen/SVD>
 
 #include <algorithm>
@@ -105,16 +106,37 @@ void solve_linear(Problem& problem) {
                   .max_iterations = 2});
 }
 
+/// Weights of all edges. Those of zeros are small, so that no pose is without any.
+std::vector<ChordalWeights> relaxation_weights(const PoseGraph& graph) {
+  constexpr double kLeast = 1e-9;  // of the largest
+  std::vector<ChordalWeights> out;
+  ChordalWeights most;
+  for (const PoseGraph::Edge& edge : graph.edges) {
+    out.push_back(start_weights(edge, graph.dimension));
+    most.translation = std::max(most.translation, out.back().translation);
+    most.rotation = std::max(most.rotation, out.back().rotation);
+  }
+  if (most.translation == 0) most.translation = 1 / kLeast;
+  if (most.rotation == 0) most.rotation = 1 / kLeast;
+  for (ChordalWeights& weights : out) {
+    weights.translation = std::max(weights.translation, kLeast * most.translation);
+    weights.rotation = std::max(weights.rotation, kLeast * most.rotation);
+  }
+  return out;
+}
+
 /// The square root of the edge's weight, and its rotation by columns.
-void append_rotation(const PoseGraph::Edge& edge, int d, std::vector<double>& data) {
-  data.push_back(std::sqrt(chordal_weights(edge, d).rotation));
+void append_rotation(const PoseGraph::Edge& edge, double rotation, int d,
+                     std::vector<double>& data) {
+  data.push_back(std::sqrt(rotation));
   const Matrix measured = rotation_matrix(edge.measured, d);
   for (Eigen::Index j = 0; j < d; ++j)
     for (Eigen::Index i = 0; i < d; ++i) data.push_back(measured(i, j));
 }
 
 /// Rows of all matrices as blocks: row r of pose k is block r · poses + k.
-void relax_rotations(PoseGraph& graph) {
+void relax_rotations(PoseGraph& graph, const std::vector<ChordalWeights>& weights,
+                     const std::vector<bool>& anchors) {
   const int d = graph.dimension;
   const auto width = static_cast<std::size_t>(d), poses = graph.size();
   std::vector<double> rows(width * width * poses);
@@ -128,9 +150,10 @@ void relax_rotations(PoseGraph& graph) {
   std::vector<double> data;
   for (std::uint32_t r = 0; r < width; ++r) {
     const std::uint32_t first = r * static_cast<std::uint32_t>(poses);
-    for (const PoseGraph::Edge& edge : graph.edges) {
+    for (std::size_t k = 0; k < graph.edges.size(); ++k) {
+      const PoseGraph::Edge& edge = graph.edges[k];
       indices.insert(indices.end(), {first + edge.from, first + edge.to});
-      append_rotation(edge, d, data);
+      append_rotation(edge, weights[k].rotation, d, data);
     }
   }
   Problem problem;
@@ -145,7 +168,6 @@ void relax_rotations(PoseGraph& graph) {
     return out;
   };
   problem.add_residuals(width * graph.edges.size(), residual, {.indices = indices, .data = data});
-  const std::vector<bool> anchors = graph.anchors();
   for (std::size_t k = 0; k < width * poses; ++k)
     if (anchors[k % poses]) problem.set_constant(x, k);
   solve_linear(problem);
@@ -158,16 +180,18 @@ void relax_rotations(PoseGraph& graph) {
   }
 }
 
-void solve_positions(PoseGraph& graph) {
+void solve_positions(PoseGraph& graph, const std::vector<ChordalWeights>& weights,
+                     const std::vector<bool>& anchors) {
   const int d = graph.dimension;
   const auto width = static_cast<std::size_t>(d);
   std::vector<double> positions, data;
   std::vector<std::uint32_t> indices;
   for (const Pose& pose : graph.poses)
     positions.insert(positions.end(), pose.position.begin(), pose.position.begin() + d);
-  for (const PoseGraph::Edge& edge : graph.edges) {
+  for (std::size_t k = 0; k < graph.edges.size(); ++k) {
+    const PoseGraph::Edge& edge = graph.edges[k];
     indices.insert(indices.end(), {edge.from, edge.to});
-    data.push_back(std::sqrt(chordal_weights(edge, d).translation));
+    data.push_back(std::sqrt(weights[k].translation));
     const Pose step = Pose{{}, graph.poses[edge.from].rotation} * Pose{edge.measured.position};
     data.insert(data.end(), step.position.begin(), step.position.begin() + d);
   }
@@ -180,7 +204,6 @@ void solve_positions(PoseGraph& graph) {
     return out;
   };
   problem.add_residuals(graph.edges.size(), residual, {.indices = indices, .data = data});
-  const std::vector<bool> anchors = graph.anchors();
   for (std::size_t k = 0; k < graph.size(); ++k)
     if (anchors[k]) problem.set_constant(x, k);
   solve_linear(problem);
@@ -188,17 +211,105 @@ void solve_positions(PoseGraph& graph) {
     for (std::size_t n = 0; n < width; ++n) graph.poses[k].position[n] = positions[width * k + n];
 }
 
+/// Moves poses that the file does not have to where priors put them; true for these.
+std::vector<bool> put_at_priors(PoseGraph& graph) {
+  std::vector<bool> put(graph.size(), false);
+  for (const PoseGraph::Prior& prior : graph.priors) {
+    const std::uint32_t k = prior.edge.to;
+    if (prior.of != PoseGraph::Prior::Of::pose || graph.given[k] || put[k]) continue;
+    graph.poses[k] = prior.edge.measured * graph.offset(prior.sensor).inverse();
+    put[k] = true;
+  }
+  return put;
+}
+
+/// By pose, whether it stays in a start that moves others: of each piece that edges connect the
+/// anchors, or else its first pose with a prior, or else its first pose.
+std::vector<bool> roots(const PoseGraph& graph) {
+  std::vector<bool> out = graph.anchors();
+  const std::vector<std::uint32_t> piece = graph.pieces_of_edges();
+  std::vector<bool> held(graph.size(), false);
+  for (std::size_t k = 0; k < graph.size(); ++k)
+    if (out[k]) held[piece[k]] = true;
+  const auto hold = [&](std::size_t k) {
+    if (!held[piece[k]]) out[k] = held[piece[k]] = true;
+  };
+  for (const PoseGraph::Prior& prior : graph.priors)
+    if (prior.of == PoseGraph::Prior::Of::pose) hold(prior.edge.to);
+  for (std::size_t k = 0; k < graph.size(); ++k) hold(k);
+  return out;
+}
+
+/// Lines in the plane on which a landmark lies: the sum of their normals' products.
+struct Crossing {
+  Eigen::Matrix2d normals = Eigen::Matrix2d::Zero();
+  Eigen::Vector2d right = Eigen::Vector2d::Zero();
+  Eigen::Vector2d ahead = Eigen::Vector2d::Zero();  ///< a point on the first line
+
+  void add(const Pose& sensor, double angle) {
+    const double direction = sensor.angle() + angle;
+    const Eigen::Vector2d at(sensor.position[0], sensor.position[1]),
+        along(std::cos(direction), std::sin(direction)), normal(-along.y(), along.x());
+    if (normals.isZero(0)) ahead = at + along;
+    normals += normal * normal.transpose();
+    right += normal * normal.dot(at);
+  }
+  /// Where the lines meet; a point on the first one if they are parallel.
+  Eigen::Vector2d point() const {
+    constexpr double kParallel = 1e-6;
+    if (normals.determinant() <= kParallel * normals.trace() * normals.trace()) return ahead;
+    return normals.inverse() * right;
+  }
+};
+
+/// Puts landmarks where their first sightings or priors say, or where directions meet.
+void put_landmarks(PoseGraph& graph, const std::vector<bool>& known) {
+  std::vector<bool> put = known;
+  std::vector<Crossing> crossings(graph.landmarks.size());
+  for (const PoseGraph::Sighting& seen : graph.sightings) {
+    const std::uint32_t k = seen.edge.to;
+    const Pose sensor = graph.poses[seen.edge.from] * graph.offset(seen.sensor);
+    if (seen.bearing) crossings[k].add(sensor, seen.edge.measured.angle());
+    if (seen.bearing || put[k]) continue;
+    graph.landmarks[k].position = (sensor * Pose{seen.edge.measured.position}).position;
+    put[k] = true;
+  }
+  for (const PoseGraph::Prior& prior : graph.priors) {
+    if (prior.of != PoseGraph::Prior::Of::landmark || put[prior.edge.to]) continue;
+    graph.landmarks[prior.edge.to].position = prior.edge.measured.position;
+    put[prior.edge.to] = true;
+  }
+  for (std::size_t k = 0; k < crossings.size(); ++k) {
+    if (put[k] || crossings[k].normals.isZero(0)) continue;
+    const Eigen::Vector2d point = crossings[k].point();
+    graph.landmarks[k].position = {point.x(), point.y(), 0};
+  }
+}
+
 }  // namespace
 
 PoseGraph with_start(PoseGraph graph, PoseStart start) {
+  const std::vector<bool> put = put_at_priors(graph);
+  std::vector<bool> known;  // landmarks
+  for (const PoseGraph::Landmark& landmark : graph.landmarks)
+    known.push_back(landmark.fixed || (start == PoseStart::file && landmark.given));
   switch (start) {
-    case PoseStart::file: chain_poses(graph, graph.given); break;
-    case PoseStart::odometry: chain_poses(graph, graph.anchors()); break;
+    case PoseStart::file: {
+      std::vector<bool> given = graph.given;
+      for (std::size_t k = 0; k < put.size(); ++k) given[k] = given[k] || put[k];
+      chain_poses(graph, given);
+      break;
+    }
+    case PoseStart::odometry: chain_poses(graph, roots(graph)); break;
     case PoseStart::chordal:
-      relax_rotations(graph);
-      solve_positions(graph);
+      if (!graph.edges.empty()) {
+        const std::vector<ChordalWeights> weights = relaxation_weights(graph);
+        relax_rotations(graph, weights, roots(graph));
+        solve_positions(graph, weights, roots(graph));
+      }
       break;
   }
+  put_landmarks(graph, known);
   return graph;
 }
 

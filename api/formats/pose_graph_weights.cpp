@@ -4,8 +4,12 @@
 #include "../../ir/error.hpp"
 
 #include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
+#include <Eigen/Geometry>
 #include <Eigen/LU>
+#include <Eigen/QR>
 
+#include <cmath>
 #include <string>
 
 namespace topograd {
@@ -17,14 +21,44 @@ Eigen::MatrixXd information(const PoseGraph::Edge& edge, int first, int size) {
   return Eigen::Map<const Information>(edge.information.data()).block(first, first, size, size);
 }
 
-void require_definite(const PoseGraph::Edge& edge, int dimension) {
-  if (has_definite_block(edge, 0, dimension == 2 ? 3 : 6)) return;
+/// In the message of errors.
+std::string place(const PoseGraph::Edge& edge) {
+  return edge.line == 0 ? "" : " in line " + std::to_string(edge.line);
+}
+
+/// The block's harmonic mean d / tr(Ω⁻¹), 0 for a block of zeros.
+double harmonic_mean(const PoseGraph::Edge& edge, int first, int size) {
+  if (has_definite_block(edge, first, size))
+    return size / information(edge, first, size).inverse().trace();
+  if (information(edge, first, size).isZero(0)) return 0;
   throw Error(ErrorCode::InvalidArgument,
-              "pose graph: expected positive definite information matrices, which this objective "
-              "reads whole, got another one" +
-                  (edge.line == 0 ? "" : " in line " + std::to_string(edge.line)) +
+              "pose graph: expected blocks of information matrices that are positive definite or "
+              "zero, which the objective chordal needs, got another one" +
+                  place(edge) + "; the objectives chi2 and g2o take semidefinite ones");
+}
+
+/// A square root S of Ω = SᵀS that is positive semidefinite.
+Eigen::MatrixXd square_root(const Eigen::MatrixXd& omega) {
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(omega);
+  return eigen.eigenvalues().cwiseMax(0).cwiseSqrt().asDiagonal() *
+         eigen.eigenvectors().transpose();
+}
+
+/// R of S = Q R.
+Eigen::MatrixXd upper_of(const Eigen::MatrixXd& matrix) {
+  return Eigen::HouseholderQR<Eigen::MatrixXd>(matrix).matrixQR().triangularView<Eigen::Upper>();
+}
+
+void require_semidefinite(const PoseGraph::Edge& edge, int size) {
+  if (has_semidefinite_block(edge, 0, size)) return;
+  throw Error(ErrorCode::InvalidArgument,
+              "pose graph: expected positive semidefinite information matrices, which this "
+              "objective reads whole, got another one" +
+                  place(edge) +
                   "; the objective chordal reads only its blocks of position and of rotation");
 }
+
+int degrees(int dimension) { return dimension == 2 ? 3 : 6; }
 
 }  // namespace
 
@@ -37,22 +71,91 @@ bool has_definite_block(const PoseGraph::Edge& edge, int first, int size) {
   return root.info() == Eigen::Success && root.matrixLLT().allFinite();
 }
 
+bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size) {
+  if (has_definite_block(edge, first, size)) return true;
+  constexpr double kRounding = 1e-6;  // files have six digits
+  const Eigen::MatrixXd block = information(edge, first, size);
+  const Eigen::VectorXd values =
+      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block, Eigen::EigenvaluesOnly).eigenvalues();
+  return values.allFinite() && values.minCoeff() >= -kRounding * values.cwiseAbs().maxCoeff();
+}
+
 ChordalWeights chordal_weights(const PoseGraph::Edge& edge, int dimension) {
-  const double translation = dimension / information(edge, 0, dimension).inverse().trace();
-  if (dimension == 2) return {translation, edge.information[2 * 6 + 2]};
-  return {translation, 3 / (2 * information(edge, 3, 3).inverse().trace())};
+  if (dimension == 2) return {chordal_weight(edge, 2), edge.information[2 * 6 + 2]};
+  return {chordal_weight(edge, 3), harmonic_mean(edge, 3, 3) / 2};
+}
+
+double chordal_weight(const PoseGraph::Edge& edge, int dimension) {
+  return harmonic_mean(edge, 0, dimension);
+}
+
+ChordalWeights start_weights(const PoseGraph::Edge& edge, int dimension) {
+  const auto mean = [&](int first, int size) {
+    if (has_definite_block(edge, first, size)) return harmonic_mean(edge, first, size);
+    return information(edge, first, size).trace() / size;
+  };
+  const double turned = dimension == 2 ? edge.information[2 * 6 + 2] : mean(3, 3) / 2;
+  return {mean(0, dimension), turned};
+}
+
+PoseGraph::Edge in_measured_frame(const PoseGraph::Edge& edge, int dimension) {
+  const auto& q = edge.measured.rotation;
+  const Eigen::Matrix3d back =
+      Eigen::Quaterniond(q[0], q[1], q[2], q[3]).toRotationMatrix().transpose();
+  const int n = degrees(dimension);
+  Eigen::MatrixXd b = Eigen::MatrixXd::Identity(n, n);
+  b.topLeftCorner(dimension, dimension) = back.topLeftCorner(dimension, dimension);
+  if (dimension == 3) b.bottomRightCorner<3, 3>() = -0.5 * back;
+  PoseGraph::Edge out = edge;
+  Eigen::Map<Information>(out.information.data()).topLeftCorner(n, n) =
+      b.transpose() * information(edge, 0, n) * b;
+  return out;
+}
+
+Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size) {
+  if (has_definite_block(edge, 0, size))
+    return Eigen::LLT<Eigen::MatrixXd>(information(edge, 0, size)).matrixL();
+  require_semidefinite(edge, size);
+  return upper_of(square_root(information(edge, 0, size))).transpose();
+}
+
+Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size) {
+  if (has_definite_block(edge, 0, size)) {
+    const Eigen::MatrixXd from_the_end = information(edge, 0, size).reverse();
+    const Eigen::MatrixXd factor = Eigen::LLT<Eigen::MatrixXd>(from_the_end).matrixL();
+    return factor.transpose().reverse();
+  }
+  require_semidefinite(edge, size);
+  return upper_of(square_root(information(edge, 0, size)).rowwise().reverse()).reverse();
 }
 
 Eigen::MatrixXd information_factor(const PoseGraph::Edge& edge, int dimension) {
-  require_definite(edge, dimension);
-  return Eigen::LLT<Eigen::MatrixXd>(information_matrix(edge, dimension)).matrixL();
+  return lower_factor(edge, degrees(dimension));
 }
 
 Eigen::MatrixXd information_root(const PoseGraph::Edge& edge, int dimension) {
-  require_definite(edge, dimension);
-  const Eigen::MatrixXd from_the_end = information_matrix(edge, dimension).reverse();
-  const Eigen::MatrixXd factor = Eigen::LLT<Eigen::MatrixXd>(from_the_end).matrixL();
-  return factor.transpose().reverse();
+  return lower_root(edge, degrees(dimension));
+}
+
+Eigen::MatrixXd objective_root(const PoseGraph::Edge& edge, int dimension,
+                               PoseObjective objective) {
+  switch (objective) {
+    case PoseObjective::geodesic: return information_factor(edge, dimension);
+    case PoseObjective::chi2: return information_root(edge, dimension);
+    case PoseObjective::g2o: return information_root(in_measured_frame(edge, dimension), dimension);
+    case PoseObjective::chordal: break;
+  }
+  const ChordalWeights weights = chordal_weights(edge, dimension);
+  Eigen::VectorXd diagonal(degrees(dimension));
+  diagonal.setConstant(std::sqrt(2 * weights.rotation));
+  diagonal.head(dimension).setConstant(std::sqrt(weights.translation));
+  return diagonal.asDiagonal();
+}
+
+Eigen::MatrixXd point_root(const PoseGraph::Edge& edge, int size, PoseObjective objective) {
+  if (objective == PoseObjective::geodesic) return lower_factor(edge, size);
+  if (objective != PoseObjective::chordal) return lower_root(edge, size);
+  return Eigen::MatrixXd::Identity(size, size) * std::sqrt(chordal_weight(edge, size));
 }
 
 }  // namespace topograd

@@ -1,7 +1,7 @@
 // Weights of the edges of a pose graph.
 #pragma once
 
-#include "pose_graph.hpp"
+#include "pose_graph_objective.hpp"
 
 #include <Eigen/Core>
 
@@ -12,16 +12,34 @@ struct ChordalWeights {
   double translation = 0;  ///< τ
   double rotation = 0;     ///< κ
 };
+/// Weights of an edge between poses; 0 for a block of zeros. Throws Error{InvalidArgument} for
+/// another block that is not positive definite.
 ChordalWeights chordal_weights(const PoseGraph::Edge& edge, int dimension);
+/// The weight τ of a measured position alone; throws likewise.
+double chordal_weight(const PoseGraph::Edge& edge, int dimension);
+/// The same for starts: blocks that are singular have the mean of their diagonal as weight.
+ChordalWeights start_weights(const PoseGraph::Edge& edge, int dimension);
 
 /// Ω, 3 × 3 or 6 × 6.
 Eigen::MatrixXd information_matrix(const PoseGraph::Edge& edge, int dimension);
 /// True if the block of Ω that begins at row and column `first` is positive definite and finite.
 bool has_definite_block(const PoseGraph::Edge& edge, int first, int size);
-/// L with Ω = L Lᵀ, lower triangular, 3 × 3 or 6 × 6. Throws Error{InvalidArgument} if Ω is not
-/// positive definite.
-Eigen::MatrixXd information_factor(const PoseGraph::Edge& edge, int dimension);
+/// True if that block is positive semidefinite and finite, but for rounding.
+bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size);
+/// The edge with the information matrix Bᵀ Ω B: its χ² is the one that g2o defines. g2o's errors
+/// are B e, with the rotation by R̃ᵀ in B and, in space, a half for the vector of the quaternion.
+PoseGraph::Edge in_measured_frame(const PoseGraph::Edge& edge, int dimension);
+/// L with Ω = L Lᵀ, lower triangular, for the first `size` rows of Ω. Throws Error{InvalidArgument}
+/// if Ω is not positive semidefinite.
+Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size);
 /// M with Ω = Mᵀ M, lower triangular: ‖M e‖² = eᵀ Ω e. Throws likewise.
+Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size);
+/// The same for the 3 or 6 rows of an edge between poses.
+Eigen::MatrixXd information_factor(const PoseGraph::Edge& edge, int dimension);
 Eigen::MatrixXd information_root(const PoseGraph::Edge& edge, int dimension);
+/// M of the objective: its value is ‖M e‖² with e of an edge between poses.
+Eigen::MatrixXd objective_root(const PoseGraph::Edge& edge, int dimension, PoseObjective objective);
+/// The same for a measured point, or, if `size` is 1, for a measured direction.
+Eigen::MatrixXd point_root(const PoseGraph::Edge& edge, int size, PoseObjective objective);
 
 }  // namespace topograd

@@ -13,14 +13,23 @@ void g2o(std::string_view text) {
   if (!reads([&] { graph = parse_g2o(std::string(text), "graph.g2o", {.skip_unknown = true}); },
              {ErrorCode::Parse}))
     return;
-  require(!graph.edges.empty(), "a graph without edges");
+  require(graph.measurements() != 0, "a graph without edges");
   for (const PoseGraph::Edge& edge : graph.edges)
     require(edge.from < graph.size() && edge.to < graph.size() && edge.from != edge.to,
             "an edge between what is not there");
+  for (const PoseGraph::Sighting& seen : graph.sightings)
+    require(seen.edge.from < graph.size() && seen.edge.to < graph.landmarks.size(),
+            "a sighting of what is not there");
+  for (const PoseGraph::Prior& prior : graph.priors)
+    require(prior.edge.to < (prior.of == PoseGraph::Prior::Of::landmark ? graph.landmarks.size()
+                                                                        : graph.size()),
+            "a prior of what is not there");
   (void)graph.anchors();
-  (void)pose_graph_errors(graph, PoseObjective::chordal);
+  for (const PoseObjective objective : {PoseObjective::chordal, PoseObjective::g2o})
+    (void)reads([&] { (void)pose_graph_errors(graph, objective); }, {ErrorCode::InvalidArgument});
   const PoseGraph again = parse_g2o(g2o_text(graph), "again.g2o");
-  require(again.ids.size() == graph.ids.size() && again.edges.size() == graph.edges.size(),
+  require(again.ids.size() == graph.ids.size() && again.measurements() == graph.measurements() &&
+              again.landmarks.size() == graph.landmarks.size(),
           "a graph that does not read back");
   for (std::size_t k = 0; k < graph.edges.size(); ++k)
     require(again.edges[k].information == graph.edges[k].information &&

@@ -64,9 +64,24 @@ TEST(G2o, ErrorsNameFileAndLine) {
   const Bad rows[] = {
       {"", "f.g2o:1: expected edges, got none"},
       {"VERTEX_SE2 0 0 0 0\n", "f.g2o:2: expected edges, got none"},
-      {edge + "VERTEX_XY 0 1 1\n",
-       "f.g2o:2: expected VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT or FIX, got "
-       "\"VERTEX_XY\""},
+      {edge + "EDGE_SE2_XY_CALIB 0 1 1\n",
+       "f.g2o:2: expected VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT, FIX, VERTEX_XY, "},
+      {edge + "VERTEX_XY 0 1 1\n", "f.g2o:2: expected a landmark of number 0, got a pose"},
+      {edge + "EDGE_SE2_XY 0 1 1 1 1 0 1\n",
+       "f.g2o:2: expected a landmark of number 1, got a pose"},
+      {edge + "EDGE_SE2_XY 0 7 1 1 1 2 1\n",
+       "f.g2o:2: expected a positive semidefinite information matrix"},
+      {edge + "VERTEX_XY 7 0 0\nVERTEX_XY 7 0 0\n", "f.g2o:3: landmark 7 is given twice"},
+      {edge + "EDGE_SE2_XY 0 7 1 1 1 0 1\nFIX 7\n",
+       "f.g2o:2: expected a vertex for pose 7, which is fixed, got none"},
+      {edge + "EDGE_SE2_POINTXY_OFFSET 0 7 3 1 1 1 0 1\n",
+       "f.g2o:2: expected PARAMS_SE2OFFSET 3, which this edge names, got none"},
+      {"PARAMS_SE3OFFSET 3 0 0 0 0 0 0 1\n" + edge + "EDGE_SE2_POINTXY_OFFSET 0 7 3 1 1 1 0 1\n",
+       "f.g2o:3: expected PARAMS_SE2OFFSET 3, which this edge names, got none"},
+      {"PARAMS_SE2OFFSET 3 0 0 0\nPARAMS_SE2OFFSET 3 0 0 0\n" + edge,
+       "f.g2o:2: sensor 3 is given twice"},
+      {"EDGE2 0 1 1 0 0 1 2 1 1 2 1\n",
+       "f.g2o:1: expected positive semidefinite information matrices, in TORO's order or in g2o's"},
       {edge + "VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\n",
        "f.g2o:2: expected poses of 2 dimensions, got VERTEX_SE3:QUAT"},
       {"VERTEX_SE2 0 0 0 0\nVERTEX_SE2 0 0 0 0\n" + edge, "f.g2o:2: pose 0 is given twice"},
@@ -86,20 +101,19 @@ TEST(G2o, ErrorsNameFileAndLine) {
       {"VERTEX_SE2 0 0 0\n" + edge,
        "f.g2o:1: expected an angle as a finite number, got the end of the line"},
       {edge + "EDGE_SE2 1 2 1 0 0 1 2 0 1 0 1\n",
-       "f.g2o:2: expected a positive definite information matrix"},
+       "f.g2o:2: expected a positive semidefinite information matrix"},
       {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 -1\n",
-       "f.g2o:2: expected a positive definite information matrix, or one whose blocks of position "
+       "f.g2o:2: expected a positive semidefinite information matrix, or one whose blocks of "
+       "position "
        "and of rotation are"},
       {edge + "FIX\n", "f.g2o:2: expected the number of a pose as a whole number"},
       {edge + "VERTEX_SE2 0 0 0 0\nFIX 0 x\n",
        "f.g2o:3: expected the number of a pose as a whole number, got \"x\""},
-      {"EDGE2 0 1\nEQUIV 0 1\nEDGE2 1 2\n",
-       "f.g2o:4: expected edges, got none; skipped lines: 2 of EDGE2, 1 of EQUIV",
+      {"EDGE4 0 1\nEQUIV 0 1\nEDGE4 1 2\n",
+       "f.g2o:4: expected edges, got none; skipped lines: 2 of EDGE4, 1 of EQUIV",
        {.skip_unknown = true}},
-      {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 0\n",
-       "f.g2o:2: expected a positive definite information matrix"},
       {edge + "EDGE_SE2 1 2 1 0 0 1e308 1e308 1e308 1e308 1e308 1e308\n",
-       "f.g2o:2: expected a positive definite information matrix"},
+       "f.g2o:2: expected a positive semidefinite information matrix"},
       {"EDGE_SE3:QUAT 0 1 0 0 0 0 0 0 0" + kIdentity + "\n",
        "f.g2o:1: expected a quaternion of a length > 0"},
       {edge + "\n" + edge,
@@ -142,6 +156,106 @@ TEST(G2o, NotesWhatItPassesOver) {
   EXPECT_EQ(notes.duplicates[0].first_line, 2u);
   EXPECT_EQ(notes.duplicates[0].from, 0);
   EXPECT_EQ(notes.duplicates[0].to, 1);
+}
+
+TEST(G2o, ReadsLandmarksOfThePlane) {
+  const std::string text =
+      "VERTEX_XY 9 4 5\nVERTEX_SE2 0 0 0 0\nFIX 0 9\nPARAMS_SE2OFFSET 2 0.5 0 0\n"
+      "EDGE_SE2_XY 0 9 1 2 3 0.5 4\nEDGE_SE2_POINTXY_OFFSET 0 8 2 1 2 3 0.5 4\n"
+      "EDGE_BEARING_SE2_XY 0 8 0.25 7\nEDGE_PRIOR_SE2 0 1 2 0.5 1 0 0 2 0 3\n"
+      "EDGE_SE2_PRIOR_XY 0 1 2 1 0 2\nEDGE_PRIOR_SE2_XY 0 1 2 1 0 2\nEDGE_PRIOR_XY 9 1 2 1 0 2\n";
+  G2oNotes notes;
+  const PoseGraph graph = parse_g2o(text, "f.g2o", {}, &notes);
+  EXPECT_TRUE(notes.skipped.empty());
+  EXPECT_EQ(graph.fixed, std::vector<bool>{true});
+  ASSERT_EQ(graph.landmarks.size(), 2u);
+  EXPECT_EQ(graph.landmarks[0].id, 9);
+  EXPECT_EQ(graph.landmarks[0].position, (std::array<double, 3>{4, 5, 0}));
+  EXPECT_TRUE(graph.landmarks[0].given && graph.landmarks[0].fixed);
+  EXPECT_FALSE(graph.landmarks[1].given || graph.landmarks[1].fixed);
+  ASSERT_EQ(graph.sightings.size(), 3u);
+  EXPECT_EQ(graph.sightings[0].sensor, PoseGraph::kNoSensor);
+  EXPECT_EQ(graph.sightings[0].edge.measured.position, (std::array<double, 3>{1, 2, 0}));
+  EXPECT_EQ(graph.sightings[0].edge.information[1], 0.5);
+  EXPECT_EQ(graph.sightings[0].edge.information[7], 4);
+  EXPECT_EQ(graph.sightings[0].edge.line, 5u);
+  EXPECT_EQ(graph.offset(graph.sightings[1].sensor).position[0], 0.5);
+  EXPECT_TRUE(graph.sightings[2].bearing);
+  EXPECT_NEAR(graph.sightings[2].edge.measured.angle(), 0.25, 1e-15);
+  ASSERT_EQ(graph.priors.size(), 4u);
+  using Of = PoseGraph::Prior::Of;
+  const Of kinds[] = {Of::pose, Of::position, Of::position, Of::landmark};
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(graph.priors[k].of, kinds[k]) << k;
+  const PoseGraph again = parse_g2o(g2o_text(graph), "again.g2o");
+  EXPECT_EQ(g2o_text(again), g2o_text(graph));
+  EXPECT_EQ(again.sightings.size(), 3u);
+  EXPECT_EQ(again.priors.size(), 4u);
+}
+
+TEST(G2o, ReadsLandmarksOfSpace) {
+  const std::string pose = "1 2 3 0 0 1 0", point = "1 2 3 1 0 0 1 0 1\n";
+  const std::string text =
+      "PARAMS_SE3OFFSET 0 0 0 0 0 0 0 1\nPARAMS_SE3OFFSET 1 0 0 1 0 0 0 1\n"
+      "VERTEX_SE3:QUAT 0 " +
+      pose +
+      "\nVERTEX_TRACKXYZ 1 1 2 3\nVERTEX_POINT_XYZ 2 4 5 6\n"
+      "EDGE_SE3_TRACKXYZ 0 1 1 " +
+      point + "EDGE_SE3_PRIOR 0 1 " + pose + kIdentity + "\nEDGE_SE3_PRIOR 0 " + pose + kIdentity +
+      " # without a sensor\n"
+      "EDGE_SE3_XYZ_PRIOR 0 0 " +
+      point + "EDGE_POINTXYZ_PRIOR 0 " + point + "EDGE_POINTXYZ_PRIOR 2 " + point;
+  G2oNotes notes;
+  const PoseGraph graph = parse_g2o(text, "f.g2o", {}, &notes);
+  EXPECT_EQ(graph.landmarks.size(), 2u);
+  ASSERT_EQ(graph.sightings.size(), 1u);
+  EXPECT_EQ(graph.offset(graph.sightings[0].sensor).position[2], 1);
+  ASSERT_EQ(graph.priors.size(), 5u);
+  EXPECT_EQ(graph.offset(graph.priors[0].sensor).position[2], 1);
+  EXPECT_EQ(graph.priors[1].sensor, PoseGraph::kNoSensor);
+  using Of = PoseGraph::Prior::Of;
+  const Of kinds[] = {Of::pose, Of::pose, Of::position, Of::position, Of::landmark};
+  for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(graph.priors[k].of, kinds[k]) << k;
+  ASSERT_EQ(notes.skipped.size(), 1u);  // the sensor that no edge reads
+  EXPECT_EQ(notes.skipped[0].tag, "PARAMS_SE3OFFSET");
+  EXPECT_EQ(notes.skipped[0].lines, 1u);
+  const std::string written = g2o_text(graph);
+  EXPECT_EQ(g2o_text(parse_g2o(written, "again.g2o")), written);
+}
+
+TEST(G2o, ReadsBothOrdersOfToro) {
+  // I11 = 4, I12 = 1, I22 = 5, I33 = 6, I13 = 0.5, I23 = 0.25.
+  const std::string vertices = "VERTEX2 0 0 0 0\nVERTEX2 1 1 0 0.5\n";
+  const struct {
+    std::string numbers, order;
+  } rows[] = {{"4 1 5 6 0.5 0.25", "I11 I12 I22 I33 I13 I23"},
+              {"4 1 0.5 5 0.25 6", "I11 I12 I13 I22 I23 I33"}};
+  for (const auto& row : rows) {
+    G2oNotes notes;
+    const PoseGraph graph = parse_g2o(
+        vertices + "EDGE2 0 1 1 0 0.5 " + row.numbers + "\nEQUIV 0 1\n", "f.graph", {}, &notes);
+    EXPECT_EQ(notes.information_order, row.order);
+    const std::vector<double> expected = {4, 1, 0.5, 1, 5, 0.25, 0.5, 0.25, 6};
+    for (std::size_t k = 0; k < 9; ++k)
+      EXPECT_EQ(graph.edges[0].information[6 * (k / 3) + k % 3], expected[k]) << row.numbers << k;
+    EXPECT_NEAR(graph.poses[1].angle(), 0.5, 1e-15);
+    EXPECT_EQ(notes.skipped[0].tag, "EQUIV");
+  }
+  // Roll, pitch and yaw: Rz(π/2) moves x to y, Ry(π/2) z to x.
+  const PoseGraph space = parse_g2o(
+      "VERTEX3 0 1 2 3 0 0 1.5707963267948966\nEDGE3 0 1 0 0 0 0 "
+      "1.5707963267948966 0" +
+          kIdentity + "\n",
+      "f.graph");
+  const Pose moved = space.poses[0] * Pose{{1, 0, 0}};
+  EXPECT_NEAR(moved.position[1], 3, 1e-15);
+  EXPECT_NEAR((space.edges[0].measured * Pose{{0, 0, 1}}).position[0], 1, 1e-15);
+}
+
+TEST(G2o, TakesZeroAndSemidefiniteInformation) {
+  G2oNotes notes;
+  parse_g2o("EDGE_SE2 0 1 1 0 0 0 0 0 0 0 0\nEDGE_SE2 1 2 1 0 0 1 1 0 1 0 0\n", "f.g2o", {},
+            &notes);
+  EXPECT_TRUE(notes.indefinite.empty());
 }
 
 TEST(G2o, FixesSeveralPosesInALine) {

@@ -25,7 +25,7 @@ namespace topograd::test {
 namespace {
 
 constexpr PoseObjective kObjectives[] = {PoseObjective::chordal, PoseObjective::geodesic,
-                                         PoseObjective::chi2};
+                                         PoseObjective::chi2, PoseObjective::g2o};
 
 using Information = Eigen::Matrix<double, 6, 6, Eigen::RowMajor>;
 
@@ -81,6 +81,32 @@ std::pair<double, double> geodesic_by_angles(const PoseGraph& graph) {
   return {sum, chi2};
 }
 
+/// g2o's Σ eᵀ Ω e: e is the translation of Z⁻¹ X_i⁻¹ X_j, and its angle or the vector of its
+/// quaternion with w >= 0.
+double g2o_by_matrices(const PoseGraph& graph) {
+  double sum = 0;
+  for (const PoseGraph::Edge& edge : graph.edges) {
+    const Pose &from = graph.poses[edge.from], &to = graph.poses[edge.to];
+    const Eigen::Matrix3d turn =
+        matrix_of(edge.measured).transpose() * matrix_of(from).transpose() * matrix_of(to);
+    const Eigen::Vector3d moved = matrix_of(edge.measured).transpose() *
+                                  (matrix_of(from).transpose() * (vector_of(to) - vector_of(from)) -
+                                   vector_of(edge.measured));
+    const auto n = static_cast<Eigen::Index>(graph.degrees());
+    Eigen::VectorXd e(n);
+    const Eigen::AngleAxisd axis(turn);  // angle in [0, π]
+    if (graph.dimension == 2) {
+      e << moved.head<2>(), axis.angle() * axis.axis().z();
+    } else {
+      e << moved, std::sin(axis.angle() / 2) * axis.axis();
+    }
+    const Eigen::MatrixXd omega =
+        Information(Eigen::Map<const Information>(edge.information.data())).topLeftCorner(n, n);
+    sum += e.dot(omega * e);
+  }
+  return sum;
+}
+
 TEST(PoseGraph, ObjectivesAreAsDefined) {
   for (const int dimension : {2, 3}) {
     PoseGraph graph = made_pose_graph(dimension, 4, 0.1);
@@ -91,6 +117,7 @@ TEST(PoseGraph, ObjectivesAreAsDefined) {
       double expected = chordal_by_matrices(graph);
       if (objective == PoseObjective::geodesic) expected = geodesic;
       if (objective == PoseObjective::chi2) expected = chi2;
+      if (objective == PoseObjective::g2o) expected = g2o_by_matrices(graph);
       PoseGraphProblem problem(graph, {.objective = objective});
       Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
       EXPECT_NEAR(2 * evaluator.cost(), expected, 1e-11 * expected) << name(objective) << dimension;
@@ -286,6 +313,203 @@ TEST(PoseGraph, ChordalOptimaAreCertified) {
     EXPECT_GT(least, -1e-8 * scale) << dimension;
     EXPECT_GT(objective, 1);
   }
+}
+
+/// Landmarks that all poses see from a sensor beside them, bearings in the plane, and priors.
+///
+///   noise  largest error of a coordinate
+PoseGraph with_landmarks(PoseGraph graph, double noise) {
+  const int d = graph.dimension;
+  const Pose turn = d == 2 ? Pose::planar(0.2, -0.1, 0.3)
+                           : Pose{{0.2, -0.1, 0.05}, {std::cos(0.15), 0, std::sin(0.15), 0}};
+  graph.sensors.push_back({7, turn});
+  const auto wave = [](std::size_t k) { return std::sin(7.7 * static_cast<double>(k) + 1); };
+  const auto set = [&](PoseGraph::Edge& edge, const Pose& truth, std::size_t rows) {
+    edge.measured = truth;
+    for (int k = 0; k < d; ++k)
+      edge.measured.position[static_cast<std::size_t>(k)] +=
+          noise * wave(graph.measurements() + static_cast<std::size_t>(k));
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < rows; ++j)
+        edge.information[6 * i + j] = i == j ? 300.0 + 100.0 * static_cast<double>(i) : 40;
+  };
+  const auto width = static_cast<std::size_t>(d);
+  for (std::uint32_t l = 0; l < 4; ++l) {
+    graph.landmarks.push_back({.id = 1000 + l,
+                               .position = {2.0 * l, 1 + wave(l), d == 2 ? 0 : wave(l + 9)},
+                               .given = true});
+    for (std::uint32_t k = l; k < graph.size(); k += 2) {
+      PoseGraph::Sighting seen;
+      seen.edge.from = k;
+      seen.edge.to = l;
+      seen.sensor = k % 3 == 0 ? 0 : PoseGraph::kNoSensor;
+      const Pose sensor = graph.poses[k] * graph.offset(seen.sensor);
+      const Pose local = sensor.inverse() * Pose{graph.landmarks[l].position};
+      seen.bearing = d == 2 && k % 5 == 1;
+      set(seen.edge, local, seen.bearing ? 1 : width);
+      if (seen.bearing)
+        seen.edge.measured =
+            Pose::planar(0, 0, std::atan2(local.position[1], local.position[0]) + noise * wave(k));
+      graph.sightings.push_back(seen);
+    }
+  }
+  using Of = PoseGraph::Prior::Of;
+  for (const Of of : {Of::pose, Of::position, Of::landmark}) {
+    PoseGraph::Prior prior;
+    prior.of = of;
+    prior.edge.to = 3;
+    const bool sensor = of == Of::pose && d == 3;
+    if (sensor) prior.sensor = 0;
+    set(prior.edge,
+        of == Of::landmark ? Pose{graph.landmarks[3].position}
+                           : graph.poses[3] * graph.offset(prior.sensor),
+        of == Of::pose ? graph.degrees() : width);
+    if (of != Of::pose) prior.edge.measured.rotation = {1, 0, 0, 0};
+    graph.priors.push_back(prior);
+  }
+  return graph;
+}
+
+/// The part of sightings and priors in χ² by matrices. Those of a pose count as edges do.
+double points_by_matrices(const PoseGraph& graph) {
+  double sum = 0;
+  const int d = graph.dimension;
+  const auto add = [&](const PoseGraph::Edge& edge, const Eigen::VectorXd& e) {
+    const Information omega = Eigen::Map<const Information>(edge.information.data());
+    sum += e.dot(omega.topLeftCorner(e.size(), e.size()) * e);
+  };
+  for (const PoseGraph::Sighting& seen : graph.sightings) {
+    const Pose &pose = graph.poses[seen.edge.from], offset = graph.offset(seen.sensor);
+    const Eigen::Vector3d in_pose =
+        matrix_of(pose).transpose() *
+        (Eigen::Vector3d(graph.landmarks[seen.edge.to].position.data()) - vector_of(pose));
+    const Eigen::Vector3d local = matrix_of(offset).transpose() * (in_pose - vector_of(offset));
+    if (seen.bearing) {
+      const double off = std::atan2(local.y(), local.x()) - seen.edge.measured.angle();
+      add(seen.edge, Eigen::VectorXd::Constant(1, std::remainder(off, 2 * std::numbers::pi)));
+    } else {
+      add(seen.edge, (local - vector_of(seen.edge.measured)).head(d));
+    }
+  }
+  for (const PoseGraph::Prior& prior : graph.priors) {
+    if (prior.of == PoseGraph::Prior::Of::pose) continue;
+    const bool landmark = prior.of == PoseGraph::Prior::Of::landmark;
+    const auto& at =
+        landmark ? graph.landmarks[prior.edge.to].position : graph.poses[prior.edge.to].position;
+    add(prior.edge, (Eigen::Vector3d(at.data()) - vector_of(prior.edge.measured)).head(d));
+  }
+  return sum;
+}
+
+/// The edges, and an edge from a pose at the origin for the prior of a pose.
+PoseGraph edges_alone(const PoseGraph& graph) {
+  PoseGraph out = graph;
+  out.poses.push_back({});
+  const auto origin = static_cast<std::uint32_t>(out.poses.size() - 1);
+  PoseGraph::Edge prior = graph.priors[0].edge;
+  prior.from = origin;
+  out.poses.push_back(graph.poses[prior.to] * graph.offset(graph.priors[0].sensor));
+  prior.to = origin + 1;
+  out.edges.push_back(prior);
+  out.sightings.clear();
+  out.priors.clear();
+  return out;
+}
+
+TEST(PoseGraph, LandmarksAndPriorsCountAsDefined) {
+  for (const int dimension : {2, 3}) {
+    const PoseGraph graph = with_landmarks(made_pose_graph(dimension, 4, 0.1), 0.1);
+    const PoseGraph edges = edges_alone(graph);
+    const double points = points_by_matrices(graph);
+    for (const PoseObjective objective : {PoseObjective::chi2, PoseObjective::g2o}) {
+      const double of_edges = objective == PoseObjective::chi2 ? geodesic_by_angles(edges).second
+                                                               : g2o_by_matrices(edges);
+      PoseGraphProblem problem(graph, {.objective = objective});
+      Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
+      const double expected = points + of_edges;
+      EXPECT_NEAR(2 * evaluator.cost(), expected, 1e-11 * expected) << name(objective) << dimension;
+    }
+    for (const PoseObjective objective : kObjectives) {
+      PoseGraphProblem problem(graph, {.objective = objective});
+      Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
+      const PoseGraphErrors errors = problem.errors();
+      EXPECT_NEAR(2 * evaluator.cost(), errors.objective, 1e-11 * errors.objective)
+          << name(objective) << dimension;
+      EXPECT_EQ(errors.sightings.size(), graph.sightings.size());
+      EXPECT_EQ(errors.priors.size(), 3u);
+    }
+  }
+}
+
+TEST(PoseGraph, StartsPutLandmarksAndOptimaAgree) {
+  for (const int dimension : {2, 3}) {
+    PoseGraph truth = with_landmarks(made_pose_graph(dimension, 4, 0), 0);
+    PoseGraph lost = truth;
+    lost.given.assign(lost.size(), false);
+    for (Pose& pose : lost.poses) pose = Pose{{9, 9, 0}};
+    for (PoseGraph::Landmark& landmark : lost.landmarks) landmark.given = false;
+    for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
+      const PoseGraph found = with_start(lost, start);  // from the prior
+      EXPECT_LT(farthest(found, truth), 1e-10) << static_cast<int>(start);
+      for (std::size_t k = 0; k < truth.landmarks.size(); ++k)
+        for (std::size_t n = 0; n < 3; ++n)
+          EXPECT_NEAR(found.landmarks[k].position[n], truth.landmarks[k].position[n], 1e-10);
+    }
+    const PoseGraph noisy = with_landmarks(made_pose_graph(dimension, 4, 0.03), 0.03);
+    double least = 0;
+    for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
+      PoseGraphProblem problem(with_start(noisy, start), {.objective = PoseObjective::g2o});
+      SolverOptions options = problem.fitting_options();
+      options.backend = Backend::cpu;
+      options.function_tolerance = 1e-13;
+      const Summary summary = solve(problem.problem(), options);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+      if (least == 0) least = summary.final_cost;
+      EXPECT_NEAR(summary.final_cost, least, 1e-9 * least);
+    }
+  }
+}
+
+TEST(PoseGraph, DirectionsOfALandmarkMeet) {
+  PoseGraph graph = parse_g2o(
+      "VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 4 0 1\nFIX 0 1\n"
+      "EDGE_BEARING_SE2_XY 0 5 0.78539816339744828 1\n"
+      "EDGE_BEARING_SE2_XY 1 5 1.3561944901923448 1\n",  // 3π/4 - 1
+      "f.g2o");
+  const PoseGraph found = with_start(graph, PoseStart::file);
+  EXPECT_NEAR(found.landmarks[0].position[0], 2, 1e-12);
+  EXPECT_NEAR(found.landmarks[0].position[1], 2, 1e-12);
+}
+
+TEST(PoseGraph, FixedPosesAndPriorsHoldAPiece) {
+  const std::string text =
+      "VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nEDGE_SE2_XY 0 7 1 1 1 0 1\n"
+      "EDGE_SE2_XY 1 7 0 1 1 0 1\nEDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\nVERTEX_XY 7 1 1\n";
+  const std::vector<bool> none = {false, false}, first = {true, false}, second = {false, true};
+  EXPECT_EQ(parse_g2o(text, "f").anchors(), first);
+  EXPECT_EQ(parse_g2o(text + "FIX 1\n", "f").anchors(), second);
+  EXPECT_EQ(parse_g2o(text + "FIX 7\n", "f").anchors(), first);
+  EXPECT_EQ(parse_g2o(text + "EDGE_PRIOR_SE2 1 1 0 0 1 0 0 1 0 1\n", "f").anchors(), none);
+  EXPECT_EQ(parse_g2o(text, "f").pieces(), (std::vector<std::uint32_t>{0, 0}));
+}
+
+TEST(PoseGraph, SemidefiniteInformationCountsWhereTheObjectiveReadsIt) {
+  PoseGraph graph = made_pose_graph(3, 3, 0.02);
+  auto& omega = graph.edges[2].information;
+  omega.fill(0);
+  const double v[] = {1, 2, 0, 0.5, 0, 3};  // Ω = v vᵀ has rank 1
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t j = 0; j < 6; ++j) omega[6 * i + j] = v[i] * v[j];
+  for (const PoseObjective objective : {PoseObjective::chi2, PoseObjective::g2o}) {
+    PoseGraphProblem problem(with_start(graph, PoseStart::chordal), {.objective = objective});
+    Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
+    const double expected = problem.errors().objective;
+    EXPECT_NEAR(2 * evaluator.cost(), expected, 1e-10 * expected);
+  }
+  EXPECT_THROW(PoseGraphProblem{graph}, Error);  // chordal needs Ω_t⁻¹
+  omega.fill(0);
+  PoseGraphProblem problem(with_start(graph, PoseStart::chordal));  // zeros have no weight
+  EXPECT_EQ(problem.errors().edges[2], 0);
 }
 
 struct Published {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -58,8 +59,8 @@ void check_loops(const Input& input, const std::string& file) {
     if (lines.tag.starts_with("EDGE"))
       skipped +=
           (skipped.empty() ? "" : " and ") + std::to_string(lines.lines) + " of " + lines.tag;
-  if (skipped.empty()) return;
   const PoseGraph& graph = input.graph;
+  if (skipped.empty() || graph.measurements() != graph.edges.size()) return;
   DisjointSets sets(graph.size());
   const auto first = std::ranges::find(graph.fixed, true) - graph.fixed.begin();
   for (std::uint32_t k = 0; k < graph.size(); ++k)
@@ -73,6 +74,18 @@ void check_loops(const Input& input, const std::string& file) {
                   ": poses meet all of them, and nothing is left to minimise");
 }
 
+/// Says once on the standard error output, in every mode, what --skip-unknown skipped.
+void tell_skipped(const G2oNotes& notes, const std::string& file) {
+  static std::atomic<bool> told = false;
+  std::string tags;
+  for (const G2oNotes::Skipped& skipped : notes.skipped)
+    if (!skipped.known)
+      tags +=
+          (tags.empty() ? "" : ", ") + count(skipped.lines, "line", "lines") + " of " + skipped.tag;
+  if (!tags.empty() && !told.exchange(true))
+    std::fprintf(stderr, "%s: --skip-unknown skipped %s\n", file.c_str(), tags.c_str());
+}
+
 Input read(const ProblemArguments& arguments) {
   if (arguments.file.empty())
     throw Error(ErrorCode::InvalidArgument, "pose-graph: expected a file");
@@ -81,6 +94,7 @@ Input read(const ProblemArguments& arguments) {
       read_g2o(input_file(arguments.file),
                {.skip_unknown = arguments.skip_unknown, .strict = arguments.strict}, &input.notes);
   check_loops(input, arguments.file);
+  tell_skipped(input.notes, arguments.file);
   if (!arguments.gnc) return input;
   input.gnc = reject_false_edges(input.graph, parse_pose_objective(arguments.objective),
                                  {.threshold = arguments.gnc_threshold});
@@ -101,7 +115,7 @@ class GraphProblem final : public NamedProblem {
         shown_(input_.graph) {}
 
   Problem& problem() override { return problem_.problem(); }
-  SolverOptions options() const override { return PoseGraphProblem::solver_options(); }
+  SolverOptions options() const override { return problem_.fitting_options(); }
   Writers writers() const override { return Writers::one; }
   void check_out(const std::string& /*path*/) const override {}
   void write(const std::string& path) const override {
@@ -118,7 +132,7 @@ class GraphProblem final : public NamedProblem {
   /// In units of the standard deviations that the information matrices state.
   std::string error_text(double cost) const override {
     return "RMS edge error " +
-           number(std::sqrt(2 * cost / static_cast<double>(input_.graph.edges.size())));
+           number(std::sqrt(2 * cost / static_cast<double>(input_.graph.measurements())));
   }
 
  private:
@@ -134,9 +148,15 @@ class GraphProblem final : public NamedProblem {
                       input_.graph.has_start() ? PoseStart::file : PoseStart::odometry);
   }
   Shown drawn(const PoseGraph& graph) const;
-  std::vector<std::size_t> worst(const PoseGraphErrors& errors) const;
-  ordered_json row(const PoseGraph::Edge& edge) const;
-  std::string row_text(const PoseGraph::Edge& edge) const;
+  /// A measurement, and what it adds to the objective.
+  struct Measured {
+    double error = 0;
+    std::size_t line = 0;
+    std::optional<std::int64_t> from;  ///< not of priors
+    std::int64_t to = 0;
+    const char* kind = "edge";
+  };
+  std::vector<Measured> worst(const PoseGraphErrors& errors) const;
 
   Input input_;
   std::string start_;
@@ -145,12 +165,20 @@ class GraphProblem final : public NamedProblem {
   ShownGraph shown_;
 };
 
+/// Of edges, then of sightings.
+std::vector<double> drawn_errors(const PoseGraph& graph, PoseObjective objective) {
+  PoseGraphErrors errors = pose_graph_errors(graph, objective);
+  errors.edges.insert(errors.edges.end(), errors.sightings.begin(), errors.sightings.end());
+  return errors.edges;
+}
+
 Shown GraphProblem::drawn(const PoseGraph& graph) const {
-  std::vector<double> limits = pose_graph_errors(drawn_before(), problem_.objective()).edges;
+  std::vector<double> limits = drawn_errors(drawn_before(), problem_.objective());
+  if (limits.empty()) return {shown_.mesh(graph), {}, {}};
   std::ranges::sort(limits);
   const double most =
       limits[static_cast<std::size_t>(kBright * static_cast<double>(limits.size() - 1))];
-  std::vector<double> errors = pose_graph_errors(graph, problem_.objective()).edges;
+  std::vector<double> errors = drawn_errors(graph, problem_.objective());
   for (double& error : errors) error = std::sqrt(std::min(error, most));
   return {shown_.mesh(graph), shown_.values(errors), {}};
 }
@@ -178,26 +206,46 @@ std::vector<GraphProblem::Piece> GraphProblem::pieces() const {
   return out;
 }
 
-std::vector<std::size_t> GraphProblem::worst(const PoseGraphErrors& errors) const {
-  std::vector<std::size_t> order(errors.edges.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kMostWorst, order.size()));
-  std::ranges::partial_sort(order, last, std::ranges::greater{},
-                            [&](std::size_t k) { return errors.edges[k]; });
-  order.erase(last, order.end());
-  return order;
+std::vector<GraphProblem::Measured> GraphProblem::worst(const PoseGraphErrors& errors) const {
+  const PoseGraph& graph = input_.graph;
+  std::vector<Measured> all;
+  for (std::size_t k = 0; k < graph.edges.size(); ++k) {
+    const PoseGraph::Edge& edge = graph.edges[k];
+    all.push_back({errors.edges[k], edge.line, graph.ids[edge.from], graph.ids[edge.to]});
+  }
+  for (std::size_t k = 0; k < graph.sightings.size(); ++k) {
+    const PoseGraph::Edge& edge = graph.sightings[k].edge;
+    all.push_back({errors.sightings[k], edge.line, graph.ids[edge.from],
+                   graph.landmarks[edge.to].id, "sighting"});
+  }
+  for (std::size_t k = 0; k < graph.priors.size(); ++k) {
+    const PoseGraph::Prior& prior = graph.priors[k];
+    const std::uint32_t to = prior.edge.to;
+    const bool of_landmark = prior.of == PoseGraph::Prior::Of::landmark;
+    all.push_back({errors.priors[k],
+                   prior.edge.line,
+                   {},
+                   of_landmark ? graph.landmarks[to].id : graph.ids[to],
+                   "prior"});
+  }
+  const auto last = all.begin() + static_cast<std::ptrdiff_t>(std::min(kMostWorst, all.size()));
+  std::ranges::partial_sort(all, last, std::ranges::greater{}, &Measured::error);
+  all.erase(last, all.end());
+  return all;
 }
 
-ordered_json GraphProblem::row(const PoseGraph::Edge& edge) const {
-  return {{"line", edge.line},
-          {"from", input_.graph.ids[edge.from]},
-          {"to", input_.graph.ids[edge.to]}};
+ordered_json edge_row(const PoseGraph& graph, const PoseGraph::Edge& edge) {
+  return {{"line", edge.line}, {"from", graph.ids[edge.from]}, {"to", graph.ids[edge.to]}};
 }
 
-std::string GraphProblem::row_text(const PoseGraph::Edge& edge) const {
-  return "line " + std::to_string(edge.line) + ", edge from " +
-         std::to_string(input_.graph.ids[edge.from]) + " to " +
-         std::to_string(input_.graph.ids[edge.to]);
+/// ", 69 landmarks, 3812 sightings, 1 prior", of what the graph has.
+std::string more_counts(const PoseGraph& graph) {
+  std::string out;
+  if (!graph.landmarks.empty())
+    out += ", " + count(graph.landmarks.size(), "landmark", "landmarks") + ", " +
+           count(graph.sightings.size(), "sighting", "sightings");
+  if (!graph.priors.empty()) out += ", " + count(graph.priors.size(), "prior", "priors");
+  return out;
 }
 
 void GraphProblem::describe_answer(ordered_json& report) const {
@@ -207,6 +255,9 @@ void GraphProblem::describe_answer(ordered_json& report) const {
   out = {{"dimension", graph.dimension},
          {"poses", graph.size()},
          {"edges", graph.edges.size()},
+         {"landmarks", graph.landmarks.size()},
+         {"sightings", graph.sightings.size()},
+         {"priors", graph.priors.size()},
          {"objective", name(problem_.objective())},
          {"start", start_},
          {"value", after.objective},
@@ -215,9 +266,12 @@ void GraphProblem::describe_answer(ordered_json& report) const {
          {"chi2_before", before_.chi2}};
   for (const char* list : {"worst", "pieces", "duplicates", "skipped"})
     out[list] = ordered_json::array();
-  for (const std::size_t k : worst(after)) {
-    out["worst"].push_back(row(graph.edges[k]));
-    out["worst"].back()["error"] = after.edges[k];
+  for (const Measured& one : worst(after)) {
+    ordered_json row = {{"line", one.line}};
+    if (one.from) row["from"] = *one.from;
+    row["to"] = one.to;
+    row["error"] = one.error;
+    out["worst"].push_back(std::move(row));
   }
   for (const Piece& piece : pieces())
     out["pieces"].push_back({{"poses", piece.poses}, {"fixed", piece.fixed}});
@@ -229,12 +283,14 @@ void GraphProblem::describe_answer(ordered_json& report) const {
   }
   for (const G2oNotes::Skipped& skipped : input_.notes.skipped)
     out["skipped"].push_back({{"tag", skipped.tag}, {"lines", skipped.lines}});
+  if (!input_.notes.information_order.empty())
+    out["information_order"] = input_.notes.information_order;
   if (!input_.gnc) return;
   out["gnc"] = {{"threshold", input_.gnc->threshold},
                 {"rounds", input_.gnc->rounds},
                 {"rejected", ordered_json::array()}};
   for (const PoseGraph::Edge& edge : input_.gnc->rejected)
-    out["gnc"]["rejected"].push_back(row(edge));
+    out["gnc"]["rejected"].push_back(edge_row(graph, edge));
 }
 
 std::vector<std::string> GraphProblem::answer_lines() const {
@@ -242,7 +298,8 @@ std::vector<std::string> GraphProblem::answer_lines() const {
   const PoseGraph& graph = input_.graph;
   std::vector<std::string> lines = {
       "Pose graph " + std::string(graph.dimension == 2 ? "in the plane" : "in space") + ", " +
-          count(graph.size(), "pose", "poses") + ", " + count(graph.edges.size(), "edge", "edges"),
+          count(graph.size(), "pose", "poses") + ", " + count(graph.edges.size(), "edge", "edges") +
+          more_counts(graph),
       "  " + std::string(name(problem_.objective())) + " objective  " + number(after.objective) +
           ", from " + number(before_.objective) + " (start: " + start_ + ")",
       "  χ²  " + number(after.chi2) + ", from " + number(before_.chi2)};
@@ -270,16 +327,24 @@ std::vector<std::string> GraphProblem::answer_lines() const {
                     std::to_string(without[0].line));
   }
   if (const auto& indefinite = input_.notes.indefinite; !indefinite.empty()) {
-    lines.push_back("  " + count(indefinite.size(), "edge has", "edges have") +
-                    " an information matrix that is not positive definite; the first is that of "
-                    "line " +
-                    std::to_string(indefinite[0]) + "; only its diagonal blocks are read");
+    lines.push_back(
+        "  " + count(indefinite.size(), "edge has", "edges have") +
+        " an information matrix that is not positive semidefinite; the first is that of "
+        "line " +
+        std::to_string(indefinite[0]) + "; only its diagonal blocks are read");
   }
   for (const G2oNotes::Skipped& skipped : input_.notes.skipped)
     lines.push_back("  skipped: " + count(skipped.lines, "line", "lines") + " of " + skipped.tag);
-  lines.push_back("  edges that add most to the objective:");
-  for (const std::size_t k : worst(after))
-    lines.push_back("  " + number(after.edges[k]) + "  " + row_text(graph.edges[k]));
+  if (!input_.notes.information_order.empty())
+    lines.push_back("  information matrices in the order " + input_.notes.information_order);
+  lines.push_back(
+      "  " + std::string(graph.measurements() == graph.edges.size() ? "edges" : "measurements") +
+      " that add most to the objective:");
+  for (const Measured& one : worst(after)) {
+    lines.push_back("  " + number(one.error) + "  line " + std::to_string(one.line) + ", " +
+                    one.kind + (one.from ? " from " + std::to_string(*one.from) : "") +
+                    (one.from ? " to " : " of ") + std::to_string(one.to));
+  }
   return lines;
 }
 

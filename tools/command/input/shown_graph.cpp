@@ -65,18 +65,21 @@ void add_bar(problems::TriangleMesh& mesh, const Vec3& a, const Vec3& b, double 
 }  // namespace
 
 ShownGraph::ShownGraph(const PoseGraph& graph) {
-  const std::size_t step = 1 + (graph.edges.size() - 1) / kMostShown;
-  for (std::size_t k = 0; k < graph.edges.size(); k += step)
-    edges_.push_back(static_cast<std::uint32_t>(k));
+  const std::size_t all = graph.edges.size() + graph.sightings.size();
+  const std::size_t step = 1 + (all == 0 ? 0 : (all - 1) / kMostShown);
+  for (std::size_t k = 0; k < all; k += step) edges_.push_back(static_cast<std::uint32_t>(k));
 }
 
 problems::TriangleMesh ShownGraph::mesh(const PoseGraph& graph) const {
   const double radius = kThickness * diagonal(graph);
   problems::TriangleMesh mesh;
   for (const std::uint32_t k : edges_) {
-    const PoseGraph::Edge& edge = graph.edges[k];
-    add_bar(mesh, place(graph.poses[edge.from], graph.dimension),
-            place(graph.poses[edge.to], graph.dimension), radius);
+    const bool sighting = k >= graph.edges.size();
+    const PoseGraph::Edge& edge =
+        sighting ? graph.sightings[k - graph.edges.size()].edge : graph.edges[k];
+    const Pose to = sighting ? Pose{graph.landmarks[edge.to].position} : graph.poses[edge.to];
+    add_bar(mesh, place(graph.poses[edge.from], graph.dimension), place(to, graph.dimension),
+            radius);
   }
   return mesh;
 }

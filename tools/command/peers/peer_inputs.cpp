@@ -90,21 +90,9 @@ void append_lower(const Eigen::MatrixXd& A, std::vector<double>& numbers) {
     for (Eigen::Index j = 0; j <= i; ++j) numbers.push_back(A(i, j));
 }
 
-/// A of an edge.
-Eigen::MatrixXd weight_of(const PoseGraph::Edge& edge, int dimension, PoseObjective objective) {
-  switch (objective) {
-    case PoseObjective::geodesic: return information_factor(edge, dimension);
-    case PoseObjective::chi2: return information_root(edge, dimension);
-    case PoseObjective::chordal: break;
-  }
-  const ChordalWeights weights = chordal_weights(edge, dimension);
-  Eigen::VectorXd diagonal(dimension == 2 ? 3 : 6);
-  diagonal.setConstant(std::sqrt(2 * weights.rotation));
-  diagonal.head(dimension).setConstant(std::sqrt(weights.translation));
-  return diagonal.asDiagonal();
-}
-
-PeerInput graph_input(const PoseGraph& graph, PoseObjective objective) {
+/// Empty for graphs with landmarks or priors.
+std::optional<PeerInput> graph_input(const PoseGraph& graph, PoseObjective objective) {
+  if (graph.measurements() != graph.edges.size()) return std::nullopt;
   const bool plane = graph.dimension == 2;
   const std::uint32_t blocks = plane ? 1 : 3;  // of a pose: (x, y, angle), or position, quaternion
   PeerTerm edges{plane ? PeerTerm::Kind::planar_edge : PeerTerm::Kind::spatial_edge, {}, {}};
@@ -122,7 +110,7 @@ PeerInput graph_input(const PoseGraph& graph, PoseObjective objective) {
     } else {
       edges.numbers.insert(edges.numbers.end(), u.rotation.begin(), u.rotation.end());
     }
-    append_lower(weight_of(edge, graph.dimension, objective), edges.numbers);
+    append_lower(objective_root(edge, graph.dimension, objective), edges.numbers);
   }
   PeerInput input{{}, {std::move(edges)}};
   for (const Pose& pose : graph.poses) {
@@ -192,10 +180,12 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(bundle_options(arguments)));
   if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
-  if (arguments.name == "pose-graph")
-    return with_loss(
-        graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective)),
-        arguments.loss);
+  if (arguments.name == "pose-graph") {
+    std::optional<PeerInput> input =
+        graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective));
+    if (!input) return std::nullopt;
+    return with_loss(std::move(*input), arguments.loss);
+  }
   return std::nullopt;
 }
 

@@ -94,7 +94,11 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
     fresh = make_problem(problem);
     input = functions_input(fresh->problem(), peer_threads(arguments));
   } else {
-    input = *peer_input(problem);
+    std::optional<PeerInput> written = peer_input(problem);
+    if (!written)
+      throw Error(ErrorCode::Unsupported,
+                  problem.name + ": --peer ceres takes no graphs with landmarks or priors");
+    input = *std::move(written);
   }
   input.threads = peer_threads(arguments);
   input.minimize = true;
