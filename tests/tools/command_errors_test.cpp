@@ -46,7 +46,8 @@ const Row kRows[] = {
      "topograd: MESH:4: expected a vertex number from 1 to 3, got -9223372036854775808\n"},
     {"NaN", "v 0 nan 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "solve arap --mesh MESH",
      "topograd: MESH:1: expected a coordinate as a finite number, got \"nan\"\n"},
-    {"a vertex twice", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 2\n", "solve arap --mesh MESH",
+    {"a vertex twice", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 2\n",
+     "solve arap --mesh MESH --strict",
      "topograd: MESH:5: expected a face of different vertices, got vertex 2 twice\n"},
     {"three triangles at an edge", kBook, "solve multi --mesh MESH --strict",
      "topograd: MESH:8: expected a manifold mesh, but 3 triangles meet in the edge from vertex 1 "

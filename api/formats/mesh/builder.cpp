@@ -17,34 +17,49 @@ constexpr std::size_t kMostPlaces = 10;  ///< that a message names
 
 }  // namespace
 
+void MeshBuilder::add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t place) {
+  const auto& [a, b, c] = corners;
+  const bool degenerate = a == b || b == c || c == a;
+  (degenerate ? dropped_ : mesh_.triangles).push_back(corners);
+  (degenerate ? dropped_places_ : places_).push_back(place);
+}
+
 void MeshBuilder::add_face(std::span<const std::uint32_t> corners, std::size_t place) {
-  corners_.assign(corners.begin(), corners.end());
-  std::ranges::sort(corners_);
-  if (const auto twice = std::ranges::adjacent_find(corners_); twice != corners_.end()) {
-    fail(place,
-         "expected a face of different vertices, got vertex " + vertex_name(*twice) + " twice");
-  }
-  for (std::size_t k = 2; k < corners.size(); ++k) {
-    mesh_.triangles.push_back({corners[0], corners[k - 1], corners[k]});
-    places_.push_back(place);
-  }
+  for (std::size_t k = 2; k < corners.size(); ++k)
+    add_triangle({corners[0], corners[k - 1], corners[k]}, place);
 }
 
 TriangleMesh MeshBuilder::finish(std::size_t end, const MeshOptions& options, MeshNotes* notes) {
+  check_corners();
+  if (options.strict && !dropped_.empty()) fail(dropped_places_[0], degenerate_text());
   if (mesh_.triangles.empty())
-    throw Error(ErrorCode::Parse,
-                (binary_ ? name_ : place_text(end)) + ": expected faces, got none");
+    throw Error(ErrorCode::Parse, (binary_ ? name_ : place_text(end)) +
+                                      ": expected faces, got none" +
+                                      (dropped_.empty() ? "" : " but some with one vertex twice"));
   if (mesh_.triangles.size() > kMostTriangles)
     fail(places_.back(), "expected at most " + std::to_string(kMostTriangles) + " triangles");
-  check_corners();
   if (options.strict || notes != nullptr) check_surface(options, notes);
+  if (notes != nullptr && !dropped_.empty()) {
+    notes->degenerate = dropped_.size();
+    notes->degenerate_sentence = place_text(dropped_places_[0]) + ": " + degenerate_text();
+  }
   return std::move(mesh_);
+}
+
+std::string MeshBuilder::degenerate_text() const {
+  const auto& [a, b, c] = dropped_[0];
+  return "expected a face of different vertices, got vertex " +
+         vertex_name(a == b || a == c ? a : b) + " twice";
 }
 
 void MeshBuilder::check_corners() const {
   for (std::size_t t = 0; t < mesh_.triangles.size(); ++t) {
     for (const std::uint32_t v : mesh_.triangles[t])
       if (v >= vertex_count()) fail_number(places_[t], vertex_name(v));
+  }
+  for (std::size_t t = 0; t < dropped_.size(); ++t) {
+    for (const std::uint32_t v : dropped_[t])
+      if (v >= vertex_count()) fail_number(dropped_places_[t], vertex_name(v));
   }
 }
 

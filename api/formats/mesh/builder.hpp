@@ -26,12 +26,13 @@ class MeshBuilder {
   void add_vertex(const std::array<double, 3>& at) {
     mesh_.positions.insert(mesh_.positions.end(), at.begin(), at.end());
   }
-  /// Splits the face into a fan.
+  /// Splits the face into a fan. Triangles with one vertex twice are dropped.
   ///
   ///   corners  at least three indices from 0; may exceed the vertices so far
-  ///
-  /// Throws Error{Parse} for a vertex that is there twice.
   void add_face(std::span<const std::uint32_t> corners, std::size_t place);
+
+  /// A triangle, likewise.
+  void add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t place);
 
   /// The mesh. Throws Error{Parse} for a mesh without faces, corners out of range, and what
   /// `options` refuse.
@@ -49,14 +50,17 @@ class MeshBuilder {
   std::string vertex_name(std::uint32_t vertex) const;
   std::string triangles_text(std::span<const std::uint32_t> triangles) const;
   void check_corners() const;
+  std::string degenerate_text() const;
   void check_surface(const MeshOptions& options, MeshNotes* notes) const;
 
   std::string name_;
   VertexNames names_;
   bool binary_;
   TriangleMesh mesh_;
-  std::vector<std::size_t> places_;     ///< by triangle
-  std::vector<std::uint32_t> corners_;  ///< of the latest face, sorted
+  std::vector<std::size_t> places_;  ///< by triangle
+  /// Triangles with one vertex twice.
+  std::vector<std::array<std::uint32_t, 3>> dropped_;
+  std::vector<std::size_t> dropped_places_;
 };
 
 }  // namespace topograd

@@ -33,9 +33,12 @@ MeshFormat mesh_format(std::string_view path) {
   const std::string name = lower_case(path);
   for (const auto& [extension, format] : kExtensions)
     if (name.ends_with(extension)) return format;
+  std::string reason;
+  for (const char* other : {".gltf", ".glb", ".msh"})
+    if (name.ends_with(other)) reason = "; glTF and MSH files are not read, convert them";
   throw Error(ErrorCode::InvalidArgument,
               "expected a mesh file that ends in .obj, .off, .ply or .stl, got \"" +
-                  std::string(path) + "\"");
+                  std::string(path) + "\"" + reason);
 }
 
 TriangleMesh parse_mesh(std::string_view text, MeshFormat format, const std::string& name,

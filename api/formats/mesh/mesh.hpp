@@ -23,7 +23,8 @@ enum class MeshFormat : std::uint8_t { obj, off, ply, stl };
 MeshFormat mesh_format(std::string_view path);
 
 struct MeshOptions {
-  bool strict = false;  ///< refuse meshes that are not manifold
+  /// Refuse meshes that are not manifold, and triangles with one vertex twice.
+  bool strict = false;
 };
 
 /// Findings of read_mesh() besides the mesh.
@@ -34,24 +35,36 @@ struct MeshNotes {
   std::size_t vertices = 0;  ///< whose triangles are more than one fan
   /// The first of them, edges before vertices: "file:line: not manifold: ...".
   std::vector<std::string> sentences;
+
+  std::size_t degenerate = 0;       ///< triangles with one vertex twice, which were dropped
+  std::string degenerate_sentence;  ///< of the first of them: "file:line: ..."
+  struct Skipped {
+    std::string tag;
+    std::size_t lines = 0;
+  };
+  std::vector<Skipped> skipped;  ///< lines of an OBJ file that other programs read
 };
 
 /// Reads a mesh, plain, or packed by gzip or bzip2 with .gz or .bz2 after the extension.
 ///
 /// Coordinates are read in double precision, and faces of more than three corners are split into
-/// fans. Normals, colours and whatever else belongs to vertices and faces is passed over.
+/// fans. Triangles with one vertex twice are dropped. Normals, colours and whatever else belongs to
+/// vertices and faces is passed over.
 ///
-///   OBJ  vertices and faces; comments, lines that go on, and numbers that count backwards
-///   OFF  text, also with normals, colours or texture coordinates (COFF, NOFF, STOFF)
-///   PLY  text, and binary data of both byte orders; other elements are passed over
+///   OBJ  vertices and faces; comments, lines that go on, and numbers that count backwards; lines
+///        with tags of other programs, such as t, vw, mg and cstype, are skipped
+///   OFF  text, also with normals, colours or texture coordinates (COFF, NOFF, STOFF), in capital
+///        or small letters, or without this word; the corners of a face may lie on several lines
+///   PLY  text, and binary data of both byte orders, with faces or triangle strips; other elements
+///        are passed over
 ///   STL  text and binary data; corners at the same place are one vertex, in order of appearance
 ///
 /// Throws Error{File} if the file cannot be read, Error{Parse} for anything else: numbers that are
-/// missing or not finite, faces with vertices that do not exist or with one vertex twice, a file
-/// without faces, one that ends early or goes on, a header that announces more than the file has
-/// room for, and what `strict` refuses. Messages begin with "file:line: ", or for binary data with
-/// "file: face 3: ". Vertices are counted as the format does: from 1 in OBJ files.
-/// Cost: linear in the file; a sort of the edges for `notes` and `strict`.
+/// missing or not finite, faces with vertices that do not exist, a file without faces, one that
+/// ends early or goes on, a header that announces more than the file has room for, and what
+/// `strict` refuses. Messages begin with "file:line: ", or for binary data with "file: face 3: ".
+/// Vertices are counted as the format does: from 1 in OBJ files. Cost: linear in the file; a sort
+/// of the edges for `notes` and `strict`.
 TriangleMesh read_mesh(const std::string& path, const MeshOptions& options = {},
                        MeshNotes* notes = nullptr);
 /// The same of the contents of a file; `name` goes before messages.

@@ -6,12 +6,20 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
 
 namespace topograd {
 namespace {
 
 constexpr std::string_view kIgnored[] = {"vn", "vt", "vp", "o",      "g",
                                          "s",  "l",  "p",  "usemtl", "mtllib"};
+
+/// Free-form curves and surfaces, displays, and tags that other programs add.
+constexpr std::string_view kForeign[] = {
+    "t",    "vw",   "mg",    "con",      "cstype",   "deg",    "bmat",       "step",     "parm",
+    "trim", "hole", "scrv",  "sp",       "end",      "curv",   "curv2",      "surf",     "bevel",
+    "lod",  "call", "csh",   "c_interp", "d_interp", "maplib", "usemap",     "usemat",   "ctech",
+    "cdc",  "cdp",  "stech", "bsp",      "bzp",      "res",    "shadow_obj", "trace_obj"};
 
 class ObjReader {
  public:
@@ -24,6 +32,8 @@ class ObjReader {
       const std::string_view word = reader_.word_of_line();
       if (!word.empty()) record(word);
     }
+    if (notes != nullptr)
+      for (const auto& [tag, lines] : skipped_) notes->skipped.push_back({tag, lines});
     return mesh_.finish(reader_.line(), options, notes);
   }
 
@@ -31,6 +41,10 @@ class ObjReader {
   void record(std::string_view word) {
     if (word == "v") return vertex();
     if (word == "f") return face();
+    if (std::ranges::find(kForeign, word) != std::end(kForeign)) {
+      ++skipped_[std::string(word)];
+      return;
+    }
     if (std::ranges::find(kIgnored, word) == std::end(kIgnored))
       reader_.fail_expected("an OBJ record", word);
   }
@@ -71,6 +85,7 @@ class ObjReader {
   WordReader reader_;
   MeshBuilder mesh_;
   std::vector<std::uint32_t> corners_;
+  std::map<std::string, std::size_t> skipped_;  // lines by tag
 };
 
 }  // namespace

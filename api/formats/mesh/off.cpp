@@ -14,9 +14,37 @@ constexpr std::size_t kLeastVertex = 6, kLeastFace = 8;  // bytes of "0 0 0\n" a
 /// Before OFF: texture coordinates, colours and normals after the coordinates of a vertex.
 constexpr std::string_view kPrefixes[] = {"", "C", "N", "CN", "ST", "STC", "STN", "STCN"};
 
-bool is_keyword(std::string_view word) {
+/// The number of letters of the word at the beginning: digits may follow without a blank.
+std::size_t letters_of(std::string_view word) {
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
+  return static_cast<std::size_t>(std::ranges::find_if_not(word, is_letter) - word.begin());
+}
+
+bool is_keyword(std::string_view letters) {
+  std::string word(letters);
+  for (char& c : word)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return word.ends_with("OFF") &&
          std::ranges::find(kPrefixes, word.substr(0, word.size() - 3)) != std::end(kPrefixes);
+}
+
+/// Reads the keyword, which need not be there, and after it the number of vertices.
+std::uint64_t read_beginning(WordReader& reader) {
+  WordReader ahead = reader;
+  const std::string_view word = ahead.word();
+  const std::size_t letters = letters_of(word);
+  const bool keyword = is_keyword(word.substr(0, letters));
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool digits = letters < word.size() && std::ranges::all_of(word.substr(letters), is_digit);
+  if (!(keyword ? digits || letters == word.size() : letters == 0 && digits))
+    reader.fail_expected("OFF, COFF, NOFF or STOFF", reader.word());
+  if (keyword && digits) {  // "OFF8": the number begins within the word
+    WordReader number(word.substr(letters), reader.name());
+    reader = ahead;
+    return number.index("the number of vertices", kMostIndex);
+  }
+  if (keyword) reader = ahead;
+  return reader.index("the number of vertices", kMostIndex);
 }
 
 void check_counts(const WordReader& reader, std::uint64_t vertices, std::uint64_t faces) {
@@ -37,9 +65,7 @@ TriangleMesh parse_off(std::string_view text, const std::string& name, const Mes
                        MeshNotes* notes) {
   WordReader reader(text, name, {.comments = true});
   MeshBuilder mesh(name, MeshBuilder::VertexNames::from_zero);
-  if (const std::string_view word = reader.word(); !is_keyword(word))
-    reader.fail_expected("OFF, COFF, NOFF or STOFF", word);
-  const std::uint64_t vertices = reader.index("the number of vertices", kMostIndex);
+  const std::uint64_t vertices = read_beginning(reader);
   const std::uint64_t faces = reader.index("the number of faces", kMostIndex);
   check_counts(reader, vertices, faces);
   for (std::uint64_t k = 0; k < vertices; ++k) {
@@ -56,7 +82,7 @@ TriangleMesh parse_off(std::string_view text, const std::string& name, const Mes
       reader.fail("expected a face of at least three corners, got " + std::to_string(count));
     corners.clear();
     for (std::uint64_t c = 0; c < count; ++c) {
-      const std::uint64_t v = reader.index_of_line("a vertex number", kMostIndex);
+      const std::uint64_t v = reader.index("a vertex number", kMostIndex);
       if (v >= vertices) mesh.fail_number(reader.line(), std::to_string(v));
       corners.push_back(static_cast<std::uint32_t>(v));
     }

@@ -132,6 +132,13 @@ class PlyReader {
         read_vertices(element);
       } else if (element.name == "face") {
         read_faces(element);
+      } else if (element.name == "tristrips" &&
+                 std::ranges::count_if(element.properties, has_corners) == 1) {
+        for (std::uint64_t k = 0; k < element.count; ++k) {
+          numbers_.begin_item(k);
+          for (const PlyProperty& property : element.properties)
+            has_corners(property) ? read_strip(property, k) : skip(property);
+        }
       } else if (!element.properties.empty()) {
         for (std::uint64_t k = 0; k < element.count; ++k) {
           numbers_.begin_item(k);
@@ -213,6 +220,30 @@ class PlyReader {
       corners_.push_back(static_cast<std::uint32_t>(v));
     }
     mesh_.add_face(corners_, place);
+  }
+
+  /// Triangles of three successive corners, every other one turned round. A negative number ends a
+  /// strip.
+  void read_strip(const PlyProperty& property, std::uint64_t strip) {
+    const std::uint64_t count = numbers_.length(property);
+    const std::size_t place = numbers_.is_text() ? numbers_.line() : strip;
+    corners_.clear();  // of the strip so far
+    for (std::uint64_t c = 0; c < count; ++c) {
+      const double v = numbers_.number(property, property.type);
+      if (v < 0 && v == std::floor(v)) {
+        corners_.clear();
+        continue;
+      }
+      if (v != std::floor(v) || v >= std::numeric_limits<std::uint32_t>::max())
+        mesh_.fail_number(place, PlyNumbers::text_of(v));
+      corners_.push_back(static_cast<std::uint32_t>(v));
+      const std::size_t n = corners_.size();
+      if (n < 3) continue;
+      const bool turned = n % 2 == 0;
+      mesh_.add_triangle(
+          {corners_[turned ? n - 2 : n - 3], corners_[turned ? n - 3 : n - 2], corners_[n - 1]},
+          place);
+    }
   }
 
   PlyHeader header_;

@@ -187,6 +187,7 @@ const std::string kPly = "ply\nformat ascii 1.0\n";
 const std::string kVertices =
     "element vertex 3\nproperty float x\nproperty float y\n"
     "property float z\n";
+const std::string kStrips = "element tristrips 1\nproperty list int int vertex_indices\n";
 const std::string kFaces = "element face 1\nproperty list uchar int vertex_indices\n";
 const std::string kTriangle = "end_header\n0 0 0\n1 0 0\n0 1 0\n";
 const std::string kBinary = "ply\nformat binary_little_endian 1.0\n" + kVertices + kFaces +
@@ -224,12 +225,18 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
        "mesh:3: expected a face of at least three "
        "corners, got 2"},
       {MeshFormat::obj, "v 0 0 0\nv 1 0 0\nf 2 1 2 1\n",
-       "mesh:3: expected a face of different vertices, got vertex 1 twice"},
+       "mesh:4: expected faces, got none but some with one vertex twice"},
+      {MeshFormat::obj, "v 0 0 0\nf 1 2 2\n",
+       "mesh:2: expected a vertex number from 1 to 1, got 2"},
       {MeshFormat::obj, "v 0 0 0\nf 1 2 3", "mesh:2: expected a vertex number from 1 to 1, got 2"},
       {MeshFormat::obj, "f 1 2 3\n", "mesh:1: expected vertices, got none, and a face of 1"},
       {MeshFormat::obj, "v 0 0 0\n", "mesh:2: expected faces, got none"},
 
-      {MeshFormat::off, "3 1 0\n", "mesh:1: expected OFF, COFF, NOFF or STOFF, got \"3\""},
+      {MeshFormat::off, "3 1 0\n",
+       "mesh:1: expected 3 vertices and 1 faces, got a file that ends "},
+      {MeshFormat::off, "vertices 3\n",
+       "mesh:1: expected OFF, COFF, NOFF or STOFF, got \"vertices\""},
+      {MeshFormat::off, "OFFx 3 1 0\n", "mesh:1: expected OFF, COFF, NOFF or STOFF, got \"OFFx\""},
       {MeshFormat::off, "4OFF\n", "got \"4OFF\""},
       {MeshFormat::off, "OFF\n4000000000 1 0\n0 0 0\n",
        "mesh:2: expected 4000000000 vertices and 1 faces, got a file that ends "},
@@ -239,13 +246,13 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
       {MeshFormat::off, "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 3\n",
        "mesh:6: expected a vertex number from 0 to 2, got 3"},
       {MeshFormat::off, "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1\n\n",
-       "mesh:6: expected a vertex number as a whole number, got the end of the line"},
+       "expected a vertex number as a whole number, got the end of the file"},
       {MeshFormat::off, "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 #####\n",
        "mesh:7: expected 2 faces, got the end of the file"},
       {MeshFormat::off, "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n2 0 1 # line\n",
        "mesh:6: expected a face of at least three corners, got 2"},
       {MeshFormat::off, "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 1\n",
-       "mesh:6: expected a face of different vertices, got vertex 1 twice"},
+       "expected faces, got none but some with one vertex twice"},
       {MeshFormat::off, "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n3 0 1 2\n",
        "mesh:7: expected the end of the file, got \"3\""},
 
@@ -278,8 +285,10 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
        "mesh:13: expected a vertex number from 0 to 2, got 3"},
       {MeshFormat::ply, kPly + kVertices + kFaces + kTriangle + "3 0 1 0.5\n",
        "mesh:13: expected a vertex number from 0 to 2, got 0.5"},
-      {MeshFormat::ply, kPly + kVertices + kFaces + kTriangle + "3 0 2 2\n",
-       "mesh:13: expected a face of different vertices, got vertex 2 twice"},
+      {MeshFormat::ply, kPly + kVertices + kStrips + kTriangle + "4 0 1 2 3\n",
+       "mesh:13: expected a vertex number from 0 to 2, got 3"},
+      {MeshFormat::ply, kPly + kVertices + kStrips + kTriangle + "3 0 1 0.5\n",
+       "mesh:13: expected a vertex number from 0 to 2, got 0.5"},
       {MeshFormat::ply, kPly + kVertices + kFaces + kTriangle + "200 0 1 2\n",
        "mesh:13: expected a length of \"vertex_indices\" from 0 to the "},
       {MeshFormat::ply, kPly + kVertices + kFaces + kTriangle + "3 0 1 2 3\n",
@@ -312,7 +321,7 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
        "mesh:6: expected a coordinate as a finite number, got the end of the file"},
       {MeshFormat::stl, solid("endloop"), "mesh:6: expected \"vertex\", got \"endloop\""},
       {MeshFormat::stl, solid("vertex 1 0 0\nendloop\nendfacet\nendsolid\n"),
-       "mesh:2: expected a face of different vertices, got vertex (1 0 0) twice"},
+       "expected faces, got none but some with one vertex twice"},
       {MeshFormat::stl, solid("vertex 0 1 0\nendloop\nendfacet\n"),
        "mesh:9: expected \"facet\" or \"endsolid\", got the end of the file"},
       {MeshFormat::stl, "solid\nendsolid\n", "expected faces, got none"},
@@ -334,6 +343,97 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
       EXPECT_EQ(error.code(), ErrorCode::Parse);
       EXPECT_NE(std::string(error.what()).find(row.expected), std::string::npos) << error.what();
       EXPECT_TRUE(std::string(error.what()).starts_with("mesh:")) << error.what();
+    }
+  }
+}
+
+TEST(Mesh, ReadsDialectsOfOff) {
+  const std::string vertices = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n";
+  const std::string files[] = {
+      "OFF 4 2 5\n" + vertices + "3 0 1 2\n3 0 2 3\n",
+      "\t  OFF4 2 0 # or nah\n" + vertices + "3 0 1 2 1.0 0.5 0.25\n3 0 2 3\n",
+      "off\n4 2 0\n" + vertices + "3 0 1 2\n3 0 2 3\n",
+      "cOff 4 2 0\n0 0 0 9 9 9\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2\n3 0 2 3\n",
+      "4 2 0\n" + vertices + "3 0 1 2\n3 0 2 3\n",
+      "# first\n4 1 0\n" + vertices + "4\n0 1\n\n2 3\n",
+  };
+  for (const std::string& text : files) {
+    SCOPED_TRACE(text);
+    const TriangleMesh mesh = parse_mesh(text, MeshFormat::off, "mesh", {.strict = true});
+    EXPECT_EQ(mesh.positions, (std::vector<double>{0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0}));
+    EXPECT_EQ(mesh.triangles, (std::vector<std::array<std::uint32_t, 3>>{{0, 1, 2}, {0, 2, 3}}));
+  }
+}
+
+TEST(Mesh, ReadsStripsOfPly) {
+  const std::string head =
+      kPly + "element vertex 5\nproperty float x\nproperty float y\nproperty float z\n" + kStrips +
+      "end_header\n0 0 0\n0 1 0\n1 0 0\n1 1 0\n2 0 0\n";
+  const std::vector<std::array<std::uint32_t, 3>> triangles = {{0, 1, 2}, {2, 1, 3}, {2, 3, 4}};
+  EXPECT_EQ(parse_mesh(head + "5 0 1 2 3 4\n", MeshFormat::ply, "mesh").triangles, triangles);
+  // -1 begins another strip; the triangles between 2 2 are degenerate.
+  const std::vector<std::array<std::uint32_t, 3>> two = {{0, 1, 2}, {2, 3, 4}};
+  EXPECT_EQ(parse_mesh(head + "7 0 1 2 -1 2 3 4\n", MeshFormat::ply, "mesh").triangles, two);
+  MeshNotes notes;
+  EXPECT_EQ(parse_mesh(head + "7 0 1 2 2 2 3 4\n", MeshFormat::ply, "mesh", {}, &notes).triangles,
+            two);
+  EXPECT_EQ(notes.degenerate, 3u);
+}
+
+TEST(Mesh, NamesFormatsThatItDoesNotRead) {
+  for (const char* path : {"a.gltf", "a.GLB", "a.msh"}) {
+    try {
+      mesh_format(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("glTF and MSH files are not read"),
+                std::string::npos);
+    }
+  }
+}
+
+TEST(Mesh, SkipsTagsOfOtherProgramsInObj) {
+  MeshNotes notes;
+  const TriangleMesh mesh = parse_mesh(
+      "mg 1 0.5\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvw 1 0.5\nt crease 2/1/0 0 1 2.0\nt crease 0\n"
+      "cstype bezier\nf 1 2 3\nend\n",
+      MeshFormat::obj, "mesh", {}, &notes);
+  EXPECT_EQ(mesh.triangles.size(), 1u);
+  std::string found;
+  for (const MeshNotes::Skipped& skipped : notes.skipped)
+    found += skipped.tag + std::to_string(skipped.lines) + " ";
+  EXPECT_EQ(found, "cstype1 end1 mg1 t2 vw1 ");
+}
+
+TEST(Mesh, DropsTrianglesWithOneVertexTwice) {
+  const std::string facet = "facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n",
+                    close = "endloop\nendfacet\n";
+  const struct {
+    MeshFormat format;
+    std::string text;
+    std::size_t dropped;
+    const char* sentence;
+  } rows[] = {
+      {MeshFormat::obj, "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 2\nf 3 3 3\n", 2,
+       "mesh:5: expected a face of different vertices, got vertex 2 twice"},
+      {MeshFormat::obj, "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 2 3\n", 1,
+       "mesh:4: expected a face of different vertices, got vertex 2 twice"},
+      {MeshFormat::stl,
+       "solid\n" + facet + "vertex 1 0 0\n" + close + facet + "vertex 0 1 0\n" + close +
+           "endsolid\n",
+       1, "mesh:2: expected a face of different vertices, got vertex (1 0 0) twice"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.text);
+    MeshNotes notes;
+    EXPECT_EQ(parse_mesh(row.text, row.format, "mesh", {}, &notes).triangles.size(), 1u);
+    EXPECT_EQ(notes.degenerate, row.dropped);
+    EXPECT_EQ(notes.degenerate_sentence, row.sentence);
+    try {
+      parse_mesh(row.text, row.format, "mesh", {.strict = true});
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), row.sentence);
     }
   }
 }

@@ -41,7 +41,11 @@ class MeshProblem : public NamedProblem {
                       {"triangles", mesh_.mesh.triangles.size()},
                       {"edges_not_manifold", mesh_.notes.edges},
                       {"vertices_not_manifold", mesh_.notes.vertices},
-                      {"notes", mesh_.notes.sentences}};
+                      {"notes", mesh_.notes.sentences},
+                      {"degenerate", mesh_.notes.degenerate},
+                      {"skipped", nlohmann::ordered_json::array()}};
+    for (const MeshNotes::Skipped& skipped : mesh_.notes.skipped)
+      report["mesh"]["skipped"].push_back({{"tag", skipped.tag}, {"lines", skipped.lines}});
     if (facts_.handles) report["mesh"]["handles"] = *facts_.handles;
     if (facts_.noise) report["mesh"]["noise"] = *facts_.noise;
   }
@@ -52,6 +56,14 @@ class MeshProblem : public NamedProblem {
     if (all > lines.size())
       lines.push_back("and " + std::to_string(all - lines.size()) +
                       " more edges and vertices that are not manifold");
+    if (mesh_.notes.degenerate > 0)
+      lines.push_back(
+          std::to_string(mesh_.notes.degenerate) +
+          (mesh_.notes.degenerate == 1 ? " triangle" : " triangles") +
+          " with one vertex twice dropped; the first: " + mesh_.notes.degenerate_sentence);
+    for (const MeshNotes::Skipped& skipped : mesh_.notes.skipped)
+      lines.push_back("skipped: " + std::to_string(skipped.lines) +
+                      (skipped.lines == 1 ? " line of " : " lines of ") + skipped.tag);
     return lines;
   }
 
