@@ -5,6 +5,7 @@
 #include "../ir/text.hpp"
 #include "expression/expression.hpp"
 #include "expression/expression_values.hpp"
+#include "formats/packed_text.hpp"
 #include "problem_file/problem_file_description.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ class Builder {
     check_names();
     file_.title = description_.title;
     for (const problem_file::TableDescription& table : description_.tables)
-      file_.tables.push_back({table.path, table.rows, table.header});
+      file_.tables.push_back({table.path, table.rows, table.header, table.skipped});
     for (const ArrayDescription& array : description_.parameters)
       file_.parameters.push_back({array.name, array.width, array.values});
     for (std::size_t k = 0; k < file_.parameters.size(); ++k) add_array(k);
@@ -375,7 +376,7 @@ std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std
                                                 const problem_file::FileReader& read_file,
                                                 Share share) {
   const auto beside = [&](const std::string& path) {
-    return read_text(std::filesystem::path(name).parent_path() / path);
+    return read_packed_text((std::filesystem::path(name).parent_path() / path).string());
   };
   const Document document = {name, text, read_file ? read_file : beside};
   const Description description = problem_file::read_description(document);

@@ -36,6 +36,8 @@ struct ProblemFile {
     std::string path;      ///< as the file has it
     std::size_t rows = 0;  ///< rows of numbers that were read
     bool header = false;   ///< the row before them holds names
+    /// Rows that were skipped because a number is missing; only with "skip_missing".
+    std::optional<std::size_t> skipped;
   };
   std::string title;
   std::vector<Array> parameters;  ///< in the order of the file; `problem` refers to their values

@@ -49,6 +49,7 @@ const CsvTable& CsvColumns::table() const {
   if (path.find('\0') != std::string::npos)
     file_.fail("expected the path of a CSV file, got one with the character \\u0000");
   if (header_ && !header_->is_bool()) header_->fail_expected("true or false");
+  if (skip_missing_ && !skip_missing_->is_bool()) skip_missing_->fail_expected("true or false");
   try {
     const CsvTable& table = file_.source().table(path);
     if (!header_ || header_->boolean() == table.has_header()) return table;

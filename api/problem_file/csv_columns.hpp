@@ -9,12 +9,16 @@
 
 namespace topograd::problem_file {
 
-/// An object {"csv": path, "column": name, number or list}, perhaps with "header" and other keys.
+/// An object {"csv": path, "column": name, number or list}, perhaps with "header",
+/// "skip_missing" and other keys.
 class CsvColumns {
  public:
   /// Throws Error{Parse} with the position for a missing key. `object` is_csv().
   explicit CsvColumns(const Item& object)
-      : file_(object.get("csv")), column_(object.get("column")), header_(object.find("header")) {}
+      : file_(object.get("csv")),
+        column_(object.get("column")),
+        header_(object.find("header")),
+        skip_missing_(object.find("skip_missing")) {}
 
   /// Number of columns, which is the length of the rows of numbers().
   std::uint32_t width() const;
@@ -27,7 +31,7 @@ class CsvColumns {
   const CsvTable& table() const;
 
   Item file_, column_;
-  std::optional<Item> header_;
+  std::optional<Item> header_, skip_missing_;
 };
 
 }  // namespace topograd::problem_file

@@ -126,7 +126,7 @@ Loss read_loss(const Item& item, int depth = 0) {
 /// Reads width and numbers of an array: values or columns of a file.
 void read_values(const Item& item, ArrayDescription& out) {
   if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
-  for (const char* key : {"column", "header"})
+  for (const char* key : {"column", "header", "skip_missing"})
     if (const auto found = item.find(key); found && !item.is_csv())
       found->fail("expected \"" + std::string(key) + "\" beside \"csv\"");
   const Item values = item.is_csv() ? item : item.get("values");
@@ -140,9 +140,9 @@ void read_values(const Item& item, ArrayDescription& out) {
 }
 
 ArrayDescription read_array(const Item& item, bool parameters) {
-  parameters ? item.object({"name", "width", "values", "csv", "column", "header", "constant",
-                            "lower", "upper", "manifold"})
-             : item.object({"name", "width", "values", "csv", "column", "header"});
+  parameters ? item.object({"name", "width", "values", "csv", "column", "header", "skip_missing",
+                            "constant", "lower", "upper", "manifold"})
+             : item.object({"name", "width", "values", "csv", "column", "header", "skip_missing"});
   ArrayDescription out;
   out.pointer = item.pointer();
   out.name = item.get("name").string("a name");
@@ -179,7 +179,7 @@ ArrayDescription read_named_data(const Item& item, const std::string& name) {
     out.values = item.numbers();
     if (out.values.empty()) item.fail_expected("at least one number");
   } else {
-    read_values(item.object({"width", "values", "csv", "column", "header"}), out);
+    read_values(item.object({"width", "values", "csv", "column", "header", "skip_missing"}), out);
   }
   return out;
 }
@@ -403,7 +403,7 @@ Description read_description(const Document& document) {
   if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
   if (const auto solver = root.find("solver")) out.options = read_options(*solver);
   for (const auto& [path, table] : source.tables())
-    out.tables.push_back({path, table.rows(), table.has_header()});
+    out.tables.push_back({path, table.rows(), table.has_header(), table.skipped()});
   return out;
 }
 

@@ -60,9 +60,10 @@ struct BlockDescription {
 
 /// A CSV file that was read.
 struct TableDescription {
-  std::string path;      ///< as the problem file has it
-  std::size_t rows = 0;  ///< rows of numbers
-  bool header = false;   ///< the row before them holds names
+  std::string path;                    ///< as the problem file has it
+  std::size_t rows = 0;                ///< rows of numbers
+  bool header = false;                 ///< the row before them holds names
+  std::optional<std::size_t> skipped;  ///< rows, with "skip_missing"
 };
 
 struct Description {

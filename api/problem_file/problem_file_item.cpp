@@ -31,6 +31,8 @@ void add_picks(const runtime::Json& json, std::map<std::string, CsvPicks>& all) 
     for (const runtime::Json& column : columns) add_pick(column, picks);
   if (const auto header = json.find("header"); header != json.end() && header->is_boolean())
     picks.header = header->get<bool>();
+  if (const auto skip = json.find("skip_missing"); skip != json.end() && skip->is_boolean())
+    picks.skip_missing = picks.skip_missing || skip->get<bool>();
 }
 
 }  // namespace
@@ -113,7 +115,7 @@ int Item::count() const {
 }
 
 std::vector<double> Item::numbers() const {
-  if (is_csv()) return CsvColumns(object({"csv", "column", "header"})).numbers();
+  if (is_csv()) return CsvColumns(object({"csv", "column", "header", "skip_missing"})).numbers();
   std::vector<double> out;
   out.reserve(array("a list of numbers").size());
   for (std::size_t k = 0; k < size(); ++k) {
@@ -148,7 +150,7 @@ std::vector<std::uint32_t> Item::indices() const {
 }
 
 std::vector<double> Item::single_csv_column() const {
-  return CsvColumns(object({"csv", "column", "header"})).single();
+  return CsvColumns(object({"csv", "column", "header", "skip_missing"})).single();
 }
 
 }  // namespace topograd::problem_file

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <zlib.h>
+
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -101,6 +103,46 @@ TEST(ProblemFileCsv, TakesTheFirstRowForNamesOnlyWithoutNumbersInItsColumns) {
   }
 }
 
+TEST(ProblemFileCsv, ReadsColumnsThatBlanksSeparate) {
+  const char* tables[] = {
+      "time note volume\n1 2 4\n2 0 5\n3 0 6\n",
+      "#-----\n#  col1  col2\n time   note volume  # of a sensor\n  1.0 2\t4\n\n  2 0   5 # \n 3 0 "
+      "6",
+  };
+  const double cost = (9 + 1 + 9) / 2.0;
+  for (const char* table : tables)
+    EXPECT_EQ(cost_at_start(*parse_with(table, with_csv(kBothColumns))), cost) << table;
+  const auto bare = parse_with("# t n v\n  1 2 4\n  2 0 5\n  3 0 6\n",
+                               with_csv(R"({"t": {"csv": "p.csv", "column": 0},
+                                            "y": {"csv": "p.csv", "column": 2}})"));
+  EXPECT_EQ(cost_at_start(*bare), cost);
+  EXPECT_FALSE(bare->tables[0].header);
+}
+
+TEST(ProblemFileCsv, SkipsRowsWithMissingNumbersInColumnsThatAreRead) {
+  const std::string rows =
+      "time,note,volume\n1,,4\n,0,9\n2,x,5\n7,0,NA\n7,0,NaN\n7,0,?\nnull,0,1\n3,NA,6\n";
+  const auto file =
+      parse_with(rows, with_csv(R"({"t": {"csv": "p.csv", "column": "time", "skip_missing": true},
+                         "y": {"csv": "p.csv", "column": 2}})"));
+  EXPECT_EQ(cost_at_start(*file), (9 + 1 + 9) / 2.0);
+  EXPECT_EQ(file->tables[0].rows, 3u);
+  EXPECT_EQ(file->tables[0].skipped, 5u);
+  const auto all = parse_with("time,note,volume\n1,2,4\n2,0,5\n3,0,6\n", with_csv(kBothColumns));
+  EXPECT_FALSE(all->tables[0].skipped.has_value());
+}
+
+TEST(ProblemFileCsv, ReadsPackedFiles) {
+  const TemporaryDir folder;
+  const std::string text = "t y\n1 4\n2 5\n3 6\n", path = (folder.path() / "p.csv.gz").string();
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  std::ofstream(folder.path() / "f.json") << with_csv(R"({"t": {"csv": "p.csv.gz", "column": "t"},
+                      "y": {"csv": "p.csv.gz", "column": "y"}})");
+  EXPECT_EQ(cost_at_start(*read_problem_file((folder.path() / "f.json").string())), 19 / 2.0);
+}
+
 TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
   const struct {
     const char *csv, *data, *error;
@@ -111,6 +153,33 @@ TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
       {"time,note,volume\n1,2,nan\n", kBothColumns,
        "f.json:2:84: /data/y/column: p.csv:2: expected a finite number in column \"volume\", got "
        "\"nan\""},
+      {"time;note;volume\n1;2;4,5\n", kBothColumns,
+       "f.json:2:84: /data/y/column: p.csv:2: expected a finite number in column \"volume\", got "
+       "\"4,5\", which has a decimal comma: numbers have a point"},
+      {"1,5 2 4,5\n2 1 3,5\n", R"({"t": {"csv": "p.csv", "column": 0}})",
+       "f.json:2:43: /data/t/column: p.csv:1: expected a finite number in column 0, got \"1,5\", "
+       "which has a decimal comma: numbers have a point"},
+      {"time,note,volume\n1,2,2024-01-31\n", kBothColumns,
+       "f.json:2:84: /data/y/column: p.csv:2: expected a finite number in column \"volume\", got "
+       "\"2024-01-31\", a date or a time: write it as a number"},
+      {"time,note,volume\n1,2,12:30\n", kBothColumns,
+       "f.json:2:84: /data/y/column: p.csv:2: expected a finite number in column \"volume\", got "
+       "\"12:30\", a date or a time: write it as a number"},
+      {"time,note,volume\n1,2,\n", kBothColumns,
+       "f.json:2:84: /data/y/column: p.csv:2: expected a finite number in column \"volume\", got "
+       "\"\": \"skip_missing\": true skips such rows"},
+      {"\xff\xfe"
+       "1",
+       kBothColumns,
+       "f.json:2:24: /data/t/csv: p.csv:1: expected text in UTF-8, got UTF-16; save the table as "
+       "UTF-8"},
+      {"time note volume\n1 2\n", kBothColumns,
+       "f.json:2:24: /data/t/csv: p.csv:2: expected 3 fields as the first row has, got 2"},
+      {"t\n?\n", R"({"t": {"csv": "p.csv", "column": "t", "skip_missing": true}})",
+       "f.json:2:24: /data/t/csv: p.csv:2: expected rows of numbers, got none; 1 row with missing "
+       "numbers was skipped"},
+      {"1,2\n", R"({"t": {"csv": "p.csv", "column": 0, "skip_missing": 1}})",
+       "f.json:2:62: /data/t/skip_missing: expected true or false, got 1"},
       {"t,note,volume\n1,2,4\n", kBothColumns,
        "f.json:2:43: /data/t/column: p.csv: expected one of the columns t, note, volume, got "
        "\"time\""},

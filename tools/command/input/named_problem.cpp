@@ -141,16 +141,21 @@ class FileProblem final : public NamedProblem {
   SolverOptions options() const override { return file_->options; }
   std::span<const Curve> curves() const override { return file_->curves; }
   void describe_answer(nlohmann::ordered_json& report) const override {
-    for (const ProblemFile::Table& table : file_->tables)
+    for (const ProblemFile::Table& table : file_->tables) {
       report["csv"].push_back(
           {{"file", table.path}, {"rows", table.rows}, {"header", table.header}});
+      if (table.skipped) report["csv"].back()["skipped"] = *table.skipped;
+    }
   }
   std::vector<std::string> answer_lines() const override {
     std::vector<std::string> lines;
     for (const ProblemFile::Table& table : file_->tables)
       lines.push_back("Read " + table.path + ": " + std::to_string(table.rows) +
                       (table.rows == 1 ? " row" : " rows") +
-                      (table.header ? ", after a row of names" : ", without a row of names"));
+                      (table.header ? ", after a row of names" : ", without a row of names") +
+                      (table.skipped
+                           ? ", " + std::to_string(*table.skipped) + " with missing numbers skipped"
+                           : ""));
     return lines;
   }
 
