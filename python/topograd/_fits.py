@@ -73,7 +73,7 @@ def curve_fit(
     options: dict | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Fits f(xdata, *p) to ydata: scipy.optimize.curve_fit, compiled.
+    """Fits ``f(xdata, *p)`` to ydata: scipy.optimize.curve_fit, compiled.
 
     f is recorded and solved by `least_squares`. What cannot be recorded, and fits without success, are
     left to SciPy, with the same arguments.
@@ -81,7 +81,7 @@ def curve_fit(
     Parameters
     ----------
     f : callable
-        f(xdata, *p), shape (m,), with each unknown as an argument of its own.
+        ``f(xdata, *p)``, shape (m,), with each unknown as an argument of its own.
     xdata : array_like or object
         Passed to f.
     ydata : array_like of shape (m,)
@@ -202,7 +202,7 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     options: dict | None = None,
 ) -> OptimizeResult:
-    """Minimises the number fun(x, *args) over x, within bounds and constraints:
+    """Minimises the number ``fun(x, *args)`` over x, within bounds and constraints:
     scipy.optimize.minimize, compiled.
 
     fun is recorded, and its derivatives are exact: Newton's steps for up to 200 unknowns, else
@@ -212,7 +212,7 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        fun(x, *args) returns a number.
+        ``fun(x, *args)`` returns a number.
     x0 : array_like of shape (n,)
         Start.
     args : tuple
