@@ -27,8 +27,8 @@ std::vector<Page> manual_pages() {
   const auto add = [&](const std::filesystem::path& path) {
     pages.push_back({path.lexically_relative(source_dir()).generic_string(), read_file(path)});
   };
-  add(source_dir() / "README.md");
-  add(source_dir() / "CONTRIBUTING.md");
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir()))
+    if (entry.is_regular_file() && entry.path().extension() == ".md") add(entry.path());
   for (const auto& entry : std::filesystem::recursive_directory_iterator(source_dir() / "docs"))
     if (entry.is_regular_file() && entry.path().extension() == ".md") add(entry.path());
   std::ranges::sort(pages, {}, &Page::path);

@@ -12,7 +12,7 @@ struct Page {
   std::string path, text;
 };
 
-/// README.md, CONTRIBUTING.md and the pages of docs/, sorted by path.
+/// README.md and the other pages at the root, and the pages of docs/, sorted by path.
 std::vector<Page> manual_pages();
 
 /// One fenced block of a page.
