@@ -160,10 +160,12 @@ const Row kRows[] = {
      "topograd: --metrics: expected another file than --json has, got MESH\n"},
     {"a report over the problem file", "{}", "solve MESH --json MESH",
      "topograd: --json: expected another file than MESH has, got MESH\n"},
-    {"no command", nullptr, "",
+    {"unknown command", nullptr, "nonsense",
      "topograd: expected one of the commands info, doctor, solve, view, dump, grad, bench, check, "
-     "model, "
-     "warm-up, man, completion, got none\n"},
+     "model, warm-up, man, completion, got \"nonsense\"\n"},
+    {"no check", nullptr, "check",
+     "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
+     "soak, scaling, start, repeat, view, got none\n"},
     {"unknown check", nullptr, "check nonsense --count 3",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
      "soak, scaling, start, repeat, view, got \"nonsense\"\n"},
@@ -200,7 +202,7 @@ TEST(CommandErrors, AreOneLineAndStatusTwo) {
 
 TEST(CommandErrors, UnknownOptionsAndSubcommands) {
   for (const char* arguments :
-       {"", "frobnicate", "solve springs --frobnicate", "solve springs --width many",
+       {"check", "frobnicate", "solve springs --frobnicate", "solve springs --width many",
         "solve springs --backend cuda", "solve springs --precision f16",
         "dump springs --accumulate magic"}) {
     const CommandResult result = topograd(arguments);

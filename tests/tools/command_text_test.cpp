@@ -53,6 +53,13 @@ TEST(Help, ListsWhatAppliesToTheProblem) {
     EXPECT_LE(end - begin, 100u) << all.substr(begin, end - begin);
 }
 
+TEST(Help, WithoutArgumentsSaysWhatToTry) {
+  const CommandResult result = topograd("");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, command::first_words());
+  EXPECT_EQ(result.err, "");
+}
+
 TEST(Help, VersionIsThatOfTheBuild) {
   const CommandResult result = topograd("--version");
   EXPECT_EQ(result.status, 0);

@@ -134,6 +134,19 @@ TEST(ManualCommands, Exist) {
   EXPECT_GE(lines, 80);
 }
 
+/// What `topograd` without arguments prints: six lines, whose commands exist.
+TEST(ManualCommands, FirstWordsAreCommands) {
+  const std::string words = command::first_words();
+  const std::vector<std::string_view> lines = lines_of(words);
+  ASSERT_EQ(lines.size(), 6u);
+  const CommandText root = command::command_text();
+  for (const std::string_view line : lines) EXPECT_LE(line.size(), 100u) << line;
+  for (std::size_t k = 1; k < lines.size(); ++k) {
+    EXPECT_TRUE(lines[k].starts_with("  topograd ")) << lines[k];
+    EXPECT_EQ(check_line(root, std::string(lines[k])), "") << lines[k];
+  }
+}
+
 TEST(ManualCommands, CheckCanFail) {
   const CommandText root = command::command_text();
   const struct {

@@ -77,6 +77,16 @@ CommandText command_text() {
   return line.text();
 }
 
+std::string first_words() {
+  return R"(Topograd solves nonlinear least squares on the CPU and on any Vulkan GPU. Try:
+  topograd doctor                                        # what this machine has for it
+  topograd solve arap --icosphere 3 --report sphere.html # bends a sphere, and writes a page
+  topograd view arap --icosphere 3 --open                # the same, to pull at in the browser
+  topograd dump springs --kernel gradient                # the shader that a residual becomes
+  topograd --help                                        # all commands, each with --help
+)";
+}
+
 int run(int argc, const char* const* argv, const std::function<int(const std::string&)>& tell) {
   const auto fail = [&](const std::string& reason) {
     return tell ? tell(reason) : print_error(reason);
@@ -84,6 +94,11 @@ int run(int argc, const char* const* argv, const std::function<int(const std::st
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` becomes a failed write
   platform::keep_freed_memory();
   const TerminalGuard guard;
+  if (argc <= 1) {
+    std::cout << first_words();
+    flush_standard_output();
+    return 0;
+  }
   CommandLine line(kName, kDescription);
   add_commands(line);
   try {

@@ -20,6 +20,10 @@ void add_view(Command app);
 /// All commands and options, as data.
 CommandText command_text();
 
+/// What `topograd` without arguments prints: six lines that say what to try, complete commands with
+/// comments, none of which needs a file.
+std::string first_words();
+
 /// Runs the command. Exit status: 0; 1 if a bound was exceeded (doctor: a requirement is missing;
 /// solve --require-convergence: no convergence); 2 for an error, with one line on standard error;
 /// 130 or 143 after SIGINT or SIGTERM.
