@@ -233,6 +233,13 @@ TEST(CommandErrors, NoLoader) {
   const CommandResult doctor = topograd("doctor", missing);
   EXPECT_EQ(doctor.status, 1);
   EXPECT_NE(doctor.out.find("libvulkan1"), std::string::npos) << doctor.out;
+  const CommandResult report = topograd("doctor --json -", missing);
+  EXPECT_EQ(report.status, 1);
+  const nlohmann::json json = nlohmann::json::parse(report.out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["checks"][0]["name"], "loader");
+  EXPECT_EQ(json["checks"][0]["state"], "missing");
+  EXPECT_TRUE(json["devices"].contains("error")) << json["devices"];
 }
 
 TEST(CommandErrors, NoDriver) {

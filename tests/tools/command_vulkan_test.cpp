@@ -363,6 +363,14 @@ TEST_F(CommandVulkan, DoctorIsContent) {
   const CommandResult result = topograd("doctor");
   EXPECT_EQ(result.status, 0) << result.out;
   EXPECT_NE(result.out.find("ok       "), std::string::npos);
+  const nlohmann::json report = nlohmann::json::parse(topograd("doctor --json -").out);
+  EXPECT_EQ(report["ok"], true);
+  EXPECT_EQ(report["version"], nlohmann::json::parse(topograd("info --json -").out)["version"]);
+  EXPECT_FALSE(report["devices"].empty());
+  for (const nlohmann::json& check : report["checks"]) {
+    EXPECT_NE(check["state"], "missing") << check;
+    EXPECT_NE(result.out.find(check["name"].get<std::string>() + ": "), std::string::npos) << check;
+  }
 }
 
 }  // namespace

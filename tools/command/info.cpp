@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -51,6 +52,20 @@ ordered_json describe() {
   return json;
 }
 
+/// The checks of the doctor as lines: state, name, detail and advice.
+std::string lines_of_checks(const ordered_json& checks) {
+  constexpr std::size_t kStateWidth = 9;
+  std::string text;
+  for (const ordered_json& check : checks) {
+    std::string state = check["state"];
+    state.resize(kStateWidth, ' ');
+    text += state + check["name"].get<std::string>() + ": " + check["detail"].get<std::string>();
+    if (check.contains("advice")) text += "; " + check["advice"].get<std::string>();
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 void add_info(Command app) {
@@ -70,11 +85,21 @@ void add_info(Command app) {
 
 void add_doctor(Command app) {
   auto device = std::make_shared<std::string>();
+  auto json = std::make_shared<std::string>();
   Command command = app.subcommand("doctor", "Looks for what Vulkan needs, and runs a shader");
   command.option("--device", device.get(), "index or name of a Vulkan device");
-  command.callback([device] {
-    bool ok = false;
-    std::cout << run_doctor(*device, ok) << std::flush;
+  command.output("--json", json.get(),
+                 "file of the checks and of what info says, - for standard output");
+  command.callback([device, json] {
+    const ordered_json checks = run_doctor(*device);
+    const bool ok = std::ranges::none_of(
+        checks, [](const ordered_json& check) { return check["state"] == "missing"; });
+    if (*json != "-") std::cout << lines_of_checks(checks) << std::flush;
+    if (!json->empty()) {
+      ordered_json report = {{"ok", ok}, {"checks", checks}};
+      report.update(describe());
+      write_json(*json, report);
+    }
     if (!ok) throw BoundBroken{};
   });
 }

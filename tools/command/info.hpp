@@ -14,8 +14,9 @@ nlohmann::ordered_json describe_devices();
 /// Folder and contents of the disk cache: shaders, pipeline caches, measured strategies.
 nlohmann::ordered_json describe_cache();
 
-/// The checks of `topograd doctor` as lines; `ok` receives false if a requirement is missing.
-std::string run_doctor(const std::string& device, bool& ok);
+/// The checks of `topograd doctor`: objects with "name", "state" ("ok", "without" or, for a
+/// requirement, "missing"), "detail", and "advice" where the detail does not say it.
+nlohmann::ordered_json run_doctor(const std::string& device);
 
 /// Pending messages of the validation layers, one line each; empty without validation.
 std::string validation_report();

@@ -118,21 +118,22 @@ ordered_json describe_devices() {
   }
 }
 
-std::string run_doctor(const std::string& device, bool& ok) {
+ordered_json run_doctor(const std::string& device) {
   vk::DeviceOptions options;
   options.device = device;
   const vk::DoctorReport report =
       vk::doctor(options, codegen::compile({.name = "square", .glsl = kSquare, .includes = {}}));
-  ok = report.ok();
-  std::string text;
+  ordered_json checks = ordered_json::array();
   for (const vk::DoctorCheck& check : report.checks) {
-    text += check.ok ? "ok       " : check.needed ? "missing  " : "without  ";
-    text += check.name + ": " + check.detail;
+    checks.push_back({{"name", check.name},
+                      {"state", check.ok       ? "ok"
+                                : check.needed ? "missing"
+                                               : "without"},
+                      {"detail", check.detail}});
     const bool said = check.detail.find(check.advice) != std::string::npos;  // in the error
-    if (!said) text += "; " + check.advice;
-    text += "\n";
+    if (!said) checks.back()["advice"] = check.advice;
   }
-  return text;
+  return checks;
 }
 
 std::string validation_report() {

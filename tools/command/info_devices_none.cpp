@@ -11,9 +11,12 @@ nlohmann::ordered_json describe_devices() {
 
 nlohmann::ordered_json describe_cache() { return {{"off", "nothing is compiled"}}; }
 
-std::string run_doctor(const std::string&, bool& ok) {
-  ok = false;
-  return "missing  vulkan: this build has no Vulkan; configure with -DTOPOGRAD_VULKAN=ON\n";
+nlohmann::ordered_json run_doctor(const std::string&) {
+  const nlohmann::ordered_json check = {{"name", "vulkan"},
+                                        {"state", "missing"},
+                                        {"detail", "this build has no Vulkan"},
+                                        {"advice", "configure with -DTOPOGRAD_VULKAN=ON"}};
+  return nlohmann::ordered_json::array({check});
 }
 
 std::string validation_report() { return ""; }
