@@ -164,8 +164,9 @@ Partials partials(Builder& builder, ir::Id id) {
 
 namespace {
 
-// v * d, or 0 if either is 0.
-Expr product_or_zero(Expr v, Expr d) { return select(v.make(Op::And, d), v * d, v.literal(0)); }
+// v * d, or 0 if either is 0. Each side is a Zmul, whose derivative at 0 is that of the product; a
+// literal 0 there would have none.
+Expr product_or_zero(Expr v, Expr d) { return select(d == d.literal(0), zmul(d, v), zmul(v, d)); }
 
 // v * d; a zero d counts as a choice.
 Expr masked_product(Expr v, Expr d) {

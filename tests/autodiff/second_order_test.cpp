@@ -199,6 +199,11 @@ const Row kRows[] = {
     {"%2 = softplus %0", 1000, 0, 0, 0, 0},
     {"%2 = softplus %0", -1000, 0, 0, 0, 0},
     {"%2 = tanh %0", 1000, 0, 0, 0, 0},
+    // Products of derivatives that may both be infinite keep theirs where one of them is 0: the
+    // gradient of √(1 + x²) beside a side of a select that is not taken.
+    {"%2 = square %0\n%3 = exp %2\n%4 = literal 2\n%5 = gt %1, %4\n%6 = select %5, %3, %2\n"
+     "%7 = literal 1\n%8 = add %6, %7\n%9 = sqrt %8",
+     0, 1, 1, 0, 0},
 };
 
 ir::Program program_of(const Row& row) {
