@@ -12,9 +12,9 @@ one kernel each, with exact derivatives, on the CPU or on a Vulkan device. ::
     result = topograd.least_squares(residuals, [1.0, 0.1], args=(t, y))   # SciPy's signature
     result.x
 
-`least_squares`, `curve_fit` and `minimize` are those of scipy.optimize with another import. `Problem` is for large sparse
-problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds. `view` opens
-a page, also in Jupyter, on which a problem is pulled at while it is solved.
+`least_squares`, `curve_fit` and `minimize` are those of scipy.optimize with another import. `Problem`
+is for large sparse problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds.
+`view` opens a page, also in Jupyter, on which a problem is pulled at while it is solved.
 """
 
 from . import _core

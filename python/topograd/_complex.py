@@ -437,7 +437,8 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     if func is np.vdot:
         return np.sum(np.ravel(np.conj(args[0])) * np.ravel(args[1]))
     if func is np.prod:
-        return _product(trace, as_complex(trace, args[0]), kwargs.get("axis", args[1] if len(args) > 1 else None))
+        axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
+        return _product(trace, as_complex(trace, args[0]), axis)
     if func is np.linalg.solve:
         from . import _algebra
 

@@ -124,7 +124,8 @@ def _sorted(values: Any, **kwargs: Any) -> Any:
 
 _BUILTINS: dict[str, Any] = {
     **vars(builtins), "float": Float, "complex": Complex, "isinstance": _isinstance,
-    "issubclass": _issubclass, "sorted": _sorted, "max": _extreme(max, np.maximum), "min": _extreme(min, np.minimum),
+    "issubclass": _issubclass, "sorted": _sorted, "max": _extreme(max, np.maximum),
+    "min": _extreme(min, np.minimum),
 }
 
 #: Functions of the module math by names of NumPy's; further ones in _sampled.
