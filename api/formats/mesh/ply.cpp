@@ -132,13 +132,8 @@ class PlyReader {
         read_vertices(element);
       } else if (element.name == "face") {
         read_faces(element);
-      } else if (element.name == "tristrips" &&
-                 std::ranges::count_if(element.properties, has_corners) == 1) {
-        for (std::uint64_t k = 0; k < element.count; ++k) {
-          numbers_.begin_item(k);
-          for (const PlyProperty& property : element.properties)
-            has_corners(property) ? read_strip(property, k) : skip(property);
-        }
+      } else if (is_strips(element)) {
+        read_strips(element);
       } else if (!element.properties.empty()) {
         for (std::uint64_t k = 0; k < element.count; ++k) {
           numbers_.begin_item(k);
@@ -204,6 +199,19 @@ class PlyReader {
       numbers_.begin_item(k);
       for (const PlyProperty& property : element.properties)
         has_corners(property) ? read_face(property, k) : skip(property);
+    }
+  }
+
+  static bool is_strips(const PlyElement& element) {
+    return element.name == "tristrips" &&
+           std::ranges::count_if(element.properties, has_corners) == 1;
+  }
+
+  void read_strips(const PlyElement& element) {
+    for (std::uint64_t k = 0; k < element.count; ++k) {
+      numbers_.begin_item(k);
+      for (const PlyProperty& property : element.properties)
+        has_corners(property) ? read_strip(property, k) : skip(property);
     }
   }
 
