@@ -41,7 +41,7 @@ const Arrows kFolders = {
 /// arrow allows what its target may include. Every folder of a top folder with subfolders has a
 /// row.
 const Arrows kSubfolders = {
-    {"api", {"api/ceres/solver", "api/check/programs", "api/problem_file"}},
+    {"api", {"api/ceres/solver", "api/check/programs", "api/formats", "api/problem_file"}},
     {"api/ceres", {"api/ceres/solver"}},
     {"api/ceres/cost", {"api/ceres/jet", "api/ceres/types"}},
     {"api/ceres/jet", {}},

@@ -223,7 +223,7 @@ TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
       {path("twice.g2o") + " --strict", "twice.g2o:2: expected each edge once, got that of line 1"},
       {path("pieces.g2o") + " --strict", "pieces.g2o:2: expected a graph in one piece, got pose 2"},
       {path("graph.g2o") + " --objective l1",
-       "objective: expected one of chordal, geodesic, chi2, got \"l1\""},
+       "objective: expected one of chordal, geodesic, chi2, g2o, got \"l1\""},
       {path("graph.g2o") + " --start here",
        "start: expected one of file, odometry, chordal, got \"here\""},
       {path("graph.g2o") + " --loss huber", "--loss: expected one of trivial, huber:A"},

@@ -190,8 +190,7 @@ TEST_F(ServerTest, OtherProtocolsAndMethodsAreNotFound) {
       EXPECT_TRUE(is_refusal(answer)) << protocol << ": " << answer.substr(0, 200);
       EXPECT_EQ(answer.find("xxxx"), answer.npos) << protocol;
     }
-    for (const char* method :
-         {"FOO", "PRI", "CONNECT", "TRACE", "PUT", "DELETE", "OPTIONS", "get"}) {
+    for (const char* method : {"FOO", "PRI", "CONNECT", "TRACE", "PUT", "DELETE", "OPTIONS"}) {
       RawClient one = client();
       one.send(std::string(method) + " " + address + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
       const std::string answer = one.receive_all();
@@ -202,7 +201,7 @@ TEST_F(ServerTest, OtherProtocolsAndMethodsAreNotFound) {
   RawClient knows = client();
   knows.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9));
   const std::string answer = knows.receive_all();
-  EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 4")) << answer.size();
+  EXPECT_TRUE(answer.empty() || is_refusal(answer)) << answer.size();
   EXPECT_TRUE(serves());
 }
 
