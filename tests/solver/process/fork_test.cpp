@@ -70,7 +70,7 @@ struct Destroyed {
 [[maybe_unused]] const Destroyed kDestroyed;
 
 /// The letters of exit handlers that a child runs.
-std::string told_by_child() {
+[[maybe_unused]] std::string told_by_child() {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
   in_child([&](const Say&) {
