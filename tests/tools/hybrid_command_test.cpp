@@ -196,7 +196,7 @@ TEST(HybridCommand, DamagedFilesAreColdStarts) {
   EXPECT_EQ(cpu["reads_beside_writers"], 0) << "of the model there is one writer a process";
   EXPECT_GT(cpu["injections"], 100);
   EXPECT_EQ(cpu["injections"].get<int>() + vulkan["injections"].get<int>(), report["injections"]);
-  const nlohmann::json longer = check("--backend cpu --seconds 1");
+  const nlohmann::json longer = check("--backend cpu --seconds 3");
   EXPECT_GT(longer["rounds"], 1);
   EXPECT_GT(longer["injections"], cpu["injections"]);
   const CommandResult refused = topograd("check corruption --seconds -1");
