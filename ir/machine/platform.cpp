@@ -239,6 +239,12 @@ std::vector<LoadedObject>& remembered_objects() {
   return objects;
 }
 
+/// The loader has addresses as numbers.
+template <class T>
+T* at_address(ElfW(Addr) address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// Runs what the system runs for an object at the end of a process: its exit handlers, static
 /// destructors and finalizers.
 void finish_object(const LoadedObject& object) {
@@ -247,7 +253,7 @@ void finish_object(const LoadedObject& object) {
   std::size_t count = 0;
   for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_FINI_ARRAY)
-      functions = reinterpret_cast<const Function*>(object.base + entry->d_un.d_ptr);
+      functions = at_address<const Function>(object.base + entry->d_un.d_ptr);
     if (entry->d_tag == DT_FINI_ARRAYSZ) count = entry->d_un.d_val / sizeof(void*);
   }
   while (functions != nullptr && count-- > 0) functions[count]();
@@ -261,7 +267,7 @@ void remember_loaded_objects() {
         for (int k = 0; k < info->dlpi_phnum; ++k) {
           if (info->dlpi_phdr[k].p_type != PT_DYNAMIC) continue;
           const auto* dynamic =
-              reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr);
+              at_address<const ElfW(Dyn)>(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr);
           static_cast<std::vector<LoadedObject>*>(out)->push_back({info->dlpi_addr, dynamic});
         }
         return 0;
