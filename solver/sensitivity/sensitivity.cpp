@@ -86,8 +86,8 @@ struct Sensitivity::Impl {
   }
   static std::unique_ptr<Impl> make(Problem& problem, const std::vector<Theta>* parts,
                                     const SensitivityOptions& options) {
-    return here_or_on_cpu(options, "sensitivity", [&](const SensitivityOptions& chosen) {
-      return std::make_unique<Impl>(problem, parts, chosen);
+    return here_or_on_cpu(options, "sensitivity", [&](const SensitivityOptions& with) {
+      return std::make_unique<Impl>(problem, parts, with);
     });
   }
   /// Calls f with an engine at the extended point, and with the CPU's if a device fails that
