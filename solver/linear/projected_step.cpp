@@ -1,6 +1,7 @@
 // Steps within bounds.
 #include "projected_step.hpp"
 
+#include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
 
 #include <algorithm>
@@ -12,16 +13,13 @@ namespace {
 // Armijo's constant, bounds of one contraction, and number of trials: Ceres' defaults.
 constexpr double kSufficientDecrease = 1e-4, kLeastContraction = 1e-3, kLargestContraction = 0.6;
 constexpr int kMaxTrials = 20;
-// Changes of the cost below this many units of its rounding say nothing about a step.
-constexpr double kHiddenUnits = 64;
 
 // Shorter shares of a step than this move nothing, if rounding hides what the whole step does.
 constexpr double kLeastHiddenLength = 1e-3;
 
 /// True if rounding hides what the whole step does and promises.
 bool is_hidden(double cost, const runtime::StepReport& full) {
-  const double noise = kHiddenUnits * 0x1p-52 * std::abs(cost);
-  return std::abs(full.trial_cost - cost) <= noise && std::abs(full.slope) <= noise;
+  return rounding_hides(cost, full.trial_cost - cost, std::abs(full.slope), Precision::f64);
 }
 
 }  // namespace

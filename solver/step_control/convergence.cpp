@@ -16,6 +16,8 @@ constexpr double kSumUnits = 8;
 // Share from which the damping decides on a step, and gain from which the model is exact enough for
 // less of it.
 constexpr double kDamped = 0.5, kExactGain = 0.9;
+// Changes of the cost below this many units of its rounding say nothing about a step.
+constexpr double kHiddenUnits = 64;
 // The cosine may be so many times that of a step which gains the tolerance.
 constexpr double kMostOverTolerance = 10;
 
@@ -23,6 +25,11 @@ constexpr double kMostOverTolerance = 10;
 
 double rounding_unit(Precision precision) {
   return precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+}
+
+bool rounding_hides(double cost, double change, double promised, Precision precision) {
+  const double noise = kHiddenUnits * rounding_unit(precision) * std::abs(cost);
+  return std::abs(change) <= noise && promised <= noise;
 }
 
 double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }

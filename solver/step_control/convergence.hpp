@@ -9,6 +9,9 @@ namespace topograd {
 /// Relative rounding unit of the numbers that costs are made of.
 double rounding_unit(Precision precision);
 
+/// True if rounding of the cost hides both what a step changes and what it promises.
+bool rounding_hides(double cost, double change, double promised, Precision precision);
+
 /// ‖r‖ at a cost ½‖r‖².
 double residual_norm(double cost);
 

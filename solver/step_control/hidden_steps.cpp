@@ -5,13 +5,10 @@
 #include "solve_control.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace topograd {
 namespace {
 
-// Changes of the cost below this many units of its rounding say nothing about a step.
-constexpr double kHiddenUnits = 64;
 // Steps without a smaller gradient that end a minimisation.
 constexpr int kMostIdle = 20;
 // A rising gradient divides the radius by 2 to this power; a falling one multiplies it by 3.
@@ -20,11 +17,10 @@ constexpr int kHalvings = 2;
 }  // namespace
 
 HiddenSteps::HiddenSteps(const SolverOptions& options)
-    : noise_(ends_by_gradient(options) ? kHiddenUnits * rounding_unit(options.precision) : -1) {}
+    : judges_(ends_by_gradient(options)), precision_(options.precision) {}
 
 bool HiddenSteps::hides(double cost, double cost_change, double model_decrease) const {
-  const double noise = noise_ * std::abs(cost);
-  return noise_ > 0 && model_decrease <= noise && std::abs(cost_change) <= noise;
+  return judges_ && rounding_hides(cost, cost_change, model_decrease, precision_);
 }
 
 bool HiddenSteps::follow(double gradient_before, double gradient, TrustRegion& region) {

@@ -24,7 +24,8 @@ class HiddenSteps {
   bool follow(double gradient_before, double gradient, TrustRegion& region);
 
  private:
-  double noise_;  // changes below this share of the cost are rounding; negative: never
+  bool judges_;
+  Precision precision_;
   bool last_ = false;
   double least_gradient_ = std::numeric_limits<double>::infinity();
   int idle_ = 0;  // hidden steps since it fell
