@@ -11,6 +11,7 @@
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
+#include "task_times.hpp"
 
 #include <algorithm>
 #include <array>
@@ -854,18 +855,6 @@ Cases many_cases(std::size_t count) {
   return out;
 }
 
-// The median time in µs of a task that has run before, including transfers.
-double median_us(tg::hybrid::Executor& executor, Verify& task) {
-  std::vector<double> us;
-  for (int k = 0; k < 4; ++k) {
-    const double start = executor.scheduler().now();
-    executor.execute(task);
-    if (k > 0) us.push_back(1e6 * (executor.scheduler().now() - start));
-  }
-  std::ranges::sort(us);
-  return us[us.size() / 2];
-}
-
 // ed25519 [signatures]
 static int program(sample::Arguments& arguments) {
   const auto count = arguments.count<std::size_t>(1'000);
@@ -879,22 +868,13 @@ static int program(sample::Arguments& arguments) {
   const Cases published = published_cases(), many = many_cases(count);
   std::printf("%zu signatures, %td valid\n", count, std::ranges::count(many.expected, 1u));
 
-  struct Way {
-    const char* name;
-    Override where;
-    std::uint64_t threads;
-  };
-  std::vector<Way> ways = {{"CPU, one thread", Override::cpu, 1},
-                           {"CPU, all threads", Override::cpu, 0}};
-  if (device) ways.push_back({"device", Override::device, 0});
-  ways.push_back({"as decided", Override::none, 0});
   double one_thread_us = 0;
-  for (const Way& way : ways) {
+  for (const sample::Way& way : sample::ways(device)) {
     std::vector<std::uint32_t> valid(published.expected.size(), 2), all(count, 2);
     Verify known(published.signatures, valid, way.where, way.threads);
     executor.execute(known);
     Verify task(many.signatures, all, way.where, way.threads);
-    const double us = median_us(executor, task);
+    const double us = sample::median_us(executor, 3, [&] { executor.execute(task); });
     if (valid != published.expected || all != many.expected) {
       std::printf("%s: a signature was judged wrongly\n", way.name);
       return 1;

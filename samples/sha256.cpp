@@ -2,6 +2,7 @@
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
+#include "task_times.hpp"
 
 #include <algorithm>
 #include <array>
@@ -187,21 +188,8 @@ bool knows_published_digests(tg::hybrid::Executor& executor, tg::hybrid::Overrid
   return digests == expected;
 }
 
-// The median time in µs of a task that has run before, including transfers.
-double median_us(tg::hybrid::Executor& executor, Sha256& task) {
-  std::vector<double> us;
-  for (int k = 0; k < 8; ++k) {
-    const double start = executor.scheduler().now();
-    executor.execute(task);
-    if (k > 0) us.push_back(1e6 * (executor.scheduler().now() - start));
-  }
-  std::ranges::sort(us);
-  return us[us.size() / 2];
-}
-
 // sha256 [messages]
 static int program(sample::Arguments& arguments) {
-  using tg::hybrid::Override;
   const auto count = arguments.count<std::size_t>(10'000);
   // Includes the software device, so that both backends run on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
@@ -212,25 +200,16 @@ static int program(sample::Arguments& arguments) {
     messages.add(std::string(100 + k % 900, static_cast<char>('a' + k % 26)));
   std::printf("%zu messages, %u blocks of 64 bytes\n", count, messages.first_block.back());
 
-  struct Way {
-    const char* name;
-    Override where;
-    std::uint64_t threads;
-  };
-  std::vector<Way> ways = {{"CPU, one thread", Override::cpu, 1},
-                           {"CPU, all threads", Override::cpu, 0}};
-  if (device) ways.push_back({"device", Override::device, 0});
-  ways.push_back({"as decided", Override::none, 0});
   std::vector<Digest> expected;
   double one_thread_us = 0;
-  for (const Way& way : ways) {
+  for (const sample::Way& way : sample::ways(device)) {
     if (!knows_published_digests(executor, way.where)) {
       std::printf("%s: a published digest is wrong\n", way.name);
       return 1;
     }
     std::vector<Digest> digests(count);
     Sha256 task(messages, digests, way.where, way.threads);
-    const double us = median_us(executor, task);
+    const double us = sample::median_us(executor, 7, [&] { executor.execute(task); });
     if (expected.empty()) expected = digests, one_thread_us = us;
     if (digests != expected) return 1;
     std::printf("%-17s %9.1f µs, %6.2f x\n", way.name, us, one_thread_us / us);

@@ -6,6 +6,7 @@
 #include <topograd/api/hybrid.hpp>
 
 #include "sample.hpp"
+#include "task_times.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -293,35 +294,21 @@ static int program(sample::Arguments& arguments) {
   const Ledger ledger(before, arrived);
   std::printf("%zu payments between %zu accounts, %zu accepted\n", count, accounts, accepted_count);
 
-  struct Way {
-    const char* name;
-    Override where;
-    std::uint64_t threads;
-  };
-  std::vector<Way> ways = {{"CPU, one thread", Override::cpu, 1},
-                           {"CPU, all threads", Override::cpu, 0}};
-  if (device) ways.push_back({"device", Override::device, 0});
-  ways.push_back({"as decided", Override::none, 0});
   double one_thread_us = 0;
-  for (const Way& way : ways) {
+  for (const sample::Way& way : sample::ways(device)) {
     std::vector<std::uint32_t> accepted(count);
     std::vector<Cents> left(accounts), after(accounts);
     Pay pay(ledger, accepted, left, way.where, way.threads);
     Settle settle(ledger, accepted, left, after, way.where, way.threads);
-    std::vector<double> us;
     std::string where;
-    for (int k = 0; k < 8; ++k) {
-      const double start = executor.scheduler().now();
+    const double median = sample::median_us(executor, 7, [&] {
       where = executor.execute(pay).device;
       where += ", " + executor.execute(settle).device;
-      if (k > 0) us.push_back(1e6 * (executor.scheduler().now() - start));
-    }
+    });
     if (after != expected) {
       std::printf("%s: balances differ\n", way.name);
       return 1;
     }
-    std::ranges::sort(us);
-    const double median = us[us.size() / 2];
     if (one_thread_us == 0) one_thread_us = median;
     std::printf("%-17s %9.1f µs, %6.2f x, %5.1f million payments a second (%s)\n", way.name, median,
                 one_thread_us / median, static_cast<double>(count) / median, where.c_str());
