@@ -10,7 +10,7 @@
 namespace topograd {
 namespace {
 
-constexpr double kFirst = 0.1, kLoosest = 0.5;
+constexpr double kLoosest = 0.5;
 constexpr double kSafeguard = 0.1;  ///< above it the tolerance falls no faster than quadratically
 constexpr double kRefused = 0.1;
 constexpr double kTrusted = 1e-2;  ///< a step that is solved so exactly may be the last
@@ -20,7 +20,7 @@ constexpr double kTrusted = 1e-2;  ///< a step that is solved so exactly may be 
 Forcing::Forcing(ForcingSequence sequence, double tightest)
     : gamma_(forcing_gamma(sequence)),
       tightest_(tightest),
-      tolerance_(is_loose() ? std::max(tightest, kFirst) : tightest),
+      tolerance_(tightest),
       loosest_(std::max(tightest, kLoosest)) {}
 
 void Forcing::moved(double gradient_norm) {

