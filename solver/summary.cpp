@@ -52,6 +52,13 @@ std::string problem_part(const Summary& s) {
   return out + unread_part(s);
 }
 
+/// What `automatic` expected of the linear solvers that it compared, beside what was measured.
+std::string prediction_part(const Summary& s) {
+  if (s.expected_cholesky_seconds <= 0 || s.expected_pcg_seconds <= 0) return {};
+  return formatted("  seconds in a step: %.2g expected by cholesky, %.2g by pcg; %.2g measured\n",
+                s.expected_cholesky_seconds, s.expected_pcg_seconds, s.linear_seconds_of_step());
+}
+
 std::string backend_part(const Summary& s) {
   std::string out = row("Backend", s.backend) + row("Device", s.device) +
                     formatted("  why: %s\n", s.why.c_str()) +
@@ -60,6 +67,7 @@ std::string backend_part(const Summary& s) {
   if (!s.method_note.empty()) out += formatted("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(linear_solver_name(s)));
   if (!s.linear_solver_note.empty()) out += formatted("  why: %s\n", s.linear_solver_note.c_str());
+  out += prediction_part(s);
   if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
     out += row("Factor", std::string(name(s.factor)));
     if (!s.factor_note.empty()) out += formatted("  why: %s\n", s.factor_note.c_str());
@@ -169,6 +177,7 @@ std::string time_part(const Summary& s) {
   const PhaseTimes& t = s.times;
   std::string out = "\nTime (in seconds):\n";
   if (t.build_seconds > 0) out += seconds("Build", t.build_seconds);
+  if (t.device_search_seconds > 0) out += seconds("Look for devices", t.device_search_seconds);
   out += seconds("Plan", t.plan_seconds);
   if (s.on_device || t.compile_wall_ms > 0) {
     out += seconds("Compile", t.compile_wall_ms * 1e-3) +
@@ -194,11 +203,12 @@ std::string counter_part(const Summary& s) {
 
 }  // namespace
 
-static_assert(sizeof(PhaseTimes) == sizeof(runtime::MakingTimes) + 4 * sizeof(double));
+static_assert(sizeof(PhaseTimes) == sizeof(runtime::MakingTimes) + 5 * sizeof(double));
 
 PhaseTimes& PhaseTimes::operator+=(const PhaseTimes& more) {
   MakingTimes::operator+=(more);
   build_seconds += more.build_seconds;
+  device_search_seconds += more.device_search_seconds;
   evaluation_seconds += more.evaluation_seconds;
   linear_solver_seconds += more.linear_solver_seconds;
   total_seconds += more.total_seconds;

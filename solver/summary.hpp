@@ -61,7 +61,8 @@ struct PhaseTimes : runtime::MakingTimes {
   double build_seconds = 0;       ///< tracing and matching residuals; set by callers
   double evaluation_seconds = 0;  ///< residuals, costs, derivatives
   double linear_solver_seconds = 0;
-  double total_seconds = 0;  ///< of solve(), without build
+  double total_seconds = 0;          ///< of solve(), without build
+  double device_search_seconds = 0;  ///< of looking for devices; 0: nobody looked
 
   PhaseTimes& operator+=(const PhaseTimes& more);
 };
@@ -135,6 +136,9 @@ struct Summary : runtime::EngineCounts {
   ConstrainedSummary constrained;  ///< of augmented_lagrangian and barrier
 
   PhaseTimes times;
+  /// Seconds of the linear solver in a step on the CPU, as `automatic` predicted them when it
+  /// compared these two; 0: it did not.
+  double expected_cholesky_seconds = 0, expected_pcg_seconds = 0;
 
   /// Adds an engine's counters and construction times.
   void add(const runtime::EngineStats& stats);
@@ -143,6 +147,10 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t degrees_of_freedom() const;
   /// Accepted and rejected steps.
   int num_iterations() const { return num_successful_steps + num_unsuccessful_steps; }
+  /// Seconds of the linear solver in a step, the mean of all steps; 0 without steps.
+  double linear_seconds_of_step() const {
+    return num_iterations() > 0 ? times.linear_solver_seconds / num_iterations() : 0;
+  }
   /// True if the parameters are at least as good as at the start.
   bool is_solution_usable() const {
     return termination != Termination::FAILURE && termination != Termination::USER_FAILURE &&

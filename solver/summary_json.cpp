@@ -73,6 +73,11 @@ void add_place(Json& json, const Summary& s) {
   json["method_note"] = s.method_note;
   json["linear_solver"] = linear_solver_name(s);
   json["linear_solver_note"] = s.linear_solver_note;
+  if (s.expected_cholesky_seconds > 0 && s.expected_pcg_seconds > 0) {
+    json["linear_solver_seconds_of_step"] = {{"expected_cholesky", s.expected_cholesky_seconds},
+                                             {"expected_pcg", s.expected_pcg_seconds},
+                                             {"measured", s.linear_seconds_of_step()}};
+  }
   if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
     json["factor"] = name(s.factor);
     json["factor_note"] = s.factor_note;
@@ -128,6 +133,7 @@ Json constraints(const ConstrainedSummary& c) {
 
 void add_times(Json& json, const PhaseTimes& t) {
   json["build_s"] = t.build_seconds;
+  json["device_search_s"] = t.device_search_seconds;
   json["plan_s"] = t.plan_seconds;
   json["glsl_ms"] = t.glsl_ms;
   json["spirv_ms"] = t.spirv_ms;

@@ -10,22 +10,33 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace topograd {
 
 /// Stopping rule of schur on the CPU; set if the options name a preconditioner, which selects CG.
 std::optional<SchurIteration> schur_iteration(const SolverOptions& options);
 
+/// Threads of the CPU that the options allow.
+int threads_of(const SolverOptions& options);
+
 /// Examines a model only as far as decide() requests, and keeps the results for the solver.
 class SystemSearch {
  public:
   ///   engine  the one that will take the steps; a device receives the elimination
   ///   hint    blocks that schur eliminates
+  ///   x       the start, to which the engine is moved where derivatives are looked at
+  ///   penalties  the model has those of constraints
   ///
   /// All must outlive it; the model must outlive the solver, too.
   SystemSearch(const runtime::Model& model, const SolverOptions& options, runtime::Engine& engine,
-               const EliminationHint& hint)
-      : model_(model), options_(options), engine_(engine), hint_(hint) {}
+               const EliminationHint& hint, std::span<const double> x, bool penalties)
+      : model_(model),
+        options_(options),
+        engine_(engine),
+        hint_(hint),
+        x_(x),
+        penalties_(penalties) {}
 
   /// Returns the facts that cost little.
   SystemFacts facts() const;
@@ -39,6 +50,8 @@ class SystemSearch {
   const SolverOptions& options_;
   runtime::Engine& engine_;
   const EliminationHint& hint_;
+  std::span<const double> x_;
+  bool penalties_;
   std::optional<Elimination> elimination_;
   std::unique_ptr<CholeskyStep> factor_;
 };

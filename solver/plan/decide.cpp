@@ -8,6 +8,14 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
+/// Looking for devices would take longer than the solve. A threshold of 0 asks for a device.
+bool is_short(const ProblemFacts& problem, const SolverOptions& options,
+              const MachineFacts& machine) {
+  if (machine.named || machine.looked_for || options.deterministic || problem.at_once) return false;
+  return options.fallback_threshold.value_or(0) > 0 && problem.cpu_seconds > 0 &&
+         machine.spent + problem.cpu_seconds < kDeviceStartSeconds;
+}
+
 /// The first rule that applies; `next` says what it has to know.
 BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& options,
                              const MachineFacts& machine, Fact& next) {
@@ -18,6 +26,7 @@ BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& o
   if (!forced && problem.instances < options.fallback_threshold.value_or(0))
     return BackendReason::below_threshold;
   if (!machine.device) {
+    if (!forced && is_short(problem, options, machine)) return BackendReason::short_solve;
     next = Fact::device;
     return {};
   }
@@ -56,6 +65,7 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
   out.reason = backend_reason(problem, options, machine, plan.next);
   out.instances = problem.instances;
   out.threshold = options.fallback_threshold.value_or(0);
+  out.cpu_seconds = problem.cpu_seconds;
   out.precision = options.precision;
   if (machine.device) {
     out.device = machine.device->name;
@@ -81,7 +91,15 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
 /// conjugate gradients do.
 bool has_wide_residual(const SystemFacts& system) {
   const double operations = system.widest_operations();
-  return operations > kCheapPart && operations > kProductsOfStep * system.product_operations;
+  return operations > kCheapPart &&
+         factor_seconds(system.work, {.operations = operations}, system.threads) >
+             expected_iterations(system.work, {}) * iteration_seconds(system.work, system.threads);
+}
+
+/// An upper bound.
+FactorFacts dense_factor(std::uint64_t unknowns) {
+  const auto n = static_cast<double>(unknowns);
+  return {.entries = n * (n + 1) / 2, .operations = n * n * n / 3};
 }
 
 /// Guesses the operations of a factor without its pattern: the blocks at one distance from an end
@@ -125,6 +143,9 @@ class LinearRules {
     plan_.linear.of_hessian = true;
     if (asked == LinearSolver::pcg) return iterate(LinearReason::asked_for);
     if (asked != LinearSolver::automatic) return factor(LinearReason::asked_for);
+    if (projection_seconds(system_.work, system_.threads) >
+        kDearProjection * curved_products_seconds(system_.work, system_.threads))
+      return iterate(LinearReason::hessians_dear);
     if (system_.unknowns <= kLargestFactorised) return factor(LinearReason::few_unknowns);
     if (system_.slots > kMostSlotsSearched) return iterate(LinearReason::many_unknowns);
     if (has_wide_residual(system_)) return iterate(LinearReason::wide_residual);
@@ -162,11 +183,13 @@ class LinearRules {
     choose(LinearSolver::schur, reason, system_.on_device && system_.on_device->possible);
     plan_.linear.iterates = iterates_on_schur(options_);
   }
-  /// Blocks lie far apart: solved as exactly as the gradient falls.
-  void iterate_on_mesh() {
-    iterate(LinearReason::mesh);
+  /// Solved as exactly as the gradient falls.
+  void iterate_loosely(LinearReason reason) {
+    iterate(reason);
     plan_.linear.forcing = ForcingSequence::eisenstat_walker;
   }
+  /// Blocks lie far apart.
+  void iterate_on_mesh() { iterate_loosely(LinearReason::mesh); }
 
   void decide_automatic() {
     if (on_device_ && system_.unknowns <= kLargestReadBack &&
@@ -174,12 +197,22 @@ class LinearRules {
       return factor(LinearReason::small_jacobian);
     if (has_wide_residual(system_)) return iterate(LinearReason::wide_residual);
     if (on_device_) return decide_on_device();
-    if (system_.unknowns <= kLargestFactorised) return factor(LinearReason::few_unknowns);
     if (system_.unknowns > kLargestAnalysed) return iterate(LinearReason::many_unknowns);
-    decide_by_factor();
+    decide_by_time();
+  }
+
+  /// A factor on the host takes less time than iterations there, with the Jacobian's way to it.
+  bool is_read_back() const {
+    if (plan_.linear.needs.any() || system_.unknowns >= kLeastEliminated) return false;
+    const double way = 8 * system_.work.numbers / kReadBackRate;
+    return way + factor_seconds(system_.work, dense_factor(system_.unknowns), system_.threads) <
+           kDeviceIterationSeconds * expected_iterations(system_.work, {});
   }
 
   void decide_on_device() {
+    if (system_.work.penalties && system_.unknowns <= kLargestAnalysed)
+      return factor_there([&] { factor(LinearReason::penalties); });
+    if (is_read_back()) return factor(LinearReason::read_back);
     if (system_.unknowns < kLeastEliminated || system_.slots > kMostSlotsSearched)
       return iterate(LinearReason::data_on_device);
     if (!system_.elimination) return ask(Fact::elimination);
@@ -212,19 +245,43 @@ class LinearRules {
     choose(LinearSolver::cholesky, LinearReason::factor_cheap, true);
   }
 
-  void decide_by_factor() {
+  /// The faster one of a factor and iterations, as predicted. Facts that cost time are asked for
+  /// only where they can change the answer.
+  void decide_by_time() {
+    const StepWork& work = system_.work;
+    StepSeconds& expected = plan_.linear.expected;
+    const double iteration = iteration_seconds(work, system_.threads);
+    const bool is_small = system_.unknowns <= kLargestFactorised;
+    expected = {.cholesky = factor_seconds(work, dense_factor(system_.unknowns), system_.threads),
+                .pcg = iteration * expected_iterations(work, {})};
+    if (is_small && expected.cholesky <= expected.pcg) {
+      if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
+      expected.cholesky = factor_seconds(work, *system_.factor, system_.threads);
+      return factor(LinearReason::few_unknowns);
+    }
     if (!system_.elimination) return ask(Fact::elimination);
     const EliminationFacts& elimination = *system_.elimination;
-    const bool wide = elimination.remains_wide;
-    if (elimination.pays) return eliminate(LinearReason::elimination);
-    const double most = kProductsOfStep * system_.product_operations;
-    if (wide && least_operations(elimination) > most) return iterate_on_mesh();
+    if (elimination.pays && !is_small) return eliminate(LinearReason::elimination);
+    IterationFacts facts;
+    if (elimination.remains_wide && !plan_.linear.needs.any()) facts.reach = elimination.reach;
+    facts.share = system_.share;
+    expected.pcg = iteration * expected_iterations(work, facts);
+    const double least = elimination.remains_wide ? least_operations(elimination) : 0;
+    expected.cholesky = factor_seconds(work, {.operations = least}, system_.threads);
+    if (expected.cholesky > expected.pcg) return iterate_by_time(elimination.remains_wide);
     if (!system_.factor) return ask(Fact::factor);
     const FactorFacts& cost = *system_.factor;
-    if (wide && cost.operations > most) return iterate_on_mesh();
+    expected.cholesky = factor_seconds(work, cost, system_.threads);
     if (cost.entries > kLargestFactor || cost.operations > kDearestFactor)
       return iterate(LinearReason::factor_dear);
+    if (expected.cholesky > expected.pcg) return iterate_by_time(elimination.remains_wide);
+    const bool may_be_tied = expected.cholesky > kFewestIterations * iteration &&
+                             work.numbers <= kLargestLookedAt && !work.penalties;
+    if (may_be_tied && !system_.share) return ask(Fact::share);
     factor(LinearReason::factor_cheap);
+  }
+  void iterate_by_time(bool on_mesh) {
+    iterate_loosely(on_mesh ? LinearReason::mesh : LinearReason::fewer_seconds);
   }
 
   Plan& plan_;
@@ -233,10 +290,20 @@ class LinearRules {
   bool on_device_;
 };
 
+/// Few unknowns and many rows: iterations, at most one for each unknown, take less time than a
+/// Jacobian in the tangent spaces.
+bool iterates_on_manifolds(const ProblemFacts& problem, const SolverOptions& options) {
+  if (options.linear_solver != LinearSolver::automatic || problem.needs.bounds ||
+      options.factor == FactorPlace::device || !options.linear_solver_ordering.empty())
+    return false;
+  const StepWork& work = problem.system->work;
+  return work.unknowns * iteration_seconds(work, 1) < kTangentSeconds * work.numbers;
+}
+
 /// The CPU's engine moves the blocks in steps of conjugate gradients.
-bool cpu_moves_blocks(const Plan& plan, const SolverOptions& options) {
-  return options.linear_solver == LinearSolver::pcg && !plan.precision.mixed() &&
-         plan.precision.point == Precision::f64;
+bool cpu_moves_blocks(const Plan& plan, const ProblemFacts& problem, const SolverOptions& options) {
+  return (options.linear_solver == LinearSolver::pcg || iterates_on_manifolds(problem, options)) &&
+         !plan.precision.mixed() && plan.precision.point == Precision::f64;
 }
 
 /// The host has to make the steps that it is wanted for, whatever would solve for them elsewhere.
@@ -244,11 +311,12 @@ bool only_host(const Plan& plan, const ProblemFacts& problem, const SolverOption
   const bool on_device = plan.backend.backend != Backend::cpu;
   if (takes_energies(options.method)) return true;
   if (device_moves_blocks(problem, options)) {
-    if (!on_device && !cpu_moves_blocks(plan, options)) return true;
+    if (!on_device && !cpu_moves_blocks(plan, problem, options)) return true;
   } else if (!problem.needs.are_only_bounds()) {
     return true;
   }
   if (options.linear_solver == LinearSolver::pcg) return false;
+  if (!on_device && problem.needs.manifolds) return false;  // by iterations
   // On the CPU a factor is better, and the host's. Eliminations on a device go without bounds and
   // manifolds.
   return options.linear_solver == LinearSolver::schur || !on_device;
@@ -278,6 +346,13 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
     const bool pcg = options.linear_solver == LinearSolver::pcg;
     linear.kind = pcg ? LinearSolver::pcg : LinearSolver::cholesky;
     linear.reason = LinearReason::from_gradients;
+    return;
+  }
+  const bool on_cpu = plan.backend.backend == Backend::cpu;
+  if (!only && wanted && on_cpu && problem.needs.manifolds && !problem.nothing_free &&
+      options.linear_solver == LinearSolver::automatic) {
+    linear.kind = LinearSolver::pcg;
+    linear.reason = LinearReason::fewer_seconds;
     return;
   }
   if (!only) rules.decide();

@@ -7,6 +7,7 @@
 #include "../../runtime/hybrid/routing/decision.hpp"
 #include "../options.hpp"
 #include "decide_factor.hpp"
+#include "step_times.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -14,19 +15,28 @@
 
 namespace topograd {
 
-/// Unknowns up to which `automatic` factorises on the CPU without asking what the factor costs.
+/// Unknowns up to which a dense factor is an upper bound of a sparse one that may serve to decide.
 inline constexpr std::uint64_t kLargestFactorised = 2000;
-/// Beyond them, where the library can tell the cost: entries (8 bytes each) and operations of a
-/// factor, some seconds of work. Conjugate gradients need the better part of their 500 iterations
-/// on a stiff mesh, and still stop far from the solution.
+/// Entries (8 bytes each) and operations of the largest factor that is made unasked, some seconds
+/// of work.
 inline constexpr double kLargestFactor = 2.5e8;
 inline constexpr double kDearestFactor = 3e11;
-/// On meshes a factor is preferred up to the operations of this many products with JᵀJ: a step
-/// takes some twenty of them, at a few operations for each number read, and a factor runs in the
-/// caches.
-inline constexpr double kProductsOfStep = 60;
+/// Iterations that a step takes at the least: a factor in the time of these is preferred unseen.
+inline constexpr double kFewestIterations = 5;
 /// Operations of a part of a factor that are not worth a thought.
 inline constexpr double kCheapPart = 1e8;
+/// Newton's method takes products where Hessians take so many times longer: only Hessians without
+/// negative eigenvalues lead down from everywhere.
+inline constexpr double kDearProjection = 5;
+/// Seconds of an iteration on a device where only block-Jacobi preconditions it, as measured on an
+/// H200 (docs/notes/linear-solvers.md), and bytes a second that are read back from one.
+inline constexpr double kDeviceIterationSeconds = 7.5e-5;
+inline constexpr double kReadBackRate = 5e9;
+/// Seconds of a step on the host for each number of the Jacobian, which it copies to the tangent
+/// spaces.
+inline constexpr double kTangentSeconds = 2.4e-8;
+/// Numbers of the largest Jacobian that is looked at for SystemFacts::share.
+inline constexpr double kLargestLookedAt = 2e7;
 /// Unknowns beyond which no factor is that small: the pattern is not even looked for.
 inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 
@@ -51,11 +61,18 @@ struct DeviceFacts {
   bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
 };
 
+/// Seconds that a process spends on looking for devices (0.07), opening one and making its first
+/// kernels, before it gains anything: 0.13 s of a solve on an H200 open its driver
+/// (docs/notes/linear-solvers.md).
+inline constexpr double kDeviceStartSeconds = 0.2;
+
 struct MachineFacts {
   bool named = false;                                  ///< a device is, or software may be chosen
   std::optional<DeviceFacts> device;                   ///< that the options choose
   std::optional<runtime::hybrid::Decision> scheduler;  ///< of the CPU and this device
   std::optional<std::string> failure;                  ///< of the device, in the middle of the work
+  bool looked_for = false;  ///< this process has looked for devices: another look costs little
+  double spent = 0;         ///< seconds of solves of this process that did not look
 };
 
 /// Reasons for steps on the host.
@@ -83,10 +100,13 @@ struct EliminationFacts {
 /// A linear system in all free scalars. Optional facts are expensive: decide() asks for them.
 struct SystemFacts {
   std::uint64_t unknowns = 0, rows = 0;
-  std::uint64_t slots = 0;        ///< instances × slots of residuals
-  std::uint64_t widest = 0;       ///< unknowns of one residual
-  double product_operations = 0;  ///< of a product with JᵀJ by a stored Jacobian
-  bool hinted = false;            ///< blocks to eliminate are given
+  std::uint64_t slots = 0;   ///< instances × slots of residuals
+  std::uint64_t widest = 0;  ///< unknowns of one residual
+  StepWork work;             ///< of a step
+  bool hinted = false;       ///< blocks to eliminate are given
+  /// The share of a block's curvature at the start that comes from residuals that read no other
+  /// free block, exceeded by nine of ten blocks. It bounds the condition number: κ <= 2 / share.
+  std::optional<double> share;
   std::optional<EliminationFacts> elimination;
   std::optional<runtime::EliminationUse> on_device;  ///< the engine's answer to the elimination
   std::optional<FactorFacts> factor;
@@ -102,6 +122,7 @@ struct SystemFacts {
 
 struct ProblemFacts {
   std::uint64_t instances = 0;    ///< of all residuals that kernels evaluate
+  double cpu_seconds = 0;         ///< expected of the whole solve on the CPU; 0: not known
   bool has_kernels = true;        ///< there are such
   bool at_once = false;           ///< a chosen device is waited for: nothing else may serve first
   HostNeeds needs;                ///< of steps
@@ -122,6 +143,7 @@ enum class Fact {
   elimination,         ///< SystemFacts::elimination
   device_elimination,  ///< SystemFacts::on_device
   factor,              ///< SystemFacts::factor
+  share,               ///< SystemFacts::share
   device_factor,       ///< SystemFacts::device_factor
 };
 
@@ -129,6 +151,7 @@ enum class BackendReason {
   asked_for,
   no_kernels,       ///< every residual runs on the host
   below_threshold,  ///< too few instances
+  short_solve,      ///< over on the CPU before a device would have been found and opened
   no_device,
   software_device,  ///< and nobody named it
   no_float64,
@@ -144,6 +167,7 @@ struct BackendChoice {
   bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
   bool cpu_first = false;  ///< the interpreter serves while the device's kernels are made
   std::uint64_t instances = 0, threshold = 0;
+  double cpu_seconds = 0;  ///< ProblemFacts::cpu_seconds
   Precision precision = Precision::f64;
   std::string device, problem;             ///< the device's name, and what is wrong with it
   runtime::hybrid::Decision measurements;  ///< of BackendReason::scheduler
@@ -166,6 +190,10 @@ enum class LinearReason {
   no_elimination,  ///< the device cannot
   mesh,            ///< a wide one, on which a factor takes longer
   no_mesh,         ///< a factor stays small
+  penalties,       ///< of constraints take ever more iterations
+  fewer_seconds,   ///< of iterations, as predicted
+  hessians_dear,   ///< whose negative eigenvalues are removed
+  read_back,       ///< from a device: a factor takes less time than iterations there
   factor_cheap,
   factor_dear,
 };
@@ -178,6 +206,7 @@ struct LinearChoice {
   bool iterates = false;    ///< conjugate gradients on the Schur complement, on the CPU, too
   bool of_hessian = false;  ///< Newton's system
   FactorChoice factor;      ///< of cholesky
+  StepSeconds expected;     ///< on the CPU, of solvers that were compared
   HostNeeds needs;
   SystemFacts system;
 };
@@ -201,8 +230,12 @@ struct Plan {
 };
 
 /// Decides as much as the facts allow. Rules come first: a backend that is asked for is taken or
-/// throws; `automatic` takes the CPU for few instances, where no device fits, and where the only
-/// one is software that was not named; then the scheduler is heard, unless `deterministic` is set.
+/// throws; `automatic` takes the CPU for few instances, for solves that are expected to end before
+/// the process could have found and opened a device, where no device fits, and where the only one
+/// is software that was not named; then the scheduler is heard, unless `deterministic` is set.
+///
+/// The rule for short solves applies until the process has looked for devices. The times of the
+/// solves that it kept on the CPU add up: a process loses at most about one kDeviceStartSeconds.
 ///
 /// Engines make steps, except for those that only the host can make: engines know bounds, and
 /// devices know manifolds if they solve for the step, by conjugate gradients or a factor there.
@@ -215,13 +248,14 @@ struct Plan {
 ///   device    else cholesky for the smallest problems; schur if it eliminates at least as many
 ///             unknowns as remain, and these are no mesh; cholesky where a factor on the device
 ///             takes less time than iterations by block-Jacobi; else pcg
-///   CPU       else schur if an elimination pays; cholesky up to kLargestFactorised unknowns and
-///             where factors are cheap; else pcg
+///   CPU       else schur if an elimination pays; else cholesky or pcg, whichever is expected to
+///             take less time in a step (step_times.hpp)
 ///
 /// A residual that reads very many unknowns rules cholesky out where nothing asks for it.
 ///
 /// Newton's method uses products for meshes of more than kLargestFactorised unknowns, where damped
-/// steps take few iterations and a factor fills up.
+/// steps take few iterations and a factor fills up, and where the Hessians of residuals take much
+/// longer than products.
 ///
 ///   options  resolved, with the chosen method
 ///

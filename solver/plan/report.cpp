@@ -104,6 +104,8 @@ std::string newton_text(const LinearChoice& choice) {
   switch (choice.reason) {
     case LinearReason::asked_for:
     case LinearReason::few_unknowns: return solver;
+    case LinearReason::hessians_dear:
+      return size + ": Hessians without negative eigenvalues take longer than products: " + solver;
     case LinearReason::mesh:
       return size + ", a mesh up to " + std::to_string(choice.system.elimination->reach) +
              " terms wide: " + solver;
@@ -118,6 +120,9 @@ std::string newton_text(const LinearChoice& choice) {
     case LinearReason::data_on_device:
     case LinearReason::elimination:
     case LinearReason::no_elimination:
+    case LinearReason::penalties:
+    case LinearReason::fewer_seconds:
+    case LinearReason::read_back:
     case LinearReason::factor_cheap:
     case LinearReason::factor_dear: break;
   }
@@ -138,6 +143,9 @@ std::string backend_text(const BackendChoice& choice) {
     case BackendReason::asked_for: return "asked for";
     case BackendReason::no_kernels: return "cpu: every residual runs on the host";
     case BackendReason::below_threshold: return "cpu: " + size + " are below" + threshold;
+    case BackendReason::short_solve:
+      return "cpu: " + size + ", about " + rounded(choice.cpu_seconds) +
+             " s, less than a device takes to be found and opened";
     case BackendReason::no_device: return "cpu: " + choice.problem;
     case BackendReason::software_device:
       return "cpu: the only Vulkan device is software (" + choice.device + ") and was not named";
@@ -206,6 +214,7 @@ std::string linear_text(const Plan& plan) {
     case LinearReason::preconditioner: return "its preconditioner is asked for";
     case LinearReason::few_unknowns:
     case LinearReason::many_unknowns:
+    case LinearReason::hessians_dear:
     case LinearReason::no_mesh: return size;
     case LinearReason::small_jacobian:
       return size + ": fewer than iterations are worth; the Jacobian is read back";
@@ -228,6 +237,13 @@ std::string linear_text(const Plan& plan) {
       return data + "; " + size + ": a factor there takes " +
              rounded(system.device_factor->operations) + " operations, less time than iterations";
     case LinearReason::factor_dear: return cost + ", too many";
+    case LinearReason::penalties:
+      return size + ": penalties of constraints take iterations ever longer";
+    case LinearReason::fewer_seconds: return cost + "; iterations are expected to take less time";
+    case LinearReason::read_back:
+      return size +
+             ": iterations on the device are expected to take longer than the way of the "
+             "Jacobian and a factor on the host";
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // The engines for a problem, on the backend that was chosen for it.
 #include "session.hpp"
 
+#include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/cpu/engine.hpp"
 #include "../../runtime/engine/elimination.hpp"
 #include "../host/host_engine.hpp"
@@ -8,6 +9,8 @@
 #include "device_engine.hpp"
 #include "here_or_on_cpu.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <utility>
 
 namespace topograd {
@@ -53,13 +56,25 @@ std::unique_ptr<Engines> start_on_interpreter(std::unique_ptr<runtime::Engine> d
       });
 }
 
+/// What this process knows of looking for devices.
+std::atomic<bool> looked_for_devices = false;
+std::atomic<double> seconds_of_short_solves = 0;
+
+/// Looks for the device that the options choose.
+void look_for_device(Session& session, const SolverOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  session.machine.device = probe_device(options);
+  session.search_seconds = seconds_since(begin);
+  looked_for_devices = true;
+}
+
 /// Asks machine and scheduler as far as the decision depends on them, and tells the scheduler.
 void decide_backend(Session& session, const SolverOptions& options) {
   MachineFacts& machine = session.machine;
   const bool automatic = options.backend == Backend::automatic;
   while ((session.plan = decide(session.problem, options, machine)).next != Fact::system) {
     if (session.plan.next == Fact::device) {
-      machine.device = probe_device(options);
+      look_for_device(session, options);
       if (automatic && machine.device->failed)
         throw Error(machine.device->code, machine.device->problem);
       session.route->consider(*machine.device);
@@ -87,6 +102,8 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
   session.problem.has_kernels = !model.model.terms.empty();
   session.machine.named = names_device(options) ||
                           (automatic && hybrid_executor().scheduler().options().admit_software);
+  session.machine.looked_for = looked_for_devices;
+  session.machine.spent = seconds_of_short_solves;
   session.route = std::make_unique<Route>(model, options, operation);
   try {
     decide_backend(session, options);
@@ -118,6 +135,7 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
   session.engines = std::make_unique<Engines>(
       runtime::cpu::make_cpu_engine(model.model, engine_options(options, session.plan)));
   session.route = std::move(failed.route);
+  session.search_seconds = failed.search_seconds;
   return session;
 }
 
@@ -137,6 +155,12 @@ bool may_leave_device(const SolverOptions& options, const char* operation, const
     return false;
   hybrid_executor().outside_work().record_fallback(operation, "vulkan", error);
   return true;
+}
+
+void add_short_solve(double seconds) { seconds_of_short_solves += seconds; }
+
+bool short_solves_add_up() {
+  return looked_for_devices || seconds_of_short_solves >= kDeviceStartSeconds;
 }
 
 bool is_device_failure(ErrorCode code) { return runtime::hybrid::is_device_failure(code); }

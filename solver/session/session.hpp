@@ -21,6 +21,7 @@ struct Session {
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
   HostEngine* host = nullptr;     ///< engine(), where that is one (on_host())
   std::unique_ptr<Route> route;   ///< what decided
+  double search_seconds = 0;      ///< of looking for devices; 0: nobody looked
 
   /// The engine that serves now.
   runtime::Engine& engine() const { return engines->here(); }
@@ -57,6 +58,11 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
 ///
 ///   model  what the engine was made from; outlives the session
 Session on_host(Session session, const ProblemModel& model);
+
+/// Adds the time of a solve that stayed on the CPU without a look for devices.
+void add_short_solve(double seconds);
+/// True if such solves have taken so long in this process that the next one should look.
+bool short_solves_add_up();
 
 /// True for failures of devices and their drivers, as opposed to mistakes of the caller.
 bool is_device_failure(ErrorCode code);

@@ -82,6 +82,7 @@ struct Solver::Impl {
     summary.times.total_seconds = seconds_since(begin);
     if (const auto& route = session_.get().route)
       route->ended(session_.on_device(), summary.times.total_seconds, summary);
+    if (session_.is_short()) add_short_solve(summary.times.total_seconds);
     summary.times.total_seconds += summary.resumed_seconds;
     return std::move(summary);
   }
@@ -183,6 +184,7 @@ struct Solver::Impl {
     if (state_.constrained()) options = inner_options(options, state_.problem);
     check_method(state_.problem, options.method, state_.constrained());
     options.callback = [this](const IterationSummary& iteration) { return after_step(iteration); };
+    if (session_.should_look()) session_.close();
     follow_problem();
   }
 

@@ -18,6 +18,8 @@ void SolveSession::close() {
 }
 
 void SolveSession::open() {
+  const runtime::Model& model = state_.model.model;
+  state_.facts.cpu_seconds = solve_seconds(step_work(model), threads_of(state_.options));
   try {
     open(open_session(state_.model, state_.options, state_.facts, "solve", make_));
   } catch (const Error& error) {
@@ -43,8 +45,10 @@ void SolveSession::open(Session session) {
   session_ = std::move(session);
   before_ = {};
   follow_branches(session_, "solve", state_.problem, state_.model, options, state_.counts);
+  state_.summary.times.device_search_seconds = session_.search_seconds;
   const auto begin = std::chrono::steady_clock::now();
-  SystemSearch search(model.model, options, session_.engines->planned(), state_.hint);
+  SystemSearch search(model.model, options, session_.engines->planned(), state_.hint, state_.best.x,
+                      model.constraints == ConstraintTerms::penalties);
   Plan& plan = session_.plan;
   SystemFacts& system = session_.problem.system.emplace(search.facts());
   while ((plan = decide(session_.problem, options, session_.machine)).next != Fact::none)
@@ -73,6 +77,8 @@ void SolveSession::start() {
   Summary& summary = state_.summary;
   summary.linear_solver = session_.plan.linear.kind;
   summary.linear_solver_note = linear_text(session_.plan);
+  summary.expected_cholesky_seconds = session_.plan.linear.expected.cholesky;
+  summary.expected_pcg_seconds = session_.plan.linear.expected.pcg;
   describe_factor(session_.plan, state_.options, summary);
   session_.engine().set_point(state_.best.x);
   describe_place();

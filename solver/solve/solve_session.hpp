@@ -34,6 +34,9 @@ class SolveSession {
   const Session& get() const { return session_; }
   Engines& engines() const { return *session_.engines; }
   runtime::Engine& engine() const { return session_.engine(); }
+  /// True if it is open on the CPU because solves are short, and these have taken long by now.
+  bool should_look() const { return is_open() && is_short() && short_solves_add_up(); }
+  bool is_short() const { return session_.plan.backend.reason == BackendReason::short_solve; }
   bool on_device() const { return engine().backend() != runtime::Backend::cpu; }
   /// Null for methods for scalar objectives.
   StepSolver* steps() const { return steps_.get(); }

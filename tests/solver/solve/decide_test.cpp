@@ -34,6 +34,7 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
     problem.system->on_device.reset();
     problem.system->factor.reset();
     problem.system->device_factor.reset();
+    problem.system->share.reset();
   }
   MachineFacts now = {.named = machine.named, .failure = machine.failure};
   std::vector<Fact> asked;
@@ -49,6 +50,7 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
         problem.system->on_device = known.system->on_device.value();
         break;
       case Fact::factor: problem.system->factor = known.system->factor.value(); break;
+      case Fact::share: problem.system->share = known.system->share.value(); break;
       case Fact::device_factor:
         problem.system->device_factor = known.system->device_factor.value();
         break;
@@ -142,6 +144,36 @@ TEST(Decide, BackendWithoutKernelsOrMeasurements) {
   EXPECT_FALSE(plan.backend.cpu_first);
 }
 
+TEST(Decide, ShortSolvesDoNotLookForDevices) {
+  const struct {
+    const char* name;
+    double seconds;
+    MachineFacts machine;
+    SolverOptions options;
+    bool looks;
+  } rows[] = {
+      {"short", 0.01, {}, {.fallback_threshold = 1024}, false},
+      {"long", 0.3, {}, {.fallback_threshold = 1024}, true},
+      {"not known", 0, {}, {.fallback_threshold = 1024}, true},
+      {"many short ones", 0.01, {.spent = 0.195}, {.fallback_threshold = 1024}, true},
+      {"the process has looked", 0.01, {.looked_for = true}, {.fallback_threshold = 1024}, true},
+      {"a device is named", 0.01, {.named = true}, {.fallback_threshold = 1024}, true},
+      {"at any size", 0.01, {}, {.fallback_threshold = 0}, true},
+      {"by rules alone", 0.01, {}, {.fallback_threshold = 1024, .deterministic = true}, true},
+      {"forced", 0.01, {}, {.backend = vulkan, .fallback_threshold = 1024}, true},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const Plan plan =
+        decide({.instances = 5000, .cpu_seconds = row.seconds}, row.options, row.machine);
+    EXPECT_EQ(plan.next, row.looks ? Fact::device : Fact::system);
+    if (row.looks) continue;
+    EXPECT_EQ(plan.backend.backend, cpu);
+    EXPECT_EQ(backend_text(plan.backend),
+              "cpu: 5000 instances, about 0.01 s, less than a device takes to be found and opened");
+  }
+}
+
 TEST(Decide, ForcedDeviceThrows) {
   const struct {
     DeviceFacts facts;
@@ -186,7 +218,14 @@ constexpr HostNeeds kBounds = {.bounds = true}, kManifolds = {.manifolds = true}
 TEST(Decide, WhereStepsAreMade) {
   const StepPlace engine = StepPlace::engine, host = StepPlace::host;
   // `automatic` on a device: a small system is read back, a larger one is not.
-  const SystemFacts small = {.unknowns = 8, .rows = 20}, large = {.unknowns = 900, .rows = 1000};
+  const SystemFacts small = {.unknowns = 8,
+                             .rows = 20,
+                             .work = {.unknowns = 8, .instances = 20, .numbers = 160},
+                             .factor = FactorFacts{36, 200}},
+                    large = {.unknowns = 900, .rows = 1000},
+                    few = {.unknowns = 7,
+                           .rows = 100'000,
+                           .work = {.unknowns = 7, .instances = 1e5, .numbers = 7e5}};
   const Method lm = Method::levenberg_marquardt;
   const struct {
     const char* name;
@@ -211,6 +250,8 @@ TEST(Decide, WhereStepsAreMade) {
       {"manifolds and bounds on a device", kBoth, true, vulkan, lm, any, large, engine, pcg},
       {"manifolds, pcg on the CPU", kManifolds, true, cpu, lm, pcg, large, engine, pcg},
       {"manifolds on the CPU", kManifolds, true, cpu, lm, any, large, host, cholesky},
+      {"few unknowns of many rows on a manifold", kManifolds, true, cpu, lm, any, few, engine, pcg},
+      {"the same within bounds", kBoth, true, cpu, lm, any, few, host, cholesky},
       {"manifolds while the interpreter could serve", kManifolds, true, automatic, lm, pcg, large,
        engine, pcg},
       {"opaque residuals", kOpaque, true, vulkan, lm, pcg, large, host, pcg},
@@ -340,15 +381,16 @@ TEST(Decide, LinearSolver) {
   const FactorFacts cheap = {1e5, 1e6}, dear = {1e9, 1e12};
   const runtime::FactorUse there = {.possible = true, .operations = 2e9, .steps = 125},
                            slow = {.possible = true, .operations = 2e9, .steps = 220};
-  const SystemFacts points = {.unknowns = 2500,
-                              .rows = 9000,
-                              .slots = 90000,
-                              .widest = 9,
-                              .product_operations = 1e6,
-                              .elimination = kPoints,
-                              .on_device = can,
-                              .factor = cheap,
-                              .device_factor = there};
+  const SystemFacts points = {
+      .unknowns = 2500,
+      .rows = 9000,
+      .slots = 90000,
+      .widest = 9,
+      .work = {.unknowns = 2500, .instances = 9000, .numbers = 2.5e5, .block_pairs = 27000},
+      .elimination = kPoints,
+      .on_device = can,
+      .factor = cheap,
+      .device_factor = there};
   const auto with = [&](auto change) {
     SystemFacts out = points;
     change(out);
@@ -377,16 +419,32 @@ TEST(Decide, LinearSolver) {
     s.elimination = kNarrow;
     s.factor = dear;
   });
-  const SystemFacts few = {.unknowns = 30, .rows = 100};
+  const SystemFacts few = {.unknowns = 30,
+                           .rows = 100,
+                           .work = {.unknowns = 30, .instances = 100, .numbers = 3000},
+                           .factor = FactorFacts{465, 9000}};
+  const SystemFacts some = {.unknowns = 300, .rows = 900, .work = {.unknowns = 300}};
+  const auto tied = [&](double share) {
+    return with([&](SystemFacts& s) {
+      s.elimination = kMesh;
+      s.factor = FactorFacts{4e5, 1e8};
+      s.share = share;
+    });
+  };
+  const SystemFacts penalties = with([](SystemFacts& s) { s.work.penalties = true; });
   const SystemFacts middle = {.unknowns = 999, .rows = 2000};
   const SystemFacts many = {.unknowns = 1'000'001, .rows = 2'000'000, .slots = 8'000'001};
-  const SystemFacts wide = {
-      .unknowns = 3000, .rows = 3, .widest = 3000, .product_operations = 36000};
+  const SystemFacts wide = {.unknowns = 3000,
+                            .rows = 3,
+                            .widest = 3000,
+                            .work = {.unknowns = 3000, .instances = 3, .numbers = 9000}};
   const std::vector<Fact> nothing,
       search = {Fact::elimination}, search_ask = {Fact::elimination, Fact::device_elimination},
       search_there = {Fact::elimination, Fact::device_factor},
       ask_both = {Fact::elimination, Fact::device_elimination, Fact::device_factor},
-      search_factor = {Fact::elimination, Fact::factor}, costs = {Fact::factor};
+      search_factor = {Fact::elimination, Fact::factor}, costs = {Fact::factor},
+      search_share = {Fact::elimination, Fact::factor, Fact::share},
+      there_alone = {Fact::device_factor};
   const Preconditioner none = Preconditioner::automatic, blocks = Preconditioner::block_jacobi;
   const ForcingSequence constant = ForcingSequence::constant,
                         by_gradient = ForcingSequence::eisenstat_walker;
@@ -425,9 +483,15 @@ TEST(Decide, LinearSolver) {
        "eliminated, 300 unknowns remain (not on the device: a block has 40 unknowns)"},
       {"few on a device", vulkan, any, none, few, nothing, cholesky, false, constant,
        "30 unknowns: fewer than iterations are worth; the Jacobian is read back"},
-      {"few on the CPU", cpu, any, none, few, nothing, cholesky, false, constant, "30 unknowns"},
+      {"few on the CPU", cpu, any, none, few, costs, cholesky, false, constant, "30 unknowns"},
       {"no search on a device", vulkan, any, none, middle, nothing, pcg, true, constant,
        "the data are on the device"},
+      {"read back", vulkan, any, none, some, nothing, cholesky, false, constant,
+       "300 unknowns: iterations on the device are expected to take longer than the way of the "
+       "Jacobian and a factor on the host"},
+      {"penalties on a device", vulkan, any, none, penalties, there_alone, cholesky, true, constant,
+       "the data are on the device; 2500 unknowns: a factor there takes 2e+09 operations, less "
+       "time than iterations"},
       {"search too long", vulkan, any, none, many, nothing, pcg, true, constant,
        "the data are on the device"},
       {"mesh on a device", vulkan, any, none, mesh, search, pcg, true, by_gradient,
@@ -457,6 +521,11 @@ TEST(Decide, LinearSolver) {
       {"mesh whose factor is dear at a guess", cpu, any, none, long_mesh, search, pcg, true,
        by_gradient,
        "2500 unknowns; a mesh, up to 40 residuals wide: solved as exactly as the gradient falls"},
+      {"mesh that data tie", cpu, any, none, tied(0.2), search_share, pcg, true, by_gradient,
+       "2500 unknowns: a factor has 4e+05 entries and takes 1e+08 operations; a mesh, up to 40 "
+       "residuals wide: solved as exactly as the gradient falls"},
+      {"the same mesh without ties", cpu, any, none, tied(0), search_share, cholesky, false,
+       constant, "2500 unknowns: a factor has 4e+05 entries and takes 1e+08 operations"},
       {"dear factor", cpu, any, none, narrow_dear, search_factor, pcg, true, constant,
        "2500 unknowns: a factor has 1e+09 entries and takes 1e+12 operations, too many"},
       {"cheap factor", cpu, any, none, narrow, search_factor, cholesky, false, constant,
@@ -483,7 +552,11 @@ TEST(Decide, MethodsThatTakeEnergies) {
   const SystemFacts few = {.unknowns = 2000}, many = {.unknowns = 2001, .slots = 8'000'001};
   const SystemFacts mesh = {.unknowns = 3000, .elimination = kMesh};
   const SystemFacts narrow = {.unknowns = 3000, .elimination = kNarrow};
-  const SystemFacts wide = {.unknowns = 3000, .widest = 3000, .product_operations = 36000};
+  const SystemFacts wide = {
+      .unknowns = 3000, .widest = 3000, .work = {.unknowns = 3000, .numbers = 9000}};
+  // Logistic regression: 2,000 energies of 120 unknowns.
+  const SystemFacts regression = {.unknowns = 120,
+                                  .work = {.operations = 5e5, .cubes = 3.5e9, .columns = 6e7}};
   const struct {
     Method method;
     LinearSolver asked;
@@ -496,6 +569,9 @@ TEST(Decide, MethodsThatTakeEnergies) {
       {Method::newton, pcg, few, pcg, "on products with the Hessian"},
       {Method::newton, schur, mesh, cholesky, "of projected Hessians, on the host"},
       {Method::newton, any, few, cholesky, "of projected Hessians, on the host"},
+      {Method::newton, any, regression, pcg,
+       "120 unknowns: Hessians without negative eigenvalues take longer than products: on products "
+       "with the Hessian"},
       {Method::newton, any, many, pcg, "2001 unknowns: on products with the Hessian"},
       {Method::newton, any, wide, pcg, "3000 unknowns: on products with the Hessian"},
       {Method::newton, any, narrow, cholesky, "3000 unknowns: of projected Hessians, on the host"},

@@ -234,6 +234,7 @@ struct Phase {
 
 std::string phases(const PhaseTimes& t) {
   std::vector<Phase> all = {{"Build: trace and match residuals", "#98a2b3", t.build_seconds},
+                            {"Look for devices", "#b692f6", t.device_search_seconds},
                             {"Plan: layouts, transfers at the start", "#7cc4a4", t.plan_seconds},
                             {"Compile: GLSL", "#f2c14e", t.glsl_ms * 1e-3},
                             {"Compile: SPIR-V", "#f78154", t.spirv_ms * 1e-3},
