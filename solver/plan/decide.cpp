@@ -297,7 +297,8 @@ bool iterates_on_manifolds(const ProblemFacts& problem, const SolverOptions& opt
       options.factor == FactorPlace::device || !options.linear_solver_ordering.empty())
     return false;
   const StepWork& work = problem.system->work;
-  return work.unknowns * iteration_seconds(work, 1) < kTangentSeconds * work.numbers;
+  return work.numbers >= kManyNumbers &&
+         work.unknowns * iteration_seconds(work, 1) < kTangentSeconds * work.numbers;
 }
 
 /// The CPU's engine moves the blocks in steps of conjugate gradients.

@@ -35,6 +35,8 @@ inline constexpr double kReadBackRate = 5e9;
 /// Seconds of a step on the host for each number of the Jacobian, which it copies to the tangent
 /// spaces.
 inline constexpr double kTangentSeconds = 2.4e-8;
+/// Numbers of the Jacobian below which such steps take less than some milliseconds.
+inline constexpr double kManyNumbers = 1e5;
 /// Numbers of the largest Jacobian that is looked at for SystemFacts::share.
 inline constexpr double kLargestLookedAt = 2e7;
 /// Unknowns beyond which no factor is that small: the pattern is not even looked for.
