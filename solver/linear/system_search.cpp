@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <thread>
 #include <utility>
@@ -17,77 +18,105 @@ namespace topograd {
 
 namespace {
 
-/// Nine of ten blocks have at least SystemFacts::share.
-constexpr std::size_t kOneInSo = 10;
+/// The damped normal equations of a step from `x`, (JᵀJ + D / radius) δ = −Jᵀr with the diagonal D
+/// of JᵀJ, for iterations that only count.
+class FirstSystem {
+ public:
+  FirstSystem(const runtime::Model& model, runtime::Engine& engine, std::span<const double> x,
+              double radius)
+      : damping_(1 / radius), diagonal_(model.scalars), right_side_(model.scalars) {
+    const auto is_free = [&](std::size_t k) {
+      return model.constant.empty() || model.constant[k] == 0;
+    };
+    engine.set_point(x);
+    engine.gradient(right_side_);
+    for (std::size_t t = 0; t < model.terms.size(); ++t) read(model.terms[t], t, engine);
+    for (std::size_t k = 0; k < diagonal_.size(); ++k)
+      if (!is_free(k)) diagonal_[k] = right_side_[k] = 0;
+  }
 
-/// By scalar, the number of its block; kFixed for fixed scalars.
-constexpr std::uint32_t kFixed = ~std::uint32_t{0};
-std::vector<std::uint32_t> blocks_of(const runtime::Model& model) {
-  std::vector<std::uint32_t> out(model.scalars, kFixed);
-  std::uint32_t block = 0;
-  for (const runtime::ParameterArray& array : model.arrays)
-    for (std::uint64_t b = 0, k = array.offset; b < array.blocks; ++b, ++block)
-      for (const std::uint64_t end = k + array.width; k < end; ++k)
-        if (model.constant.empty() || model.constant[k] == 0) out[k] = block;
-  return out;
-}
+  /// Iterations of conjugate gradients, preconditioned by the diagonal, until the energy of the
+  /// preconditioned residual has fallen to `tolerance`; `most` + 1 if it does not.
+  int iterations(double tolerance, int most) const {
+    const std::size_t n = diagonal_.size();
+    std::vector<double> residual = right_side_, direction(n, 0), product(n);
+    const auto energy = [&] {
+      double sum = 0;
+      for (std::size_t k = 0; k < n; ++k)
+        if (diagonal_[k] > 0) sum += residual[k] * residual[k] / diagonal_[k];
+      return sum;
+    };
+    const double start = energy();
+    double now = start, before = 0;
+    for (int k = 0;; ++k) {
+      if (!(now > tolerance * tolerance * start)) return k;
+      if (k == most) return most + 1;
+      const double beta = before > 0 ? now / before : 0;
+      for (std::size_t i = 0; i < n; ++i)
+        direction[i] = diagonal_[i] > 0 ? residual[i] / diagonal_[i] + beta * direction[i] : 0.0;
+      multiply(direction, product);
+      const double curvature =
+          std::inner_product(direction.begin(), direction.end(), product.begin(), 0.0);
+      if (!(curvature > 0)) return most + 1;
+      for (std::size_t i = 0; i < n; ++i) residual[i] -= now / curvature * product[i];
+      before = now;
+      now = energy();
+    }
+  }
 
-/// Squares of the Jacobian by block: all of them, and those of instances that read no other one.
-struct Curvature {
-  std::vector<double> all, alone;
+ private:
+  /// Instances of one term: values[(i * rows + row) * slots + slot], columns[i * slots + slot].
+  struct Part {
+    std::size_t rows, slots;
+    std::vector<std::uint32_t> columns;
+    std::vector<double> values;
+  };
+
+  void read(const runtime::Term& term, std::size_t number, runtime::Engine& engine) {
+    const std::size_t size = term.batch->size(), slots = term.batch->parameter_columns();
+    if (term.energy || size == 0 || slots == 0) return;
+    Part part{.rows = term.topology->program.outputs.size(), .slots = slots};
+    part.columns.resize(size * slots);
+    part.values.resize(part.rows * part.columns.size());
+    engine.jacobian(number, part.values);
+    std::vector<std::uint32_t> column(size);
+    for (std::size_t s = 0; s < slots; ++s) {
+      term.batch->copy_index_column(static_cast<std::uint32_t>(s), 0, column);
+      for (std::size_t i = 0; i < size; ++i) part.columns[i * slots + s] = column[i];
+    }
+    each_row(part, [&](std::span<const std::uint32_t> columns, std::span<const double> row) {
+      for (std::size_t s = 0; s < row.size(); ++s) diagonal_[columns[s]] += row[s] * row[s];
+    });
+    parts_.push_back(std::move(part));
+  }
+
+  template <class Visit>
+  static void each_row(const Part& part, const Visit& visit) {
+    const std::span columns(part.columns);
+    const std::span values(part.values);
+    for (std::size_t i = 0; i < columns.size() / part.slots; ++i)
+      for (std::size_t r = 0; r < part.rows; ++r)
+        visit(columns.subspan(i * part.slots, part.slots),
+              values.subspan((i * part.rows + r) * part.slots, part.slots));
+  }
+
+  void multiply(std::span<const double> p, std::span<double> out) const {
+    for (std::size_t k = 0; k < p.size(); ++k) out[k] = damping_ * diagonal_[k] * p[k];
+    for (const Part& part : parts_) {
+      each_row(part, [&](std::span<const std::uint32_t> columns, std::span<const double> row) {
+        double sum = 0;
+        for (std::size_t s = 0; s < row.size(); ++s) sum += row[s] * p[columns[s]];
+        for (std::size_t s = 0; s < row.size(); ++s) out[columns[s]] += row[s] * sum;
+      });
+    }
+    for (std::size_t k = 0; k < p.size(); ++k)
+      if (diagonal_[k] == 0) out[k] = 0;
+  }
+
+  double damping_;
+  std::vector<double> diagonal_, right_side_;
+  std::vector<Part> parts_;
 };
-
-void add_curvature(const runtime::Term& term, std::span<const double> jacobian,
-                   std::span<const std::uint32_t> block_of, Curvature& out) {
-  const std::size_t size = term.batch->size(), slots = term.batch->parameter_columns();
-  const std::size_t rows = term.topology->program.outputs.size();
-  std::vector<std::uint32_t> column(size), blocks(size * slots);
-  for (std::size_t s = 0; s < slots; ++s) {
-    term.batch->copy_index_column(static_cast<std::uint32_t>(s), 0, column);
-    for (std::size_t i = 0; i < size; ++i) blocks[i * slots + s] = block_of[column[i]];
-  }
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::span its = std::span(blocks).subspan(i * slots, slots);
-    std::uint32_t one = kFixed;
-    bool alone = true;
-    for (const std::uint32_t b : its) {
-      alone = alone && (b == kFixed || one == kFixed || b == one);
-      if (b != kFixed) one = b;
-    }
-    for (std::size_t k = 0; k < rows * slots; ++k) {
-      const std::uint32_t b = its[k % slots];
-      if (b == kFixed) continue;
-      const double square = jacobian[i * rows * slots + k] * jacobian[i * rows * slots + k];
-      out.all[b] += square;
-      if (alone) out.alone[b] += square;
-    }
-  }
-}
-
-/// SystemFacts::share.
-double tied_share(const runtime::Model& model, runtime::Engine& engine, std::span<const double> x) {
-  const std::vector<std::uint32_t> block_of = blocks_of(model);
-  std::uint64_t blocks = 0;
-  for (const runtime::ParameterArray& array : model.arrays) blocks += array.blocks;
-  Curvature sums{std::vector<double>(blocks), std::vector<double>(blocks)};
-  engine.set_point(x);
-  std::vector<double> jacobian;
-  for (std::size_t t = 0; t < model.terms.size(); ++t) {
-    const runtime::Term& term = model.terms[t];
-    if (term.energy || term.batch->size() == 0) continue;
-    jacobian.resize(term.batch->size() * term.topology->program.outputs.size() *
-                    term.batch->parameter_columns());
-    engine.jacobian(t, jacobian);
-    add_curvature(term, jacobian, block_of, sums);
-  }
-  std::vector<double> shares;
-  for (std::size_t b = 0; b < blocks; ++b)
-    if (sums.all[b] > 0) shares.push_back(sums.alone[b] / sums.all[b]);
-  if (shares.empty()) return 0;
-  const auto at = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / kOneInSo);
-  std::ranges::nth_element(shares, at);
-  return *at;
-}
 
 }  // namespace
 
@@ -150,7 +179,12 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
         facts.factor = {kBeyond, kBeyond};
       }
       return;
-    case Fact::share: facts.share = tied_share(model_, engine_, x_); return;
+    case Fact::iterations: {
+      const int most = iterations_to_try(facts);
+      const FirstSystem system(model_, engine_, x_, options_.initial_trust_region_radius);
+      facts.iterations = {.most = most, .count = system.iterations(kTriedTolerance, most)};
+      return;
+    }
     case Fact::device_factor: facts.device_factor = runtime::factorize(engine_, true); return;
     case Fact::none:
     case Fact::device:

@@ -3,6 +3,8 @@
 
 #include "report.hpp"
 
+#include <algorithm>
+
 namespace topograd {
 namespace {
 
@@ -107,6 +109,16 @@ FactorFacts dense_factor(std::uint64_t unknowns) {
 double least_operations(const EliminationFacts& mesh) {
   const double separator = static_cast<double>(mesh.kept) / static_cast<double>(mesh.reach);
   return 4 * separator * separator * separator;
+}
+
+/// Seconds of a step by a factor: those of its pattern if that was found, else a lower bound from
+/// the sum of JᵀJ, its plan, and the separators of a mesh.
+double known_factor_seconds(const SystemFacts& system) {
+  if (system.factor) return factor_seconds(system.work, *system.factor, system.threads);
+  const bool is_mesh = system.elimination && system.elimination->remains_wide;
+  const double operations = is_mesh ? least_operations(*system.elimination) : 0;
+  return factor_seconds(system.work, {.operations = operations}, system.threads) +
+         plan_seconds_of_step(system.work);
 }
 
 /// Rules of the linear solver where an engine solves for all unknowns.
@@ -252,36 +264,45 @@ class LinearRules {
     StepSeconds& expected = plan_.linear.expected;
     const double iteration = iteration_seconds(work, system_.threads);
     const bool is_small = system_.unknowns <= kLargestFactorised;
-    expected = {.cholesky = factor_seconds(work, dense_factor(system_.unknowns), system_.threads),
-                .pcg = iteration * expected_iterations(work, {})};
-    if (is_small && expected.cholesky <= expected.pcg) {
+    if (is_small && (system_.unknowns <= kLargestReadBack ||
+                     factor_seconds(work, dense_factor(system_.unknowns), system_.threads) <=
+                         kFewestIterations * kClear * iteration)) {
       if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
       expected.cholesky = factor_seconds(work, *system_.factor, system_.threads);
       return factor(LinearReason::few_unknowns);
     }
-    if (!system_.elimination) return ask(Fact::elimination);
-    const EliminationFacts& elimination = *system_.elimination;
-    if (elimination.pays && !is_small) return eliminate(LinearReason::elimination);
+    const bool searches = !is_small && (system_.widest <= kWidestSearched ||
+                                        system_.slots * system_.widest <= kMostSlotsSearched);
+    if (searches && !system_.elimination) return ask(Fact::elimination);
+    const EliminationFacts elimination = system_.elimination.value_or(EliminationFacts{});
+    if (elimination.pays) return eliminate(LinearReason::elimination);
     IterationFacts facts;
     if (elimination.remains_wide && !plan_.linear.needs.any()) facts.reach = elimination.reach;
-    facts.share = system_.share;
-    expected.pcg = iteration * expected_iterations(work, facts);
-    const double least = elimination.remains_wide ? least_operations(elimination) : 0;
-    expected.cholesky = factor_seconds(work, {.operations = least}, system_.threads);
-    if (expected.cholesky > expected.pcg) return iterate_by_time(elimination.remains_wide);
-    if (!system_.factor) return ask(Fact::factor);
-    const FactorFacts& cost = *system_.factor;
-    expected.cholesky = factor_seconds(work, cost, system_.threads);
-    if (cost.entries > kLargestFactor || cost.operations > kDearestFactor)
+    if (system_.iterations && system_.iterations->converged())
+      facts.tried = system_.iterations->count;
+    expected = {.cholesky = known_factor_seconds(system_),
+                .pcg = iteration * expected_iterations(work, facts)};
+    if (system_.factor &&
+        (system_.factor->entries > kLargestFactor || system_.factor->operations > kDearestFactor))
       return iterate(LinearReason::factor_dear);
-    if (expected.cholesky > expected.pcg) return iterate_by_time(elimination.remains_wide);
-    const bool may_be_tied = expected.cholesky > kFewestIterations * iteration &&
-                             work.numbers <= kLargestLookedAt && !work.penalties;
-    if (may_be_tied && !system_.share) return ask(Fact::share);
-    factor(LinearReason::factor_cheap);
+    if (expected.cholesky > kClear * expected.pcg)
+      return iterate_loosely(elimination.remains_wide ? LinearReason::mesh
+                                                      : LinearReason::fewer_seconds);
+    if (is_worth_trying()) return ask(Fact::iterations);
+    if (!system_.factor) return ask(Fact::factor);
+    factor(is_small ? LinearReason::few_unknowns : LinearReason::factor_cheap);
   }
-  void iterate_by_time(bool on_mesh) {
-    iterate_loosely(on_mesh ? LinearReason::mesh : LinearReason::fewer_seconds);
+
+  /// Iterations might take less time than the factor, as far as its time is known, and no earlier
+  /// try was nearly as long.
+  bool is_worth_trying() const {
+    const StepWork& work = system_.work;
+    if (work.numbers > kLargestTried || work.penalties || plan_.linear.needs.manifolds)
+      return false;
+    const int most = iterations_to_try(system_);
+    if (most < kFewestIterations) return false;
+    return !system_.iterations ||
+           (!system_.iterations->converged() && most >= 2 * system_.iterations->most);
   }
 
   Plan& plan_;
@@ -365,6 +386,12 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
 }
 
 }  // namespace
+
+int iterations_to_try(const SystemFacts& system) {
+  const double seconds = known_factor_seconds(system);
+  const double most = seconds / (2 * iteration_seconds(system.work, system.threads));
+  return static_cast<int>(std::min(most, kMostTried));
+}
 
 Plan decide(const ProblemFacts& problem, const SolverOptions& options,
             const MachineFacts& machine) {

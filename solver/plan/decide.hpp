@@ -23,6 +23,9 @@ inline constexpr double kLargestFactor = 2.5e8;
 inline constexpr double kDearestFactor = 3e11;
 /// Iterations that a step takes at the least: a factor in the time of these is preferred unseen.
 inline constexpr double kFewestIterations = 5;
+/// Iterations are chosen where a factor is predicted to take longer by this factor: their number is
+/// known less well than a factor's operations.
+inline constexpr double kClear = 1.5;
 /// Operations of a part of a factor that are not worth a thought.
 inline constexpr double kCheapPart = 1e8;
 /// Newton's method takes products where Hessians take so many times longer: only Hessians without
@@ -37,8 +40,11 @@ inline constexpr double kReadBackRate = 5e9;
 inline constexpr double kTangentSeconds = 2.4e-8;
 /// Numbers of the Jacobian below which such steps take less than some milliseconds.
 inline constexpr double kManyNumbers = 1e5;
-/// Numbers of the largest Jacobian that is looked at for SystemFacts::share.
-inline constexpr double kLargestLookedAt = 2e7;
+/// Numbers of the largest Jacobian with which iterations are tried, how many at the most, and what
+/// they reduce the first system to.
+inline constexpr double kLargestTried = 1e7;
+inline constexpr double kMostTried = 500;
+inline constexpr double kTriedTolerance = 1e-5;
 /// Unknowns beyond which no factor is that small: the pattern is not even looked for.
 inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 
@@ -47,8 +53,10 @@ inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 inline constexpr std::uint64_t kLargestReadBack = 32;         ///< unknowns
 inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unknowns, 8 MB
 /// Instances × slots among which `automatic` looks for blocks to eliminate on a device: some tenths
-/// of a second.
+/// of a second. On the CPU, the same number of pairs of slots, if a residual reads more unknowns
+/// than kWidestSearched.
 inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
+inline constexpr std::uint64_t kWidestSearched = 64;
 /// Unknowns from which on it does: fewer are few iterations either way.
 inline constexpr std::uint64_t kLeastEliminated = 1000;
 
@@ -99,6 +107,12 @@ struct EliminationFacts {
   bool pays = false, remains_wide = false;
 };
 
+/// Iterations on the system of the first step, preconditioned by its diagonal, to kTriedTolerance.
+struct TriedIterations {
+  int most = 0, count = 0;
+  bool converged() const { return count <= most; }
+};
+
 /// A linear system in all free scalars. Optional facts are expensive: decide() asks for them.
 struct SystemFacts {
   std::uint64_t unknowns = 0, rows = 0;
@@ -106,9 +120,7 @@ struct SystemFacts {
   std::uint64_t widest = 0;  ///< unknowns of one residual
   StepWork work;             ///< of a step
   bool hinted = false;       ///< blocks to eliminate are given
-  /// The share of a block's curvature at the start that comes from residuals that read no other
-  /// free block, exceeded by nine of ten blocks. It bounds the condition number: κ <= 2 / share.
-  std::optional<double> share;
+  std::optional<TriedIterations> iterations;
   std::optional<EliminationFacts> elimination;
   std::optional<runtime::EliminationUse> on_device;  ///< the engine's answer to the elimination
   std::optional<FactorFacts> factor;
@@ -145,7 +157,7 @@ enum class Fact {
   elimination,         ///< SystemFacts::elimination
   device_elimination,  ///< SystemFacts::on_device
   factor,              ///< SystemFacts::factor
-  share,               ///< SystemFacts::share
+  iterations,          ///< SystemFacts::iterations, iterations_to_try() of them
   device_factor,       ///< SystemFacts::device_factor
 };
 
@@ -264,6 +276,10 @@ struct Plan {
 /// Throws Error for a forced device alone: with the device's code, or Unsupported if f64 is asked
 /// of one without; and Unsupported where the factor is to be on a device and cannot.
 Plan decide(const ProblemFacts& problem, const SolverOptions& options, const MachineFacts& machine);
+
+/// How many iterations Fact::iterations asks for: they take half the time of a factor, as far as
+/// that is known.
+int iterations_to_try(const SystemFacts& system);
 
 /// True if decide() takes conjugate gradients on the CPU for any residuals, where the engine makes
 /// the steps.

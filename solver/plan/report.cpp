@@ -239,7 +239,11 @@ std::string linear_text(const Plan& plan) {
     case LinearReason::factor_dear: return cost + ", too many";
     case LinearReason::penalties:
       return size + ": penalties of constraints take iterations ever longer";
-    case LinearReason::fewer_seconds: return cost + "; iterations are expected to take less time";
+    case LinearReason::fewer_seconds:
+      if (system.iterations)
+        return cost + "; " + std::to_string(system.iterations->count) +
+               " iterations solve the first system";
+      return cost + "; iterations are expected to take less time";
     case LinearReason::read_back:
       return size +
              ": iterations on the device are expected to take longer than the way of the "

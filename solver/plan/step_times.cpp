@@ -16,6 +16,7 @@ namespace {
 // Seconds on one core of an EPYC with AVX-512, fitted to the problems of bench/automatic.cpp.
 constexpr double kPairSeconds = 2.5e-8;     ///< a pair of blocks of an instance in JᵀJ
 constexpr double kProductSeconds = 3e-10;   ///< one of the products that it sums
+constexpr double kPlanSeconds = 1.5e-7;     ///< a pair of blocks of an instance in the plan of it
 constexpr double kUnknownSeconds = 8e-8;    ///< damping, permutation and solution
 constexpr double kEntrySeconds = 4e-9;      ///< an entry of the factor, in factor and solution
 constexpr double kInstanceSeconds = 8e-9;   ///< an instance in a product with JᵀJ
@@ -28,18 +29,19 @@ constexpr double kDerivative = 3;
 /// More threads than these find little to do beside each other.
 constexpr int kMostThreads = kMostFactorThreads;
 
-/// Iterations that reduce a system to 1e-5, for each √κ: ½ ln(2 / 1e-5).
-constexpr double kIterationsPerRoot = 6.1;
-/// The same for each √reach of a mesh, with two levels.
+/// Iterations that reduce a system to 1e-5, for each √reach of a mesh, with two levels.
 constexpr double kIterationsPerReach = 8;
 constexpr double kMostIterations = 500;
-/// Share of these iterations that a step takes whose system is solved as exactly as the gradient
-/// falls: a linear problem has few steps, which are exact.
-constexpr double kLoose = 0.3, kNearlyExact = 0.8;
+/// A linear problem has few steps, which are nearly exact: its share of these iterations.
+constexpr double kNearlyExact = 0.8;
+/// A step stores the Jacobian and makes a preconditioner in the time of so many iterations.
+constexpr double kSetup = 2;
 /// Exact steps are fewer than loose ones by this factor.
 constexpr double kMoreSteps = 1.2;
 /// Products in a step of Newton's method.
 constexpr double kCurvedProducts = 20;
+/// Steps among which the time of a plan is divided.
+constexpr double kLinearSteps = 2, kNonlinearSteps = 10;
 /// Steps of a solve, and iterations in each, where nothing is known.
 constexpr double kSteps = 20, kIterations = 50;
 
@@ -144,6 +146,10 @@ double factor_seconds(const StepWork& work, const FactorFacts& factor, int threa
                   threads);
 }
 
+double plan_seconds_of_step(const StepWork& work) {
+  return kPlanSeconds * work.block_pairs / (work.linear ? kLinearSteps : kNonlinearSteps);
+}
+
 double iteration_seconds(const StepWork& work, int threads) {
   return share_of(kInstanceSeconds * work.instances + kNumberSeconds * work.numbers +
                       kVectorSeconds * work.unknowns,
@@ -155,9 +161,8 @@ double expected_iterations(const StepWork& work, const IterationFacts& facts) {
   if (work.penalties) return most;
   if (facts.reach)
     most = std::min(most, kIterationsPerReach * std::sqrt(static_cast<double>(*facts.reach)));
-  if (facts.share && *facts.share > 0)
-    most = std::min(most, kIterationsPerRoot * std::sqrt(2 / *facts.share));
-  return std::max(1.0, most * kMoreSteps * (work.linear ? kNearlyExact : kLoose));
+  if (facts.tried) most = std::min(most, static_cast<double>(*facts.tried));
+  return kSetup + std::max(1.0, most * kMoreSteps * (work.linear ? kNearlyExact : kLoose));
 }
 
 double projection_seconds(const StepWork& work, int threads) {

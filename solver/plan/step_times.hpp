@@ -36,18 +36,22 @@ struct StepSeconds {
 double sum_seconds(const StepWork& work, int threads);
 /// The same with a factor and a solution.
 double factor_seconds(const StepWork& work, const FactorFacts& factor, int threads);
+/// The part of a step in the time that planning the sum of JᵀJ and its factor takes.
+double plan_seconds_of_step(const StepWork& work);
 /// One iteration of conjugate gradients with a stored Jacobian.
 double iteration_seconds(const StepWork& work, int threads);
 
 /// What the iterations of a step depend on.
 struct IterationFacts {
   std::optional<std::size_t> reach = {};  ///< of a mesh with two levels (Elimination::reach)
-  std::optional<double> share = {};       ///< SystemFacts::share
+  std::optional<int> tried = {};          ///< that the first system took
 };
+/// Share of the iterations to 1e-5 that a step takes whose system is solved as exactly as the
+/// gradient falls.
+inline constexpr double kLoose = 0.4;
 /// Iterations of conjugate gradients in a step, the mean over a solve whose forcing follows the
-/// gradient. The linear solver's own bound is the condition number κ <= 2 / share with its
-/// √κ iterations per digit; on a mesh with two levels the iterations grow with the root of `reach`.
-/// Both were fitted to the problems of bench/automatic.cpp (docs/notes/linear-solvers.md).
+/// gradient. On a mesh with two levels they grow with the root of `reach`, fitted to the problems
+/// of bench/automatic.cpp (docs/notes/linear-solvers.md).
 double expected_iterations(const StepWork& work, const IterationFacts& facts);
 
 /// Newton's method: Hessians of all instances without their negative eigenvalues.

@@ -1,6 +1,8 @@
 // The decision about fictional problems and machines, and its text.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../../../ir/error.hpp"
 #include "../../../solver/plan/report.hpp"
 
@@ -34,7 +36,7 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
     problem.system->on_device.reset();
     problem.system->factor.reset();
     problem.system->device_factor.reset();
-    problem.system->share.reset();
+    problem.system->iterations.reset();
   }
   MachineFacts now = {.named = machine.named, .failure = machine.failure};
   std::vector<Fact> asked;
@@ -50,7 +52,13 @@ std::vector<Fact> settle(Plan& plan, const ProblemFacts& known, const SolverOpti
         problem.system->on_device = known.system->on_device.value();
         break;
       case Fact::factor: problem.system->factor = known.system->factor.value(); break;
-      case Fact::share: problem.system->share = known.system->share.value(); break;
+      case Fact::iterations: {
+        SystemFacts& system = *problem.system;
+        const int most = iterations_to_try(system);
+        system.iterations = {.most = most,
+                             .count = std::min(known.system->iterations->count, most + 1)};
+        break;
+      }
       case Fact::device_factor:
         problem.system->device_factor = known.system->device_factor.value();
         break;
@@ -387,6 +395,7 @@ TEST(Decide, LinearSolver) {
       .slots = 90000,
       .widest = 9,
       .work = {.unknowns = 2500, .instances = 9000, .numbers = 2.5e5, .block_pairs = 27000},
+      .iterations = TriedIterations{.most = 500, .count = 501},
       .elimination = kPoints,
       .on_device = can,
       .factor = cheap,
@@ -424,11 +433,11 @@ TEST(Decide, LinearSolver) {
                            .work = {.unknowns = 30, .instances = 100, .numbers = 3000},
                            .factor = FactorFacts{465, 9000}};
   const SystemFacts some = {.unknowns = 300, .rows = 900, .work = {.unknowns = 300}};
-  const auto tied = [&](double share) {
+  const auto tried = [&](int count) {
     return with([&](SystemFacts& s) {
-      s.elimination = kMesh;
-      s.factor = FactorFacts{4e5, 1e8};
-      s.share = share;
+      s.elimination = kNarrow;
+      s.factor = FactorFacts{4e5, 2e9};
+      s.iterations->count = count;
     });
   };
   const SystemFacts penalties = with([](SystemFacts& s) { s.work.penalties = true; });
@@ -443,7 +452,7 @@ TEST(Decide, LinearSolver) {
       search_there = {Fact::elimination, Fact::device_factor},
       ask_both = {Fact::elimination, Fact::device_elimination, Fact::device_factor},
       search_factor = {Fact::elimination, Fact::factor}, costs = {Fact::factor},
-      search_share = {Fact::elimination, Fact::factor, Fact::share},
+      search_try = {Fact::elimination, Fact::factor, Fact::iterations},
       there_alone = {Fact::device_factor};
   const Preconditioner none = Preconditioner::automatic, blocks = Preconditioner::block_jacobi;
   const ForcingSequence constant = ForcingSequence::constant,
@@ -521,11 +530,11 @@ TEST(Decide, LinearSolver) {
       {"mesh whose factor is dear at a guess", cpu, any, none, long_mesh, search, pcg, true,
        by_gradient,
        "2500 unknowns; a mesh, up to 40 residuals wide: solved as exactly as the gradient falls"},
-      {"mesh that data tie", cpu, any, none, tied(0.2), search_share, pcg, true, by_gradient,
-       "2500 unknowns: a factor has 4e+05 entries and takes 1e+08 operations; a mesh, up to 40 "
-       "residuals wide: solved as exactly as the gradient falls"},
-      {"the same mesh without ties", cpu, any, none, tied(0), search_share, cholesky, false,
-       constant, "2500 unknowns: a factor has 4e+05 entries and takes 1e+08 operations"},
+      {"few iterations", cpu, any, none, tried(9), search_try, pcg, true, by_gradient,
+       "2500 unknowns: a factor has 4e+05 entries and takes 2e+09 operations; 9 iterations solve "
+       "the first system"},
+      {"many iterations", cpu, any, none, tried(201), search_try, cholesky, false, constant,
+       "2500 unknowns: a factor has 4e+05 entries and takes 2e+09 operations"},
       {"dear factor", cpu, any, none, narrow_dear, search_factor, pcg, true, constant,
        "2500 unknowns: a factor has 1e+09 entries and takes 1e+12 operations, too many"},
       {"cheap factor", cpu, any, none, narrow, search_factor, cholesky, false, constant,
