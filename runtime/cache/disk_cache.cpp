@@ -95,7 +95,6 @@ DiskCache::DiskCache(DiskCacheOptions options) : options_(std::move(options)) {
   disabled_ = options_.folder.empty()
                   ? "no cache folder: set TOPOGRAD_CACHE_DIR, XDG_CACHE_HOME or HOME"
                   : platform::private_folder(options_.folder);
-  if (disabled_.empty()) bytes_ = total(entries(options_.folder));
 }
 
 std::string DiskCache::path(std::string_view kind, Hash128 key) const {
@@ -135,22 +134,24 @@ bool DiskCache::store(std::string_view kind, Hash128 key, std::span<const std::b
     return false;
   }
   ++counters_.writes;
-  bytes_ += bytes.size();
-  if (bytes_ > options_.max_bytes) evict();
+  bytes_ = bytes_ ? *bytes_ + bytes.size() : total(entries(options_.folder));
+  if (*bytes_ > options_.max_bytes) evict();
   return true;
 }
 
 // Shrinks to three quarters of the bound, so that a full cache is not listed at every write.
 void DiskCache::evict() {
   const std::vector<Entry> list = entries(options_.folder);
-  bytes_ = total(list);
-  if (bytes_ <= options_.max_bytes) return;
+  std::uint64_t bytes = total(list);
+  bytes_ = bytes;
+  if (bytes <= options_.max_bytes) return;
   for (const Entry& entry : list) {
-    if (bytes_ <= options_.max_bytes / 4 * 3) break;
+    if (bytes <= options_.max_bytes / 4 * 3) break;
     std::error_code error;
     if (fs::remove(entry.path, error)) ++counters_.evictions;
-    if (!error) bytes_ -= std::min(bytes_, entry.size);
+    if (!error) bytes -= std::min(bytes, entry.size);
   }
+  bytes_ = bytes;
 }
 
 std::vector<std::string> DiskCache::files(std::string_view kind) const {

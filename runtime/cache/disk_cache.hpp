@@ -64,7 +64,8 @@ class DiskCache {
   std::string disabled_;
   mutable std::mutex mutex_;
   DiskCacheCounters counters_;
-  std::uint64_t bytes_ = 0;  ///< estimate of the folder's size
+  /// Estimate of the folder's size; the first write makes it.
+  std::optional<std::uint64_t> bytes_;
 };
 
 }  // namespace topograd::runtime

@@ -250,6 +250,19 @@ TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoFirst) {
   EXPECT_FALSE(cache.store("spirv", {1, 1}, blob(20000)));
 }
 
+// A cache may have thousands of files, and most processes only read some of them.
+TEST_F(DiskCacheTest, OpeningDoesNotListTheFolder) {
+  EXPECT_TRUE(DiskCache(options()).store("spirv", kKey, blob(100)));
+  const std::string stale = options().folder + "/left.1.2.tmp";
+  write(stale, blob(10));
+  fs::last_write_time(stale, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  DiskCache cache(options());
+  EXPECT_TRUE(cache.load("spirv", kKey));
+  EXPECT_TRUE(fs::exists(stale));
+  EXPECT_TRUE(cache.store("spirv", {0, 1}, blob(100)));
+  EXPECT_FALSE(fs::exists(stale));
+}
+
 TEST_F(DiskCacheTest, WritersDoNotTearBlobs) {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
