@@ -42,7 +42,10 @@ foreach(bits 64 32)
     endforeach()
   endforeach()
 endforeach()
+file(READ ${SOURCE}/emulated/float64.glsl float64)
+file(READ ${SOURCE}/emulated/main.glsl main)
 file(APPEND ${OUTPUT}.new "};\n\n}  // namespace\n\n"
      "std::span<const Snippet> snippets() { return kTable; }\n\n"
+     "std::string_view emulated_float64() {\n  return R\"glsl(${float64})glsl\" R\"glsl(${main})glsl\";\n}\n\n"
      "}  // namespace topograd::codegen::math\n")
 file(RENAME ${OUTPUT}.new ${OUTPUT})

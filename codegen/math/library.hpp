@@ -46,4 +46,8 @@ std::string library(const std::vector<std::string>& functions, Precision precisi
 /// Names of the functions that ops may use, alphabetically, without built-ins and internal pieces.
 std::span<const std::string_view> functions();
 
+/// IEEE 754 binary64 on pairs of 32-bit integers (uvec2, low word first) in GLSL: f64_add, f64_mul,
+/// ... and a main() that calls them on the array `v` of uvec2, which is to be declared before.
+std::string_view emulated_float64();
+
 }  // namespace topograd::codegen::math

@@ -1,0 +1,47 @@
+// Calls every function that stands for an instruction, so that the compiler keeps it.
+void main() {
+  uvec2 a = v[0];
+  uvec2 b = v[1];
+  uvec2 c = v[2];
+  v[0] = f64_abs(a);
+  v[1] = f64_neg(a);
+  v[2] = uvec2(f64_is_nan(a) ? 1u : 0u, 0u);
+  v[3] = uvec2(f64_is_inf(a) ? 1u : 0u, 0u);
+  v[4] = uvec2(f64_is_zero(a) ? 1u : 0u, 0u);
+  v[5] = f64_add(a, b);
+  v[6] = f64_sub(a, b);
+  v[7] = f64_mul(a, b);
+  v[8] = f64_div(a, b);
+  v[9] = f64_sqrt(a);
+  v[10] = f64_rsqrt(a);
+  v[11] = f64_fma(a, b, c);
+  v[12] = uvec2(f64_unordered(a, b) ? 1u : 0u, 0u);
+  v[13] = uvec2(f64_equal(a, b) ? 1u : 0u, 0u);
+  v[14] = uvec2(f64_ordered_unequal(a, b) ? 1u : 0u, 0u);
+  v[15] = uvec2(f64_less(a, b) ? 1u : 0u, 0u);
+  v[16] = uvec2(f64_less_equal(a, b) ? 1u : 0u, 0u);
+  v[17] = f64_min(a, b);
+  v[18] = f64_max(a, b);
+  v[19] = f64_number_min(a, b);
+  v[20] = f64_number_max(a, b);
+  v[21] = f64_sign(a);
+  v[22] = f64_trunc(a);
+  v[23] = f64_floor(a);
+  v[24] = f64_ceil(a);
+  v[25] = f64_round_even(a);
+  v[26] = f64_clamp(a, b, c);
+  v[27] = f64_step(a, b);
+  v[28] = f64_mix(a, b, c);
+  v[29] = f64_fract(a);
+  v[30] = f64_mod(a, b);
+  v[31] = f64_from_uint(a.x);
+  v[32] = f64_from_int(int(a.x));
+  v[33] = uvec2(f64_to_uint(a), 0u);
+  v[34] = uvec2(uint(f64_to_int(a)), 0u);
+  v[35] = f64_from_uint64(a);
+  v[36] = f64_from_int64(a);
+  v[37] = f64_to_uint64(a);
+  v[38] = f64_to_int64(a);
+  v[39] = f64_from_float(a.x);
+  v[40] = uvec2(f64_to_float(a), 0u);
+}
