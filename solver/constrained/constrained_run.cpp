@@ -79,6 +79,26 @@ void ConstrainedRun::list_rows() {
   }
 }
 
+namespace {
+
+/// ‖J_i‖² of one row in the free unknowns, and Σ |J_ik x_k|, of whose size its value rounds.
+struct RowSize {
+  double squared = 0, moved = 0;
+};
+
+RowSize size_of_row(const ir::Batch& batch, std::size_t instance, std::span<const double> row,
+                    std::span<const double> x, std::span<const std::uint8_t> constant) {
+  RowSize out;
+  for (std::uint32_t s = 0; s < row.size(); ++s) {
+    const std::uint32_t scalar = batch.index(instance, s);
+    out.moved += std::abs(row[s] * x[scalar]);
+    if (constant.empty() || constant[scalar] == 0) out.squared += row[s] * row[s];
+  }
+  return out;
+}
+
+}  // namespace
+
 bool ConstrainedRun::measure_rows() {
   const std::uint64_t first = penalties.first_row();
   const std::span<const double> x = inner.point();
@@ -96,19 +116,14 @@ bool ConstrainedRun::measure_rows() {
     for (std::size_t at = 0; at < batch.size() * outputs; ++at) {
       const std::size_t i = at / outputs;
       const std::uint64_t row = batch.residual_row(i) - first + at % outputs;
-      double squared = 0, moved = 0;
-      for (std::uint32_t s = 0; s < slots; ++s) {
-        const std::uint32_t scalar = batch.index(i, s);
-        const double slope = J[at * slots + s];
-        moved += std::abs(slope * x[scalar]);
-        if (constant.empty() || constant[scalar] == 0) squared += slope * slope;
-      }
-      if (std::isfinite(squared)) norms_[row] = std::max(norms_[row], std::sqrt(squared));
-      if (std::isfinite(moved)) rounding[row] = unit * moved;
+      const std::span derivatives = std::span(J).subspan(at * slots, slots);
+      const RowSize size = size_of_row(batch, i, derivatives, x, constant);
+      if (std::isfinite(size.squared)) norms_[row] = std::max(norms_[row], std::sqrt(size.squared));
+      if (std::isfinite(size.moved)) rounding[row] = unit * size.moved;
       if (norms_[row] > 0) scale[row] = 1 / norms_[row];
       const double scaled = scale[row] * scale[row] * rounding[row];
       for (std::uint32_t s = 0; s < slots; ++s)
-        of_gradient[batch.index(i, s)] += scaled * std::abs(J[at * slots + s]);
+        of_gradient[batch.index(i, s)] += scaled * std::abs(derivatives[s]);
     }
   }
   gradient_rounding = largest(of_gradient);

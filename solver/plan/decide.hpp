@@ -25,7 +25,7 @@ inline constexpr double kDearestFactor = 3e11;
 inline constexpr double kFewestIterations = 5;
 /// Iterations are chosen where a factor is predicted to take longer by this factor: their number is
 /// known less well than a factor's operations.
-inline constexpr double kClear = 1.5;
+inline constexpr double kClear = 1.3;
 /// Operations of a part of a factor that are not worth a thought.
 inline constexpr double kCheapPart = 1e8;
 /// Newton's method takes products where Hessians take so many times longer: only Hessians without

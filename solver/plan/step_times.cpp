@@ -30,7 +30,7 @@ constexpr double kDerivative = 3;
 constexpr int kMostThreads = kMostFactorThreads;
 
 /// Iterations that reduce a system to 1e-5, for each √reach of a mesh, with two levels.
-constexpr double kIterationsPerReach = 8;
+constexpr double kIterationsPerReach = 6;
 constexpr double kMostIterations = 500;
 /// A linear problem has few steps, which are nearly exact: its share of these iterations.
 constexpr double kNearlyExact = 0.8;

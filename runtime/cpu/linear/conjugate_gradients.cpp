@@ -43,6 +43,17 @@ void turn(const T* z, T beta, T* p, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) p[i] = z[i] + beta * p[i];
 }
 
+/// What a direction p leads to.
+enum class Direction { down, along_negative, nowhere };
+
+/// By its curvature p·A p.
+Direction direction_of(double curvature, NegativeCurvature negative) {
+  if (!std::isfinite(curvature)) return Direction::nowhere;
+  if (curvature > 0) return Direction::down;
+  const bool follows = curvature < 0 && negative == NegativeCurvature::is_followed;
+  return follows ? Direction::along_negative : Direction::nowhere;
+}
+
 }  // namespace
 
 template <class T>
@@ -90,14 +101,10 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     if (options.sums == nullptr && platform::EndableWork::should_end()) break;
     const double curvature = matrix.multiply(p, q);
     ++report.products;
-    const bool follows = curvature < 0 && options.negative == NegativeCurvature::is_followed;
-    if (!std::isfinite(curvature) || !(curvature > 0 || follows)) {
-      report.end = CgEnd::breakdown;
-      break;
-    }
+    const Direction direction = direction_of(curvature, options.negative);
     const T alpha = static_cast<T>(now.rz / std::abs(curvature));
-    if (follows) {
-      move(0, n, alpha);
+    if (direction != Direction::down) {
+      if (direction == Direction::along_negative) move(0, n, alpha);
       report.end = CgEnd::breakdown;
       break;
     }

@@ -118,35 +118,35 @@ struct FreeScalars {
   std::vector<std::string> undetermined;
 };
 
+/// Adds one block, whose scalars follow `place` others in the covariance of determined blocks;
+/// returns how many it adds to these.
+std::size_t add_block(const Problem& problem, const Covariance& covariance, std::size_t array,
+                      std::size_t number, std::size_t place, FreeScalars& out) {
+  const std::span<const ParameterArray> arrays = problem.arrays();
+  const auto constants = problem.constant_mask();
+  const std::size_t width = arrays[array].width, first = number * width;
+  std::vector<std::size_t> free;
+  for (std::size_t k = 0; k < width; ++k)
+    if (constants.empty() || constants[arrays[array].offset + first + k] == 0) free.push_back(k);
+  if (free.empty()) return 0;
+  const ParameterBlock block = problem.parameters(array).block(number);
+  const bool determined = covariance.determines(block);
+  (determined ? out.blocks : out.undetermined_blocks).push_back(block);
+  for (const std::size_t k : free) {
+    (determined ? out.names : out.undetermined).push_back(scalar_name(arrays, array, first + k));
+    if (determined) out.places.push_back(place + k);
+  }
+  return determined ? width : 0;
+}
+
 FreeScalars free_scalars(const Problem& problem, const Covariance& covariance) {
   FreeScalars out;
   const std::span<const ParameterArray> arrays = problem.arrays();
-  const auto constants = problem.constant_mask();
   std::size_t place = 0;
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     if (arrays[a].values == nullptr) continue;
-    for (std::size_t b = 0; b < arrays[a].blocks; ++b) {
-      const std::size_t first = b * arrays[a].width;
-      const auto is_free = [&](std::size_t k) {
-        return constants.empty() || constants[arrays[a].offset + k] == 0;
-      };
-      bool any = false;
-      for (std::size_t k = first; k < first + arrays[a].width; ++k) any = any || is_free(k);
-      if (!any) continue;
-      const ParameterBlock block = problem.parameters(a).block(b);
-      if (!covariance.determines(block)) {
-        out.undetermined_blocks.push_back(block);
-        for (std::size_t k = first; k < first + arrays[a].width; ++k)
-          if (is_free(k)) out.undetermined.push_back(scalar_name(arrays, a, k));
-        continue;
-      }
-      out.blocks.push_back(block);
-      for (std::size_t k = first; k < first + arrays[a].width; ++k, ++place) {
-        if (!is_free(k)) continue;
-        out.places.push_back(place);
-        out.names.push_back(scalar_name(arrays, a, k));
-      }
-    }
+    for (std::size_t b = 0; b < arrays[a].blocks; ++b)
+      place += add_block(problem, covariance, a, b, place, out);
   }
   return out;
 }
