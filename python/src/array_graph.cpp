@@ -4,11 +4,20 @@
 #include "../../ir/error.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
 
 namespace topograd::python {
+namespace {
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+}  // namespace
 
 std::size_t Layout::size() const {
   std::size_t n = 1;
@@ -109,6 +118,28 @@ NodeId ArrayGraph::reduce(ir::Op op, View operand, std::size_t extent) {
                  .size = size / extent,
                  .operands = {std::move(operand)},
                  .extent = extent});
+}
+
+void ArrayGraph::replace(NodeId id, std::vector<double> values) {
+  Node& node = nodes_.at(id);
+  if (node.kind != Kind::numbers || node.size != values.size())
+    throw Error(ErrorCode::Shape, "trace: other numbers than those of the node");
+  node.numbers = std::move(values);
+}
+
+std::optional<std::vector<NodeId>> ArrayGraph::difference(NodeId root,
+                                                          const ArrayGraph& other) const {
+  if (root >= nodes_.size() || root >= other.nodes_.size()) return std::nullopt;
+  std::vector<NodeId> out;
+  for (NodeId id = 0; id <= root; ++id) {
+    const Node &a = nodes_[id], &b = other.nodes_[id];
+    const bool alike = a.kind == b.kind && a.op == b.op && a.size == b.size && a.first == b.first &&
+                       a.extent == b.extent && same_bits(a.number, b.number) &&
+                       a.operands == b.operands && a.parts == b.parts && a.positions == b.positions;
+    if (!alike) return std::nullopt;
+    if (!std::ranges::equal(a.numbers, b.numbers, same_bits)) out.push_back(id);
+  }
+  return out;
 }
 
 }  // namespace topograd::python

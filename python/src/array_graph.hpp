@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace topograd::python {
@@ -19,6 +20,8 @@ using Index = std::uint32_t;
 struct Layout {
   std::vector<std::int64_t> shape, strides;
   std::int64_t offset = 0;
+
+  bool operator==(const Layout&) const = default;
 
   std::size_t size() const;
   /// True if element k of the view is element k of an array with `size` elements.
@@ -34,6 +37,8 @@ using NodeId = std::uint32_t;
 struct View {
   NodeId node = 0;
   Layout layout;
+
+  bool operator==(const View&) const = default;
 };
 
 /// An append-only graph: a node is an array, its elements are counted row by row, and operands
@@ -72,6 +77,13 @@ class ArrayGraph {
               std::vector<Index> positions);
   /// Combines groups of `extent` elements that follow one another in the view, by + * min or max.
   NodeId reduce(ir::Op op, View operand, std::size_t extent);
+
+  /// Puts other numbers into a node of numbers. Throws Error{Shape} if they are not as many, or if
+  /// the node is another one.
+  void replace(NodeId id, std::vector<double> values);
+  /// Nodes of numbers, up to a root, that differ from those of another graph; nothing if the graphs
+  /// differ in something else.
+  std::optional<std::vector<NodeId>> difference(NodeId root, const ArrayGraph& other) const;
 
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }

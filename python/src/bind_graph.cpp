@@ -14,26 +14,27 @@ namespace topograd::python {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
+using Positions = ArrayOf<std::int64_t>;
 
 /// A view of a node: an array of bytes that has the view's shape and strides. Nobody reads its
 /// memory, which begins where the node's element 0 would be.
 struct Shadow {
   NodeId node;
   std::intptr_t origin;
-  py::array bytes;
+  Buffer bytes;
 
   explicit Shadow(const py::tuple& operand)
       : node(operand[0].cast<NodeId>()),
         origin(operand[1].cast<std::intptr_t>()),
-        bytes(operand[2].cast<py::array>()) {}
+        bytes(operand[2], PyBUF_STRIDES) {}
 
   Layout layout() const {
     Layout out;
-    for (py::ssize_t d = 0; d < bytes.ndim(); ++d) {
-      out.shape.push_back(bytes.shape(d));
-      out.strides.push_back(bytes.strides(d));
+    for (int d = 0; d < bytes->ndim; ++d) {
+      out.shape.push_back(bytes->shape[d]);
+      out.strides.push_back(bytes->strides[d]);
     }
-    out.offset = reinterpret_cast<std::intptr_t>(bytes.data()) - origin;
+    out.offset = reinterpret_cast<std::intptr_t>(bytes->buf) - origin;
     return out;
   }
 };
@@ -93,50 +94,42 @@ struct Graph {
     return graph.reduce(ir::find_op(op).value(), {shadow.node, shadow.layout()}, extent);
   }
 
-  NodeId numbers(const Doubles& values) {
-    return graph.numbers({values.data(), values.data() + values.size()});
+  NodeId numbers(const Doubles& values) { return graph.numbers({values.begin(), values.end()}); }
+
+  NodeId gather(NodeId source, const Positions& at) {
+    return graph.gather(source, {at.begin(), at.end()});
   }
 
-  NodeId gather(NodeId source,
-                const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& at) {
-    return graph.gather(source, {at.data(), at.data() + at.size()});
-  }
-
-  NodeId join(const std::vector<NodeId>& sources,
-              const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& parts,
-              const py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>& at) {
-    return graph.join(sources, {parts.data(), parts.data() + parts.size()},
-                      {at.data(), at.data() + at.size()});
+  NodeId join(const std::vector<NodeId>& sources, const Positions& parts, const Positions& at) {
+    return graph.join(sources, {parts.begin(), parts.end()}, {at.begin(), at.end()});
   }
 };
 
-Bound model_of_function(Graph& graph, NodeId root, const py::array_t<double>& x,
+Bound model_of_function(Graph& graph, NodeId root, Memory x,
                         const std::vector<std::tuple<Index, Index, Index>>& blocks,
                         const py::object& loss, bool joins_rows) {
   std::vector<UnknownArray> proposed;
   for (const auto& [first, width, count] : blocks) proposed.push_back({first, width, count});
-  py::array_t<double> memory = x;
-  double* const values = memory.mutable_data();
   Bound bound;
   const Loss of_rows = loss_from(loss);
-  const std::span<double> start(values, static_cast<std::size_t>(x.size()));
+  const std::span<double> start = x.span();
   {
     const py::gil_scoped_release released;
     bound.model = model_of(graph.graph, root, start, proposed, of_rows, joins_rows);
   }
-  bound.memory.push_back(std::move(memory));
+  bound.memory.push_back(std::move(x));
   return bound;
 }
 
 /// ρ, ρ′ and ρ″ at each s >= 0: shape (3, n).
-py::array_t<double> evaluate_loss(const Loss& loss, const Doubles& s) {
-  const py::ssize_t count = s.size();
-  py::array_t<double> out({py::ssize_t{3}, count});
-  for (py::ssize_t k = 0; k < count; ++k) {
+py::object evaluate_loss(const Loss& loss, const Doubles& s) {
+  const std::size_t count = s.size();
+  NewArray<double> out({3, static_cast<py::ssize_t>(count)});
+  for (std::size_t k = 0; k < count; ++k) {
     const std::array<double, 3> at = loss.evaluate(s.data()[k]);
-    for (std::size_t row = 0; row < 3; ++row) out.mutable_at(row, k) = at[row];
+    for (std::size_t row = 0; row < 3; ++row) out.data()[row * count + k] = at[row];
   }
-  return out;
+  return out.array();
 }
 
 }  // namespace
@@ -169,6 +162,12 @@ void bind_graph(py::module_& module) {
              return bound.model->add_blocks(g.graph, root, width, options);
            })
       .def("limit", [](Graph& g, std::size_t operations) { g.graph.most_operations = operations; })
+      .def("replace",
+           [](Graph& g, NodeId node, const Doubles& values) {
+             g.graph.replace(node, {values.begin(), values.end()});
+           })
+      .def("difference", [](const Graph& g, NodeId root,
+                            const Graph& other) { return g.graph.difference(root, other.graph); })
       .def("size", [](const Graph& g) { return g.graph.size(); });
 }
 

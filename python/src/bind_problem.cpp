@@ -20,6 +20,10 @@
 namespace topograd::python {
 namespace {
 
+std::span<const double> numbers_of(const Eigen::VectorXd& vector) {
+  return {vector.data(), static_cast<std::size_t>(vector.size())};
+}
+
 /// Values and derivatives of a problem, with rows in the order of the traced arrays.
 class Values {
  public:
@@ -33,15 +37,15 @@ class Values {
     const py::gil_scoped_release released;
     return evaluator_.cost(point);
   }
-  py::array_t<double> residuals(const Doubles& x) {
+  py::object residuals(const Doubles& x) {
     const Numbers point = numbers(x);
     std::vector<double> rows;
     {
       const py::gil_scoped_release released;
       const Eigen::VectorXd found = evaluator_.residuals(point);
-      rows = model_.in_order({found.data(), static_cast<std::size_t>(found.size())});
+      rows = model_.in_order(numbers_of(found));
     }
-    return to_numpy(std::move(rows));
+    return to_numpy(rows);
   }
   py::tuple deviation(const Doubles& x, const Doubles& f) {
     const Numbers point = numbers(x);
@@ -50,23 +54,30 @@ class Values {
       const py::gil_scoped_release released;
       found = evaluator_.residuals(point);
     }
-    return deviation_from(model_, {found.data(), static_cast<std::size_t>(found.size())}, f);
+    return deviation_from(model_, numbers_of(found), f);
   }
-  py::array_t<double> gradient(const Doubles& x) {
+  py::object gradient(const Doubles& x) {
     const Numbers point = numbers(x);
     Eigen::VectorXd found;
     {
       const py::gil_scoped_release released;
       found = evaluator_.gradient(point);
     }
-    return to_numpy({found.data(), found.data() + found.size()});
+    return to_numpy(numbers_of(found));
   }
   /// (numbers, columns, row starts) of a matrix in compressed rows.
   py::tuple jacobian(const Doubles& x);
+  /// The matrix with its zeros.
+  py::object dense_jacobian(const Doubles& x);
 
  private:
-  static Numbers numbers(const Doubles& x) {
-    return std::span<const double>(x.data(), static_cast<std::size_t>(x.size()));
+  static Numbers numbers(const Doubles& x) { return x.span(); }
+  Evaluator::SparseMatrix matrix(const Doubles& x) {
+    const Numbers point = numbers(x);
+    const py::gil_scoped_release released;
+    Evaluator::SparseMatrix found = evaluator_.jacobian(point);
+    found.makeCompressed();
+    return found;
   }
 
   Model& model_;
@@ -74,45 +85,50 @@ class Values {
 };
 
 py::tuple Values::jacobian(const Doubles& x) {
-  const Numbers point = numbers(x);
-  Evaluator::SparseMatrix found;
-  {
-    const py::gil_scoped_release released;
-    found = evaluator_.jacobian(point);
-    found.makeCompressed();
-  }
+  const Evaluator::SparseMatrix found = matrix(x);
   const std::size_t rows = model_.row_count();
   const std::vector<std::size_t>& order = model_.order();
-  py::array_t<double> numbers(static_cast<py::ssize_t>(found.nonZeros()));
-  py::array_t<std::int32_t> columns(static_cast<py::ssize_t>(found.nonZeros()));
-  py::array_t<std::int32_t> starts(static_cast<py::ssize_t>(rows + 1));
-  std::int32_t* const begins = starts.mutable_data();
+  NewArray<double> numbers({static_cast<py::ssize_t>(found.nonZeros())});
+  NewArray<std::int32_t> columns({static_cast<py::ssize_t>(found.nonZeros())});
+  NewArray<std::int32_t> starts({static_cast<py::ssize_t>(rows + 1)});
+  std::int32_t* const begins = starts.data();
   std::fill_n(begins, rows + 1, 0);
   const int* const from = found.outerIndexPtr();
   for (std::size_t k = 0; k < order.size(); ++k) begins[order[k] + 1] = from[k + 1] - from[k];
   for (std::size_t k = 0; k < rows; ++k) begins[k + 1] += begins[k];
   for (std::size_t k = 0; k < order.size(); ++k) {
     const std::int32_t to = begins[order[k]];
-    std::copy(found.valuePtr() + from[k], found.valuePtr() + from[k + 1],
-              numbers.mutable_data() + to);
+    std::copy(found.valuePtr() + from[k], found.valuePtr() + from[k + 1], numbers.data() + to);
     std::copy(found.innerIndexPtr() + from[k], found.innerIndexPtr() + from[k + 1],
-              columns.mutable_data() + to);
+              columns.data() + to);
   }
-  return py::make_tuple(numbers, columns, starts);
+  return py::make_tuple(numbers.array(), columns.array(), starts.array());
 }
 
-std::size_t add_parameters(Bound& bound, py::array_t<double> memory, int width,
-                           const std::string& name) {
-  const std::span<double> values(memory.mutable_data(), static_cast<std::size_t>(memory.size()));
-  const std::size_t number = bound.model->add_parameters(values, width, name);
+py::object Values::dense_jacobian(const Doubles& x) {
+  const Evaluator::SparseMatrix found = matrix(x);
+  const std::size_t columns = x.size();
+  NewArray<double> out(
+      {static_cast<py::ssize_t>(model_.row_count()), static_cast<py::ssize_t>(columns)});
+  std::fill_n(out.data(), out.size(), 0.0);
+  const std::vector<std::size_t>& order = model_.order();
+  for (std::size_t row = 0; row < order.size(); ++row) {
+    double* const to = out.data() + order[row] * columns;
+    for (int k = found.outerIndexPtr()[row]; k < found.outerIndexPtr()[row + 1]; ++k)
+      to[found.innerIndexPtr()[k]] += found.valuePtr()[k];
+  }
+  return out.array();
+}
+
+std::size_t add_parameters(Bound& bound, Memory memory, int width, const std::string& name) {
+  const std::size_t number = bound.model->add_parameters(memory.span(), width, name);
   bound.memory.push_back(std::move(memory));
   return number;
 }
 
 /// The number of an array of data, and the leaf that its first number is in a graph.
 py::tuple add_data(Bound& bound, const Doubles& values, const std::string& name) {
-  const std::span numbers(values.data(), static_cast<std::size_t>(values.size()));
-  const std::size_t number = bound.model->add_data(numbers, name);
+  const std::size_t number = bound.model->add_data(values.span(), name);
   return py::make_tuple(number, LeafArrays::kFirstDatum + bound.model->data()[number].id().offset);
 }
 
@@ -123,10 +139,8 @@ class SolutionDerivatives {
                       double tolerance, const py::dict& options)
       : sensitivity_(make(bound, arrays, form, tolerance, options_from(options))) {}
 
-  py::array_t<double> jvp(const Doubles& dtheta) const {
-    return product(&Sensitivity::jvp, dtheta);
-  }
-  py::array_t<double> vjp(const Doubles& dx) const { return product(&Sensitivity::vjp, dx); }
+  py::object jvp(const Doubles& dtheta) const { return product(&Sensitivity::jvp, dtheta); }
+  py::object vjp(const Doubles& dx) const { return product(&Sensitivity::vjp, dx); }
   std::size_t size() const { return sensitivity_.size(); }
   std::vector<std::string> undetermined() const { return sensitivity_.undetermined(); }
   std::size_t active_bounds() const { return sensitivity_.active_bounds(); }
@@ -145,14 +159,14 @@ class SolutionDerivatives {
     const py::gil_scoped_release released;
     return Sensitivity(bound.model->problem(), theta, options);
   }
-  py::array_t<double> product(Product call, const Doubles& direction) const {
-    const std::span numbers(direction.data(), static_cast<std::size_t>(direction.size()));
+  py::object product(Product call, const Doubles& direction) const {
+    const std::span numbers = direction.span();
     Eigen::VectorXd found;
     {
       const py::gil_scoped_release released;
       found = (sensitivity_.*call)(Numbers(std::span<const double>(numbers)));
     }
-    return to_numpy({found.data(), found.data() + found.size()});
+    return to_numpy(numbers_of(found));
   }
 
   Sensitivity sensitivity_;
@@ -242,8 +256,10 @@ py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
     found = covariance.matrix(blocks.empty() ? all : blocks);
   }
   const auto n = static_cast<py::ssize_t>(size);
-  py::array_t<double> out({n, n});
-  auto entry = out.mutable_unchecked<2>();
+  NewArray<double> out({n, n});
+  const auto entry = [&, numbers = out.data()](py::ssize_t i, py::ssize_t j) -> double& {
+    return numbers[i * n + j];
+  };
   for (py::ssize_t i = 0; i < n; ++i)
     for (py::ssize_t j = 0; j < n; ++j)
       entry(i, j) = i == j ? std::numeric_limits<double>::infinity()
@@ -252,24 +268,18 @@ py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
     for (std::size_t j = 0; j < places.size(); ++j)
       entry(static_cast<py::ssize_t>(places[i]), static_cast<py::ssize_t>(places[j])) =
           found(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j));
-  return py::make_tuple(out, missing);
+  return py::make_tuple(out.array(), missing);
 }
 
 }  // namespace
 
 py::tuple deviation_from(const Model& model, std::span<const double> residuals, const Doubles& f) {
-  const auto size = static_cast<std::size_t>(f.size());
+  const std::size_t size = f.size();
   if (size != model.row_count())
     throw Error(ErrorCode::Shape, "deviation: expected " + std::to_string(model.row_count()) +
                                       " rows, got " + std::to_string(size));
-  const Deviation found = model.deviation(residuals, {f.data(), size});
+  const Deviation found = model.deviation(residuals, f.span());
   return py::make_tuple(found.largest, found.difference);
-}
-
-py::array_t<double> to_numpy(std::vector<double> values) {
-  auto* const kept = new std::vector<double>(std::move(values));
-  const py::capsule owner(kept, [](void* p) { delete static_cast<std::vector<double>*>(p); });
-  return py::array_t<double>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
 }
 
 void bind_problem(py::module_& module) {
@@ -282,9 +292,7 @@ void bind_problem(py::module_& module) {
       .def("add_data", &add_data)
       .def("set_data",
            [](Bound& b, std::size_t number, const Doubles& values) {
-             b.model->problem().set(
-                 b.model->data().at(number),
-                 std::span(values.data(), static_cast<std::size_t>(values.size())));
+             b.model->problem().set(b.model->data().at(number), values.span());
            })
       .def("set_loss",
            [](Bound& b, const AddedBlocks& blocks, const py::object& loss) {
@@ -333,7 +341,8 @@ void bind_problem(py::module_& module) {
       .def("residuals", &Values::residuals)
       .def("deviation", &Values::deviation)
       .def("gradient", &Values::gradient)
-      .def("jacobian", &Values::jacobian);
+      .def("jacobian", &Values::jacobian)
+      .def("dense_jacobian", &Values::dense_jacobian);
 }
 
 }  // namespace topograd::python

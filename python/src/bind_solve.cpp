@@ -7,6 +7,7 @@
 #include "../../solver/summary_json.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,12 +19,29 @@ namespace {
 /// Solves look for signals at most this often: asking for the interpreter may wait for a thread.
 constexpr std::chrono::milliseconds kSignalInterval{20};
 
-/// Ends a solve on a signal, and calls a Python function after each step.
+/// Changes of the cost below this share are rounding.
+constexpr double kRounding = 1e-13;
+
+/// Ends a solve on a signal, or once rounding has been all that changed the cost for `stalled`
+/// steps, unless that is 0; calls a Python function after each step.
 class Watch {
  public:
-  explicit Watch(py::object callback) : callback_(std::move(callback)) {}
+  explicit Watch(py::object callback, int stalled = 0)
+      : callback_(std::move(callback)), most_stalled_(stalled) {}
 
   CallbackReturn operator()(const IterationSummary& step) {
+    const bool still = step.iteration > 0 && std::abs(step.cost_change) <= kRounding * step.cost;
+    stalled_ = still ? stalled_ + 1 : 0;
+    const CallbackReturn answer = ask(step);
+    const bool ends = most_stalled_ > 0 && stalled_ >= most_stalled_;
+    return ends && answer == CallbackReturn::SOLVER_CONTINUE
+               ? CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY
+               : answer;
+  }
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  CallbackReturn ask(const IterationSummary& step) {
     const auto now = std::chrono::steady_clock::now();
     if (callback_.is_none() && now - last_ < kSignalInterval)
       return CallbackReturn::SOLVER_CONTINUE;
@@ -42,10 +60,9 @@ class Watch {
       return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
     }
   }
-  bool interrupted() const { return interrupted_; }
 
- private:
   py::object callback_;
+  int most_stalled_, stalled_ = 0;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   bool interrupted_ = false;
 };
@@ -81,14 +98,14 @@ class KeptSolver {
         evaluate(x, {.cost = false, .residuals = true, .gradient = false}).residuals;
     return deviation_from(model_, {r.data(), static_cast<std::size_t>(r.size())}, f);
   }
-  py::array_t<double> gradient(const Doubles& x) {
+  py::object gradient(const Doubles& x) {
     const Eigen::VectorXd g =
         evaluate(x, {.cost = false, .residuals = false, .gradient = true}).gradient;
-    return to_numpy({g.data(), g.data() + g.size()});
+    return to_numpy({g.data(), static_cast<std::size_t>(g.size())});
   }
 
-  Result solve(const py::object& callback) {
-    Watch watch(callback);
+  Result solve(const py::object& callback, int stalled) {
+    Watch watch(callback, stalled);
     *watch_ = &watch;
     Result result;
     try {
@@ -112,7 +129,7 @@ class KeptSolver {
   }
 
   Evaluation evaluate(const Doubles& x, const Wanted& wanted) {
-    const std::span<const double> point(x.data(), static_cast<std::size_t>(x.size()));
+    const std::span<const double> point = x.span();
     const py::gil_scoped_release released;
     return solver_.evaluate(point, wanted);
   }
@@ -297,7 +314,7 @@ void bind_solve(py::module_& module) {
   module.def("check_options", [](const py::dict& given) { resolved(options_from(given)); });
   py::class_<KeptSolver>(module, "Solver", "Solves one model repeatedly.")
       .def(py::init<Bound&, const py::dict&>(), py::keep_alive<1, 2>())
-      .def("solve", &KeptSolver::solve)
+      .def("solve", &KeptSolver::solve, py::arg("callback"), py::arg("stalled") = 0)
       .def("deviation", &KeptSolver::deviation)
       .def("gradient", &KeptSolver::gradient);
 }

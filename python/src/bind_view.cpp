@@ -12,12 +12,12 @@
 namespace topograd::python {
 namespace {
 
-using Numbers = py::array_t<std::uint32_t, py::array::c_style | py::array::forcecast>;
+using Numbers = ArrayOf<std::uint32_t>;
 
 /// Rows of an array of shape (count, N).
 template <std::size_t N>
 std::vector<std::array<std::uint32_t, N>> shapes(const Numbers& given) {
-  std::vector<std::array<std::uint32_t, N>> out(static_cast<std::size_t>(given.size()) / N);
+  std::vector<std::array<std::uint32_t, N>> out(given.size() / N);
   const std::uint32_t* numbers = given.data();
   for (auto& shape : out)
     for (std::uint32_t& point : shape) point = *numbers++;

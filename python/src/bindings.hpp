@@ -3,9 +3,9 @@
 
 #include "../../solver/options.hpp"
 #include "array_graph.hpp"
+#include "arrays.hpp"
 #include "model.hpp"
 
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -15,14 +15,12 @@
 
 namespace topograd::python {
 
-namespace py = pybind11;
-
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using Doubles = ArrayOf<double>;
 
 /// A model with the Python objects whose memory it uses.
 struct Bound {
   std::unique_ptr<Model> model = std::make_unique<Model>();
-  std::vector<py::object> memory;
+  std::vector<Memory> memory;
 };
 
 /// Options by their names in SolverOptions; "callback" takes a function of an IterationSummary.
@@ -36,9 +34,6 @@ Loss loss_from(const py::object& loss);
 /// (largest |f|, largest difference) of residuals in the order of the problem from f, which has the
 /// order of the traced arrays. Raises Error{Shape} if f has another number of rows.
 py::tuple deviation_from(const Model& model, std::span<const double> residuals, const Doubles& f);
-
-/// A NumPy array that takes over the numbers.
-py::array_t<double> to_numpy(std::vector<double> values);
 
 void bind_graph(py::module_& module);
 void bind_problem(py::module_& module);
