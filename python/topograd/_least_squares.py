@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 import warnings
 from typing import Any, Callable
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 from scipy.sparse import csr_matrix, issparse
 
-from . import _core
+from . import _core, _reuse
 from ._losses import traced_loss
 from ._shim import run_traced
 from ._summary import Summary
@@ -25,10 +26,12 @@ _PER_OPERATION, _PER_ELEMENT = 45e-6, 1e-7
 #: What a trace may always take, in seconds, and evaluations of a function that SciPy makes for each
 #: unknown.
 _ALWAYS, _EVALUATIONS = 0.2, 40
+#: Rows up to which the trace of a function is kept for later calls.
+_MOST_ROWS_KEPT = 100_000
 #: Times that a solve goes on from beside its result.
 _MOST_KINKS = 4
-#: Changes of the cost below this share are rounding, and so many of them in a row end a solve.
-_ROUNDING, _STALLED = 1e-13, 6
+#: Steps in a row that change the cost by rounding alone, after which a solve ends.
+_STALLED = 6
 _METHODS = ("trf", "dogbox", "lm")
 _LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
 _MESSAGES = {
@@ -64,13 +67,15 @@ class Result(OptimizeResult):
 
 
 def trace_function(fun: Callable, size: int, scale: Any, args: tuple, kwargs: dict,
-                   seconds: float | None = None) -> tuple[Trace, Array]:
+                   seconds: float | None = None, notes_sources: bool = False) -> tuple[Trace, Array]:
     """Runs fun(x, *args, **kwargs) once on a traced x of this size, which is scale times the unknowns.
 
     Raises TracingError, and what fun raises. With `seconds`, what would take longer to trace and to
     compile is refused here or by Graph.model.
     """
     trace = Trace()
+    if notes_sources:
+        trace.sources = []
     if seconds is not None:
         trace.graph.limit(int(seconds / _PER_OPERATION))
         trace.most_written = min(int(seconds / _PER_ELEMENT), 20_000_000)
@@ -313,6 +318,8 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
     """The largest component of the gradient, scaled by the distance to the bound it points to."""
     if g.size == 0:
         return 0.0
+    if not a.bounded:
+        return float(np.max(np.abs(g)))
     scale = np.ones_like(x)
     falling = (g < 0) & np.isfinite(a.upper)
     rising = (g > 0) & np.isfinite(a.lower)
@@ -321,16 +328,16 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
     return float(np.max(np.abs(g * scale)))
 
 
-def _status(a: _Arguments, summary: Any, x: np.ndarray, optimality: float) -> int:
+def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimality: float) -> int:
     """The condition that ended the solve, as SciPy numbers them; -1 if there is none."""
     if optimality <= a.gtol:
         return 1
-    if summary.termination == "NO_CONVERGENCE":
-        return 0 if len(summary.iterations) >= _limit(a) else -1
-    if summary.termination not in ("CONVERGENCE", "USER_SUCCESS") or not np.isfinite(optimality):
+    if termination == "NO_CONVERGENCE":
+        return 0 if len(steps) >= _limit(a) else -1
+    if termination not in ("CONVERGENCE", "USER_SUCCESS") or not math.isfinite(optimality):
         return -1
-    accepted = [s for s in summary.iterations[1:] if s.successful]
-    last = summary.iterations[-1]
+    accepted = [s for s in steps[1:] if s.successful]
+    last = steps[-1]
     if last.iteration == 0:
         return 1
     step = accepted[-1] if accepted else last
@@ -346,27 +353,14 @@ def _limit(a: _Arguments) -> int:
     return min(a.max_nfev or 100 * a.x0.size, 2**31 - 1)
 
 
-class _Watch:
-    """Ends a solve whose cost has not changed, beyond rounding, for several steps."""
-
-    def __init__(self) -> None:
-        self.stalled = 0
-
-    def __call__(self, step: Any) -> bool:
-        still = step.iteration > 0 and abs(step.cost_change) <= _ROUNDING * step.cost
-        self.stalled = self.stalled + 1 if still else 0
-        return self.stalled >= _STALLED
-
-
 class _CallbackError(Exception):
     """What a callback raised, on its way through the solver."""
 
 
-class _Callback(_Watch):
+class _Callback:
     """SciPy's callback, after each accepted step: callback(x), or callback(intermediate_result=...)."""
 
     def __init__(self, function: Callable, x: np.ndarray, values: Any, scale: Any) -> None:
-        super().__init__()
         try:
             names = set(inspect.signature(function).parameters)
         except (TypeError, ValueError):  # a compiled function
@@ -376,9 +370,8 @@ class _Callback(_Watch):
         self.stopped = False
 
     def __call__(self, step: Any) -> bool:
-        stalled = super().__call__(step)
         if step.iteration == 0 or not step.successful:
-            return stalled
+            return False
         x = self._x * self._scale
         try:
             if self._named:
@@ -391,7 +384,7 @@ class _Callback(_Watch):
             self.stopped = True
         except Exception as error:
             raise _CallbackError from error
-        return self.stopped or stalled
+        return self.stopped
 
 
 def _ball(values: Any, unknowns: np.ndarray) -> dict:
@@ -441,11 +434,12 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     precision = options.get("precision", "f64")
     if not _agrees(deviation, values, unknowns, f0, precision):
         return None
-    called = (_Watch() if a.callback is None
-              else _Callback(a.callback, unknowns, values, a.scale))
-    summary = Summary(solver.solve(called), model)
-    if summary.interrupted:
+    called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
+    core = solver.solve(called, _STALLED)
+    summary = Summary(core, model)
+    if core.interrupted:
         raise KeyboardInterrupt
+    steps = core.iterations
     x = unknowns
     if np.ndim(a.scale) > 0:  # rounding may lead across a bound
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
@@ -455,31 +449,54 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         return None
     gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
-    stopped = isinstance(called, _Callback) and called.stopped
-    status = -2 if stopped else _status(a, summary, unknowns, optimality)
+    stopped = called is not None and called.stopped
+    status = -2 if stopped else _status(a, core.termination, steps, unknowns, optimality)
 
     def jacobian() -> Any:
+        dense = not a.sparse and f.size * x.size <= _DENSE
+        if dense and a.loss == "linear" and np.ndim(a.scale) == 0:
+            return values.dense_jacobian(unknowns)
         numbers, columns, starts = values.jacobian(unknowns)
         if np.ndim(a.scale) > 0:
             numbers = numbers / a.scale[columns]
         if a.loss != "linear":
             numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
-        if a.sparse or f.size * x.size > _DENSE:
+        if not dense:
             return csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
         places = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
         return np.bincount(places, numbers, f.size * x.size).reshape(f.size, x.size)
 
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
-        active_mask=_active(a, x), nfev=len(summary.iterations),
-        njev=summary.accepted + 1, status=status,
-        message=summary.message if status == -1 else _MESSAGES[status],
+        active_mask=_active(a, x), nfev=len(steps),
+        njev=core.accepted + 1, status=status,
+        message=core.message if status == -1 else _MESSAGES[status],
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
     if f.size * x.size <= 100_000:
         result["jac"] = jacobian()
     return result
+
+
+def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarray) -> Any:
+    """What the function reads, if its trace is worth keeping; else None."""
+    if np.ndim(a.scale) > 0 or f0.size > _MOST_ROWS_KEPT or not isinstance(args, tuple):
+        return None
+    return _reuse.read(fun, args, kwargs, a.x0.size)
+
+
+def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
+             evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
+    """The traced solve, which goes on from beside its result where that is lower."""
+    found = _solve(a, trace, rows, f0, evaluate, options)
+    for _ in range(_MOST_KINKS):
+        before = found
+        if found is not None and found["status"] > 0:
+            found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
+        if found is before:
+            break
+    return found
 
 
 def _values_options(options: dict) -> dict:
@@ -608,15 +625,21 @@ def least_squares(
     a.check_values(f0, loss, lambda: jac(a.x0.copy(), *args, **keywords))
     try:
         seconds = _ALWAYS + at_start * (a.x0.size + 1) * _EVALUATIONS
-        trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
-                                     seconds if falls_back else None)
-        found = _solve(a, trace, rows, f0, evaluate, given)
-        for _ in range(_MOST_KINKS):
-            before = found
-            if found is not None and found["status"] > 0:
-                found = _beyond_a_kink(a, found, trace, rows, evaluate, given)
-            if found is before:
-                break
+        reading = _read(a, fun, args, keywords, f0)
+        kept = None if reading is None else _reuse.traces.taken(reading)
+        found = None
+        if kept is not None and not kept.useless and kept.take(reading.arrays):
+            trace = kept.trace
+            found = _minimum(a, trace, kept.rows, f0, evaluate, given)
+        if found is None:
+            trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
+                                         seconds if falls_back else None, reading is not None)
+            if reading is not None and not (kept is not None and kept.useless):
+                kept = _reuse.Kept(trace, rows, reading, kept)
+                rows = kept.rows
+            found = _minimum(a, trace, rows, f0, evaluate, given)
+        if kept is not None and found is not None:
+            _reuse.traces.put(reading, kept)
         if found is not None and (found["status"] != -1 or not falls_back):
             for location, advice in trace.slow:
                 warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)

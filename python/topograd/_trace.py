@@ -81,6 +81,8 @@ class Trace:
         self.sums: dict[int, "Array"] = {}
         #: elements of arrays that assignments have changed, and the most that a loop may
         self.written, self.most_written = 0, 1 << 62
+        #: nodes of data with the arrays that they come from, if they are noted
+        self.sources: list[tuple[int, np.ndarray]] | None = None
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 
@@ -104,6 +106,8 @@ class Trace:
         if array.dtype.kind not in "fiub":
             raise TracingError(f"numbers of type {array.dtype} cannot be traced")
         node = self.graph.numbers(np.ascontiguousarray(array, dtype=float).reshape(-1))
+        if self.sources is not None:
+            self.sources.append((node, array))
         return self.wrap(node, array.shape, boolean or array.dtype.kind == "b")
 
     def wrap(self, node: int, shape: tuple[int, ...], boolean: bool = False) -> "Array":

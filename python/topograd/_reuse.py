@@ -1,0 +1,289 @@
+"""Traces that later calls use again: what a function reads, and which arrays of it are only data.
+
+A trace belongs to a key: the code of the function and of the functions that it calls, the shapes of
+the arrays that they read, and all other values that they read. Numbers of arrays may differ between
+two calls with one key. The second of them is traced again, and the graphs are compared: where only
+data of the graph differs that is an array as it was read, later calls put their numbers there.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import math
+import threading
+import types
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from ._trace import Array, Trace
+
+#: Traces that are kept, bytes of arrays that a function may read, and nodes of a graph.
+_MOST_KEPT, _MOST_BYTES, _MOST_NODES = 32, 4 << 20, 20_000
+#: Values in containers that are read for a key, and traces that may differ in more than data.
+_MOST_VALUES, _MOST_CHANGES = 256, 3
+_NUMBERS = (int, bool, complex, str, bytes, type(None), type(Ellipsis))
+#: Members of classes that say nothing about values, and the flag of classes that are not C's.
+_NOT_READ = frozenset(("__module__", "__doc__", "__dict__", "__weakref__", "__init__", "__annotations__",
+                       "__firstlineno__", "__static_attributes__"))
+_MADE_IN_PYTHON = 1 << 9
+_LIBRARIES = ("numpy", "scipy", "math", "builtins", "cmath", "operator")
+
+
+class _Unknown(Exception):
+    """A value of which nothing says whether it has changed."""
+
+
+@functools.lru_cache(maxsize=512)
+def _globals_of(code: types.CodeType) -> tuple[str, ...]:
+    """Names of globals that code reads, and functions that it makes."""
+    found = {str(i.argval): None for i in dis.get_instructions(code)
+             if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found.update(dict.fromkeys(_globals_of(inner)))
+    return tuple(found)
+
+
+def _library(name: str | None) -> bool:
+    return (name or "").partition(".")[0] in _LIBRARIES
+
+
+class Reading:
+    """What a function reads, as a key, and the arrays among it, in the order of reading."""
+
+    __slots__ = ("key", "arrays", "objects", "_places", "_left")
+
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, size: int) -> None:
+        self.arrays: list[np.ndarray] = []
+        #: what the key has by its address, which must not be that of something else
+        self.objects: list[Any] = []
+        self._places: dict[int, int] = {}
+        self._left = _MOST_VALUES
+        self.key = (size, self._value(function), self._values(args),
+                    self._values(tuple(kwargs.items())) if kwargs else ())
+        if sum(a.nbytes for a in self.arrays) > _MOST_BYTES:
+            raise _Unknown
+
+    def _values(self, values: tuple) -> tuple:
+        return tuple([self._value(v) for v in values])
+
+    def _same(self, value: Any) -> Any:
+        self.objects.append(value)
+        return id(value)
+
+    def _value(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is np.ndarray:
+            return self._array(value)
+        if kind is float:
+            return value or (kind, math.copysign(1.0, value))
+        if kind in _NUMBERS:
+            return (kind, value)
+        if kind is types.FunctionType:
+            return self._function(value)
+        if kind in (types.ModuleType, types.BuiltinFunctionType, np.ufunc) or isinstance(value, type):
+            return self._same(value)
+        return self._object(value, kind)
+
+    def _array(self, array: np.ndarray) -> Any:
+        known = self._places.get(id(array))
+        if known is not None:
+            return ("at", known)
+        if array.dtype.kind not in "fiubc":
+            raise _Unknown
+        self._places[id(array)] = len(self.arrays)
+        self.arrays.append(array)
+        return (array.shape, array.dtype.char, array.strides)
+
+    def _seen(self, value: Any) -> Any:
+        """The place of something that is being read, to which what it has may refer; else None."""
+        known = self._places.get(id(value))
+        if known is None:
+            self._places[id(value)] = -1 - len(self._places)
+            self._left -= 1
+            if self._left < 0:
+                raise _Unknown
+        return known
+
+    def _function(self, function: types.FunctionType) -> Any:
+        if _library(function.__module__) or hasattr(function, "_implementation"):
+            return self._same(function)
+        known = self._seen(function)
+        if known is not None:
+            return ("at", known)
+        if function.__dict__:
+            raise _Unknown
+        code, names = function.__code__, function.__globals__
+        found: list[Any] = [self._same(code), self._same(names)]
+        for name in _globals_of(code):
+            if name in names:
+                found.append(self._value(names[name]))
+        for cell in function.__closure__ or ():
+            try:
+                found.append(self._value(cell.cell_contents))
+            except ValueError:  # empty
+                raise _Unknown from None
+        if function.__defaults__:
+            found.append(self._values(function.__defaults__))
+        if function.__kwdefaults__:
+            found.append(self._values(tuple(function.__kwdefaults__.items())))
+        return tuple(found)
+
+    def _object(self, value: Any, kind: type) -> Any:
+        if isinstance(value, np.generic):
+            return (kind, value.tobytes())
+        known = self._seen(value)
+        if known is not None:
+            return ("at", known)
+        if kind in (tuple, list):
+            self._left -= len(value)
+            return (kind, self._values(tuple(value)))
+        if kind is dict:
+            self._left -= len(value)
+            return (kind, self._values(tuple(value.items())))
+        if kind is types.MethodType:
+            return (kind, self._value(value.__func__), self._value(value.__self__))
+        if kind is functools.partial:
+            return (kind, self._value(value.func), self._values(value.args),
+                    self._values(tuple(value.keywords.items())))
+        return self._instance(value, kind)
+
+    def _instance(self, value: Any, kind: type) -> Any:
+        found: list[Any] = [self._same(kind)]
+        for base in kind.__mro__[:-1]:
+            if _library(base.__module__) or "__slots__" in base.__dict__ or not (
+                    base.__flags__ & _MADE_IN_PYTHON):
+                raise _Unknown
+            for name, member in base.__dict__.items():
+                if isinstance(member, property):
+                    member = member.fget
+                elif isinstance(member, (staticmethod, classmethod)):
+                    member = member.__func__
+                if name not in _NOT_READ:
+                    found.append(self._value(member))
+        return (*found, self._values(tuple(value.__dict__.items())))
+
+
+def read(function: Callable, args: tuple, kwargs: dict, size: int) -> Reading | None:
+    """What function(x, *args, **kwargs) reads, with x of this size; None if that cannot be said."""
+    try:
+        reading = Reading(function, args, kwargs, size)
+        hash(reading.key)
+        return reading
+    except (_Unknown, TypeError, AttributeError, RecursionError):
+        return None
+
+
+class Kept:
+    """A trace, with the numbers of the arrays that its function read."""
+
+    __slots__ = ("trace", "rows", "_objects", "_numbers", "_leaves", "_free", "_changes",
+                 "_root")
+
+    def __init__(self, trace: Trace, rows: Array, reading: Reading, before: "Kept | None") -> None:
+        self.trace, self._objects = trace, reading.objects
+        self._root = rows._whole_node()
+        self.rows = trace.wrap(self._root, rows.shape)
+        self._numbers = [a.copy() for a in reading.arrays]
+        self._leaves = _leaves(trace, reading.arrays)
+        #: arrays whose numbers may differ, in which case those of the leaves are replaced
+        self._free: set[int] = set()
+        self._changes = 0
+        if before is not None:
+            self._free, self._changes = before._free, before._changes
+            self._learn(before)
+
+    def _learn(self, before: "Kept") -> None:
+        """Compares this trace with an earlier one of the same key."""
+        changed = {k for k, (a, b) in enumerate(zip(self._numbers, before._numbers))
+                   if not _equal(a, b)}
+        differing = (self.trace.graph.difference(self._root, before.trace.graph)
+                     if self._root == before._root else None)
+        leaves = {leaf[0]: leaf[1:] for leaf in self._leaves}
+        theirs = {leaf[0]: leaf[1:] for leaf in before._leaves}
+        if differing is None or any(
+                n not in leaves or leaves[n] != theirs.get(n) or leaves[n][0] not in changed
+                for n in differing):
+            self._changes += 1
+            self._free = set()
+        else:
+            self._free = self._free | {k for k in changed if self._numbers[k].flags.c_contiguous}
+
+    @property
+    def useless(self) -> bool:
+        """True if the function does not give the same graph for the same key."""
+        return self._changes >= _MOST_CHANGES
+
+    def take(self, arrays: list[np.ndarray]) -> bool:
+        """Puts the numbers of these arrays into the trace. False if it is not theirs."""
+        changed = [k for k, (a, b) in enumerate(zip(arrays, self._numbers)) if not _equal(a, b)]
+        if not self._free.issuperset(changed):
+            return False
+        for node, k, offset, shape, strides in self._leaves:
+            if k in changed:
+                array = arrays[k]
+                if shape != array.shape or offset:
+                    array = np.ndarray(shape, array.dtype, array, offset, strides)
+                self.trace.graph.replace(node, array)
+        for k in changed:
+            self._numbers[k] = arrays[k].copy()
+        return True
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+def _leaves(trace: Trace, arrays: list[np.ndarray]) -> list[tuple]:
+    """(node, number of the array, offset in bytes, shape, strides) of the data of a trace that is an
+    array which the function read, or a view of it."""
+    starts = [a.__array_interface__["data"][0] for a in arrays]
+    found: list[tuple] = []
+    for node, view in trace.sources or ():
+        at = view.__array_interface__["data"][0]
+        for k, (array, start) in enumerate(zip(arrays, starts)):
+            if (start <= at < start + array.nbytes and array.dtype == view.dtype and
+                    array.flags.c_contiguous):
+                found.append((node, k, at - start, view.shape, view.strides))
+                break
+    trace.sources = None
+    return found
+
+
+class Cache:
+    """Kept traces by their keys; one that is in use is not in the cache."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, Kept] = {}
+        self._lock = threading.Lock()
+
+    def taken(self, reading: Reading) -> Kept | None:
+        """The trace of a key, which the caller puts back."""
+        with self._lock:
+            return self._kept.pop(reading.key, None)
+
+    def put(self, reading: Reading, kept: Kept) -> None:
+        """Keeps a trace; the one that was not used for longest may go."""
+        if kept.trace.graph.size() > _MOST_NODES:
+            return
+        with self._lock:
+            self._kept[reading.key] = kept
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(list(self._kept.values()))
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._kept.clear()
+
+
+#: Traces of least_squares.
+traces = Cache()
