@@ -396,9 +396,9 @@ def _bilinear(trace: Trace, function: Callable[..., Any], operands: list) -> Com
 _LINEAR = {
     getattr(np, name) for name in (
         "concatenate stack hstack vstack dstack column_stack append reshape ravel transpose swapaxes "
-        "moveaxis expand_dims squeeze repeat tile roll flip take diff cumsum sum mean trapz gradient "
+        "moveaxis expand_dims squeeze repeat tile roll flip take diff cumsum sum mean trapz trapezoid gradient "
         "broadcast_to copy atleast_1d atleast_2d interp flipud fliplr rot90 diagonal trace"
-    ).split()
+    ).split() if hasattr(np, name)
 }
 
 

@@ -221,7 +221,7 @@ def _hstack(trace: Trace, tup: Any, **_: Any) -> Array:
     return trace.concatenate(traced, 0 if traced[0].ndim == 1 else 1)
 
 
-@implements(np.vstack, np.row_stack)
+@implements(np.vstack, getattr(np, "row_stack", np.vstack))
 def _vstack(trace: Trace, tup: Any, **_: Any) -> Array:
     return trace.concatenate([_numpy.atleast_2d(trace.array(a)) for a in tup], 0)
 
