@@ -1,0 +1,455 @@
+// Bundle adjustment of COLMAP's models.
+#include "colmap_problem.hpp"
+
+#include "../../frontend/mat.hpp"
+#include "../../ir/error.hpp"
+#include "packed_text.hpp"
+#include "word_reader.hpp"
+
+#include <Eigen/Dense>
+#include <Eigen/Geometry>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+constexpr std::size_t kPose = 6;
+constexpr double kFlat = 1e-9;  // of an extent: what is smaller is on a line, or at one place
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::InvalidArgument, "colmap: " + what);
+}
+
+Eigen::Quaterniond quaternion(const Pose& pose) {
+  const auto& [w, x, y, z] = pose.rotation;
+  Eigen::Quaterniond q(w, x, y, z);
+  q.coeffs().stableNormalize();
+  return q;
+}
+
+Pose unit(Pose pose) {
+  const Eigen::Quaterniond q = quaternion(pose);
+  pose.rotation = {q.w(), q.x(), q.y(), q.z()};
+  return pose;
+}
+
+Eigen::Vector3d vector3(std::span<const double> x) { return {x[0], x[1], x[2]}; }
+
+/// Rotation vector and translation.
+void append_pose(const Pose& pose, std::vector<double>& out) {
+  const Eigen::AngleAxisd turn(quaternion(pose));
+  const Eigen::Vector3d a = turn.angle() * turn.axis();
+  out.insert(out.end(), {a.x(), a.y(), a.z()});
+  out.insert(out.end(), pose.position.begin(), pose.position.end());
+}
+
+/// Writes six numbers to the pose that they began from, `first`: what is as it was stays.
+void store_pose(std::span<const double> now, std::span<const double> first, Pose& pose) {
+  std::ranges::copy(now.subspan(3), pose.position.begin());
+  if (std::ranges::equal(now.first(3), first.first(3))) return;
+  const Eigen::Vector3d a = vector3(now);
+  const double angle = a.norm();
+  Eigen::Quaterniond q = Eigen::Quaterniond::Identity();
+  if (angle > 0) q = Eigen::AngleAxisd(angle, a / angle);
+  if (q.coeffs().dot(quaternion(pose).coeffs()) < 0) q.coeffs() = -q.coeffs();
+  pose.rotation = {q.w(), q.x(), q.y(), q.z()};
+}
+
+std::array<Value, kPose> pose_of(const Element& e, const Parameters& poses, int column) {
+  std::array<Value, kPose> out;
+  for (std::size_t k = 0; k < kPose; ++k) out[k] = poses(e.index(column), static_cast<int>(k));
+  return out;
+}
+
+Vec3 moved(const std::array<Value, kPose>& pose, const Vec3& point) {
+  return rotate(Vec3{pose[0], pose[1], pose[2]}, point) + Vec3{pose[3], pose[4], pose[5]};
+}
+
+/// R(a)ᵀ v.
+Vec3 turned_back(const std::array<Value, kPose>& pose, const Vec3& v) {
+  return rotate(Vec3{-pose[0], -pose[1], -pose[2]}, v);
+}
+
+/// The lower triangular W with Wᵀ W = C⁻¹, row by row; none if C is not positive definite.
+std::optional<std::array<double, 6>> whitening(const std::array<double, 9>& covariance) {
+  Eigen::Matrix3d C;
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j) C(i, j) = covariance[static_cast<std::size_t>(3 * i + j)];
+  if (!C.allFinite() || C != C.transpose()) return std::nullopt;
+  const Eigen::LLT<Eigen::Matrix3d> factor(C);
+  if (factor.info() != Eigen::Success) return std::nullopt;
+  const Eigen::Matrix3d W = factor.matrixL().solve(Eigen::Matrix3d::Identity());
+  if (!W.allFinite()) return std::nullopt;
+  return std::array<double, 6>{W(0, 0), W(1, 0), W(1, 1), W(2, 0), W(2, 1), W(2, 2)};
+}
+
+/// True if points, one in each column, do not lie on a line.
+bool is_wide(Eigen::Matrix3Xd points) {
+  points.colwise() -= Eigen::Vector3d(points.rowwise().mean());
+  const Eigen::Vector3d extents = points.jacobiSvd().singularValues();
+  return extents[1] > kFlat * extents[0];
+}
+
+struct Name {
+  std::string_view name;
+  bool* target;
+};
+
+}  // namespace
+
+ColmapGauge parse_colmap_gauge(std::string_view text) {
+  return parse_enum<ColmapGauge>("gauge", text);
+}
+
+std::array<Value, 2> reprojection(CameraModel model, std::span<const Value> parameters,
+                                  const std::array<Value, 6>& pose, const Vec3& point,
+                                  const Vec2& seen) {
+  const Vec2 at = project(model, parameters, moved(pose, point));
+  return {at.x - seen.x, at.y - seen.y};
+}
+
+ColmapProblem::ColmapProblem(ColmapModel model, const ColmapOptions& options)
+    : model_(std::move(model)), options_(options) {
+  if (model_.observations.empty()) refuse("expected observations of 3D points, got none");
+  read_refined();
+  align();
+  add_parameters();
+  add_observations();
+  add_priors(false);
+  add_priors(true);
+  fix_unread();
+  fix_cameras();
+  fix_gauge();
+}
+
+void ColmapProblem::read_refined() {
+  const Name names[] = {{"focal", &refined_.focal},
+                        {"principal", &refined_.principal},
+                        {"distortion", &refined_.distortion},
+                        {"poses", &refined_.poses},
+                        {"rigs", &refined_.rigs},
+                        {"points", &refined_.points}};
+  for (const std::string& asked : options_.refine) {
+    const auto* found = std::ranges::find(names, asked, &Name::name);
+    if (found == std::end(names))
+      refuse("expected focal, principal, distortion, poses, rigs or points to refine, got \"" +
+             asked + "\"");
+    *found->target = true;
+  }
+  if (options_.refine.empty()) refuse("expected something to refine, got nothing");
+  for (const PositionPrior& prior : options_.priors) {
+    if (prior.image >= model_.images.size())
+      refuse("expected a prior of an image below " + std::to_string(model_.images.size()) +
+             ", got " + std::to_string(prior.image));
+    if (!whitening(prior.covariance))
+      refuse("expected a positive definite covariance of the prior of image \"" +
+             model_.images[prior.image].name + "\"");
+  }
+}
+
+void ColmapProblem::align() {
+  if (!options_.align_to_priors || !refined_.poses || !refined_.points) return;
+  const auto count = static_cast<Eigen::Index>(options_.priors.size());
+  if (count < 3) return;
+  Eigen::Matrix3Xd from(3, count), to(3, count);
+  for (Eigen::Index k = 0; k < count; ++k) {
+    const PositionPrior& prior = options_.priors[static_cast<std::size_t>(k)];
+    from.col(k) = vector3(model_.center(prior.image));
+    to.col(k) = vector3(prior.position);
+  }
+  if (!is_wide(from) || !is_wide(to)) return;
+  // Rigs whose poses stay have a scale.
+  const bool scales =
+      refined_.rigs || std::ranges::all_of(model_.sensors, [](const ColmapModel::Sensor& sensor) {
+        return vector3(sensor.pose.position).isZero(0);
+      });
+  const Eigen::Matrix4d T = Eigen::umeyama(from, to, scales);
+  const double scale = T.col(0).head<3>().norm();
+  const Eigen::Matrix3d turn = T.topLeftCorner<3, 3>() / scale;
+  const Eigen::Vector3d shift = T.col(3).head<3>();
+  for (std::size_t k = 0; k < model_.points.size(); k += 3) {
+    Eigen::Map<Eigen::Vector3d> point(&model_.points[k]);
+    point = scale * (turn * point) + shift;
+  }
+  for (ColmapModel::Frame& frame : model_.frames) {
+    const Eigen::Quaterniond q(quaternion(frame.pose).toRotationMatrix() * turn.transpose());
+    const Eigen::Vector3d t = scale * vector3(frame.pose.position) - q * shift;
+    frame.pose = {{t.x(), t.y(), t.z()}, {q.w(), q.x(), q.y(), q.z()}};
+  }
+  for (ColmapModel::Sensor& sensor : model_.sensors)
+    for (double& x : sensor.pose.position) x *= scale;
+  aligned_ = true;
+}
+
+void ColmapProblem::add_parameters() {
+  for (const ColmapModel::Frame& frame : model_.frames) append_pose(frame.pose, pose_values_);
+  for (const ColmapModel::Sensor& sensor : model_.sensors) append_pose(sensor.pose, sensor_values_);
+  first_poses_ = pose_values_;
+  first_sensors_ = sensor_values_;
+  for (const ColmapModel::Camera& camera : model_.cameras) {
+    std::vector<double>& values = camera_values_[static_cast<std::size_t>(camera.model)];
+    camera_blocks_.push_back(static_cast<std::uint32_t>(values.size() / sizes(camera.model).all()));
+    values.insert(values.end(), camera.parameters.begin(), camera.parameters.end());
+  }
+  poses_ = problem_.add_parameters(pose_values_, kPose, "poses");
+  if (!sensor_values_.empty()) sensors_ = problem_.add_parameters(sensor_values_, kPose, "sensors");
+  for (std::size_t k = 0; k < camera_values_.size(); ++k) {
+    if (camera_values_[k].empty()) continue;
+    const auto model = static_cast<CameraModel>(k);
+    cameras_[k] = problem_.add_parameters(camera_values_[k], static_cast<int>(sizes(model).all()),
+                                          name(model));
+  }
+  points_ = problem_.add_parameters(model_.points, 3, "points");
+}
+
+void ColmapProblem::add_observations() {
+  std::array<std::array<Group, 2>, kCountOf<CameraModel>> groups;
+  for (const ColmapModel::Observation& o : model_.observations) {
+    const ColmapModel::Image& image = model_.images[o.image];
+    const bool of_sensor = image.sensor != ColmapModel::kNoSensor;
+    const auto model = static_cast<std::size_t>(model_.cameras[image.camera].model);
+    Group& group = groups[model][of_sensor ? 1 : 0];
+    group.indices.insert(group.indices.end(), {image.frame, camera_blocks_[image.camera], o.point});
+    if (of_sensor) group.indices.push_back(image.sensor);
+    group.seen.insert(group.seen.end(), o.seen.begin(), o.seen.end());
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k)
+    for (const bool of_sensors : {false, true})
+      add_group(static_cast<CameraModel>(k), of_sensors, groups[k][of_sensors ? 1 : 0]);
+}
+
+void ColmapProblem::add_group(CameraModel model, bool of_sensors, const Group& group) {
+  if (group.seen.empty()) return;
+  const auto residual = [model, of_sensors, poses = poses_, sensors = sensors_, points = points_,
+                         cameras = this->cameras(model)](const Element& e) {
+    std::array<Value, kMostCameraParameters> parameters;
+    const std::size_t count = sizes(model).all();
+    for (std::size_t k = 0; k < count; ++k)
+      parameters[k] = cameras(e.index(1), static_cast<int>(k));
+    Vec3 point = moved(pose_of(e, poses, 0), e.vec3(points, 2));
+    if (of_sensors) point = moved(pose_of(e, sensors, 3), point);
+    const Vec2 at = project(model, std::span<const Value>(parameters.data(), count), point);
+    return Vec2{at.x - e.data(0), at.y - e.data(1)};
+  };
+  problem_.add_residuals(group.seen.size() / 2, residual,
+                         {.indices = group.indices,
+                          .data = group.seen,
+                          .loss = options_.loss,
+                          .label = "observation"});
+}
+
+/// Numbers of an element: the measured position, and W.
+void ColmapProblem::add_priors(bool of_sensors) {
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (const PositionPrior& prior : options_.priors) {
+    const ColmapModel::Image& image = model_.images[prior.image];
+    if ((image.sensor != ColmapModel::kNoSensor) != of_sensors) continue;
+    indices.push_back(image.frame);
+    if (of_sensors) indices.push_back(image.sensor);
+    data.insert(data.end(), prior.position.begin(), prior.position.end());
+    const std::array<double, 6> weights = *whitening(prior.covariance);
+    data.insert(data.end(), weights.begin(), weights.end());
+  }
+  if (data.empty()) return;
+  const auto residual = [of_sensors, poses = poses_, sensors = sensors_](const Element& e) {
+    const std::array<Value, kPose> pose = pose_of(e, poses, 0);
+    Vec3 t = {pose[3], pose[4], pose[5]};
+    if (of_sensors) {
+      const std::array<Value, kPose> sensor = pose_of(e, sensors, 1);
+      t = t + turned_back(sensor, {sensor[3], sensor[4], sensor[5]});
+    }
+    const Vec3 off = -turned_back(pose, t) - e.data_vec3(0);
+    return Vec3{e.data(3) * off.x, e.data(4) * off.x + e.data(5) * off.y,
+                e.data(6) * off.x + e.data(7) * off.y + e.data(8) * off.z};
+  };
+  problem_.add_residuals(
+      data.size() / 9, residual,
+      {.indices = indices, .data = data, .loss = options_.prior_loss, .label = "prior"});
+}
+
+/// Nothing moves what no residual reads, or what is not refined.
+void ColmapProblem::fix_unread() {
+  std::vector<bool> frames(model_.frames.size()), sensors(model_.sensors.size()),
+      points(model_.point_count());
+  const auto read_image = [&](const ColmapModel::Image& image) {
+    frames[image.frame] = true;
+    if (image.sensor != ColmapModel::kNoSensor) sensors[image.sensor] = true;
+  };
+  for (const ColmapModel::Observation& o : model_.observations) {
+    read_image(model_.images[o.image]);
+    points[o.point] = true;
+  }
+  for (const PositionPrior& prior : options_.priors) read_image(model_.images[prior.image]);
+  const auto fix = [&](const Parameters& x, const std::vector<bool>& read, bool refined) {
+    for (std::size_t k = 0; k < read.size(); ++k)
+      if (!refined || !read[k]) problem_.set_constant(x, k);
+  };
+  fix(poses_, frames, refined_.poses);
+  fix(sensors_, sensors, refined_.rigs);
+  fix(points_, points, refined_.points);
+}
+
+void ColmapProblem::fix_cameras() {
+  std::vector<bool> read(model_.cameras.size());
+  for (const ColmapModel::Observation& o : model_.observations)
+    read[model_.images[o.image].camera] = true;
+  for (std::size_t k = 0; k < read.size(); ++k) {
+    const CameraModel model = model_.cameras[k].model;
+    const CameraModelSizes n = sizes(model);
+    const std::uint32_t focal = (1u << n.focal) - 1, principal = 3u << n.focal,
+                        distortion = ((1u << n.distortion) - 1) << (n.focal + 2);
+    std::uint32_t fixed = 0;
+    if (!refined_.focal || !read[k]) fixed |= focal;
+    if (!refined_.principal || !read[k]) fixed |= principal;
+    if (!refined_.distortion || !read[k]) fixed |= distortion;
+    if (fixed != 0) problem_.set_constant(cameras(model), camera_blocks_[k], fixed);
+  }
+}
+
+void ColmapProblem::fix_gauge() {
+  gauge_ = options_.gauge;
+  if (gauge_ == ColmapGauge::automatic)
+    gauge_ = options_.priors.empty() ? ColmapGauge::two_cameras : ColmapGauge::none;
+  if (!refined_.poses || !refined_.points) gauge_ = ColmapGauge::none;  // what stays fixes it
+  if (gauge_ == ColmapGauge::none) return;
+  if (gauge_ == ColmapGauge::three_points) return fix_three_points();
+  const std::size_t first = model_.images[model_.observations[0].image].frame;
+  if (gauge_ == ColmapGauge::two_cameras && !fix_scale(first)) return fix_three_points();
+  problem_.set_constant(poses_, first);
+}
+
+/// Fixes one coordinate of the translation of another frame, or finds that rigs have the scale;
+/// false if there is no frame elsewhere.
+bool ColmapProblem::fix_scale(std::size_t first) {
+  for (const ColmapModel::Observation& o : model_.observations) {
+    const std::uint32_t sensor = model_.images[o.image].sensor;
+    if (refined_.rigs || sensor == ColmapModel::kNoSensor) continue;
+    if (vector3(model_.sensors[sensor].pose.position).isZero(0)) continue;
+    gauge_ = ColmapGauge::camera;
+    return true;
+  }
+  const Pose back = unit(model_.frames[first].pose).inverse();
+  std::size_t last = first;
+  for (const ColmapModel::Observation& o : model_.observations) {
+    const std::size_t other = model_.images[o.image].frame;
+    if (other == std::exchange(last, other)) continue;
+    // The translation changes along this vector when the scale about the first frame does.
+    const Eigen::Vector3d baseline = vector3((unit(model_.frames[other].pose) * back).position);
+    Eigen::Index along = 0;
+    if (baseline.cwiseAbs().maxCoeff(&along) <= kFlat) continue;
+    problem_.set_constant(poses_, other, 8u << along);
+    return true;
+  }
+  return false;
+}
+
+/// Seven coordinates: two points, and of a third one how far it turns about the line of these.
+void ColmapProblem::fix_three_points() {
+  gauge_ = ColmapGauge::three_points;
+  const auto at = [&](std::uint32_t point) {
+    return vector3(std::span(model_.points).subspan(3 * std::size_t{point}, 3));
+  };
+  /// The observed point for which `measure` is largest.
+  const auto farthest = [&](const auto& measure) {
+    std::pair<double, std::uint32_t> best = {0, model_.observations[0].point};
+    for (const ColmapModel::Observation& o : model_.observations)
+      if (const double size = measure(at(o.point)); size > best.first) best = {size, o.point};
+    return best.second;
+  };
+  const std::uint32_t a = model_.observations[0].point;
+  const Eigen::Vector3d from = at(a);
+  const std::uint32_t b = farthest([&](const Eigen::Vector3d& x) { return (x - from).norm(); });
+  const Eigen::Vector3d line = at(b) - from;
+  const std::uint32_t c =
+      farthest([&](const Eigen::Vector3d& x) { return line.cross(x - from).norm(); });
+  const Eigen::Vector3d turning = line.cross(at(c) - from);
+  if (!(turning.norm() > kFlat * line.squaredNorm()))
+    refuse("expected three points that are not on a line for the gauge three_points");
+  Eigen::Index along = 0;
+  turning.cwiseAbs().maxCoeff(&along);
+  problem_.set_constant(points_, a);
+  problem_.set_constant(points_, b);
+  problem_.set_constant(points_, c, 1u << along);
+}
+
+ColmapModel ColmapProblem::model() const {
+  ColmapModel out = model_;
+  const auto block = [](const std::vector<double>& values, std::size_t k) {
+    return std::span(values).subspan(kPose * k, kPose);
+  };
+  for (std::size_t k = 0; k < out.frames.size(); ++k)
+    store_pose(block(pose_values_, k), block(first_poses_, k), out.frames[k].pose);
+  for (std::size_t k = 0; k < out.sensors.size(); ++k)
+    store_pose(block(sensor_values_, k), block(first_sensors_, k), out.sensors[k].pose);
+  for (std::size_t k = 0; k < out.cameras.size(); ++k) {
+    std::vector<double>& parameters = out.cameras[k].parameters;
+    const auto& values = camera_values_[static_cast<std::size_t>(out.cameras[k].model)];
+    std::copy_n(&values[camera_blocks_[k] * parameters.size()], parameters.size(),
+                parameters.begin());
+  }
+  return out;
+}
+
+double position_rmse(const ColmapModel& model, const std::vector<PositionPrior>& priors) {
+  if (priors.empty()) return 0;
+  double sum = 0;
+  for (const PositionPrior& prior : priors)
+    sum += (vector3(model.center(prior.image)) - vector3(prior.position)).squaredNorm();
+  return std::sqrt(sum / static_cast<double>(priors.size()));
+}
+
+namespace {
+
+/// The covariance of nothing, three standard deviations or six numbers.
+std::array<double, 9> covariance_of(const std::vector<double>& n, const WordReader& reader) {
+  if (n.empty()) return {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  if (n.size() == 3) return {n[0] * n[0], 0, 0, 0, n[1] * n[1], 0, 0, 0, n[2] * n[2]};
+  if (n.size() == 6) return {n[0], n[1], n[2], n[1], n[3], n[4], n[2], n[4], n[5]};
+  reader.fail(
+      "expected no more numbers, three standard deviations or six of a covariance after a "
+      "position, got " +
+      std::to_string(n.size()));
+}
+
+}  // namespace
+
+std::vector<PositionPrior> parse_position_priors(std::string_view text, const std::string& file,
+                                                 const ColmapModel& model) {
+  std::unordered_map<std::string_view, std::uint32_t> images;
+  for (std::size_t k = 0; k < model.images.size(); ++k)
+    images.emplace(model.images[k].name, static_cast<std::uint32_t>(k));
+  std::vector<PositionPrior> priors;
+  std::vector<bool> there(model.images.size());
+  WordReader reader(text, file, {.comments = false});
+  for (bool more = !text.empty(); more; more = reader.next_line()) {
+    const std::string_view name = reader.word_of_line();
+    if (name.empty() || name.starts_with('#')) continue;
+    const auto image = images.find(name);
+    if (image == images.end()) reader.fail_expected("the name of an image of the model", name);
+    if (there[image->second]) reader.fail_expected("an image that has no prior yet", name);
+    there[image->second] = true;
+    PositionPrior prior{.image = image->second};
+    for (double& x : prior.position) x = reader.number_of_line("a coordinate of a position");
+    std::vector<double> rest;
+    while (reader.rest_of_line().find_first_not_of(" \t\r\v\f") != std::string_view::npos)
+      rest.push_back(reader.number_of_line("a number of a covariance"));
+    prior.covariance = covariance_of(rest, reader);
+    if (!whitening(prior.covariance))
+      reader.fail("expected a covariance that is positive definite");
+    priors.push_back(prior);
+  }
+  return priors;
+}
+
+std::vector<PositionPrior> read_position_priors(const std::string& path, const ColmapModel& model) {
+  return parse_position_priors(read_packed_text(path), path, model);
+}
+
+}  // namespace topograd

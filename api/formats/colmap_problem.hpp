@@ -1,0 +1,150 @@
+// Bundle adjustment of COLMAP's models.
+#pragma once
+
+#include "../../frontend/problem.hpp"
+#include "colmap.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd {
+
+/// What fixes the coordinates of a model, which observations leave open.
+///
+///   automatic    none with priors, else two_cameras
+///   none         nothing: damped steps cope
+///   camera       the pose of the first frame
+///   two_cameras  the pose of the first frame, and one coordinate of the position of the first
+///   other
+///                frame that is elsewhere, which gives the scale. Poses in rigs that are not
+///                refined give it, too; then it is `camera`
+///   three_points three points that are not on a line
+enum class ColmapGauge : std::uint8_t { automatic, none, camera, two_cameras, three_points };
+TG_ENUM_NAMES(ColmapGauge)
+ColmapGauge parse_colmap_gauge(std::string_view text);
+
+/// Where an image's camera was measured to be, for example by satellites.
+struct PositionPrior {
+  std::uint32_t image = 0;              ///< number in ColmapModel::images
+  std::array<double, 3> position = {};  ///< in the world
+  std::array<double, 9> covariance = {1, 0, 0, 0, 1,
+                                      0, 0, 0, 1};  ///< row by row, positive definite
+};
+
+/// Reads priors, a line for each image, of its name, its position and its covariance: nothing for
+/// that of the identity, three standard deviations, or the six numbers C11 C12 C13 C22 C23 C33.
+/// Lines that begin with # are comments. Images are named as in the model.
+///
+/// Throws Error{File}, and Error{Parse} for an image that is not in the model or is there twice,
+/// another number of numbers, and a covariance that is not positive definite.
+std::vector<PositionPrior> read_position_priors(const std::string& path, const ColmapModel& model);
+std::vector<PositionPrior> parse_position_priors(std::string_view text, const std::string& name,
+                                                 const ColmapModel& model);
+
+/// √(Σ d² / priors) of the distances between cameras and their priors; 0 without priors.
+double position_rmse(const ColmapModel& model, const std::vector<PositionPrior>& priors);
+
+struct ColmapOptions {
+  Loss loss = {};  ///< of each observation's two rows, in pixels
+  /// What is refined: "focal", "principal", "distortion", "poses" of frames, "rigs" (poses of
+  /// sensors in rigs) and "points". The default is COLMAP's.
+  std::vector<std::string> refine = {"focal", "distortion", "poses", "rigs", "points"};
+  ColmapGauge gauge = ColmapGauge::automatic;
+  std::vector<PositionPrior> priors = {};
+  Loss prior_loss = {};  ///< of each prior's three rows, in standard deviations
+  /// Moves the model by the similarity with which its cameras are nearest to their priors, if
+  /// three of them are not on a line.
+  bool align_to_priors = true;
+};
+
+/// A model and the least-squares problem of its reprojection errors, two residuals in pixels for
+/// each observation, and of its priors. Neither copied nor moved, because the problem refers to
+/// its numbers.
+///
+///   ColmapProblem adjustment(read_colmap("sparse/0"));
+///   solve(adjustment.problem());
+///   write_colmap("adjusted", adjustment.model());
+class ColmapProblem {
+ public:
+  /// Throws Error{InvalidArgument} for a model without observations, an unknown name in `refine`,
+  /// nothing to refine, and a prior of an image that is not there or whose covariance is not
+  /// positive definite. Cost: linear in the observations; one trace for each camera model, and one
+  /// for each that rigs have.
+  explicit ColmapProblem(ColmapModel model, const ColmapOptions& options = {});
+  ColmapProblem(const ColmapProblem&) = delete;
+  ColmapProblem& operator=(const ColmapProblem&) = delete;
+
+  /// Takes further residuals on the arrays below.
+  Problem& problem() { return problem_; }
+  const Problem& problem() const { return problem_; }
+  /// Blocks of 6, one for each of ColmapModel::frames: a rotation vector (radians) and a
+  /// translation, from the world to the frame.
+  const Parameters& poses() const { return poses_; }
+  /// The same of ColmapModel::sensors, from the frame to the sensor; only in a model with such.
+  const Parameters& sensors() const { return sensors_; }
+  /// The parameters of all cameras of one model; only of a model that cameras have.
+  const Parameters& cameras(CameraModel model) const {
+    return cameras_[static_cast<std::size_t>(model)];
+  }
+  /// The block of a camera in cameras() of its model.
+  std::uint32_t camera_block(std::size_t camera) const { return camera_blocks_[camera]; }
+  /// Blocks of 3, one for each point.
+  const Parameters& points() const { return points_; }
+
+  /// The model with the present numbers. What is not refined has the numbers that it was given.
+  ColmapModel model() const;
+  /// Never `automatic`.
+  ColmapGauge gauge() const { return gauge_; }
+  /// True if it was moved to its priors.
+  bool aligned() const { return aligned_; }
+  const std::vector<PositionPrior>& priors() const { return options_.priors; }
+
+ private:
+  struct Refined {
+    bool focal = false, principal = false, distortion = false, poses = false, rigs = false,
+         points = false;
+  };
+  /// The observations of one camera model, in rigs' sensors or not.
+  struct Group {
+    std::vector<std::uint32_t> indices;
+    std::vector<double> seen;
+  };
+
+  void read_refined();
+  void align();
+  void add_parameters();
+  void add_observations();
+  void add_group(CameraModel model, bool of_sensors, const Group& group);
+  void add_priors(bool of_sensors);
+  void fix_unread();
+  void fix_cameras();
+  void fix_gauge();
+  bool fix_scale(std::size_t first);
+  void fix_three_points();
+
+  ColmapModel model_;
+  ColmapOptions options_;
+  Refined refined_;
+  ColmapGauge gauge_ = ColmapGauge::none;
+  bool aligned_ = false;
+  std::vector<double> pose_values_, sensor_values_, first_poses_, first_sensors_;
+  std::array<std::vector<double>, kCountOf<CameraModel>> camera_values_;
+  std::vector<std::uint32_t> camera_blocks_;
+  Problem problem_;
+  Parameters poses_, sensors_, points_;
+  std::array<Parameters, kCountOf<CameraModel>> cameras_;
+};
+
+/// Where a camera sees a point of the world, minus `seen`: the two residuals of an observation,
+/// for rows of one's own.
+///
+///   pose  rotation vector and translation, from the world to the camera
+std::array<Value, 2> reprojection(CameraModel model, std::span<const Value> parameters,
+                                  const std::array<Value, 6>& pose, const Vec3& point,
+                                  const Vec2& seen);
+
+}  // namespace topograd

@@ -1,0 +1,608 @@
+// COLMAP's models: camera models against long arithmetic, files, and problems against those of
+// Bundle Adjustment in the Large.
+#include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
+#include "../../../api/formats/colmap_problem.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/evaluator.hpp"
+#include "../../../solver/solve.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+namespace {
+
+using Complex = std::complex<long double>;
+using Pair = std::array<Complex, 2>;
+
+// The camera models as COLMAP documents them, in complex numbers of 64 bits of precision.
+
+Pair fisheye(const Pair& p) {
+  const Complex r = std::sqrt(p[0] * p[0] + p[1] * p[1]);
+  return {p[0] * std::atan(r) / r, p[1] * std::atan(r) / r};
+}
+
+/// Radial polynomial and tangential distortion.
+Pair lens(const Pair& p, const std::vector<Complex>& k, const Complex& p1 = 0,
+          const Complex& p2 = 0) {
+  const Complex u = p[0], v = p[1], s = u * u + v * v, two = 2;
+  Complex radial = 1, power = 1;
+  for (const Complex& c : k) radial += c * (power *= s);
+  return {u * radial + two * p1 * u * v + p2 * (s + two * u * u),
+          v * radial + two * p2 * u * v + p1 * (s + two * v * v)};
+}
+
+Pair distorted(CameraModel model, const Complex* k, const Pair& flat, const Complex* P) {
+  const Pair round = fisheye(flat);
+  const Complex s = flat[0] * flat[0] + flat[1] * flat[1],
+                t = round[0] * round[0] + round[1] * round[1];
+  const Complex one = 1, two = 2, four = 4;
+  switch (model) {
+    case CameraModel::SIMPLE_PINHOLE:
+    case CameraModel::PINHOLE: return flat;
+    case CameraModel::SIMPLE_RADIAL: return lens(flat, {k[0]});
+    case CameraModel::RADIAL: return lens(flat, {k[0], k[1]});
+    case CameraModel::OPENCV: return lens(flat, {k[0], k[1]}, k[2], k[3]);
+    case CameraModel::OPENCV_FISHEYE: return lens(round, {k[0], k[1], k[2], k[3]});
+    case CameraModel::FULL_OPENCV: {
+      const Complex ratio = (one + k[0] * s + k[1] * s * s + k[4] * s * s * s) /
+                            (one + k[5] * s + k[6] * s * s + k[7] * s * s * s);
+      const Pair more = lens(flat, {}, k[2], k[3]);
+      return {more[0] + flat[0] * (ratio - one), more[1] + flat[1] * (ratio - one)};
+    }
+    case CameraModel::FOV: {
+      const Complex r = std::sqrt(s);
+      const Complex factor = std::atan(two * r * std::tan(k[0] / two)) / (r * k[0]);
+      return {flat[0] * factor, flat[1] * factor};
+    }
+    case CameraModel::SIMPLE_RADIAL_FISHEYE: return lens(round, {k[0]});
+    case CameraModel::RADIAL_FISHEYE: return lens(round, {k[0], k[1]});
+    case CameraModel::THIN_PRISM_FISHEYE: {
+      const Pair at = lens(round, {k[0], k[1], k[4], k[5]}, k[2], k[3]);
+      return {at[0] + k[6] * t, at[1] + k[7] * t};
+    }
+    case CameraModel::RAD_TAN_THIN_PRISM_FISHEYE: {
+      const Pair q = lens(round, {k[0], k[1], k[2], k[3], k[4], k[5]});
+      const Complex w = q[0] * q[0] + q[1] * q[1];
+      const Pair at = lens(q, {}, k[7], k[6]);
+      return {at[0] + k[8] * w + k[9] * w * w, at[1] + k[10] * w + k[11] * w * w};
+    }
+    case CameraModel::SIMPLE_DIVISION:
+    case CameraModel::DIVISION: {
+      const Complex r =
+          two / (P[2] + std::sqrt(P[2] * P[2] - four * k[0] * (P[0] * P[0] + P[1] * P[1])));
+      return {r * P[0], r * P[1]};
+    }
+    case CameraModel::SIMPLE_FISHEYE:
+    case CameraModel::FISHEYE: return round;
+    case CameraModel::EUCM: {
+      const Complex d =
+          k[0] * std::sqrt(k[1] * (P[0] * P[0] + P[1] * P[1]) + P[2] * P[2]) + (one - k[0]) * P[2];
+      return {P[0] / d, P[1] / d};
+    }
+  }
+  return flat;
+}
+
+/// x has the parameters, then the point.
+Pair reference(CameraModel model, const std::vector<Complex>& x) {
+  const CameraModelSizes n = sizes(model);
+  const Complex* P = x.data() + n.all();
+  const Pair at = distorted(model, x.data() + n.focal + 2, {P[0] / P[2], P[1] / P[2]}, P);
+  return {x[0] * at[0] + x[n.focal], x[n.focal - 1] * at[1] + x[n.focal + 1]};
+}
+
+/// Parameters of a model, with distortions of ordinary lenses.
+std::vector<double> some_parameters(CameraModel model, double strength) {
+  const CameraModelSizes n = sizes(model);
+  std::vector<double> out = {712.5};
+  if (n.focal == 2) out.push_back(698.25);
+  out.insert(out.end(), {320.75, 239.5});
+  for (std::size_t k = 0; k < n.distortion; ++k)
+    out.push_back(strength * 0.03 * std::cos(1.0 + 2.3 * static_cast<double>(k)));
+  // Below 1e-5 the long arithmetic loses the derivative by ω.
+  if (model == CameraModel::FOV) out.back() = 0.9 * std::max(strength, 1e-5);
+  if (model == CameraModel::EUCM) out[4] = 0.6 * strength, out[5] = 1.1;
+  return out;
+}
+
+/// The image and its derivatives by the parameters and the point, where a camera sees a point.
+void compare_with_reference(CameraModel model, std::vector<double> x,
+                            const std::array<double, 3>& point) {
+  const std::size_t count = x.size();
+  x.insert(x.end(), point.begin(), point.end());
+  Problem problem;
+  const Parameters c = problem.add_parameters(std::span(x).first(count), static_cast<int>(count));
+  const Parameters p = problem.add_parameters(std::span(x).subspan(count), 3);
+  std::vector<Value> values;
+  for (std::size_t k = 0; k < count; ++k) values.push_back(c(0, static_cast<int>(k)));
+  problem.add_residual(project(model, values, p.vec3(0)));
+  Evaluator evaluator(problem, {.backend = Backend::cpu});
+  const Eigen::VectorXd r = evaluator.residuals();
+  const Eigen::MatrixXd J = evaluator.jacobian();
+  const std::vector<Complex> at(x.begin(), x.end());
+  const Pair image = reference(model, at);
+  const std::array<double, 2> number = project(model, std::span(x).first(count), point);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto expected = static_cast<double>(image[i].real());
+    const double tolerance = 1e-12 * std::max(1.0, std::abs(expected));
+    EXPECT_NEAR(r[static_cast<Eigen::Index>(i)], expected, tolerance);
+    EXPECT_NEAR(number[i], expected, tolerance);
+  }
+  const double scale = J.cwiseAbs().maxCoeff();
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    constexpr long double kStep = 1e-30L;
+    std::vector<Complex> moved = at;
+    moved[k] += Complex(0, kStep);
+    const Pair there = reference(model, moved);
+    const auto column = static_cast<Eigen::Index>(k);
+    EXPECT_NEAR(J(0, column), static_cast<double>(there[0].imag() / kStep), 1e-12 * scale) << k;
+    EXPECT_NEAR(J(1, column), static_cast<double>(there[1].imag() / kStep), 1e-12 * scale) << k;
+  }
+}
+
+TEST(CameraModels, DerivativesAreThoseOfLongArithmetic) {
+  // On the axis but for rounding, on both sides of where series end, and far from the axis.
+  constexpr std::array<double, 3> kPoints[] = {
+      {0.3, -0.2, 1.1}, {1e-12, -2e-12, 2}, {1e-5, 3e-6, 1}, {0.08, 0.0589, 1}, {0.09, 0.05, 1},
+      {-1.4, 0.9, 0.8}, {3.1, -2.2, 1.7},   {0, 0.25, 1.5},  {-0.099, 0.0, 1}};
+  for (const auto& row : rows_of(CameraModel{})) {
+    for (const double strength : {1.0, 1e-3, 1e-9}) {
+      for (const auto& point : kPoints) {
+        SCOPED_TRACE(std::string(row.name) + ", distortion " + std::to_string(strength) +
+                     ", point " + std::to_string(point[0]));
+        compare_with_reference(row.value, some_parameters(row.value, strength), point);
+      }
+    }
+  }
+}
+
+TEST(CameraModels, FieldOfViewOfZeroIsAPinhole) {
+  const std::array<double, 3> point = {0.3, -0.2, 1.1};
+  EXPECT_EQ(project(CameraModel::FOV, std::vector<double>{100, 90, 10, 20, 0}, point),
+            project(CameraModel::PINHOLE, std::vector<double>{100, 90, 10, 20}, point));
+}
+
+TEST(CameraModels, FisheyesSeeBehindTheirPlane) {
+  const std::vector<double> camera = {100, 10, 20};
+  const auto at = project(CameraModel::SIMPLE_FISHEYE, camera, {0, 2, -2});
+  EXPECT_NEAR(at[0], 10, 1e-12);
+  EXPECT_NEAR(at[1], 20 + 100 * 0.75 * 3.14159265358979323846, 1e-12);
+  const auto axis = project(CameraModel::OPENCV_FISHEYE,
+                            std::vector<double>{100, 100, 10, 20, 1, 1, 1, 1}, {0, 0, 3});
+  EXPECT_EQ(axis, (std::array<double, 2>{10, 20}));
+}
+
+/// A model of two cameras and three points, text and binary with the same numbers.
+ColmapFiles text_files() {
+  ColmapFiles files;
+  files.cameras = {"cameras.txt",
+                   "# cameras\n3 SIMPLE_RADIAL 640 480 500.50 320 240 +0.01\n"
+                   "7 PINHOLE 640 480 510 500 320 240\n"};
+  files.images = {"images.txt",
+                  "# images\n1 2 0 0 0 0 0 0 3 first image.jpg\n"
+                  "360 240 40 10 10 -1 320 290 41\n"
+                  "2 1.0 0 0 0 -1 0 0 7 #second.jpg\n\n"
+                  "5 1 0 0 0 0 -1.00 0 7 third.jpg\n330 200 41 1 1 42"};
+  files.points = {"points3D.txt",
+                  "40 0.8 0 10 1 2 3 -1 1 0\r\n41 0 1 10.0 4 5 255 0.5 1 2 5 0\n\n"
+                  "42 1e-1 0.1 5 0 0 0 nan\n43 1 1 1 0 0 0 0\n"};
+  return files;
+}
+
+void put(std::string& out, std::uint64_t value, int bytes) {
+  for (int k = 0; k < bytes; ++k) out += static_cast<char>(value >> (8 * k) & 0xff);
+}
+void put(std::string& out, std::initializer_list<double> values) {
+  for (const double value : values) put(out, std::bit_cast<std::uint64_t>(value), 8);
+}
+
+ColmapFiles binary_files() {
+  ColmapFiles files{.binary = true};
+  files.cameras.name = "cameras.bin";
+  std::string& c = files.cameras.text;
+  put(c, 1, 8);
+  put(c, 3, 4), put(c, 2, 4), put(c, 640, 8), put(c, 480, 8);
+  put(c, {500.5, 320, 240, 0.01});
+  files.images.name = "images.bin";
+  std::string& i = files.images.text;
+  put(i, 1, 8);
+  put(i, 1, 4), put(i, {2, 0, 0, 0, 0, 0, 0}), put(i, 3, 4);
+  i += std::string("a b\0", 4);
+  put(i, 2, 8);
+  put(i, {360, 240}), put(i, 40, 8), put(i, {10, 10}), put(i, ~std::uint64_t{0}, 8);
+  files.points.name = "points3D.bin";
+  std::string& p = files.points.text;
+  put(p, 1, 8);
+  put(p, 40, 8), put(p, {0.8, 0, 10}), p += std::string("\1\2\3", 3), put(p, {-1});
+  put(p, 1, 8), put(p, 1, 4), put(p, 0, 4);
+  return files;
+}
+
+TEST(Colmap, ReadsTextAndBinary) {
+  const ColmapModel model = parse_colmap(text_files(), "sparse");
+  ASSERT_EQ(model.cameras.size(), 2u);
+  EXPECT_EQ(model.cameras[0].model, CameraModel::SIMPLE_RADIAL);
+  EXPECT_EQ(model.cameras[0].parameters, (std::vector<double>{500.5, 320, 240, 0.01}));
+  ASSERT_EQ(model.images.size(), 3u);
+  EXPECT_EQ(model.images[0].name, "first image.jpg");
+  EXPECT_EQ(model.images[1].name, "#second.jpg");
+  EXPECT_EQ(model.images[2].camera, 1u);
+  EXPECT_EQ(model.center(2), (std::array<double, 3>{0, 1, 0}));
+  ASSERT_EQ(model.observations.size(), 4u);
+  EXPECT_EQ(model.observations[1].point, 1u);
+  EXPECT_EQ(model.tracks_differ, 0u);
+  // u = 0.08, s = 0.0064: 320 + 500.5 u (1 + 0.01 s).
+  EXPECT_NEAR(model.project(model.observations[0])[0], 320 + 40.04 * 1.000064, 1e-12);
+  const ColmapModel binary = parse_colmap(binary_files(), "sparse");
+  EXPECT_EQ(binary.images[0].name, "a b");
+  ASSERT_EQ(binary.observations.size(), 1u);
+  EXPECT_EQ(binary.project(binary.observations[0]), model.project(model.observations[0]));
+}
+
+TEST(Colmap, WritesWhatItRead) {
+  for (const ColmapFiles& files : {text_files(), binary_files()}) {
+    ColmapModel model = parse_colmap(files, "sparse");
+    const ColmapFiles same = colmap_files(model);
+    EXPECT_EQ(same.cameras.text, files.cameras.text);
+    EXPECT_EQ(same.images.text, files.images.text);
+    EXPECT_EQ(same.points.text, files.points.text);
+    model.cameras[0].parameters[2] = 241.25;
+    model.frames[0].pose.position[1] = 1.0 / 3;
+    model.points[0] = 0.81;
+    const ColmapFiles other = colmap_files(model);
+    const ColmapModel again = parse_colmap(other, "again");
+    EXPECT_EQ(again.cameras[0].parameters, model.cameras[0].parameters);
+    EXPECT_EQ(again.frames[0].pose.position, model.frames[0].pose.position);
+    EXPECT_EQ(again.points, model.points);
+    if (files.binary) {
+      EXPECT_EQ(other.points.text.size(), files.points.text.size());
+      continue;
+    }
+    EXPECT_NE(other.cameras.text.find("480 500.50 320 241.25 +0.01\n"), std::string::npos);
+    EXPECT_NE(other.images.text.find("1 2 0 0 0 0 0.3333333333333333 0 3 first image.jpg\n"),
+              std::string::npos)
+        << other.images.text;
+    EXPECT_NE(other.points.text.find("40 0.81 0 10 1 2 3 "), std::string::npos);
+    EXPECT_NE(other.points.text.find(" 1 0\r\n41 0 1 10.0 4 5 255 0.5 1 2 5 0\n\n"),
+              std::string::npos);
+  }
+  EXPECT_THROW(colmap_files(ColmapModel()), Error);
+}
+
+struct Bad {
+  std::function<void(ColmapFiles&)> spoil;
+  const char* expected;
+};
+
+std::string message_of(const ColmapFiles& files) {
+  try {
+    (void)parse_colmap(files, "sparse");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Parse);
+    return error.what();
+  }
+  return "no error";
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+}
+
+TEST(Colmap, RefusesTextThatIsWrong) {
+  const auto change = [](ColmapFiles::File ColmapFiles::*file, const char* from, const char* to) {
+    return [=](ColmapFiles& files) { replace((files.*file).text, from, to); };
+  };
+  constexpr auto kCameras = &ColmapFiles::cameras, kImages = &ColmapFiles::images,
+                 kPoints = &ColmapFiles::points;
+  const Bad rows[] = {
+      {change(kCameras, "SIMPLE_RADIAL", "SIMPLE_RADIALS"),
+       "sparse/cameras.txt:2: expected a camera model, one of SIMPLE_PINHOLE, PINHOLE"},
+      {change(kCameras, " +0.01", ""), "a parameter of SIMPLE_RADIAL, which has f cx cy k, as a"},
+      {change(kCameras, " +0.01", " 0 1"),
+       "cameras.txt:2: expected the end of the line, got \"1\""},
+      {change(kCameras, "320", "nan"), "as a finite number, got nan"},
+      {change(kCameras, "7 P", "3 P"), "cameras.txt:3: expected another id, got camera 3 again"},
+      {change(kCameras, "640", "-640"), "expected the width of a camera as a whole number"},
+      {change(kImages, "7 #", "8 #"), "images.txt:4: expected a camera that is there, got 8"},
+      {change(kImages, "2 1.0", "1 1.0"), "expected another id, got image 1 again"},
+      {change(kImages, "1 2 0 0 0", "1 0 0 0 0"), "expected a quaternion that is not 0"},
+      {change(kImages, "240 40", "240 39"),
+       "images.txt:3: expected a 3D point that is there, got 39"},
+      {change(kImages, "1 1 42", "1 1"),
+       "expected the id of a 3D point, or -1, got the end of the"},
+      {change(kImages, "240 40", "240 -2"), "expected the id of a 3D point, or -1, got \"-2\""},
+      {change(kImages, " third.jpg", ""), "expected the name of an image, got the end of the line"},
+      {change(kImages, "360", "inf"), "expected a coordinate of a 2D point as a finite number"},
+      {change(kPoints, "-1 1 0", "-1 1 3"),
+       "points3D.txt:1: expected one of the 3 2D points of image 1 in a track, got number 3"},
+      {change(kPoints, "5 0\n", "6 0\n"), "expected an image that is there in a track, got 6"},
+      {change(kPoints, "5 0\n", "5\n"), "expected the number of a 2D point as a whole number"},
+      {change(kPoints, "43 ", "42 "), "points3D.txt:5: expected another id, got point 42 again"},
+      {change(kPoints, "255", "256"), "expected a colour below 256, got \"256\""},
+      {[](ColmapFiles& files) {
+         files.rigs = {"rigs.txt", "1 1 CAMERA 3\n"};
+       },
+       "sparse/rigs.txt: expected files of rigs and of frames, got one"},
+  };
+  for (const Bad& row : rows) {
+    ColmapFiles files = text_files();
+    row.spoil(files);
+    const std::string message = message_of(files);
+    EXPECT_NE(message.find(row.expected), std::string::npos) << row.expected << "\n" << message;
+  }
+}
+
+TEST(Colmap, RefusesBinaryThatIsWrong) {
+  const Bad rows[] = {
+      {[](ColmapFiles& files) { files.cameras.text[12] = 99; },
+       "sparse/cameras.bin: byte 16: expected the number of a camera model in 0 .. 16, got 99"},
+      {[](ColmapFiles& files) { files.cameras.text[0] = 2; },
+       "cameras.bin: byte 8: expected at most 1 records, for which the file has room"},
+      {[](ColmapFiles& files) { files.cameras.text += "x"; },
+       "expected the end of the file, got 1 more byte"},
+      {[](ColmapFiles& files) { files.cameras.text.resize(40); }, "cameras.bin: byte 8"},
+      {[](ColmapFiles& files) { files.cameras.text.clear(); },
+       "cameras.bin: byte 0: expected records, got the end of the file"},
+      {[](ColmapFiles& files) { replace(files.images.text, "a b", std::string("a\0b", 3)); },
+       "images.bin: byte"},
+      {[](ColmapFiles& files) { files.points.text.back() = 100; },
+       "expected one of the 2 2D points"},
+      {[](ColmapFiles& files) { files.points.text[51] = 9; },
+       "expected at most 1 elements of a track, for which the file has room, got the count 9"},
+  };
+  for (const Bad& row : rows) {
+    ColmapFiles files = binary_files();
+    row.spoil(files);
+    const std::string message = message_of(files);
+    EXPECT_NE(message.find(row.expected), std::string::npos) << row.expected << "\n" << message;
+  }
+  for (std::size_t size = 0; size < binary_files().images.text.size(); ++size) {
+    ColmapFiles files = binary_files();
+    files.images.text.resize(size);
+    EXPECT_NE(message_of(files), "no error") << size;
+  }
+}
+
+/// A scene of Snavely's cameras and the same for COLMAP: half a turn about x, and y downwards.
+BundleScene snavely() {
+  BundleScene scene;
+  constexpr std::uint32_t kCameras = 6, kPoints = 50;
+  for (std::uint32_t c = 0; c < kCameras; ++c)
+    scene.cameras.insert(scene.cameras.end(), {0.01 * c, 0.02 * c, 0.1, -0.5 * c, 0.1,
+                                               -1.0 - 0.1 * c, 400.0 + c, 0.01, 0.001});
+  for (std::uint32_t k = 0; k < kPoints; ++k) {
+    const double angle = 2.4 * k;
+    scene.points.insert(scene.points.end(),
+                        {1.5 + std::sin(angle), std::cos(1.3 * angle), -5 + std::sin(2.9 * angle)});
+  }
+  for (std::uint32_t c = 0; c < kCameras; ++c)
+    for (std::uint32_t k = 0; k < kPoints; ++k) {
+      BundleScene::Observation o{c, k, scene.project(c, k)};
+      o.seen[0] += 0.5 * std::sin(7.1 * k + c);
+      o.seen[1] += 0.5 * std::cos(3.7 * k - c);
+      scene.observations.push_back(o);
+    }
+  for (std::size_t k = 0; k < scene.points.size(); ++k)
+    scene.points[k] += 0.02 * std::sin(3.0 * static_cast<double>(k));
+  return scene;
+}
+
+std::string text(std::initializer_list<double> numbers) {
+  std::string out;
+  for (const double x : numbers) {
+    char word[40];
+    std::snprintf(word, sizeof word, " %.17g", x);
+    out += word;
+  }
+  return out;
+}
+
+/// Text files of a scene. With `rig` each two cameras are a frame; the second one is its sensor.
+ColmapFiles files_of(const BundleScene& scene, bool rig = false) {
+  ColmapFiles files;
+  files.cameras.name = "cameras.txt";
+  files.images.name = "images.txt";
+  files.points.name = "points3D.txt";
+  std::vector<Pose> poses;
+  for (std::size_t c = 0; c < scene.camera_count(); ++c) {
+    const double* n = &scene.cameras[9 * c];
+    const double angle = std::hypot(n[0], n[1], n[2]), half = std::sin(angle / 2) / angle;
+    const Pose turn{{0, 0, 0}, {0, 1, 0, 0}};
+    poses.push_back(turn * Pose{{n[3], n[4], n[5]},
+                                {std::cos(angle / 2), half * n[0], half * n[1], half * n[2]}});
+    const Pose& p = poses.back();
+    const std::string id = std::to_string(c + 1);
+    files.cameras.text += id + " RADIAL 640 480" + text({n[6], 0, 0, n[7], n[8]}) + "\n";
+    files.images.text += id +
+                         text({p.rotation[0], p.rotation[1], p.rotation[2], p.rotation[3],
+                               p.position[0], p.position[1], p.position[2]}) +
+                         " " + id + " image" + id + "\n";
+    for (const BundleScene::Observation& o : scene.observations)
+      if (o.camera == c)
+        files.images.text += text({o.seen[0], -o.seen[1]}) + " " + std::to_string(o.point + 10);
+    files.images.text += "\n";
+  }
+  for (std::size_t k = 0; k < scene.point_count(); ++k)
+    files.points.text +=
+        std::to_string(k + 10) +
+        text({scene.points[3 * k], scene.points[3 * k + 1], scene.points[3 * k + 2]}) +
+        " 1 2 3 0\n";
+  if (!rig) return files;
+  files.rigs.name = "rigs.txt";
+  files.frames.name = "frames.txt";
+  const auto numbers = [](const Pose& p) {
+    return text({p.rotation[0], p.rotation[1], p.rotation[2], p.rotation[3], p.position[0],
+                 p.position[1], p.position[2]});
+  };
+  for (std::size_t c = 0; c < poses.size(); c += 2) {
+    const std::string left = std::to_string(c + 1), right = std::to_string(c + 2);
+    files.rigs.text += left + " 3 CAMERA " + left + " IMU 9 0 CAMERA " + right + " 1" +
+                       numbers(poses[c + 1] * poses[c].inverse()) + "\n";
+    files.frames.text += left + " " + left + numbers(poses[c]) + " 3 CAMERA " + left + " " + left +
+                         " IMU 9 12345678901 CAMERA " + right + " " + right + "\n";
+  }
+  return files;
+}
+
+double minimum_of(Problem& problem) {
+  const Summary summary =
+      solve(problem, {.backend = Backend::cpu, .max_iterations = 200, .function_tolerance = 1e-14});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  return summary.final_cost;
+}
+
+TEST(ColmapProblem, HasTheMinimumOfBundleAdjustmentInTheLarge) {
+  BundleAdjustment adjustment(snavely());
+  Evaluator expected(adjustment.problem(), {.backend = Backend::cpu});
+  const double start = expected.cost(), minimum = minimum_of(adjustment.problem());
+  for (const bool rig : {false, true}) {
+    ColmapProblem colmap(parse_colmap(files_of(snavely(), rig), "sparse"));
+    EXPECT_NEAR(Evaluator(colmap.problem(), {.backend = Backend::cpu}).cost(), start, 1e-9 * start);
+    EXPECT_NEAR(minimum_of(colmap.problem()), minimum, 1e-9 * minimum);
+    const ColmapModel model = parse_colmap(colmap_files(colmap.model()), "again");
+    double sum = 0;
+    for (const double distance : model.distances()) sum += distance * distance;
+    EXPECT_NEAR(sum / 2, minimum, 1e-9 * minimum);
+    if (!rig) continue;
+    // Poses in the file of images repeat those of frames and sensors.
+    ColmapFiles images = colmap_files(colmap.model());
+    images.rigs = images.frames = {};
+    double repeated = 0;
+    for (const double distance : parse_colmap(images, "images").distances())
+      repeated += distance * distance;
+    EXPECT_NEAR(repeated / 2, minimum, 1e-9 * minimum);
+  }
+}
+
+TEST(ColmapProblem, GaugesHaveOneMinimum) {
+  BundleAdjustment adjustment(snavely());
+  const double minimum = minimum_of(adjustment.problem());
+  for (const ColmapGauge gauge : {ColmapGauge::none, ColmapGauge::camera, ColmapGauge::two_cameras,
+                                  ColmapGauge::three_points}) {
+    ColmapProblem colmap(parse_colmap(files_of(snavely()), "sparse"), {.gauge = gauge});
+    EXPECT_EQ(colmap.gauge(), gauge);
+    EXPECT_NEAR(minimum_of(colmap.problem()), minimum, 1e-9 * minimum) << name(gauge);
+  }
+  // The scale of a rig that is not refined.
+  ColmapProblem rig(parse_colmap(files_of(snavely(), true), "sparse"),
+                    {.refine = {"poses", "points"}});
+  EXPECT_EQ(rig.gauge(), ColmapGauge::camera);
+}
+
+TEST(ColmapProblem, KeepsWhatIsNotRefined) {
+  const ColmapFiles files = files_of(snavely(), true);
+  struct Row {
+    std::vector<std::string> refine;
+    bool cameras, images, points, rigs, frames;  ///< files that change
+  };
+  const Row rows[] = {{{"focal"}, true, false, false, false, false},
+                      {{"principal"}, true, false, false, false, false},
+                      {{"distortion"}, true, false, false, false, false},
+                      {{"poses"}, false, true, false, false, true},
+                      {{"rigs"}, false, true, false, true, false},
+                      {{"points"}, false, false, true, false, false}};
+  for (const Row& row : rows) {
+    ColmapProblem colmap(parse_colmap(files, "sparse"), {.refine = row.refine});
+    solve(colmap.problem(), {.backend = Backend::cpu, .max_iterations = 3});
+    const ColmapFiles out = colmap_files(colmap.model());
+    EXPECT_EQ(out.cameras.text != files.cameras.text, row.cameras) << row.refine[0];
+    EXPECT_EQ(out.images.text != files.images.text, row.images) << row.refine[0];
+    EXPECT_EQ(out.points.text != files.points.text, row.points) << row.refine[0];
+    EXPECT_EQ(out.rigs.text != files.rigs.text, row.rigs) << row.refine[0];
+    EXPECT_EQ(out.frames.text != files.frames.text, row.frames) << row.refine[0];
+    const ColmapModel model = parse_colmap(out, "again");
+    const ColmapModel old = parse_colmap(files, "sparse");
+    for (std::size_t c = 0; c < old.cameras.size(); ++c) {
+      const auto& now = model.cameras[c].parameters;
+      const auto& before = old.cameras[c].parameters;
+      EXPECT_EQ(now[0] != before[0], row.refine[0] == "focal");
+      EXPECT_EQ(now[1] != before[1], row.refine[0] == "principal");
+      EXPECT_EQ(now[3] != before[3], row.refine[0] == "distortion");
+    }
+  }
+}
+
+// Positions that are exact give the scale, and the model moves to them.
+TEST(ColmapProblem, MovesToPriors) {
+  const ColmapModel model = parse_colmap(files_of(snavely(), true), "sparse");
+  std::string priors = "# name x y z\n";
+  for (std::size_t k = 0; k < model.images.size(); ++k) {
+    const auto c = model.center(k);
+    priors += model.images[k].name + text({100 - 3 * c[1], 3 * c[0], 3 * c[2] + 20});
+    if (k == 1) priors += " 0.1 0.1 0.2";
+    if (k == 2) priors += " 0.01 0.001 0 0.02 0 0.01";
+    priors += "\n";
+  }
+  const auto read = parse_position_priors(priors, "priors.txt", model);
+  ASSERT_EQ(read.size(), 6u);
+  EXPECT_DOUBLE_EQ(read[1].covariance[8], 0.04);
+  EXPECT_EQ(read[2].covariance[1], read[2].covariance[3]);
+  ColmapProblem colmap(model, {.priors = read});
+  EXPECT_TRUE(colmap.aligned());
+  EXPECT_EQ(colmap.gauge(), ColmapGauge::none);
+  // Half the squares of the reprojection errors at the start, and nothing from priors.
+  double start = 0;
+  for (const double distance : model.distances()) start += distance * distance / 2;
+  EXPECT_NEAR(Evaluator(colmap.problem(), {.backend = Backend::cpu}).cost(), start, 1e-8 * start);
+  solve(colmap.problem(), {.backend = Backend::cpu, .max_iterations = 50});
+  EXPECT_LT(position_rmse(colmap.model(), read), 0.5);
+}
+
+TEST(ColmapProblem, WeighsPriorsByTheirCovariance) {
+  const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  PositionPrior prior{.image = 1, .covariance = {4, 1, 0.5, 1, 3, 0.2, 0.5, 0.2, 2}};
+  const auto c = model.center(1);
+  prior.position = {c[0] - 1, c[1] + 2, c[2] - 0.5};
+  ColmapProblem with(model, {.priors = {prior}}), without(model);
+  const double cost = Evaluator(with.problem(), {.backend = Backend::cpu}).cost() -
+                      Evaluator(without.problem(), {.backend = Backend::cpu}).cost();
+  // ½ dᵀ C⁻¹ d for d = (1, −2, 0.5), in fractions.
+  EXPECT_NEAR(cost, 4661.0 / 4258, 1e-9);
+}
+
+TEST(ColmapProblem, RefusesWhatItCannotDo) {
+  const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  const auto message = [&](const ColmapOptions& options) -> std::string {
+    try {
+      const ColmapProblem colmap(model, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message({.refine = {"focals"}}).find("points to refine, got \"focals\""),
+            std::string::npos);
+  EXPECT_NE(message({.refine = {}}).find("expected something to refine"), std::string::npos);
+  EXPECT_NE(message({.priors = {{.image = 6}}}).find("a prior of an image below 6, got 6"),
+            std::string::npos);
+  EXPECT_NE(message({.priors = {{.covariance = {1, 0, 0, 0, -1, 0, 0, 0, 1}}}})
+                .find("expected a positive definite covariance"),
+            std::string::npos);
+  ColmapModel blind = model;
+  blind.observations.clear();
+  EXPECT_THROW(ColmapProblem{blind}, Error);
+  const char* texts[] = {"image9 0 0 0\n",
+                         "image1 0 0\n",
+                         "image1 0 0 0 1\n",
+                         "image1 0 0 0 0 1 1\n",
+                         "image1 0 0 0\nimage1 0 0 0\n",
+                         "image1 0 nan 0\n"};
+  for (const char* bad : texts)
+    EXPECT_THROW(parse_position_priors(bad, "priors.txt", model), Error) << bad;
+}
+
+}  // namespace
+}  // namespace topograd::test
