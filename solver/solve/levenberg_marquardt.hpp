@@ -7,15 +7,11 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../session/engines.hpp"
-#include "../step_control/convergence.hpp"
-#include "../step_control/forcing.hpp"
 #include "../step_control/gain.hpp"
-#include "../step_control/hidden_steps.hpp"
 #include "../step_control/solve_control.hpp"
-#include "../step_control/trust_region.hpp"
+#include "../step_control/step_rules.hpp"
 #include "../summary.hpp"
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,16 +58,10 @@ class Minimizer {
     bool shortened;       ///< by shorten()
     double damped_share;  ///< of the full step
   };
-  void take(Engines& engines, StepSolver& solver, Trial trial, IterationSummary& iteration,
+  void take(Engines& engines, StepSolver& solver, Trial trial, const StepFacts& facts,
             const Taken& taken);
   void rescale(Trial& trial);
   bool shorten(Trial& trial);
-  void size_region(const IterationSummary& iteration, const runtime::StepReport& report);
-  ///   share  damped_share() of the full step
-  void refuse(const runtime::StepReport& report, IterationSummary& iteration, double share);
-  double hiding_noise() const;
-  bool widen(const LastStep& step);
-  bool may_claim(double share) const;
   void check_range(runtime::Engine& engine);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
@@ -81,22 +71,18 @@ class Minimizer {
   /// serve from here on.
   void linearize(Engines& engines, StepSolver& solver);
   void prepare_steps(runtime::Engine& engine);
-  /// The unit of the trust region's radius: dogleg's is a length in the scaled unknowns.
-  void set_region();
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
   runtime::StepRequest request() const;
   /// Without one, steps are judged here: by what the engine does not know of.
   std::optional<runtime::StepRule> rule() const;
-  double least_gain() const;
   /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
   /// if none does.
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
   void check_bounds();
-  ///   before  the point that the step led from
-  void check_accepted(const IterationSummary& iteration, const runtime::PointReport& before,
-                      const LastStep& last);
+  void end(const Verdict& verdict);
+  const runtime::PointReport& point() const { return rules_.point(); }
   void finish(Termination termination, std::string message);
   void record(IterationSummary iteration);
 
@@ -106,27 +92,13 @@ class Minimizer {
   Checkpoints* checkpoints_;
   SolveControl control_;
   Inspector inspector_;
-  TrustRegion region_;
-  Forcing forcing_;
+  bool bends_;  // the cost has second derivatives that jump
+  StepRules rules_;
   Gain gain_;
-  HiddenSteps hidden_;
-  bool bends_;                   // the cost has second derivatives that jump
-  std::vector<double> best_;     // the point of least cost, while steps may raise it
-  std::string first_nonfinite_;  // what was not finite at the first trial that was not
-  runtime::PointReport point_;
-  std::optional<LinearizedPoint> here_;  // the same, where its numbers are finite
-  bool undamped_ = false;                // the next trial is a pure Gauss–Newton step
+  std::vector<double> best_;             // the point of least cost, while steps may raise it
+  std::string first_nonfinite_;          // what was not finite at the first trial that was not
+  std::optional<LinearizedPoint> here_;  // the point, where its numbers are finite
   bool started_ = false;
-  struct FirstTrial {
-    bool open = true;              // no step was refused at this point yet
-    double expected = 0;           // decrease, by the first step that was refused at this point
-    bool nothing_to_gain = false;  // it promised less than the function tolerance
-  };
-  FirstTrial first_trial_;
-  /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
-  double refused_radius_ = std::numeric_limits<double>::infinity();
-  int invalid_in_a_row_ = 0;
-  double last_change_ = 0;  // of the cost, by the last accepted step
 };
 
 }  // namespace topograd

@@ -2,6 +2,7 @@
 #include "solve_control.hpp"
 
 #include "../../ir/machine/formatted.hpp"
+#include "step_rules.hpp"
 
 #include <utility>
 
@@ -42,20 +43,14 @@ void SolveControl::record(IterationSummary iteration) {
 void SolveControl::check_limits(const char* what, double gradient, double unit,
                                 double gradient_max) {
   if (finished_) return;
-  const double bound = options_.gradient_tolerance * unit;
-  if (gradient <= bound) {
-    const std::string text = std::string("gradient tolerance reached: ") + what;
-    converge(text.c_str(), gradient, bound);
-  } else if (options_.absolute_gradient_tolerance > 0 &&
-             gradient_max <= options_.absolute_gradient_tolerance) {
-    converge("absolute gradient tolerance reached: max |gradient|", gradient_max,
-             options_.absolute_gradient_tolerance);
-  } else if (elapsed() - summary_.resumed_seconds >= options_.time_limit_seconds) {
-    finish(Termination::NO_CONVERGENCE,
-           "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");
-  } else if (summary_.num_iterations() >= options_.max_iterations) {
-    finish(Termination::NO_CONVERGENCE,
-           "maximum number of iterations reached: " + std::to_string(options_.max_iterations));
+  const Verdict verdict =
+      limit_reached(options_, gradient, unit, gradient_max, elapsed() - summary_.resumed_seconds,
+                    summary_.num_iterations());
+  if (verdict.end == End::gradient) {
+    const std::string reached = std::string("gradient tolerance reached: ") + what;
+    converge(reached.c_str(), verdict.value, verdict.bound);
+  } else if (verdict) {
+    finish(termination(verdict.end), text(verdict, options_));
   }
 }
 

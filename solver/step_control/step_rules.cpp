@@ -1,0 +1,337 @@
+// The rules of steps of least squares.
+#include "step_rules.hpp"
+
+#include "../../ir/machine/formatted.hpp"
+#include "../../ir/machine/state_record.hpp"
+#include "line_search.hpp"
+#include "solve_control.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd {
+namespace {
+
+using runtime::StepReport;
+
+// Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
+double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
+
+// Growth of the radius where damping hides what is left to gain.
+constexpr double kWidening = 100;
+
+// Share of the decrease before from which on steps are slow.
+constexpr double kSlow = 0.5;
+
+std::string reached(const char* what, const Verdict& verdict) {
+  return platform::formatted("%s: %.6e <= %.6e", what, verdict.value, verdict.bound);
+}
+
+}  // namespace
+
+Termination termination(End end) {
+  switch (end) {
+    case End::none:
+    case End::no_usable_step:
+    case End::out_of_range:
+    case End::nonfinite: return Termination::FAILURE;
+    case End::kink:
+    case End::time:
+    case End::iterations: return Termination::NO_CONVERGENCE;
+    case End::interrupted: return Termination::USER_SUCCESS;
+    case End::gradient:
+    case End::absolute_gradient:
+    case End::cost_change:
+    case End::predicted_change:
+    case End::step:
+    case End::least_radius:
+    case End::rounding_of_cost:
+    case End::rounding: break;
+  }
+  return Termination::CONVERGENCE;
+}
+
+std::string text(const Verdict& verdict, const SolverOptions& options) {
+  switch (verdict.end) {
+    case End::none: return {};
+    case End::gradient:
+      return reached(options.scale_free ? "gradient tolerance reached: max |gradient| / (‖column‖ "
+                                          "‖residuals‖)"
+                                        : "gradient tolerance reached: max |gradient|",
+                     verdict);
+    case End::absolute_gradient:
+      return reached("absolute gradient tolerance reached: max |gradient|", verdict);
+    case End::cost_change: return reached("function tolerance reached: cost change", verdict);
+    case End::predicted_change:
+      return reached("function tolerance reached: |predicted cost change|", verdict);
+    case End::step: return reached("parameter tolerance reached: step norm", verdict);
+    case End::least_radius: return reached("minimum trust region radius reached: radius", verdict);
+    case End::rounding_of_cost:
+      return reached("rounding of the cost reached: predicted cost change", verdict);
+    case End::rounding: return "neither the cost nor the gradient falls any more: rounding";
+    case End::kink:
+      return "minimum trust region radius reached: no step lowers the cost, but the gradient is "
+             "not zero (a kink, or derivatives that do not match the residuals)";
+    case End::time:
+      return "time limit reached: " + std::to_string(options.time_limit_seconds) + " s";
+    case End::iterations:
+      return "maximum number of iterations reached: " + std::to_string(options.max_iterations);
+    case End::no_usable_step:
+      return "no usable step: the linear model expected no decrease " +
+             std::to_string(static_cast<int>(verdict.value)) + " times in a row";
+    case End::out_of_range: return kOutOfRange;
+    case End::nonfinite: return "residuals or derivatives are not finite";
+    case End::interrupted: return "interrupted";
+  }
+  return {};
+}
+
+Verdict limit_reached(const SolverOptions& options, double gradient, double unit,
+                      double gradient_max, double seconds, int iterations) {
+  const double bound = options.gradient_tolerance * unit;
+  if (gradient <= bound) return {End::gradient, gradient, bound};
+  const double absolute = options.absolute_gradient_tolerance;
+  if (absolute > 0 && gradient_max <= absolute)
+    return {End::absolute_gradient, gradient_max, absolute};
+  if (seconds >= options.time_limit_seconds) return {End::time};
+  if (iterations >= options.max_iterations) return {End::iterations};
+  return {};
+}
+
+StepRules::StepRules(const SolverOptions& options, Terms terms)
+    : options_(&options),
+      terms_(terms),
+      region_(options.initial_trust_region_radius, options.max_trust_region_radius,
+              options.method == Method::dogleg),
+      forcing_(ForcingSequence::constant, options.linear_tolerance),
+      hidden_(options),
+      undamped_(options.method == Method::gauss_newton) {}
+
+void StepRules::start(double cost) {
+  const SolverOptions& o = *options_;
+  const bool dogleg = o.method == Method::dogleg;
+  const double unit = dogleg && o.scale_free ? residual_norm(cost) : 1;
+  if (!(unit > 0)) return;  // nothing to do
+  region_ =
+      TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
+}
+
+void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
+  point_ = point;
+  optimality_ = topograd::optimality(point_, initial_cost);
+}
+
+void StepRules::open_point() {
+  forcing_.moved(point_.gradient_norm);
+  first_trial_.open = true;
+}
+
+bool StepRules::finite() const {
+  return std::isfinite(point_.cost) && std::isfinite(point_.gradient_max_norm);
+}
+
+Verdict StepRules::check_limits(double seconds, int iterations) const {
+  const double size = options_->scale_free ? optimality_ : point_.gradient_max_norm;
+  return limit_reached(*options_, size, 1, point_.gradient_max_norm, seconds, iterations);
+}
+
+Verdict StepRules::check_radius() const {
+  const double least = options_->min_trust_region_radius;
+  if (!(region_.radius() <= least)) return {};
+  const double noise = cost_noise(point_, options_->precision);
+  // What ends a minimisation within augmented_lagrangian is judged there.
+  if (!options_->scale_free || terms_.penalties)
+    return {End::least_radius, region_.radius(), least};
+  if (first_trial_.expected <= noise) return {End::rounding_of_cost, first_trial_.expected, noise};
+  return {End::kink};
+}
+
+runtime::StepRequest StepRules::request() const {
+  const SolverOptions& o = *options_;
+  return {.lambda = undamped_ ? undamped_lambda(o.precision) : 1 / region_.radius(),
+          .min_diagonal = o.min_lm_diagonal,
+          .max_diagonal = o.max_lm_diagonal,
+          .jacobi_scaling = o.jacobi_scaling,
+          .scale_free = o.scale_free,
+          // Penalties grow valleys, in which more damping creeps.
+          .keeps_damping = o.scale_free && o.jacobi_scaling && !terms_.penalties,
+          .energy_norm = o.scale_free && !forcing_.is_loose(),
+          .linear_tolerance = forcing_.tolerance(),
+          .max_linear_iterations = o.max_linear_iterations,
+          .eta = o.eta};
+}
+
+/// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
+/// as inexact Newton methods do. Longer exact steps of poor gain would zigzag along a valley
+/// into which more damping turns them: springs that fold, and the sets of NIST, then take half as
+/// many steps again and more.
+double StepRules::least_gain() const {
+  return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
+}
+
+/// With g·δ ≈ −2 × the model's decrease, as where the damping is small, the parabola's minimum lies
+/// at 1 / (2 − gain).
+std::optional<double> StepRules::other_length(const StepReport& report) const {
+  if (!options_->rescale_steps || options_->use_nonmonotonic_steps) return std::nullopt;
+  const runtime::StepRule rule{.least_gain = least_gain()};
+  const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
+  if (!(report.model_decrease > 0) || !(gain > rule.least_gain)) return std::nullopt;
+  const double lowest =
+      parabola_minimiser(-2 * report.model_decrease, 1, report.trial_cost - point_.cost);
+  const double length = std::isnan(lowest) ? rule.longest : std::min(lowest, rule.longest);
+  if (std::abs(length - 1) < rule.least_change) return std::nullopt;
+  return length;
+}
+
+bool StepRules::take_length(StepReport& report, double length, const StepReport& other) {
+  if (!(other.trial_cost < report.trial_cost)) return false;
+  if (length < 1) report.model_decrease *= length * (2 - length);
+  report.step_norm = other.step_norm;
+  report.trial_cost = other.trial_cost;
+  return true;
+}
+
+StepFacts StepRules::judge(const StepReport& report) const {
+  StepFacts facts;
+  if (!std::isfinite(report.model_decrease)) return facts;  // there was no trial
+  facts.valid = report.model_decrease > 0;
+  facts.change = point_.cost - report.trial_cost;
+  if (!facts.valid) return facts;
+  facts.nonfinite = !std::isfinite(report.trial_cost);
+  if (!facts.nonfinite) facts.gain = facts.change / report.model_decrease;
+  return facts;
+}
+
+bool StepRules::accepts(const StepFacts& facts, const StepReport& report) {
+  const bool hidden =
+      facts.valid && hidden_.hides(point_.cost, facts.change, report.model_decrease);
+  // An engine's verdict stands: it rounds in its own way.
+  const bool accepted = (hidden_.last() && hidden) ||
+                        report.accepted.value_or(facts.gain > options_->min_relative_decrease);
+  hidden_.set_last(hidden);
+  return accepted;
+}
+
+void StepRules::take(const StepFacts& facts, const StepReport& report, bool shortened) {
+  invalid_in_a_row_ = 0;
+  if (shortened) {
+    region_.rejected();
+  } else if (!undamped_ && !hidden_.last()) {
+    const bool slow = options_->scale_free && !terms_.bends && last_change_ > 0 &&
+                      facts.change > kSlow * last_change_;
+    region_.accepted(facts.gain, report.scaled_step_norm, slow);
+  }
+  last_change_ = facts.change;
+  undamped_ = options_->method == Method::gauss_newton;
+}
+
+Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
+                              const runtime::PointReport& before, double share) {
+  Verdict verdict;
+  if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
+    verdict = {End::rounding};
+  const LastStep last{.decrease = report.model_decrease,
+                      .change = facts.change,
+                      .damped_share = share,
+                      .noise = cost_noise(point_, options_->precision)};
+  const Verdict by_step = check_taken(facts, report, before, last);
+  return by_step ? by_step : verdict;
+}
+
+/// Changes of the cost that say nothing about a step. A tolerance below the rounding of f64 asks
+/// for all that steps can reach: then the least radius ends the solve.
+double StepRules::hiding_noise() const {
+  const bool looks = options_->scale_free && !ends_by_gradient(*options_) &&
+                     options_->function_tolerance > std::numeric_limits<double>::epsilon();
+  return looks ? cost_noise(point_, options_->precision) : 0;
+}
+
+/// Goes on with less damping where that may gain more than the last steps have; false where it may
+/// not, or was tried.
+bool StepRules::widen(const LastStep& step) {
+  if (!options_->scale_free || ends_by_gradient(*options_) || !damping_hides_more(step))
+    return false;
+  const bool dogleg = options_->method == Method::dogleg;
+  const double most = dogleg ? refused_radius_ : 1 / undamped_lambda(options_->precision);
+  return region_.widen(kWidening, std::min(refused_radius_, most));
+}
+
+Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
+  const SolverOptions& o = *options_;
+  Verdict verdict;
+  const double noise = hiding_noise();
+  const double resolution = std::max(o.function_tolerance * point_.cost, noise);
+  const double step_bound = o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
+  if (first_trial_.open) {
+    first_trial_.expected = std::abs(report.model_decrease);
+    first_trial_.nothing_to_gain = first_trial_.expected <= resolution && forcing_.trusts_last();
+  }
+  const LastStep last{.decrease = report.model_decrease,
+                      .change = facts.change,
+                      .damped_share = share,
+                      .noise = noise};
+  const bool hidden = std::abs(last.change) <= noise && last.decrease <= noise;
+  if (facts.valid && !hidden) refused_radius_ = std::min(refused_radius_, region_.radius());
+  const bool widens = first_trial_.nothing_to_gain && widen(last);
+  // Tiny steps of a small region say nothing unless the first one promised nothing, either.
+  const bool moves_nothing = first_trial_.open || o.scale_free
+                                 ? std::abs(facts.change) <= resolution
+                                 : facts.valid && report.step_norm <= step_bound;
+  if (first_trial_.nothing_to_gain && moves_nothing && !widens && may_claim(o.function_tolerance))
+    verdict = {End::predicted_change, first_trial_.expected, resolution};
+  if (facts.valid) {
+    invalid_in_a_row_ = 0;
+    if (!undamped_ && !widens) region_.rejected();
+  } else {
+    if (!undamped_) region_.invalid();
+    if (++invalid_in_a_row_ > o.max_consecutive_invalid_steps && !verdict)
+      verdict = {End::no_usable_step, static_cast<double>(invalid_in_a_row_)};
+  }
+  forcing_.refused();
+  undamped_ = false;
+  first_trial_.open = false;
+  return verdict;
+}
+
+/// The claim that no step lowers the cost by more than this share, against the gradient.
+bool StepRules::may_claim(double share) const {
+  if (!options_->scale_free || !(optimality_ > most_optimality(share))) return true;
+  const double noise = cost_noise(point_, options_->precision);
+  return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
+}
+
+Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
+                               const runtime::PointReport& before, const LastStep& last) {
+  const SolverOptions& o = *options_;
+  if (ends_by_gradient(o)) return {};
+  const double tolerance = o.parameter_tolerance;
+  const double cost_bound = o.function_tolerance * before.cost;
+  const double step = o.scale_free ? point_.scaled_step_norm : report.step_norm;
+  const double step_bound =
+      tolerance * (o.scale_free ? residual_norm(before.cost) : before.x_norm + tolerance);
+  const bool costs_settle = std::fabs(facts.change) <= cost_bound;
+  const bool promises = o.scale_free && o.function_tolerance > 0 && last.decrease > cost_bound;
+  if (!costs_settle) refused_radius_ = std::numeric_limits<double>::infinity();
+  if (!costs_settle && !(step <= step_bound && !promises)) return {};
+  if (!forcing_.trusts_last() || widen(last)) return {};
+  if (!may_claim(std::max(o.function_tolerance, costs_settle ? 0 : tolerance))) return {};
+  if (costs_settle) return {End::cost_change, facts.change, cost_bound};
+  return {End::step, step, step_bound};
+}
+
+void StepRules::transfer_sizes(ir::StateRecord& record) {
+  region_.transfer(record);
+  forcing_.transfer(record);
+}
+
+void StepRules::transfer(ir::StateRecord& record) {
+  record.value("undamped", undamped_);
+  record.value("first trial", first_trial_.open);
+  record.value("expected decrease", first_trial_.expected);
+  record.value("nothing to gain", first_trial_.nothing_to_gain);
+  record.value("refused radius", refused_radius_);
+  record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
+  record.value("last change of the cost", last_change_);
+}
+
+}  // namespace topograd

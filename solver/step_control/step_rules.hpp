@@ -1,0 +1,165 @@
+// What a step of least squares leads to: acceptance, the next damping, and the end.
+#pragma once
+
+#include "../../runtime/engine/damped_steps.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "convergence.hpp"
+#include "forcing.hpp"
+#include "hidden_steps.hpp"
+#include "trust_region.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace topograd {
+
+/// Reasons for the end of a minimisation of least squares.
+enum class End : std::uint8_t {
+  none,
+  gradient,           ///< SolverOptions::gradient_tolerance
+  absolute_gradient,  ///< SolverOptions::absolute_gradient_tolerance
+  cost_change,        ///< function_tolerance, by the change of the cost
+  predicted_change,   ///< function_tolerance, by the change that the model predicts
+  step,               ///< parameter_tolerance
+  least_radius,       ///< min_trust_region_radius
+  rounding_of_cost,   ///< the same, where rounding hides what is left to gain
+  rounding,           ///< neither cost nor gradient fall any more
+  kink,               ///< min_trust_region_radius at a point whose gradient is not zero
+  time,               ///< time_limit_seconds
+  iterations,         ///< max_iterations
+  no_usable_step,     ///< max_consecutive_invalid_steps
+  out_of_range,       ///< squares underflow or overflow
+  nonfinite,          ///< numbers at the start, or derivatives at an accepted point
+  interrupted,        ///< a signal
+};
+
+/// The end of a minimisation, with the numbers of its message.
+struct Verdict {
+  End end = End::none;
+  double value = 0, bound = 0;
+
+  explicit operator bool() const { return end != End::none; }
+};
+Termination termination(End end);
+/// The message: "gradient tolerance reached: ...".
+std::string text(const Verdict& verdict, const SolverOptions& options);
+
+/// The end by the gradient, the time limit or the number of iterations, in this order.
+///
+///   gradient      its size, compared with `unit` times SolverOptions::gradient_tolerance
+///   gradient_max  max |g_i|, compared with SolverOptions::absolute_gradient_tolerance
+Verdict limit_reached(const SolverOptions& options, double gradient, double unit,
+                      double gradient_max, double seconds, int iterations);
+
+/// Message of End::out_of_range.
+inline constexpr const char* kOutOfRange =
+    "squares of residuals or derivatives underflow or overflow: scale the residuals or the "
+    "unknowns";
+
+/// A trial step, judged by its report.
+struct StepFacts {
+  bool valid = false;      ///< the model expects a decrease
+  bool nonfinite = false;  ///< valid, and the cost of the trial is NaN or infinite
+  double change = 0;       ///< decrease of the cost; 0 if there was no trial
+  double gain = 0;         ///< change over the model's decrease; 0 unless valid and finite
+};
+
+/// The rules of a minimisation: plain numbers in, decisions out. One object for each minimisation,
+/// whatever evaluates its points and solves for its steps.
+///
+/// Source: Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
+class StepRules {
+ public:
+  struct Terms {
+    bool penalties = false;  ///< some residuals penalise constraints
+    bool bends = false;      ///< the cost has second derivatives that jump
+  };
+  /// `options` are resolved and outlive the rules.
+  StepRules(const SolverOptions& options, Terms terms);
+
+  // The point.
+
+  /// The first point has this cost: sets the unit of the trust region's radius.
+  void start(double cost);
+  /// The minimisation is at this point.
+  ///
+  ///   initial_cost  at the start
+  void set_point(const runtime::PointReport& point, double initial_cost);
+  /// Steps are tried from the point.
+  void open_point();
+  const runtime::PointReport& point() const { return point_; }
+  void set_cost(double cost) { point_.cost = cost; }
+  double optimality() const { return optimality_; }
+  bool finite() const;
+  /// The end at the point: limits, then the radius.
+  Verdict check_limits(double seconds, int iterations) const;
+  Verdict check_radius() const;
+
+  // A trial.
+
+  /// Without a rule.
+  runtime::StepRequest request() const;
+  double least_gain() const;
+  /// Length at which a trial is tried once more, if steps may have other lengths.
+  std::optional<double> other_length(const runtime::StepReport& report) const;
+  /// Takes the trial of another length; false if it is no better.
+  static bool take_length(runtime::StepReport& report, double length,
+                          const runtime::StepReport& other);
+  StepFacts judge(const runtime::StepReport& report) const;
+  /// True if the step is taken.
+  bool accepts(const StepFacts& facts, const runtime::StepReport& report);
+  /// A trial whose gain the cost cannot show went before.
+  bool last_was_hidden() const { return hidden_.last(); }
+
+  /// The step is taken; set_point() follows.
+  ///
+  ///   shortened  by cuts
+  void take(const StepFacts& facts, const runtime::StepReport& report, bool shortened);
+  /// The step has led to the point.
+  ///
+  ///   before  the point that it led from
+  ///   share   damped_share() of the full step
+  Verdict after_take(const StepFacts& facts, const runtime::StepReport& report,
+                     const runtime::PointReport& before, double share);
+  Verdict refuse(const StepFacts& facts, const runtime::StepReport& report, double share);
+
+  bool undamped() const { return undamped_; }
+  bool no_step_refused() const { return first_trial_.open; }
+  bool no_invalid_step() const { return invalid_in_a_row_ == 0; }
+  double radius() const { return region_.radius(); }
+  Forcing& forcing() { return forcing_; }
+  const Forcing& forcing() const { return forcing_; }
+  void transfer_sizes(ir::StateRecord& record);  ///< radius and tolerance
+  void transfer(ir::StateRecord& record);        ///< the rest
+
+ private:
+  double hiding_noise() const;
+  bool widen(const LastStep& step);
+  bool may_claim(double share) const;
+  Verdict check_taken(const StepFacts& facts, const runtime::StepReport& report,
+                      const runtime::PointReport& before, const LastStep& last);
+
+  const SolverOptions* options_;
+  Terms terms_;
+  TrustRegion region_;
+  Forcing forcing_;
+  HiddenSteps hidden_;
+  runtime::PointReport point_;
+  double optimality_ = std::numeric_limits<double>::quiet_NaN();
+  bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
+  struct FirstTrial {
+    bool open = true;              // no step was refused at this point yet
+    double expected = 0;           // decrease, by the first step that was refused at this point
+    bool nothing_to_gain = false;  // it promised less than the function tolerance
+  };
+  FirstTrial first_trial_;
+  /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
+  double refused_radius_ = std::numeric_limits<double>::infinity();
+  int invalid_in_a_row_ = 0;
+  double last_change_ = 0;  // of the cost, by the last accepted step
+};
+
+}  // namespace topograd
