@@ -2,6 +2,7 @@
 #include <spirv-tools/libspirv.hpp>
 #include <spirv-tools/optimizer.hpp>
 
+#include <atomic>
 #include <charconv>
 #include <memory>
 #include <shaderc/shaderc.hpp>
@@ -58,6 +59,8 @@ class MapIncluder : public shaderc::CompileOptions::IncluderInterface {
   };
   const std::map<std::string, std::string>& texts_;
 };
+
+std::atomic<std::uint64_t> compiled{0};
 
 // Never destroyed: threads may still compile while static objects are destroyed at exit.
 shaderc::Compiler& shared_compiler() {
@@ -150,8 +153,11 @@ std::vector<std::uint32_t> compile(const ShaderSource& source) {
     throw Error(ErrorCode::ShaderCompile, explain(source, result.GetErrorMessage()));
   }
   std::vector<std::uint32_t> module(result.cbegin(), result.cend());
+  compiled.fetch_add(1, std::memory_order_relaxed);
   return module.size() < kLeastReduced ? module : reduced(std::move(module));
 }
+
+std::uint64_t shaders_compiled() { return compiled.load(std::memory_order_relaxed); }
 
 std::string disassemble(std::span<const std::uint32_t> module) {
   const spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);

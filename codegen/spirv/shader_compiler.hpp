@@ -26,6 +26,9 @@ struct ShaderSource {
 /// source lines that they are about. Cost: a few milliseconds for a kernel of 200 lines.
 std::vector<std::uint32_t> compile(const ShaderSource& source);
 
+/// Shaders that compile() has made in this process, on all threads.
+std::uint64_t shaders_compiled();
+
 /// SPIR-V as assembly, one instruction per line, with friendly names.
 ///
 /// Throws Error{InvalidArgument} if `module` is not SPIR-V.

@@ -2,10 +2,16 @@
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
+#include "../../api/formats/mesh/mesh.hpp"
+
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
+#include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -132,6 +138,52 @@ TEST(SolvePage, ProgressIsShownOnTerminalsAlone) {
   for (const char* options : {" --quiet", " --json -"})
     EXPECT_EQ(shown(options).find('\033'), std::string::npos) << options;
   EXPECT_EQ(topograd(solve).err.find('\033'), std::string::npos);
+}
+
+/// Before the first step the line says what is done: here a file that comes after two seconds.
+TEST(SolvePage, ProgressIsShownBeforeTheFirstStep) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "slow\x1b.json", log = folder.path() / "terminal";
+  const std::string problem = (source_dir() / "samples/data/curve_fit.json").string();
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const std::string command = "{ sleep 2; cat '" + problem + "'; } >'" + file +
+                              "' & script -qec \"'" + (program_dir() / "topograd").string() +
+                              "' solve '" + file + "' --backend cpu\" /dev/null >'" + log +
+                              "' </dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  const std::string shown = read_file(log);
+  EXPECT_NE(shown.find("\r\033[Kreading slow?.json  1."), std::string::npos) << shown;
+  EXPECT_EQ(count(shown, "\033"), count(shown, "\r\033[K")) << shown;
+}
+
+TEST(Demo, DeformsTheMeshOfTheProgramAndDrawsIt) {
+  const TemporaryDir folder;
+  const std::string out = folder.path() / "a new folder", base = out + "/spot";
+  const CommandResult run = topograd("demo --out '" + out + "'", "cd / && env -u HOME");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (const char* part : {"2930 vertices", "17580 unknowns, 53328 residuals", "CONVERGENCE",
+                           "spot.png shows the mesh before and after", "topograd view arap"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << '\n' << run.out;
+  EXPECT_TRUE(read_file(base + ".png").starts_with("\x89PNG\r\n"));
+  EXPECT_TRUE(read_file(base + ".svg").starts_with("<svg"));
+
+  const std::string after = folder.path() / "after.obj";
+  ASSERT_EQ(
+      topograd("solve arap --mesh '" + spot() + "' --backend cpu --quiet --out '" + after + "'")
+          .status,
+      0);
+  EXPECT_EQ(read_mesh(base + "_before.obj").positions, read_mesh(spot()).positions);
+  const std::vector<double> solved = read_mesh(base + "_after.obj").positions,
+                            expected = read_mesh(after).positions;
+  ASSERT_EQ(solved.size(), expected.size());
+  for (std::size_t k = 0; k < solved.size(); ++k) EXPECT_NEAR(solved[k], expected[k], 1e-3) << k;
+}
+
+TEST(Demo, SaysWhenItsFolderCannotBeMade) {
+  const CommandResult run = topograd("demo --out /dev/null/demo");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_NE(run.err.find("/dev/null/demo: cannot be made"), std::string::npos) << run.err;
 }
 
 }  // namespace

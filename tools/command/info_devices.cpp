@@ -1,5 +1,6 @@
 // Vulkan devices, their abilities, and the checks of topograd doctor.
 #include "info.hpp"
+#include "solve/progress.hpp"
 
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
@@ -135,6 +136,8 @@ ordered_json run_doctor(const std::string& device) {
   }
   return checks;
 }
+
+std::uint64_t shaders_compiled() { return codegen::shaders_compiled(); }
 
 std::string validation_report() {
   std::string text;

@@ -1,5 +1,6 @@
 // Devices in builds without Vulkan: none.
 #include "info.hpp"
+#include "solve/progress.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,8 @@ nlohmann::ordered_json run_doctor(const std::string&) {
                                         {"advice", "configure with -DTOPOGRAD_VULKAN=ON"}};
   return nlohmann::ordered_json::array({check});
 }
+
+std::uint64_t shaders_compiled() { return 0; }
 
 std::string validation_report() { return ""; }
 

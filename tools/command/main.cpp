@@ -48,6 +48,7 @@ void add_commands(CommandLine& line) {
   command.require_subcommand();
   add_info(command);
   add_doctor(command);
+  add_demo(command);
   add_solve(command);
   add_view(command);
   add_dump(command);
@@ -59,6 +60,7 @@ void add_commands(CommandLine& line) {
   add_texts(line);
   command.version("topograd " + std::string(version()));
   command.example("topograd doctor");
+  command.example("topograd demo");
   command.example("topograd solve arap --mesh samples/data/spot.obj --out deformed.obj");
   command.example("topograd view arap --mesh samples/data/spot.obj --open");
   command.example("topograd dump springs --kernel gradient");
@@ -80,8 +82,8 @@ CommandText command_text() {
 std::string first_words() {
   return R"(Topograd solves nonlinear least squares on the CPU and on any Vulkan GPU. Try:
   topograd doctor                                        # what this machine has for it
-  topograd solve arap --icosphere 3 --report sphere.html # bends a sphere, and writes a page
-  topograd view arap --icosphere 3 --open                # the same, to pull at in the browser
+  topograd demo                                          # deforms a mesh, and draws it
+  topograd view arap --icosphere 3 --open                # a sphere to pull at in the browser
   topograd dump springs --kernel gradient                # the shader that a residual becomes
   topograd --help                                        # all commands, each with --help
 )";

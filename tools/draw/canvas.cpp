@@ -2,6 +2,7 @@
 #include "canvas.hpp"
 
 #include "../../ir/machine/output_file.hpp"
+#include "../../ir/machine/platform.hpp"
 
 #include <ft2build.h>
 #include FT_FREETYPE_H
@@ -18,7 +19,6 @@ namespace topograd::draw {
 namespace {
 
 constexpr int kSamples = 4;  // per pixel and direction
-constexpr const char* kFont = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 constexpr double kInk = 0.03;
 
 /// Linear light and depth of every sample.
@@ -85,15 +85,24 @@ Pixels average(const Samples& s) {
   return p;
 }
 
+/// Files of DejaVu Sans: beside the program in a portable archive, then as distributions have it.
+std::vector<std::string> font_files() {
+  return {platform::executable_folder() + "/../share/topograd/DejaVuSans.ttf",
+          "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+          "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
+          "/usr/share/fonts/TTF/DejaVuSans.ttf"};
+}
+
 /// Renders lines of text; does nothing without the font.
 class Typesetter {
  public:
   explicit Typesetter(int size) {
     if (FT_Init_FreeType(&library_) != 0) return;
-    if (FT_New_Face(library_, kFont, 0, &face_) != 0) {
+    for (const std::string& file : font_files()) {
+      if (FT_New_Face(library_, file.c_str(), 0, &face_) == 0) break;
       face_ = nullptr;
-      return;
     }
+    if (face_ == nullptr) return;
     FT_Set_Pixel_Sizes(face_, 0, static_cast<FT_UInt>(size));
   }
   ~Typesetter() {

@@ -11,7 +11,8 @@ namespace topograd::draw {
 
 /// The sheet as the bytes of an RGB PNG file.
 ///
-/// Captions use DejaVu Sans from Debian's path and are omitted if it is missing.
+/// Captions use DejaVu Sans, from ../share/topograd beside the program's folder or where
+/// distributions have it, and are omitted if it is missing.
 std::string png(const Sheet& sheet);
 
 /// Sheets of one size as the bytes of an animated PNG that repeats forever; programs without

@@ -10,6 +10,7 @@ namespace topograd::command {
 
 void add_info(Command app);
 void add_doctor(Command app);
+void add_demo(Command app);
 void add_solve(Command app);
 void add_dump(Command app);
 void add_grad(Command app);

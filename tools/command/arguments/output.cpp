@@ -108,6 +108,13 @@ void write_text(const std::string& path, const std::string& text) {
     throw Error(ErrorCode::File, path + ": cannot be written");
 }
 
+std::string visible(const std::string& text) {
+  std::stringbuf out;
+  VisibleText through(out);
+  through.sputn(text.data(), static_cast<std::streamsize>(text.size()));
+  return out.str();
+}
+
 struct TerminalGuard::Impl {
   /// Stands in for a stream's buffer.
   struct Guarded {

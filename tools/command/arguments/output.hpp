@@ -43,6 +43,9 @@ class TerminalGuard {
   std::unique_ptr<Impl> impl_;
 };
 
+/// The text with ? for these characters, for what goes to standard error in another way.
+std::string visible(const std::string& text);
+
 /// Writes text to a file, or to standard output for "-". Readers see the old contents or the
 /// complete text, never a part. Throws Error{File}.
 void write_text(const std::string& path, const std::string& text);

@@ -1,6 +1,8 @@
 // Shows the progress of a solve on standard error.
 #include "progress.hpp"
 
+#include "../arguments/output.hpp"
+
 #include "../../../solver/summary.hpp"
 
 #include <unistd.h>
@@ -14,19 +16,53 @@ namespace {
 
 constexpr const char* kClearLine = "\r\033[K";
 
+constexpr std::chrono::milliseconds kPause{100}, kFirst{1000}, kPlainPause{60000};
+
 }  // namespace
 
-Progress::Progress(bool wanted, std::function<std::string(double cost)> error)
-    : wanted_(wanted), on_terminal_(::isatty(STDERR_FILENO) != 0), error_(std::move(error)) {}
+Progress::Progress(bool wanted)
+    : wanted_(wanted), on_terminal_(::isatty(STDERR_FILENO) != 0), last_(Clock::now()) {
+  if (wanted_ && on_terminal_)
+    ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+}
 
 Progress::~Progress() {
+  ticker_ = {};
   if (!dirty_) return;
   std::fputs(kClearLine, stderr);
   std::fflush(stderr);
 }
 
-void Progress::watch(SolverOptions& options) {
+void Progress::phase(const std::string& text) {
+  const std::scoped_lock lock(mutex_);
+  phase_ = visible(text);
+  phase_begin_ = Clock::now();
+  compiled_before_ = shaders_compiled();
+}
+
+void Progress::tick(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    ended_.wait_for(lock, stop, dirty_ ? kPause : kFirst, [] { return false; });
+    if (!stop.stop_requested() && !phase_.empty()) show_phase();
+  }
+}
+
+void Progress::show_phase() {
+  const std::uint64_t compiled = shaders_compiled() - compiled_before_;
+  const std::string shaders =
+      compiled == 0 ? "" : ", compiling shaders (" + std::to_string(compiled) + ")";
+  const std::chrono::duration<double> seconds = Clock::now() - phase_begin_;
+  std::fprintf(stderr, "%s%s%s  %.1f s", kClearLine, phase_.c_str(), shaders.c_str(),
+               seconds.count());
+  std::fflush(stderr);
+  dirty_ = true;
+}
+
+void Progress::watch(SolverOptions& options, std::function<std::string(double)> error) {
   if (!wanted_) return;
+  phase("planning");
+  error_ = std::move(error);
   last_ = Clock::now();
   most_steps_ = options.max_iterations;
   most_seconds_ = options.time_limit_seconds;
@@ -37,7 +73,8 @@ void Progress::watch(SolverOptions& options) {
 }
 
 void Progress::show(const IterationSummary& step) {
-  constexpr std::chrono::milliseconds kPause{100}, kFirst{1000}, kPlainPause{60000};
+  const std::scoped_lock lock(mutex_);
+  phase_.clear();
   const Clock::time_point now = Clock::now();
   if (now - last_ < (!on_terminal_ ? kPlainPause : dirty_ ? kPause : kFirst)) return;
   last_ = now;

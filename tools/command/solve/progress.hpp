@@ -4,38 +4,58 @@
 #include "../../../solver/options.hpp"
 
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace topograd::command {
 
-/// Shows the last step of a running solve on standard error. On a terminal it is one line, from the
-/// first second on, rewritten at most ten times per second and cleared at the end; elsewhere a line
-/// every minute.
+/// Shows the work of a solve on standard error: the phases before the first step (reading,
+/// planning, compiling shaders), then the last step. On a terminal it is one line, from the first
+/// second on, rewritten at most ten times per second and cleared at the end; elsewhere a line of
+/// the steps every minute.
 class Progress {
  public:
   ///   wanted  false: show nothing
-  ///   error   the problem's error at a cost, "RMSE 0.931 px"; empty: there is none to show
-  explicit Progress(bool wanted, std::function<std::string(double cost)> error = {});
+  explicit Progress(bool wanted);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows the steps of a solve by its callback; this object must outlive the solve.
-  void watch(SolverOptions& options);
+  /// Begins a phase, "reading bunny.obj".
+  void phase(const std::string& text);
+  /// Shows the steps of a solve by its callback, and that it is planned until the first of them;
+  /// this object must outlive the solve.
+  ///
+  ///   error  the problem's error at a cost, "RMSE 0.931 px"; empty: there is none to show
+  void watch(SolverOptions& options, std::function<std::string(double cost)> error = {});
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void show(const IterationSummary& step);
+  void show_phase();
+  void tick(const std::stop_token& stop);
 
   bool wanted_, on_terminal_;
   std::function<std::string(double cost)> error_;
-  bool dirty_ = false;  // the line must be cleared
+  std::mutex mutex_;                   // of what follows, and of the line
+  std::condition_variable_any ended_;  // wakes the thread
+  std::string phase_;                  // empty: steps are shown
+  Clock::time_point phase_begin_ = {};
+  std::uint64_t compiled_before_ = 0;  // shaders, when the phase began
+  bool dirty_ = false;                 // the line must be cleared
   Clock::time_point last_ = {};
   int most_steps_ = 0;
   double most_seconds_ = 0;
+  std::jthread ticker_;  // shows phases; ends before the rest does
 };
+
+/// Shaders that this process has compiled so far; defined beside what knows the devices.
+std::uint64_t shaders_compiled();
 
 /// Seconds until a solve reaches its first limit at its present speed.
 ///

@@ -29,6 +29,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -196,14 +197,23 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
   return report;
 }
 
-Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent,
+Summary solve_shown(NamedProblem& named, SolverOptions options, Progress& progress,
                     DistributedSolver* distributed, bool of_share) {
-  Progress progress(!silent, [&named](double cost) { return named.error_text(cost); });
-  progress.watch(options);
+  progress.watch(options, [&named](double cost) { return named.error_text(cost); });
   Summary summary = distributed == nullptr ? solve(named.problem(), options)
                                            : distributed->solve(named.problem(), options, of_share);
   summary.times.build_seconds = named.build_seconds;
   return summary;
+}
+
+/// The phase in which the problem is made: "reading bunny.obj".
+std::string making_text(const ProblemArguments& problem) {
+  const std::string file = !problem.file.empty()             ? problem.file
+                           : !problem.mesh.empty()           ? problem.mesh
+                           : problem.name.ends_with(".json") ? problem.name
+                                                             : "";
+  return file.empty() ? "tracing " + problem.name
+                      : "reading " + std::filesystem::path(file).filename().string();
 }
 
 /// "NO_CONVERGENCE: maximum number of iterations reached: 3"; empty for a solve that converged.
@@ -315,15 +325,17 @@ void solve_problem(const SolveArguments& arguments) {
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   std::optional<Interrupts::EndAtOnce> reading;
   if (interrupts) reading.emplace();
+  const bool speaks = distributed == nullptr || distributed->speaks();
+  std::optional<Progress> progress(std::in_place, speaks && !arguments.silent());
+  progress->phase(making_text(arguments.problem));
   const DeviceAhead device(distributed == nullptr ? to_options(arguments.solver) : SolverOptions{});
   const auto [named, options, shares] = make_for(arguments, distributed);
   check(arguments, *named);
   reading.reset();
   Shown before;
   if (arguments.wants_picture()) before = named->shown_before();
-  const bool speaks = distributed == nullptr || distributed->speaks();
-  const Summary summary =
-      solve_shown(*named, options, arguments.silent() || !speaks, distributed, shares != nullptr);
+  const Summary summary = solve_shown(*named, options, *progress, distributed, shares != nullptr);
+  progress.reset();
   if (arguments.wants_answer()) named->join_answer();
   Outputs outputs;
   Answer answer;
