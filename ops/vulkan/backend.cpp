@@ -34,7 +34,7 @@ LaunchLimits limits_of(const vk::Device& device) {
           .subgroup_size = f.subgroup_basic ? l.subgroup_size : 1,
           .subgroup_arithmetic = f.subgroup_arithmetic,
           .subgroup_shuffle = vk::has_subgroup_shuffle(device),
-          .float64 = f.float64,
+          .float64 = f.has_float64(),
           .int64 = f.int64,
           .int64_atomics = f.int64_atomics,
           .atomic_float32 = f.atomic_float32_add,
@@ -268,7 +268,7 @@ DeviceFacts facts_of(const vk::DeviceInfo& info) {
   for (const vk::MemoryHeap& heap : info.heaps) {
     if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
   }
-  facts.float64 = info.features.float64;
+  facts.float64 = info.features.has_float64();
   facts.unified = info.unified;
   return facts;
 }

@@ -40,7 +40,7 @@ void require(bool there, const ComputeKernel& text, const char* what,
 void check_features(const ComputeKernel& text, const codegen::ModuleLayout& layout,
                     const vk::DeviceInfo& info) {
   const vk::Features& f = info.features;
-  require(f.float64 || !layout.uses_float64(), text, "float64", info);
+  require(f.has_float64() || !layout.uses_float64(), text, "float64", info);
   require(f.int64 || !layout.uses_int64(), text, "int64", info);
   require(f.int64_atomics || !layout.uses_int64_atomics(), text, "64-bit integer atomics", info);
   require(f.atomic_float32_add || !layout.uses_float32_atomic_add(), text, "float32 atomics", info);

@@ -17,7 +17,6 @@ namespace {
 
 EngineOptions in_f32(EngineOptions options) {
   options.precision = Precision::f32;
-  options.narrow_system = false;
   return options;
 }
 
@@ -25,8 +24,9 @@ EngineOptions in_f32(EngineOptions options) {
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
     : context_(open_context(options)),
-      narrow_(options.narrow_system ? std::make_unique<VulkanEngine>(model, in_f32(options))
-                                    : nullptr),
+      narrow_(options.narrow_system && context_.wide()
+                  ? std::make_unique<VulkanEngine>(model, in_f32(options))
+                  : nullptr),
       problem_(context_, model) {
   build();
 }

@@ -41,7 +41,7 @@ DeviceFacts probe_device(const SolverOptions& options) {
     return {.usable = true,
             .name = info.name,
             .software = info.software(),
-            .float64 = info.features.float64};
+            .float64 = info.features.has_float64()};
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument)
       throw;  // the caller's mistake, not the machine's

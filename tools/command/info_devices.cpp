@@ -40,7 +40,7 @@ ordered_json describe_strategies(const vk::Features& features) {
     for (const codegen::AccumulationRow& row : codegen::kAccumulations) {
       const vk::AccumulationChoice strategy =
           vk::choose_accumulation(row.value, precision, features);
-      const bool there = precision == Precision::f32 || features.float64;
+      const bool there = precision == Precision::f32 || features.has_float64();
       strategies[std::string(row.name)] =
           !there ? std::string("no float64")
           : strategy.why.empty()
@@ -54,6 +54,7 @@ ordered_json describe_strategies(const vk::Features& features) {
 
 ordered_json describe_features(const vk::Features& f) {
   return {{"float64", f.float64},
+          {"emulated_float64", f.emulated_float64},
           {"int64_atomics", f.int64_atomics},
           {"float32_atomics", f.atomic_float32_add},
           {"float64_atomics", f.atomic_float64_add},

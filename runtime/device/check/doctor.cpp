@@ -95,13 +95,19 @@ class Doctor {
       bool there;
       const char* without;
     } rows[] = {
-        {"float64", features.float64, "f64 and mixed precision run on the CPU; f32 works"},
         {"float32 atomics", features.atomic_float32_add, "gather or compare-and-swap instead"},
         {"float64 atomics", features.atomic_float64_add, "gather instead"},
         {"int64 atomics", features.int64_atomics, "gather for f64 instead"},
         {"subgroups", features.subgroup_arithmetic, "reductions use shared memory instead"},
         {"timestamps", features.timestamps, "times are wall times instead"},
     };
+    add({.name = "float64",
+         .ok = features.has_float64(),
+         .needed = false,
+         .detail = features.float64            ? "present"
+                   : features.emulated_float64 ? "emulated by 32-bit integers, with the same bits"
+                                               : "not offered by the device, or masked",
+         .advice = "f64 and mixed precision run on the CPU; f32 works; so does TOPOGRAD_FLOAT64=emulated"});
     for (const auto& row : rows) {
       add({.name = row.name,
            .ok = row.there,

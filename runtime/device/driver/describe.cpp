@@ -39,6 +39,14 @@ DeviceType device_type(vk::PhysicalDeviceType type) {
   }
 }
 
+void apply_float64(codegen::Float64 wanted, Features& features) {
+  if (wanted == codegen::Float64::native) return;
+  features.emulated_float64 = wanted == codegen::Float64::emulated || !features.float64;
+  if (!features.emulated_float64) return;
+  features.float64 = features.atomic_float64_add = false;
+  features.signed_zero_inf_nan_preserve_f64 = features.denorm_preserve_f64 = false;
+}
+
 bool has(const std::vector<std::string>& names, const char* name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -203,6 +211,7 @@ DeviceInfo describe(const vk::raii::PhysicalDevice& physical, std::uint32_t inde
   }
   info.heaps = memory_heaps(physical, info.features.memory_budget);
   apply_mask(parse_mask(options.mask), info.features, info.limits);
+  apply_float64(options.float64, info.features);
   apply_overrides(options.limits, info.features, info.limits);
   const auto type =
       device_memory_type(physical.getMemoryProperties(), info.features.mapped_memory, ~0u);

@@ -1,6 +1,7 @@
 // Description of a Vulkan device, and choice among the available ones.
 #pragma once
 
+#include "../../../codegen/float64.hpp"
 #include "../../../ir/enum_table.hpp"
 
 #include <array>
@@ -20,6 +21,8 @@ struct DeviceOptions {
   std::string device;
   /// Comma-separated mask names (features.hpp), in addition to TOPOGRAD_MASK.
   std::string mask;
+  /// f64 of its kernels; also TOPOGRAD_FLOAT64.
+  codegen::Float64 float64 = codegen::Float64::automatic;
   LimitOverrides limits;
   /// Validation layer with synchronisation validation; also with TOPOGRAD_VALIDATION=1.
   bool validation = false;

@@ -11,6 +11,7 @@ namespace topograd::runtime::vulkan {
 /// Optional features of a device after masking: false features are not enabled.
 struct Features {
   bool float64 = false;              ///< shaderFloat64
+  bool emulated_float64 = false;     ///< f64 by 32-bit integers, in the place of float64
   bool int64 = false;                ///< shaderInt64
   bool int64_atomics = false;        ///< shaderInt64 and shaderBufferInt64Atomics
   bool atomic_float32_add = false;   ///< shaderBufferFloat32AtomicAdd
@@ -29,6 +30,9 @@ struct Features {
   bool pipeline_executable_properties = false;  ///< VK_KHR_pipeline_executable_properties
   bool memory_budget = false;                   ///< VK_EXT_memory_budget
   bool cooperative_matrix = false;              ///< VK_NV_cooperative_matrix
+
+  /// True if kernels can use f64, native or emulated.
+  bool has_float64() const { return float64 || emulated_float64; }
 };
 
 /// Limits of a device, after masking and LimitOverrides.

@@ -172,6 +172,10 @@ DeviceOptions resolved(DeviceOptions options) {
     options.loader = platform::environment("TOPOGRAD_VULKAN_LOADER").value_or("");
   }
   if (platform::environment("TOPOGRAD_VALIDATION") == "1") options.validation = true;
+  if (options.float64 == codegen::Float64::automatic) {
+    if (const auto given = platform::environment("TOPOGRAD_FLOAT64"))
+      options.float64 = parse_enum<codegen::Float64>("TOPOGRAD_FLOAT64", *given);
+  }
   return options;
 }
 

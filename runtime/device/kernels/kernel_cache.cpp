@@ -56,7 +56,7 @@ bool sums_doubles(const KernelSource& source) {
 
 void require_features(const KernelSource& source, const DeviceInfo& device) {
   const Features& f = device.features;
-  require(f.float64 || !source.needs_float64, source, "float64", device);
+  require(f.has_float64() || !source.needs_float64, source, "float64", device);
   require(f.int64_atomics || !source.needs_int64_atomics, source, "64-bit integer atomics", device);
   require(f.subgroup_arithmetic || !source.needs_subgroups, source, "subgroup arithmetic", device);
   const bool adds = sums_doubles(source) ? f.atomic_float64_add : f.atomic_float32_add;

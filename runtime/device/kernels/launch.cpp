@@ -16,9 +16,11 @@ constexpr std::size_t kKernelsInPlan = 64;
 
 void complete(const LaunchContext& context, codegen::KernelRequest& request) {
   request.precision = context.precision;
-  request.use_subgroups = context.device->features().subgroup_arithmetic;
+  // Subgroups have no sums of emulated numbers.
+  const Features& features = context.device->features();
+  request.use_subgroups = features.subgroup_arithmetic && !features.emulated_float64;
   request.tree_bytes = std::min(request.tree_bytes, context.device->limits().shared_memory_bytes);
-  if (request.values.given) request.wide_sums = context.device->features().float64;
+  if (request.values.given) request.wide_sums = context.scalar_precision() == Precision::f64;
   if (!request.workgroup_items) request.workgroup_size = context.workgroup_size;
   request.scalars = context.scalar_precision();
   set_float_controls(context, request);
@@ -33,10 +35,10 @@ LaunchContext make_launch_context(const std::shared_ptr<Device>& opened, Precisi
   context.compiled = std::make_shared<CompileAccount>();
   context.precision = precision;
   const DeviceInfo& info = context.device->info();
-  if (context.wide() && !info.features.float64) {
+  if (context.wide() && !info.features.has_float64()) {
     throw Error(ErrorCode::Unsupported,
                 "vulkan: precision f64 expects a device with float64, got \"" + info.name +
-                    "\" without it; ask for f32");
+                    "\" without it; ask for f32, or for emulated float64");
   }
   context.workgroup_size = fitting_workgroup(info.limits, 128);
   return context;

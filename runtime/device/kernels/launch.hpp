@@ -34,9 +34,10 @@ struct LaunchContext {
   /// Number of workgroups of kernels that mostly wait for memory and start with sums: as many as a
   /// large device runs at once.
   std::uint32_t product_grid(std::uint64_t count) const;
-  /// Precision of the scalar buffer and of partial sums: the widest that the device has.
+  bool wide_scalars = false;  ///< emulated f64 for them in an f32 context, too
+  /// Precision of the scalar buffer and of partial sums: the widest that the device has itself.
   Precision scalar_precision() const {
-    return wide() || device->features().float64 ? Precision::f64 : Precision::f32;
+    return wide() || wide_scalars || device->features().float64 ? Precision::f64 : Precision::f32;
   }
   bool wide() const { return precision == Precision::f64; }
   std::uint32_t element_bytes() const { return wide() ? 8 : 4; }

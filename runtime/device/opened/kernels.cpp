@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../../codegen/spirv/emulate_float64.hpp"
 #include "core.hpp"
 
 namespace topograd::runtime::vulkan {
@@ -15,6 +16,7 @@ constexpr std::uint32_t kSpirvMagic = 0x07230203;
 constexpr std::size_t kSpirvHeaderWords = 5;
 constexpr const char* kCacheKind = "pipelines";
 constexpr std::size_t kWordsOfFirstRun = 1000;  // of SPIR-V
+constexpr std::size_t kEmulatedSize = 20;       // of code with emulated float64, at most
 // Writing the whole cache after every pipeline would cost more than it saves. It is written from
 // time to time, in at most a twentieth of the time for any size of the cache.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
@@ -164,7 +166,8 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   core_.set_name(state->pipeline, desc.name);
   const Clock::duration spent = Clock::now() - begin;
   state->creation_ms = milliseconds(spent);
-  state->first_runs = 1 + desc.spirv.size() / kWordsOfFirstRun;
+  const std::size_t size = core_.info.features.emulated_float64 ? kEmulatedSize : 1;
+  state->first_runs = 1 + size * desc.spirv.size() / kWordsOfFirstRun;
   ++core_.pipelines.created;
   core_.pipelines.ns += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
@@ -193,8 +196,11 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
   const vk::SpecializationInfo specialization(static_cast<std::uint32_t>(entries.size()),
                                               entries.data(), values.size() * sizeof(std::uint32_t),
                                               values.data());
-  const vk::ShaderModuleCreateInfo module_info({}, desc.spirv.size_bytes(), desc.spirv.data());
   const ForeignCall permission("vkCreateShaderModule");  // until the module is destroyed
+  std::span<const std::uint32_t> words = desc.spirv;
+  std::vector<std::uint32_t> emulated;
+  if (core_.info.features.emulated_float64) words = emulated = codegen::emulate_float64(desc.spirv);
+  const vk::ShaderModuleCreateInfo module_info({}, words.size_bytes(), words.data());
   try {
     const vk::raii::ShaderModule module = core_.driver.call(
         "vkCreateShaderModule", [&] { return core_.device.createShaderModule(module_info); });

@@ -107,7 +107,7 @@ hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
   for (const MemoryHeap& heap : info.heaps)
     if (heap.device_local) c.memory_bytes = std::max(c.memory_bytes, heap.budget);
   const Features& f = info.features;
-  const std::pair<bool, const char*> named[] = {{f.float64, "float64"},
+  const std::pair<bool, const char*> named[] = {{f.has_float64(), "float64"},
                                                 {f.int64, "int64"},
                                                 {f.atomic_float32_add, "float32_atomics"},
                                                 {f.atomic_float64_add, "float64_atomics"},

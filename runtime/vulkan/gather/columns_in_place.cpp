@@ -74,7 +74,7 @@ bool ColumnsInPlace::add(const Context& context, const ir::Batch& batch, std::ui
   std::optional<DeviceNumbers::View> from = numbers->view(*context.device);
   // Numbers that exceed a binding are copied through the host.
   if (!from || from->buffer->size() > context.max_range()) return false;
-  if (from->wide && !context.device->features().float64) return false;
+  if (from->wide && !context.device->features().has_float64()) return false;
   pending_.push_back({column, count, first, *std::move(from)});
   return true;
 }

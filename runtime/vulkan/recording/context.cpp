@@ -55,6 +55,8 @@ Context make_context(const std::shared_ptr<Device>& opened, const EngineOptions&
   Context context{make_launch_context(opened, options.precision)};
   context.max_invocations_per_dispatch = options.max_instances_per_dispatch;
   context.options = options;
+  // The f32 side of a solve in both precisions reads the other side's sums.
+  context.wide_scalars = options.narrow_system && options.precision == Precision::f32;
   const DeviceInfo& info = context.device->info();
   std::optional<Accumulation> wanted = options.accumulation;
   // Atomics are never chosen for a batch alone: a record that has them has them everywhere.

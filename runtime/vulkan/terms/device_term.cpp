@@ -146,7 +146,7 @@ void DeviceTerm::need_scatter(Needs& needs, Pass pass, bool predicated) {
 void DeviceTerm::need_cost(Needs& needs) {
   needs.add(declare_kernel(context_, cost_kernel_, numbers_.found(), [&] {
     codegen::KernelRequest made = cost_request(general_.view.shape);
-    made.wide_sums = context_.device->features().float64;
+    made.wide_sums = context_.scalar_precision() == Precision::f64;
     return made;
   }));
 }

@@ -94,7 +94,7 @@ TEST_F(TensorVulkan, DevicesThatCannotAreSaid) {
     matmul(ones({2, 2}), ones({2, 2}), {.device = Device::vulkan("no such device")});
   };
   EXPECT_EQ(code_of(missing), ErrorCode::NoDevice);
-  const Device narrow = open_vulkan({.mask = "float64"});
+  const Device narrow = open_vulkan({.mask = "float64", .float64 = codegen::Float64::native});
   ExecutionStats stats;
   const Tensor wide = ones({3, 3}, Type::f64);
   const std::function<void()> calls[] = {

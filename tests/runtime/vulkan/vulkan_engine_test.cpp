@@ -220,6 +220,13 @@ TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
     EXPECT_LE(relative_difference(gradient(*engine, m), want), wide ? 1e-13 : 1e-5);
     EXPECT_NEAR(engine->cost(), reference_cost(m), (wide ? 1e-12 : 1e-5) * reference_cost(m));
   }
+  {
+    const ScopedEnvironment automatic("TOPOGRAD_FLOAT64", {});
+    const auto emulated = open(m, {.mask = "float64"});
+    EXPECT_EQ(gradient(*emulated, m), gradient(*open(m), m)) << "f64 by integers";
+    EXPECT_NEAR(emulated->cost(), reference_cost(m), 1e-12 * reference_cost(m));
+  }
+  const ScopedEnvironment native("TOPOGRAD_FLOAT64", "native");
   try {
     open(m, {.mask = "float64"});
     ADD_FAILURE() << "f64 without float64 was accepted";

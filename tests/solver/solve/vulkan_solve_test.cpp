@@ -12,6 +12,7 @@
 
 #include "../../../tools/problems/arap.hpp"
 #include "../../../tools/problems/springs.hpp"
+#include "../../support/environment.hpp"
 #include "../../support/validation.hpp"
 #include "../evaluate/inspect.hpp"
 
@@ -197,7 +198,35 @@ TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
   }
 }
 
+TEST_F(VulkanSolve, EmulatedFloat64HasTheSameBits) {
+  TG_NEEDS(float64);
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    SCOPED_TRACE(codegen::name(precision));
+    SolverOptions options = {.backend = Backend::vulkan,
+                             .precision = precision,
+                             .linear_solver = LinearSolver::pcg,
+                             .max_iterations = 3,
+                             .device = device_index(),
+                             .deterministic = true};
+    options.restrictions.mask = "subgroups";  // emulated numbers have no sums of subgroups
+    std::vector<double> found[2];
+    std::vector<double> costs[2];
+    for (const int k : {0, 1}) {
+      const test::ScopedEnvironment whose("TOPOGRAD_FLOAT64", k == 0 ? "native" : "emulated");
+      const auto springs = problems::springs(8);
+      const Summary summary = solve(springs->problem, options);
+      EXPECT_EQ(summary.backend, "vulkan") << summary.why;
+      for (const IterationSummary& step : summary.iterations) costs[k].push_back(step.cost);
+      found[k] = springs->x;
+    }
+    EXPECT_GT(costs[0].size(), 2u);
+    EXPECT_EQ(costs[0], costs[1]);
+    EXPECT_EQ(found[0], found[1]);
+  }
+}
+
 TEST_F(VulkanSolve, WithoutFloat64) {
+  const test::ScopedEnvironment native("TOPOGRAD_FLOAT64", "native");
   SolverOptions options = {.device = device_index(), .fallback_threshold = 0};
   options.restrictions.mask = "float64";
   options.max_iterations = 2;
