@@ -4,12 +4,14 @@
 #include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/checking/error_bound.hpp"
 #include "../../../ir/checking/random_program.hpp"
+#include "../../../ir/graph.hpp"
 #include "../../../ir/passes/passes.hpp"
 #include "../../../runtime/rows/row_answers.hpp"
 #include "../../../solver/interrupts.hpp"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -107,14 +109,173 @@ void sweep(ir::Op op, const Options& options, std::span<const Place> places, Ops
   }
 }
 
-}  // namespace
+/// An operation that IEEE 754 defines to the bit.
+struct Basic {
+  ir::Op op;
+  double (*host)(double a, double b, double c);
+};
+constexpr Basic kBasic[] = {
+    {ir::Op::Add, [](double a, double b, double) { return a + b; }},
+    {ir::Op::Sub, [](double a, double b, double) { return a - b; }},
+    {ir::Op::Mul, [](double a, double b, double) { return a * b; }},
+    {ir::Op::Div, [](double a, double b, double) { return a / b; }},
+    {ir::Op::Sqrt, [](double a, double, double) { return std::sqrt(a); }},
+    {ir::Op::Fma, [](double a, double b, double c) { return std::fma(a, b, c); }},
+    {ir::Op::Abs, [](double a, double, double) { return std::fabs(a); }},
+    {ir::Op::Neg, [](double a, double, double) { return -a; }},
+    {ir::Op::Floor, [](double a, double, double) { return std::floor(a); }},
+    {ir::Op::Ceil, [](double a, double, double) { return std::ceil(a); }},
+    {ir::Op::Trunc, [](double a, double, double) { return std::trunc(a); }},
+    {ir::Op::Round, [](double a, double, double) { return std::nearbyint(a); }},
+    {ir::Op::Eq, [](double a, double b, double) { return a == b ? 1.0 : 0.0; }},
+    {ir::Op::Lt, [](double a, double b, double) { return a < b ? 1.0 : 0.0; }},
+    {ir::Op::Le, [](double a, double b, double) { return a <= b ? 1.0 : 0.0; }},
+};
 
-OpsReport check_ops(const Options& options) {
-  const std::vector<Place> places = open_places(options);
-  return check_ops(options, places);
+/// All basic operations of three parameters, one output each.
+ir::Program basic_operations() {
+  ir::Graph graph;
+  std::array<ir::Id, 3> p{};
+  for (std::uint32_t k = 0; k < 3; ++k) p[k] = graph.leaf(ir::Op::Parameter, k);
+  std::vector<ir::Id> outputs;
+  for (const Basic& basic : kBasic) {
+    const int arity = ir::arity(basic.op);
+    outputs.push_back(
+        graph.add(basic.op, p[0], arity > 1 ? p[1] : ir::kNone, arity > 2 ? p[2] : ir::kNone));
+  }
+  return graph.extract(outputs, {.parameters = 3});
 }
 
-OpsReport check_ops(const Options& options, std::span<const Place> places) {
+double from_bits(std::uint64_t bits) { return std::bit_cast<double>(bits); }
+
+/// Operands at which rounding, overflow, underflow and cancellation happen.
+class Operands {
+ public:
+  explicit Operands(std::uint64_t seed) : random_(seed) {}
+
+  std::array<double, 3> next() {
+    double a = one(), b = one(), c = one();
+    switch (random_.below(8)) {
+      case 0: b = near(a); break;                                       // cancellation
+      case 1: c = near(-(a * b)); break;                                // of a fused product
+      case 2: b = std::ldexp(b, std::ilogb(a) - std::ilogb(b)); break;  // equal exponents
+      case 3: a = b * b; break;  // exact and nearly exact roots
+      case 4: a = b * c; break;  // and quotients
+      default: break;
+    }
+    return {a, b, c};
+  }
+
+ private:
+  std::uint64_t bits() {
+    return std::uint64_t{random_.below(1ull << 32)} << 32 | random_.below(1ull << 32);
+  }
+  /// Up to two units in the last place from x.
+  double near(double x) {
+    return from_bits(std::bit_cast<std::uint64_t>(x) + random_.below(5) - 2);
+  }
+  double one() {
+    const std::uint64_t sign = bits() & std::uint64_t{1} << 63, fraction = bits() >> 12;
+    const std::uint64_t exponent = random_.below(2047) << 52;
+    const std::uint64_t middle = (993 + random_.below(60)) << 52;  // 2^-30 to 2^29
+    const std::uint64_t zeros = ~std::uint64_t{0} << random_.below(53);
+    switch (random_.below(8)) {
+      case 0: return from_bits(bits());
+      case 1: return from_bits(sign | (exponent + random_.below(9) - (exponent == 0 ? 0 : 4)));
+      case 2: return from_bits(sign | fraction >> random_.below(52));  // subnormal
+      case 3: return from_bits(sign | exponent | (fraction & zeros));  // few bits: halfway cases
+      case 4: return from_bits(sign | middle | fraction);
+      case 5: return from_bits(sign | middle | (fraction & zeros));
+      case 6:
+        return from_bits(sign | exponent |
+                         (~std::uint64_t{0} >> 12 & ~(1ull << random_.below(52))));
+      default: return special();
+    }
+  }
+  double special() {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr double kSpecial[] = {0,
+                                   kInfinity,
+                                   std::numeric_limits<double>::quiet_NaN(),
+                                   1,
+                                   0.5,
+                                   1.5,
+                                   2.5,
+                                   3,
+                                   std::numeric_limits<double>::min(),
+                                   std::numeric_limits<double>::denorm_min(),
+                                   std::numeric_limits<double>::max(),
+                                   0x1p52,
+                                   0x1p52 - 0.5,
+                                   0x1p53 + 2,
+                                   4294967295.0};
+    const double x = kSpecial[random_.below(std::size(kSpecial))];
+    return random_.below(2) == 0 ? x : -x;
+  }
+
+  Random random_;
+};
+
+bool same_number(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+/// Compares one operation on all rows.
+void compare(const Basic& basic, const runtime::Rows& rows, std::span<const double> got,
+             ArithmeticResult& result) {
+  const bool may_round_twice = basic.op == ir::Op::Fma;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const double a = rows.parameters[0][i], b = rows.parameters[1][i], c = rows.parameters[2][i];
+    const double expected = basic.host(a, b, c);
+    if (same_number(got[i], expected)) continue;
+    if (may_round_twice && same_number(got[i], a * b + c)) continue;
+    if (result.differences++ > 0) continue;
+    result.at = {a, b, c};
+    result.at.resize(static_cast<std::size_t>(ir::arity(basic.op)));
+    result.got = got[i];
+    result.expected = expected;
+  }
+}
+
+void check_arithmetic(const Options& options, std::span<const Place> places, OpsReport& report) {
+  constexpr std::uint64_t kBatch = std::uint64_t{1} << 18;
+  const ir::Program program = basic_operations();
+  for (const Place& place : places) {
+    if (place.runner->precision() != Precision::f64) continue;
+    const std::size_t first = report.arithmetic.size();
+    for (const Basic& basic : kBasic) {
+      report.arithmetic.push_back({.op = std::string(ir::info(basic.op).name),
+                                   .backend = std::string(name(place.runner->backend())),
+                                   .device = place.runner->device(),
+                                   .at = {}});
+    }
+    Operands operands(options.seed);
+    for (std::uint64_t done = 0; done < report.operands; done += kBatch) {
+      if (Interrupts::came()) break;
+      runtime::Rows rows{.count = std::min(kBatch, report.operands - done)};
+      rows.parameters.resize(3);
+      for (std::size_t i = 0; i < rows.count; ++i) {
+        const std::array<double, 3> x = operands.next();
+        for (std::size_t k = 0; k < 3; ++k) rows.parameters[k].push_back(x[k]);
+      }
+      const runtime::Columns got = place.runner->run(program, rows);
+      for (std::size_t k = 0; k < std::size(kBasic); ++k)
+        compare(kBasic[k], rows, got[k], report.arithmetic[first + k]);
+    }
+    for (std::size_t k = first; k < report.arithmetic.size(); ++k)
+      report.broken += report.arithmetic[k].differences;
+  }
+}
+
+}  // namespace
+
+OpsReport check_ops(const Options& options, std::uint64_t operands) {
+  const std::vector<Place> places = open_places(options);
+  return check_ops(options, places, operands);
+}
+
+OpsReport check_ops(const Options& options, std::span<const Place> places, std::uint64_t operands) {
   OpsReport report;
   for (const ir::Op op : ir::all_ops()) {
     if (Interrupts::came()) break;
@@ -126,6 +287,8 @@ OpsReport check_ops(const Options& options, std::span<const Place> places) {
       }
     }
   }
+  report.operands = operands;
+  check_arithmetic(options, places, report);
   return report;
 }
 

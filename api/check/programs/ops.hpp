@@ -29,10 +29,22 @@ struct OpResult {
   Worst derivative;  ///< derivative by any operand
 };
 
+/// One basic operation of f64 on one backend, compared with the host's to the bit.
+struct ArithmeticResult {
+  std::string op, backend, device;
+  std::uint64_t differences = 0;  ///< NaN equals any NaN
+  std::vector<double> at;         ///< operands of the first difference
+  double got = 0, expected = 0;
+};
+
 struct OpsReport {
   std::vector<OpResult> results;
+  std::uint64_t operands = 0;  ///< triples of operands of `arithmetic`
+  std::vector<ArithmeticResult> arithmetic;
   std::size_t broken = 0;  ///< number of points, for values and derivatives together
 };
+
+inline constexpr std::uint64_t kDefaultOperands = 100'000;
 
 /// Runs every op of the table at special values (zeros of both signs, subnormals, infinities, NaN,
 /// ends of domains and their neighbours) in all combinations, and at `count` random points (default
@@ -42,9 +54,14 @@ struct OpsReport {
 /// in long double. Derivatives are not compared at points where a jump may go either way. If the
 /// device does not compute sums of two subnormal numbers, subnormal operands and results are
 /// skipped, and so are derivatives and composite ops with subnormal intermediate results.
-OpsReport check_ops(const Options& options);
+///
+/// In f64, it also compares + - * / sqrt fma abs neg, floor, ceil, trunc, round and comparisons
+/// with the host's, bit for bit, on `operands` triples: random bits, neighbours of powers of two,
+/// subnormals, halfway cases of sums and products. fma may round twice, as drivers do.
+OpsReport check_ops(const Options& options, std::uint64_t operands = kDefaultOperands);
 /// The same on backends that the caller has opened.
-OpsReport check_ops(const Options& options, std::span<const Place> places);
+OpsReport check_ops(const Options& options, std::span<const Place> places,
+                    std::uint64_t operands = kDefaultOperands);
 
 /// Operands of the check: one column per operand, rounded to the precision.
 runtime::Columns op_points(ir::Op op, Precision precision, std::uint64_t count, std::uint64_t seed);

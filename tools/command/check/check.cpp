@@ -37,6 +37,7 @@ struct CheckArguments {
   std::string backend, precision, json, mesh;
   check::Options options;
   bool pairs = false;  // pairs of ops
+  std::uint64_t operands = check::kDefaultOperands;
   std::uint64_t every = 1, triples = check::PairsOptions{}.triples;
 
   check::Options parsed() const {
@@ -103,7 +104,7 @@ void check_pairs(const CheckArguments& arguments) {
 }
 
 void check_ops(const CheckArguments& arguments) {
-  const check::OpsReport found = check::check_ops(arguments.parsed());
+  const check::OpsReport found = check::check_ops(arguments.parsed(), arguments.operands);
   ordered_json report = head("ops", arguments, found.broken > 0);
   std::string text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
   for (const check::OpResult& r : found.results) {
@@ -119,6 +120,25 @@ void check_ops(const CheckArguments& arguments) {
     std::snprintf(line, sizeof line, "%-12s %-7s %-4s %8.3g  %8.3g   %8.3g%s\n", r.op.c_str(),
                   r.backend.c_str(), name(r.precision).data(), r.bound, r.value.ulp,
                   r.derivative.ulp, r.value.broken + r.derivative.broken > 0 ? "  BROKEN" : "");
+    text += line;
+  }
+  report["operands"] = found.operands;
+  report["arithmetic"] = ordered_json::array();
+  text += "operation    backend  differences to the host in " + std::to_string(found.operands) +
+          " operands\n";
+  for (const check::ArithmeticResult& r : found.arithmetic) {
+    report["arithmetic"].push_back({{"op", r.op},
+                                    {"backend", r.backend},
+                                    {"device", r.device},
+                                    {"differences", r.differences},
+                                    {"at", ordered_json::array()},
+                                    {"got", number(r.got)},
+                                    {"expected", number(r.expected)}});
+    for (const double x : r.at) report["arithmetic"].back()["at"].push_back(number(x));
+    char line[160];
+    std::snprintf(line, sizeof line, "%-12s %-8s %llu%s\n", r.op.c_str(), r.backend.c_str(),
+                  static_cast<unsigned long long>(r.differences),
+                  r.differences > 0 ? "  BROKEN" : "");
     text += line;
   }
   finish_check(arguments.json, text, report);
@@ -390,6 +410,8 @@ void add_ops(Command check) {
   add_options(command, *arguments);
   command.flag("--pairs", arguments->pairs,
                "all ordered pairs of ops, and a sample of triples, instead of single ops");
+  command.option("--operands", &arguments->operands,
+                 "operands for which basic operations of f64 must equal the host's");
   command.option("--every", &arguments->every, "with --pairs: only every N-th pair");
   command.option("--triples", &arguments->triples, "with --pairs: number of random triples");
   command.callback(noting_signals(
