@@ -85,7 +85,7 @@ void MemoryPools::start() {
 }
 
 // Returns the best type: required properties first, then the largest heap, then useful properties.
-MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) const {
+std::optional<MemoryPools::Type> MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) const {
   const vk::PhysicalDeviceMemoryProperties memory = core_.physical.getMemoryProperties();
   std::tuple<bool, std::uint64_t, int> best;
   std::optional<Type> chosen;
@@ -106,7 +106,12 @@ MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) co
     const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
     chosen = Type{i, heap, true, cached};
   }
-  if (chosen) return *chosen;
+  return chosen;
+}
+
+/// A driver without hardware compiles, but has no memory.
+const MemoryPools::Type& MemoryPools::type_of(MemoryKind kind) const {
+  if (const std::optional<Type>& type = types_[slot_of(kind)]) return *type;
   throw Error(ErrorCode::Unsupported, "vulkan: device \"" + core_.info.name +
                                           "\" has no memory of kind " + std::string(name(kind)));
 }
@@ -138,7 +143,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   state->name = name;
   state->kind = kind;
   state->mapped = block.mapped == nullptr ? nullptr : block.mapped + state->slot.offset;
-  state->cached = types_[slot_of(kind)].cached;
+  state->cached = type_of(kind).cached;
   ++statistics_.allocations;
   statistics_.bytes_in_use += size;
   statistics_.bytes_padding += state->slot.size - size;
@@ -236,7 +241,7 @@ std::list<Block>::iterator MemoryPools::find_block(const vk::MemoryRequirements&
 }
 
 std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind kind) {
-  const Type& type = types_[slot_of(kind)];
+  const Type& type = type_of(kind);
   check_budget(size, type.heap);
   Block block;
   block.heap = type.heap;

@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,7 +91,8 @@ class MemoryPools {
   };
   using FreeList = std::map<std::uint64_t, std::vector<Slot>>;
 
-  Type choose(MemoryKind kind, std::uint32_t allowed) const;
+  std::optional<Type> choose(MemoryKind kind, std::uint32_t allowed) const;
+  const Type& type_of(MemoryKind kind) const;
   std::uint64_t block_bytes(MemoryKind kind) const;
   Slot acquire(const Request& request);
   Slot make(std::uint64_t size, MemoryKind kind);
@@ -103,7 +105,7 @@ class MemoryPools {
 
   Core& core_;
   mutable std::mutex mutex_;
-  std::array<Type, 3> types_;
+  std::array<std::optional<Type>, 3> types_;  // empty: the device has no such memory
   std::array<std::list<Block>, 3> blocks_;
   std::array<FreeList, 3> free_;
   std::array<std::uint64_t, VK_MAX_MEMORY_HEAPS> reserved_{};  ///< bytes of each heap

@@ -3,6 +3,7 @@
 #include "../arguments/output.hpp"
 #include "../arguments/telemetry.hpp"
 #include "../input/named_problem.hpp"
+#include "check_compile.hpp"
 #include "check_faults.hpp"
 #include "check_repeat.hpp"
 #include "check_scaling.hpp"
@@ -440,6 +441,7 @@ void add_check(Command app) {
   add_check_faults(command);
   add_check_soak(command);
   add_check_scaling(command);
+  add_check_compile(command);
   add_check_start(command);
   add_check_repeat(command);
   add_check_view(command);

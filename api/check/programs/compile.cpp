@@ -1,0 +1,170 @@
+// Makes pipelines of a catalogue, and reads the driver's figures.
+#include "compile.hpp"
+
+#include "../../../codegen/spirv/float_controls.hpp"
+#include "../../../codegen/spirv/reflect.hpp"
+#include "../../../codegen/spirv/shader_compiler.hpp"
+#include "../../../codegen/vector/table.hpp"
+#include "../../../ir/checking/random_program.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/device/device.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../source.hpp"
+#include "runners.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace topograd::check {
+namespace {
+
+namespace vk = runtime::vulkan;
+
+constexpr std::uint32_t kBlockWidths[] = {1, 2, 3, 6};
+
+/// Whose f64 a kernel is made with: f32 kernels have none.
+std::vector<Float64> kinds_of(Precision precision) {
+  if (precision == Precision::f32) return {Float64::native};
+  return {Float64::native, Float64::emulated};
+}
+
+void add_vector_kernels(std::vector<CatalogueKernel>& out) {
+  constexpr std::pair<Precision, Precision> kPrecisions[] = {{Precision::f32, Precision::f32},
+                                                             {Precision::f32, Precision::f64},
+                                                             {Precision::f64, Precision::f64}};
+  for (std::uint32_t k = 0; k < codegen::kVectorOpCount; ++k) {
+    const auto op = static_cast<codegen::VectorOp>(k);
+    const codegen::KernelRow& row = codegen::row(op);
+    for (const auto& [vectors, scalars] : kPrecisions) {
+      for (const std::uint32_t width : kBlockWidths) {
+        if (row.width == codegen::Width::lanes && width > 2) continue;
+        const codegen::KernelSource source = codegen::generate(codegen::VectorKernelRequest{
+            .op = op,
+            .vectors = vectors,
+            .scalars = scalars,
+            .workgroup_size =
+                row.groups == codegen::GroupCount::tiles ? codegen::kTileInvocations : 128,
+            .width = width});
+        // Many kernels do not depend on the width.
+        if (!out.empty() && out.back().name == source.name) continue;
+        const Precision precision = source.needs_float64 ? Precision::f64 : Precision::f32;
+        for (const Float64 float64 : kinds_of(precision))
+          out.push_back({"solver", source.name, source.glsl, precision, float64});
+      }
+    }
+  }
+}
+
+void add_ops(std::vector<CatalogueKernel>& out) {
+  for (const ir::Op op : ir::all_ops()) {
+    for (const Precision precision : {Precision::f32, Precision::f64}) {
+      for (const char* kernel : {"residual", "gradient"}) {
+        for (const NamedSource& source :
+             sources(single_op(op), {}, {.kernel = kernel, .precision = precision})) {
+          for (const Float64 float64 : kinds_of(precision))
+            out.push_back({"op " + std::string(ir::info(op).name), source.name, source.text,
+                           precision, float64});
+        }
+      }
+    }
+  }
+}
+
+codegen::FloatControls float_controls(const vk::Features& f) {
+  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
+  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
+  codegen::FloatControls controls;
+  controls.f32 = {f32, f32};
+  controls.f64 = {f64, f64};
+  return controls;
+}
+
+void make_pipeline(const CatalogueKernel& kernel, vk::Device& device, const CompileOptions& options,
+                   CompiledKernel& made) {
+  const std::vector<std::uint32_t> words = codegen::add_float_controls(
+      codegen::compile({.name = kernel.name, .glsl = kernel.glsl, .includes = {}}),
+      float_controls(device.features()));
+  made.words = words.size();
+  const bool emulated = kernel.float64 == Float64::emulated;
+  made.skipped = words.size() > (emulated ? options.most_emulated : options.most_words);
+  if (made.skipped) return;
+  const codegen::ModuleLayout layout = codegen::reflect(words);
+  const vk::Kernel pipeline =
+      device.kernel({.spirv = words,
+                     .name = kernel.name,
+                     .storage_buffers = static_cast<std::uint32_t>(layout.bindings.size()),
+                     .push_constant_bytes = layout.push_constant_size,
+                     .constants = {},
+                     .local_size = layout.workgroup_size});
+  made.pipeline_ms = pipeline.creation_ms();
+  made.figures = pipeline.figures().figures;
+}
+
+}  // namespace
+
+std::vector<CatalogueKernel> kernel_catalogue() {
+  std::vector<CatalogueKernel> out;
+  add_vector_kernels(out);
+  add_ops(out);
+  return out;
+}
+
+CompileReport check_compile(std::span<const CatalogueKernel> catalogue,
+                            const CompileOptions& options) {
+  const std::shared_ptr<vk::Device> native = vk::open({.device = options.device});
+  const std::shared_ptr<vk::Device> emulating =
+      vk::open({.device = options.device, .float64 = Float64::emulated});
+  CompileReport report{.device = native->info().name,
+                       .driver = native->info().driver + " " + native->info().driver_version,
+                       .native_float64 = native->features().float64,
+                       .kernels = {}};
+  for (const CatalogueKernel& kernel : catalogue) {
+    if (Interrupts::came()) break;
+    const bool emulated = kernel.float64 == Float64::emulated;
+    if (kernel.precision == Precision::f64 && !emulated && !report.native_float64) continue;
+    CompiledKernel& made = report.kernels.emplace_back(CompiledKernel{.group = kernel.group,
+                                                                      .name = kernel.name,
+                                                                      .precision = kernel.precision,
+                                                                      .float64 = kernel.float64,
+                                                                      .problem = {},
+                                                                      .figures = {}});
+    try {
+      make_pipeline(kernel, emulated ? *emulating : *native, options, made);
+    } catch (const Error& error) {
+      made.problem = error.what();
+    }
+    report.failures += made.problem.empty() ? 0 : 1;
+    report.skipped += made.skipped ? 1 : 0;
+  }
+  return report;
+}
+
+double CompiledKernel::sum_of(std::span<const char* const> parts) const {
+  double sum = 0;
+  for (const auto& figure : figures) {
+    const bool named = std::ranges::any_of(
+        parts, [&](const char* part) { return figure.name.find(part) != std::string::npos; });
+    if (named) sum += figure.value;
+  }
+  return sum;
+}
+
+namespace {
+
+// Names of AMD's and NVIDIA's drivers.
+constexpr const char* kSpills[] = {"pilled", "Local Memory Size"};
+constexpr const char* kShared[] = {"LDS size", "Shared Memory Size"};
+constexpr const char* kCode[] = {"Code size", "Binary Size"};
+
+}  // namespace
+
+double CompiledKernel::registers() const {
+  for (const auto& figure : figures)
+    if (figure.name == "VGPRs" || figure.name == "Register Count") return figure.value;
+  return 0;
+}
+double CompiledKernel::spills() const { return sum_of(kSpills); }
+double CompiledKernel::shared_bytes() const { return sum_of(kShared); }
+double CompiledKernel::code_bytes() const { return sum_of(kCode); }
+
+}  // namespace topograd::check
