@@ -49,7 +49,7 @@ class Places {
   explicit Places(const LeafArrays& arrays) : arrays_(arrays) {}
 
   std::uint64_t place(Index leaf) const {
-    if (leaf >= LeafArrays::kFirstDatum) return std::uint64_t{kOfData | array_of_datum(leaf)} << 32;
+    if (is_datum(leaf)) return std::uint64_t{kOfData | array_of_datum(leaf)} << 32;
     const std::uint32_t array = array_of(arrays_.unknowns, leaf);
     const Parameters& x = arrays_.unknowns[array];
     return (std::uint64_t{array} << 32) | ((leaf - x.offset()) % static_cast<Index>(x.width()));
@@ -60,7 +60,7 @@ class Places {
   }
   Index block(std::uint32_t array, Index leaf) const {
     if ((array & kOfData) != 0)
-      return leaf - LeafArrays::kFirstDatum - arrays_.data[array & ~kOfData].id().offset;
+      return leaf - kFirstDatum - arrays_.data[array & ~kOfData].id().offset;
     const Parameters& x = arrays_.unknowns[array];
     return (leaf - x.offset()) / static_cast<Index>(x.width());
   }
@@ -68,8 +68,7 @@ class Places {
  private:
   std::uint32_t array_of_datum(Index leaf) const {
     const auto offset = [](const Data& data) { return data.id().offset; };
-    const auto after =
-        std::ranges::upper_bound(arrays_.data, leaf - LeafArrays::kFirstDatum, {}, offset);
+    const auto after = std::ranges::upper_bound(arrays_.data, leaf - kFirstDatum, {}, offset);
     return static_cast<std::uint32_t>(after - arrays_.data.begin() - 1);
   }
 

@@ -19,9 +19,6 @@ struct AddOptions {
 
 /// Arrays whose elements parameter leaves of a group stand for.
 struct LeafArrays {
-  /// Leaves from here on are numbers of data arrays, in the order of adding, not unknowns of x.
-  static constexpr Index kFirstDatum = Index{1} << 31;
-
   const std::vector<Parameters>& unknowns;  ///< in the order of x
   const std::vector<Data>& data;            ///< of width 1, in the order of adding
 };

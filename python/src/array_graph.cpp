@@ -127,6 +127,13 @@ void ArrayGraph::replace(NodeId id, std::vector<double> values) {
   node.numbers = std::move(values);
 }
 
+void ArrayGraph::become_leaves(NodeId id, Index first) {
+  Node& node = nodes_.at(id);
+  node.kind = Kind::unknowns;
+  node.first = first;
+  node.numbers.clear();
+}
+
 std::optional<std::vector<NodeId>> ArrayGraph::difference(NodeId root,
                                                           const ArrayGraph& other) const {
   if (root >= nodes_.size() || root >= other.nodes_.size()) return std::nullopt;

@@ -14,6 +14,10 @@ namespace topograd::python {
 /// Position of an element in an array, or index of an unknown in x.
 using Index = std::uint32_t;
 
+/// Leaves from here on are numbers of data arrays, in the order of adding, not unknowns of x.
+inline constexpr Index kFirstDatum = Index{1} << 31;
+inline bool is_datum(Index leaf) { return leaf >= kFirstDatum; }
+
 /// Elements of an array in the order of another shape: element k of the view, counted row by row,
 /// is element offset + Σ index_d strides_d of the array. Slices, transposes and broadcasts are
 /// views.
@@ -81,6 +85,8 @@ class ArrayGraph {
   /// Puts other numbers into a node of numbers. Throws Error{Shape} if they are not as many, or if
   /// the node is another one.
   void replace(NodeId id, std::vector<double> values);
+  /// Makes a node of numbers one of leaves `first`, `first` + 1, ...
+  void become_leaves(NodeId id, Index first);
   /// Nodes of numbers, up to a root, that differ from those of another graph; nothing if the graphs
   /// differ in something else.
   std::optional<std::vector<NodeId>> difference(NodeId root, const ArrayGraph& other) const;

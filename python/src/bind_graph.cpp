@@ -107,7 +107,7 @@ struct Graph {
 
 Bound model_of_function(Graph& graph, NodeId root, Memory x,
                         const std::vector<std::tuple<Index, Index, Index>>& blocks,
-                        const py::object& loss, bool joins_rows) {
+                        const py::object& loss, bool joins_rows, const std::vector<NodeId>& data) {
   std::vector<UnknownArray> proposed;
   for (const auto& [first, width, count] : blocks) proposed.push_back({first, width, count});
   Bound bound;
@@ -115,7 +115,7 @@ Bound model_of_function(Graph& graph, NodeId root, Memory x,
   const std::span<double> start = x.span();
   {
     const py::gil_scoped_release released;
-    bound.model = model_of(graph.graph, root, start, proposed, of_rows, joins_rows);
+    bound.model = model_of(graph.graph, root, start, proposed, of_rows, joins_rows, data);
   }
   bound.memory.push_back(std::move(x));
   return bound;
@@ -152,7 +152,8 @@ void bind_graph(py::module_& module) {
       .def("reduce", &Graph::reduce)
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)
-      .def("model", &model_of_function)
+      .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),
+           py::arg("loss"), py::arg("joins_rows"), py::arg("data") = std::vector<NodeId>())
       .def("loss", [](const Graph& g, NodeId root) { return traced_loss(g.graph, root); })
       .def("add_blocks",
            [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,

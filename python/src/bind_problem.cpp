@@ -129,7 +129,7 @@ std::size_t add_parameters(Bound& bound, Memory memory, int width, const std::st
 /// The number of an array of data, and the leaf that its first number is in a graph.
 py::tuple add_data(Bound& bound, const Doubles& values, const std::string& name) {
   const std::size_t number = bound.model->add_data(values.span(), name);
-  return py::make_tuple(number, LeafArrays::kFirstDatum + bound.model->data()[number].id().offset);
+  return py::make_tuple(number, kFirstDatum + bound.model->data()[number].id().offset);
 }
 
 /// Derivatives of a solution by arrays of data, in their order.

@@ -30,6 +30,7 @@ std::vector<std::uint64_t> blocks_of(const std::vector<RowGroup>& groups, std::s
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       read.clear();
       for (const Column& column : group.unknowns) {
+        if (is_datum(column[b])) continue;
         const std::uint64_t block = block_of(column[b]);
         if (read.empty() || read.back() != block) read.push_back(block);
       }
@@ -50,7 +51,8 @@ std::vector<std::uint64_t> kinds_of(const std::vector<RowGroup>& groups, std::si
     const RowGroup& group = groups[g];
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       std::uint64_t kind = ir::mix64(g);
-      for (const Column& column : group.unknowns) kind = ir::mix64(kind ^ column[b]);
+      for (const Column& column : group.unknowns)
+        if (!is_datum(column[b])) kind = ir::mix64(kind ^ column[b]);
       kinds[group.rows[b]] = kind;
     }
   }
@@ -103,8 +105,10 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
 std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
                                  const std::vector<UnknownArray>& arrays, Index unknowns) {
   // Rows of one expression that read the same unknowns, such as points of a curve, are not joined.
-  if (groups.size() == 1 && std::ranges::all_of(groups[0].unknowns, &Column::is_constant))
-    return {};
+  const auto is_the_same = [](const Column& leaves) {
+    return leaves.is_constant() || is_datum(leaves[0]);
+  };
+  if (groups.size() == 1 && std::ranges::all_of(groups[0].unknowns, is_the_same)) return {};
   const std::vector<std::uint64_t> read = blocks_of(groups, rows, arrays, unknowns);
   if (std::ranges::adjacent_find(read) == read.end()) return {};
   const std::vector<std::uint64_t> kinds = kinds_of(groups, rows);

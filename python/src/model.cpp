@@ -35,6 +35,7 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       now.clear();
       for (const Column& column : group.unknowns) {
+        if (is_datum(column[b])) continue;
         const UnknownArray& array = arrays[array_of[column[b]]];
         now.insert(now.end(), {array.first, (column[b] - array.first) % array.width});
       }
@@ -79,12 +80,12 @@ void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
   const bool constrains = is_constraint(options.kind);
   const std::size_t first = constrains ? added.first : rows_;
   const auto reads_data = [](const RowGroup& group) {
-    return std::ranges::any_of(
-        group.unknowns, [](const Column& leaves) { return leaves[0] >= LeafArrays::kFirstDatum; });
+    return std::ranges::any_of(group.unknowns,
+                               [](const Column& leaves) { return is_datum(leaves[0]); });
   };
   const auto reads_unknown = [](const RowGroup& group) {
-    return std::ranges::any_of(
-        group.unknowns, [](const Column& leaves) { return leaves[0] < LeafArrays::kFirstDatum; });
+    return std::ranges::any_of(group.unknowns,
+                               [](const Column& leaves) { return !is_datum(leaves[0]); });
   };
   for (const RowGroup& group : groups) {
     if ((constrains || reads_data(group)) && !reads_unknown(group))
@@ -160,7 +161,24 @@ std::vector<double> Model::constraints_in_order(std::span<const double> numbers)
 
 std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                                 const std::vector<UnknownArray>& proposed, const Loss& loss,
-                                bool joins_rows) {
+                                bool joins_rows, const std::vector<NodeId>& data) {
+  auto model = std::make_unique<Model>();
+  if (!data.empty()) {
+    ArrayGraph with_leaves = graph;
+    for (const NodeId node : data) {
+      const std::size_t number = model->add_data(graph[node].numbers, "data");
+      with_leaves.become_leaves(node, kFirstDatum + model->data_[number].id().offset);
+    }
+    model->add_rows_of(with_leaves, root, x, proposed, loss, joins_rows);
+  } else {
+    model->add_rows_of(graph, root, x, proposed, loss, joins_rows);
+  }
+  return model;
+}
+
+void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
+                        const std::vector<UnknownArray>& proposed, const Loss& loss,
+                        bool joins_rows) {
   const auto unknowns = static_cast<Index>(x.size());
   const std::size_t rows = graph[root].size;
   std::vector<RowGroup> groups = group_rows(graph, root, all_rows(rows, 1));
@@ -169,23 +187,21 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
     if (!fits(arrays, groups, unknowns)) arrays = divide_unknowns({}, unknowns);
   }
 
-  auto model = std::make_unique<Model>();
   for (const UnknownArray& array : arrays)
-    model->add_parameters(x.subspan(array.first, std::size_t{array.width} * array.count),
-                          static_cast<int>(array.width), "x");
+    add_parameters(x.subspan(array.first, std::size_t{array.width} * array.count),
+                   static_cast<int>(array.width), "x");
   AddedBlocks added;
   const std::vector<BlockRows> blocks =
       joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<BlockRows>();
   const bool joined = std::ranges::any_of(blocks, [](const BlockRows& b) { return b.width > 1; });
   if (!joined) {
-    model->add_groups(std::move(groups), {.loss = loss}, added);
+    add_groups(std::move(groups), {.loss = loss}, added);
   } else {
     groups.clear();
     for (const BlockRows& rows_of_width : blocks)
-      model->add_groups(group_rows(graph, root, rows_of_width), {.loss = loss}, added);
+      add_groups(group_rows(graph, root, rows_of_width), {.loss = loss}, added);
   }
-  model->rows_ = rows;
-  return model;
+  rows_ = rows;
 }
 
 }  // namespace topograd::python

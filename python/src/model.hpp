@@ -34,7 +34,7 @@ class Model {
   /// Adds unknowns; the memory must outlive the model.
   std::size_t add_parameters(std::span<double> values, int width, std::string_view name);
   /// Adds numbers that can be set later; returns the number of the array. They are leaves
-  /// LeafArrays::kFirstDatum + first ... of a graph.
+  /// kFirstDatum + first ... of a graph.
   std::size_t add_data(std::span<const double> values, std::string_view name);
   /// Adds one block for each `width` elements of the traced array, which follow one another. Rows
   /// of residuals without unknowns are left out; see constant_rows(). Throws Error{NoParameters}
@@ -62,7 +62,11 @@ class Model {
 
  private:
   friend std::unique_ptr<Model> model_of(const ArrayGraph&, NodeId, std::span<double>,
-                                         const std::vector<UnknownArray>&, const Loss&, bool);
+                                         const std::vector<UnknownArray>&, const Loss&, bool,
+                                         const std::vector<NodeId>&);
+  /// Adds the unknowns of x and the rows of a function of them.
+  void add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
+                   const std::vector<UnknownArray>& proposed, const Loss& loss, bool joins_rows);
   void add_groups(std::vector<RowGroup> groups, const AddOptions& options, AddedBlocks& added);
 
   Problem problem_;
@@ -80,8 +84,9 @@ class Model {
 ///   x           start; the memory must outlive the model
 ///   proposed    arrays of blocks that the function made by reshaping x
 ///   joins_rows  false if each row has a loss of its own
+///   data        nodes of numbers that become arrays of data() of the model, in this order
 std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                                 const std::vector<UnknownArray>& proposed, const Loss& loss,
-                                bool joins_rows);
+                                bool joins_rows, const std::vector<NodeId>& data = {});
 
 }  // namespace topograd::python

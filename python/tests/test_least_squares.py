@@ -558,8 +558,18 @@ class AgainstScipy(unittest.TestCase):
         def counting(x):
             return rosenbrock(x) + (next(calls) > 2)
 
-        with self.assertRaisesRegex(topograd.TracingError, "other values"):
+        with self.assertRaisesRegex(topograd.TracingError, "row 0 is .* when .* traced, and .* from numbers: it "):
             topograd.least_squares(counting, [-2, 1], options={"fallback": False})
+
+    def test_what_does_not_converge_is_solved_by_scipy(self):
+        t = np.linspace(0.05, 5, 60)
+        y = 2 * np.exp(0.5 * t)
+        steep = [1.0, 5.0]  # SciPy leaves it in 30 evaluations
+        found = topograd.least_squares(lambda p: p[0] * np.exp(p[1] * t) - y, steep)
+        self.assertTrue(found.success)
+        np.testing.assert_allclose(found.x, [2, 0.5], 1e-4)
+        few = topograd.least_squares(lambda p: p[0] * np.exp(p[1] * t) - y, steep, max_nfev=5)
+        self.assertEqual((few.status, few.success), (0, False))
 
     def test_arguments_reach_the_function(self):
         got = topograd.least_squares(lambda x, a, b=0: np.array([x[0] - a, x[1] - b]), [0, 0],

@@ -6,7 +6,7 @@ import inspect
 import math
 import time
 import warnings
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -28,6 +28,10 @@ _PER_OPERATION, _PER_ELEMENT = 45e-6, 1e-7
 _ALWAYS, _EVALUATIONS = 0.2, 40
 #: Rows up to which the trace of a function is kept for later calls.
 _MOST_ROWS_KEPT = 100_000
+#: Numbers of a Jacobian up to which it is computed at once, and an engine is kept.
+_MOST_IN_ENGINE = 100_000
+#: Seconds below which SciPy is expected to stay where it tries again what did not converge.
+_MOST_AFTER = 2.0
 #: Times that a solve goes on from beside its result.
 _MOST_KINKS = 4
 #: Steps in a row that change the cost by rounding alone, after which a solve ends.
@@ -183,6 +187,8 @@ class _Arguments:
             warnings.warn("`callback` is not supported by method='lm'", stacklevel=3)
             callback = None
         self.callback = callback
+        #: how a traced function differs from the function
+        self.difference = "no row of the function depends on x"
 
     def check_values(self, f: np.ndarray, loss: Any, first_jacobian: Callable[[], Any]) -> None:
         """Raises ValueError for what does not fit the residuals at the start."""
@@ -299,6 +305,19 @@ def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
     return bool(np.all(np.abs(traced - f) <= 100 * unit * np.abs(f) + 0.1 * unit * terms))
 
 
+def _difference(values: _Values, x: np.ndarray, f: np.ndarray) -> str:
+    """The row that differs most of the traced residuals at unknowns x and the function's f."""
+    traced = values.residuals(x)
+    if traced.size != f.size:
+        return f"the function gives {f.size} rows for numbers, and {traced.size} when it is traced"
+    far = np.abs(traced - f)
+    far[np.isnan(traced) != np.isnan(f)] = np.inf
+    k = int(np.nanargmax(far)) if not np.all(np.isnan(far)) else 0
+    return (f"row {k} is {traced[k]:.9g} when the function is traced, and {f[k]:.9g} from numbers: it depends "
+            "on something that changes from call to call, on the type of its argument, or on an operation "
+            "with another meaning")
+
+
 def _active(a: _Arguments, x: np.ndarray) -> np.ndarray:
     """-1 and 1 where x is at its lower and upper bound, up to xtol; 0 elsewhere."""
     mask = np.zeros(x.size, dtype=int)
@@ -402,37 +421,86 @@ def _ball(values: Any, unknowns: np.ndarray) -> dict:
     return {"jacobi_scaling": False, "min_lm_diagonal": diagonal, "max_lm_diagonal": diagonal}
 
 
-def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
-           evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
-    """The traced solve; None if the traced function has other values than the function itself."""
-    unknowns = a.x0 / a.scale
-    model = trace.model(rows, unknowns, _loss_of(a, f0), a.loss == "linear")
-    if model.sizes()["rows"] == 0 or model.row_count() != f0.size:
+class Engine:
+    """What solves one traced function: the model, its unknowns, and the solver."""
+
+    __slots__ = ("unknowns", "model", "values", "solver", "deviation")
+
+    def __init__(self, a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray, options: dict,
+                 data: Sequence[int] = ()) -> None:
+        self.unknowns = a.x0 / a.scale
+        self.model = trace.model(rows, self.unknowns, _loss_of(a, f0), a.loss == "linear", data)
+        self.values = _Values(self.model, options)
+        self.solver: Any = None
+        if self.model.sizes()["rows"] == 0 or self.model.row_count() != f0.size:
+            return
+        if a.bounded:
+            some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
+            lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
+            self.model.set_bounds(some.tolist(), lower, upper)
+        in_ball = np.ndim(a.scale) > 0
+        given = {
+            "function_tolerance": a.ftol,
+            "parameter_tolerance": a.xtol,
+            # The solver sees g * scale: this is enough for |g| <= gtol.
+            "gradient_tolerance": a.gtol * float(np.min(a.scale)),
+            # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
+            # scaled by their own size, as by x_scale='jac'.
+            "scale_free": not in_ball,
+            "max_iterations": _limit(a) - 1,
+            "update_state_every_iteration": a.callback is not None,
+            **(_ball(self.values, self.unknowns) if in_ball else {}),
+            **options,
+        }
+        self.solver = _core.Solver(self.model, given)
+        # The solver's residuals have the loss in them.
+        self.deviation = self.solver.deviation if a.loss == "linear" else self.values.deviation
+
+
+def _settings(a: _Arguments, options: dict) -> Any:
+    """What an engine depends on beside its trace; None if it cannot be kept."""
+    if callable(a.loss) or a.callback is not None:
         return None
-    values = _Values(model, options)
-    if a.bounded:
-        some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
-        lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
-        model.set_bounds(some.tolist(), lower, upper)
-    in_ball = np.ndim(a.scale) > 0
-    given = {
-        "function_tolerance": a.ftol,
-        "parameter_tolerance": a.xtol,
-        # The solver sees g * scale: this is enough for |g| <= gtol.
-        "gradient_tolerance": a.gtol * float(np.min(a.scale)),
-        # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
-        # scaled by their own size, as by x_scale='jac'.
-        "scale_free": not in_ball,
-        "max_iterations": _limit(a) - 1,
-        "update_state_every_iteration": a.callback is not None,
-        **(_ball(values, unknowns) if in_ball else {}),
-        **options,
-    }
-    solver = _core.Solver(model, given)
-    # The solver's residuals have the loss in them.
-    deviation = solver.deviation if a.loss == "linear" else values.deviation
+    bounds = (a.lower.tobytes(), a.upper.tobytes()) if a.bounded else None
+    return (a.loss, a.f_scale, a.ftol, a.xtol, a.gtol, a.max_nfev, bounds, tuple(options.items()))
+
+
+def _engine(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray, options: dict,
+            kept: Any) -> Engine:
+    """An engine: that of the last call with this trace, or a new one."""
+    settings = _settings(a, options) if kept is not None and kept.keeps_engine else None
+    if settings is None or f0.size * a.x0.size > _MOST_IN_ENGINE:
+        return Engine(a, trace, rows, f0, options)
+    engine = kept.engine_for(settings)
+    if engine is None:
+        data = kept.data()
+        try:
+            engine = Engine(a, trace, rows, f0, options, data)
+        except _core.Error:  # rows that read data alone
+            if not data:
+                raise
+            kept.keeps_engine = False
+            return Engine(a, trace, rows, f0, options)
+        kept.keep_engine(settings, engine)
+    engine.unknowns[...] = a.x0
+    return engine
+
+
+def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
+           evaluate: Callable[[np.ndarray], np.ndarray], options: dict, kept: Any = None) -> Result | None:
+    """The traced solve; None if the traced function has other values than the function itself."""
+    engine = _engine(a, trace, rows, f0, options, kept)
+    unknowns, model, values = engine.unknowns, engine.model, engine.values
+    solver = engine.solver
+    if solver is None:
+        if model.row_count() != f0.size:
+            a.difference = (f"the function gives {f0.size} rows for numbers, and {model.row_count()} when "
+                            "it is traced")
+        return None
+    deviation = engine.deviation
     precision = options.get("precision", "f64")
     if not _agrees(deviation, values, unknowns, f0, precision):
+        a.difference = _difference(values, unknowns, f0)
         return None
     called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
     core = solver.solve(called, _STALLED)
@@ -440,12 +508,14 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     if core.interrupted:
         raise KeyboardInterrupt
     steps = core.iterations
+    unknowns = unknowns.copy()
     x = unknowns
     if np.ndim(a.scale) > 0:  # rounding may lead across a bound
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
     if f.size != model.row_count() or not _agrees(
             deviation, values, unknowns, f, precision):
+        a.difference = _difference(values, unknowns, f)
         return None
     gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
@@ -474,7 +544,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
-    if f.size * x.size <= 100_000:
+    if f.size * x.size <= _MOST_IN_ENGINE:
         result["jac"] = jacobian()
     return result
 
@@ -487,9 +557,10 @@ def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarra
 
 
 def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
-             evaluate: Callable[[np.ndarray], np.ndarray], options: dict) -> Result | None:
+             evaluate: Callable[[np.ndarray], np.ndarray], options: dict,
+             kept: Any = None) -> Result | None:
     """The traced solve, which goes on from beside its result where that is lower."""
-    found = _solve(a, trace, rows, f0, evaluate, options)
+    found = _solve(a, trace, rows, f0, evaluate, options, kept)
     for _ in range(_MOST_KINKS):
         before = found
         if found is not None and found["status"] > 0:
@@ -604,9 +675,11 @@ def least_squares(
         For a backend or a device that is named in `options` and cannot be had.
 
     A solve that cannot go on, because derivatives are not finite, is repeated by SciPy's way, or has
-    status -1 with {'fallback': False}.
+    status -1 with {'fallback': False}. So is a small one that takes 100 n evaluations, where
+    `max_nfev` is not given; the lower cost is returned.
     """
     started = time.perf_counter()
+    found: Result | None = None
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
     if given.get("device"):  # who names a device wants it
@@ -627,10 +700,9 @@ def least_squares(
         seconds = _ALWAYS + at_start * (a.x0.size + 1) * _EVALUATIONS
         reading = _read(a, fun, args, keywords, f0)
         kept = None if reading is None else _reuse.traces.taken(reading)
-        found = None
         if kept is not None and not kept.useless and kept.take(reading.arrays):
             trace = kept.trace
-            found = _minimum(a, trace, kept.rows, f0, evaluate, given)
+            found = _minimum(a, trace, kept.rows, f0, evaluate, given, kept)
         if found is None:
             trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
                                          seconds if falls_back else None, reading is not None)
@@ -640,7 +712,9 @@ def least_squares(
             found = _minimum(a, trace, rows, f0, evaluate, given)
         if kept is not None and found is not None:
             _reuse.traces.put(reading, kept)
-        if found is not None and (found["status"] != -1 or not falls_back):
+        unfinished = found is not None and (found["status"] == -1 or (
+            found["status"] == 0 and max_nfev is None and seconds < _MOST_AFTER))
+        if found is not None and not (unfinished and falls_back):
             for location, advice in trace.slow:
                 warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
             if verbose:
@@ -649,8 +723,7 @@ def least_squares(
                       f"{time.perf_counter() - started:.3f} s.")
                 _report(a, found)
             return found
-        reason = ("the traced function has other values than the function" if found is None
-                  else found["message"])
+        reason = a.difference if found is None else found["message"]
     except MemoryError:
         raise
     except _CallbackError as error:
@@ -666,9 +739,12 @@ def least_squares(
     if not falls_back:
         raise TracingError(reason)
     if verbose:
-        print(f"Not traced: {reason}. SciPy with differences.")
-    return _by_scipy(fun, a, bounds, x_scale, diff_step, tr_solver, tr_options, jac_sparsity, args,
-                     keywords, workers)
+        what = "Not converged" if found is not None and found["status"] == 0 else "Not traced"
+        print(f"{what}: {reason}. SciPy with differences.")
+    scipys = _by_scipy(fun, a, bounds, x_scale, diff_step, tr_solver, tr_options, jac_sparsity, args,
+                       keywords, workers)
+    worse = found is not None and found["status"] == 0 and not scipys.cost < found["cost"]
+    return found if worse else scipys
 
 
 def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step: Any, tr_solver: Any,

@@ -180,7 +180,8 @@ class Kept:
     """A trace, with the numbers of the arrays that its function read."""
 
     __slots__ = ("trace", "rows", "_objects", "_numbers", "_leaves", "_free", "_changes",
-                 "_root")
+                 "_root", "_engine", "_settings", "_numbers_of",
+                 "keeps_engine")
 
     def __init__(self, trace: Trace, rows: Array, reading: Reading, before: "Kept | None") -> None:
         self.trace, self._objects = trace, reading.objects
@@ -191,6 +192,12 @@ class Kept:
         #: arrays whose numbers may differ, in which case those of the leaves are replaced
         self._free: set[int] = set()
         self._changes = 0
+        #: False if arrays of the trace cannot be data arrays of a model
+        self.keeps_engine = True
+        self._engine: Any = None
+        self._settings: Any = None
+        #: of nodes: the number of the engine's data array
+        self._numbers_of: dict[int, int] = {}
         if before is not None:
             self._free, self._changes = before._free, before._changes
             self._learn(before)
@@ -216,6 +223,19 @@ class Kept:
         """True if the function does not give the same graph for the same key."""
         return self._changes >= _MOST_CHANGES
 
+    def data(self) -> list[int]:
+        """Nodes whose numbers may differ in later calls."""
+        return [leaf[0] for leaf in self._leaves if leaf[1] in self._free]
+
+    def engine_for(self, settings: Any) -> Any:
+        """The engine that was kept, if it has these settings."""
+        return self._engine if self._settings == settings else None
+
+    def keep_engine(self, settings: Any, engine: Any) -> None:
+        """Keeps an engine whose data arrays are data()."""
+        self._engine, self._settings = engine, settings
+        self._numbers_of = {node: k for k, node in enumerate(self.data())}
+
     def take(self, arrays: list[np.ndarray]) -> bool:
         """Puts the numbers of these arrays into the trace. False if it is not theirs."""
         changed = [k for k, (a, b) in enumerate(zip(arrays, self._numbers)) if not _equal(a, b)]
@@ -227,6 +247,8 @@ class Kept:
                 if shape != array.shape or offset:
                     array = np.ndarray(shape, array.dtype, array, offset, strides)
                 self.trace.graph.replace(node, array)
+                if node in self._numbers_of:
+                    self._engine.model.set_data(self._numbers_of[node], array)
         for k in changed:
             self._numbers[k] = arrays[k].copy()
         return True

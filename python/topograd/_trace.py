@@ -86,10 +86,12 @@ class Trace:
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 
-    def model(self, rows: "Array", x: np.ndarray, loss: Any, joins_rows: bool) -> Any:
-        """The C++ model that minimises these rows over x, in x's memory."""
+    def model(self, rows: "Array", x: np.ndarray, loss: Any, joins_rows: bool,
+              data: Sequence[int] = ()) -> Any:
+        """The C++ model that minimises these rows over x, in x's memory. Nodes of data that are named
+        become data arrays of the model."""
         blocks = self.blocks + self.slices
-        return self.graph.model(rows._whole_node(), x, blocks, loss, joins_rows)
+        return self.graph.model(rows._whole_node(), x, blocks, loss, joins_rows, data)
 
     def unknowns(self, first: int, shape: tuple[int, ...]) -> "Array":
         """Unknowns first, first + 1, ... of x as an array of this shape."""
