@@ -448,6 +448,18 @@ class Tracing(unittest.TestCase):
                     self.assertIn(what, str(raised.exception))
                     self.assertIn(where, str(raised.exception))
 
+    def test_types_that_drop_fractions_are_refused(self):
+        for name, f in (("sum", lambda x: np.atleast_1d(np.sum(x, dtype=int))),
+                        ("mean", lambda x: np.atleast_1d(np.mean(x, dtype=np.int32))),
+                        ("cumsum", lambda x: np.cumsum(x, dtype=int)),
+                        ("multiply", lambda x: np.multiply(x, 2, dtype=int, casting="unsafe")),
+                        ("add", lambda x: np.atleast_1d(np.add.reduce(x, dtype=int)))):
+            with self.assertRaisesRegex(topograd.TracingError, f"{name}.*drops fractions.*leave dtype out"):
+                topograd.least_squares(f, [1.3, 2.7], options={"fallback": False})
+        for f in (lambda x: np.atleast_1d(np.sum(x, dtype=float)) - 1,
+                  lambda x: x * np.sum(x > 1, dtype=int) - 1):
+            self.assertTrue(topograd.least_squares(f, [1.3, 2.7], options={"fallback": False}).success)
+
     def test_smooth_functions_at_ties(self):
         # Points, slopes by both operands.
         rows = [((2.0, 2.0), (0.5, 0.5)), ((0.0, -40.0), (1.0, None)), ((1e300, 1e300), (0.5, 0.5))]

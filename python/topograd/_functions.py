@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_function, is_complex
 from ._trace import Array, Trace, TracingError, contains_traced, plain
-from ._ufuncs import MISSING, accumulate, masked, reduce, select
+from ._ufuncs import MISSING, accumulate, check_dtype, masked, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 #: NumPy for traced arrays: its stubs do not know that these implement its functions.
@@ -47,6 +47,8 @@ def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     if found is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")
         raise TracingError(f"{module}.{func.__name__} cannot be traced")
+    if "dtype" in kwargs and not func.__name__.endswith("_like"):
+        check_dtype(func.__name__, kwargs["dtype"], args)
     return found(trace, *args, **kwargs)
 
 

@@ -232,6 +232,15 @@ def _traced_objects(trace: Trace, value: Any) -> Any:
     ) else value
 
 
+def check_dtype(name: str, dtype: Any, inputs: Any) -> None:
+    """Raises TracingError for a type of the result that drops fractions."""
+    if dtype is None or np.dtype(dtype).kind not in "iub":
+        return
+    if any(isinstance(value, Array) and not value.boolean for value in inputs):
+        raise TracingError(f"np.{name} with dtype={np.dtype(dtype)} drops fractions and cannot be traced; "
+                           "leave dtype out")
+
+
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
     given = kwargs.get("out")
@@ -247,7 +256,7 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
         return call_ufunc(trace, ufunc, method, inputs, kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
-    kwargs.pop("dtype", None)
+    check_dtype(ufunc.__name__, kwargs.pop("dtype", None), inputs)
     kwargs.pop("casting", None)
     if out is not None and not isinstance(out[0], Array):
         raise TracingError(f"np.{ufunc.__name__} into a NumPy array cannot be traced")
