@@ -1,15 +1,20 @@
-"""The stub of the extension module has its names, and mypy finds no fault with the package."""
+"""The stub of the module has its names, mypy finds no fault, and the source archive is whole."""
 
 import ast
+import os
 import pathlib
 import shutil
 import subprocess
+import sys
+import tarfile
+import tempfile
 import unittest
 
 import topograd
 from topograd import _core
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "topograd"
+ROOT = PACKAGE.parents[1]
 
 
 def names(thing):
@@ -46,6 +51,26 @@ class Stubs(unittest.TestCase):
             for member, value in vars(getattr(topograd, name)).items():
                 if callable(value) and not member.startswith("_"):
                     self.assertTrue(value.__doc__, f"{name}.{member}")
+
+
+class Package(unittest.TestCase):
+    def test_source_archive(self):
+        sys.path.insert(0, str(ROOT / "python" / "wheel"))
+        self.addCleanup(sys.path.pop, 0)
+        import backend
+
+        with tempfile.TemporaryDirectory() as folder:
+            name = backend.build_sdist(folder)
+            with tarfile.open(os.path.join(folder, name)) as archive:
+                files = set(archive.getnames())
+                about = archive.extractfile(name[:-7] + "/PKG-INFO").read().decode()
+        self.assertEqual(name, f"topograd-{topograd.__version__}.tar.gz")
+        for file in ("pyproject.toml", "CMakeLists.txt", "LICENSE", "NOTICE", "scripts/build-python",
+                     "python/src/module.cpp", "python/topograd/__init__.py"):
+            self.assertIn(f"{name[:-7]}/{file}", files)
+        self.assertIn(f"Version: {topograd.__version__}\n", about)
+        self.assertIn("Requires-Python: ==%d.%d.*\n" % sys.version_info[:2], about)
+        self.assertNotIn("@", about.split("\n\n")[0])
 
 
 if __name__ == "__main__":
