@@ -31,6 +31,7 @@
 #include "../solver/options.hpp"
 #include "../solver/sensitivity.hpp"
 #include "../solver/solve.hpp"
+#include "../solver/solve_many.hpp"
 #include "../solver/summary.hpp"
 #include "../solver/summary_json.hpp"
 #include "expression/expression.hpp"

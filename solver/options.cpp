@@ -159,6 +159,9 @@ DoglegType parse_dogleg_type(std::string_view text) {
 DomainPolicy parse_domain_policy(std::string_view text) {
   return parse_enum<DomainPolicy>("domain", text);
 }
+Components parse_components(std::string_view text) {
+  return parse_enum<Components>("components", text);
+}
 Precision parse_solve_precision(std::string_view text) {
   return parse_enum<Precision>("precision", text);
 }

@@ -141,6 +141,18 @@ inline constexpr EnumRow<DomainPolicy> kDomainPolicies[] = {
 TG_ENUM_TABLE(DomainPolicy, kDomainPolicies)
 DomainPolicy parse_domain_policy(std::string_view text);
 
+/// Treatment of a problem whose parts share no free unknown (methods.md).
+enum class Components {
+#define TG_COMPONENTS(row, ...) row,
+#include "options.def"
+};
+inline constexpr EnumRow<Components> kComponents[] = {
+#define TG_COMPONENTS(row, ...) {.value = Components::row, .name = #row, __VA_ARGS__},
+#include "options.def"
+};
+TG_ENUM_TABLE(Components, kComponents)
+Components parse_components(std::string_view text);
+
 /// Value of SolverOptions::cross_check for every instance and the gradient.
 inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
 
@@ -205,6 +217,13 @@ struct SolverOptions {
   Precision precision = Precision::f64;                  ///< numbers of kernels; `mixed` for solves
   Method method = Method::automatic;                     ///< how steps are found
   LinearSolver linear_solver = LinearSolver::automatic;  ///< what solves for a step
+
+  /// Parts of the problem that share no free unknown: one minimisation, or one for each of them.
+  /// Then max_iterations and the tolerances are each component's, and Summary::components has their
+  /// results. A solve throws Error{Unsupported} for `separate` with what it does not know.
+  Components components = Components::automatic;
+  /// Components that are solved for separately get (JᵀJ)⁻¹ at their ends.
+  bool component_covariances = false;
 
   int max_iterations = 50;           ///< accepted and rejected steps, >= 0
   double time_limit_seconds = 1e9;   ///< wall time, checked between iterations; > 0

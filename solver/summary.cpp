@@ -88,6 +88,21 @@ std::string backend_part(const Summary& s) {
   return out;
 }
 
+std::string component_part(const Summary& s) {
+  const ComponentsSummary& c = s.components;
+  if (c.why.empty()) return {};
+  std::string out = row("Components", std::string(c.separate ? "separate" : "together")) +
+                    formatted("  why: %s\n", c.why.c_str());
+  if (!c.separate) return out;
+  out += row("  of them", static_cast<std::uint64_t>(c.count)) +
+         row("  structures", static_cast<std::uint64_t>(c.groups));
+  for (const auto& end : rows_of(Termination{})) {
+    const auto count = static_cast<std::uint64_t>(std::ranges::count(c.termination, end.value));
+    if (count > 0) out += row(("  " + std::string(end.name)).c_str(), count);
+  }
+  return out;
+}
+
 std::string cost_part(const Summary& s) {
   std::string out = "\nCost:\n" + row("Initial", formatted("%.10e", s.initial_cost)) +
                     row("Final", formatted("%.10e", s.final_cost)) +
@@ -249,8 +264,9 @@ std::string cross_check_part(const CrossCheck& c) {
 
 std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
-         cost_part(*this) + constraint_part(*this) + plan_part(*this) + time_part(*this) +
-         kernel_part(*this) + counter_part(*this) + cross_check_part(cross_check) +
+         component_part(*this) + cost_part(*this) + constraint_part(*this) + plan_part(*this) +
+         time_part(*this) + kernel_part(*this) + counter_part(*this) +
+         cross_check_part(cross_check) +
          "\nTermination: " + formatted("%32s (%s)\n", name(termination).data(), message.c_str()) +
          (advice == Advice::none ? "" : "Advice: " + std::string(text(advice)) + "\n");
 }

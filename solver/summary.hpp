@@ -74,6 +74,25 @@ struct CrossCheck {
   std::vector<std::string> messages;  ///< kernel, instance, output and values of the first of them
 };
 
+/// The parts of a problem that share no free unknown, and the results of those that were solved for
+/// separately as columns by component, in the order of their first unknowns.
+struct ComponentsSummary {
+  bool separate = false;
+  std::string why;            ///< reason for it, one line; empty: the components were not counted
+  std::size_t count = 0;      ///< of components that are separate; the columns have as many entries
+  std::size_t groups = 0;     ///< of components with the same structure
+  std::uint32_t largest = 0;  ///< most unknowns of one
+  std::vector<double> initial_cost, final_cost;
+  std::vector<Termination> termination;
+  std::vector<std::int32_t> successful_steps, unsuccessful_steps;
+  std::vector<std::uint32_t> first_unknown;  ///< place of its first free scalar in x
+  /// With SolverOptions::component_covariances: (JᵀJ)⁻¹ of component k over its free coordinates is
+  /// covariance[covariance_start[k]] and what follows, row by row. It is infinite where JᵀJ is
+  /// singular.
+  std::vector<std::uint64_t> covariance_start;
+  std::vector<double> covariance;
+};
+
 struct Summary : runtime::EngineCounts {
   Termination termination = Termination::FAILURE;
   std::string message;           ///< reason for the end, one line
@@ -132,6 +151,7 @@ struct Summary : runtime::EngineCounts {
   std::vector<UnreadBlock> unread_blocks;  ///< blocks that nothing reads: unchanged
   std::vector<std::string> unread_names;   ///< names of the first of them in messages
 
+  ComponentsSummary components;
   CrossCheck cross_check;
   ConstrainedSummary constrained;  ///< of augmented_lagrangian and barrier
 

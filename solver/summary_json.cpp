@@ -107,6 +107,9 @@ void add_place(Json& json, const Summary& s) {
 // Multipliers beyond this many rows of one label are left out.
 constexpr std::size_t kMostMultipliers = 1000;
 
+// Components are listed up to this many.
+constexpr std::size_t kMostComponents = 1000;
+
 Json constraints(const ConstrainedSummary& c) {
   Json list = Json::array();
   for (const ConstraintSummary& one : c.constraints) {
@@ -128,6 +131,32 @@ Json constraints(const ConstrainedSummary& c) {
               {"complementarity", c.kkt.complementarity}, {"blocks", list}};
   if (c.barrier > 0) out["barrier"] = c.barrier;
   if (!c.infeasible.empty()) out["infeasible"] = c.infeasible;
+  return out;
+}
+
+Json components(const ComponentsSummary& c) {
+  Json out = {{"solved", c.separate ? "separate" : "together"}, {"why", c.why}};
+  if (!c.separate) return out;
+  out["count"] = c.count;
+  out["groups"] = c.groups;
+  out["largest"] = c.largest;
+  Json ends = Json::object();
+  for (const Termination end : c.termination) {
+    Json& count = ends[std::string(name(end))];
+    count = count.is_null() ? 1 : count.get<std::size_t>() + 1;
+  }
+  out["termination"] = ends;
+  const bool shown = c.count <= kMostComponents;
+  if (!shown) return out;
+  Json list = Json::array();
+  for (std::size_t k = 0; k < c.count; ++k)
+    list.push_back({{"first_unknown", c.first_unknown[k]},
+                    {"termination", name(c.termination[k])},
+                    {"initial_cost", c.initial_cost[k]},
+                    {"final_cost", c.final_cost[k]},
+                    {"successful_steps", c.successful_steps[k]},
+                    {"unsuccessful_steps", c.unsuccessful_steps[k]}});
+  out["list"] = list;
   return out;
 }
 
@@ -169,6 +198,7 @@ std::string to_json(const Summary& summary, int indent) {
                            {"differences", summary.cross_check.differences},
                            {"messages", summary.cross_check.messages}};
   }
+  if (!summary.components.why.empty()) json["components"] = components(summary.components);
   if (!summary.constrained.constraints.empty())
     json["constraints"] = constraints(summary.constrained);
   if (summary.resumed_step >= 0) json["resumed_step"] = summary.resumed_step;

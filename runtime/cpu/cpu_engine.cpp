@@ -27,9 +27,8 @@ CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
 
 template <class T>
 std::string CpuEngine<T>::device() const {
-  const std::string threads = std::to_string(terms_.pool().threads());
-  return std::string("interpreter, ") + tile_ops<T>().name + ", " + threads +
-         (threads == "1" ? " thread" : " threads");
+  return interpreter_name(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64,
+                          terms_.pool().threads());
 }
 
 template <class T>
@@ -133,6 +132,13 @@ Timing CpuEngine<T>::time(Pass pass, int warm_ups, int samples) {
 
 template class CpuEngine<float>;
 template class CpuEngine<double>;
+
+std::string interpreter_name(Precision precision, int threads) {
+  const char* const set =
+      precision == Precision::f32 ? tile_ops<float>().name : tile_ops<double>().name;
+  return std::string("interpreter, ") + set + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
 
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options) {
   switch (options.precision) {

@@ -4,6 +4,7 @@
 #include "../engine/engine.hpp"
 
 #include <memory>
+#include <string>
 
 namespace topograd::runtime::cpu {
 
@@ -17,5 +18,8 @@ namespace topograd::runtime::cpu {
 /// Throws Error{InvalidArgument} if a batch's indices are outside the model, Error{NoParameters} if
 /// there is no free scalar.
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options);
+
+/// "interpreter, avx2, 2 threads": the device of this backend.
+std::string interpreter_name(Precision precision, int threads);
 
 }  // namespace topograd::runtime::cpu

@@ -24,24 +24,33 @@ bool is_hidden(double cost, const runtime::StepReport& full) {
 
 }  // namespace
 
+ProjectedSearch::ProjectedSearch(double cost, const runtime::StepReport& full)
+    : cost_(cost), slope_(full.slope), least_(is_hidden(cost, full) ? kLeastHiddenLength : 0) {}
+
+std::optional<double> ProjectedSearch::next(double trial_cost) {
+  if (whole_) return std::nullopt;
+  if (trials_ == kMaxTrials || length_ < least_) {
+    whole_ = true;
+    return length_ = 1;
+  }
+  if (trial_cost <= cost_ + kSufficientDecrease * slope_ * length_) return std::nullopt;
+  const double lowest = parabola_minimiser(slope_, length_, trial_cost - cost_);
+  const double wanted = std::isfinite(lowest) ? lowest : length_ / 2;
+  length_ = std::clamp(wanted, kLeastContraction * length_, kLargestContraction * length_);
+  ++trials_;
+  return length_;
+}
+
 runtime::StepReport search_projected(
     double cost, const runtime::StepReport& full,
     const std::function<runtime::StepReport(double length)>& move) {
   runtime::StepReport report = full;
-  double length = 1;
-  const double least = is_hidden(cost, full) ? kLeastHiddenLength : 0;
-  for (int k = 0; k < kMaxTrials && length >= least; ++k) {
-    if (report.trial_cost <= cost + kSufficientDecrease * full.slope * length) return report;
-    const double lowest = parabola_minimiser(full.slope, length, report.trial_cost - cost);
-    const double wanted = std::isfinite(lowest) ? lowest : length / 2;
-    length = std::clamp(wanted, kLeastContraction * length, kLargestContraction * length);
-    const runtime::StepReport moved = move(length);
+  ProjectedSearch search(cost, full);
+  while (const std::optional<double> length = search.next(report.trial_cost)) {
+    const runtime::StepReport moved = move(*length);
     report.step_norm = moved.step_norm;
     report.trial_cost = moved.trial_cost;
   }
-  const runtime::StepReport whole = move(1);
-  report.step_norm = whole.step_norm;
-  report.trial_cost = whole.trial_cost;
   return report;
 }
 

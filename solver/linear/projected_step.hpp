@@ -4,11 +4,32 @@
 #include "step_solver.hpp"
 
 #include <functional>
+#include <optional>
 
 namespace topograd {
 
-/// Shortens a projected step until its cost meets Armijo's condition (Nocedal & Wright, eq. 3.4),
-/// as Ceres' trust region minimiser does; after 20 failed trials it returns the whole step.
+/// Finds how much of a projected step to take: the largest tried part whose cost meets Armijo's
+/// condition (Nocedal & Wright, eq. 3.4), as in Ceres' trust region minimiser; after 20 failed
+/// trials the whole step.
+class ProjectedSearch {
+ public:
+  ProjectedSearch() = default;
+  ///   cost  at the point
+  ///   full  report of the whole step, with its slope
+  ProjectedSearch(double cost, const runtime::StepReport& full);
+
+  /// Length at which to try next, after a trial with this cost; empty: that trial is the step.
+  std::optional<double> next(double trial_cost);
+  /// Of the last trial.
+  double length() const { return length_; }
+
+ private:
+  double cost_ = 0, slope_ = 0, least_ = 0, length_ = 1;
+  int trials_ = 0;
+  bool whole_ = false;  // no part was good
+};
+
+/// Shortens a projected step as ProjectedSearch says.
 ///
 ///   cost  at the point
 ///   full  report of the whole step, with its slope

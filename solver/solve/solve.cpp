@@ -8,6 +8,7 @@
 #include "../../ir/whole.hpp"
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
+#include "../components/separate.hpp"
 #include "../constrained/constrained.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/tangent_space.hpp"
@@ -48,6 +49,7 @@ struct Solver::Impl {
         caller_(problem),
         state_{.problem = ProblemUse::view_of(problem)},
         watch_(group),
+        makes_engine_(static_cast<bool>(make)),
         session_(state_, make) {
     resolved(asked);  // refuses what is out of range here, not in the first solve
   }
@@ -61,7 +63,7 @@ struct Solver::Impl {
     try {
       follow();
       prepare();
-      state_.constrained() ? minimize_constrained() : minimize();
+      if (!minimize_separately()) state_.constrained() ? minimize_constrained() : minimize();
     } catch (const std::bad_alloc&) {
       tell_group();
       save_best();
@@ -305,6 +307,39 @@ struct Solver::Impl {
     summary.linear_solver_note += steps->note();
   }
 
+  /// Solves by component; false if the problem is to be solved as one.
+  bool minimize_separately() {
+    Summary& summary = state_.summary;
+    const SolverOptions& options = state_.options;
+    const std::chrono::steady_clock::time_point begin = Clock::now();
+    SolverOptions facts = options;
+    facts.callback = asked.callback;  // this Solver's own is always there
+    ComponentChoice choice =
+        state_.constrained() && asked.components != Components::separate
+            ? ComponentChoice{}
+            : choose_components(state_.model, facts, group_ != nullptr || makes_engine_);
+    summary.components.separate = choice.separate;
+    summary.components.why = choice.why;
+    if (!choice.separate) return false;
+    const ComponentGroups groups = choice.search->groups();
+    if (!groups.obstacle.empty()) {
+      if (asked.components == Components::separate)
+        throw Error(ErrorCode::Unsupported,
+                    "solve: components separate does not know a problem in "
+                    "which " +
+                        groups.obstacle + "; use components together");
+      summary.components = {.why = groups.obstacle};
+      return false;
+    }
+    choice.search = nullptr;
+    session_.close();
+    const platform::EndableWork endable;
+    summary.times.plan_seconds += seconds_since(begin);
+    const runtime::Model& model = state_.model.model;
+    minimize_components(groups, options, model.lower, model.upper, state_.best.x, summary);
+    return true;
+  }
+
   /// The minimisations of a solve with constraints.
   class Inner final : public InnerSolves {
    public:
@@ -416,6 +451,7 @@ struct Solver::Impl {
   ReadsOfModel reads_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are written, and nothing is resumed
   std::unique_ptr<Minimizer> minimizer_;
+  bool makes_engine_;  // another one than the library's
   SolveSession session_;
 };
 

@@ -15,6 +15,19 @@ DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& r
   return out;
 }
 
+std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,
+                                          const Eigen::VectorXd& residuals,
+                                          const Eigen::VectorXd& damping,
+                                          const Eigen::VectorXd& scale) {
+  auto [stacked, right] = damped_rows(jacobian, residuals, damping);
+  stacked = stacked * scale.asDiagonal();
+  if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
+  const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
+  Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
+  if (!delta.allFinite()) return std::nullopt;
+  return delta;
+}
+
 DenseRows::DenseRows(const runtime::Model& model, std::span<const std::uint32_t> free)
     : model_(model),
       column_(model.scalars, -1),
@@ -51,13 +64,7 @@ void DenseRows::refresh(runtime::Engine& engine) {
 
 std::optional<Eigen::VectorXd> DenseRows::solve(const Eigen::VectorXd& damping,
                                                 const Eigen::VectorXd& scale) const {
-  auto [stacked, right] = damped_rows(jacobian_, residuals_, damping);
-  stacked = stacked * scale.asDiagonal();
-  if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
-  const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
-  Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
-  if (!delta.allFinite()) return std::nullopt;
-  return delta;
+  return solve_rows(jacobian_, residuals_, damping, scale);
 }
 
 double DenseRows::decrease(const Eigen::VectorXd& delta) const {

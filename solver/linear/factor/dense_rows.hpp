@@ -25,6 +25,13 @@ struct DampedRows {
 DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
                        const Eigen::VectorXd& damping);
 
+/// The δ that minimises ½‖r + J δ‖² + ½ Σ d δ², the shortest one in units of `scale`, or nothing if
+/// it is not finite.
+std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,
+                                          const Eigen::VectorXd& residuals,
+                                          const Eigen::VectorXd& damping,
+                                          const Eigen::VectorXd& scale);
+
 /// The Jacobian of a whole problem.
 class DenseRows {
  public:
@@ -35,8 +42,7 @@ class DenseRows {
 
   /// Reads residuals and Jacobians at the engine's point.
   void refresh(runtime::Engine& engine);
-  /// Returns the δ that minimises ½‖r + J δ‖² + ½ Σ d δ², the shortest one in units of `scale`, or
-  /// nothing if it is not finite. Cost: rows × unknowns².
+  /// solve_rows(). Cost: rows × unknowns².
   ///
   ///   damping  d >= 0, by free scalar
   ///   scale    > 0, by free scalar

@@ -2,15 +2,16 @@
 #include "undetermined_blocks.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace topograd {
 namespace {
 
-constexpr std::uint32_t kWidest = 16;
+constexpr std::uint32_t kWidest = kWidestTested;
 // A block with unit diagonal is singular if a pivot is at or below this.
 constexpr double kLeastPivot = 1e-12;
+
+}  // namespace
 
 /// Cholesky of a matrix (lower triangle, row by row) whose diagonal is scaled to 1.
 bool is_singular(std::array<double, kWidest * kWidest>& a, std::uint32_t n) {
@@ -31,8 +32,6 @@ bool is_singular(std::array<double, kWidest * kWidest>& a, std::uint32_t n) {
   }
   return false;
 }
-
-}  // namespace
 
 UndeterminedBlocks::UndeterminedBlocks(const runtime::Model& model, const NormalEquations& normal) {
   const std::span<const std::uint32_t> free = normal.free_scalars();

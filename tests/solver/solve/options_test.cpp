@@ -49,6 +49,7 @@ TEST(Options, NamesAreReadBack) {
   expect_names<NormalMatrix>("normal_matrix", parse_normal_matrix, table);
   expect_names<DoglegType>("dogleg_type", parse_dogleg_type, table);
   expect_names<DomainPolicy>("domain", parse_domain_policy, table);
+  expect_names<Components>("components", parse_components, table);
   test::expect_table("docs/reference/solver-options.md", "values", table);
   for (const auto& row : rows_of(Precision{}))
     EXPECT_EQ(parse_solve_precision(row.name), row.value) << row.name;

@@ -62,6 +62,8 @@ void add_method_options(Command app, SolverArguments& a) {
   add_choice(app, "--normal-matrix", a.normal_matrix, "how pcg multiplies by JᵀJ on a device",
              defaults.normal_matrix);
   add_choice(app, "--forcing", a.forcing, "how exactly CG solves", defaults.forcing_sequence);
+  add_choice(app, "--components", a.components,
+             "what happens to parts of the problem that share no unknown", defaults.components);
   add_choice(app, "--domain", a.domain, "what happens to operands outside of domains",
              defaults.domain);
 }
@@ -111,6 +113,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (a.max_iterations) options.max_iterations = *a.max_iterations;
   if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
   if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
+  if (!a.components.empty()) options.components = parse_components(a.components);
   if (a.threads) options.threads = *a.threads;
   if (a.time_limit) options.time_limit_seconds = *a.time_limit;
   if (a.checkpoint_every && a.checkpoint.empty())

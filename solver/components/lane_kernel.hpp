@@ -1,0 +1,42 @@
+// The kernel of a residual block that adds its cost, gradient and JᵀJ to those of its component.
+#pragma once
+
+#include "../../runtime/cpu/interpreter/interpreter.hpp"
+#include "groups.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd {
+
+/// Lanes are components: the kernel runs for one residual block of each of them. All its leaves are
+/// columns by lane: data and uniforms, parameters, and the sums to which it adds.
+class LaneKernel {
+ public:
+  explicit LaneKernel(const ComponentKernel& of);
+
+  const runtime::cpu::TileKernel<double>& tile() const { return tile_; }
+  /// Data slots: the term's data, then its uniforms.
+  std::uint32_t data() const { return data_; }
+  std::uint32_t parameters() const { return parameters_; }
+  /// By output: the sum that it replaces. 0: twice the cost; then the entries of the gradient by
+  /// free parameter; then JᵀJ over these, by rows of the upper triangle.
+  const std::vector<std::uint32_t>& sums() const { return sums_; }
+  /// Numbers of the free parameters.
+  const std::vector<std::uint32_t>& free() const { return free_; }
+  /// First column of the sums among the leaves.
+  std::uint32_t first_sum() const { return data_ + parameters_; }
+
+  /// r, then J over the free parameters row by row, both corrected for the loss. For one component.
+  const ir::Program& rows() const { return rows_; }
+  std::size_t row_count() const { return row_count_; }
+
+ private:
+  std::uint32_t data_ = 0, parameters_ = 0;
+  std::size_t row_count_ = 0;
+  std::vector<std::uint32_t> free_, sums_;
+  ir::Program rows_;
+  runtime::cpu::TileKernel<double> tile_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,267 @@
+// Solves for components side by side.
+#include "separate.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/machine/stopwatch.hpp"
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
+#include "../interrupts.hpp"
+#include "lane_solver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+namespace topograd {
+namespace {
+
+/// Components that a thread takes at once, at most.
+constexpr std::size_t kComponentsAtOnce = 4096;
+
+std::string option(const char* name, std::string_view value) {
+  return std::string(name) + " " + std::string(value);
+}
+
+std::string obstacle_of_steps(const SolverOptions& o) {
+  if (o.method != Method::levenberg_marquardt && o.method != Method::gauss_newton)
+    return option("method", name(o.method));
+  if (o.precision != Precision::f64) return option("precision", codegen::name(o.precision));
+  if (o.linear_solver != LinearSolver::automatic && o.linear_solver != LinearSolver::cholesky)
+    return option("linear_solver", name(o.linear_solver));
+  if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
+    return option("factor", name(o.factor));
+  if (o.preconditioner != Preconditioner::automatic)
+    return option("preconditioner", name(o.preconditioner));
+  if (o.forcing_sequence == ForcingSequence::eisenstat_walker)
+    return option("forcing_sequence", name(o.forcing_sequence));
+  if (!o.linear_solver_ordering.empty()) return "linear_solver_ordering";
+  if (o.use_nonmonotonic_steps) return "use_nonmonotonic_steps";
+  return {};
+}
+
+std::string obstacle_of_problem(const ProblemModel& model, const SolverOptions& options) {
+  const Problem& problem = *model.problem;
+  if (problem.energy_count() > 0) return "energies";
+  if (problem.constraint_count() > 0) return "constraints";
+  if (!problem.host_blocks().empty()) return "residuals on the host";
+  if (problem.has_manifolds() && model.model.manifolds == nullptr)
+    return "manifolds without an expression, or with bounds";
+  if (model.model.manifolds != nullptr &&
+      (!options.scale_free || options.absolute_gradient_tolerance > 0))
+    return "manifolds with tolerances in the problem's units";
+  for (const runtime::Term& term : model.model.terms) {
+    if (!term.topology->program.guards.empty()) return "residuals that branch";
+    if (term.loss != nullptr && *term.loss != *Loss().program()) return "losses that may decrease";
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::Unsupported, "solve: components separate does not know " + what +
+                                          "; use components automatic or together");
+}
+
+std::string counted(const ComponentCounts& counts) {
+  return std::to_string(counts.count) + " components of at most " + std::to_string(counts.largest) +
+         " unknowns";
+}
+
+ComponentChoice together(std::string why) { return {.why = std::move(why)}; }
+
+/// Collects results; each component is written by one thread.
+class Columns final : public ComponentSink {
+ public:
+  Columns(const ComponentGroups& groups, std::span<double> x, ComponentsSummary& out)
+      : x_(x), out_(out), ends_(groups.count), optimality_(groups.count), nonfinite_(0) {
+    out.count = groups.count;
+    out.groups = groups.groups.size();
+    out.largest = groups.largest;
+    out.first_unknown = groups.first;
+    out.initial_cost.resize(groups.count);
+    out.final_cost.resize(groups.count);
+    out.termination.resize(groups.count, Termination::FAILURE);
+    out.successful_steps.resize(groups.count);
+    out.unsuccessful_steps.resize(groups.count);
+  }
+
+  void make_covariances(const ComponentGroups& groups) {
+    out_.covariance_start.assign(groups.count + 1, 0);
+    for (const ComponentGroup& group : groups.groups)
+      for (std::size_t k = 0; k < group.count; ++k)
+        out_.covariance_start[group.numbers.at(k) + 1] =
+            std::uint64_t{group.columns} * group.columns;
+    for (std::size_t k = 0; k < groups.count; ++k)
+      out_.covariance_start[k + 1] += out_.covariance_start[k];
+    out_.covariance.resize(out_.covariance_start.back());
+  }
+
+  void finish(const ComponentGroup& group, std::size_t component, std::span<const double> x,
+              const ComponentResult& result) override {
+    const std::size_t c = group.numbers.at(component);
+    out_.initial_cost[c] = result.initial_cost;
+    out_.final_cost[c] = result.final_cost;
+    out_.termination[c] = termination(result.end);
+    out_.successful_steps[c] = result.successful;
+    out_.unsuccessful_steps[c] = result.unsuccessful;
+    ends_[c] = result.end;
+    optimality_[c] = result.optimality;
+    nonfinite_ += static_cast<std::uint64_t>(result.nonfinite);
+    if (!result.covariance.empty())
+      std::ranges::copy(result.covariance, out_.covariance.begin() + static_cast<std::ptrdiff_t>(
+                                                                         out_.covariance_start[c]));
+    if (result.successful == 0) return;
+    for (std::uint32_t s = 0; s < group.scalars; ++s)
+      if (group.column[s] != ComponentGroup::kFixed) x_[group.x[s].at(component)] = x[s];
+  }
+
+  /// Sums, and the verdict about all.
+  void tell(const SolverOptions& options, Summary& summary) const {
+    std::array<std::size_t, 6> counts{};
+    std::array<std::size_t, static_cast<std::size_t>(End::interrupted) + 1> ends{};
+    summary.initial_cost = summary.final_cost = summary.optimality = 0;
+    std::uint64_t successful = 0, unsuccessful = 0;
+    for (std::size_t c = 0; c < out_.count; ++c) {
+      ++counts[static_cast<std::size_t>(out_.termination[c])];
+      ++ends[static_cast<std::size_t>(ends_[c])];
+      if (ends_[c] != End::nonfinite || out_.successful_steps[c] > 0) {
+        summary.initial_cost += out_.initial_cost[c];
+        summary.final_cost += out_.final_cost[c];
+      }
+      if (optimality_[c] > summary.optimality) summary.optimality = optimality_[c];
+      successful += static_cast<std::uint64_t>(out_.successful_steps[c]);
+      unsuccessful += static_cast<std::uint64_t>(out_.unsuccessful_steps[c]);
+    }
+    summary.num_successful_steps = static_cast<int>(std::min<std::uint64_t>(successful, 1U << 30));
+    summary.num_unsuccessful_steps =
+        static_cast<int>(std::min<std::uint64_t>(unsuccessful, 1U << 30));
+    summary.num_nonfinite_steps = static_cast<int>(nonfinite_.load());
+    const auto of = [&](Termination t) { return counts[static_cast<std::size_t>(t)]; };
+    summary.termination = of(Termination::USER_SUCCESS) > 0     ? Termination::USER_SUCCESS
+                          : of(Termination::FAILURE) > 0        ? Termination::FAILURE
+                          : of(Termination::NO_CONVERGENCE) > 0 ? Termination::NO_CONVERGENCE
+                                                                : Termination::CONVERGENCE;
+    summary.message = message(ends, options);
+  }
+
+ private:
+  /// "998 of 1000 components converged, 2 failed: ...".
+  std::string message(std::span<const std::size_t> ends, const SolverOptions& options) const {
+    std::size_t converged = 0;
+    std::string others;
+    for (std::size_t e = 0; e < ends.size(); ++e) {
+      const End end = static_cast<End>(e);
+      if (ends[e] == 0) continue;
+      if (termination(end) == Termination::CONVERGENCE) {
+        converged += ends[e];
+        continue;
+      }
+      const auto first = static_cast<std::size_t>(std::ranges::find(ends_, end) - ends_.begin());
+      others += "; " + std::to_string(ends[e]) + " ended with " +
+                std::string(name(termination(end))) + ": " + reason(end, options) +
+                " (the first is component " + std::to_string(first) + ")";
+    }
+    return std::to_string(converged) + " of " + std::to_string(out_.count) +
+           " components converged" + others;
+  }
+
+  static std::string reason(End end, const SolverOptions& options) {
+    if (end == End::no_usable_step)
+      return "no usable step: the linear model expected no decrease " +
+             std::to_string(options.max_consecutive_invalid_steps + 1) + " times in a row";
+    return text({end}, options);
+  }
+
+  std::span<double> x_;
+  ComponentsSummary& out_;
+  std::vector<End> ends_;
+  std::vector<double> optimality_;
+  std::atomic<std::uint64_t> nonfinite_;
+};
+
+}  // namespace
+
+void check_components(const char* call, const ProblemModel& model, const SolverOptions& options) {
+  std::string obstacle = obstacle_of(options);
+  if (obstacle.empty() && options.components == Components::together)
+    obstacle = option("components", name(options.components));
+  if (obstacle.empty()) obstacle = obstacle_of_problem(model, options);
+  if (!obstacle.empty())
+    throw Error(ErrorCode::Unsupported, std::string(call) + " does not know " + obstacle);
+}
+
+std::string obstacle_of(const SolverOptions& o) {
+  if (std::string of_steps = obstacle_of_steps(o); !of_steps.empty()) return of_steps;
+  if (o.backend == Backend::vulkan) return "backend vulkan";
+  if (o.callback || o.update_state_every_iteration) return "callbacks";
+  if (o.domain != DomainPolicy::mathematical) return option("domain", name(o.domain));
+  if (o.cross_check > 0) return "cross_check";
+  if (!o.checkpoint.file.empty() || !o.resume.empty()) return "checkpoints";
+  return {};
+}
+
+ComponentChoice choose_components(const ProblemModel& model, const SolverOptions& options,
+                                  bool elsewhere) {
+  if (options.components == Components::together) return together({});
+  const bool asked = options.components == Components::separate;
+  std::string obstacle = obstacle_of(options);
+  if (obstacle.empty() && elsewhere) obstacle = "solves by several processes";
+  if (obstacle.empty()) obstacle = obstacle_of_problem(model, options);
+  if (!obstacle.empty()) {
+    if (asked) refuse(obstacle);
+    return together({});
+  }
+  ComponentChoice choice;
+  choice.search =
+      std::make_unique<ComponentSearch>(model.model, asked ? kLargestSeparate : kLargestComponent);
+  const ComponentCounts& counts = choice.search->counts();
+  if (asked) {
+    if (counts.exceeds)
+      refuse("components of more than " + std::to_string(kLargestSeparate) + " unknowns");
+    choice.separate = counts.count > 0;
+    choice.why = counted(counts) + "; asked for";
+    return choice;
+  }
+  if (counts.exceeds)
+    return together("a component has more than " + std::to_string(kLargestComponent) + " unknowns");
+  if (counts.count <= 1) return together({});
+  if (counts.count < kLeastComponents)
+    return together(counted(counts) + "; separate from " + std::to_string(kLeastComponents) +
+                    " on");
+  choice.separate = true;
+  choice.why = counted(counts) + "; separate from " + std::to_string(kLeastComponents) +
+               " on, with up to " + std::to_string(kLargestComponent) + " unknowns each";
+  return choice;
+}
+
+void minimize_components(const ComponentGroups& groups, const SolverOptions& options,
+                         std::span<const double> lower, std::span<const double> upper,
+                         std::span<double> x, Summary& summary) {
+  const auto begin = LaneSolver::Clock::now();
+  runtime::cpu::Pool pool(options.threads);
+  summary.backend = "cpu";
+  summary.device = runtime::cpu::interpreter_name(options.precision, pool.threads());
+  summary.why = "components are solved for by the interpreter";
+  summary.linear_solver = LinearSolver::cholesky;
+  summary.linear_solver_note = "dense, for each component";
+  Columns columns(groups, x, summary.components);
+  if (options.component_covariances) columns.make_covariances(groups);
+  for (const ComponentGroup& group : groups.groups) {
+    const LaneProgram program(group, options, lower, upper);
+    const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
+    const std::size_t even = (group.count + parts - 1) / parts;
+    const std::size_t grain =
+        std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
+    pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
+      LaneSolver solver(program, begin, options.component_covariances);
+      solver.run(first, last, x, columns);
+    });
+    summary.kernels_on_cpu += group.kernels.size();
+  }
+  summary.times.evaluation_seconds += seconds_since(begin);
+  columns.tell(options, summary);
+  summary.iterations.push_back({.cost = summary.initial_cost});
+}
+
+}  // namespace topograd

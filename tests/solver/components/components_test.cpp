@@ -1,0 +1,528 @@
+// Components: each against a solve of its own, the decision, and failures that stay alone.
+#include "../../../frontend/manifold.hpp"
+#include "../../../frontend/quat.hpp"
+#include "../../../frontend/value/math.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../solver/solve_many.hpp"
+#include "../../../solver/summary_json.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Random = std::mt19937_64;
+
+double uniform(Random& random, double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(random);
+}
+double normal(Random& random, double deviation) {
+  return std::normal_distribution<double>(0, deviation)(random);
+}
+
+/// Unknowns of one small problem, in blocks.
+using Memory = std::deque<std::vector<double>>;
+
+void add_decay(Problem& problem, const Parameters& p, Random& random, const Loss& loss, int points,
+               double outliers) {
+  const double a = uniform(random, 1, 4), b = uniform(random, 0.3, 2), c = uniform(random, -1, 1);
+  for (int k = 0; k < points; ++k) {
+    const double t = 0.15 * k;
+    double y = a * std::exp(-b * t) + c + normal(random, 0.02);
+    if (uniform(random, 0, 1) < outliers) y += uniform(random, 1, 5);
+    problem.add_residual(p(0, 0) * exp(-p(0, 1) * t) + p(0, 2) - y, {.loss = loss});
+  }
+}
+
+Parameters add_block(Problem& problem, Memory& memory, std::vector<double> start) {
+  const int width = static_cast<int>(start.size());
+  memory.push_back(std::move(start));
+  return problem.add_parameters(memory.back(), width);
+}
+
+void add_curve(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p =
+      add_block(problem, memory, {uniform(random, 0.5, 3), uniform(random, 0.2, 3), 0});
+  add_decay(problem, p, random, {}, 24, 0);
+}
+
+void add_robust_curve(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p = add_block(problem, memory, {2, 1, 0});
+  const Loss losses[] = {Loss::huber(0.1), Loss::cauchy(0.2), Loss::soft_l1(0.1), Loss::tukey(3)};
+  const auto which = std::uniform_int_distribution<int>(0, 3)(random);
+  add_decay(problem, p, random, losses[which], 30, 0.1);
+}
+
+void add_bounded_curve(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p = add_block(problem, memory, {2, 0.9, 0});
+  problem.set_bounds(p, 0, 0, 0.5, uniform(random, 2.1, 5));
+  problem.set_upper_bound(p, 0, 1, uniform(random, 1, 2));
+  problem.set_lower_bound(p, 0, 2, -0.2);
+  add_decay(problem, p, random, {}, 20, 0);
+}
+
+void add_valley(Problem& problem, Memory& memory, Random& random) {
+  const Parameters x = add_block(problem, memory, {uniform(random, -2, 2)});
+  const Parameters y = add_block(problem, memory, {uniform(random, -2, 2)});
+  const double steep = uniform(random, 3, 12);
+  problem.add_residual(steep * (y.scalar(0) - x.scalar(0) * x.scalar(0)));
+  problem.add_residual(1.0 - x.scalar(0));
+}
+
+void add_circle(Problem& problem, Memory& memory, Random& random) {
+  const double cx = normal(random, 1), cy = normal(random, 1), size = uniform(random, 1, 3);
+  const Parameters c = add_block(
+      problem, memory, {cx + uniform(random, -0.3, 0.3), cy + uniform(random, -0.3, 0.3)});
+  const Parameters r = add_block(problem, memory, {size * uniform(random, 0.8, 1.2)});
+  for (int k = 0; k < 12; ++k) {
+    const double angle = 0.5 * k, x = cx + size * std::cos(angle) + normal(random, 0.05),
+                 y = cy + size * std::sin(angle) + normal(random, 0.05);
+    problem.add_residual(hypot(c(0, 0) - x, c(0, 1) - y) - r.scalar(0),
+                         {.loss = Loss::cauchy(0.3)});
+  }
+}
+
+/// Rotates and shifts points onto others.
+void add_pose(Problem& problem, const Parameters& rotation, const Parameters& shift,
+              std::size_t block, Random& random) {
+  for (int k = 0; k < 6; ++k) {
+    const Vec3 from{normal(random, 1), normal(random, 1), normal(random, 1)};
+    const Vec3 to{normal(random, 1), normal(random, 1), normal(random, 1)};
+    problem.add_residual(rotate(rotation.quat(block), from) + shift.vec3(block) - to);
+  }
+}
+
+std::vector<double> random_rotation(Random& random) {
+  const double q[4] = {1, normal(random, 0.3), normal(random, 0.3), normal(random, 0.3)};
+  const double norm = std::sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+  return {q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm};
+}
+
+void add_alignment(Problem& problem, Memory& memory, Random& random) {
+  const Parameters rotation = add_block(problem, memory, random_rotation(random));
+  const Parameters shift = add_block(problem, memory, {0, 0, 0});
+  problem.set_manifold(rotation, Manifold::quaternion());
+  add_pose(problem, rotation, shift, 0, random);
+}
+
+void add_weighted_line(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p = add_block(problem, memory, {1, -2, 0.5, 3});
+  const Parameters q = add_block(problem, memory, {0, 0});
+  for (int k = 0; k < 15; ++k) {
+    const double t = 0.2 * k - 1, weight = uniform(random, 0.1, 5), y = normal(random, 2);
+    Value sum = p(0, 0) + p(0, 1) * t + p(0, 2) * (t * t) + p(0, 3) * (t * t * t);
+    sum = sum + q(0, 0) * std::cos(3 * t) + q(0, 1) * std::sin(3 * t);
+    problem.add_residual(weight * (sum - y));
+  }
+}
+
+/// The start has no value.
+void add_nan(Problem& problem, Memory& memory, Random& random) {
+  const Parameters x = add_block(problem, memory, {-uniform(random, 0.1, 2)});
+  problem.add_residual(log(x.scalar(0)) - 1.0);
+  problem.add_residual(x.scalar(0) - uniform(random, 0, 1));
+}
+
+/// A direction of the unknowns is not determined.
+void add_singular(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p =
+      add_block(problem, memory, {uniform(random, -1, 1), 2, uniform(random, 0, 1)});
+  const Parameters q = add_block(problem, memory, {normal(random, 1)});
+  for (int k = 0; k < 4; ++k) {
+    problem.add_residual(exp(0.3 * (p(0, 0) + p(0, 1))) - uniform(random, 1, 4));
+    problem.add_residual(p(0, 2) - q.scalar(0) - normal(random, 1));
+    problem.add_residual(sin(q.scalar(0)) + 0.5 * q.scalar(0) - normal(random, 1));
+  }
+}
+
+void add_held(Problem& problem, Memory& memory, Random& random) {
+  const Parameters p = add_block(problem, memory, {2, uniform(random, 0.5, 1.5), 0.1});
+  problem.set_constant(p, 0, 0b010);
+  add_decay(problem, p, random, {}, 12, 0);
+}
+
+/// More unknowns than a dense Jacobian serves for.
+void add_chain(Problem& problem, Memory& memory, Random& random) {
+  const int size = std::uniform_int_distribution<int>(34, 60)(random);
+  std::vector<double> start;
+  for (int k = 0; k < size; ++k) start.push_back(normal(random, 1));
+  memory.push_back(std::move(start));
+  const Parameters x = problem.add_parameters(memory.back(), 1);
+  for (std::size_t k = 0; k + 1 < x.size(); ++k) {
+    problem.add_residual(x.scalar(k + 1) - sin(x.scalar(k)) - normal(random, 0.1));
+    problem.add_residual(0.3 * (x.scalar(k) - normal(random, 1)));
+  }
+}
+
+/// Steps leave the domain of the residuals.
+void add_domain(Problem& problem, Memory& memory, Random& random) {
+  const Parameters x = add_block(problem, memory, {uniform(random, 5, 30)});
+  const Parameters y = add_block(problem, memory, {uniform(random, 0.1, 2)});
+  problem.add_residual(log(x.scalar(0)) - uniform(random, -3, 0));
+  problem.add_residual(sqrt(y.scalar(0)) * x.scalar(0) - uniform(random, 0.1, 1));
+}
+
+using Adder = void (*)(Problem&, Memory&, Random&);
+constexpr Adder kKinds[] = {add_curve,    add_robust_curve, add_bounded_curve, add_valley,
+                            add_circle,   add_alignment,    add_weighted_line, add_nan,
+                            add_singular, add_held,         add_chain,         add_domain};
+constexpr std::size_t kKindCount = std::size(kKinds);
+
+std::vector<double> numbers_of(const Memory& memory) {
+  std::vector<double> all;
+  for (const std::vector<double>& block : memory) all.insert(all.end(), block.begin(), block.end());
+  return all;
+}
+
+SolverOptions on_cpu(Components components) {
+  return {.backend = Backend::cpu, .components = components};
+}
+
+/// A problem of many parts, and the same parts alone.
+struct Parts {
+  Problem problem;
+  std::vector<std::unique_ptr<Memory>> memory;
+  std::vector<std::uint64_t> seeds;
+
+  void add(std::size_t kind, std::uint64_t seed) {
+    Random random(seed);
+    memory.push_back(std::make_unique<Memory>());
+    seeds.push_back(seed);
+    kKinds[kind](problem, *memory.back(), random);
+  }
+};
+
+struct Alone {
+  std::vector<double> x;
+  Termination termination = Termination::FAILURE;
+  int successful = 0, unsuccessful = 0;
+  double cost = 0;
+  std::string message;
+};
+
+Alone solve_alone(std::size_t kind, std::uint64_t seed, const SolverOptions& options) {
+  Problem problem;
+  Memory memory;
+  Random random(seed);
+  kKinds[kind](problem, memory, random);
+  Alone out;
+  try {
+    const Summary summary = solve(problem, options);
+    out.termination = summary.termination;
+    out.successful = summary.num_successful_steps;
+    out.unsuccessful = summary.num_unsuccessful_steps;
+    out.cost = summary.final_cost;
+    out.message = summary.message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+    out.message = error.what();
+  }
+  out.x = numbers_of(memory);
+  return out;
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
+                 const std::string& which) {
+  ASSERT_EQ(got.size(), expected.size()) << which;
+  for (std::size_t k = 0; k < got.size(); ++k)
+    EXPECT_NEAR(got[k], expected[k], 1e-9 * std::max(1.0, std::abs(expected[k])))
+        << which << ", unknown " << k;
+}
+
+/// Alignments have arrays of their own here, of which few may be on manifolds.
+std::size_t kind_of(std::size_t k) {
+  const std::size_t kind = k % kKindCount;
+  return kind == 5 && k >= 90 ? 0 : kind;
+}
+
+TEST(Components, EachEndsLikeItsOwnSolve) {
+  constexpr std::size_t kCount = 2000;
+  Parts parts;
+  for (std::size_t k = 0; k < kCount; ++k) parts.add(kind_of(k), 1000 + k);
+  const Summary summary = solve(parts.problem, on_cpu(Components::separate));
+  const ComponentsSummary& all = summary.components;
+  ASSERT_TRUE(all.separate);
+  ASSERT_EQ(all.count, kCount);
+  EXPECT_EQ(all.termination.size(), kCount);
+  std::size_t converged = 0, other_steps = 0;
+  double cost = 0;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const std::size_t kind = kind_of(k);
+    const Alone alone = solve_alone(kind, parts.seeds[k], on_cpu(Components::together));
+    const std::string which = "component " + std::to_string(k) + " of kind " +
+                              std::to_string(kind) + ": " + alone.message;
+    EXPECT_EQ(name(all.termination[k]), name(alone.termination)) << which;
+    // Rounding decides where residuals vanish.
+    if (all.successful_steps[k] != alone.successful ||
+        all.unsuccessful_steps[k] != alone.unsuccessful)
+      ++other_steps;
+    expect_near(numbers_of(*parts.memory[k]), alone.x, which);
+    converged += all.termination[k] == Termination::CONVERGENCE ? 1 : 0;
+    cost += alone.cost;
+    if (HasFailure()) FAIL() << "the first component that differs";
+  }
+  EXPECT_LE(other_steps, kCount / 50);
+  EXPECT_NEAR(summary.final_cost, cost, 1e-9 * cost);
+  EXPECT_EQ(summary.termination, Termination::FAILURE);  // the starts without a value
+  EXPECT_GT(converged, kCount * 9 / 10);
+  EXPECT_NE(summary.message.find(std::to_string(converged) + " of 2000 components converged"),
+            std::string::npos)
+      << summary.message;
+}
+
+TEST(Components, PosesOfOneArrayEndLikeTheirOwnSolves) {
+  constexpr std::size_t kPoses = 150;
+  std::vector<double> rotations, shifts(3 * kPoses, 0.0), alone_rotations, alone_shifts = shifts;
+  Random starts(11);
+  for (std::size_t k = 0; k < kPoses; ++k)
+    for (const double v : random_rotation(starts)) rotations.push_back(v);
+  alone_rotations = rotations;
+  Problem problem;
+  const Parameters q = problem.add_parameters(rotations, 4), p = problem.add_parameters(shifts, 3);
+  problem.set_manifold(q, Manifold::quaternion());
+  for (std::size_t k = 0; k < kPoses; ++k) {
+    Random random(k);
+    add_pose(problem, q, p, k, random);
+  }
+  const Summary summary = solve(problem, on_cpu(Components::automatic));
+  ASSERT_TRUE(summary.components.separate) << summary.components.why;
+  EXPECT_EQ(summary.components.groups, 1U);
+  EXPECT_EQ(summary.components.largest, 6U);
+  for (std::size_t k = 0; k < kPoses; ++k) {
+    Problem one;
+    const std::span<double> at(&alone_rotations[4 * k], 4), to(&alone_shifts[3 * k], 3);
+    const Parameters rotation = one.add_parameters(at, 4), shift = one.add_parameters(to, 3);
+    one.set_manifold(rotation, Manifold::quaternion());
+    Random random(k);
+    add_pose(one, rotation, shift, 0, random);
+    const Summary expected = solve(one, on_cpu(Components::together));
+    EXPECT_EQ(summary.components.termination[k], expected.termination) << k;
+    EXPECT_NEAR(summary.components.final_cost[k], expected.final_cost, 1e-9 * expected.final_cost);
+  }
+  expect_near(rotations, alone_rotations, "rotations");
+  expect_near(shifts, alone_shifts, "shifts");
+}
+
+/// Many curves beside one chain of this many unknowns.
+struct Mixed {
+  Problem problem;
+  Memory memory;
+  std::vector<double> chain;
+  Parameters x;
+
+  Mixed(std::size_t curves, std::size_t unknowns) : chain(unknowns, 1.0) {
+    Random random(5);
+    for (std::size_t k = 0; k < curves; ++k) add_curve(problem, memory, random);
+    x = problem.add_parameters(chain, 1, "chain");
+    for (std::size_t k = 0; k + 1 < unknowns; ++k)
+      problem.add_residual(x.scalar(k + 1) - sin(x.scalar(k)) - 0.1);
+    problem.add_residual(x.scalar(0) - 0.5);
+  }
+};
+
+TEST(Components, AutomaticCountsThemAndTheirUnknowns) {
+  const struct {
+    std::size_t curves, chain;
+    bool separate;
+    std::string why;
+  } rows[] = {
+      {31, 64, true,
+       "32 components of at most 64 unknowns; separate from 32 on, with up to 64 unknowns each"},
+      {30, 64, false, "31 components of at most 64 unknowns; separate from 32 on"},
+      {40, 65, false, "a component has more than 64 unknowns"},
+  };
+  for (const auto& row : rows) {
+    Mixed mixed(row.curves, row.chain);
+    const Summary summary = solve(mixed.problem, on_cpu(Components::automatic));
+    EXPECT_EQ(summary.components.separate, row.separate) << row.why;
+    EXPECT_EQ(summary.components.why, row.why);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    const std::string decision = row.separate ? "separate" : "together";
+    EXPECT_NE(summary.full_report().find(decision + "\n  why: " + row.why), std::string::npos)
+        << summary.full_report();
+    EXPECT_NE(to_json(summary).find("\"solved\": \"" + decision), std::string::npos);
+  }
+}
+
+TEST(Components, OneHugeBesideManySmall) {
+  Mixed mixed(50, 300);
+  const Summary summary = solve(mixed.problem, on_cpu(Components::separate));
+  ASSERT_TRUE(summary.components.separate);
+  EXPECT_EQ(summary.components.count, 51U);
+  EXPECT_EQ(summary.components.groups, 2U);
+  EXPECT_EQ(summary.components.largest, 300U);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  // Every residual of the chain can be 0.
+  EXPECT_NEAR(mixed.chain[0], 0.5, 1e-8);
+  for (std::size_t k = 0; k + 1 < mixed.chain.size(); ++k)
+    EXPECT_NEAR(mixed.chain[k + 1], std::sin(mixed.chain[k]) + 0.1, 1e-8);
+}
+
+TEST(Components, OneWithoutAValueFailsAlone) {
+  Parts parts;
+  for (std::size_t k = 0; k < 40; ++k) parts.add(k == 17 ? 7 : 0, k);
+  const std::vector<double> start = numbers_of(*parts.memory[17]);
+  const Summary summary = solve(parts.problem, on_cpu(Components::automatic));
+  ASSERT_TRUE(summary.components.separate) << summary.components.why;
+  for (std::size_t k = 0; k < 40; ++k)
+    EXPECT_EQ(summary.components.termination[k],
+              k == 17 ? Termination::FAILURE : Termination::CONVERGENCE)
+        << k;
+  EXPECT_EQ(numbers_of(*parts.memory[17]), start);
+  EXPECT_EQ(summary.termination, Termination::FAILURE);
+  EXPECT_EQ(summary.message,
+            "39 of 40 components converged; 1 ended with FAILURE: residuals or derivatives are not "
+            "finite (the first is component 17)");
+}
+
+TEST(Components, SameBitsForAnyNumberOfThreads) {
+  std::vector<std::vector<double>> results;
+  for (const int threads : {1, 2}) {
+    Parts parts;
+    for (std::size_t k = 0; k < 300; ++k) parts.add(k % 5, k);
+    SolverOptions options = on_cpu(Components::separate);
+    options.threads = threads;
+    solve(parts.problem, options);
+    std::vector<double>& all = results.emplace_back();
+    for (const auto& memory : parts.memory)
+      for (const double v : numbers_of(*memory)) all.push_back(v);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
+  const auto message = [](const SolverOptions& options, bool energy) {
+    Parts parts;
+    for (std::size_t k = 0; k < 40; ++k) parts.add(0, k);
+    std::vector<double> y = {1};
+    const Parameters p = parts.problem.add_parameters(y, 1);
+    if (energy) parts.problem.add_energy(square(p.scalar(0)));
+    try {
+      solve(parts.problem, options);
+      return std::string("no error");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+      return std::string(error.what());
+    }
+  };
+  const std::string begin = "solve: components separate does not know ",
+                    end = "; use components automatic or together";
+  SolverOptions options = on_cpu(Components::separate);
+  options.linear_solver = LinearSolver::pcg;
+  EXPECT_EQ(message(options, false), begin + "linear_solver pcg" + end);
+  options = on_cpu(Components::separate);
+  options.precision = Precision::f32;
+  EXPECT_EQ(message(options, false), begin + "precision f32" + end);
+  options = on_cpu(Components::separate);
+  options.method = Method::dogleg;
+  EXPECT_EQ(message(options, false), begin + "method dogleg" + end);
+  options = on_cpu(Components::separate);
+  options.method = Method::lbfgs;
+  EXPECT_EQ(message(options, true), begin + "method lbfgs" + end);
+  // Automatic goes together instead.
+  options.components = Components::automatic;
+  EXPECT_EQ(message(options, true), "no error");
+}
+
+TEST(Components, LimitsAreEachComponents) {
+  Parts parts;
+  for (std::size_t k = 0; k < 50; ++k) parts.add(3, k);
+  SolverOptions options = on_cpu(Components::automatic);
+  options.max_iterations = 2;
+  const Summary summary = solve(parts.problem, options);
+  ASSERT_TRUE(summary.components.separate);
+  for (std::size_t k = 0; k < 50; ++k)
+    EXPECT_LE(summary.components.successful_steps[k] + summary.components.unsuccessful_steps[k], 2);
+  EXPECT_EQ(summary.termination, Termination::NO_CONVERGENCE);
+  EXPECT_GT(summary.num_iterations(), 50);
+}
+
+/// Lines y = a + b t, whose (JᵀJ)⁻¹ is known.
+TEST(SolveMany, FitsLinesWithTheirCovariances) {
+  constexpr std::size_t kCount = 500, kPoints = 9;
+  Random random(3);
+  std::vector<double> starts(2 * kCount), t, y;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    for (std::size_t i = 0; i < kPoints; ++i) {
+      t.push_back(uniform(random, -2, 2));
+      y.push_back(normal(random, 1));
+    }
+  }
+  SolverOptions options;
+  options.component_covariances = true;
+  options.function_tolerance = 1e-15;
+  const Summary summary = solve_many(
+      kCount,
+      [](const One& one) {
+        std::vector<Value> rows;
+        for (std::size_t i = 0; i < one.entries(0); ++i)
+          rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
+        return rows;
+      },
+      starts, {.data = {t, y}}, options);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  ASSERT_EQ(summary.components.covariance.size(), 4 * kCount);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    double n = kPoints, st = 0, stt = 0, sy = 0, sty = 0;
+    for (std::size_t i = k * kPoints; i < (k + 1) * kPoints; ++i) {
+      st += t[i];
+      stt += t[i] * t[i];
+      sy += y[i];
+      sty += t[i] * y[i];
+    }
+    const double determinant = n * stt - st * st;
+    EXPECT_NEAR(starts[2 * k], (stt * sy - st * sty) / determinant, 1e-7);
+    EXPECT_NEAR(starts[2 * k + 1], (n * sty - st * sy) / determinant, 1e-7);
+    const double* const c = &summary.components.covariance[4 * k];
+    EXPECT_NEAR(c[0], stt / determinant, 1e-9);
+    EXPECT_NEAR(c[1], -st / determinant, 1e-9);
+    EXPECT_NEAR(c[3], n / determinant, 1e-9);
+  }
+}
+
+TEST(SolveMany, BoundsLossesAndNumbersOfAllProblems) {
+  // min ½ρ(x − y) within [0, 1]: the nearest point.
+  std::vector<double> x(100, 0.5), y;
+  for (std::size_t k = 0; k < 100; ++k) y.push_back(0.05 * static_cast<double>(k) - 2);
+  const Summary summary = solve_many(
+      100, [](const One& one) { return std::vector<Value>{3.0 * (one.x(0) - one.data(0))}; }, x,
+      {.data = {y}, .loss = Loss::huber(0.5), .lower = {0}, .upper = {1}});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  for (std::size_t k = 0; k < 100; ++k) EXPECT_NEAR(x[k], std::clamp(y[k], 0.0, 1.0), 1e-6) << k;
+}
+
+TEST(SolveMany, RefusesWhatDoesNotFit) {
+  const auto message = [](std::size_t count, std::vector<double> starts, const ManyOptions& many) {
+    try {
+      solve_many(
+          count, [](const One& one) { return std::vector<Value>{one.x(0) - 1.0}; }, starts, many);
+      return std::string("no error");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(message(0, {1}, {}), "solve_many: expected at least one problem for 0 problems, got 0");
+  EXPECT_EQ(message(3, {1, 2}, {}), "solve_many: expected as many starts for 3 problems, got 2");
+  const std::vector<double> numbers = {1, 2, 3};
+  EXPECT_EQ(message(2, {1, 2}, {.data = {numbers}}),
+            "solve_many: expected as many numbers in array 0 of the data for 2 problems, got 3");
+  EXPECT_EQ(message(2, {1, 2}, {.lower = {1.5}}),
+            "solve_many: unknown 0 of problem 0 starts at 1.000000, outside its bounds [1.500000, "
+            "inf]");
+}
+
+}  // namespace
+}  // namespace topograd
