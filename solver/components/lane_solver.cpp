@@ -436,6 +436,28 @@ void LaneSolver::set_damping(Lane& lane) {
   if (options_.scale_free && !group_.bounded && !group_.on_manifolds) find_undetermined(lane);
 }
 
+/// True if a block of JᵀJ is far from singular: its pivots are no small parts of its diagonal.
+bool LaneSolver::is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width) {
+  constexpr double kClear = 1e-8;
+  double* const a = matrix_.data();  // free until the system is built
+  for (std::uint32_t j = 0; j < width; ++j) {
+    const double* const row = lane.here.matrix + packed(n_, first + j, first + j);
+    double pivot = row[0];
+    for (std::uint32_t k = 0; k < j; ++k)
+      pivot -= a[j * width + k] * a[j * width + k] * a[k * width + k];
+    if (!(pivot > kClear * row[0])) return false;
+    a[j * width + j] = pivot;
+    const double reciprocal = 1 / pivot;
+    for (std::uint32_t i = j + 1; i < width; ++i) {
+      double sum = row[i - j];
+      for (std::uint32_t k = 0; k < j; ++k)
+        sum -= a[i * width + k] * a[j * width + k] * a[k * width + k];
+      a[i * width + j] = sum * reciprocal;
+    }
+  }
+  return true;
+}
+
 /// As UndeterminedBlocks.
 void LaneSolver::find_undetermined(Lane& lane) {
   std::array<double, kWidestTested * kWidestTested>
@@ -446,6 +468,7 @@ void LaneSolver::find_undetermined(Lane& lane) {
       width += group_.column[s] == ComponentGroup::kFixed ? 0 : 1;
     if (width < 2 || width > kWidestTested) continue;
     const std::uint32_t first = block.column;
+    if (is_determined(lane, first, width)) continue;
     for (std::uint32_t i = 0; i < width; ++i)
       for (std::uint32_t j = 0; j <= i; ++j)
         entries[i * kWidestTested + j] = lane.here.matrix[packed(n_, first + j, first + i)];

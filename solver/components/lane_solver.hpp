@@ -129,6 +129,7 @@ class LaneSolver {
   bool is_held(const Lane& lane, const Point& point, std::uint32_t scalar) const;
   void set_scale(Lane& lane);
   void set_damping(Lane& lane);
+  bool is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width);
   void find_undetermined(Lane& lane);
   bool solve(Lane& lane);
   bool factor_and_solve(Lane& lane);
