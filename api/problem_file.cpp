@@ -379,7 +379,8 @@ std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std
     return read_packed_text((std::filesystem::path(name).parent_path() / path).string());
   };
   const Document document = {name, text, read_file ? read_file : beside};
-  const Description description = problem_file::read_description(document);
+  Description description = problem_file::read_description(document);
+  problem_file::repeat(document, description);
   auto file = std::make_unique<ProblemFile>();
   Builder(document, description, share, *file).build();
   return file;

@@ -313,6 +313,8 @@ constexpr Option kOptions[] = {
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
     {"factor",
      [](SolverOptions& o, const Item& v) { o.factor = parse_factor_place(v.string("a text")); }},
+    {"components",
+     [](SolverOptions& o, const Item& v) { o.components = parse_components(v.string("a text")); }},
     {"forcing_sequence",
      [](SolverOptions& o, const Item& v) {
        o.forcing_sequence = parse_forcing_sequence(v.string("a text"));
@@ -380,10 +382,11 @@ Description read_description(const Document& document) {
   }
   Source source(document, json);
   const Item root(source, json, "");
-  root.object({"title", "parameters", "uniforms", "data", "residuals", "equalities", "inequalities",
-               "solver", "$schema"});
+  root.object({"title", "repeat", "parameters", "uniforms", "data", "residuals", "equalities",
+               "inequalities", "solver", "$schema"});
   Description out;
   if (const auto title = root.find("title")) out.title = title->string("a text");
+  if (const auto copies = root.find("repeat")) out.repeat = copies->integer("a count from 1", 1);
   if (const auto schema = root.find("$schema")) schema->string("a text");
   each(root, "parameters",
        [&](const Item& item) { out.parameters.push_back(read_array(item, true)); });

@@ -68,6 +68,7 @@ struct TableDescription {
 
 struct Description {
   std::string title;
+  std::uint32_t repeat = 1;  ///< problems of which the file describes one
   std::vector<ArrayDescription> parameters, data;
   std::vector<UniformDescription> uniforms;
   std::vector<BlockDescription> residuals;
@@ -79,5 +80,9 @@ struct Description {
 
 /// Parses the JSON and checks its form, not its references. Throws Error{Parse} with the position.
 Description read_description(const Document& document);
+/// Makes the description that of all `repeat` problems: each has its own unknowns, and lists of
+/// data have the entries of one problem or of all of them, one problem after the other. Throws
+/// Error{Parse} with the position.
+void repeat(const Document& document, Description& description);
 
 }  // namespace topograd::problem_file

@@ -95,6 +95,58 @@ TEST(ProblemFile, TheExampleFitsItsCurve) {
   EXPECT_NEAR(file->parameters[1].values[0], c[0], 1e-7);
 }
 
+// Lines through three points each; t is that of all lines, y each line's own.
+TEST(ProblemFile, DescribesOneOfManyProblems) {
+  constexpr int kLines = 40;
+  OrderedJson json = OrderedJson::parse(R"({
+    "repeat": 40,
+    "parameters": [{"name": "p", "width": 2, "values": [0, 0], "lower": [-100, -100]}],
+    "data": {"t": [-1, 0, 1]},
+    "residuals": [{"expressions": ["p[0] + p[1] * t - y"], "parameters": ["p"], "data": ["t", "y"]},
+                  {"expressions": ["0.1 * p[1]"], "parameters": ["p"]}]
+  })");
+  std::vector<double> y;
+  for (int k = 0; k < 3 * kLines; ++k) y.push_back(std::sin(k));
+  json["data"]["y"] = y;
+  const auto file = parse_problem_file(json.dump(), "lines.json");
+  EXPECT_EQ(file->problem.residual_count(), 4U * kLines);
+  EXPECT_EQ(file->parameters[0].values.size(), 2U * kLines);
+  SolverOptions options = file->options;
+  options.backend = Backend::cpu;
+  const Summary summary = solve(file->problem, options);
+  EXPECT_TRUE(summary.components.separate) << summary.components.why;
+  EXPECT_EQ(summary.components.count, std::size_t{kLines});
+  for (std::size_t k = 0; k < kLines; ++k) {
+    const double* const at = &y[3 * k];
+    EXPECT_NEAR(file->parameters[0].values[2 * k], (at[0] + at[1] + at[2]) / 3, 1e-7);
+    EXPECT_NEAR(file->parameters[0].values[2 * k + 1], (at[2] - at[0]) / 2.01, 1e-7);
+  }
+}
+
+TEST(ProblemFile, ListsOfManyProblemsThatDoNotFitAreNamed) {
+  const auto message = [](const std::string& data, const std::string& repeat) {
+    const std::string text =
+        R"({"repeat": )" + repeat + R"(, "parameters": [{"name": "p", "values": [0]}], "data": )" +
+        data +
+        R"(, "residuals": [{"expressions": ["p + t - y"], "parameters": ["p"], "data": ["t", "y"]}]})";
+    try {
+      parse_problem_file(text, "f.json");
+      return std::string("no error");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Parse);
+      const std::string what = error.what();
+      return what.substr(what.find(": /") + 2);
+    }
+  };
+  EXPECT_EQ(message(R"({"t": [1, 2], "y": [1, 2, 3, 4, 5]})", "2"),
+            "/residuals/0/data/1: expected 2 entries of one problem, or 4 of all, got 5");
+  EXPECT_EQ(message(R"({"t": [1, 2, 3], "y": [1, 2, 3]})", "2"),
+            "/residuals/0: expected lists of a multiple of 2 entries, as \"repeat\" says, got 3");
+  EXPECT_EQ(message(R"({"t": [1], "y": [1]})", "4000000000"),
+            "/residuals/0: expected at most 0 numbers or instances in each of 4000000000 problems, "
+            "got 4");
+}
+
 TEST(ProblemFile, TheManualShowsTheExample) {
   const std::string manual = read_file(source_dir() / "docs/problem-files.md");
   EXPECT_NE(manual.find(read_file(source_dir() / "samples/data/curve_fit.json")),
@@ -284,7 +336,7 @@ TEST(ProblemFile, SaysWhereTheFormIsWrong) {
       {"[1]", "f.json:1:1: expected an object, got a list of 1"},
       {"{}", "f.json:1:1: expected \"parameters\" with at least one array"},
       {"{\"parameter\": []}",
-       "f.json:1:15: /parameter: expected one of the keys title, parameters, "
+       "f.json:1:15: /parameter: expected one of the keys title, repeat, parameters, "
        "uniforms, data, residuals, equalities, inequalities, solver, $schema, got \"parameter\""},
       {"{\"title\": \"a\",\n \"parameters\": [{\"name\": \"v\",\n  \"values\": [1], \"name\": "
        "\"w\"}]}",
@@ -362,7 +414,7 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "constraint_tolerance, kkt_tolerance, initial_penalty, initial_barrier, "
        "max_outer_iterations, "
        "linear_tolerance, "
-       "factor, forcing_sequence, initial_trust_region_radius, dogleg_type, "
+       "factor, components, forcing_sequence, initial_trust_region_radius, dogleg_type, "
        "use_nonmonotonic_steps, "
        "max_consecutive_nonmonotonic_steps, threads, got \"iterations\""},
   };
