@@ -4,6 +4,7 @@
 #include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/solve.hpp"
+#include "../../solver/solve_many.hpp"
 #include "../../solver/summary_json.hpp"
 
 #include <chrono>
@@ -76,7 +77,9 @@ struct Result {
 template <class Solve>
 Result watched(SolverOptions& options, const py::object& callback, Solve&& solve) {
   Watch watch(callback);
-  options.callback = std::ref(watch);
+  // Components have no common steps to call back after.
+  if (!callback.is_none() || options.components != Components::separate)
+    options.callback = std::ref(watch);
   Result result;
   {
     const py::gil_scoped_release released;
@@ -166,6 +169,7 @@ const std::map<std::string, Setter>& setters() {
       {"forcing_sequence", named(&O::forcing_sequence, parse_forcing_sequence)},
       {"dogleg_type", named(&O::dogleg_type, parse_dogleg_type)},
       {"domain", named(&O::domain, parse_domain_policy)},
+      {"components", named(&O::components, parse_components)},
       {"max_iterations", number(&O::max_iterations)},
       {"time_limit_seconds", number(&O::time_limit_seconds)},
       {"function_tolerance", number(&O::function_tolerance)},
@@ -220,6 +224,51 @@ void bind_iterations(py::module_& module) {
         return "<step " + std::to_string(s.iteration) + ", cost " + std::to_string(s.cost) +
                (s.step_is_successful ? ">" : ", rejected>");
       });
+}
+
+/// Numbers that stand for the entries of an array of data of each copy.
+py::array_t<double> codes(std::size_t array, std::size_t count) {
+  std::vector<double> out(count);
+  for (std::size_t k = 0; k < count; ++k) out[k] = code_of(array, k);
+  return to_numpy(std::move(out));
+}
+
+/// Solves copies of a model; x (copies, unknowns) is overwritten.
+py::dict solve_copies_of(Bound& bound, const py::array_t<double, py::array::c_style>& x,
+                         const std::vector<Doubles>& data, const py::dict& given,
+                         bool covariances) {
+  SolverOptions options = options_from(given);
+  options.component_covariances = covariances;
+  py::array_t<double, py::array::c_style> memory = x;
+  const auto count = static_cast<std::size_t>(x.shape(0));
+  const std::span<double> starts(memory.mutable_data(), static_cast<std::size_t>(x.size()));
+  std::vector<ManyData> numbers;
+  for (const Doubles& array : data)
+    numbers.push_back({array.data(), static_cast<std::size_t>(array.shape(1))});
+  Result result;
+  {
+    const py::gil_scoped_release released;
+    result.summary = solve_copies(bound.model->problem(), count, starts, numbers, options);
+  }
+  ComponentsSummary& all = result.summary.components;
+  py::array_t<int> status(static_cast<py::ssize_t>(count));
+  py::array_t<std::int64_t> steps(static_cast<py::ssize_t>(count));
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto at = static_cast<py::ssize_t>(k);
+    const Termination end = all.termination[k];
+    status.mutable_at(at) = end == Termination::CONVERGENCE ? 1
+                            : end == Termination::FAILURE   ? -1
+                                                            : 0;
+    steps.mutable_at(at) = std::int64_t{all.successful_steps[k]} + all.unsuccessful_steps[k];
+  }
+  py::dict out;
+  out["initial_cost"] = to_numpy(std::move(all.initial_cost));
+  out["cost"] = to_numpy(std::move(all.final_cost));
+  out["status"] = status;
+  out["steps"] = steps;
+  out["covariance"] = to_numpy(std::move(all.covariance));
+  out["summary"] = std::move(result);
+  return out;
 }
 
 }  // namespace
@@ -311,6 +360,8 @@ void bind_solve(py::module_& module) {
     SolverOptions options = options_from(given);
     return watched(options, callback, [&] { return solve(bound.model->problem(), options); });
   });
+  module.def("codes", &codes);
+  module.def("solve_many", &solve_copies_of);
   module.def("check_options", [](const py::dict& given) { resolved(options_from(given)); });
   py::class_<KeptSolver>(module, "Solver", "Solves one model repeatedly.")
       .def(py::init<Bound&, const py::dict&>(), py::keep_alive<1, 2>())

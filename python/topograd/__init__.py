@@ -14,6 +14,7 @@ one kernel each, with exact derivatives, on the CPU or on a Vulkan device. ::
 
 `least_squares`, `curve_fit` and `minimize` are those of scipy.optimize with another import. `Problem`
 is for large sparse problems: parameters in blocks, residuals over index arrays, losses, bounds, manifolds.
+`least_squares_many` and `curve_fit_many` solve one small problem for many sets of numbers.
 `view` opens a page, also in Jupyter, on which a problem is pulled at while it is solved.
 """
 
@@ -22,6 +23,7 @@ from ._core import ArgumentError, Error, SensitivityError
 from ._demo import demo
 from ._fits import curve_fit, minimize
 from ._least_squares import least_squares
+from ._many import curve_fit_many, least_squares_many
 from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solver
 from ._sensitivity import Sensitivity
 from ._summary import Summary
@@ -44,8 +46,10 @@ __all__ = [
     "TracingError",
     "View",
     "curve_fit",
+    "curve_fit_many",
     "demo",
     "least_squares",
+    "least_squares_many",
     "minimize",
     "view",
     "__version__",
