@@ -4,6 +4,9 @@
 #include "packed_text.hpp"
 #include "word_reader.hpp"
 
+#include <Eigen/Geometry>
+
+#include <array>
 #include <limits>
 #include <span>
 
@@ -34,6 +37,67 @@ Counts read_counts(WordReader& reader) {
                 std::to_string((reader.left() + 1) / 2));
   }
   return n;
+}
+
+constexpr std::string_view kBundler = "# Bundle file";
+constexpr double kOrthogonal = 1e-3;  // of R Rᵀ: files have six digits or more
+
+/// A camera of a Bundler file: f, k1, k2, the rows of R, and t. All are 0 for one that Bundler
+/// could not place.
+void append_bundler_camera(WordReader& reader, std::vector<double>& cameras) {
+  std::array<double, 3> lens{}, t{};
+  Eigen::Matrix3d R;
+  for (double& x : lens) x = reader.number("a number of a camera's lens");
+  for (Eigen::Index i = 0; i < 3; ++i)
+    for (Eigen::Index j = 0; j < 3; ++j) R(i, j) = reader.number("a number of a rotation");
+  for (double& x : t) x = reader.number("a number of a translation");
+  Eigen::Vector3d a = Eigen::Vector3d::Zero();
+  if (!R.isZero(0)) {
+    if (!(R * R.transpose()).isIdentity(kOrthogonal) || R.determinant() < 0)
+      reader.fail("expected the matrix of a rotation, got one that is none");
+    const Eigen::AngleAxisd turn(Eigen::Quaterniond(R).normalized());
+    a = turn.angle() * turn.axis();
+  }
+  cameras.insert(cameras.end(), {a.x(), a.y(), a.z(), t[0], t[1], t[2], lens[0], lens[1], lens[2]});
+}
+
+/// The .out file of Bundler: its cameras are those of BundleScene.
+BundleScene parse_bundler(WordReader& reader, Share share) {
+  while (reader.rest_of_line().starts_with('#'))
+    if (!reader.next_line()) reader.fail_expected("the number of cameras", "");
+  const std::uint64_t cameras = reader.index("the number of cameras", kMostCount),
+                      points = reader.index("the number of points", kMostCount);
+  const std::uint64_t numbers = 15 * cameras + 7 * points;
+  if (2 * numbers > reader.left() + 1)
+    reader.fail("expected " + std::to_string(numbers) + " numbers after the counts " +
+                std::to_string(cameras) + " and " + std::to_string(points) +
+                ", got a file that has room for " + std::to_string((reader.left() + 1) / 2));
+  BundleScene all;
+  for (std::uint64_t c = 0; c < cameras; ++c) append_bundler_camera(reader, all.cameras);
+  for (std::uint64_t k = 0; k < points; ++k) {
+    for (int d = 0; d < 3; ++d) all.points.push_back(reader.number("a coordinate of a point"));
+    for (int d = 0; d < 3; ++d) reader.index("a colour", 256);
+    const std::uint64_t views = reader.index("the number of a point's views", kMostObservations);
+    for (std::uint64_t v = 0; v < views; ++v) {
+      BundleScene::Observation o{.point = static_cast<std::uint32_t>(k)};
+      o.camera = static_cast<std::uint32_t>(reader.index("the camera of a view", cameras));
+      reader.index("the key of a view", kMostObservations);
+      for (double& x : o.seen) x = reader.number("a coordinate of a view");
+      all.observations.push_back(o);
+    }
+  }
+  if (all.observations.empty()) reader.fail("expected views of points, got none");
+  if (share.is_whole()) return all;
+  const Slice slice = share.slice(all.observations.size());
+  const auto first = all.observations.begin();
+  all.observations = {first + static_cast<std::ptrdiff_t>(slice.first),
+                      first + static_cast<std::ptrdiff_t>(slice.end)};
+  return all;
+}
+
+void expect_end(WordReader& reader) {
+  if (const std::string_view more = reader.word(); !more.empty())
+    reader.fail("expected the end of the file, got \"" + std::string(more.substr(0, 40)) + "\"");
 }
 
 void append_row(std::string& text, const double* numbers, std::size_t count, char separator) {
@@ -101,6 +165,11 @@ std::string joined(const std::vector<std::string>& texts) {
 
 BundleScene parse_bal(std::string_view text, const std::string& name, Share share) {
   WordReader reader(text, name);
+  if (text.starts_with(kBundler)) {
+    BundleScene scene = parse_bundler(reader, share);
+    expect_end(reader);
+    return scene;
+  }
   const Counts n = read_counts(reader);
   const Slice slice = share.slice(n.observations);
   BundleScene scene;
@@ -116,8 +185,7 @@ BundleScene parse_bal(std::string_view text, const std::string& name, Share shar
   for (double& x : scene.cameras) x = reader.number("a parameter of a camera");
   scene.points.resize(3 * n.points);
   for (double& x : scene.points) x = reader.number("a coordinate of a point");
-  if (const std::string_view more = reader.word(); !more.empty())
-    reader.fail("expected the end of the file, got \"" + std::string(more.substr(0, 40)) + "\"");
+  expect_end(reader);
   return scene;
 }
 

@@ -1,4 +1,4 @@
-// Scenes from and to the files of Bundle Adjustment in the Large.
+// Scenes from and to the files of Bundle Adjustment in the Large, and from those of Bundler.
 #pragma once
 
 #include "../../ir/share.hpp"
@@ -11,15 +11,19 @@
 
 namespace topograd {
 
-/// Reads a BAL file, plain or packed by gzip or bzip2.
+/// Reads a BAL or Bundler file, plain or packed by gzip or bzip2.
 ///
 /// The file has the numbers of cameras, points and observations; for each observation its camera,
 /// its point and where it was seen (pixels); for each camera nine numbers and for each point three.
-/// Source: https://grail.cs.washington.edu/projects/bal/.
+/// A file that begins with "# Bundle file" is one of Bundler (.out), whose cameras are the same:
+/// focal length, k1, k2, rotation and translation of each camera, then of each point position,
+/// colour, and the views with camera, key and position.
+/// Sources: https://grail.cs.washington.edu/projects/bal/, Snavely, Bundler v0.3 User's Manual.
 ///
 /// Throws Error{File} if the file cannot be read, Error{Parse} ("file:line: expected ..., got ...")
-/// for a file that ends early, goes on or has no observations, a number that is not finite, and an
-/// observation of a camera or point that is not there. Cost: linear in the file.
+/// for a file that ends early, goes on or has no observations, a matrix that is no rotation, a
+/// number that is not finite, and an observation of a camera or point that is not there. Cost:
+/// linear in the file.
 ///
 ///   share  of the observations, in their order; the scene has no others
 BundleScene read_bal(const std::string& path, Share share = {});

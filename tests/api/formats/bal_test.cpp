@@ -54,6 +54,60 @@ TEST(Bal, CostIsThatOfTheProjections) {
   EXPECT_NEAR(evaluator.cost(), (16 + 1 + 25) / 2.0, 1e-12);
 }
 
+/// The scene of kTwoCameras in Bundler's format, with a camera that was not placed, and a camera
+/// that is turned by a quarter about z.
+constexpr const char* kBundler =
+    "# Bundle file v0.3\n4 2\n"
+    "100 0.4 0\n1 0 0\n0 1 0\n0 0 1\n0 0 0\n"
+    "100 0 0\n1 0 0\n0 1 0\n0 0 1\n-1 0 0\n"
+    "0 0 0\n0 0 0\n0 0 0\n0 0 0\n0 0 0\n"
+    "1 0 0\n0 -1 0\n1 0 0\n0 0 1\n0 0 0\n"
+    "1 0 -2\n255 0 7\n3 0 11 51 1 1 3 3.0e0 4 3 2 0 0.5\n"
+    "5 5 5\n0 0 0\n0\n";
+
+TEST(Bal, ReadsBundler) {
+  const BundleScene scene = parse_bal(kBundler, "bundle.out");
+  ASSERT_EQ(scene.camera_count(), 4u);
+  ASSERT_EQ(scene.point_count(), 2u);
+  ASSERT_EQ(scene.observations.size(), 3u);
+  EXPECT_DOUBLE_EQ(scene.project(0, 0)[0], 55);
+  EXPECT_DOUBLE_EQ(scene.project(1, 0)[0], 0);
+  EXPECT_NEAR(scene.project(3, 0)[0], 0, 1e-15);  // (1, 0) is turned to (0, 1)
+  EXPECT_DOUBLE_EQ(scene.project(3, 0)[1], 0.5);
+  EXPECT_EQ(scene.observations[2].camera, 3u);
+  EXPECT_EQ(scene.observations[1].seen, (std::array<double, 2>{3, 4}));
+  EXPECT_EQ(parse_bal(kBundler, "bundle.out", {.number = 1, .of = 2}).observations.size(), 1u);
+}
+
+TEST(Bal, RefusesBundlerThatIsWrong) {
+  struct Change {
+    const char *from, *to, *expected;
+  };
+  const Change rows[] = {
+      {"4 2\n", "400 2\n", "expected 6014 numbers after the counts 400 and 2"},
+      {"0 -1 0", "0 -2 0", "expected the matrix of a rotation"},
+      {"0 -1 0", "0 1 0", "expected the matrix of a rotation"},
+      {"3 2 0 0.5", "4 2 0 0.5", "bundle.out:25: expected the camera of a view in 0 .. 3"},
+      {"255", "256", "expected a colour in 0 .. 255"},
+      {"0 0 0\n0\n", "0 0 0\n1\n", "expected the camera of a view"},
+      {"0 0 0\n0\n", "0 0 0\n0 9\n", "expected the end of the file, got \"9\""},
+      {"4 2\n", "4\n", "expected"},
+  };
+  for (const Change& row : rows) {
+    std::string text = kBundler;
+    const std::size_t at = text.rfind(row.from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::string(row.from).size(), row.to);
+    try {
+      (void)parse_bal(text, "bundle.out");
+      ADD_FAILURE() << row.to;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Parse);
+      EXPECT_NE(std::string(error.what()).find(row.expected), std::string::npos) << error.what();
+    }
+  }
+}
+
 struct Bad {
   std::string text;
   const char* expected;
