@@ -68,7 +68,7 @@ const Row kRows[] = {
      "springs\n"},
     {"misspelt problem", nullptr, "solve sprigns",
      "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did you mean "
+     "colmap, pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did you mean "
      "\"springs\"?\n"},
     {"misspelt option", nullptr, "solve springs --bakcend cpu",
      "topograd: topograd solve: expected an option of `topograd solve --help`, got \"--bakcend\"; "
@@ -90,7 +90,7 @@ const Row kRows[] = {
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
      "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
+     "colmap, pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
     {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
     {"no sets", nullptr, "solve nist --data MESH",
      "topograd: MESH: expected a file or a folder with files *.dat\n"},

@@ -29,7 +29,7 @@ struct CommandFacts {
     bool output = false;
     std::function<std::string(const std::string&)> companion;
     std::string value;
-    std::vector<std::string> choices, only_with;
+    std::vector<std::string> choices, only_with, folder_with;
   };
   std::map<const CLI::Option*, Facts> options;
   std::map<const CLI::App*, std::vector<std::string>> examples;
@@ -154,11 +154,23 @@ struct NumberOf<std::vector<T>> {
   using Type = T;
 };
 
+/// Throws Error{File} for a file, and for a folder in which no file can be made.
+void check_folder(const std::string& path) {
+  std::error_code failed;
+  if (std::filesystem::exists(path, failed) && !std::filesystem::is_directory(path, failed))
+    throw Error(ErrorCode::File, path + ": expected a folder, got a file");
+  std::filesystem::path folder = std::filesystem::absolute(path, failed) / "file";
+  while (!std::filesystem::exists(folder.parent_path(), failed) && folder.has_relative_path())
+    folder = folder.parent_path();
+  check_writable(folder.string());
+}
+
 /// Declares the outputs, and compares them with the files that the command names to read. Throws
 /// Error{InvalidArgument} if one would overwrite another or such a file, then Error{File} if one is
 /// not writable.
 void check_outputs(const CLI::App& app, const CommandFacts& facts) {
   std::vector<OutputFile> outputs;
+  const std::string problem = first_argument(app);
   const auto output_of = [&](const CLI::Option* option) {
     const auto found = facts.options.find(option);
     return found != facts.options.end() && found->second.output ? &found->second : nullptr;
@@ -167,7 +179,11 @@ void check_outputs(const CLI::App& app, const CommandFacts& facts) {
     const CommandFacts::Facts* output = output_of(option);
     if (output == nullptr || option->count() == 0) continue;
     const std::string& path = option->results().front();
-    outputs.push_back({option->get_name(), path});
+    if (std::ranges::find(output->folder_with, problem) == output->folder_with.end()) {
+      outputs.push_back({option->get_name(), path});
+    } else {
+      check_folder(path);
+    }
     if (output->companion) outputs.push_back({option->get_name(), output->companion(path)});
   }
   declare_outputs(outputs);
@@ -225,6 +241,11 @@ Option& Option::shown_default(const std::string& value) {
 
 Option& Option::choices(std::vector<std::string> values) {
   facts_->options[option_].choices = std::move(values);
+  return *this;
+}
+
+Option& Option::folder_with(std::vector<std::string> problems) {
+  facts_->options[option_].folder_with = std::move(problems);
   return *this;
 }
 

@@ -35,6 +35,9 @@ class Option {
   Option& shown_default(const std::string& value);
   /// Rejects the option for all other problems (the first positional argument).
   Option& only_with(std::vector<std::string> problems);
+  /// For an output: it is a folder, which may be there or not, for these problems. What it writes
+  /// is declared when the folder is known.
+  Option& folder_with(std::vector<std::string> problems);
   /// For an output: also writes the file that `companion` names for a given path.
   Option& writes_also(std::function<std::string(const std::string&)> companion);
 

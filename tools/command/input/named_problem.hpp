@@ -40,9 +40,12 @@ struct ProblemArguments {
   problems::BundleOptions bundle;          ///< without `noise`
   std::optional<double> noise;             ///< bundle, smooth
   std::string handles;                     ///< arap: a file of targets
-  std::string file;                        ///< bal, pose-graph: the file
+  std::string file;                        ///< bal, pose-graph: the file; colmap: the folder
   std::vector<std::string> fixed;          ///< bal: names of BundleAdjustmentOptions::fixed
-  std::string loss;                        ///< bal, pose-graph: "huber:1"
+  std::string loss;                        ///< bal, colmap, pose-graph: "huber:1"
+  std::vector<std::string> refine;         ///< colmap: ColmapOptions::refine
+  std::string gauge = "automatic";         ///< colmap
+  std::string priors, prior_loss;          ///< colmap: a file of positions, "huber:1"
   bool normalize = false;                  ///< bal
   std::string objective = "chordal", start = "chordal";  ///< pose-graph
   bool gnc = false, skip_unknown = false;                ///< pose-graph

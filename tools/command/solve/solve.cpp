@@ -150,10 +150,11 @@ std::string picture(const Shown& before, const NamedProblem& named, const Summar
            short_number(summary.final_cost, 6)}));
 }
 
-/// F.png for a mesh, scene or graph F.
+/// F.png for a mesh, scene, graph or folder F.
 std::string picture_path(std::string out) {
   for (const char* ending : {".obj", ".off", ".ply", ".stl", ".g2o"})
     if (out.ends_with(ending)) out.resize(out.size() - 4);
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
   return out + ".png";
 }
 
@@ -376,9 +377,12 @@ void add_solve(Command app) {
                "solve together with the processes of mpirun; options of PETSc follow --");
   command.group("Output");
   command
-      .output("--out", &arguments->out,
-              "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
-              "pose graph (g2o) at the end; a picture goes beside it, as PNG")
+      .output(
+          "--out", &arguments->out,
+          "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
+          "pose graph (g2o) at the end, or folder for COLMAP's model; a picture goes beside it, "
+          "as PNG")
+      .folder_with({"colmap"})
       .writes_also(picture_path);
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command

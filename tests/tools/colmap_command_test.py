@@ -1,0 +1,212 @@
+"""Solves models of COLMAP by the command: python3 colmap_command_test.py TOPOGRAD. Models are made and read by
+colmap_models.py, which shares nothing with the library. TOPOGRAD_BAL may name problem-49-7776-pre.txt."""
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import colmap_models
+from colmap_models import Model, center, cost, moved, product, project, read
+
+TOPOGRAD = sys.argv.pop(1)
+FILES = ["cameras", "images", "points3D"]
+
+
+def solve(folder, out, *options, backend="cpu"):
+    report = out + ".json"
+    subprocess.run([TOPOGRAD, "solve", "colmap", folder, "--backend", backend, "--quiet", "--tolerance", "1e-13",
+                    "--max-iterations", "300", "--out", out, "--json", report, *options], check=True)
+    with open(report) as file:
+        return json.load(file)
+
+
+def parameters(name):
+    one = colmap_models.SIZES[colmap_models.MODELS.index(name)] - len(name_of_distortion(name)) == 3
+    return [500.0 if one else 505.0] + ([] if one else [495.0]) + [320.0, 240.0] + name_of_distortion(name)
+
+
+def name_of_distortion(name):
+    return {"SIMPLE_RADIAL": [0.02], "RADIAL": [0.03, -0.01], "OPENCV": [0.02, -0.01, 0.001, -0.002],
+            "OPENCV_FISHEYE": [0.02, -0.01, 0.003, 0.001], "FULL_OPENCV": [0.1, 0.02, 0.001, 0.002, 0.01, 0.05, 0.01, 0.002],
+            "FOV": [0.8], "SIMPLE_RADIAL_FISHEYE": [0.03], "RADIAL_FISHEYE": [0.03, -0.01],
+            "THIN_PRISM_FISHEYE": [0.02, -0.01, 0.001, 0.002, 0.003, 0.001, 0.001, -0.002],
+            "RAD_TAN_THIN_PRISM_FISHEYE": [0.02, -0.01, 0.003, 0.001, 0.0, 0.001, 0.001, 0.002, 0.001, 0.0, -0.002, 0.001],
+            "SIMPLE_DIVISION": [-0.05], "DIVISION": [-0.04], "EUCM": [0.5, 1.1]}.get(name, [])
+
+
+def about_y(angle):
+    return [math.cos(angle / 2), 0.0, math.sin(angle / 2), 0.0]
+
+
+def scene(names, rigs=False, images_of_each=2):
+    """Cameras on an arc about a box of points. Each camera takes several images; with rigs each two cameras are one."""
+    chance = random.Random(7)
+    model = Model()
+    for k, name in enumerate(names):
+        model.cameras[3 * k + 2] = (name, 640, 480, parameters(name))
+    for p in range(120):
+        model.points[10 * p + 3] = {"xyz": [chance.uniform(-2, 2) for _ in range(3)], "rgb": [p, 2 * p, 255 - p],
+                                    "error": 0.5, "track": []}
+    number = 0
+    cameras = list(model.cameras)
+    local = [1.0, 0.01, 0.02, -0.01, -0.3, 0.02, 0.05]
+    for _ in range(images_of_each):
+        for k, camera in enumerate(cameras):
+            number += 1
+            pose = about_y(0.13 * number) + [0.05 * math.sin(number), 0.1 * math.cos(number), 6.0 + 0.1 * (number % 3)]
+            if rigs and k % 2 == 1:
+                pose = product(local, model.images[4 * (number - 1)]["pose"])
+            model.images[4 * number] = {"pose": pose, "camera": camera, "name": f"folder/{number}.jpg",
+                                        "points": [(10.5, 20.25, -1)]}
+    if rigs:
+        for k in range(0, len(cameras), 2):
+            pair = cameras[k:k + 2]
+            model.rigs[k + 1] = [("CAMERA", pair[0], None), ("IMU", 77, None)] + [("CAMERA", c, local) for c in pair[1:]]
+            for start in [i for i, m in model.images.items() if m["camera"] == pair[0]]:
+                data = [("CAMERA", pair[0], start), ("IMU", 77, 2**40)]
+                data += [("CAMERA", c, start + 4) for c in pair[1:]]
+                model.frames[start + 1] = (k + 1, model.images[start]["pose"], data)
+    for i, image in model.images.items():
+        name, _, _, params = model.cameras[image["camera"]]
+        for p, point in model.points.items():
+            x, y = project(name, params, moved(image["pose"], point["xyz"]))
+            point["track"].append((i, len(image["points"])))
+            image["points"].append((x + chance.gauss(0, 0.3), y + chance.gauss(0, 0.3), p))
+    for point in model.points.values():
+        point["xyz"] = [x + chance.gauss(0, 0.01) for x in point["xyz"]]
+    for name, _, _, params in model.cameras.values():
+        params[0] *= 1.01
+    return model
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Colmap(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def solved(self, model, *options):
+        """Solves as text and as binary; returns the report and the model of both, which agree."""
+        results = []
+        for binary in (False, True):
+            kind = "bin" if binary else "txt"
+            source, out = f"{self.folder}/{kind}", f"{self.folder}/out-{kind}"
+            model.write(source, binary)
+            report = solve(source, out, *options)
+            self.assertEqual(sorted(os.listdir(out)), sorted(os.listdir(source)))
+            results.append((report, read(out)))
+        (text, as_text), (binary, as_binary) = results
+        self.assertEqual(text["final_cost"], binary["final_cost"])
+        for part in ("cameras", "images", "points", "rigs", "frames"):
+            self.assertEqual(getattr(as_text, part), getattr(as_binary, part), part)
+        return text, as_text
+
+    def check(self, before, report, after):
+        self.assertAlmostEqual(cost(after) / report["final_cost"], 1, delta=1e-9)
+        self.assertAlmostEqual(cost(before) / report["initial_cost"], 1, delta=1e-9)
+        self.assertLess(report["final_cost"], 0.5 * report["initial_cost"])
+        self.assertEqual(list(before.images), list(after.images))
+        for i, image in before.images.items():
+            for key in ("camera", "name", "points"):
+                self.assertEqual(image[key], after.images[i][key])
+        for i, (name, width, height, params) in before.cameras.items():
+            self.assertEqual((name, width, height), after.cameras[i][:3])
+            principal = len(params) - len(name_of_distortion(name)) - 2
+            self.assertEqual(params[principal:principal + 2], after.cameras[i][3][principal:principal + 2])
+            self.assertNotEqual(params[0], after.cameras[i][3][0])
+        for i, point in before.points.items():
+            for key in ("rgb", "track"):
+                self.assertEqual(point[key], after.points[i][key])
+            errors = [math.dist(project(after.cameras[after.images[j]["camera"]][0],
+                                        after.cameras[after.images[j]["camera"]][3],
+                                        moved(colmap_models.pose_of(after, j), after.points[i]["xyz"])),
+                                after.images[j]["points"][k][:2]) for j, k in point["track"]]
+            self.assertAlmostEqual(after.points[i]["error"], sum(errors) / len(errors), delta=1e-7)
+
+    def test_all_camera_models(self):
+        model = scene(colmap_models.MODELS)
+        report, after = self.solved(model)
+        self.check(model, report, after)
+        self.assertEqual(report["colmap"]["models"], {name: 1 for name in colmap_models.MODELS})
+        self.assertLess(report["reprojection"]["rmse"], 0.45)
+
+    def test_rigs(self):
+        model = scene(["PINHOLE", "OPENCV", "SIMPLE_RADIAL", "OPENCV_FISHEYE"], rigs=True, images_of_each=4)
+        report, after = self.solved(model)
+        self.check(model, report, after)
+        self.assertEqual(report["colmap"]["sensors"], 2)
+        for i, image in after.images.items():  # their poses repeat those of frames
+            for a, b in zip(moved(image["pose"], [1, 2, 3]), moved(colmap_models.pose_of(after, i), [1, 2, 3])):
+                self.assertAlmostEqual(a, b, delta=1e-12)
+        report, after = self.solved(model, "--refine", "focal,poses,points", "--loss", "soft_l1:1")
+        self.assertEqual(after.rigs, model.rigs)
+        self.assertEqual(report["colmap"]["gauge"], "camera")
+
+    def test_bytes_of_what_stays(self):
+        model = scene(["RADIAL", "FOV"], rigs=True)
+        for binary in (False, True):
+            source, kind = f"{self.folder}/{binary}", "bin" if binary else "txt"
+            model.write(source, binary)
+            for refine, changed in [("points", ["points3D"]), ("focal,distortion", ["cameras"]), ("rigs", ["images", "rigs"]),
+                                    ("poses", ["frames", "images"])]:
+                out = f"{self.folder}/{binary}-{refine}"
+                solve(source, out, "--refine", refine)
+                for name in FILES + ["rigs", "frames"]:
+                    same = bytes_of(f"{source}/{name}.{kind}") == bytes_of(f"{out}/{name}.{kind}")
+                    self.assertEqual(same, name not in changed, (refine, name))
+
+    def test_priors_give_place_and_scale(self):
+        model = scene(["PINHOLE"], images_of_each=8)
+        with open(f"{self.folder}/priors.txt", "w") as file:
+            for image in model.images.values():
+                x, y, z = center(image["pose"])
+                file.write(f"{image['name']} {100 - 5 * y!r} {5 * x!r} {5 * z!r} 0.01 0.02 0.01\n")
+        report, after = self.solved(model, "--priors", f"{self.folder}/priors.txt")
+        self.assertTrue(report["colmap"]["aligned"])
+        self.assertEqual(report["colmap"]["gauge"], "none")
+        self.assertLess(report["colmap"]["prior_rmse"], 0.1)
+        first, last = (center(after.images[i]["pose"]) for i in (4, 32))
+        expected = 5 * math.dist(*(center(model.images[i]["pose"]) for i in (4, 32)))
+        self.assertAlmostEqual(math.dist(first, last) / expected, 1, delta=0.01)
+
+    def test_mistakes_are_one_line(self):
+        model = scene(["PINHOLE"])
+        model.write(f"{self.folder}/a", False)
+        model.write(f"{self.folder}/b", True)
+        rows = [([], "colmap: expected a folder"),
+                ([f"{self.folder}/none"], "expected a folder with cameras, images and points3D"),
+                ([f"{self.folder}/a", "--refine", "lens"], "to refine, got \"lens\""),
+                ([f"{self.folder}/a", "--gauge", "free"], "gauge: expected one of automatic, none, camera"),
+                ([f"{self.folder}/a", "--out", f"{self.folder}/a/"], "--out: expected another folder than"),
+                ([f"{self.folder}/a", "--out", f"{self.folder}/b"], "expected a folder without cameras.bin"),
+                ([f"{self.folder}/a", "--out", f"{self.folder}/a/cameras.txt"], "expected a folder, got a file"),
+                ([f"{self.folder}/a", "--priors", f"{self.folder}/none"], "none: cannot be read"),
+                ([f"{self.folder}/a", "--fix", "points"], "expected --fix with bal")]
+        for arguments, expected in rows:
+            done = subprocess.run([TOPOGRAD, "solve", "colmap", *arguments], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(expected, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    @unittest.skipUnless(os.environ.get("TOPOGRAD_BAL"), "TOPOGRAD_BAL names no file")
+    def test_minimum_of_bundle_adjustment_in_the_large(self):
+        model = colmap_models.from_bal(os.environ["TOPOGRAD_BAL"])
+        report, after = self.solved(model, "--gauge", "none")
+        self.check(model, report, after)
+        self.assertAlmostEqual(2 * report["initial_cost"], 1701824.92136, delta=1e-4)
+        self.assertLess(2 * report["final_cost"], 26688.65)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,221 @@
+// COLMAP's models as problems of the command.
+#include "colmap_folder.hpp"
+
+#include "../arguments/output.hpp"
+#include "loss_argument.hpp"
+#include "shown_scene.hpp"
+
+#include "../../../ir/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+std::string count(std::size_t number, const std::string& one) {
+  return std::to_string(number) + " " + one + (number == 1 ? "" : "s");
+}
+
+std::string without_slashes(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return folder;
+}
+
+/// Distances between what was seen and where the model says it is, in pixels.
+struct PixelErrors {
+  struct Row {
+    std::uint32_t image = 0;  ///< id
+    std::uint64_t point = 0;  ///< id
+    double pixels = 0;
+  };
+  double rmse = 0, median = 0, mean = 0;
+  std::vector<Row> worst;  ///< descending
+};
+
+PixelErrors pixel_errors(const ColmapModel& model) {
+  std::vector<double> distances = model.distances();
+  PixelErrors out;
+  if (distances.empty()) return out;
+  out.mean = std::accumulate(distances.begin(), distances.end(), 0.0) /
+             static_cast<double>(distances.size());
+  std::vector<ReprojectionErrors::Row> rows;
+  rows.reserve(distances.size());
+  for (std::size_t k = 0; k < distances.size(); ++k)
+    rows.push_back({k, model.observations[k].image, model.observations[k].point, distances[k]});
+  const ReprojectionErrors all = joined_errors(std::move(distances), std::move(rows));
+  out.rmse = all.rmse;
+  out.median = all.median;
+  for (const ReprojectionErrors::Row& row : all.worst)
+    out.worst.push_back({model.images[row.camera].id, model.point_ids[row.point], row.pixels});
+  return out;
+}
+
+/// Names of the camera models, and how many cameras have them.
+ordered_json camera_models(const ColmapModel& model) {
+  std::array<std::size_t, kCountOf<CameraModel>> counts{};
+  for (const ColmapModel::Camera& camera : model.cameras)
+    ++counts[static_cast<std::size_t>(camera.model)];
+  ordered_json out = ordered_json::object();
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    if (counts[k] > 0) out[std::string(name(static_cast<CameraModel>(k)))] = counts[k];
+  return out;
+}
+
+class ColmapFolder final : public NamedProblem {
+ public:
+  ColmapFolder(ColmapModel model, const ProblemArguments& arguments, const ColmapOptions& options)
+      : folder_(without_slashes(arguments.file)),
+        files_(model.files),
+        observations_(model.observations.size()),
+        before_(pixel_errors(model)),
+        facts_({{"binary", model.files->binary},
+                {"cameras", model.cameras.size()},
+                {"models", camera_models(model)},
+                {"images", model.images.size()},
+                {"frames", model.frames.size()},
+                {"sensors", model.sensors.size()},
+                {"points", model.point_count()},
+                {"tracks_differ", model.tracks_differ},
+                {"refine", options.refine}}),
+        problem_(std::move(model), options),
+        shown_(shown_scene(problem_.model())),
+        robust_(!arguments.loss.empty()) {
+    facts_["gauge"] = name(problem_.gauge());
+    facts_["priors"] = problem_.priors().size();
+    facts_["aligned"] = problem_.aligned();
+  }
+
+  Problem& problem() override { return problem_.problem(); }
+  problems::TriangleMesh mesh() const override {
+    return shown_.mesh(shown_scene(problem_.model()));
+  }
+  Shown shown() const override { return {mesh(), shown_.values(), {}}; }
+  Writers writers() const override { return Writers::one; }
+  void check_out(const std::string& path) const override;
+  void write(const std::string& path) const override {
+    write_colmap(without_slashes(path), problem_.model());
+  }
+  void join_answer() override {
+    const ColmapModel model = problem_.model();
+    after_ = pixel_errors(model);
+    if (!problem_.priors().empty()) facts_["prior_rmse"] = position_rmse(model, problem_.priors());
+  }
+  void describe_answer(ordered_json& report) const override;
+  std::vector<std::string> answer_lines() const override;
+  /// With a loss, what it leaves of the errors. Priors have a unit of their own.
+  std::string error_text(double cost) const override {
+    if (!problem_.priors().empty()) return {};
+    return (robust_ ? "robust RMSE " : "RMSE ") +
+           number(std::sqrt(2 * cost / static_cast<double>(observations_))) + " px";
+  }
+  std::string legend() const override { return "Colour: cameras are orange, points grey."; }
+
+ private:
+  std::string folder_;
+  std::shared_ptr<const ColmapFiles> files_;
+  std::size_t observations_;
+  PixelErrors before_, after_;
+  ordered_json facts_;  ///< "colmap" of the report
+  ColmapProblem problem_;
+  ShownScene shown_;
+  bool robust_;
+};
+
+/// The files of --out overwrite none that was read, and COLMAP reads them.
+void ColmapFolder::check_out(const std::string& path) const {
+  const std::string folder = without_slashes(path);
+  for (const ColmapFiles::File* file :
+       {&files_->cameras, &files_->images, &files_->points, &files_->rigs, &files_->frames}) {
+    if (file->name.empty()) continue;
+    std::error_code failed;
+    if (std::filesystem::equivalent(folder + "/" + file->name, folder_ + "/" + file->name, failed))
+      throw Error(ErrorCode::InvalidArgument, "--out: expected another folder than " + folder_ +
+                                                  ", which was read, got " + path);
+    declare_output({"--out", folder + "/" + file->name});
+  }
+  std::error_code failed;
+  if (!files_->binary && std::filesystem::exists(folder + "/cameras.bin", failed))
+    throw Error(ErrorCode::InvalidArgument,
+                "--out: expected a folder without cameras.bin, which COLMAP would read in place of "
+                "cameras.txt, got " +
+                    path);
+}
+
+void ColmapFolder::describe_answer(ordered_json& report) const {
+  ordered_json& out = report["reprojection"];
+  out = {{"observations", observations_}, {"rmse", after_.rmse},
+         {"median", after_.median},       {"mean", after_.mean},
+         {"rmse_before", before_.rmse},   {"median_before", before_.median},
+         {"mean_before", before_.mean},   {"worst", ordered_json::array()}};
+  for (const PixelErrors::Row& row : after_.worst)
+    out["worst"].push_back({{"image", row.image}, {"point", row.point}, {"pixels", row.pixels}});
+  report["colmap"] = facts_;
+}
+
+std::vector<std::string> ColmapFolder::answer_lines() const {
+  std::string cameras;
+  for (const auto& [model, cameras_of_it] : facts_["models"].items())
+    cameras += (cameras.empty() ? ", cameras: " : ", ") + cameras_of_it.dump() + " " + model;
+  std::vector<std::string> lines = {
+      "COLMAP model, " + count(facts_["images"], "image") + ", " +
+          count(facts_["points"], "point") + cameras + ", gauge " +
+          std::string(name(problem_.gauge())),
+      "Reprojection errors in pixels, " + count(observations_, "observation"),
+      "  RMSE    " + number(after_.rmse) + ", from " + number(before_.rmse),
+      "  mean    " + number(after_.mean) + ", from " + number(before_.mean),
+      "  median  " + number(after_.median) + ", from " + number(before_.median)};
+  for (const PixelErrors::Row& row : after_.worst)
+    lines.push_back("  " + number(row.pixels) + "  image " + std::to_string(row.image) +
+                    ", point " + std::to_string(row.point));
+  if (facts_.contains("prior_rmse"))
+    lines.push_back("RMS distance of " + count(problem_.priors().size(), "camera") +
+                    " from the prior: " + number(facts_["prior_rmse"]) +
+                    (problem_.aligned() ? ", after the model was moved to the priors" : ""));
+  if (const std::size_t differ = facts_["tracks_differ"]; differ > 0)
+    lines.push_back(count(differ, "track") +
+                    " with another number of elements than images have observations, which count");
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> default_refine() { return ColmapOptions().refine; }
+
+ColmapModel read_colmap_model(const ProblemArguments& arguments) {
+  if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "colmap: expected a folder");
+  return read_colmap(without_slashes(arguments.file));
+}
+
+ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapModel& model) {
+  ColmapOptions options{.loss = parse_loss(arguments.loss),
+                        .refine = arguments.refine,
+                        .gauge = parse_colmap_gauge(arguments.gauge),
+                        .prior_loss = parse_loss(arguments.prior_loss)};
+  if (!arguments.priors.empty())
+    options.priors = read_position_priors(input_file(arguments.priors), model);
+  return options;
+}
+
+std::unique_ptr<NamedProblem> make_colmap(const ProblemArguments& arguments) {
+  ColmapModel model = read_colmap_model(arguments);
+  const ColmapOptions options = colmap_options(arguments, model);
+  return std::make_unique<ColmapFolder>(std::move(model), arguments, options);
+}
+
+}  // namespace topograd::command
