@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 namespace topograd {
@@ -65,6 +66,12 @@ PoseGraph weighted(const PoseGraph& graph, const std::vector<double>& weights) {
 }  // namespace
 
 GncResult reject_false_edges(PoseGraph graph, PoseObjective objective, const GncOptions& options) {
+  if (!graph.sightings.empty())
+    throw Error(ErrorCode::InvalidArgument,
+                "graduated non-convexity: expected edges between poses alone, got " +
+                    std::to_string(graph.sightings.size()) +
+                    " sightings of landmarks, which it cannot reject; a robust loss resists wrong "
+                    "ones");
   const std::vector<std::size_t> doubted = closures(graph);
   GncResult out;
   out.threshold = options.threshold.value_or(quantiles(graph).most);

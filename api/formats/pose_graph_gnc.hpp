@@ -34,7 +34,8 @@ struct GncResult {
 /// solves the chordal relaxation, which has no wrong minima: with Gauss–Newton steps instead a
 /// third of the true edges of manhattan are lost.
 ///
-/// Throws Error{InvalidArgument} for options out of range, and what with_start() throws. Cost: some
+/// Throws Error{InvalidArgument} for options out of range and for a graph with sightings of
+/// landmarks, which relaxations leave out, and what with_start() throws. Cost: some
 /// thirty rounds with two sparse factorisations each, on the CPU.
 GncResult reject_false_edges(PoseGraph graph, PoseObjective objective,
                              const GncOptions& options = {});

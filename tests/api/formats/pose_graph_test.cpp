@@ -248,6 +248,10 @@ TEST(PoseGraphGnc, KeepsAllTrueEdges) {
   EXPECT_TRUE(lax.rejected.empty());
   EXPECT_THROW(reject_false_edges(graph, PoseObjective::chordal, {.threshold = -1.0}), Error);
   EXPECT_THROW(reject_false_edges(graph, PoseObjective::chordal, {.growth = 1}), Error);
+  PoseGraph sighted = graph;
+  sighted.landmarks.emplace_back();
+  sighted.sightings.emplace_back();
+  EXPECT_THROW(reject_false_edges(sighted, PoseObjective::chordal), Error);
 }
 
 TEST(PoseGraph, NamesAreChecked) {
