@@ -74,6 +74,17 @@ void add_star(ceres::Problem& problem, const std::vector<double*>& blocks, bool 
   problem.AddResidualBlock(function.release(), new Energy, blocks);
 }
 
+template <int Model>
+ceres::CostFunction* colmap_observation(const double* seen) {
+  using Observed = ColmapObservation<Model>;
+  return new ceres::AutoDiffCostFunction<Observed, 2, 6, Observed::kSize, 3>(
+      new Observed{{seen[0], seen[1]}});
+}
+constexpr auto kColmapObservations = []<int... k>(std::integer_sequence<int, k...>) {
+  return std::array{&colmap_observation<k>...};
+}
+(std::make_integer_sequence<int, std::size(ColmapObservation<0>::kSizes)>());
+
 /// Adds the residual blocks of one kind.
 void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>& x) {
   const std::size_t width = term.width, count = term.blocks.size() / width;
@@ -105,6 +116,10 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
         problem.AddResidualBlock(
             new AutoDiffCostFunction<Observation, 2, 9, 3>(new Observation{{n[0], n[1]}}), loss(),
             block(0), block(1));
+        break;
+      case PeerTerm::Kind::colmap_observation:
+        problem.AddResidualBlock(kColmapObservations[static_cast<std::size_t>(n[0])](n + 1), loss(),
+                                 block(0), block(1), block(2));
         break;
       case PeerTerm::Kind::star: {
         std::vector<double*> blocks;

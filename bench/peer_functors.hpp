@@ -81,6 +81,71 @@ struct Observation {
   }
 };
 
+/// The image of a point in one of COLMAP's camera models, by the model's number, minus `seen`; pose
+/// is a rotation vector and a translation.
+template <int Model>
+struct ColmapObservation {
+  static constexpr int kSizes[] = {3, 4, 4, 5, 8, 8, 12, 5, 4, 5, 12};
+  static constexpr int kSize = kSizes[Model];
+  static constexpr bool kOneFocal =
+      Model == 0 || Model == 2 || Model == 3 || Model == 8 || Model == 9;
+  static constexpr bool kFisheye = Model == 5 || Model == 8 || Model == 9 || Model == 10;
+
+  double seen[2];
+
+  template <class T>
+  static void distort(const T* k, T& u, T& v) {
+    const T s = u * u + v * v, one(1), two(2);
+    T radial = one, du(0), dv(0);
+    if constexpr (Model == 2 || Model == 8) radial = one + k[0] * s;
+    if constexpr (Model == 3 || Model == 9) radial = one + s * (k[0] + s * k[1]);
+    if constexpr (Model == 5) radial = one + s * (k[0] + s * (k[1] + s * (k[2] + s * k[3])));
+    if constexpr (Model == 4 || Model == 6 || Model == 10) {
+      radial = one + s * (k[0] + s * k[1]);
+      du = two * k[2] * u * v + k[3] * (s + two * u * u);
+      dv = two * k[3] * u * v + k[2] * (s + two * v * v);
+    }
+    if constexpr (Model == 6) {
+      const T cubes = s * s * s;
+      radial = (radial + k[4] * cubes) / (one + s * (k[5] + s * k[6]) + k[7] * cubes);
+    }
+    if constexpr (Model == 10) {
+      radial = radial + s * s * s * (k[4] + s * k[5]);
+      du = du + k[6] * s;
+      dv = dv + k[7] * s;
+    }
+    if constexpr (Model == 7) {
+      using std::atan;
+      using std::sqrt;
+      using std::tan;
+      const T r = sqrt(s);
+      radial = atan(two * r * tan(k[0] / two)) / (r * k[0]);
+    }
+    u = u * radial + du;
+    v = v * radial + dv;
+  }
+
+  template <class T>
+  bool operator()(const T* pose, const T* camera, const T* point, T* r) const {
+    T P[3];
+    ceres::AngleAxisRotatePoint(pose, point, P);
+    for (int k = 0; k < 3; ++k) P[k] += pose[3 + k];
+    T u = P[0] / P[2], v = P[1] / P[2];
+    if constexpr (kFisheye) {
+      using std::atan;
+      using std::sqrt;
+      const T length = sqrt(u * u + v * v), scale = atan(length) / length;
+      u = u * scale;
+      v = v * scale;
+    }
+    constexpr int kCenter = kOneFocal ? 1 : 2;
+    distort(camera + kCenter + 2, u, v);
+    r[0] = camera[0] * u + camera[kCenter] - T(seen[0]);
+    r[1] = camera[kCenter - 1] * v + camera[kCenter + 1] - T(seen[1]);
+    return true;
+  }
+};
+
 /// Replaces e by A e, where A is a lower triangle, row by row.
 template <int N, class T>
 void times_lower(const double* A, T* e) {

@@ -25,6 +25,11 @@ struct PeerTerm {
     /// The projection of a point in Snavely's camera (BundleScene) minus (u, v), two rows:
     /// blocks c, the first of the camera's three, and the point; numbers u, v.
     observation,
+    /// The projection of a point in one of COLMAP's camera models up to THIN_PRISM_FISHEYE minus
+    /// (u, v), two rows: blocks of the pose, the first of the two of a rotation vector and a
+    /// translation, of the camera, the first of those of its parameters, and of the point; numbers
+    /// the number of the model, u, v.
+    colmap_observation,
     /// An energy: Developability::covariance (problems/developable.hpp) of a fan: blocks its vertex
     /// and its ring; numbers 1 if it is closed, else 0.
     star,
@@ -45,13 +50,13 @@ struct PeerTerm {
 
   /// 0 if each term has its own number.
   static constexpr std::size_t blocks_of(Kind kind) {
-    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 0, 2, 4};
+    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 3, 0, 2, 4};
     return kBlocks[static_cast<std::size_t>(kind)];
   }
 };
 constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
   // Matrices A are lower triangles, row by row.
-  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 1, 4 + 6, 7 + 21};
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 3, 1, 4 + 6, 7 + 21};
   return kNumbers[static_cast<std::size_t>(kind)];
 }
 

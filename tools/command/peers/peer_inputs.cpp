@@ -6,6 +6,7 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/edges.hpp"
 #include "../../problems/smooth.hpp"
+#include "../input/colmap_folder.hpp"
 #include "../input/loss_argument.hpp"
 #include "../input/mesh_problem.hpp"
 #include "../input/pose_graph_file.hpp"
@@ -152,6 +153,57 @@ PeerInput bal_input(const ProblemArguments& arguments) {
   return scene_input(adjustment.scene(), adjustment.problem().constant_mask());
 }
 
+/// Appends the blocks of an array, each as blocks of three unknowns; returns the number of the
+/// first.
+std::uint32_t append_blocks(const Problem& problem, const Parameters& array, PeerInput& input) {
+  const auto first = static_cast<std::uint32_t>(input.x.size() / 3);
+  const auto width = static_cast<std::size_t>(array.width());
+  std::vector<double> x(problem.parameter_count());
+  problem.read_x(x);
+  const std::span<const std::uint8_t> constant = problem.constant_mask();
+  for (std::size_t k = 0; k < array.size(); ++k) {
+    for (std::size_t d = 0; d < (width + 2) / 3 * 3; ++d) {
+      const std::size_t at = array.offset() + k * width + d;
+      input.x.push_back(d < width ? x[at] : 0);
+      input.constant.push_back(d < width && !constant.empty() ? constant[at] : 0);
+    }
+  }
+  return first;
+}
+
+/// Empty for models with rigs, priors or newer camera models.
+std::optional<PeerInput> colmap_input(const ProblemArguments& arguments) {
+  constexpr CameraModel kLast = CameraModel::THIN_PRISM_FISHEYE;
+  ColmapModel read = read_colmap_model(arguments);
+  const ColmapOptions options = colmap_options(arguments, read);
+  const ColmapProblem colmap(std::move(read), options);
+  const ColmapModel model = colmap.model();
+  if (!colmap.priors().empty() || !model.sensors.empty()) return std::nullopt;
+  const Problem& problem = colmap.problem();
+  PeerInput input;
+  const std::uint32_t poses = append_blocks(problem, colmap.poses(), input);
+  std::array<std::uint32_t, kCountOf<CameraModel>> cameras{};
+  for (const ColmapModel::Camera& camera : model.cameras) {
+    if (camera.model > kLast) return std::nullopt;
+    std::uint32_t& first = cameras[static_cast<std::size_t>(camera.model)];
+    if (first == 0) first = append_blocks(problem, colmap.cameras(camera.model), input);
+  }
+  const std::uint32_t points = append_blocks(problem, colmap.points(), input);
+  PeerTerm& seen = input.terms.emplace_back(PeerTerm{PeerTerm::Kind::colmap_observation, {}, {}});
+  for (const ColmapModel::Observation& o : model.observations) {
+    const ColmapModel::Image& image = model.images[o.image];
+    const CameraModel lens = model.cameras[image.camera].model;
+    const auto number = static_cast<std::size_t>(lens);
+    const auto width = static_cast<std::uint32_t>((sizes(lens).all() + 2) / 3);
+    seen.blocks.insert(
+        seen.blocks.end(),
+        {poses + 2 * image.frame, cameras[number] + width * colmap.camera_block(image.camera),
+         points + o.point});
+    seen.numbers.insert(seen.numbers.end(), {static_cast<double>(number), o.seen[0], o.seen[1]});
+  }
+  return input;
+}
+
 }  // namespace
 
 PeerInput springs_input(const problems::SpringGrid& grid) {
@@ -180,6 +232,11 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(bundle_options(arguments)));
   if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
+  if (arguments.name == "colmap") {
+    std::optional<PeerInput> input = colmap_input(arguments);
+    if (!input) return std::nullopt;
+    return with_loss(std::move(*input), arguments.loss);
+  }
   if (arguments.name == "pose-graph") {
     std::optional<PeerInput> input =
         graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective));

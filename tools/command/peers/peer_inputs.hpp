@@ -10,7 +10,7 @@
 
 namespace topograd::command {
 
-/// springs, arap, smooth, developable (the covariance energy of manifolds), bundle, bal and
+/// springs, arap, smooth, developable (the covariance energy of manifolds), bundle, bal, colmap and
 /// pose-graph as numbers, from the same start; empty for other problems. Throws what making the
 /// problem throws.
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments);

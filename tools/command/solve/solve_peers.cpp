@@ -43,7 +43,7 @@ PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
 bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
-  for (const char* name : {"arap", "bal", "bundle", "pose-graph", "smooth", "springs"})
+  for (const char* name : {"arap", "bal", "bundle", "colmap", "pose-graph", "smooth", "springs"})
     if (problem.name == name) return true;
   return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
 }
@@ -73,8 +73,8 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
     if (!is_known(problem))
       throw Error(ErrorCode::InvalidArgument,
                   problem.name + (problem.count ? " --count" : "") +
-                      ": --peer ceres expects arap, bal, bundle, developable, "
-                      "mgh, multi, nist, pose-graph, smooth or springs");
+                      ": --peer ceres expects arap, bal, bundle, colmap, "
+                      "developable, mgh, multi, nist, pose-graph, smooth or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
                   "--peer ceres: this program was built where there was no Ceres");
@@ -97,13 +97,16 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
     std::optional<PeerInput> written = peer_input(problem);
     if (!written)
       throw Error(ErrorCode::Unsupported,
-                  problem.name + ": --peer ceres takes no graphs with landmarks or priors");
+                  problem.name +
+                      ": --peer ceres takes no graphs with landmarks or priors, and no models of "
+                      "COLMAP with rigs, priors or a camera model newer than THIN_PRISM_FISHEYE");
     input = *std::move(written);
   }
   input.threads = peer_threads(arguments);
   input.minimize = true;
   input.solve =
-      solve_of(options, linear_of(arguments, problem.name == "bundle" || problem.name == "bal"
+      solve_of(options, linear_of(arguments, problem.name == "bundle" || problem.name == "bal" ||
+                                                     problem.name == "colmap"
                                                  ? PeerSolve::Linear::schur
                                                  : PeerSolve::Linear::sparse));
   run_ceres(input, reports.emplace_back());
