@@ -98,7 +98,7 @@ std::string check_line(const CommandText& root, const std::string& line) {
     return std::filesystem::exists(source_dir() / path);
   };
   constexpr std::string_view kSamples = "build/bin/samples/", kBuilt = "build/bin/";
-  if (program == "topograd" || program == "build/bin/topograd")
+  if (program == "topograd" || program.ends_with("/bin/topograd"))
     return check_topograd(root, std::span(words).subspan(1));
   if (program.starts_with("scripts/")) return exists(program) ? "" : "no file " + program;
   if (program == "python3" && words.size() > 1)
@@ -113,7 +113,7 @@ std::string check_line(const CommandText& root, const std::string& line) {
     return exists(source) ? "" : "no file " + source;
   }
   for (const char* known : {"cmake", "ctest", "export", "g++", "./first", "./build/first", "source",
-                            "man", "pip", "sudo"})
+                            "man", "pip", "sudo", "tar"})
     if (program == known) return {};
   return "unknown program " + program;
 }
