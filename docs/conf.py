@@ -1,8 +1,10 @@
 # Sphinx configuration of the manual; scripts/docs builds it.
+import json
 import pathlib
 import re
 import sys
 
+from myst_parser.parsers.sphinx_ import MystParser
 from pygments.lexer import RegexLexer
 from pygments.token import Comment, Name, String, Text
 
@@ -64,5 +66,26 @@ class CommandLexer(RegexLexer):
     }
 
 
+class NotebookParser(MystParser):
+    """Notebooks as pages: their cells, what these printed, and their figures (scripts/notebooks runs them)."""
+
+    supported = ("notebook",)
+
+    def parse(self, inputstring, document):
+        parts = []
+        for cell in json.loads(inputstring)["cells"]:
+            source = "".join(cell["source"])
+            parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+            figure = re.match(r"# Figure: (.*)", source)
+            for output in cell.get("outputs", []):
+                if output["output_type"] == "stream":
+                    parts.append("```text\n" + "".join(output["text"]) + "```")
+                else:
+                    parts.append(f"![{figure[1]}](data:image/png;base64,{output['data']['image/png'].strip()})")
+        super().parse("\n\n".join(parts), document)
+
+
 def setup(app):
     app.add_lexer("sh", CommandLexer)
+    app.add_source_suffix(".ipynb", "notebook")
+    app.add_source_parser(NotebookParser)
