@@ -84,6 +84,11 @@ std::string choose_device(bool software, std::string& reason) {
   return software ? only_software : "";
 }
 
+/// A path as a word of a shell.
+std::string quoted(const std::string& path) {
+  return path.find(' ') == std::string::npos ? path : "'" + path + "'";
+}
+
 std::string cell(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
@@ -167,8 +172,8 @@ void run_demo(const DemoArguments& arguments) {
   std::cout << "\n"
             << files.png << " shows the mesh before and after; colour: how far a vertex moved.\n"
             << "Next:\n"
-            << "  topograd view arap --mesh " << files.before << " --open\n"
-            << "  topograd solve arap --mesh " << files.before << " --report page.html\n"
+            << "  topograd view arap --mesh " << quoted(files.before) << " --open\n"
+            << "  topograd solve arap --mesh " << quoted(files.before) << " --report page.html\n"
             << std::flush;
   end_if_interrupted("files hold the best point so far");
 }
