@@ -85,7 +85,16 @@ class NotebookParser(MystParser):
         super().parse("\n\n".join(parts), document)
 
 
+def join_scripts(app, _):
+    """Debian's furo imports one script from another, which browsers refuse in scripts that are no modules."""
+    furo = pathlib.Path(app.outdir) / "_static" / "scripts" / "furo.js"
+    line = 'import Gumshoe from "./gumshoe-patched.js";'
+    if furo.exists() and line in furo.read_text():
+        furo.write_text((furo.parent / "gumshoe-patched.js").read_text() + furo.read_text().replace(line, ""))
+
+
 def setup(app):
+    app.connect("build-finished", join_scripts)
     app.add_lexer("sh", CommandLexer)
     app.add_source_suffix(".ipynb", "notebook")
     app.add_source_parser(NotebookParser)
