@@ -16,10 +16,10 @@
 #include "../frontend/problem.hpp"
 #include "../frontend/value/math.hpp"
 #include "../solver/solve.hpp"
-#include "../tests/api/formats/made_pose_graph.hpp"
 #include "../tools/problems/arap.hpp"
 #include "../tools/problems/bundle.hpp"
 #include "../tools/problems/developable.hpp"
+#include "../tools/problems/made_pose_graph.hpp"
 #include "../tools/problems/mgh_large.hpp"
 #include "../tools/problems/smooth.hpp"
 #include "../tools/problems/springs.hpp"
@@ -254,7 +254,8 @@ std::unique_ptr<Case> icp(std::uint32_t rows, bool quaternion) {
 /// A robot drives to and fro over a grid.
 std::unique_ptr<Case> pose_grid(int dimension, std::uint32_t width) {
   auto out = std::make_unique<Case>(std::vector<std::vector<double>>{});
-  auto graph = std::make_shared<PoseGraphProblem>(test::made_pose_graph(dimension, width, 0.02));
+  auto graph =
+      std::make_shared<PoseGraphProblem>(problems::made_pose_graph(dimension, width, 0.02));
   out->problem = &graph->problem();
   out->owner = graph;
   return out;

@@ -60,7 +60,7 @@ const Arrows kSubfolders = {
     {"codegen/glsl", {"codegen/math"}},
     {"codegen/kernels", {"codegen/vector"}},
     {"codegen/math", {"codegen"}},
-    {"codegen/spirv", {"codegen"}},
+    {"codegen/spirv", {"codegen/math"}},
     {"codegen/vector", {"codegen/glsl"}},
     {"frontend", {"frontend/value"}},
     {"frontend/inspect", {"frontend/problem"}},
@@ -196,6 +196,7 @@ constexpr std::array<std::string_view, 4> kShims = {"ceres/", "glog/", "gflags/"
 constexpr std::string_view kOurs = "topograd/";
 /// Suffix of files that a test's build makes.
 constexpr std::string_view kGenerated = ".inc";
+constexpr std::string_view kShader = ".glsl";  ///< that tests compile as C++
 /// Samples name files of tools/ by their paths below it.
 constexpr std::string_view kToolsOfSamples = "tools/";
 
@@ -295,7 +296,7 @@ std::string check_unknown(const std::string& path, const Include& include) {
   if (!include.quoted && include.name.starts_with(kOurs))
     return "there is no " + installed_path(include.name);
   if (include.quoted) {
-    const bool made = include.name.ends_with(kGenerated);
+    const bool made = include.name.ends_with(kGenerated) || include.name.ends_with(kShader);
     if (top_of(path) == "tests" && (made || begins_with_one_of(include.name, kShims))) return {};
     return "there is no " + name + " beside this file";
   }

@@ -161,7 +161,8 @@ const Row kRows[] = {
     {"a report over the problem file", "{}", "solve MESH --json MESH",
      "topograd: --json: expected another file than MESH has, got MESH\n"},
     {"unknown command", nullptr, "nonsense",
-     "topograd: expected one of the commands info, doctor, solve, view, dump, grad, bench, check, "
+     "topograd: expected one of the commands info, doctor, demo, solve, view, dump, grad, bench, "
+     "check, "
      "model, warm-up, man, completion, got \"nonsense\"\n"},
     {"no check", nullptr, "check",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
@@ -227,7 +228,8 @@ TEST(CommandErrors, NoLoader) {
             "/nowhere/libvulkan.so.1 (/nowhere/libvulkan.so.1: cannot open shared object file: No "
             "such file or directory); install the package libvulkan1, or set "
             "TOPOGRAD_VULKAN_LOADER to its path\n");
-  const CommandResult automatic = topograd("solve springs --width 30", missing);
+  // Long enough to look for devices.
+  const CommandResult automatic = topograd("solve springs --width 100 --max-iterations 2", missing);
   EXPECT_EQ(automatic.status, 0) << automatic.err;
   EXPECT_NE(automatic.out.find("/nowhere/libvulkan.so.1"), std::string::npos) << automatic.out;
   const CommandResult doctor = topograd("doctor", missing);
@@ -253,7 +255,7 @@ TEST(CommandErrors, NoDriver) {
       "install the driver of the graphics card, or the package mesa-vulkan-drivers\n"))
       << forced.err;
   EXPECT_EQ(std::count(forced.err.begin(), forced.err.end(), '\n'), 1) << forced.err;
-  const CommandResult automatic = topograd("solve springs --width 30", none);
+  const CommandResult automatic = topograd("solve springs --width 100 --max-iterations 2", none);
   EXPECT_EQ(automatic.status, 0) << automatic.err;
   EXPECT_NE(automatic.out.find("finds no Vulkan driver"), std::string::npos) << automatic.out;
   EXPECT_NE(topograd("doctor", none).out.find("mesa-vulkan-drivers"), std::string::npos);

@@ -227,7 +227,9 @@ TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
   const auto compiled = [](const char* width) {
     const TemporaryDir cache;
     const CommandResult result = topograd(
-        std::string("solve springs --max-iterations 1 --backend vulkan --json - --width ") + width,
+        std::string("solve springs --linear pcg --max-iterations 1 --backend vulkan --json - "
+                    "--width ") +
+            width,
         "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'");
     EXPECT_EQ(result.status, 0) << result.err;
     return nlohmann::json::parse(result.out)["shaders_compiled"].get<int>();

@@ -1,10 +1,10 @@
 // topograd solve --peer: Ceres from the same start in the same run, with both minima.
-#include "../api/formats/made_pose_graph.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
 #include "../../api/formats/bal.hpp"
 #include "../../api/formats/g2o.hpp"
+#include "../../tools/problems/made_pose_graph.hpp"
 
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(PeerCommand, CeresHasTheSamePoseGraphs) {
   const TemporaryDir folder;
   const std::string file = folder.path() / "graph.g2o";
   for (const int dimension : {2, 3}) {
-    std::ofstream(file) << g2o_text(made_pose_graph(dimension, 8, 0.03));
+    std::ofstream(file) << g2o_text(problems::made_pose_graph(dimension, 8, 0.03));
     for (const std::string objective : {"chordal", "geodesic", "chi2"}) {
       for (const std::string loss : {"", " --loss huber:1", " --loss cauchy:2"}) {
         SCOPED_TRACE(std::to_string(dimension) + " " + objective + loss);

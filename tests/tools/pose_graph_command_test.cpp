@@ -1,10 +1,10 @@
 // Pose graphs of g2o files by the command.
-#include "../api/formats/made_pose_graph.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
 #include "../../api/formats/g2o.hpp"
 #include "../../api/formats/pose_graph_objective.hpp"
+#include "../../tools/problems/made_pose_graph.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 class PoseGraphCommand : public testing::Test {
  protected:
-  PoseGraphCommand() { write("graph.g2o", g2o_text(made_pose_graph(3, 5, 0.02))); }
+  PoseGraphCommand() { write("graph.g2o", g2o_text(problems::made_pose_graph(3, 5, 0.02))); }
 
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
   void write(const std::string& name, const std::string& text) const {
@@ -79,7 +79,7 @@ TEST_F(PoseGraphCommand, SolvesAndTellsErrors) {
 }
 
 TEST_F(PoseGraphCommand, StartsAndObjectives) {
-  PoseGraph lost = made_pose_graph(2, 5, 0.02);
+  PoseGraph lost = problems::made_pose_graph(2, 5, 0.02);
   std::string text = g2o_text(lost);
   text.erase(0, text.find("EDGE"));  // without vertices
   write("lost.g2o", text);
@@ -142,7 +142,7 @@ TEST_F(PoseGraphCommand, NotesWhatIsOddAndRefusesItIfStrict) {
 
 TEST_F(PoseGraphCommand, ReadsOnlyTheBlocksThatTheObjectiveNeeds) {
   // Coupling of position and rotation that is no covariance, as in SE-Sync's file "cubicle".
-  PoseGraph graph = made_pose_graph(3, 5, 0.02), blocks = graph;
+  PoseGraph graph = problems::made_pose_graph(3, 5, 0.02), blocks = graph;
   for (PoseGraph::Edge& edge : graph.edges)
     for (const auto& [i, j] : {std::pair{0, 3}, {1, 4}, {2, 5}})
       edge.information[6 * i + j] = edge.information[6 * j + i] = 5e3;
@@ -203,7 +203,7 @@ TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
   write("twice.g2o", edge + edge);
   write("pieces.g2o", edge + "EDGE_SE2 2 3" + unit);
   write("nan.g2o", edge + "EDGE_SE2 1 2 0 nan 0 1 0 0 1 0 1\n");
-  PoseGraph coupled = made_pose_graph(2, 2, 0.02);
+  PoseGraph coupled = problems::made_pose_graph(2, 2, 0.02);
   coupled.edges[1].information[2] = coupled.edges[1].information[12] = 1e5;
   write("coupled.g2o", g2o_text(coupled));
   write("chain.g2o", edge + "EDGE_SE2 1 2" + unit + "EDGE_SE2_XY_CALIB 0 9 1 1 1 0 1\n");

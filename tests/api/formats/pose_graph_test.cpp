@@ -8,7 +8,7 @@
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
-#include "made_pose_graph.hpp"
+#include "../../../tools/problems/made_pose_graph.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Cholesky>
@@ -109,7 +109,7 @@ double g2o_by_matrices(const PoseGraph& graph) {
 
 TEST(PoseGraph, ObjectivesAreAsDefined) {
   for (const int dimension : {2, 3}) {
-    PoseGraph graph = made_pose_graph(dimension, 4, 0.1);
+    PoseGraph graph = problems::made_pose_graph(dimension, 4, 0.1);
     for (std::size_t k = 1; k < graph.size(); ++k)
       graph.poses[k] = graph.poses[k] * Pose::planar(0.3, -0.2, 1.1 * static_cast<double>(k));
     const auto [geodesic, chi2] = geodesic_by_angles(graph);
@@ -131,7 +131,7 @@ TEST(PoseGraph, ObjectivesAreAsDefined) {
 
 TEST(PoseGraph, StartsFindExactPoses) {
   for (const int dimension : {2, 3}) {
-    const PoseGraph truth = made_pose_graph(dimension, 5, 0);
+    const PoseGraph truth = problems::made_pose_graph(dimension, 5, 0);
     PoseGraph lost = truth;
     for (std::size_t k = 1; k < lost.size(); ++k) lost.poses[k] = {{9, 9, 0}};
     lost.given.assign(lost.size(), false);
@@ -142,7 +142,7 @@ TEST(PoseGraph, StartsFindExactPoses) {
 }
 
 TEST(PoseGraph, MissingPosesAreChainedFromGivenOnes) {
-  PoseGraph graph = made_pose_graph(2, 3, 0);
+  PoseGraph graph = problems::made_pose_graph(2, 3, 0);
   const PoseGraph truth = graph;
   for (Pose& pose : graph.poses) pose.position[0] += 100 + pose.position[1];  // not in the file
   graph.given.assign(graph.size(), false);
@@ -153,7 +153,7 @@ TEST(PoseGraph, MissingPosesAreChainedFromGivenOnes) {
 
 TEST(PoseGraph, AllStartsReachOneOptimum) {
   for (const int dimension : {2, 3}) {
-    const PoseGraph graph = made_pose_graph(dimension, 6, 0.03);
+    const PoseGraph graph = problems::made_pose_graph(dimension, 6, 0.03);
     for (const PoseObjective objective : kObjectives) {
       double least = 0;
       for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
@@ -174,7 +174,7 @@ TEST(PoseGraph, AllStartsReachOneOptimum) {
 }
 
 TEST(PoseGraph, PiecesAreSolvedTogether) {
-  PoseGraph graph = made_pose_graph(3, 4, 0.02);
+  PoseGraph graph = problems::made_pose_graph(3, 4, 0.02);
   const PoseGraph one = graph;
   const auto count = static_cast<std::uint32_t>(one.size());
   graph.poses.insert(graph.poses.end(), one.poses.begin(), one.poses.end());
@@ -195,7 +195,7 @@ TEST(PoseGraph, PiecesAreSolvedTogether) {
 }
 
 TEST(PoseGraph, TakesResidualsOfOnesOwn) {
-  PoseGraphProblem problem(made_pose_graph(3, 3, 0), {.loss = Loss::huber(1)});
+  PoseGraphProblem problem(problems::made_pose_graph(3, 3, 0), {.loss = Loss::huber(1)});
   problem.problem().add_residual(10.0 * (problem.positions().vec3(8).z - 1.5));
   Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
   const double z = problem.graph().poses[8].position[2];
@@ -219,7 +219,7 @@ PoseGraph with_false_closures(PoseGraph graph, std::size_t count) {
 
 TEST(PoseGraphGnc, RejectsFalseClosures) {
   for (const int dimension : {2, 3}) {
-    const PoseGraph graph = made_pose_graph(dimension, 9, 0.02);  // 64 closures
+    const PoseGraph graph = problems::made_pose_graph(dimension, 9, 0.02);  // 64 closures
     const double length = 80;
     for (const PoseObjective objective : kObjectives) {
       PoseGraphProblem clean(with_start(graph, PoseStart::chordal), {.objective = objective});
@@ -236,7 +236,7 @@ TEST(PoseGraphGnc, RejectsFalseClosures) {
 }
 
 TEST(PoseGraphGnc, KeepsAllTrueEdges) {
-  const PoseGraph graph = made_pose_graph(3, 6, 0.02);
+  const PoseGraph graph = problems::made_pose_graph(3, 6, 0.02);
   const GncResult found = reject_false_edges(graph, PoseObjective::chordal);
   EXPECT_TRUE(found.rejected.empty());
   EXPECT_EQ(found.graph.edges.size(), graph.edges.size());
@@ -291,7 +291,8 @@ Eigen::MatrixXd chordal_matrix(const PoseGraph& graph) {
 /// semidefinite, whatever found them. Source: Rosen et al., SE-Sync, IJRR 2019, theorem 6.
 TEST(PoseGraph, ChordalOptimaAreCertified) {
   for (const int dimension : {2, 3}) {
-    PoseGraphProblem problem(with_start(made_pose_graph(dimension, 8, 0.05), PoseStart::odometry));
+    PoseGraphProblem problem(
+        with_start(problems::made_pose_graph(dimension, 8, 0.05), PoseStart::odometry));
     solve(problem.problem(), PoseGraphProblem::solver_options());
     const PoseGraph graph = problem.graph();
     const Eigen::Index d = dimension, n = static_cast<Eigen::Index>(graph.size());
@@ -422,7 +423,7 @@ PoseGraph edges_alone(const PoseGraph& graph) {
 
 TEST(PoseGraph, LandmarksAndPriorsCountAsDefined) {
   for (const int dimension : {2, 3}) {
-    const PoseGraph graph = with_landmarks(made_pose_graph(dimension, 4, 0.1), 0.1);
+    const PoseGraph graph = with_landmarks(problems::made_pose_graph(dimension, 4, 0.1), 0.1);
     const PoseGraph edges = edges_alone(graph);
     const double points = points_by_matrices(graph);
     for (const PoseObjective objective : {PoseObjective::chi2, PoseObjective::g2o}) {
@@ -447,7 +448,7 @@ TEST(PoseGraph, LandmarksAndPriorsCountAsDefined) {
 
 TEST(PoseGraph, StartsPutLandmarksAndOptimaAgree) {
   for (const int dimension : {2, 3}) {
-    PoseGraph truth = with_landmarks(made_pose_graph(dimension, 4, 0), 0);
+    PoseGraph truth = with_landmarks(problems::made_pose_graph(dimension, 4, 0), 0);
     PoseGraph lost = truth;
     lost.given.assign(lost.size(), false);
     for (Pose& pose : lost.poses) pose = Pose{{9, 9, 0}};
@@ -459,7 +460,7 @@ TEST(PoseGraph, StartsPutLandmarksAndOptimaAgree) {
         for (std::size_t n = 0; n < 3; ++n)
           EXPECT_NEAR(found.landmarks[k].position[n], truth.landmarks[k].position[n], 1e-10);
     }
-    const PoseGraph noisy = with_landmarks(made_pose_graph(dimension, 4, 0.03), 0.03);
+    const PoseGraph noisy = with_landmarks(problems::made_pose_graph(dimension, 4, 0.03), 0.03);
     double least = 0;
     for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
       PoseGraphProblem problem(with_start(noisy, start), {.objective = PoseObjective::g2o});
@@ -498,7 +499,7 @@ TEST(PoseGraph, FixedPosesAndPriorsHoldAPiece) {
 }
 
 TEST(PoseGraph, SemidefiniteInformationCountsWhereTheObjectiveReadsIt) {
-  PoseGraph graph = made_pose_graph(3, 3, 0.02);
+  PoseGraph graph = problems::made_pose_graph(3, 3, 0.02);
   auto& omega = graph.edges[2].information;
   omega.fill(0);
   const double v[] = {1, 2, 0, 0.5, 0, 3};  // Ω = v vᵀ has rank 1

@@ -1,12 +1,12 @@
-// Pose graphs with known poses, for tests.
+// Pose graphs with known poses.
 #pragma once
 
-#include "../../../api/formats/pose_graph.hpp"
+#include "../../api/formats/pose_graph.hpp"
 
 #include <cmath>
 #include <cstdint>
 
-namespace topograd::test {
+namespace topograd::problems {
 
 /// A robot drives to and fro over a grid, and measures the poses beside it.
 ///
@@ -77,4 +77,4 @@ inline double farthest(const PoseGraph& a, const PoseGraph& b) {
   return most;
 }
 
-}  // namespace topograd::test
+}  // namespace topograd::problems
