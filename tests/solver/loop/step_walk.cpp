@@ -14,6 +14,7 @@ SolverOptions exact_steps(SolverOptions options) {
   const bool factors = options.factor == FactorPlace::device;
   options.linear_solver = factors ? LinearSolver::cholesky : LinearSolver::pcg;
   options.max_iterations = 200;
+  options.components = Components::together;  // one walk
   options.function_tolerance = 1e-14;
   options.gradient_tolerance = 1e-9;
   options.parameter_tolerance = 1e-13;
