@@ -165,6 +165,7 @@ Components parse_components(std::string_view text) {
 Precision parse_solve_precision(std::string_view text) {
   return parse_enum<Precision>("precision", text);
 }
+Float64 parse_float64(std::string_view text) { return parse_enum<Float64>("float64", text); }
 Precision parse_precision(std::string_view text) {
   return parse_row(codegen::kKernelPrecisions, "precision", text);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../codegen/accumulation.hpp"
+#include "../codegen/float64.hpp"
 #include "../codegen/precision.hpp"
 #include "../frontend/parameters.hpp"
 #include "../ir/enum_table.hpp"
@@ -20,6 +21,7 @@
 namespace topograd {
 
 using codegen::Accumulation;
+using codegen::Float64;
 using codegen::Precision;
 
 /// The backend for kernels (plan/decide.hpp).
@@ -160,6 +162,7 @@ inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
 Precision parse_precision(std::string_view text);
 /// Precision of solves: also "mixed".
 Precision parse_solve_precision(std::string_view text);
+Float64 parse_float64(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.
 struct LineSearchOptions {
@@ -311,6 +314,9 @@ struct SolverOptions {
   int threads = 0;  ///< threads of the CPU interpreter; 0: all
   /// Index or name of a Vulkan device; empty: TOPOGRAD_DEVICE, else the best.
   std::string device = {};
+  /// f64 of the device's kernels. `emulated` computes in 32-bit integers with the same bits, also
+  /// where the device has float64; `automatic` does so only where it has none. See requirements.md.
+  Float64 float64 = Float64::automatic;
   std::optional<Accumulation> accumulation = {};  ///< accumulation strategy; empty: chosen
   /// Choices of an earlier run (Summary::plan, plan_json.hpp), used if topology, pass and size
   /// are the same.

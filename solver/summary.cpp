@@ -62,7 +62,8 @@ std::string prediction_part(const Summary& s) {
 std::string backend_part(const Summary& s) {
   std::string out = row("Backend", s.backend) + row("Device", s.device) +
                     formatted("  why: %s\n", s.why.c_str()) +
-                    row("Precision", std::string(codegen::name(s.precision))) +
+                    row("Precision", std::string(codegen::name(s.precision)) +
+                                         (s.emulated_float64 ? ", emulated float64" : "")) +
                     row("Method", std::string(name(s.method)));
   if (!s.method_note.empty()) out += formatted("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(linear_solver_name(s)));

@@ -124,6 +124,7 @@ struct Summary : runtime::EngineCounts {
   std::string device;      ///< its name
   std::string why;         ///< reason for the backend, one line
   Precision precision = Precision::f64;
+  bool emulated_float64 = false;                     ///< the device's f64 was by 32-bit integers
   Method method = Method::levenberg_marquardt;       ///< the method in use
   std::string method_note;                           ///< reason, if it was not asked for
   Method step_method = Method::levenberg_marquardt;  ///< of methods with constraints: the inner one

@@ -69,6 +69,7 @@ void add_place(Json& json, const Summary& s) {
   json["why"] = s.why;
   if (!s.plan.empty()) json["plan"] = runtime::plan_value(s.plan);
   json["precision"] = codegen::name(s.precision);
+  if (s.emulated_float64) json["float64"] = codegen::name(codegen::Float64::emulated);
   json["method"] = name(s.method);
   json["method_note"] = s.method_note;
   json["linear_solver"] = linear_solver_name(s);

@@ -198,6 +198,7 @@ const std::map<std::string, Setter>& setters() {
       {"max_escapes", number(&O::max_escapes)},
       {"threads", number(&O::threads)},
       {"device", number(&O::device)},
+      {"float64", named(&O::float64, parse_float64)},
       {"deterministic", number(&O::deterministic)},
       {"validation", number(&O::validation)},
       {"cross_check", number(&O::cross_check)},

@@ -1,6 +1,7 @@
 // The interface between the solver and a backend. x and all derived data belong to the engine.
 #pragma once
 
+#include "../../codegen/float64.hpp"
 #include "../../codegen/kernel.hpp"
 #include "../backend.hpp"
 #include "../linear/normal_matrix.hpp"
@@ -38,7 +39,8 @@ struct EngineOptions {
   std::optional<Accumulation> accumulation;      ///< forced strategy; chosen if empty
   std::uint64_t max_instances_per_dispatch = 0;  ///< 0 = the device's limit
   std::string device;                            ///< Vulkan: index or name, empty = default
-  std::string mask;                             ///< Vulkan: features to hide, comma-separated names
+  std::string mask;  ///< Vulkan: features to hide, comma-separated names
+  codegen::Float64 float64 = codegen::Float64::automatic;  ///< Vulkan: f64 of its kernels
   std::uint64_t max_storage_buffer_range = 0;   ///< Vulkan: bytes, lowers the limit; 0 leaves it
   std::uint64_t max_allocation_size = 0;        ///< Vulkan: bytes, lowers the limit
   std::uint32_t max_workgroup_invocations = 0;  ///< Vulkan: lowers the limit

@@ -438,14 +438,14 @@ void LaneSolver::set_damping(Lane& lane) {
 
 /// True if a block of JᵀJ is far from singular: its pivots are no small parts of its diagonal.
 bool LaneSolver::is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width) {
-  constexpr double kClear = 1e-8;
+  constexpr double kFarFromSingular = 1e-8;
   double* const a = matrix_.data();  // free until the system is built
   for (std::uint32_t j = 0; j < width; ++j) {
     const double* const row = lane.here.matrix + packed(n_, first + j, first + j);
     double pivot = row[0];
     for (std::uint32_t k = 0; k < j; ++k)
       pivot -= a[j * width + k] * a[j * width + k] * a[k * width + k];
-    if (!(pivot > kClear * row[0])) return false;
+    if (!(pivot > kFarFromSingular * row[0])) return false;
     a[j * width + j] = pivot;
     const double reciprocal = 1 / pivot;
     for (std::uint32_t i = j + 1; i < width; ++i) {

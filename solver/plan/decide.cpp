@@ -37,6 +37,9 @@ BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& o
   if (!forced && device.software && !machine.named) return BackendReason::software_device;
   if (options.precision != Precision::f32 && !device.float64) return BackendReason::no_float64;
   if (forced) return BackendReason::asked_for;
+  // An emulation may be slower than the CPU, which no rule can tell.
+  if (options.deterministic && options.precision != Precision::f32 && device.emulated_float64)
+    return BackendReason::no_float64;
   if (options.deterministic) return BackendReason::reaches_threshold;
   if (!machine.scheduler) {
     next = Fact::scheduler;
@@ -57,8 +60,9 @@ void refuse_forced(const Plan& plan, const MachineFacts& machine) {
   if (reason == BackendReason::no_device)
     throw Error(machine.device->code, "backend vulkan: " + machine.device->problem);
   if (reason == BackendReason::no_float64)
-    throw Error(ErrorCode::Unsupported, "backend vulkan: " + lack_of_float64(plan.backend) +
-                                            "; use precision f32 or backend automatic");
+    throw Error(ErrorCode::Unsupported,
+                "backend vulkan: " + lack_of_float64(plan.backend) +
+                    "; use float64 emulated, precision f32 or backend automatic");
 }
 
 void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions& options,
@@ -73,6 +77,7 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
     out.device = machine.device->name;
     out.problem = machine.device->problem;
     out.software = machine.device->software;
+    out.emulated_float64 = machine.device->emulated_float64;
   }
   if (machine.failure) out.problem = *machine.failure;
   if (machine.scheduler) out.measurements = *machine.scheduler;

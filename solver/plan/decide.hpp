@@ -64,8 +64,9 @@ inline constexpr std::uint64_t kLeastEliminated = 1000;
 struct DeviceFacts {
   bool usable = false;
   std::string name;
-  bool software = false;  ///< Vulkan on the CPU
-  bool float64 = false;
+  bool software = false;                 ///< Vulkan on the CPU
+  bool float64 = false;                  ///< native or emulated
+  bool emulated_float64 = false;         ///< by 32-bit integers
   ErrorCode code = ErrorCode::NoDevice;  ///< if not usable: what a forced backend throws
   std::string problem;                   ///< if not usable: why, with advice
   bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
@@ -177,9 +178,10 @@ enum class BackendReason {
 struct BackendChoice {
   Backend backend = Backend::cpu;  ///< cpu or vulkan
   BackendReason reason = BackendReason::asked_for;
-  bool software = false;   ///< the device is Vulkan on the CPU
-  bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
-  bool cpu_first = false;  ///< the interpreter serves while the device's kernels are made
+  bool software = false;          ///< the device is Vulkan on the CPU
+  bool emulated_float64 = false;  ///< the device's f64 is by 32-bit integers
+  bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
+  bool cpu_first = false;         ///< the interpreter serves while the device's kernels are made
   std::uint64_t instances = 0, threshold = 0;
   double cpu_seconds = 0;  ///< ProblemFacts::cpu_seconds
   Precision precision = Precision::f64;

@@ -132,8 +132,10 @@ std::string newton_text(const LinearChoice& choice) {
 }  // namespace
 
 std::string lack_of_float64(const BackendChoice& choice) {
-  return "device \"" + choice.device + "\" has no float64, which precision " +
-         std::string(name(choice.precision)) + " needs";
+  const std::string whose = "device \"" + choice.device + "\" has no float64";
+  if (choice.emulated_float64)
+    return whose + " of its own, and deterministic choices do not emulate it";
+  return whose + ", which precision " + std::string(name(choice.precision)) + " needs";
 }
 
 std::string backend_text(const BackendChoice& choice) {

@@ -21,6 +21,7 @@ vk::DeviceOptions device_options(const SolverOptions& options) {
   vk::DeviceOptions out;
   out.device = options.device;
   out.mask = options.restrictions.mask;
+  out.float64 = options.float64;
   out.limits.max_storage_buffer_range = options.restrictions.max_storage_buffer_range;
   out.limits.max_allocation_size = options.restrictions.max_allocation_size;
   out.limits.max_workgroup_invocations = options.restrictions.max_workgroup_invocations;
@@ -41,7 +42,8 @@ DeviceFacts probe_device(const SolverOptions& options) {
     return {.usable = true,
             .name = info.name,
             .software = info.software(),
-            .float64 = info.features.has_float64()};
+            .float64 = info.features.has_float64(),
+            .emulated_float64 = info.features.emulated_float64};
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument)
       throw;  // the caller's mistake, not the machine's

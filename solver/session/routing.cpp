@@ -149,6 +149,11 @@ void Route::consider(const DeviceFacts& facts) {
   if (!facts.usable) return;
   device_name_ = facts.name;
   device_ = target_of(facts);
+  // What f64 takes on a device that has it says nothing of one that emulates it.
+  if (facts.emulated_float64 && options_.precision != Precision::f32) {
+    kernel_.add(static_cast<std::uint64_t>(Float64::emulated));
+    features_.family += static_cast<std::uint64_t>(Float64::emulated) << 32;
+  }
 }
 
 const hybrid::Decision& Route::ask(bool named, bool on_device) {

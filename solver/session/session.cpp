@@ -25,6 +25,7 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
   out.max_instances_per_dispatch = options.max_instances_per_dispatch.value_or(0);
   out.device = options.device;
   out.mask = options.restrictions.mask;
+  out.float64 = options.float64;
   out.max_storage_buffer_range = options.restrictions.max_storage_buffer_range;
   out.max_allocation_size = options.restrictions.max_allocation_size;
   out.max_workgroup_invocations = options.restrictions.max_workgroup_invocations;

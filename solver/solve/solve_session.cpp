@@ -91,6 +91,8 @@ void SolveSession::describe_place() {
   summary.backend = name(engine.backend());
   summary.on_device = on_device();
   summary.device = engine.device();
+  summary.emulated_float64 = summary.on_device && session_.plan.backend.emulated_float64 &&
+                             state_.options.precision != Precision::f32;
   summary.accumulation = engine.abilities().plans->accumulation();
   summary.why = session_.reason();
 }

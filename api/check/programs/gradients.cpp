@@ -97,7 +97,8 @@ std::vector<GradientResult> check_gradient(const std::string& name, Problem& pro
       const bool on_cpu = place.runner->backend() == runtime::Backend::cpu;
       Evaluator evaluator(problem, {.backend = on_cpu ? Backend::cpu : Backend::vulkan,
                                     .precision = precision,
-                                    .device = options.device});
+                                    .device = options.device,
+                                    .float64 = options.float64});
       const Eigen::VectorXd got = evaluator.gradient(x);
       const std::span<const double> values(got.data(), static_cast<std::size_t>(got.size()));
       results.push_back({.problem = name,

@@ -32,6 +32,7 @@ struct OpResult {
 /// One basic operation of f64 on one backend, compared with the host's to the bit.
 struct ArithmeticResult {
   std::string op, backend, device;
+  bool emulated = false;          ///< by 32-bit integers
   std::uint64_t differences = 0;  ///< NaN equals any NaN
   std::vector<double> at;         ///< operands of the first difference
   double got = 0, expected = 0;
@@ -57,7 +58,7 @@ inline constexpr std::uint64_t kDefaultOperands = 100'000;
 ///
 /// In f64, it also compares + - * / sqrt fma abs neg, floor, ceil, trunc, round and comparisons
 /// with the host's, bit for bit, on `operands` triples: random bits, neighbours of powers of two,
-/// subnormals, halfway cases of sums and products. fma may round twice, as drivers do.
+/// subnormals, halfway cases of sums and products. Native fma may round twice, as drivers do.
 OpsReport check_ops(const Options& options, std::uint64_t operands = kDefaultOperands);
 /// The same on backends that the caller has opened.
 OpsReport check_ops(const Options& options, std::span<const Place> places,

@@ -13,9 +13,10 @@
 namespace topograd::check {
 namespace {
 
-Place make_place(std::unique_ptr<runtime::RowRunner> runner) {
+Place make_place(std::unique_ptr<runtime::RowRunner> runner, bool emulates = false) {
   const bool keeps = runtime::keeps_subnormals(*runner);
-  return {std::move(runner), keeps};
+  const bool wide = runner->precision() == Precision::f64;
+  return {std::move(runner), keeps, emulates && wide};
 }
 
 }  // namespace
@@ -37,14 +38,16 @@ std::vector<Place> open_places(const Options& options) {
       places.push_back(make_place(runtime::cpu::make_row_runner(precision)));
   }
   if (options.backend == Backend::cpu) return places;
-  const DeviceFacts facts = probe_device({.device = options.device});
+  const DeviceFacts facts = probe_device({.device = options.device, .float64 = options.float64});
   const bool forced = options.backend == Backend::vulkan;
   if (!facts.usable && !forced) return places;
   for (const Precision precision : precisions) {
     const bool wide = precision == Precision::f64;
     if (wide && !facts.float64 && facts.usable && !(forced && options.precision)) continue;
-    places.push_back(
-        make_place(make_device_rows({.precision = precision, .device = options.device})));
+    places.push_back(make_place(
+        make_device_rows(
+            {.precision = precision, .device = options.device, .float64 = options.float64}),
+        facts.emulated_float64));
   }
   return places;
 }

@@ -18,7 +18,8 @@ namespace topograd::check {
 /// One backend in one precision.
 struct Place {
   std::unique_ptr<runtime::RowRunner> runner;
-  bool keeps_subnormals = true;  ///< measured by a sum of subnormals
+  bool keeps_subnormals = true;   ///< measured by a sum of subnormals
+  bool emulated_float64 = false;  ///< f64 by 32-bit integers
 };
 
 /// Opens all backends and precisions that the options select. Throws what a forced device throws.

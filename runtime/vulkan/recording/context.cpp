@@ -15,6 +15,7 @@ DeviceOptions device_options(const EngineOptions& options) {
   DeviceOptions made;
   made.device = options.device;
   made.mask = options.mask;
+  made.float64 = options.float64;
   made.limits.max_storage_buffer_range = options.max_storage_buffer_range;
   made.limits.max_allocation_size = options.max_allocation_size;
   made.limits.max_workgroup_invocations = options.max_workgroup_invocations;

@@ -18,6 +18,8 @@ constexpr LinearSolver pcg = LinearSolver::pcg, cholesky = LinearSolver::cholesk
 
 const DeviceFacts kGpu = {.usable = true, .name = "GPU", .float64 = true};
 const DeviceFacts kSingle = {.usable = true, .name = "GPU32"};
+const DeviceFacts kEmulating = {
+    .usable = true, .name = "GPU32", .float64 = true, .emulated_float64 = true};
 const DeviceFacts kSoftware = {.usable = true, .name = "soft", .software = true, .float64 = true};
 const DeviceFacts kMissing = {.code = ErrorCode::NoLoader,
                               .problem = "no Vulkan loader: install libvulkan1"};
@@ -182,6 +184,23 @@ TEST(Decide, ShortSolvesDoNotLookForDevices) {
   }
 }
 
+TEST(Decide, EmulatedFloat64) {
+  Plan plan;
+  SolverOptions options = {.backend = vulkan, .deterministic = true};
+  settle(plan, {.instances = 5000}, options, {true, kEmulating});
+  EXPECT_EQ(plan.backend.backend, vulkan) << "forced";
+  EXPECT_TRUE(plan.backend.emulated_float64);
+  options.backend = automatic;
+  settle(plan, {.instances = 5000}, options, {true, kEmulating});
+  EXPECT_EQ(plan.backend.backend, cpu) << "no rule can tell which is faster";
+  EXPECT_EQ(backend_text(plan.backend),
+            "cpu: device \"GPU32\" has no float64 of its own, and deterministic choices do not "
+            "emulate it");
+  options.precision = Precision::f32;
+  settle(plan, {.instances = 5000}, options, {true, kEmulating});
+  EXPECT_EQ(plan.backend.backend, vulkan) << "f32 needs none";
+}
+
 TEST(Decide, ForcedDeviceThrows) {
   const struct {
     DeviceFacts facts;
@@ -190,8 +209,8 @@ TEST(Decide, ForcedDeviceThrows) {
   } rows[] = {
       {kMissing, ErrorCode::NoLoader, "backend vulkan: no Vulkan loader: install libvulkan1"},
       {kSingle, ErrorCode::Unsupported,
-       "backend vulkan: device \"GPU32\" has no float64, which precision f64 needs; use precision "
-       "f32 or backend automatic"},
+       "backend vulkan: device \"GPU32\" has no float64, which precision f64 needs; use float64 "
+       "emulated, precision f32 or backend automatic"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.message);

@@ -12,7 +12,6 @@
 
 #include "../../../tools/problems/arap.hpp"
 #include "../../../tools/problems/springs.hpp"
-#include "../../support/environment.hpp"
 #include "../../support/validation.hpp"
 #include "../evaluate/inspect.hpp"
 
@@ -212,10 +211,11 @@ TEST_F(VulkanSolve, EmulatedFloat64HasTheSameBits) {
     std::vector<double> found[2];
     std::vector<double> costs[2];
     for (const int k : {0, 1}) {
-      const test::ScopedEnvironment whose("TOPOGRAD_FLOAT64", k == 0 ? "native" : "emulated");
+      options.float64 = k == 0 ? Float64::native : Float64::emulated;
       const auto springs = problems::springs(8);
       const Summary summary = solve(springs->problem, options);
       EXPECT_EQ(summary.backend, "vulkan") << summary.why;
+      EXPECT_EQ(summary.emulated_float64, k == 1);
       for (const IterationSummary& step : summary.iterations) costs[k].push_back(step.cost);
       found[k] = springs->x;
     }
@@ -226,8 +226,8 @@ TEST_F(VulkanSolve, EmulatedFloat64HasTheSameBits) {
 }
 
 TEST_F(VulkanSolve, WithoutFloat64) {
-  const test::ScopedEnvironment native("TOPOGRAD_FLOAT64", "native");
-  SolverOptions options = {.device = device_index(), .fallback_threshold = 0};
+  SolverOptions options = {
+      .device = device_index(), .float64 = Float64::native, .fallback_threshold = 0};
   options.restrictions.mask = "float64";
   options.max_iterations = 2;
   const auto springs = problems::springs(10);
@@ -241,7 +241,7 @@ TEST_F(VulkanSolve, WithoutFloat64) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::Unsupported);
-    EXPECT_NE(std::string(error.what()).find("use precision f32 or backend automatic"),
+    EXPECT_NE(std::string(error.what()).find("use float64 emulated, precision f32"),
               std::string::npos);
   }
 }

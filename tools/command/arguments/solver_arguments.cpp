@@ -38,6 +38,10 @@ void add_place_options(Command app, SolverArguments& a) {
   add_choice(app, "--precision", a.precision,
              "floating-point numbers of kernels; mixed is for solves", defaults.precision);
   app.option("--device", &a.device, "index or name of a Vulkan device");
+  add_choice(app, "--float64", a.float64,
+             "f64 of the device: emulated takes integers, with the same bits; automatic does so "
+             "where it has none",
+             defaults.float64);
   app.option("--accumulate", &a.accumulate,
              "how gradients are summed on a device; if not given, by the faster gather")
       .choices(names_of<codegen::Accumulation>());
@@ -98,6 +102,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.backend.empty()) options.backend = parse_backend(a.backend);
   if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
   if (!a.device.empty()) options.device = a.device;
+  if (!a.float64.empty()) options.float64 = parse_float64(a.float64);
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (a.deterministic) options.deterministic = true;
   if (!a.plan.empty())

@@ -35,7 +35,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CheckArguments {
-  std::string backend, precision, json, mesh;
+  std::string backend, precision, float64, json, mesh;
   check::Options options;
   bool pairs = false;  // pairs of ops
   std::uint64_t operands = check::kDefaultOperands;
@@ -45,6 +45,7 @@ struct CheckArguments {
     check::Options out = options;
     if (!backend.empty()) out.backend = parse_backend(backend);
     if (!precision.empty()) out.precision = parse_precision(precision);
+    if (!float64.empty()) out.float64 = parse_float64(float64);
     return out;
   }
 };
@@ -125,20 +126,22 @@ void check_ops(const CheckArguments& arguments) {
   }
   report["operands"] = found.operands;
   report["arithmetic"] = ordered_json::array();
-  text += "operation    backend  differences to the host in " + std::to_string(found.operands) +
-          " operands\n";
+  text += "operation    backend  float64    differences to the host in " +
+          std::to_string(found.operands) + " operands\n";
   for (const check::ArithmeticResult& r : found.arithmetic) {
+    const Float64 float64 = r.emulated ? Float64::emulated : Float64::native;
     report["arithmetic"].push_back({{"op", r.op},
                                     {"backend", r.backend},
                                     {"device", r.device},
+                                    {"float64", name(float64)},
                                     {"differences", r.differences},
                                     {"at", ordered_json::array()},
                                     {"got", number(r.got)},
                                     {"expected", number(r.expected)}});
     for (const double x : r.at) report["arithmetic"].back()["at"].push_back(number(x));
     char line[160];
-    std::snprintf(line, sizeof line, "%-12s %-8s %llu%s\n", r.op.c_str(), r.backend.c_str(),
-                  static_cast<unsigned long long>(r.differences),
+    std::snprintf(line, sizeof line, "%-12s %-8s %-10s %llu%s\n", r.op.c_str(), r.backend.c_str(),
+                  name(float64).data(), static_cast<unsigned long long>(r.differences),
                   r.differences > 0 ? "  BROKEN" : "");
     text += line;
   }
@@ -396,6 +399,8 @@ void add_options(Command command, CheckArguments& arguments) {
                  "cpu or vulkan; otherwise the CPU, and the device if there is one");
   command.option("--precision", &arguments.precision, "f32 or f64; otherwise both");
   command.option("--device", &arguments.options.device, "index or name of a Vulkan device");
+  command.option("--float64", &arguments.float64, "f64 of the device; emulated is by integers")
+      .choices(names_of<Float64>());
   command
       .option("--count", &arguments.options.count,
               "random points of each op (2000), random programs (200)")
