@@ -107,7 +107,8 @@ class Doctor {
          .detail = features.float64            ? "present"
                    : features.emulated_float64 ? "emulated by 32-bit integers, with the same bits"
                                                : "not offered by the device, or masked",
-         .advice = "f64 and mixed precision run on the CPU; f32 works; so does TOPOGRAD_FLOAT64=emulated"});
+         .advice = "f64 and mixed precision run on the CPU; f32 works; so does "
+                   "TOPOGRAD_FLOAT64=emulated"});
     for (const auto& row : rows) {
       add({.name = row.name,
            .ok = row.there,
