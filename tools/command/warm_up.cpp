@@ -113,7 +113,8 @@ void run(const WarmUpArguments& arguments) {
     const std::string& name = names[k];
     ProblemArguments one = arguments.problem;
     one.name = name;
-    if ((name == "bal" || name == "colmap" || name == "pose-graph") && k + 1 < names.size()) one.file = names[++k];
+    if ((name == "bal" || name == "colmap" || name == "pose-graph") && k + 1 < names.size())
+      one.file = names[++k];
     const std::unique_ptr<NamedProblem> named = make_problem(one);
     const WarmUp made = warm_up(named->problem(), options_of(arguments.solver, *named));
     compiled += made.shaders_compiled;
@@ -133,9 +134,9 @@ void add_warm_up(Command app) {
   Command command = app.subcommand(
       "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
   add_problem_options(command, arguments->problem, {.required = false, .takes_file = false});
-  command.option(
-      "more", &arguments->more,
-      "further problems, by the same options; bal, colmap and pose-graph are followed by their file");
+  command.option("more", &arguments->more,
+                 "further problems, by the same options; bal, colmap and pose-graph are followed "
+                 "by their file");
   command.option("--operation", &arguments->operation,
                  "kernels of arrays and tensors, too: of one operation (bench ops names them), or "
                  "all; then no problem is needed");
