@@ -89,7 +89,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.max_lm_diagonal = options.max_lm_diagonal;
   out.jacobi_scaling = options.jacobi_scaling;
   out.scale_free = false;
-  out.components = Components::together;  // one damping, one history
+  out.components = topograd::Components::together;  // one damping, one history
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
   LowerTolerances(options, out);
   out.threads = options.num_threads;
