@@ -228,46 +228,42 @@ void bind_iterations(py::module_& module) {
 }
 
 /// Numbers that stand for the entries of an array of data of each copy.
-py::array_t<double> codes(std::size_t array, std::size_t count) {
+py::object codes(std::size_t array, std::size_t count) {
   std::vector<double> out(count);
   for (std::size_t k = 0; k < count; ++k) out[k] = code_of(array, k);
-  return to_numpy(std::move(out));
+  return to_numpy(out);
 }
 
 /// Solves copies of a model; x (copies, unknowns) is overwritten.
-py::dict solve_copies_of(Bound& bound, const py::array_t<double, py::array::c_style>& x,
-                         const std::vector<Doubles>& data, const py::dict& given,
-                         bool covariances) {
+py::dict solve_copies_of(Bound& bound, const Memory& x, const std::vector<Doubles>& data,
+                         const py::dict& given, bool covariances) {
   SolverOptions options = options_from(given);
   options.component_covariances = covariances;
-  py::array_t<double, py::array::c_style> memory = x;
-  const auto count = static_cast<std::size_t>(x.shape(0));
-  const std::span<double> starts(memory.mutable_data(), static_cast<std::size_t>(x.size()));
+  const std::span<double> starts = x.span();
+  const std::size_t unknowns = bound.model->problem().parameter_count();
+  const std::size_t count = unknowns == 0 ? 0 : starts.size() / unknowns;
   std::vector<ManyData> numbers;
   for (const Doubles& array : data)
-    numbers.push_back({array.data(), static_cast<std::size_t>(array.shape(1))});
+    numbers.push_back({array.data(), count == 0 ? 0 : array.size() / count});
   Result result;
   {
     const py::gil_scoped_release released;
     result.summary = solve_copies(bound.model->problem(), count, starts, numbers, options);
   }
   ComponentsSummary& all = result.summary.components;
-  py::array_t<int> status(static_cast<py::ssize_t>(count));
-  py::array_t<std::int64_t> steps(static_cast<py::ssize_t>(count));
+  NewArray<std::int32_t> status({static_cast<py::ssize_t>(count)});
+  NewArray<std::int64_t> steps({static_cast<py::ssize_t>(count)});
   for (std::size_t k = 0; k < count; ++k) {
-    const auto at = static_cast<py::ssize_t>(k);
     const Termination end = all.termination[k];
-    status.mutable_at(at) = end == Termination::CONVERGENCE ? 1
-                            : end == Termination::FAILURE   ? -1
-                                                            : 0;
-    steps.mutable_at(at) = std::int64_t{all.successful_steps[k]} + all.unsuccessful_steps[k];
+    status.data()[k] = end == Termination::CONVERGENCE ? 1 : end == Termination::FAILURE ? -1 : 0;
+    steps.data()[k] = std::int64_t{all.successful_steps[k]} + all.unsuccessful_steps[k];
   }
   py::dict out;
-  out["initial_cost"] = to_numpy(std::move(all.initial_cost));
-  out["cost"] = to_numpy(std::move(all.final_cost));
-  out["status"] = status;
-  out["steps"] = steps;
-  out["covariance"] = to_numpy(std::move(all.covariance));
+  out["initial_cost"] = to_numpy(all.initial_cost);
+  out["cost"] = to_numpy(all.final_cost);
+  out["status"] = status.array();
+  out["steps"] = steps.array();
+  out["covariance"] = to_numpy(all.covariance);
   out["summary"] = std::move(result);
   return out;
 }

@@ -75,7 +75,7 @@ TEST_F(PoseGraphCommand, SolvesAndTellsErrors) {
   const nlohmann::json again = solved(path("end.g2o") + " --start file --out " + path("end2.g2o"));
   EXPECT_NEAR(again["pose_graph"]["value_before"].get<double>(),
               again["pose_graph"]["value"].get<double>(), 1e-9);
-  EXPECT_LT(farthest(read_g2o(path("end.g2o")), read_g2o(path("end2.g2o"))), 1e-6);
+  EXPECT_LT(problems::farthest(read_g2o(path("end.g2o")), read_g2o(path("end2.g2o"))), 1e-6);
 }
 
 TEST_F(PoseGraphCommand, StartsAndObjectives) {

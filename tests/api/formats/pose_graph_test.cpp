@@ -136,8 +136,9 @@ TEST(PoseGraph, StartsFindExactPoses) {
     for (std::size_t k = 1; k < lost.size(); ++k) lost.poses[k] = {{9, 9, 0}};
     lost.given.assign(lost.size(), false);
     for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal})
-      EXPECT_LT(farthest(with_start(lost, start), truth), 1e-11) << static_cast<int>(start);
-    EXPECT_EQ(farthest(with_start(truth, PoseStart::file), truth), 0);
+      EXPECT_LT(problems::farthest(with_start(lost, start), truth), 1e-11)
+          << static_cast<int>(start);
+    EXPECT_EQ(problems::farthest(with_start(truth, PoseStart::file), truth), 0);
   }
 }
 
@@ -148,7 +149,7 @@ TEST(PoseGraph, MissingPosesAreChainedFromGivenOnes) {
   graph.given.assign(graph.size(), false);
   graph.given[4] = true;
   graph.poses[4] = truth.poses[4];
-  EXPECT_LT(farthest(with_start(graph, PoseStart::file), truth), 1e-11);
+  EXPECT_LT(problems::farthest(with_start(graph, PoseStart::file), truth), 1e-11);
 }
 
 TEST(PoseGraph, AllStartsReachOneOptimum) {
@@ -230,7 +231,7 @@ TEST(PoseGraphGnc, RejectsFalseClosures) {
       EXPECT_LT(found.rejected.size(), 27u + 6u) << name(objective);
       PoseGraphProblem kept(found.graph, {.objective = objective});
       solve(kept.problem(), PoseGraphProblem::solver_options());
-      EXPECT_LT(farthest(kept.graph(), clean.graph()), 1e-3 * length) << name(objective);
+      EXPECT_LT(problems::farthest(kept.graph(), clean.graph()), 1e-3 * length) << name(objective);
     }
   }
 }
@@ -455,7 +456,7 @@ TEST(PoseGraph, StartsPutLandmarksAndOptimaAgree) {
     for (PoseGraph::Landmark& landmark : lost.landmarks) landmark.given = false;
     for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
       const PoseGraph found = with_start(lost, start);  // from the prior
-      EXPECT_LT(farthest(found, truth), 1e-10) << static_cast<int>(start);
+      EXPECT_LT(problems::farthest(found, truth), 1e-10) << static_cast<int>(start);
       for (std::size_t k = 0; k < truth.landmarks.size(); ++k)
         for (std::size_t n = 0; n < 3; ++n)
           EXPECT_NEAR(found.landmarks[k].position[n], truth.landmarks[k].position[n], 1e-10);
