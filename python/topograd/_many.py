@@ -273,7 +273,7 @@ def curve_fit_many(
             return difference
         return difference / (rest.pop(0) if deviations.ndim == 2 else deviations)
 
-    known = {"ftol": _LEASTSQ, "xtol": _LEASTSQ, **kwargs}
+    known: dict[str, Any] = {"ftol": _LEASTSQ, "xtol": _LEASTSQ, **kwargs}
     result = least_squares_many(residuals, start, tuple(mine), bounds=bounds, covariances=True,
                                 options=options, **known)
     covariance = result["covariance"]

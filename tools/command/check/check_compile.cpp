@@ -4,7 +4,7 @@
 #include "../arguments/output.hpp"
 #include "../input/named_problem.hpp"
 
-#include "../../../api/check/programs/compile.hpp"
+#include "../../../api/check/compile/pipelines.hpp"
 #include "../../../api/source.hpp"
 #include "../../../ir/error.hpp"
 

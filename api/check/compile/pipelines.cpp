@@ -1,5 +1,5 @@
 // Makes pipelines of a catalogue, and reads the driver's figures.
-#include "compile.hpp"
+#include "pipelines.hpp"
 
 #include "../../../codegen/spirv/float_controls.hpp"
 #include "../../../codegen/spirv/reflect.hpp"
@@ -10,7 +10,7 @@
 #include "../../../runtime/device/device.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../source.hpp"
-#include "runners.hpp"
+#include "../programs/runners.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,5 +1,5 @@
 // The self-test of a device's compiler, in a build without Vulkan: an error.
-#include "compile.hpp"
+#include "pipelines.hpp"
 
 #include "../../../ir/error.hpp"
 
