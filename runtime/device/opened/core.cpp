@@ -116,7 +116,7 @@ Core::~Core() {
   try {
     kernels.save();
     // All work has ended (see retire), so this returns at once, but threads of layers catch up.
-    if (!driver.lost()) device.waitIdle();
+    if (!driver.lost() && queue.last() > 0) device.waitIdle();
   } catch (const std::exception&) {
     // Ignored: a missing cache costs a cold start, and a failing device is closed anyway.
   }
