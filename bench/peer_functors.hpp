@@ -85,7 +85,7 @@ struct Observation {
 /// is a rotation vector and a translation.
 template <int Model>
 struct ColmapObservation {
-  static constexpr int kSizes[] = {3, 4, 4, 5, 8, 8, 12, 5, 4, 5, 12};
+  static constexpr int kSizes[11] = {3, 4, 4, 5, 8, 8, 12, 5, 4, 5, 12};
   static constexpr int kSize = kSizes[Model];
   static constexpr bool kOneFocal =
       Model == 0 || Model == 2 || Model == 3 || Model == 8 || Model == 9;
