@@ -64,7 +64,8 @@ int main() {
     problem.set(smooth, w.smooth);
     problem.set(fit, w.fit);
     // A noisy mesh is at no saddle point, so converged solves need no escapes, nor their kernels.
-    const tg::Summary summary = tg::solve(problem, {.max_iterations = 100, .max_escapes = 0});
+    const tg::Summary summary = tg::solve(
+        problem, {.linear_solver = tg::LinearSolver::pcg, .max_iterations = 100, .max_escapes = 0});
     std::printf("%-12s cost %8.4f -> %8.4f, %3d steps, %llu shaders compiled\n", w.wish,
                 summary.initial_cost, summary.final_cost, summary.num_iterations(),
                 static_cast<unsigned long long>(summary.shaders_compiled));

@@ -169,6 +169,45 @@ class Reuse(unittest.TestCase):
         np.testing.assert_array_equal(first.jac, jac)
         self.assertEqual(first.summary.final_cost, cost)
 
+    def test_what_does_not_change_the_start(self):
+        t = np.linspace(0, 1, 20)
+        y = 1 + 2 * t + 3 * t**2
+        read = {"t": t, "y": y}
+
+        class Settings:
+            quadratic = False
+
+        def by_dict(x, data, flags):
+            return x[0] + x[1] * data["t"] + (x[2] * data["t"]**2 if flags["quad"] else 0) - data["y"]
+
+        def by_class(x):
+            return x[0] + x[1] * t + (x[2] * t**2 if Settings.quadratic else 0) - y
+
+        line = topograd.least_squares(by_dict, [0., 0, 0], args=(read, {"quad": False}))
+        curve = topograd.least_squares(by_dict, line.x, args=(read, {"quad": True}))
+        np.testing.assert_allclose(curve.x, [1, 2, 3], rtol=1e-8)
+        line = topograd.least_squares(by_class, [0., 0, 0])
+        Settings.quadratic = True
+        curve = topograd.least_squares(by_class, line.x)
+        np.testing.assert_allclose(curve.x, [1, 2, 3], rtol=1e-8)
+
+    def test_views_that_become_arrays(self):
+        class Data:
+            pass
+        data, base = Data(), np.zeros(6)
+        data.a, data.b = base, base[1:]
+
+        def f(x):
+            return np.concatenate([data.a * x[0] - 1, data.b * x[1] - 1])
+
+        topograd.least_squares(f, [0., 0])
+        base[:] = np.arange(1, 7)
+        topograd.least_squares(f, [0., 0])
+        data.a, data.b = np.zeros(6), np.ones(5)
+        found = topograd.least_squares(f, [0., 0])
+        np.testing.assert_allclose(found.x[1], 1)
+        np.testing.assert_allclose(found.cost, 3)
+
     def test_few_are_kept(self):
         for k in range(60):
             topograd.least_squares(lambda x, c: x - c, np.zeros(2), args=(float(k),))

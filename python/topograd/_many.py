@@ -57,6 +57,10 @@ class _Prototype:
             given.append(trace.wrap(trace.graph.unknowns(first, size), shape))
             self.data.append(array.reshape(array.shape[0], size))
         rows = trace.array(run_traced(trace, fun, (trace.unknowns(0, start.shape), *given)))
+        if rows.ndim > 1:
+            raise ValueError("fun: expected the residuals of one problem, shape (m,), got "
+                             f"{rows.shape}; arrays are the problems' own if their first axis is as "
+                             "long as that of X0")
         rows = rows.reshape(-1)
         self.rows = rows.size
         added = trace.graph.add_blocks(self.model, rows._whole_node(), 1, _core_loss(loss), "",
@@ -124,7 +128,7 @@ def least_squares_many(
     falls_back = given.pop("fallback", True)
     count, n = starts.shape
     if not isinstance(args, tuple):
-        args = (args,)
+        args = tuple(args) if isinstance(args, list) else (args,)
     arrays = [_per_problem(a, count) for a in args]
     box = _bounds_of(bounds, n)
     scaled = None if loss == "linear" else ((loss, f_scale**2 if loss == "arctan" else f_scale)

@@ -53,16 +53,19 @@ def _library(name: str | None) -> bool:
 class Reading:
     """What a function reads, as a key, and the arrays among it, in the order of reading."""
 
-    __slots__ = ("key", "arrays", "objects", "_places", "_left")
+    __slots__ = ("key", "arrays", "objects", "_places", "_left", "_held")
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict, size: int) -> None:
         self.arrays: list[np.ndarray] = []
         #: what the key has by its address, which must not be that of something else
         self.objects: list[Any] = []
         self._places: dict[int, int] = {}
+        #: what has a place, so that nothing else gets its address while this reads
+        self._held: list[Any] = []
         self._left = _MOST_VALUES
         self.key = (size, self._value(function), self._values(args),
                     self._values(tuple(kwargs.items())) if kwargs else ())
+        self._held.clear()
         if sum(a.nbytes for a in self.arrays) > _MOST_BYTES:
             raise _Unknown
 
@@ -102,6 +105,7 @@ class Reading:
         known = self._places.get(id(value))
         if known is None:
             self._places[id(value)] = -1 - len(self._places)
+            self._held.append(value)
             self._left -= 1
             if self._left < 0:
                 raise _Unknown

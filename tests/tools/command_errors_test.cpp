@@ -131,7 +131,7 @@ const Row kRows[] = {
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
-     "topograd: mgh --count: --peer ceres expects arap, bal, bundle, developable, "
+     "topograd: mgh --count: --peer ceres expects arap, bal, bundle, colmap, developable, "
      "mgh, multi, nist, pose-graph, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},
@@ -166,10 +166,10 @@ const Row kRows[] = {
      "model, warm-up, man, completion, got \"nonsense\"\n"},
     {"no check", nullptr, "check",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
-     "soak, scaling, start, repeat, view, got none\n"},
+     "soak, scaling, compile, start, repeat, view, got none\n"},
     {"unknown check", nullptr, "check nonsense --count 3",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
-     "soak, scaling, start, repeat, view, got \"nonsense\"\n"},
+     "soak, scaling, compile, start, repeat, view, got \"nonsense\"\n"},
     {"negative count", nullptr, "solve springs --width 4 --max-iterations -1",
      "topograd: options: max_iterations must be a finite number >= 0, got -1\n"},
     {"tolerance that is no number", nullptr, "solve springs --width 4 --tolerance nan",

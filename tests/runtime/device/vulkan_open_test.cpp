@@ -131,7 +131,7 @@ TEST_F(VulkanTest, ThreadsThatOpenGetOneDevice) {
 TEST_F(VulkanTest, MaskedFeaturesAreNotEnabled) {
   std::string all;
   for (const std::string& name : mask_names()) all += name + ",";
-  const auto device = runtime::vulkan::open({.mask = all});
+  const auto device = runtime::vulkan::open({.mask = all, .float64 = codegen::Float64::native});
   const Features& features = device->features();
   EXPECT_FALSE(features.float64 || features.int64_atomics || features.atomic_float32_add ||
                features.atomic_float64_add || features.subgroup_basic ||

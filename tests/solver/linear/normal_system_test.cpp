@@ -150,6 +150,7 @@ TEST(NormalSystem, LeavesOutPivotsThatVanish) {
   for (std::size_t k = 0; k < p.size(); ++k) problem.add_residual(p(k, 0) + p(k, 1) - 3.0);
   SolverOptions options{.backend = Backend::cpu, .linear_solver = LinearSolver::cholesky};
   options.initial_trust_region_radius = options.max_trust_region_radius = 1e17;
+  options.components = Components::together;  // one factor of 40 parts
   const Summary summary = solve(problem, options);
   EXPECT_EQ(summary.num_unsuccessful_steps, 0);
   EXPECT_LE(summary.final_cost, 1e-10 * summary.initial_cost);

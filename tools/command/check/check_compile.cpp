@@ -73,7 +73,22 @@ bool is_wanted(const CompileArguments& arguments, const std::string& group) {
   return arguments.only.empty() || std::ranges::find(arguments.only, group) != arguments.only.end();
 }
 
+void check_names(const std::vector<std::string>& only) {
+  std::string known = "solver, ops";
+  for (const ProblemKind& kind : problem_kinds()) {
+    if (known.find(kind.name) == std::string::npos) known += ", " + std::string(kind.name);
+  }
+  for (const std::string& name : only) {
+    const bool is_problem = std::ranges::any_of(
+        problem_kinds(), [&](const ProblemKind& kind) { return kind.name == name; });
+    if (name != "solver" && name != "ops" && !is_problem)
+      throw Error(ErrorCode::InvalidArgument,
+                  "check compile: expected one of " + known + ", got \"" + name + "\"");
+  }
+}
+
 std::vector<check::CatalogueKernel> catalogue(const CompileArguments& arguments) {
+  check_names(arguments.only);
   std::vector<check::CatalogueKernel> out;
   for (const ProblemKind& kind : problem_kinds()) {
     if (!is_wanted(arguments, kind.name)) continue;

@@ -155,6 +155,14 @@ void ColmapFolder::check_out(const std::string& path) const {
                 "--out: expected a folder without cameras.bin, which COLMAP would read in place of "
                 "cameras.txt, got " +
                     path);
+  // COLMAP would read those of another model with this one.
+  if (!files_->rigs.name.empty()) return;
+  const std::string ending = files_->binary ? ".bin" : ".txt";
+  for (const char* name : {"rigs", "frames"})
+    if (std::filesystem::exists(folder + "/" + name + ending, failed))
+      throw Error(ErrorCode::InvalidArgument, std::string("--out: expected a folder without ") +
+                                                  name + ending +
+                                                  ", which this model does not have, got " + path);
 }
 
 void ColmapFolder::describe_answer(ordered_json& report) const {

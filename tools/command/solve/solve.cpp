@@ -200,7 +200,9 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 
 Summary solve_shown(NamedProblem& named, SolverOptions options, Progress& progress,
                     DistributedSolver* distributed, bool of_share) {
-  progress.watch(options, [&named](double cost) { return named.error_text(cost); });
+  // Components that are solved one by one have no common steps to show.
+  if (options.components != Components::separate)
+    progress.watch(options, [&named](double cost) { return named.error_text(cost); });
   Summary summary = distributed == nullptr ? solve(named.problem(), options)
                                            : distributed->solve(named.problem(), options, of_share);
   summary.times.build_seconds = named.build_seconds;
