@@ -56,7 +56,7 @@ std::string problem_part(const Summary& s) {
 std::string prediction_part(const Summary& s) {
   if (s.expected_cholesky_seconds <= 0 || s.expected_pcg_seconds <= 0) return {};
   return formatted("  seconds in a step: %.2g expected by cholesky, %.2g by pcg; %.2g measured\n",
-                s.expected_cholesky_seconds, s.expected_pcg_seconds, s.linear_seconds_of_step());
+                   s.expected_cholesky_seconds, s.expected_pcg_seconds, s.linear_seconds_of_step());
 }
 
 std::string backend_part(const Summary& s) {
