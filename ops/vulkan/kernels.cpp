@@ -1,7 +1,6 @@
 // Makes pipelines from kernel sources.
 #include "kernels.hpp"
 
-#include "../../codegen/spirv/float_controls.hpp"
 #include "../../codegen/spirv/khr_matrices.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/reflect_words.hpp"
@@ -20,15 +19,6 @@ namespace topograd::ops {
 namespace {
 
 namespace vk = runtime::vulkan;
-
-codegen::FloatControls float_controls(const vk::Features& f) {
-  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
-  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
-  codegen::FloatControls controls;
-  controls.f32 = {f32, f32};
-  controls.f64 = {f64, f64};
-  return controls;
-}
 
 void require(bool there, const ComputeKernel& text, const char* what,
              const vk::DeviceInfo& device) {
@@ -73,7 +63,7 @@ vk::Kernel VulkanKernels::compile(const ComputeKernel& text) {
   if (!cached) {
     spirv = codegen::add_float_controls(
         codegen::compile({.name = text.name, .glsl = text.glsl, .includes = {}}),
-        float_controls(device_->features()));
+        vk::float_controls(device_->features()));
   }
   const bool matrices = codegen::has_cooperative_matrices(*spirv);
   require(device_->features().cooperative_matrix || !matrices, text, "cooperative matrices",

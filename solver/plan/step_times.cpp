@@ -32,8 +32,9 @@ constexpr int kMostThreads = kMostFactorThreads;
 /// Iterations that reduce a system to 1e-5, for each √reach of a mesh, with two levels.
 constexpr double kIterationsPerReach = 6;
 constexpr double kMostIterations = 500;
-/// A linear problem has few steps, which are nearly exact: its share of these iterations.
-constexpr double kNearlyExact = 0.8;
+/// Share of these iterations that a step takes whose system is solved as exactly as the gradient
+/// falls. A linear problem has few steps, which are nearly exact.
+constexpr double kLoose = 0.4, kNearlyExact = 0.8;
 /// A step stores the Jacobian and makes a preconditioner in the time of so many iterations.
 constexpr double kSetup = 2;
 /// Exact steps are fewer than loose ones by this factor.

@@ -46,9 +46,6 @@ struct IterationFacts {
   std::optional<std::size_t> reach = {};  ///< of a mesh with two levels (Elimination::reach)
   std::optional<int> tried = {};          ///< that the first system took
 };
-/// Share of the iterations to 1e-5 that a step takes whose system is solved as exactly as the
-/// gradient falls.
-inline constexpr double kLoose = 0.4;
 /// Iterations of conjugate gradients in a step, the mean over a solve whose forcing follows the
 /// gradient. On a mesh with two levels they grow with the root of `reach`, fitted to the problems
 /// of bench/automatic.cpp (docs/notes/linear-solvers.md).

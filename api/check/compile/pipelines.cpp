@@ -1,13 +1,13 @@
 // Makes pipelines of a catalogue, and reads the driver's figures.
 #include "pipelines.hpp"
 
-#include "../../../codegen/spirv/float_controls.hpp"
 #include "../../../codegen/spirv/reflect.hpp"
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../../codegen/vector/table.hpp"
 #include "../../../ir/checking/random_program.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../runtime/device/device.hpp"
+#include "../../../runtime/device/kernels/module_cache.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../source.hpp"
 #include "../programs/runners.hpp"
@@ -71,20 +71,11 @@ void add_ops(std::vector<CatalogueKernel>& out) {
   }
 }
 
-codegen::FloatControls float_controls(const vk::Features& f) {
-  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
-  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
-  codegen::FloatControls controls;
-  controls.f32 = {f32, f32};
-  controls.f64 = {f64, f64};
-  return controls;
-}
-
 void make_pipeline(const CatalogueKernel& kernel, vk::Device& device, const CompileOptions& options,
                    CompiledKernel& made) {
   const std::vector<std::uint32_t> words = codegen::add_float_controls(
       codegen::compile({.name = kernel.name, .glsl = kernel.glsl, .includes = {}}),
-      float_controls(device.features()));
+      vk::float_controls(device.features()));
   made.words = words.size();
   const bool emulated = kernel.float64 == Float64::emulated;
   made.skipped = words.size() > (emulated ? options.most_emulated : options.most_words);

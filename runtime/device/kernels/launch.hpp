@@ -4,6 +4,7 @@
 #include "../../../codegen/kernel.hpp"
 #include "../device.hpp"
 #include "kernel_cache.hpp"
+#include "module_cache.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -73,11 +74,9 @@ struct LoadedKernel {
 /// Sets the float controls, which are the same for all kinds of requests.
 template <class Request>
 void set_float_controls(const LaunchContext& context, Request& request) {
-  const Features& features = context.device->features();
-  request.float_controls_f32 =
-      features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
-  request.float_controls_f64 =
-      features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
+  const codegen::FloatControls controls = float_controls(context.device->features());
+  request.float_controls_f32 = controls.f32.denorm_preserve;
+  request.float_controls_f64 = controls.f64.denorm_preserve;
 }
 
 /// Starts to generate, compile and load the kernel for the source from `generate`, with workgroups

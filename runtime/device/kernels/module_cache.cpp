@@ -1,7 +1,8 @@
-// SPIR-V modules as blobs of whole words.
+// SPIR-V modules as blobs of whole words, and their modes.
 #include "module_cache.hpp"
 
 #include "../../cache/disk_cache.hpp"
+#include "../driver/features.hpp"
 
 #include <cstring>
 
@@ -11,6 +12,15 @@ namespace {
 constexpr const char* kKind = "spirv";
 
 }  // namespace
+
+codegen::FloatControls float_controls(const Features& f) {
+  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
+  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
+  codegen::FloatControls controls;
+  controls.f32 = {f32, f32};
+  controls.f64 = {f64, f64};
+  return controls;
+}
 
 std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key) {
   const auto blob = disk.load(kKind, key);
