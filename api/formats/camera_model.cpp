@@ -140,7 +140,7 @@ Point2<T> scaled(const T& factor, const Point2<T>& p) {
   return {factor * p.x, factor * p.y};
 }
 
-/// What decentred lenses add: a for x, b for y.
+/// Decentred lenses add this to the image: a to x, b to y.
 template <class T>
 Point2<T> tangential(const Point2<T>& p, const T& a, const T& b) {
   const T two = constant<T>(2);

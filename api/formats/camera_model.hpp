@@ -55,7 +55,8 @@ CameraModelSizes sizes(CameraModel model);
 /// "f cx cy k1 k2".
 std::string_view parameter_names(CameraModel model);
 
-/// Where a camera sees a point of its own frame, in pixels. Derivatives are exact on the axis, too.
+/// Returns the image of a point of the camera's frame, in pixels; derivatives are exact on the
+/// axis.
 ///
 ///   parameters  sizes(model).all() Values
 ///

@@ -63,7 +63,7 @@ class Fields {
   virtual void open_list(const char* what, std::size_t bytes, bool own_line) = 0;
   /// True while the list has an element.
   virtual bool goes_on() = 0;
-  /// Where the next field begins.
+  /// Returns the byte at which the next field begins.
   virtual std::size_t place() = 0;
   /// Throws Error{Parse} with the place.
   [[noreturn]] virtual void fail(const std::string& what) const = 0;

@@ -67,7 +67,7 @@ struct ColmapModel {
   /// Points whose track does not have as many elements as images have observations of them;
   /// points without a track do not count. The observations of the images are those that matter.
   std::size_t tracks_differ = 0;
-  /// What it was read from; null for a model that a program has made.
+  /// The files it was read from; null for a model that a program has made.
   std::shared_ptr<const ColmapFiles> files;
 
   std::size_t point_count() const { return points.size() / 3; }

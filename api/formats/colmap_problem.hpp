@@ -13,7 +13,7 @@
 
 namespace topograd {
 
-/// What fixes the coordinates of a model, which observations leave open.
+/// How the coordinates of a model are fixed, which observations leave open.
 ///
 ///   automatic    none with priors, else two_cameras
 ///   none         nothing: damped steps cope
@@ -27,7 +27,7 @@ enum class ColmapGauge : std::uint8_t { automatic, none, camera, two_cameras, th
 TG_ENUM_NAMES(ColmapGauge)
 ColmapGauge parse_colmap_gauge(std::string_view text);
 
-/// Where an image's camera was measured to be, for example by satellites.
+/// A measured position of an image's camera, for example by satellites.
 struct PositionPrior {
   std::uint32_t image = 0;              ///< number in ColmapModel::images
   std::array<double, 3> position = {};  ///< in the world
@@ -50,8 +50,8 @@ double position_rmse(const ColmapModel& model, const std::vector<PositionPrior>&
 
 struct ColmapOptions {
   Loss loss = {};  ///< of each observation's two rows, in pixels
-  /// What is refined: "focal", "principal", "distortion", "poses" of frames, "rigs" (poses of
-  /// sensors in rigs) and "points". The default is COLMAP's.
+  /// Names of what is refined: "focal", "principal", "distortion", "poses" of frames, "rigs" (poses
+  /// of sensors in rigs) and "points". The default is COLMAP's.
   std::vector<std::string> refine = {"focal", "distortion", "poses", "rigs", "points"};
   ColmapGauge gauge = ColmapGauge::automatic;
   std::vector<PositionPrior> priors = {};
@@ -139,7 +139,7 @@ class ColmapProblem {
   std::array<Parameters, kCountOf<CameraModel>> cameras_;
 };
 
-/// Where a camera sees a point of the world, minus `seen`: the two residuals of an observation,
+/// Returns the image of a point of the world minus `seen`: the two residuals of an observation,
 /// for rows of one's own.
 ///
 ///   pose  rotation vector and translation, from the world to the camera
