@@ -29,6 +29,16 @@ std::vector<Float64> kinds_of(Precision precision) {
   return {Float64::native, Float64::emulated};
 }
 
+/// Many kernels do not depend on the width: then the one before is the same.
+void add_vector_kernel(const codegen::VectorKernelRequest& request,
+                       std::vector<CatalogueKernel>& out) {
+  const codegen::KernelSource source = codegen::generate(request);
+  if (!out.empty() && out.back().name == source.name) return;
+  const Precision precision = source.needs_float64 ? Precision::f64 : Precision::f32;
+  for (const Float64 float64 : kinds_of(precision))
+    out.push_back({"solver", source.name, source.glsl, precision, float64});
+}
+
 void add_vector_kernels(std::vector<CatalogueKernel>& out) {
   constexpr std::pair<Precision, Precision> kPrecisions[] = {{Precision::f32, Precision::f32},
                                                              {Precision::f32, Precision::f64},
@@ -36,21 +46,17 @@ void add_vector_kernels(std::vector<CatalogueKernel>& out) {
   for (std::uint32_t k = 0; k < codegen::kVectorOpCount; ++k) {
     const auto op = static_cast<codegen::VectorOp>(k);
     const codegen::KernelRow& row = codegen::row(op);
+    const std::uint32_t size =
+        row.groups == codegen::GroupCount::tiles ? codegen::kTileInvocations : 128;
     for (const auto& [vectors, scalars] : kPrecisions) {
       for (const std::uint32_t width : kBlockWidths) {
         if (row.width == codegen::Width::lanes && width > 2) continue;
-        const codegen::KernelSource source = codegen::generate(codegen::VectorKernelRequest{
-            .op = op,
-            .vectors = vectors,
-            .scalars = scalars,
-            .workgroup_size =
-                row.groups == codegen::GroupCount::tiles ? codegen::kTileInvocations : 128,
-            .width = width});
-        // Many kernels do not depend on the width.
-        if (!out.empty() && out.back().name == source.name) continue;
-        const Precision precision = source.needs_float64 ? Precision::f64 : Precision::f32;
-        for (const Float64 float64 : kinds_of(precision))
-          out.push_back({"solver", source.name, source.glsl, precision, float64});
+        add_vector_kernel({.op = op,
+                           .vectors = vectors,
+                           .scalars = scalars,
+                           .workgroup_size = size,
+                           .width = width},
+                          out);
       }
     }
   }
