@@ -77,7 +77,10 @@ struct StepReport {
   double length = 1;            ///< of the step that was kept, over that of δ
   int linear_iterations = 0;
   std::uint64_t vanished_pivots = 0;  ///< of the engine's factor: their unknowns did not move
-  double linear_seconds = 0;          ///< wall time of the linear solve in this call
+  /// Most by which the model could fall further in directions whose pivots vanished; infinite if
+  /// some did and it is not known.
+  double hidden_decrease = 0;
+  double linear_seconds = 0;  ///< wall time of the linear solve in this call
   /// Set if the engine followed StepRequest::rule; the report is for the length that was kept.
   /// After an accepted step accept() and linearize() are still called, and return known results.
   std::optional<bool> accepted;

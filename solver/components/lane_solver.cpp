@@ -108,7 +108,8 @@ LaneSolver::LaneSolver(const LaneProgram& program, Clock::time_point begin, bool
       lanes_(program.lanes()),
       n_(group_.columns),
       matrix_(std::size_t{n_} * n_),
-      solution_(n_) {
+      solution_(n_),
+      limits_(n_) {
   make_columns();
   bind();
   const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
@@ -482,8 +483,10 @@ void LaneSolver::find_undetermined(Lane& lane) {
 /// there is no step.
 bool LaneSolver::solve(Lane& lane) {
   set_damping(lane);
-  if (!lane.result.by_rows && factor_and_solve(lane)) return true;
-  if (n_ > program_.most_by_rows() || !solve_by_rows(lane)) return false;
+  const bool solved = !lane.result.by_rows && factor_and_solve(lane);
+  if (solved && !(lane.report.hidden_decrease > lane.report.model_decrease)) return true;
+  const bool may = solved || lane.result.by_rows || n_ <= program_.most_by_rows();
+  if (!may || !solve_by_rows(lane)) return solved;
   lane.result.by_rows = true;
   return true;
 }
@@ -518,7 +521,8 @@ void LaneSolver::build_system(const Lane& lane, const runtime::StepRequest& requ
 /// Cholesky's factor by rows, with reciprocals on its diagonal; false if the matrix is not positive
 /// definite.
 ///
-///   vanishing  share of the diagonal below which a pivot is left out; 0: none is
+///   vanishing  share of the diagonal below which a pivot is left out; 0: none is. limits_ has
+///              that size for each pivot which is left out, else 0
 bool LaneSolver::factor(double vanishing) {
   const std::size_t n = n_;
   double* const a = matrix_.data();
@@ -528,6 +532,7 @@ bool LaneSolver::factor(double vanishing) {
     for (std::size_t k = 0; k < j; ++k) pivot -= a[j * n + k] * a[j * n + k];
     const bool vanishes = vanishing > 0 && std::fabs(pivot) <= limit;
     if (!vanishes && !(pivot > 0 && pivot < kInfinity)) return false;
+    limits_[j] = vanishes ? limit : 0;
     const double reciprocal = vanishes ? 0 : 1 / std::sqrt(pivot);
     a[j * n + j] = reciprocal;
     for (std::size_t i = j + 1; i < n; ++i) {
@@ -539,18 +544,23 @@ bool LaneSolver::factor(double vanishing) {
   return true;
 }
 
-void LaneSolver::substitute() {
+/// Solves by the factor. Returns what pivots that were left out may hide, as
+/// NormalSystem::hidden_decrease().
+double LaneSolver::substitute() {
+  double hidden = 0;
   const std::size_t n = n_;
   const double* const a = matrix_.data();
   double* const y = solution_.data();
   for (std::size_t j = 0; j < n; ++j) {
     for (std::size_t k = 0; k < j; ++k) y[j] -= a[j * n + k] * y[k];
+    if (limits_[j] > 0) hidden += y[j] * y[j] / (2 * limits_[j]);
     y[j] *= a[j * n + j];
   }
   for (std::size_t j = n; j-- > 0;) {
     for (std::size_t i = j + 1; i < n; ++i) y[j] -= a[i * n + j] * y[i];
     y[j] *= a[j * n + j];
   }
+  return hidden;
 }
 
 bool LaneSolver::factor_and_solve(Lane& lane) {
@@ -563,7 +573,7 @@ bool LaneSolver::factor_and_solve(Lane& lane) {
   set_scaling(lane);
   build_system(lane, request, small);
   if (!factor(vanishing)) return false;
-  substitute();
+  const double hidden = substitute();
   double* const delta = lane.delta;
   double slope = 0, square = 0, sum = 0;
   for (std::uint32_t k = 0; k < n_; ++k) {
@@ -578,7 +588,7 @@ bool LaneSolver::factor_and_solve(Lane& lane) {
     for (std::uint32_t j = i + 1; j < n_; ++j) product += 2 * row[j - i] * delta[j];
     square += delta[i] * product;
   }
-  lane.report = {.model_decrease = -slope - square / 2, .slope = slope};
+  lane.report = {.model_decrease = -slope - square / 2, .slope = slope, .hidden_decrease = hidden};
   return true;
 }
 
@@ -611,7 +621,7 @@ void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
 bool LaneSolver::solve_by_rows(Lane& lane) {
   const runtime::StepRequest asked = lane.rules.request();
   runtime::StepRequest request = asked;
-  if (request.keeps_damping)
+  if (request.keeps_damping && n_ <= program_.most_by_rows())
     request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
   Eigen::VectorXd residuals, damping(n_), scales(n_);
   Eigen::MatrixXd jacobian;

@@ -136,7 +136,7 @@ class LaneSolver {
   void set_scaling(Lane& lane) const;
   void build_system(const Lane& lane, const runtime::StepRequest& request, bool small);
   bool factor(double vanishing);
-  void substitute();
+  double substitute();
   bool solve_by_rows(Lane& lane);
   bool refuse_underflow(Lane& lane);
   void rows_at(const Lane& lane, Eigen::VectorXd& residuals, Eigen::MatrixXd* jacobian) const;
@@ -177,7 +177,7 @@ class LaneSolver {
   double seconds_ = 0;
   bool interrupted_ = false;
   std::vector<double> numbers_;  // of all lanes' points
-  std::vector<double> matrix_, solution_, covariance_;
+  std::vector<double> matrix_, solution_, limits_, covariance_;
 };
 
 }  // namespace topograd

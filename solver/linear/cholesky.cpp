@@ -25,6 +25,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Most unknowns whose Jacobian is decomposed where a factor of the normal equations hides too much.
+constexpr std::size_t kMostHidden = 256;
+
 Elimination elimination_for(LinearSolver kind, const runtime::Model& model,
                             const EliminationHint& hint) {
   return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model, hint);
@@ -115,6 +118,11 @@ struct CholeskyStep::Impl {
     return std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, model.rows));
   }
   bool is_small() const { return system->size() <= most_by_rows(); }
+  /// The last factor may hide more than its step gains, and a QR of the rows shows it soon enough.
+  bool needs_rows(double decrease) const {
+    return hidden > decrease && system->size() <= kMostHidden &&
+           system->size() * model.rows <= kLargestJacobian;
+  }
 
   /// Solves by QR of the Jacobian at the engine's point.
   bool solve_by_rows(runtime::Engine& engine, double& decrease) {
@@ -152,9 +160,10 @@ struct CholeskyStep::Impl {
     for (std::size_t k = 0; k < free.size(); ++k)
       minus_gradient[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
     if (!system->factor(damping, minus_gradient)) return false;
-    vanished += system->vanished();
     const Eigen::VectorXd solution = system->solve();
     if (!solution.allFinite()) return false;
+    hidden = system->hidden_decrease(solution);
+    vanished += system->vanished();
     const double along = solution.dot(minus_gradient);
     // δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product.
     const double square = asked.limits || is_small() ? system->square(solution)
@@ -177,6 +186,7 @@ struct CholeskyStep::Impl {
   bool rows_are_current = false, by_rows = false;
   int steps = 0, failed = 0;   // in this solve: steps so far, and the first by rows
   std::uint64_t vanished = 0;  // pivots in this solve
+  double hidden = 0;           // by those of the last factor
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
@@ -206,8 +216,9 @@ void CholeskyStep::transfer(ir::StateRecord& record) {
 
 std::string CholeskyStep::note() const {
   if (!impl_->by_rows) return vanished_pivots_note(impl_->vanished);
-  return "; from step " + std::to_string(impl_->failed) +
-         " on by QR of the Jacobian: the factored matrix was not positive definite";
+  return "; from step " + std::to_string(impl_->failed) + " on by QR of the Jacobian: " +
+         (impl_->vanished > 0 ? "pivots of the factored matrix vanished"
+                              : "the factored matrix was not positive definite");
 }
 
 LinearSolver CholeskyStep::kind() const {
@@ -253,9 +264,11 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   double decrease = std::numeric_limits<double>::quiet_NaN();
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
-  if (!solved && impl_->is_small()) {
-    solved = impl_->solve_by_rows(engine, decrease);
-    if (solved && !std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
+  const bool rows = solved ? impl_->needs_rows(decrease) : impl_->is_small() || impl_->by_rows;
+  if (rows && impl_->solve_by_rows(engine, decrease)) {
+    solved = true;
+    impl_->hidden = 0;
+    if (!std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
   }
   const double seconds = seconds_since(begin);
   runtime::StepReport report;
@@ -265,6 +278,7 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
         std::inner_product(impl_->delta.begin(), impl_->delta.end(), impl_->gradient.begin(), 0.0);
   }
   report.model_decrease = decrease;
+  report.hidden_decrease = impl_->hidden;
   report.linear_iterations = impl_->by_rows ? 0 : impl_->system->iterations();
   report.linear_seconds = seconds;
   return report;

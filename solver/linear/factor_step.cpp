@@ -4,6 +4,8 @@
 #include "../../ir/machine/state_record.hpp"
 #include "projected_step.hpp"
 
+#include <limits>
+
 namespace topograd {
 
 std::string FactorStep::note() const {
@@ -45,9 +47,11 @@ void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point
 runtime::StepReport FactorStep::try_step(runtime::Engine& engine,
                                          const runtime::StepRequest& request) {
   if (by_host(engine)) return host().try_step(engine, request);
-  const runtime::StepReport report = bounded() ? try_projected(engine, request, cost_)
-                                               : runtime::damped_steps(engine).try_step(request);
+  runtime::StepReport report = bounded() ? try_projected(engine, request, cost_)
+                                         : runtime::damped_steps(engine).try_step(request);
   vanished_ += report.vanished_pivots;
+  // The device does not say how much they hide.
+  if (report.vanished_pivots > 0) report.hidden_decrease = std::numeric_limits<double>::infinity();
   return report;
 }
 

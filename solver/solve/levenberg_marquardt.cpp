@@ -286,13 +286,9 @@ void Minimizer::return_to_best(runtime::Engine& engine) {
 }
 
 void Minimizer::check_bounds() {
-  if (options_.scale_free) {
-    control_.check_limits("max |gradient| / (‖column‖ ‖residuals‖)", rules_.optimality(), 1,
-                          point().gradient_max_norm);
-  } else {
-    control_.check_limits("max |gradient|", point().gradient_max_norm, 1,
-                          point().gradient_max_norm);
-  }
+  if (control_.finished()) return;
+  end(rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
+                          summary_.num_iterations()));
   if (!control_.finished()) end(rules_.check_radius());
 }
 

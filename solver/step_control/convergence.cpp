@@ -15,7 +15,7 @@ constexpr double kShareOfStart = 1e-4, kRounding = 1e-5, kLeastShareOfStart = 1e
 constexpr double kSumUnits = 8;
 // Share from which the damping decides on a step, and gain from which the model is exact enough for
 // less of it.
-constexpr double kDamped = 0.5, kExactGain = 0.9;
+constexpr double kDamped = 0.05, kExactGain = 0.9;
 // Changes of the cost below this many units of its rounding say nothing about a step.
 constexpr double kHiddenUnits = 64;
 // The cosine may be so many times that of a step which gains the tolerance.
@@ -34,10 +34,14 @@ bool rounding_hides(double cost, double change, double promised, Precision preci
 
 double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
 
-double optimality(const runtime::PointReport& point, double initial_cost) {
+double residual_unit(const runtime::PointReport& point, double initial_cost) {
   const double start = residual_norm(initial_cost);
   const double hidden = std::min(kShareOfStart * start, kRounding * point.scaled_x_norm);
-  const double unit = std::max({residual_norm(point.cost), hidden, kLeastShareOfStart * start});
+  return std::max({residual_norm(point.cost), hidden, kLeastShareOfStart * start});
+}
+
+double optimality(const runtime::PointReport& point, double initial_cost) {
+  const double unit = residual_unit(point, initial_cost);
   return point.scaled_gradient_max == 0 ? 0 : point.scaled_gradient_max / unit;
 }
 

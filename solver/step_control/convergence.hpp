@@ -15,11 +15,13 @@ bool rounding_hides(double cost, double change, double promised, Precision preci
 /// ‖r‖ at a cost ½‖r‖².
 double residual_norm(double cost);
 
+/// ‖r‖, so that residuals that become zero end a solve, too: it counts as at least 10⁻¹⁰ of its
+/// value at the start, and as 10⁻⁴ of it where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
+double residual_unit(const runtime::PointReport& point, double initial_cost);
+
 /// Largest cosine between the residuals and a column of the Jacobian, over free unknowns that no
-/// bound holds: max |g_i| / (‖J_i‖ ‖r‖). It does not depend on units of residuals and unknowns, nor
-/// on the origin of coordinates, except where rounding hides the rest: so that residuals that
-/// become zero end a solve, too, ‖r‖ counts as at least 10⁻¹⁰ of its value at the start, and as
-/// 10⁻⁴ of it where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
+/// bound holds: max |g_i| / (‖J_i‖ residual_unit()). It does not depend on units of residuals and
+/// unknowns, nor on the origin of coordinates, except where rounding hides the rest.
 double optimality(const runtime::PointReport& point, double initial_cost);
 
 /// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as

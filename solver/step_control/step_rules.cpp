@@ -20,6 +20,9 @@ double undamped_lambda(Precision precision) { return precision == Precision::f32
 // Growth of the radius where damping hides what is left to gain.
 constexpr double kWidening = 100;
 
+// Radius, as a share of one at which pivots vanished that may hide more than a step gained.
+constexpr double kLimit = 0.25;
+
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
 
@@ -119,6 +122,8 @@ void StepRules::start(double cost) {
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
   point_ = point;
   optimality_ = topograd::optimality(point_, initial_cost);
+  const double unit = residual_unit(point_, initial_cost);
+  least_cost_ = unit * unit / 2;
 }
 
 void StepRules::open_point() {
@@ -131,8 +136,22 @@ bool StepRules::finite() const {
 }
 
 Verdict StepRules::check_limits(double seconds, int iterations) const {
-  const double size = options_->scale_free ? optimality_ : point_.gradient_max_norm;
-  return limit_reached(*options_, size, 1, point_.gradient_max_norm, seconds, iterations);
+  const bool scaled = options_->scale_free;
+  const double size = scaled ? optimality_ : point_.gradient_max_norm;
+  const Verdict verdict =
+      limit_reached(*options_, size, 1, point_.gradient_max_norm, seconds, iterations);
+  if (verdict.end != End::gradient || !still_falls()) return verdict;
+  return limit_reached(*options_, std::numeric_limits<double>::infinity(), 1,
+                       point_.gradient_max_norm, seconds, iterations);
+}
+
+/// The last step changed the cost by much, and the cost is not small beside that change: the
+/// gradient of columns that are nearly dependent is small far from the minimum, too.
+bool StepRules::still_falls() const {
+  const SolverOptions& o = *options_;
+  if (!o.scale_free || terms_.penalties || ends_by_gradient(o)) return false;
+  const double share = std::max(o.function_tolerance, o.gradient_tolerance);
+  return last_change_ > share * least_cost_ && point_.cost > share * last_change_;
 }
 
 Verdict StepRules::check_radius() const {
@@ -238,6 +257,15 @@ Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
   return by_step ? by_step : verdict;
 }
 
+/// Pivots that vanished may hide more than this. Without damping they vanish in each step of a
+/// singular problem, so that only what is known counts.
+bool StepRules::hides(const StepReport& report, double bound) const {
+  const bool damped = options_->method != Method::gauss_newton;
+  // No step gains more than the cost.
+  return std::min(report.hidden_decrease, point_.cost) > bound &&
+         (damped || std::isfinite(report.hidden_decrease));
+}
+
 /// Changes of the cost that say nothing about a step. A tolerance below the rounding of f64 asks
 /// for all that steps can reach: then the least radius ends the solve.
 double StepRules::hiding_noise() const {
@@ -271,6 +299,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
                       .damped_share = share,
                       .noise = noise};
   const bool hidden = std::abs(last.change) <= noise && last.decrease <= noise;
+  const bool vanished = hides(report, resolution);
+  if (vanished) first_trial_.nothing_to_gain = false;
   if (facts.valid && !hidden) refused_radius_ = std::min(refused_radius_, region_.radius());
   const bool widens = first_trial_.nothing_to_gain && widen(last);
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
@@ -281,7 +311,10 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
     verdict = {End::predicted_change, first_trial_.expected, resolution};
   if (facts.valid) {
     invalid_in_a_row_ = 0;
-    if (!undamped_ && !widens) region_.rejected();
+    if (vanished)
+      region_.limit(kLimit);
+    else if (!undamped_ && !widens)
+      region_.rejected();
   } else {
     if (!undamped_) region_.invalid();
     if (++invalid_in_a_row_ > o.max_consecutive_invalid_steps && !verdict)
@@ -313,6 +346,10 @@ Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
   const bool promises = o.scale_free && o.function_tolerance > 0 && last.decrease > cost_bound;
   if (!costs_settle) refused_radius_ = std::numeric_limits<double>::infinity();
   if (!costs_settle && !(step <= step_bound && !promises)) return {};
+  if (hides(report, std::max(cost_bound, last.noise))) {
+    region_.limit(kLimit);
+    return {};
+  }
   if (!forcing_.trusts_last() || widen(last)) return {};
   if (!may_claim(std::max(o.function_tolerance, costs_settle ? 0 : tolerance))) return {};
   if (costs_settle) return {End::cost_change, facts.change, cost_bound};

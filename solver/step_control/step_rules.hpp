@@ -136,6 +136,8 @@ class StepRules {
   void transfer(ir::StateRecord& record);        ///< the rest
 
  private:
+  bool still_falls() const;
+  bool hides(const runtime::StepReport& report, double bound) const;
   double hiding_noise() const;
   bool widen(const LastStep& step);
   bool may_claim(double share) const;
@@ -159,6 +161,7 @@ class StepRules {
   /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
   double refused_radius_ = std::numeric_limits<double>::infinity();
   int invalid_in_a_row_ = 0;
+  double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };
 

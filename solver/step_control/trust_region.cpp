@@ -42,6 +42,11 @@ bool TrustRegion::widen(double factor, double most) {
   return true;
 }
 
+void TrustRegion::limit(double share) {
+  largest_ = share * radius_;
+  radius_ = largest_;
+}
+
 void TrustRegion::rejected() {
   radius_ /= shrink_;
   if (!dogleg_) shrink_ *= 2;

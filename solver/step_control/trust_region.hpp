@@ -31,6 +31,8 @@ class TrustRegion {
   /// Grows the radius by a factor, not for a step that was accepted. False if it would be larger
   /// than `most` or the largest one.
   bool widen(double factor, double most);
+  /// From now on the radius is at most a share of what it is.
+  void limit(double share);
   /// Call if the trial point was worse than predicted: radius /= 2, then 4, 8, ... (dogleg: 2).
   void rejected();
   /// Call if the model itself predicted no decrease: radius /= 2.

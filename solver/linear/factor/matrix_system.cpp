@@ -17,7 +17,11 @@ class MatrixSystem final : public NormalSystem {
 
   /// The lower triangle, whose pattern factorisations are made for.
   const SparseMatrix& pattern() const { return damped_; }
-  void use(std::unique_ptr<Factorization> factorization) { factor_ = std::move(factorization); }
+  ///   vanishing  share of its diagonal entry at which a pivot vanishes
+  void use(std::unique_ptr<Factorization> factorization, double vanishing = 0) {
+    factor_ = std::move(factorization);
+    vanishing_ = vanishing;
+  }
 
   std::span<const std::uint32_t> free_scalars() const override { return normal_.free_scalars(); }
   void refresh(runtime::Engine& engine) override { normal_.refresh(engine); }
@@ -42,6 +46,17 @@ class MatrixSystem final : public NormalSystem {
   double entries() const override { return factor_->entries(); }
   double flops() const override { return factor_->flops(); }
   std::uint64_t vanished() const override { return factor_->vanished(); }
+  double hidden_decrease(const Eigen::VectorXd& solution) const override {
+    if (vanished() == 0) return 0;
+    const Eigen::VectorXd left = right_ - damped_.selfadjointView<Eigen::Lower>() * solution;
+    double hidden = 0;
+    for (std::size_t k = 0; k < normal_.size(); ++k) {
+      const double entry = normal_.diagonal(k);
+      const double component = left[static_cast<Eigen::Index>(k)];
+      if (entry > 0) hidden += component * component / (2 * vanishing_ * entry);
+    }
+    return hidden;
+  }
 
  private:
   /// The lower triangle of JᵀJ as Eigen sees it.
@@ -60,6 +75,7 @@ class MatrixSystem final : public NormalSystem {
   SparseMatrix damped_;  // JᵀJ + D, lower triangle
   Eigen::VectorXd right_;
   std::unique_ptr<Factorization> factor_;
+  double vanishing_ = 0;
 };
 
 }  // namespace
@@ -72,7 +88,8 @@ std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model, in
       unknowns <= strict_up_to
           ? 0
           : runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
-  system->use(make_sparse_factorization(system->pattern(), threads, factor, {vanishing}));
+  system->use(make_sparse_factorization(system->pattern(), threads, factor, {vanishing}),
+              vanishing);
   return system;
 }
 

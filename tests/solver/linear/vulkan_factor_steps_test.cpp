@@ -153,5 +153,28 @@ TEST_F(VulkanFactorSteps, AreRefusedWhereNoDeviceCanMakeThem) {
             "factor device: the backend is cpu (asked for); use factor host or automatic");
 }
 
+// Normal equations of columns that differ by 2e-8 have pivots that vanish in rounding.
+TEST_F(VulkanFactorSteps, PivotsThatVanishedEndNoSolve) {
+  constexpr std::size_t kPairs = 40;
+  std::vector<double> x(2 * kPairs, 0.0);
+  Problem problem;
+  const Parameters unknowns = problem.add_parameters(x, 1);
+  for (std::size_t k = 0; k < kPairs; ++k) {
+    const Value u = unknowns[2 * k], v = unknowns[2 * k + 1];
+    problem.add_residual(u + v - 1.0);
+    problem.add_residual(u + v + 1.0);
+    problem.add_residual(1e-8 * (u - v) - 3.0);
+  }
+  SolverOptions options = options_for(FactorPlace::device);
+  options.function_tolerance = 1e-6;
+  options.max_iterations = 25;
+  const Summary summary = solve(problem, options);
+  EXPECT_EQ(summary.factor, FactorPlace::device);
+  if (summary.termination == Termination::CONVERGENCE) {
+    EXPECT_NEAR(summary.final_cost, 40, 1e-3);
+  }
+  EXPECT_LT(summary.final_cost, 217);
+}
+
 }  // namespace
 }  // namespace topograd
