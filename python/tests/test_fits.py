@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import scipy.optimize
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeWarning
 
 import topograd
 from test_references import DATA, read_nist
@@ -55,6 +55,34 @@ class CurveFit(unittest.TestCase):
         full = topograd.curve_fit(decay, T, Y, full_output=True, options=OURS)
         self.assertEqual(len(full), 5)
         np.testing.assert_allclose(full[2]["fvec"], decay(T, *full[0]) - Y)
+
+    def test_what_the_data_do_not_determine_has_an_infinite_covariance(self):
+        """As by SciPy's 'lm': its pseudo-inverse gives 0 for an unknown that is not read."""
+        cases = {
+            "unread": (lambda t, a, b, c: a * np.exp(-b * t) + 0.5 + 0 * c, [2.0, 1.0, 3.0]),
+            "flat": (lambda t, a, b, c: a * np.exp(-b * t) + 0.5 + np.maximum(c, 0), [2.0, 1.0, -3.0]),
+            "product": (lambda t, a, b, c: a * c * np.exp(-b * t) + 0.5, [2.0, 1.0, 3.0]),
+            "sum": (lambda t, a, b, c: (a + 1e6 * c) * np.exp(-b * t) + 0.5, [2.0, 1.0, 3.0]),
+        }
+        for name, (f, p0) in cases.items():
+            for method in ("lm", "trf"):
+                with self.subTest(name, method=method):
+                    with self.assertWarnsRegex(OptimizeWarning, "Covariance of the parameters"):
+                        _, pcov = topograd.curve_fit(f, T, Y, p0, method=method, options=OURS)
+                    self.assertTrue(np.all(np.isinf(pcov)))
+        for name in ("unread", "flat"):
+            with self.assertWarns(OptimizeWarning):
+                self.assertTrue(np.all(np.isinf(scipy.optimize.curve_fit(cases[name][0], T, Y,
+                                                                         cases[name][1])[1])))
+
+    def test_covariances_do_not_depend_on_units(self):
+        _, expected = scipy.optimize.curve_fit(decay, T, Y)
+        for unit in (1e9, 1e20):
+            for method in ("lm", "trf"):
+                popt, pcov = topograd.curve_fit(lambda t, a, b, c: decay(t, unit * a, b, c / unit), T, Y,
+                                                [2 / unit, 1.0, 0.4 * unit], method=method, options=OURS)
+                scale = np.array([unit, 1, 1 / unit])
+                np.testing.assert_allclose(pcov * np.outer(scale, scale), expected, rtol=1e-4)
 
     def test_refusals_are_scipys(self):
         cases = {

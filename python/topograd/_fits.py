@@ -42,12 +42,26 @@ def _starts(f: Callable, p0: Any, bounds: Any) -> np.ndarray:
 
 
 def _covariance(jacobian: Any) -> np.ndarray:
-    """(JᵀJ)⁻¹, as a pseudo-inverse."""
+    """(JᵀJ)⁻¹; infinite if JᵀJ is singular.
+
+    Columns are scaled by their lengths first: whether an unknown is determined does not depend on
+    its unit.
+    """
     dense = jacobian if isinstance(jacobian, np.ndarray) else jacobian.toarray()
-    _, s, vt = svd(dense, full_matrices=False)
-    s = s[s > np.finfo(float).eps * max(dense.shape) * s[0]]
-    vt = vt[: s.size]
-    return np.dot(vt.T / s**2, vt)
+    rows, n = dense.shape
+    unknown = np.full((n, n), np.inf)
+    if rows < n or not np.all(np.isfinite(dense)):
+        return unknown
+    largest = np.max(np.abs(dense), axis=0)
+    if not np.all(largest > 0):
+        return unknown
+    scale = largest * np.linalg.norm(dense / largest, axis=0)
+    _, s, vt = svd(dense / scale, full_matrices=False)
+    if not s[-1] > np.finfo(float).eps * max(dense.shape) * s[0]:
+        return unknown
+    with np.errstate(over="ignore"):
+        half = vt.T / s / scale[:, np.newaxis]
+        return half @ half.T
 
 
 def _weighted(difference: Any, sigma: np.ndarray | None, factor: np.ndarray | None) -> Any:
@@ -103,6 +117,10 @@ def curve_fit(
     -------
     popt (n,) and pcov (n, n); with full_output also infodict, mesg and ier.
 
+    pcov is infinite, with SciPy's OptimizeWarning, where the data do not determine all of p: by every
+    method as by SciPy's 'lm', whose others leave directions out that the data do not determine. Units
+    of p do not matter to that.
+
     Raises what SciPy raises: ValueError for arguments, RuntimeError where no optimum is found.
     """
     given = dict(options or {})
@@ -130,10 +148,7 @@ def curve_fit(
         if not falls_back:
             raise RuntimeError("Optimal parameters not found: " + fit.message)
         return scipys()
-    if not np.any(fit.jac):
-        covariance = np.full((fit.x.size,) * 2, np.inf)
-    else:
-        covariance = _covariance(fit.jac)
+    covariance = _covariance(fit.jac)
     rows = fit.fun.size
     if not absolute_sigma:
         covariance = (covariance * (2 * fit.cost / (rows - fit.x.size)) if rows > fit.x.size
