@@ -44,6 +44,134 @@ class Many(unittest.TestCase):
             best = 0.5 * np.sum(((decay(t[k], *p) - y[k]) / sigma[k]) ** 2)
             self.assertLessEqual(cost, best * (1 + 1e-6) + 1e-12)
 
+    def test_points_are_read_as_by_curve_fit_whatever_the_number_of_curves(self):
+        def plane(x, a, b, c):
+            return a * x[0] + b * x[1] + c
+
+        def line(x, a, b):
+            return a * x + b
+
+        rng = np.random.default_rng(4)
+        x = rng.uniform(-1, 1, (2, 30))  # two variables, or two curves' own points
+        y = np.stack([1.5 * x[0] + 2 * x[1] + 0.1, 0.3 * x[1] - x[0] - 1]) + rng.normal(0, 0.01, (2, 30))
+        no_scipy = {"options": {"fallback": False}}
+        for given, p0 in ((x, None), (np.tile(x, (2, 1, 1)), np.ones(3))):  # shared; own
+            popt, _ = topograd.curve_fit_many(plane, given, y, p0, **no_scipy)
+            for k in range(2):
+                expected, _ = scipy.optimize.curve_fit(plane, x, y[k])
+                np.testing.assert_allclose(popt[k], expected, rtol=1e-7)
+        for own in (None, True):
+            popt, _ = topograd.curve_fit_many(line, x, 3 * x + 1, own_xdata=own, **no_scipy)
+            np.testing.assert_allclose(popt, [[3, 1], [3, 1]], rtol=1e-9)
+        with self.assertRaisesRegex(ValueError, r"xdata: expected .* of which f gives \(3, 30\)"):
+            topograd.curve_fit_many(line, np.ones((3, 30)), y)
+
+    def test_arrays_that_all_problems_share_are_told_apart_from_their_own(self):
+        t, y = np.arange(3.0), np.array([[1.0, 2, 4], [3, 1, 0], [0, 0, 1]])
+        result = topograd.least_squares_many(lambda x, y, t: x[0] * t - y, np.ones((3, 1)), (y,),
+                                             kwargs={"t": t}, options={"fallback": False})
+        np.testing.assert_allclose(result.x[:, 0], y @ t / (t @ t), rtol=1e-7, atol=1e-9)
+        with self.assertRaisesRegex(ValueError, r"args\[1\]: expected a first axis of 3, .*got shape \(4,\)"):
+            topograd.least_squares_many(lambda x, y, t: x - y, np.ones((3, 1)), (y, np.ones(4)))
+
+    def test_covariances_under_losses_are_those_of_curve_fit(self):
+        t, y, _ = curves(12, seed=3)
+        y[:, 5] += 1.0
+        for loss, f_scale in (("soft_l1", 0.05), ("huber", 0.05), ("cauchy", 0.05), ("arctan", 0.5)):
+            given = {"loss": loss, "f_scale": f_scale, "ftol": 1e-14, "xtol": 1e-14, "gtol": 1e-12}
+            _, pcov = topograd.curve_fit_many(decay, t, y, [2.0, 1.0, 0.0], options={"fallback": False},
+                                              **given)
+            for k in range(12):
+                _, expected = scipy.optimize.curve_fit(decay, t, y[k], [2.0, 1.0, 0.0], method="trf",
+                                                       **given)
+                np.testing.assert_allclose(pcov[k], expected, rtol=2e-4, err_msg=loss)
+
+    def test_covariances_that_are_not_determined_are_infinite_whatever_the_units(self):
+        t, y, _ = curves(8)
+        for name, f, p0, known in (
+                ("unread", lambda t, a, b, c: a * np.exp(-b * t) + 0 * c, [2.0, 1.0, 3.0], False),
+                ("product", lambda t, a, b, c: a * c * np.exp(-b * t), [2.0, 1.0, 3.0], False),
+                ("sum", lambda t, a, b, c: (a + 1e6 * c) * np.exp(-b * t), [2.0, 1.0, 3.0], False),
+                ("units", lambda t, a, b, c: 1e12 * a * np.exp(-b * t) + 1e-9 * c, [2e-12, 1.0, 1.0], True)):
+            _, pcov = topograd.curve_fit_many(f, t, y, p0, options={"fallback": False})
+            self.assertTrue(np.all(np.isfinite(pcov) if known else np.isinf(pcov)), name)
+        scale = np.outer([1e12, 1, 1e-9], [1e12, 1, 1e-9])
+        _, expected = topograd.curve_fit_many(decay, t, y, [2.0, 1.0, 0.0])
+        np.testing.assert_allclose(pcov * scale, expected, rtol=1e-4)
+
+    def test_gtol_is_that_of_least_squares(self):
+        t, y, _ = curves(4)
+        for scale in (1.0, 1e4):
+            def residuals(x, y, scale=scale):
+                return scale * (decay(t, *x) - y)
+
+            for gtol in (1e3, 10.0, 0.1, 1e-3):
+                given = {"ftol": None, "xtol": None, "gtol": gtol}
+                result = topograd.least_squares_many(residuals, np.tile([2.0, 1.0, 0.0], (4, 1)), (y,),
+                                                     options={"fallback": False}, **given)
+                for k in range(4):
+                    one = topograd.least_squares(residuals, [2.0, 1.0, 0.0], args=(y[k],),
+                                                 options={"fallback": False}, **given)
+                    np.testing.assert_allclose(result.x[k], one.x, rtol=1e-9)
+                    h = 1e-6 * np.eye(3)
+                    gradient = [np.sum(residuals(one.x + e, y[k])**2 - residuals(one.x - e, y[k])**2) / 4e-6
+                                for e in h]
+                    if one.status == 1:
+                        self.assertLess(np.max(np.abs(gradient)), gtol * 1.01 + 1e-5 * scale**2)
+
+    def test_starts_in_kinks_are_left(self):
+        y = np.linspace(1, 2, 40)
+        for fun in (lambda x, y: np.stack([np.abs(x[0]) - y, x[1] - 1]),
+                    lambda x, y: np.stack([x[0] ** 2 - y, x[1] - 2]),
+                    lambda x, y: np.stack([np.linalg.norm(x) - y, x[0] - x[1]])):
+            result = topograd.least_squares_many(fun, np.zeros((40, 2)), (y,), options={"fallback": False})
+            self.assertTrue(np.all(result.success))
+            self.assertLess(np.max(result.cost), 1e-12)  # SciPy reaches 0
+
+    def test_values_of_another_function_are_not_minimised(self):
+        def residuals(x, y):
+            return (x - y) * (1.0 if isinstance(x, np.ndarray) else 2.0)
+
+        y = np.linspace(1, 2, 6)
+        for loss in ("linear", "huber"):
+            with self.assertRaisesRegex(topograd.TracingError, "problem 0: the traced function has cost"):
+                topograd.least_squares_many(residuals, np.zeros((6, 1)), (y,), loss=loss,
+                                            options={"fallback": False})
+            result = topograd.least_squares_many(residuals, np.zeros((6, 1)), (y,), loss=loss)
+            np.testing.assert_allclose(result.x[:, 0], y, rtol=1e-6)
+            self.assertIn("by SciPy: problem 0", result.message)
+
+    def test_exceptions_while_tracing_are_left_to_scipy(self):
+        def residuals(x, y):
+            return x - {float: y}[type(float(x[0]) if isinstance(x, np.ndarray) else x)]
+
+        result = topograd.least_squares_many(residuals, np.zeros((3, 1)), (np.arange(3.0),))
+        np.testing.assert_allclose(result.x[:, 0], np.arange(3.0), atol=1e-8)
+        self.assertRegex(result.message, r"by SciPy: .*line \d+ of test_many.py")
+        with self.assertRaisesRegex(topograd.Error, "does not know backend vulkan"):
+            topograd.least_squares_many(lambda x, y: x - y, np.zeros((3, 1)), (np.arange(3.0),),
+                                        options={"backend": "vulkan"})
+
+    def test_arguments_that_do_not_fit_are_refused(self):
+        def call(**given):
+            args = given.pop("args", (np.arange(3.0),))
+            topograd.least_squares_many(lambda x, y: x - y, given.pop("x0", np.ones((3, 1))), args, **given)
+
+        masked = np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
+        for given, words in (
+                ({"max_nfev": 0}, "max_nfev"), ({"max_nfev": -2}, "max_nfev"), ({"loss": "hubr"}, "loss"),
+                ({"bounds": (2, 3)}, r"X0\[0, 0\] is 1, outside"), ({"bounds": (3, 2)}, "strictly less"),
+                ({"ftol": None, "xtol": 0, "gtol": None}, "tolerances"), ({"f_scale": -1}, "f_scale"),
+                ({"args": (masked,)}, r"args\[0\]: expected an array without masked entries, got 1"),
+                ({"x0": masked[:, None]}, "X0: .*masked"), ({"x0": np.ones((3, 1)) * 1j}, "X0: .*complex")):
+            with self.assertRaisesRegex(ValueError, words):
+                call(**given)
+        t, y, _ = curves(4)
+        with self.assertRaisesRegex(ValueError, "ydata: .*masked"):
+            topograd.curve_fit_many(decay, t, np.ma.array(y, mask=y > 2), [1.0, 1.0, 1.0])
+        with self.assertRaisesRegex(ValueError, "sigma: expected positive numbers, got 0"):
+            topograd.curve_fit_many(decay, t, y, [1.0, 1.0, 1.0], np.zeros(t.size))
+
     def test_residuals_with_losses_of_scipy(self):
         t, y, _ = curves(30)
         y[:, 5] += 3.0

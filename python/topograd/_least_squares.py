@@ -19,6 +19,8 @@ from ._summary import Summary
 from ._trace import Array, Trace, TracingError, as_numpy, location_of
 
 _EPS = float(np.finfo(float).eps)
+#: The default of gtol.
+_GTOL = 1e-8
 #: Codes of errors that say that a backend or a device cannot be had.
 _NO_DEVICE = ("no_loader", "no_driver", "no_device", "device_lost")
 #: Seconds that an operation of a row takes to compile, and an element of a filled array to trace.
@@ -418,6 +420,18 @@ class _Callback:
         return self.stopped
 
 
+def _gradient_tolerances(gtol: float) -> dict:
+    """Options for gtol, which is SciPy's: of the gradient's largest component. One of the default's
+    size is for the gradient without units: problems with small numbers are solved, too."""
+    return {"gradient_tolerance": min(gtol, _GTOL),
+            "absolute_gradient_tolerance": gtol if gtol > _GTOL else 0.0}
+
+
+def _gain_within(gtol: float, step: Any) -> Any:
+    """What a step may gain where a gradient is as small as a gtol that was asked for."""
+    return abs(step) * gtol if gtol > _GTOL else 0.0
+
+
 def _ball(values: Any, unknowns: np.ndarray) -> dict:
     """Options of steps that are limited by a ball of the unknowns.
 
@@ -455,7 +469,8 @@ class Engine:
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
             # The solver sees g * scale: this is enough for |g| <= gtol.
-            "gradient_tolerance": a.gtol * float(np.min(a.scale)),
+            **({"gradient_tolerance": a.gtol * float(np.min(a.scale))} if in_ball
+               else _gradient_tolerances(a.gtol)),
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
             "scale_free": not in_ball,
@@ -798,7 +813,7 @@ def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
                 continue
             with np.errstate(all="ignore"):
                 cost = _cost(a, evaluate(beside))
-            if cost < least - 1e-13 * found["cost"]:
+            if cost < least - 1e-13 * found["cost"] - _gain_within(a.gtol, step):
                 moved, least = beside, cost
     if np.array_equal(moved, x):
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import numpy as np
@@ -9,64 +10,149 @@ import scipy.optimize
 from scipy.optimize import OptimizeResult
 
 from . import _core
-from ._fits import _LEASTSQ, _starts
-from ._losses import checked_loss
+from ._fits import _LEASTSQ, _covariance, _starts
+from ._least_squares import (_EPS, _LOSSES, _MOST_KINKS, _NO_DEVICE, _bounds, _cost, _gain_within,
+                             _gradient_tolerances, _rho)
 from ._problem import _core_loss
 from ._shim import run_traced
-from ._trace import Trace, TracingError, as_numpy
+from ._trace import Trace, TracingError, as_numpy, location_of
 
-#: Problems whose cost at the start is compared with that of the function's numbers.
-_CHECKED = 5
+#: Problems whose cost is compared with that of the function's numbers.
+_CHECKED = 8
 
 
-def _per_problem(value: Any, count: int) -> np.ndarray | None:
-    """The array, if its first axis is that of the problems."""
-    if not isinstance(value, (np.ndarray, list, tuple)) and not hasattr(value, "__dlpack__"):
-        return None
+def _array(value: Any, name: str) -> np.ndarray:
+    """An array of floats, the same one if it is one. Raises ValueError for masked entries, which would count as numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        if np.any(np.ma.getmaskarray(value)):
+            raise ValueError(f"{name}: expected an array without masked entries, got "
+                             f"{int(np.sum(np.ma.getmaskarray(value)))}; leave their points out, or give "
+                             "them the weight 0 in fun")
+        value = value.data
     array = as_numpy(value)
-    if array.dtype.kind not in "fiub" or array.ndim == 0 or array.shape[0] != count:
-        return None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     return np.ascontiguousarray(array, dtype=float)
 
 
-def _bounds_of(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-    pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    lower, upper = (np.broadcast_to(np.asarray(b, dtype=float), (n,)) for b in pair)
-    return None if np.all(np.isinf(lower) & np.isinf(upper)) else (lower, upper)
+def _is_array(value: Any) -> bool:
+    if isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__dlpack__"):
+        return np.ndim(as_numpy(value)) > 0
+    return False
+
+
+def _own_arrays(args: tuple, count: int) -> list[np.ndarray | None]:
+    """The arrays among args, each with an entry for every problem; None for what is no array."""
+    found: list[np.ndarray | None] = []
+    for k, argument in enumerate(args):
+        array = _array(argument, f"args[{k}]") if _is_array(argument) else None
+        if array is not None and array.shape[0] != count:
+            raise ValueError(f"args[{k}]: expected a first axis of {count}, one entry for each problem, got "
+                             f"shape {array.shape}; arrays that all problems share belong in kwargs")
+        found.append(array)
+    return found
+
+
+class _Arguments:
+    """Checked arguments of a call."""
+
+    def __init__(self, fun: Callable, X0: Any, args: Any, kwargs: Any, bounds: Any, ftol: Any, xtol: Any,
+                 gtol: Any, loss: Any, f_scale: float, max_nfev: Any, covariances: bool,
+                 options: dict) -> None:
+        self.starts = _array(X0, "X0")
+        if self.starts.ndim != 2 or self.starts.size == 0:
+            raise ValueError(f"X0: expected shape (problems, unknowns), got {self.starts.shape}")
+        self.count, self.n = self.starts.shape
+        args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
+        self.function, self.args, self.kwargs = fun, args, dict(kwargs or {})
+        self.own = _own_arrays(args, self.count)
+        self.lower, self.upper = _bounds(bounds, self.n)
+        if np.any(self.lower >= self.upper):
+            raise ValueError("Each lower bound must be strictly less than each upper bound.")
+        outside = np.argwhere((self.starts < self.lower) | (self.starts > self.upper))
+        if outside.size:
+            k, i = outside[0]
+            raise ValueError(f"X0[{k}, {i}] is {self.starts[k, i]:.9g}, outside of its bounds "
+                             f"[{self.lower[i]:.9g}, {self.upper[i]:.9g}]")
+        if loss not in _LOSSES and not callable(loss):
+            raise ValueError(f"`loss` must be one of {_LOSSES} or a callable.")
+        if not f_scale > 0:
+            raise ValueError(f"`f_scale` must be positive, got {f_scale}.")
+        if max_nfev is not None and max_nfev <= 0:
+            raise ValueError("`max_nfev` must be None or positive integer.")
+        tolerances = [0.0 if t is None else float(t) for t in (ftol, xtol, gtol)]
+        if not max(tolerances) >= _EPS:
+            raise ValueError("At least one of the tolerances must be above machine epsilon.")
+        self.ftol, self.xtol, self.gtol = tolerances
+        self.loss, self.f_scale, self.max_nfev = loss, float(f_scale), max_nfev
+        self.covariances = covariances
+        _core.check_options(options)
+        self.settings = {"function_tolerance": self.ftol, "parameter_tolerance": self.xtol,
+                         **_gradient_tolerances(self.gtol), "max_iterations": self.most - 1, **options}
+
+    @property
+    def most(self) -> int:
+        """Evaluations after which a problem ends."""
+        return min(self.max_nfev or 100 * self.n, 2**31 - 1)
+
+    @property
+    def bounded(self) -> bool:
+        return bool(np.any(np.isfinite(self.lower) | np.isfinite(self.upper)))
+
+    def given(self, k: int) -> list[Any]:
+        """args of problem k."""
+        return [a if own is None else own[k] for a, own in zip(self.args, self.own)]
+
+    def fun(self, x: Any, *given: Any) -> Any:
+        return self.function(x, *given, **self.kwargs)
+
+    def residuals(self, x: np.ndarray, k: int) -> np.ndarray:
+        """Those of problem k, by the function."""
+        f = np.asarray(self.fun(x.copy(), *self.given(k)), dtype=float)
+        if f.ndim > 1:
+            raise ValueError(f"fun: expected the residuals of one problem, shape (m,), got {f.shape}")
+        return f.reshape(-1)
 
 
 class _Prototype:
-    """One of the problems, traced: its data are places that stand for those of each problem."""
+    """One of the problems, traced: its data are places that stand for those of each problem.
 
-    def __init__(self, fun: Callable, start: np.ndarray, arguments: list[Any],
-                 arrays: list[np.ndarray | None], loss: Any) -> None:
+    With `weights` its rows are multiplied by weights(f) of the residuals f at an x that is data, too.
+    """
+
+    def __init__(self, a: _Arguments, loss: Any, weights: Callable | None = None) -> None:
         self.model = _core.Model()
         trace = Trace()
-        self._start = start.copy()
-        self.model.add_parameters(self._start, start.size, "x")
+        self._start = a.starts[0].copy()
+        self.model.add_parameters(self._start, a.n, "x")
         self.data: list[np.ndarray] = []
-        given = []
-        for argument, array in zip(arguments, arrays):
-            if array is None:
-                given.append(argument)
-                continue
-            shape = array.shape[1:]
-            size = int(np.prod(shape, dtype=np.int64))
-            codes = _core.codes(len(self.data), size)
-            _, first = self.model.add_data(codes, "")
-            given.append(trace.wrap(trace.graph.unknowns(first, size), shape))
+
+        def place(array: np.ndarray) -> Any:
+            size = int(np.prod(array.shape[1:], dtype=np.int64))
+            _, first = self.model.add_data(_core.codes(len(self.data), size), "")
             self.data.append(array.reshape(array.shape[0], size))
-        rows = trace.array(run_traced(trace, fun, (trace.unknowns(0, start.shape), *given)))
+            return trace.wrap(trace.graph.unknowns(first, size), array.shape[1:])
+
+        given = [argument if own is None else place(own) for argument, own in zip(a.args, a.own)]
+        rows = trace.array(run_traced(trace, a.fun, (trace.unknowns(0, (a.n,)), *given)))
         if rows.ndim > 1:
-            raise ValueError("fun: expected the residuals of one problem, shape (m,), got "
-                             f"{rows.shape}; arrays are the problems' own if their first axis is as "
-                             "long as that of X0")
+            raise ValueError(f"fun: expected the residuals of one problem, shape (m,), got {rows.shape}")
         rows = rows.reshape(-1)
+        if weights is not None:
+            fixed = trace.array(run_traced(trace, a.fun, (place(a.starts), *given))).reshape(-1)
+            rows = rows * trace.array(run_traced(trace, weights, (fixed,)))
         self.rows = rows.size
         added = trace.graph.add_blocks(self.model, rows._whole_node(), 1, _core_loss(loss), "",
                                        _core.BlockKind.residual)
         if added.rows != self.rows or self.model.sizes()["rows"] != self.rows:
             raise TracingError("a residual reads no unknown")
+        if a.bounded:
+            self.model.set_bounds(list(range(a.n)), a.lower, a.upper)
+
+    def solve(self, x: np.ndarray, settings: dict, covariances: bool, some: Any = slice(None)) -> dict:
+        """Minimises the problems `some` from x, which is overwritten."""
+        data = [np.ascontiguousarray(d[some]) for d in self.data]
+        return _core.solve_many(self.model, x, data, settings, covariances)
 
 
 def least_squares_many(
@@ -74,6 +160,7 @@ def least_squares_many(
     X0: Any,
     args: tuple = (),
     *,
+    kwargs: dict | None = None,
     bounds: Any = (-np.inf, np.inf),
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
@@ -92,26 +179,28 @@ def least_squares_many(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)``, x of shape (n,), returns the residuals of one problem, shape (m,).
+        ``fun(x, *args, **kwargs)``, x of shape (n,), returns the residuals of one problem, shape (m,).
     X0 : array_like of shape (N, n)
         Starts.
     args : tuple
-        Arrays whose first axis has N entries are the problems' own numbers: fun gets one entry.
-        Everything else is the same for all problems.
+        The problems' own numbers: arrays whose first axis has N entries, of which fun gets one. What
+        is no array is given to fun as it is.
+    kwargs : dict, optional
+        What all problems share. Arrays are given to fun whole, whatever their shape.
     bounds : 2-tuple of array_like or scipy.optimize.Bounds
         Lower and upper bounds of x, for all problems.
     ftol, xtol, gtol : float or None
         As those of `least_squares`.
     loss, f_scale
-        As those of `least_squares`.
+        As those of `least_squares`; losses that are functions are left to SciPy.
     max_nfev : int, optional
         Most evaluations of one problem, 100 n if not given.
     covariances : bool
         The result has `covariance` of shape (N, n, n): (JᵀJ)⁻¹ at each solution, infinite where JᵀJ is
-        singular.
+        singular. With a loss, rows of J have the factors that `jac` of `least_squares` has.
     options : dict, optional
         Options of `Problem.solve`. {'fallback': False}: what cannot be traced raises TracingError
-        instead of being solved by SciPy, problem by problem.
+        instead of being solved by SciPy, problem by problem; `message` says why it was.
 
     Returns
     -------
@@ -119,91 +208,165 @@ def least_squares_many(
         x (N, n), cost (N,), success (N,) bool, status (N,): 1 converged, 0 the limit of evaluations was
         reached, -1 failed, such as a start without a value; nfev (N,); `message` and `summary` of all.
 
-    Raises ValueError for shapes that do not fit.
+    Raises ValueError for arguments that do not fit, and for masked entries.
     """
-    starts = np.array(as_numpy(X0), dtype=float, order="C")
-    if starts.ndim != 2 or starts.size == 0:
-        raise ValueError(f"X0: expected shape (problems, unknowns), got {starts.shape}")
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
-    count, n = starts.shape
-    if not isinstance(args, tuple):
-        args = tuple(args) if isinstance(args, list) else (args,)
-    arrays = [_per_problem(a, count) for a in args]
-    box = _bounds_of(bounds, n)
-    scaled = None if loss == "linear" else ((loss, f_scale**2 if loss == "arctan" else f_scale)
-                                            if not callable(loss) else checked_loss(loss, f_scale))
-    settings = {"function_tolerance": ftol or 0.0, "parameter_tolerance": xtol or 0.0,
-                "gradient_tolerance": gtol or 0.0, "max_iterations": max((max_nfev or 100 * n) - 1, 0),
-                **given}
+    a = _Arguments(fun, X0, args, kwargs, bounds, ftol, xtol, gtol, loss, f_scale, max_nfev, covariances,
+                   given)
     try:
-        one = _Prototype(fun, starts[0], list(args), arrays, scaled)
-        if box is not None:
-            one.model.set_bounds(list(range(n)), *box)
-        first = starts[: _CHECKED].copy()
-        found = _core.solve_many(one.model, starts, one.data, settings, covariances)
-        if loss == "linear":
-            _check(fun, first, args, arrays, found["initial_cost"])
-    except (TracingError, _core.Error) as error:
-        if not falls_back or isinstance(error, _core.Error) and error.code != "unsupported":
+        return _traced(a)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever fun raises for a traced array
+        named = given.get("device") or given.get("backend") == "vulkan"  # who names one wants it
+        if not falls_back or isinstance(error, _core.Error) and (named or error.code in _NO_DEVICE):
             raise
-        return _by_scipy(fun, np.array(as_numpy(X0), dtype=float), args, arrays, bounds, ftol, xtol, gtol,
-                         loss, f_scale, max_nfev, covariances)
-    status = found["status"]
-    result = OptimizeResult(x=starts, cost=found["cost"], status=status, success=status > 0,
-                            nfev=1 + found["steps"], message=found["summary"].message,
-                            summary=found["summary"])
-    if covariances:
-        result["covariance"] = found["covariance"].reshape(count, n, n)
+        reason = str(error) or type(error).__name__
+        if not isinstance(error, (_core.Error, TracingError)):
+            reason += f" ({location_of(error)})"
+    return _by_scipy(a, reason)
+
+
+def _traced(a: _Arguments) -> OptimizeResult:
+    scaled: Any = None
+    if callable(a.loss):
+        raise TracingError("a loss that is a function")
+    if a.loss != "linear":
+        scaled = (a.loss, a.f_scale**2 if a.loss == "arctan" else a.f_scale)
+    one = _Prototype(a, scaled)
+    x = a.starts.copy()
+    found = one.solve(x, a.settings, a.covariances)
+    _check(a, a.starts, found["initial_cost"])
+    status, cost, steps = found["status"], found["cost"], found["steps"]
+    _go_on_from_kinks(a, one, x, found)
+    _check(a, x, cost)
+    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=1 + steps,
+                            message=found["summary"].message, summary=found["summary"])
+    if a.covariances:
+        if a.loss != "linear":
+            found["covariance"] = _robust_covariances(a, x)
+        result["covariance"] = found["covariance"].reshape(a.count, a.n, a.n)
     return result
 
 
-def _arguments(args: tuple, arrays: list[np.ndarray | None], k: int) -> list[Any]:
-    return [a if array is None else array[k] for a, array in zip(args, arrays)]
-
-
-def _check(fun: Callable, starts: np.ndarray, args: tuple, arrays: list[np.ndarray | None],
-           costs: np.ndarray) -> None:
-    """Raises TracingError if the traced function has other values than the function."""
-    for k, x in enumerate(starts):
+def _check(a: _Arguments, x: np.ndarray, costs: np.ndarray) -> None:
+    """Raises TracingError if the traced function has other values at x than the function."""
+    of_loss = SimpleNamespace(loss=a.loss, f_scale=a.f_scale)
+    for k in np.unique(np.linspace(0, a.count - 1, _CHECKED).astype(int)):
         try:
             with np.errstate(all="ignore"):
-                f = np.asarray(fun(x.copy(), *_arguments(args, arrays, k)), dtype=float)
+                f = a.residuals(x[k], k)
+                near = a.residuals(x[k] * (1 + 2.0**-20), k)
         except Exception:  # made for traced arrays alone
             return
-        cost = 0.5 * float(np.sum(f * f))
-        if np.isfinite(cost) and not abs(cost - costs[k]) <= 1e-8 * max(cost, 1e-300):
-            raise TracingError(f"problem {k}: the traced function has cost {costs[k]:.9g} at the start, "
-                               f"the function {cost:.9g}")
+        cost = _cost(of_loss, f)  # type: ignore[arg-type]
+        if not np.isfinite(cost):
+            continue
+        # Near a perfect fit all digits cancel: what is rounded are the terms, about |J x| large.
+        terms = float(np.linalg.norm(near - f)) * 2.0**20
+        norm = 1e-8 * np.sqrt(cost) + (1e-11 * terms if np.isfinite(terms) else 0.0)
+        rounding = norm * (2 * np.sqrt(cost) + norm)
+        if a.loss != "linear":  # of 1 + z
+            rounding += 4 * _EPS * f.size * a.f_scale**2
+        if not abs(cost - costs[k]) <= rounding:
+            raise TracingError(f"problem {k}: the traced function has cost {costs[k]:.9g} at "
+                               f"{np.array2string(x[k], precision=6)}, the function {cost:.9g}")
 
 
-def _by_scipy(fun: Callable, starts: np.ndarray, args: tuple, arrays: list[np.ndarray | None], bounds: Any,
-              ftol: Any, xtol: Any, gtol: Any, loss: Any, f_scale: float, max_nfev: int | None,
-              covariances: bool) -> OptimizeResult:
+def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
+    """Solves on from beside results where an unknown did not move and the cost is smaller beside it:
+    |x| and x² have the derivative 0 at 0, where SciPy's differences lead away."""
+    status, cost, steps = found["status"], found["cost"], found["steps"]
+    start = a.starts
+    for _ in range(_MOST_KINKS):
+        still = (x == start) & ((status > 0) & (cost > 0))[:, None]
+        moved, least = x.copy(), cost.copy()
+        for i in range(a.n):
+            some = np.flatnonzero(still[:, i])
+            for step in np.outer((1e-4, _EPS**0.5), (1, -1)).ravel():
+                if some.size == 0:
+                    break
+                beside = moved[some]
+                by = step * np.maximum(1.0, np.abs(x[some, i]))
+                beside[:, i] = x[some, i] + by
+                inside = (beside[:, i] >= a.lower[i]) & (beside[:, i] <= a.upper[i])
+                at, beside, by = some[inside], beside[inside], by[inside]
+                if at.size == 0:
+                    continue
+                values = one.solve(beside.copy(), {**a.settings, "max_iterations": 0}, False, at)
+                gain = 1e-13 * cost[at] + _gain_within(a.gtol, by)
+                lower = values["initial_cost"] < least[at] - gain
+                moved[at[lower]], least[at[lower]] = beside[lower], values["initial_cost"][lower]
+        some = np.flatnonzero(np.any(moved != x, axis=1))
+        if some.size == 0:
+            return
+        again_x = moved[some]
+        again = one.solve(again_x, a.settings, a.covariances, some)
+        better = (again["cost"] < cost[some]) & (again["status"] >= 0)
+        at = some[better]
+        start = x.copy()
+        x[at], cost[at], status[at] = again_x[better], again["cost"][better], again["status"][better]
+        steps[some] += again["steps"]
+        if a.covariances:
+            size = a.n * a.n
+            found["covariance"].reshape(a.count, size)[at] = again["covariance"].reshape(-1, size)[better]
+
+
+def _robust_covariances(a: _Arguments, x: np.ndarray) -> np.ndarray:
+    """(JᵀJ)⁻¹ at x with the factors of the rows that SciPy's Jacobian has under a loss."""
+    def weights(f: Any) -> Any:
+        _, slope, curvature = _rho(of_loss, f)  # type: ignore[arg-type]
+        return np.sqrt(np.maximum(slope + 2 * curvature * f**2, _EPS))
+
+    of_loss = SimpleNamespace(loss=a.loss, f_scale=a.f_scale)
+    at = SimpleNamespace(**{**vars(a), "starts": x}, fun=a.fun, bounded=False)
+    at.args, at.own = a.args, a.own
+    weighted = _Prototype(at, None, weights)  # type: ignore[arg-type]
+    return weighted.solve(x.copy(), {"max_iterations": 0}, True)["covariance"]
+
+
+def _by_scipy(a: _Arguments, reason: str) -> OptimizeResult:
     """The same, problem by problem."""
-    count, n = starts.shape
-    cost, status, nfev = np.zeros(count), np.full(count, -1), np.zeros(count, dtype=int)
-    covariance = np.full((count, n, n), np.inf)
-    for k in range(count):
+    cost, status, nfev = np.full(a.count, np.nan), np.full(a.count, -1), np.zeros(a.count, dtype=int)
+    covariance = np.full((a.count, a.n, a.n), np.inf)
+    x = a.starts.copy()
+    for k in range(a.count):
+        with np.errstate(all="ignore"):
+            if not np.all(np.isfinite(a.residuals(x[k], k))):
+                continue
         try:
             found = scipy.optimize.least_squares(
-                fun, starts[k].copy(), bounds=bounds, ftol=ftol, xtol=xtol, gtol=gtol, loss=loss,
-                f_scale=f_scale, max_nfev=max_nfev, args=tuple(_arguments(args, arrays, k)))
-        except ValueError:  # no value at the start
-            cost[k] = np.nan
+                a.fun, x[k].copy(), bounds=(a.lower, a.upper), ftol=a.ftol, xtol=a.xtol, gtol=a.gtol,
+                loss=a.loss, f_scale=a.f_scale, max_nfev=a.max_nfev, args=tuple(a.given(k)))
+        except (ValueError, np.linalg.LinAlgError):  # derivatives without a value
             continue
-        starts[k], cost[k], status[k], nfev[k] = found.x, found.cost, min(found.status, 1), found.nfev
-        if covariances:
-            try:
-                covariance[k] = np.linalg.inv(found.jac.T @ found.jac)
-            except np.linalg.LinAlgError:
-                pass
-    result = OptimizeResult(x=starts, cost=cost, status=status, success=status > 0, nfev=nfev,
-                            message=f"{int(np.sum(status > 0))} of {count} problems converged, by SciPy",
-                            summary=None)
-    if covariances:
+        x[k], cost[k], status[k], nfev[k] = found.x, found.cost, min(found.status, 1), found.nfev
+        covariance[k] = _covariance(found.jac)
+    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=nfev, summary=None,
+                            message=f"{int(np.sum(status > 0))} of {a.count} problems converged, by SciPy: "
+                            f"{reason}")
+    if a.covariances:
         result["covariance"] = covariance
     return result
+
+
+def _has_own_points(f: Callable, x: Any, start: np.ndarray, shape: tuple[int, int]) -> bool:
+    """True if the first axis of xdata is that of the curves: f of the whole is not one curve."""
+    count, points = shape
+    if not isinstance(x, np.ndarray) or x.ndim < 2:
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            whole = np.shape(f(x, *start))
+    except Exception:  # f is for the points of one curve
+        whole = None
+    if whole == (points,):
+        return False
+    if x.shape[0] != count:
+        raise ValueError(f"xdata: expected one that f reads as it is, or a first axis of {count}, one entry "
+                         f"for each curve, got shape {x.shape}, of which f gives {whole}")
+    return True
 
 
 def curve_fit_many(
@@ -217,6 +380,7 @@ def curve_fit_many(
     bounds: Any = (-np.inf, np.inf),
     full_output: bool = False,
     options: dict | None = None,
+    own_xdata: bool | None = None,
     **kwargs: Any,
 ) -> Any:
     """Fits ``f(xdata, *p)`` to each row of ydata: `curve_fit` for many curves at once.
@@ -225,8 +389,9 @@ def curve_fit_many(
     ----------
     f : callable
         ``f(xdata, *p)`` of one curve, shape (m,). Traced once.
-    xdata : array_like of shape (m,), (k, m), (N, m) or (N, k, m), or object
-        The same for all curves, or each curve's own if its first axis has N entries and another one m.
+    xdata : array_like or object
+        The same for all curves, as `curve_fit` reads it, such as (m,) or (k, m); or each curve's own
+        with a leading axis of N, such as (N, m) or (N, k, m).
     ydata : array_like of shape (N, m)
         What f is fitted to.
     p0 : array_like of shape (n,) or (N, n), optional
@@ -239,31 +404,36 @@ def curve_fit_many(
         As in `least_squares_many`.
     full_output : bool
         Also returns the result of `least_squares_many`.
+    own_xdata : bool, optional
+        Whether the first axis of xdata is that of the curves. If not given, f says it: xdata is the
+        same for all curves if f(xdata, *p) of the whole array is one curve, shape (m,), and each
+        curve's own if it is not.
 
     Returns
     -------
     popt (N, n) and pcov (N, n, n), which is infinite where it could not be estimated and for curves that
     did not converge.
     """
-    y = np.ascontiguousarray(as_numpy(ydata), dtype=float)
+    y = _array(ydata, "ydata")
     if y.ndim != 2 or y.size == 0:
         raise ValueError(f"ydata: expected shape (curves, points), got {y.shape}")
     count, points = y.shape
     start = _starts(f, p0, bounds)
     if start.ndim == 1:
         start = np.tile(start, (count, 1))
-    if start.shape[0] != count:
+    if start.ndim != 2 or start.shape[0] != count:
         raise ValueError(f"p0: expected shape (n,) or ({count}, n), got {start.shape}")
     n = start.shape[1]
-    x: Any = xdata
-    own = False
-    if isinstance(xdata, (list, tuple, np.ndarray)):
-        x = np.asarray(as_numpy(xdata), dtype=float)
-        own = x.ndim >= 2 and x.shape[0] == count and x.shape[-1] == points
-    deviations = None if sigma is None else np.asarray(as_numpy(sigma), dtype=float)
-    if deviations is not None and deviations.shape not in ((points,), (count, points)):
-        raise ValueError(f"sigma: expected shape ({points},) or ({count}, {points}), got "
-                         f"{deviations.shape}")
+    x: Any = _array(xdata, "xdata") if isinstance(xdata, (list, tuple, np.ndarray)) else xdata
+    own = _has_own_points(f, x, start[0], y.shape) if own_xdata is None else own_xdata
+    deviations = None if sigma is None else _array(sigma, "sigma")
+    if deviations is not None:
+        if deviations.shape not in ((points,), (count, points)):
+            raise ValueError(f"sigma: expected shape ({points},) or ({count}, {points}), got "
+                             f"{deviations.shape}")
+        if not np.all(deviations > 0):
+            raise ValueError("sigma: expected positive numbers, got "
+                             f"{np.min(deviations[~(deviations > 0)]):.9g}")
     mine = [y] + ([x] if own else [])
     if deviations is not None and deviations.ndim == 2:
         mine.append(deviations)
@@ -278,6 +448,8 @@ def curve_fit_many(
         return difference / (rest.pop(0) if deviations.ndim == 2 else deviations)
 
     known: dict[str, Any] = {"ftol": _LEASTSQ, "xtol": _LEASTSQ, **kwargs}
+    if "maxfev" in known:
+        known.setdefault("max_nfev", known.pop("maxfev") or None)
     result = least_squares_many(residuals, start, tuple(mine), bounds=bounds, covariances=True,
                                 options=options, **known)
     covariance = result["covariance"]
@@ -286,5 +458,5 @@ def curve_fit_many(
         with np.errstate(invalid="ignore"):
             covariance = (covariance * (2 * result.cost / freedom)[:, None, None] if freedom > 0
                           else np.full_like(covariance, np.inf))
-    covariance[~result.success] = np.inf
+    covariance[~result.success | np.any(np.isnan(covariance), axis=(1, 2))] = np.inf
     return (result.x, covariance, result) if full_output else (result.x, covariance)
