@@ -9,6 +9,7 @@ import warnings
 from typing import Any, Callable, Sequence
 
 import numpy as np
+from scipy.linalg.lapack import dgeqrf
 from scipy.optimize import OptimizeResult
 from scipy.sparse import csr_matrix, issparse
 
@@ -38,6 +39,11 @@ _MOST_AFTER = 2.0
 _MOST_KINKS = 4
 #: Steps in a row that change the cost by rounding alone, after which a solve ends.
 _STALLED = 6
+#: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
+#: which it is computed.
+_MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
+#: Tolerances above it ask for less than that.
+_LOOSE = 1e-4
 _METHODS = ("trf", "dogbox", "lm")
 _LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
 _MESSAGES = {
@@ -362,8 +368,12 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
 
 
 def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimality: float) -> int:
-    """The condition that ended the solve, as SciPy numbers them; -1 if there is none."""
-    if optimality <= a.gtol:
+    """The condition that ended the solve, as SciPy numbers them; -1 if there is none.
+
+    At a limit, a gradient below a gtol of the default's size may only say that numbers are small.
+    """
+    if optimality <= a.gtol and (termination != "NO_CONVERGENCE" or a.gtol > _GTOL or
+                                 _has_vanished(a, optimality, steps)):
         return 1
     if termination == "NO_CONVERGENCE":
         return 0 if len(steps) >= _limit(a) else -1
@@ -380,6 +390,11 @@ def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimali
     if by_cost or by_step:
         return 4 if by_cost and by_step else 2 if by_cost else 3
     return 2
+
+
+def _has_vanished(a: _Arguments, optimality: float, steps: Any) -> bool:
+    """True if the gradient is below gtol, and not only because all numbers are small."""
+    return optimality <= min(a.gtol, _GTOL * steps[0].gradient_max_norm)
 
 
 def _limit(a: _Arguments) -> int:
@@ -594,6 +609,8 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         before = found
         if found is not None and found["status"] > 0:
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
+            if found is before:
+                found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
         if found is before:
             break
     return found
@@ -821,3 +838,74 @@ def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
     again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
     a.x0 = start
     return again if again is not None and again["cost"] < found["cost"] else found
+
+
+def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Unknowns that no bound holds."""
+    return ~(((x <= a.lower) & (gradient > 0)) | ((x >= a.upper) & (gradient < 0)))
+
+
+def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
+    """By how much the linear model J d + f can reduce |f|²."""
+    n = jacobian.shape[1]
+    both = np.empty((f.size, n + 1), order="F")
+    both[:, :n] = jacobian
+    both[:, n] = f
+    rest = dgeqrf(both, overwrite_a=1)[0][n, n] if f.size > n else 0.0
+    return float(np.dot(f, f)) - rest * rest
+
+
+def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
+    """Steps without damping that promise to reduce the cost of a result."""
+    x, f, jacobian = found["x"], found["fun"], dict.get(found, "jac")
+    if (not isinstance(jacobian, np.ndarray) or found["cost"] == 0.0 or
+            f.size * x.size**2 > _MOST_OPERATIONS or max(a.ftol, a.xtol, a.gtol) > _LOOSE):
+        return []
+    weights = 1.0 if a.loss == "linear" else np.sqrt(_rho(a, f)[1])
+    if a.loss != "linear":
+        jacobian = jacobian * (weights / _row_scales(a, f))[:, np.newaxis]
+        f = f * weights
+    free: Any = slice(None)
+    if a.bounded:
+        free = np.flatnonzero(_free(a, x, found["grad"]))
+        jacobian = jacobian[:, free]
+    if (not _promised(jacobian, f) > _MOST_GAIN * 2 * found["cost"] or
+            _has_vanished(a, found["optimality"], found["summary"].iterations)):
+        return []
+    lengths = np.linalg.norm(jacobian, axis=0)
+    if not np.all(np.isfinite(lengths)):
+        return []
+    lengths[lengths == 0] = 1.0
+    columns = jacobian / lengths
+    steps = []
+    for share in (1e-12, 1e-8, 1e-5, 1e-3):
+        scaled = np.linalg.lstsq(columns, -f, rcond=share)[0]
+        if np.dot(f, f) - np.sum((f + columns @ scaled) ** 2) > _MOST_GAIN * 2 * found["cost"]:
+            step = np.zeros(x.size)
+            step[free] = scaled / lengths
+            steps.append(step)
+    return steps
+
+
+def _beyond_gauss_newton(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                         options: dict) -> Result:
+    """The solve from beyond its result, if a step without damping reduces the cost by more than a
+    tolerance allows: columns of the Jacobian that differ by many powers of ten in one row hide what
+    the other rows determine, from the gradient's cosines and behind the damping."""
+    with np.errstate(all="ignore"):
+        for step in _gauss_newton_steps(a, found):
+            for length in (1.0, 0.5, 0.2):
+                moved = np.clip(found["x"] + length * step, a.lower, a.upper)
+                try:
+                    f = evaluate(moved.copy())
+                except (ArithmeticError, ValueError):  # it has no value there
+                    continue
+                if not _cost(a, f) < (1 - _MOST_GAIN) * found["cost"]:
+                    continue
+                start, a.x0 = a.x0, moved
+                again = _solve(a, trace, rows, f, evaluate, {**options, "gradient_tolerance": 0.0})
+                a.x0 = start
+                if again is not None and again["cost"] < found["cost"]:
+                    again["nfev"] += found["nfev"]
+                    return again
+    return found
