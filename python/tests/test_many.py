@@ -99,6 +99,19 @@ class Many(unittest.TestCase):
         _, expected = topograd.curve_fit_many(decay, t, y, [2.0, 1.0, 0.0])
         np.testing.assert_allclose(pcov * scale, expected, rtol=1e-4)
 
+    def test_covariances_of_nearly_dependent_columns_are_finite(self):
+        """JᵀJ of this polynomial has a condition of 1e18."""
+        t, degree = np.linspace(2, 3, 40), 8
+        y = np.cos(3 * t) + np.random.default_rng(0).normal(0, 0.01, (4, 40))
+        popt, pcov, result = topograd.curve_fit_many(
+            lambda t, *p: sum(c * t**k for k, c in enumerate(p)), t, y, np.ones(degree), full_output=True,
+            options={"fallback": False})
+        triangle = np.linalg.qr(np.vander(t, degree, increasing=True))[1]
+        inverse = np.linalg.inv(triangle)
+        for k in range(4):
+            expected = inverse @ inverse.T * (2 * result.cost[k] / (40 - degree))
+            np.testing.assert_allclose(pcov[k], expected, rtol=1e-5)
+
     def test_gtol_is_that_of_least_squares(self):
         t, y, _ = curves(4)
         for scale in (1.0, 1e4):

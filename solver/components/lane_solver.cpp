@@ -10,6 +10,7 @@
 #include "../plan/decide.hpp"
 
 #include <Eigen/Cholesky>
+#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
@@ -817,11 +818,12 @@ void LaneSolver::give_result(Lane& lane) {
   sink_->finish(group_, lane.component, std::span(lane.here.x, group_.scalars), lane.result);
 }
 
-/// (JᵀJ)⁻¹; infinite if it is singular.
+/// (JᵀJ)⁻¹; infinite if it is singular. Where the squares in JᵀJ cost too many digits, by J itself.
 void LaneSolver::find_covariance(const Lane& lane) {
-  constexpr double kLeastPivot = 1e-14;
+  constexpr double kLeastPivot = 1e-8;
   const auto n = static_cast<Eigen::Index>(n_);
   covariance_.assign(std::size_t{n_} * n_, kInfinity);
+  Eigen::Map<Eigen::MatrixXd> covariance(covariance_.data(), n, n);
   Eigen::MatrixXd matrix(n, n);
   Eigen::VectorXd scale(n);
   for (std::uint32_t i = 0; i < n_; ++i) {
@@ -829,13 +831,28 @@ void LaneSolver::find_covariance(const Lane& lane) {
     for (std::uint32_t j = 0; j <= i; ++j)
       matrix(i, j) = lane.here.matrix[packed(n_, j, i)] * scale[i] * scale[j];
   }
-  Eigen::LLT<Eigen::MatrixXd> factor(matrix);
-  if (factor.info() != Eigen::Success) return;
-  const Eigen::MatrixXd& lower = factor.matrixLLT();
-  for (Eigen::Index k = 0; k < n; ++k)
-    if (!(lower(k, k) * lower(k, k) > kLeastPivot)) return;
-  Eigen::Map<Eigen::MatrixXd>(covariance_.data(), n, n) =
-      scale.asDiagonal() * factor.solve(Eigen::MatrixXd::Identity(n, n)) * scale.asDiagonal();
+  if (!scale.allFinite()) return;
+  const Eigen::LLT<Eigen::MatrixXd> factor(matrix);
+  const bool accurate = factor.info() == Eigen::Success &&
+                        factor.matrixLLT().diagonal().cwiseAbs2().minCoeff() > kLeastPivot;
+  if (accurate) {
+    covariance =
+        scale.asDiagonal() * factor.solve(Eigen::MatrixXd::Identity(n, n)) * scale.asDiagonal();
+    return;
+  }
+  if (group_.on_manifolds) return;
+  Eigen::VectorXd residuals;
+  Eigen::MatrixXd jacobian;
+  rows_at(lane, residuals, &jacobian);
+  if (jacobian.rows() < n || !jacobian.allFinite()) return;
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(jacobian * scale.asDiagonal(), Eigen::ComputeThinV);
+  const Eigen::VectorXd& values = svd.singularValues();
+  const double least = std::numeric_limits<double>::epsilon() *
+                       static_cast<double>(std::max(jacobian.rows(), n)) * values[0];
+  if (!(values[n - 1] > least)) return;
+  const Eigen::MatrixXd half =
+      scale.asDiagonal() * svd.matrixV() * values.cwiseInverse().asDiagonal();
+  covariance = half * half.transpose();
 }
 
 }  // namespace topograd
