@@ -1,0 +1,111 @@
+// Values and Jacobians of long programs, computed node by node with numbers.
+#pragma once
+
+#include "../ir/evaluate.hpp"
+#include "../ir/program.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::autodiff {
+
+/// A program that is evaluated node by node, with the derivatives of each node as numbers.
+///
+/// derivatives.hpp makes a program of a Jacobian, which pays where many instances share it. For a
+/// program of thousands of nodes with few instances, making it costs more than evaluating it. Here
+/// nothing is made: the partial derivatives of all nodes are computed beside their values, and
+/// tangents (or adjoints) are sums of products of these numbers. The rules are those of rules.hpp,
+/// kinks and the zero rule included.
+///
+/// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., sections 3.1 and 3.2.
+class NodeSweep {
+ public:
+  /// Derivatives by one parameter: entry of row k is first[k * stride]; null: not wanted.
+  struct Column {
+    double* first = nullptr;
+    std::size_t stride = 1;
+  };
+
+  /// Cost: linear in f's nodes. f has no guards that matter: they are ignored.
+  explicit NodeSweep(const ir::Program& f);
+
+  std::size_t rows() const { return program_.outputs.size(); }
+  std::size_t parameters() const { return program_.leaves.parameters; }
+  /// Operations, leaves not counted.
+  std::size_t operations() const { return operations_; }
+  std::size_t bytes() const;
+
+  /// Numbers between calls, so that memory is reused. Each thread has its own.
+  struct Workspace {
+    std::vector<double> values, partials, tangents, adjoints;
+  };
+
+  /// The rows.
+  ///
+  ///   out  rows() numbers
+  void evaluate(const ir::Inputs<double>& in, std::span<double> out, Workspace& work) const;
+
+  /// The rows and their derivatives: all numbers of the wanted columns are written.
+  ///
+  ///   columns  by parameter slot
+  ///
+  /// Forward sweeps of eight columns each, or a reverse sweep for each row, whichever costs less.
+  /// Cost: about evaluate(), plus a multiplication and an addition for each operand and column (or
+  /// row). Memory of forward sweeps: that of the tangents that are live at once.
+  void linearize(const ir::Inputs<double>& in, std::span<double> out,
+                 std::span<const Column> columns, Workspace& work) const;
+
+ private:
+  /// An operation that depends on parameters: its edges are first_edge up to the next one's.
+  struct Operation {
+    ir::Id node = 0;
+    std::uint32_t first_edge = 0;
+    std::uint32_t slot = 0;  ///< of its tangents
+  };
+  /// An operand that depends on parameters.
+  struct Edge {
+    ir::Id from = 0;
+    std::uint32_t slot = 0;     ///< of its tangents
+    std::uint32_t partial = 0;  ///< place of the operation's derivative by it
+  };
+  /// Neighbouring nodes with one op, up to the next run.
+  struct Run {
+    ir::Op op = ir::Op::Literal;
+    bool moves = false;  ///< operations that depend on parameters
+    ir::Id first = 0;
+    std::uint32_t first_partial = 0;
+  };
+  struct Row {
+    ir::Id node = 0;
+    std::uint32_t row = 0;
+  };
+
+  void list_operations();
+  void share_slots();
+  void find_runs();
+  template <bool Partials>
+  void sweep(const ir::Inputs<double>& in, std::span<double> out, Workspace& work) const;
+  template <std::size_t W, bool Finite>
+  void forward(std::span<const Column> columns, std::size_t first, Workspace& work) const;
+  template <bool Finite>
+  void reverse(const Row& row, std::span<const Column> columns, Workspace& work) const;
+  template <bool Finite>
+  void differentiate(std::span<const Column> columns, Workspace& work) const;
+  bool prefers_reverse() const;
+
+  ir::Program program_;  // without composite ops and guards
+  std::vector<Run> runs_;
+  std::vector<Operation> ops_;  // one more at the end, for first_edge
+  std::vector<Edge> edges_;
+  std::vector<ir::Id> parameters_;           // nodes that are parameters
+  std::vector<std::uint32_t> slot_;          // by node: kNoSlot if no parameter moves it
+  std::vector<std::uint32_t> op_of_;         // by node: its place in ops_
+  std::vector<std::uint8_t> guarded_roots_;  // by node: a root whose derivative at 0 is 0
+  std::vector<Row> rows_;                    // ascending by node
+  std::uint32_t slots_ = 0, partials_ = 0;
+  std::size_t operations_ = 0;
+};
+
+}  // namespace topograd::autodiff
