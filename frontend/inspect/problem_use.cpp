@@ -51,6 +51,15 @@ Problem ProblemUse::view_of(Problem& problem) {
   return Problem(problem.state_);
 }
 
+void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
+  detail::ProblemState& state = detail::whole(problem.state_);
+  if (kernels) {
+    state.long_blocks.trace(state);
+  } else {
+    state.long_blocks.settle(state);
+  }
+}
+
 void ProblemUse::require_present(const Problem& problem, const Problem& view, const char* user) {
   if (view.state_->ended != &problem) return;  // compares only addresses
   throw Error(ErrorCode::InvalidArgument,

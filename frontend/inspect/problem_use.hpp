@@ -22,6 +22,13 @@ class ProblemUse {
   /// True if both are views of one problem.
   static bool is_same(const Problem& a, const Problem& b) { return a.state_ == b.state_; }
 
+  /// Decides how the residual blocks with long expressions are evaluated (problem/long_block.hpp):
+  /// node by node on the host, or by kernels like the others. The rows and handles of all blocks
+  /// stay.
+  ///
+  ///   kernels  true: by kernels, which have second derivatives
+  static void settle_long_blocks(const Problem& problem, bool kernels);
+
   /// Checks that the problem of an object still exists, before a call on the object.
   ///
   ///   problem  compared by address, not read

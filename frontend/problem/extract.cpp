@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 namespace topograd::detail {
 namespace {
@@ -92,6 +93,15 @@ Leaves collect(std::span<const TapeNode> nodes, const IndexOf& index_of, const C
   return leaves;
 }
 
+/// The leaves of a tape that depends on a parameter.
+Leaves collect_checked(const RawTape& raw, const IndexOf& index_of, const Caller& caller) {
+  Leaves leaves = collect(raw.nodes, index_of, caller);
+  if (leaves.parameters.nodes.empty())
+    caller.fail(ErrorCode::NoParameters,
+                "the " + std::string(caller.kind()) + " does not depend on any parameter");
+  return leaves;
+}
+
 ir::Program build(const RawTape& raw, const Leaves& leaves) {
   ir::Graph graph;
   std::vector<ir::Id> renamed(raw.nodes.size());
@@ -162,11 +172,16 @@ LeafMap LeafMap::moved(std::span<const std::uint64_t> ids, std::uint64_t begin) 
   return map;
 }
 
+PlainProgram plain_program(const RawTape& raw, const IndexOf& index_of, const Caller& caller) {
+  Leaves leaves = collect_checked(raw, index_of, caller);
+  return {.program = build(raw, leaves),
+          .parameters = std::move(leaves.parameters.sorted),
+          .uniforms = std::move(leaves.uniforms.sorted),
+          .data = std::move(leaves.data)};
+}
+
 Extraction extract(const RawTape& raw, const IndexOf& index_of, const Caller& caller) {
-  const Leaves leaves = collect(raw.nodes, index_of, caller);
-  if (leaves.parameters.nodes.empty())
-    caller.fail(ErrorCode::NoParameters,
-                "the " + std::string(caller.kind()) + " does not depend on any parameter");
+  const Leaves leaves = collect_checked(raw, index_of, caller);
   Extraction result;
   result.canonical = ir::canonicalize(build(raw, leaves));
   const ir::Canonical& canonical = result.canonical;

@@ -57,6 +57,18 @@ struct Extraction {
 /// Index in x of a parameter leaf.
 using IndexOf = std::function<std::uint32_t(const TapeNode&)>;
 
+/// A tape as a program, as it is written.
+struct PlainProgram {
+  ir::Program program;
+  std::vector<std::uint32_t> parameters;  ///< index in x of each slot, ascending
+  std::vector<std::uint32_t> uniforms;    ///< number of each slot, ascending
+  std::vector<std::uint32_t> data;        ///< node of each slot
+};
+
+/// The program of a tape whose nodes are all needed, by slots that extract() begins with. Errors
+/// are those of Problem::add_residual.
+PlainProgram plain_program(const RawTape& raw, const IndexOf& index_of, const Caller& caller);
+
 /// The canonical form of a tape whose nodes are all needed.
 ///
 /// Leaves that read the same unknown or uniform share one slot; parameter slots are numbered by

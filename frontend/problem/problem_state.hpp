@@ -8,6 +8,7 @@
 #include "../state/labels.hpp"
 #include "../state/unknowns.hpp"
 #include "data_arrays.hpp"
+#include "long_block.hpp"
 #include "raw_shape.hpp"
 
 #include <array>
@@ -65,6 +66,7 @@ struct ProblemState {
   std::array<RawShapes, kBlockKinds> raw_shapes;
   RawShapes& shapes(BlockKind kind) { return raw_shapes[static_cast<std::size_t>(kind)]; }
   Tracing tracing;
+  LongBlocks long_blocks;
   Versions versions;  ///< without Unknowns::version() and Blocks::version
   TraceStatistics statistics;
   SolveInProgress* solve = nullptr;  ///< null: none

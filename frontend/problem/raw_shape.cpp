@@ -59,19 +59,6 @@ bool same_nodes(const TapeNode* nodes, const TapeNode* pattern, const TapeNode* 
   return (even[0] | even[1] | even[2] | even[3]) == 0;
 }
 
-std::uint64_t hash_of(const RawTape& raw) {
-  std::uint64_t hash = raw.nodes.size();
-  for (const TapeNode& node : raw.nodes) {
-    const TapeNode n = masked(node, mask_of(node));
-    const std::uint64_t low = (std::uint64_t{n.a} << 32) | n.head;
-    const std::uint64_t high = (std::uint64_t{n.c} << 32) | n.b;
-    hash = ir::mix64(hash ^ (low * 0x9e3779b97f4a7c15ULL) ^ (high * 0xc2b2ae3d27d4eb4fULL));
-  }
-  for (const std::uint32_t row : raw.rows) hash = ir::mix64(hash ^ row);
-  for (const RawGuard& g : raw.guards) hash = ir::mix64(hash ^ (2ULL * g.condition + g.expected));
-  return hash;
-}
-
 bool all_pairs_differ(const std::uint32_t* values, std::size_t count) {
   for (std::size_t i = 1; i < count; ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -106,6 +93,19 @@ bool read_shared(const TapeNode* nodes, const std::vector<std::uint32_t>& slots,
 }
 
 }  // namespace
+
+std::uint64_t shape_hash(const RawTape& raw) {
+  std::uint64_t hash = raw.nodes.size();
+  for (const TapeNode& node : raw.nodes) {
+    const TapeNode n = masked(node, mask_of(node));
+    const std::uint64_t low = (std::uint64_t{n.a} << 32) | n.head;
+    const std::uint64_t high = (std::uint64_t{n.c} << 32) | n.b;
+    hash = ir::mix64(hash ^ (low * 0x9e3779b97f4a7c15ULL) ^ (high * 0xc2b2ae3d27d4eb4fULL));
+  }
+  for (const std::uint32_t row : raw.rows) hash = ir::mix64(hash ^ row);
+  for (const RawGuard& g : raw.guards) hash = ir::mix64(hash ^ (2ULL * g.condition + g.expected));
+  return hash;
+}
 
 RawShape::RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology)
     : rows_(raw.rows.begin(), raw.rows.end()),
@@ -171,7 +171,7 @@ const RawShape* RawShapes::match(const RawTape& raw, std::span<const double> ent
   };
   if (is(last_->next)) return last_ = last_->next;
   if (raw.nodes.size() > largest_) return nullptr;
-  const auto [first, beyond] = by_hash_.equal_range(hash_of(raw));
+  const auto [first, beyond] = by_hash_.equal_range(shape_hash(raw));
   for (auto at = first; at != beyond; ++at) {
     if (!is(at->second)) continue;
     follow(at->second);
@@ -185,7 +185,7 @@ void RawShapes::add(const RawTape& raw, const LeafMap& leaves, std::uint32_t top
   RawShape& shape = shapes_.emplace_back(raw, leaves, topology);
   shape.next = &shape;
   largest_ = std::max(largest_, raw.nodes.size());
-  by_hash_.emplace(hash_of(raw), &shape);
+  by_hash_.emplace(shape_hash(raw), &shape);
   follow(&shape);
 }
 

@@ -13,6 +13,9 @@
 
 namespace topograd::detail {
 
+/// A hash of a tape's ops, wiring and kinds of leaves.
+std::uint64_t shape_hash(const RawTape& raw);
+
 /// A tape with masks for what differs between residuals, and the slots of its leaves.
 class RawShape {
  public:

@@ -42,12 +42,16 @@ void remember_open_tape(ProblemState& state, std::span<const Value> rows, const 
   state.shapes(kind).add(open_tape(state), leaves.moved(ids, open_segment()), group);
 }
 
-/// Matches without nodes that the rows do not need, and with nodes from before the open segment.
-std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
-                           std::uint32_t loss_program) {
+/// The nodes that the rows need, also from before the open segment, and no others.
+void collect_nodes(ProblemState& state, std::span<const Value> rows, const Caller& caller) {
   state.tracing.compact.assign(row_nodes(rows, caller));
   ++state.statistics.slow_matches;
   state.statistics.nodes_traced += state.tracing.compact.view().nodes.size();
+}
+
+/// Matches the nodes that were collected.
+std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
+                           std::uint32_t loss_program) {
   LeafMap leaves;
   const std::uint32_t group =
       match_tape(state, state.tracing.compact.view(), caller, loss_program, &leaves);
@@ -117,7 +121,13 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
     ++state.statistics.fast_matches;
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
-    group = match_slowly(state, rows, state.caller(call, options.label, kind), loss_program);
+    const Caller caller = state.caller(call, options.label, kind);
+    collect_nodes(state, rows, caller);
+    if (kind == BlockKind::residual) {
+      const RawTape raw = state.tracing.compact.view();
+      if (const auto id = state.long_blocks.add(state, raw, options, caller)) return *id;
+    }
+    group = match_slowly(state, rows, caller, loss_program);
   }
   return state.blocks.append(state.blocks.variant(group, loss_program), state.tracing.row,
                              state.labels.number(options.label), loss);

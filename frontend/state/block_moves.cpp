@@ -119,9 +119,31 @@ void Blocks::move_block(std::uint64_t id, std::uint32_t target, const Row& value
                         std::uint32_t loss) {
   Ledger& kind = ledger(groups[target].kind);
   const Location at = kind.locations[id];
-  const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);
-  const std::uint32_t label = label_at(groups[at.group], id);
+  const Kept kept{id, groups[at.group].batch.residual_row(at.instance),
+                  label_at(groups[at.group], id)};
   take_out(kind, id);
+  append_kept(kind, kept, target, values, loss);
+}
+
+std::optional<HostBlock> Blocks::take_host_block(const HostResidual* function) {
+  index_blocks(residuals);
+  number_rows();
+  const auto at = std::ranges::find_if(
+      host_blocks, [&](const HostBlock& block) { return block.function.get() == function; });
+  if (at == host_blocks.end()) return std::nullopt;
+  HostBlock block = *at;
+  remove_host_block(static_cast<std::uint32_t>(at - host_blocks.begin()));
+  return block;
+}
+
+void Blocks::put_back(const HostBlock& block, std::uint32_t group, const Row& values,
+                      std::uint32_t loss) {
+  append_kept(residuals, {block.id, block.row, block.label}, group, values, loss);
+  ++version;
+}
+
+void Blocks::append_kept(Ledger& kind, const Kept& kept, std::uint32_t target, const Row& values,
+                         std::uint32_t loss) {
   // append() assigns new numbers; this block keeps its id, row and label.
   const std::uint64_t ids = kind.next_id, all_rows = kind.rows;
   append(target, values, label_at(groups[target], kind.next_id), loss);
@@ -131,10 +153,10 @@ void Blocks::move_block(std::uint64_t id, std::uint32_t target, const Row& value
   kind.rows = all_rows;
   --kind.blocks;
   kind.locations.resize(kind.next_id);
-  kind.locations[id] = {target, static_cast<std::uint32_t>(instance)};
-  group.ids[instance] = id;
-  group.batch.set_residual_row(instance, first_row);
-  set_label(group, id, label);
+  kind.locations[kept.id] = {target, static_cast<std::uint32_t>(instance)};
+  group.ids[instance] = kept.id;
+  group.batch.set_residual_row(instance, kept.first_row);
+  set_label(group, kept.id, kept.label);
 }
 
 }  // namespace topograd::detail

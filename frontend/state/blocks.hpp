@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -105,6 +106,11 @@ struct Blocks {
   std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
                                               std::uint32_t label, std::uint32_t loss);
   void remove(std::uint64_t id, BlockKind kind);
+  /// Takes out the host block with a function, to be put back as an instance of a group; nothing if
+  /// there is none.
+  std::optional<HostBlock> take_host_block(const HostResidual* function);
+  /// Makes it an instance; id, position among the rows and label stay.
+  void put_back(const HostBlock& block, std::uint32_t group, const Row& values, std::uint32_t loss);
 
   /// The instance with an id, and its row without hidden uniforms and data.
   Location locate(std::uint64_t id, BlockKind kind);
@@ -139,6 +145,14 @@ struct Blocks {
   /// Makes a block an instance of another group; id, position among the rows and label stay.
   void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
   void take_out(Ledger& kind, std::uint64_t id);
+  /// What a block keeps when it moves.
+  struct Kept {
+    std::uint64_t id = 0, first_row = 0;
+    std::uint32_t label = 0;
+  };
+  /// Appends an instance with the id, row and label of a block that was taken out.
+  void append_kept(Ledger& kind, const Kept& kept, std::uint32_t group, const Row& values,
+                   std::uint32_t loss);
 
   std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash_;
   std::vector<std::uint32_t> indices_;  // of the row that is added

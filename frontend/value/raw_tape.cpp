@@ -6,21 +6,50 @@
 namespace topograd::detail {
 
 std::uint32_t CompactTape::position(std::uint64_t id) const {
-  return static_cast<std::uint32_t>(std::lower_bound(ids_.begin(), ids_.end(), id) - ids_.begin());
+  if (id >= open_begin_) return place_[id - open_begin_];
+  const auto last = ids_.begin() + static_cast<std::ptrdiff_t>(older_);
+  return static_cast<std::uint32_t>(std::lower_bound(ids_.begin(), last, id) - ids_.begin());
+}
+
+/// Collects the nodes of the open segment that rows and conditions need, in descending order, and
+/// what they need of older nodes.
+void CompactTape::collect_open(std::span<const std::uint64_t> rows) {
+  constexpr std::uint32_t kNeeded = 1;
+  open_begin_ = tape.mark - tape.tag;
+  open_begin_ = std::min(open_begin_, tape.size);
+  place_.assign(tape.size - open_begin_, 0);
+  const auto need = [&](std::uint64_t id) {
+    if (id >= open_begin_) {
+      place_[id - open_begin_] = kNeeded;
+    } else {
+      open_.push_back(id);
+      std::push_heap(open_.begin(), open_.end());
+    }
+  };
+  for (const std::uint64_t row : rows) need(row);
+  for (const BranchMark& branch : branches_) need(branch.condition);
+  for (std::size_t k = place_.size(); k-- > 0;) {
+    if (place_[k] != kNeeded) continue;
+    const std::uint64_t id = open_begin_ + k;
+    ids_.push_back(id);
+    const TapeNode& node = tape.nodes[id];
+    const std::uint32_t back[3] = {node.a, node.b, node.c};
+    for (int j = 0; j < ir::arity(node.op()); ++j) need(id - back[j]);
+  }
 }
 
 /// The ids of all nodes that rows and conditions need, ascending.
 void CompactTape::collect(std::span<const std::uint64_t> rows) {
-  // A heap of nodes to visit: in descending order no node is seen twice.
   ids_.clear();
-  open_.assign(rows.begin(), rows.end());
-  for (const BranchMark& branch : branches_) open_.push_back(branch.condition);
-  std::make_heap(open_.begin(), open_.end());
+  open_.clear();
+  collect_open(rows);
+  const std::size_t newer = ids_.size();
+  // Older nodes may lie anywhere. In descending order, by a heap, no node is seen twice.
   while (!open_.empty()) {
     const std::uint64_t id = open_.front();
     std::pop_heap(open_.begin(), open_.end());
     open_.pop_back();
-    if (!ids_.empty() && ids_.back() == id) continue;
+    if (ids_.size() > newer && ids_.back() == id) continue;
     ids_.push_back(id);
     const TapeNode& node = tape.nodes[id];
     const std::uint32_t back[3] = {node.a, node.b, node.c};
@@ -29,7 +58,10 @@ void CompactTape::collect(std::span<const std::uint64_t> rows) {
       std::push_heap(open_.begin(), open_.end());
     }
   }
+  older_ = ids_.size() - newer;
   std::reverse(ids_.begin(), ids_.end());
+  for (std::size_t k = older_; k < ids_.size(); ++k)
+    place_[ids_[k] - open_begin_] = static_cast<std::uint32_t>(k);
 }
 
 void CompactTape::assign(std::span<const std::uint64_t> rows) {

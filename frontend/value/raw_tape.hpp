@@ -27,8 +27,8 @@ struct RawTape {
 class CompactTape {
  public:
   /// Replaces the content. `rows` are nodes of this thread's tape. The branches on which these
-  /// nodes depend are included, with the nodes that their conditions need. Cost: n log n in the
-  /// nodes that the rows need, however far apart they are.
+  /// nodes depend are included, with the nodes that their conditions need. Cost: linear in the open
+  /// segment, and n log n in the older nodes that the rows need, however far apart they are.
   void assign(std::span<const std::uint64_t> rows);
 
   RawTape view() const { return {nodes_, rows_, guards_}; }
@@ -40,8 +40,12 @@ class CompactTape {
  private:
   std::uint32_t position(std::uint64_t id) const;
   void collect(std::span<const std::uint64_t> rows);
+  void collect_open(std::span<const std::uint64_t> rows);
 
   std::vector<std::uint64_t> ids_, open_;
+  std::size_t older_ = 0;             // ids from before the open segment
+  std::uint64_t open_begin_ = 0;      // first node of the open segment
+  std::vector<std::uint32_t> place_;  // by node of the open segment: its position
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
   std::vector<BranchMark> branches_;

@@ -1,6 +1,7 @@
 // Copies of one problem, solved side by side.
 #include "../solve_many.hpp"
 
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "separate.hpp"
@@ -171,6 +172,7 @@ Summary solve_copies(const Problem& prototype, std::size_t count, std::span<doub
   const auto begin = std::chrono::steady_clock::now();
   SolverOptions asked = resolved(options);
   if (asked.method == Method::automatic) asked.method = Method::levenberg_marquardt;
+  ProblemUse::settle_long_blocks(prototype, true);
   const ProblemModel model = make_model("solve_many", prototype);
   check_components("solve_many", model, asked);
   if (count == 0 || x.size() != count * model.model.scalars ||

@@ -20,6 +20,7 @@ EvaluatedProblem::EvaluatedProblem(Problem& problem, const SolverOptions& option
 }
 
 ProblemModel EvaluatedProblem::make() const {
+  ProblemUse::settle_long_blocks(problem_, false);
   return make_model("evaluator", problem_, losses_ == Losses::applied);
 }
 
@@ -76,6 +77,8 @@ void EvaluatedProblem::follow() {
 
 void EvaluatedProblem::move_to(runtime::Pass pass, std::optional<Numbers> x) {
   begun_.wait_for_pool();
+  if (pass == runtime::Pass::hvp || pass == runtime::Pass::hessian)
+    ProblemUse::settle_long_blocks(problem_, true);
   follow();
   if (x) {
     check_numbers("x", x->size(), model().scalars);

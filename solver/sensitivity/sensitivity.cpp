@@ -46,6 +46,12 @@ SensitivityOptions resolved_options(SensitivityOptions options) {
   return options;
 }
 
+/// A view of the problem, whose traced blocks all have second derivatives.
+Problem with_kernels(Problem& problem) {
+  ProblemUse::settle_long_blocks(problem, true);
+  return ProblemUse::view_of(problem);
+}
+
 /// Throws for what has no second derivatives here.
 void check_problem(const Problem& problem, SensitivityForm form) {
   if (!problem.host_blocks().empty())
@@ -66,7 +72,7 @@ struct Sensitivity::Impl {
   };
 
   Impl(Problem& p, const std::vector<Theta>* parts, const SensitivityOptions& given)
-      : problem(ProblemUse::view_of(p)),
+      : problem(with_kernels(p)),
         options(resolved_options(given)),
         sources(problem),
         entries(sources.data().size()) {

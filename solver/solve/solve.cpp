@@ -183,11 +183,21 @@ struct Solver::Impl {
     options = resolved(asked);
     if (options.method == Method::automatic) options.method = chosen_method(state_.problem);
     state_.outer_method = options.method;
+    settle_long_blocks();
     if (state_.constrained()) options = inner_options(options, state_.problem);
     check_method(state_.problem, options.method, state_.constrained());
     options.callback = [this](const IterationSummary& iteration) { return after_step(iteration); };
     if (session_.should_look()) session_.close();
     follow_problem();
+  }
+
+  /// Newton's method takes second derivatives, and other processes only blocks with kernels.
+  void settle_long_blocks() const {
+    const Problem& problem = state_.problem;
+    const Method method = state_.options.method;
+    const bool by_newton = method == Method::newton || method == Method::barrier ||
+                           (state_.constrained() && problem.energy_count() > 0);
+    ProblemUse::settle_long_blocks(problem, by_newton || group_ != nullptr);
   }
 
   /// Brings model and engine up to what has changed of the problem.

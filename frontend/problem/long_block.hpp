@@ -1,0 +1,101 @@
+// Residual blocks with long expressions, which are evaluated node by node on the host.
+#pragma once
+
+#include "../../autodiff/node_sweep.hpp"
+#include "../host_residual.hpp"
+#include "../value/raw_tape.hpp"
+#include "extract.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace topograd {
+struct ResidualOptions;
+}
+
+namespace topograd::detail {
+
+/// A residual block whose expression is a long tape: a functor over all data, a sum of many terms,
+/// the steps of an integrator.
+///
+/// Kernels of such a topology take longer to make than to run, and an interpreter or a device gains
+/// nothing from the few instances. So the block is a HostResidual whose values and derivatives are
+/// sweeps over its nodes.
+class LongBlock final : public HostResidual {
+ public:
+  /// The unknowns that the block reads, as blocks of arrays.
+  struct Arguments {
+    std::vector<std::uint32_t> offsets, widths;
+  };
+
+  ///   state  of the problem, which owns the block
+  LongBlock(const ProblemState& state, const RawTape& raw, const PlainProgram& plain);
+
+  int rows() const override { return static_cast<int>(rows_.size()); }
+  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override;
+
+  RawTape tape() const { return {nodes_, rows_}; }
+  const Arguments& arguments() const { return arguments_; }
+  std::size_t operations() const { return sweep_.operations(); }
+  std::size_t bytes() const;
+
+ private:
+  /// Coordinate of an argument.
+  struct Place {
+    std::uint32_t argument = 0, coordinate = 0;
+  };
+  /// A data slot: its number, or an entry of the problem's data arrays.
+  struct Datum {
+    double number = 0;
+    std::uint32_t entry = 0;
+    bool bound = false;
+  };
+
+  const ProblemState& state_;
+  std::vector<TapeNode> nodes_;
+  std::vector<std::uint32_t> rows_;
+  autodiff::NodeSweep sweep_;
+  Arguments arguments_;
+  std::vector<Place> places_;  // by parameter slot
+  std::vector<Datum> data_;
+  std::vector<std::uint32_t> uniforms_;
+};
+
+/// The long blocks of a problem.
+class LongBlocks {
+ public:
+  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, and few
+  /// blocks of the same structure so far. Returns its id, or nothing.
+  ///
+  /// Throws what extract() throws.
+  std::optional<std::uint64_t> add(ProblemState& state, const RawTape& raw,
+                                   const ResidualOptions& options, const Caller& caller);
+  /// Makes the blocks instances of topologies: all of them, or those with this hash.
+  void trace(ProblemState& state, std::optional<std::uint64_t> hash = {});
+  /// Makes them instances of topologies if most of the work is in other residuals, whose backend
+  /// they would keep from making the steps.
+  void settle(ProblemState& state);
+
+  /// Nodes of a tape, leaves included, from which on it is long.
+  static constexpr std::size_t kLeastNodes = 1024;
+  /// Blocks of one structure: with more of them the interpreter's lanes are full.
+  static constexpr std::size_t kMostAlike = 16;
+  /// Numbers of a block's Jacobian, which is dense.
+  static constexpr std::size_t kMostDerivatives = std::size_t{1} << 24;
+
+ private:
+  struct Added {
+    std::shared_ptr<const LongBlock> block;
+    std::uint64_t id = 0;
+    std::uint64_t hash = 0;
+  };
+  std::vector<Added> added_;
+  std::unordered_map<std::uint64_t, std::size_t> seen_;  // by hash
+};
+
+}  // namespace topograd::detail

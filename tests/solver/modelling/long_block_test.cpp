@@ -1,0 +1,272 @@
+// Residual blocks with long expressions: derivatives by hand, numbers that change, handles, and the
+// way back to kernels.
+#include "../../../frontend/problem.hpp"
+#include "../../../solver/evaluator.hpp"
+#include "../../../solver/sensitivity.hpp"
+#include "../../../solver/solve.hpp"
+
+#include <gtest/gtest.h>
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Vector = Eigen::VectorXd;
+using Matrix = Eigen::MatrixXd;
+
+const SolverOptions kExact{.backend = Backend::cpu,
+                           .max_iterations = 100,
+                           .function_tolerance = 1e-15,
+                           .gradient_tolerance = 1e-12,
+                           .parameter_tolerance = 1e-14};
+
+/// Temperatures of two bodies by explicit Euler steps, and what was measured of the first one.
+struct Cooling {
+  int steps = 400;
+  double h = 0.01;
+  std::vector<double> measured;
+
+  double power(int k) const { return k < steps / 3 ? 5 : 1; }
+
+  template <class T>
+  std::vector<T> temperatures(const T& capacity, const T& coupling, const T& loss, T b) const {
+    std::vector<T> out;
+    T a = b;
+    for (int k = 0; k < steps; ++k) {
+      const T flow = (a - b) * coupling;
+      a = a + h * (power(k) - flow) / capacity;
+      b = b + h * (flow - loss * b);
+      out.push_back(a);
+    }
+    return out;
+  }
+
+  void measure() {
+    measured = temperatures(2.0, 0.8, 0.3, 1.0);
+    for (int k = 0; k < steps; ++k) measured[k] += 0.02 * std::sin(12.9898 * k);
+  }
+
+  std::vector<Value> residuals(const Parameters& x, const Value& start) const {
+    std::vector<Value> rows = temperatures<Value>(x(0, 0), x(0, 1), x(0, 2), start);
+    for (int k = 0; k < steps; ++k) rows[k] = rows[k] - measured[k];
+    return rows;
+  }
+
+  /// Of the rows by capacity, coupling and loss: the steps differentiated by hand.
+  Matrix jacobian(const Vector& x, double start) const {
+    Matrix out(steps, 3);
+    double a = start, b = start;
+    Eigen::RowVector3d da = da.Zero(), db = db.Zero();
+    for (int k = 0; k < steps; ++k) {
+      const double flow = (a - b) * x[1];
+      Eigen::RowVector3d df = (da - db) * x[1];
+      df[1] += a - b;
+      const double rate = (power(k) - flow) / x[0];
+      Eigen::RowVector3d rate_by = -df / x[0];
+      rate_by[0] -= rate / x[0];
+      Eigen::RowVector3d db_next = db + h * (df - x[2] * db);
+      db_next[2] -= h * b;
+      da += h * rate_by;
+      b += h * (flow - x[2] * b);
+      a += h * rate;
+      db = db_next;
+      out.row(k) = da;
+    }
+    return out;
+  }
+};
+
+TEST(LongBlocks, DifferentiateTheStepsOfAnIntegrator) {
+  Cooling cooling;
+  cooling.measure();
+  std::vector<double> v = {1.5, 1, 0.5};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  problem.add_residual(0.1 * x(0, 1));  // rows before and after the block
+  const Residual block = problem.add_residual(cooling.residuals(x, 1.0));
+  problem.add_residual(0.1 * x(0, 2));
+  ASSERT_EQ(problem.host_blocks().size(), 1U);
+  Evaluator evaluator(problem, kExact);
+  const Vector at = Eigen::Map<const Vector>(v.data(), 3);
+  const Matrix J = evaluator.jacobian();
+  EXPECT_LE((J.middleRows(1, cooling.steps) - cooling.jacobian(at, 1)).norm(), 1e-12 * J.norm());
+  EXPECT_NEAR(J(0, 1), 0.1, 1e-15);
+  EXPECT_NEAR(J(cooling.steps + 1, 2), 0.1, 1e-15);
+  const Vector r = evaluator.residuals();
+  EXPECT_LE((evaluator.gradient() - J.transpose() * r).norm(), 1e-11 * r.norm());
+  for (int k = 0; k < 3; ++k) {
+    Vector up = at, down = at;
+    up[k] += 1e-6, down[k] -= 1e-6;
+    const Vector difference = (evaluator.residuals(up) - evaluator.residuals(down)) / 2e-6;
+    EXPECT_LE((difference - J.col(k)).norm(), 1e-7 * (1 + J.col(k).norm()));
+  }
+  problem.remove(block);
+  EXPECT_EQ(evaluator.residuals().size(), 2);
+}
+
+// The minimum is that of Gauss–Newton steps with the Jacobian by hand.
+TEST(LongBlocks, AreMinimised) {
+  Cooling cooling;
+  cooling.measure();
+  std::vector<double> v = {1.5, 1, 0.5};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  problem.add_residual(cooling.residuals(x, 1.0));
+  const Summary summary = solve(problem, kExact);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+  EXPECT_EQ(summary.host_residuals, 1U);
+  Vector by_hand(3);
+  by_hand << 1.9, 0.9, 0.35;
+  double cost = 0;
+  for (int k = 0; k < 30; ++k) {
+    const std::vector<double> t = cooling.temperatures(by_hand[0], by_hand[1], by_hand[2], 1.0);
+    Vector r(cooling.steps);
+    for (int i = 0; i < cooling.steps; ++i) r[i] = t[i] - cooling.measured[i];
+    cost = r.squaredNorm() / 2;
+    by_hand -= cooling.jacobian(by_hand, 1).householderQr().solve(r);
+  }
+  EXPECT_NEAR(summary.final_cost, cost, 1e-12 * cost);
+  for (int k = 0; k < 3; ++k) EXPECT_NEAR(v[k], by_hand[k], 1e-7);
+}
+
+/// √(Σ (p0 exp(−p1 tᵢ) − yᵢ)²), one row.
+Value distance(const Parameters& p, const Data& y, const Uniform& weight, int count) {
+  Value sum = 0.0;
+  for (int k = 0; k < count; ++k) {
+    const Value e = p(0, 0) * exp(-p(0, 1) * (0.01 * k)) - y[static_cast<std::size_t>(k)];
+    sum = sum + e * e;
+  }
+  return Value(weight) * sqrt(sum);
+}
+
+TEST(LongBlocks, ReadTheNumbersThatWereSet) {
+  constexpr int kCount = 300;
+  std::vector<double> v = {1, 2}, y(kCount, 0.5);
+  Problem problem;
+  const Parameters p = problem.add_parameters(v, 2);
+  const Data data = problem.add_data(y);
+  const Uniform weight = problem.add_uniform(1);
+  problem.add_residual(distance(p, data, weight, kCount));
+  ASSERT_EQ(problem.host_blocks().size(), 1U);
+  Evaluator evaluator(problem, kExact);
+  for (const double shift : {0.0, 0.25}) {
+    for (double& number : y) number += shift;
+    problem.set(data, y);
+    problem.set(weight, 1 + shift);
+    double sum = 0;
+    Vector by = Vector::Zero(2);
+    for (int k = 0; k < kCount; ++k) {
+      const double decay = std::exp(-v[1] * 0.01 * k), e = v[0] * decay - y[k];
+      sum += e * e;
+      by += e * Vector{{decay, -v[0] * 0.01 * k * decay}};
+    }
+    const double expected = (1 + shift) * std::sqrt(sum);
+    EXPECT_NEAR(evaluator.residuals()[0], expected, 1e-12 * expected);
+    const Vector row = Matrix(evaluator.jacobian()).row(0).transpose();
+    EXPECT_LE((row - (1 + shift) * by / std::sqrt(sum)).norm(), 1e-12 * row.norm());
+  }
+}
+
+TEST(LongBlocks, HaveSecondDerivativesByKernels) {
+  Cooling cooling;
+  cooling.measure();
+  std::vector<double> v = {1.5, 1, 0.5};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  problem.add_residual(0.3 * x(0, 0));
+  problem.add_residual(cooling.residuals(x, 1.0), {.loss = huber(0.5), .label = "cooling"});
+  Evaluator evaluator(problem, kExact);
+  const Vector r = evaluator.residuals(), g = evaluator.gradient();
+  const Vector direction{{0.3, -0.2, 0.5}}, at = Eigen::Map<const Vector>(v.data(), 3);
+  const Vector product = evaluator.hvp(direction);
+  EXPECT_TRUE(problem.host_blocks().empty());
+  EXPECT_LE((evaluator.residuals() - r).norm(), 1e-12 * r.norm());
+  EXPECT_LE((evaluator.gradient() - g).norm(), 1e-11 * g.norm());
+  const Vector up = at + 1e-5 * direction, down = at - 1e-5 * direction;
+  const Vector difference = (evaluator.gradient(up) - evaluator.gradient(down)) / 2e-5;
+  EXPECT_LE((product - difference).norm(), 1e-6 * product.norm());
+  SolverOptions newton = kExact;
+  newton.method = Method::newton;
+  EXPECT_EQ(solve(problem, newton).termination, Termination::CONVERGENCE);
+  EXPECT_EQ(problem.locate(7).label, "cooling");
+}
+
+TEST(LongBlocks, BecomeInstancesWhereManyAreAlike) {
+  constexpr int kBlocks = 20;
+  Cooling cooling{.steps = 120, .measured = std::vector<double>(120, 0.5)};
+  std::vector<double> v(3 * kBlocks);
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  std::vector<Residual> handles;
+  Vector expected(kBlocks * cooling.steps);
+  for (int b = 0; b < kBlocks; ++b) {
+    v[3 * b] = 1 + 0.1 * b, v[3 * b + 1] = 0.7, v[3 * b + 2] = 0.2;
+    const double start = 1 + 0.05 * b;
+    const auto one = [&](const Value& s) {
+      std::vector<Value> rows = cooling.temperatures<Value>(x(b, 0), x(b, 1), x(b, 2), s);
+      for (Value& row : rows) row = row - 0.5;
+      return rows;
+    };
+    handles.push_back(problem.add_residual(one(start)));
+    const std::vector<double> t = cooling.temperatures(v[3 * b], 0.7, 0.2, start);
+    for (int k = 0; k < cooling.steps; ++k) expected[b * cooling.steps + k] = t[k] - 0.5;
+  }
+  EXPECT_TRUE(problem.host_blocks().empty());
+  Evaluator evaluator(problem, kExact);
+  EXPECT_LE((evaluator.residuals() - expected).norm(), 1e-12 * expected.norm());
+  problem.remove(handles[0]);
+  problem.remove(handles[18]);
+  const Vector left = evaluator.residuals();
+  ASSERT_EQ(left.size(), (kBlocks - 2) * cooling.steps);
+  EXPECT_LE((left.head(cooling.steps) - expected.segment(cooling.steps, cooling.steps)).norm(),
+            1e-12);
+  EXPECT_LE((left.tail(cooling.steps) - expected.tail(cooling.steps)).norm(), 1e-12);
+}
+
+// A million small residuals are not to wait for one long one.
+TEST(LongBlocks, LeaveTheStepsToTheEngineOfMostResiduals) {
+  Cooling cooling{.steps = 200, .measured = {}};
+  cooling.measure();
+  std::vector<double> v = {1.5, 1, 0.5}, w(3000, 1.0);
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3), y = problem.add_parameters(w);
+  problem.add_residual(cooling.residuals(x, 1.0));
+  for (std::size_t k = 0; k < w.size(); ++k)
+    problem.add_residual(y[k] * y[k] - 0.1 * x(0, 0) - 2.0);
+  EXPECT_EQ(problem.host_blocks().size(), 1U);
+  const Summary summary = solve(problem, {.backend = Backend::cpu});
+  EXPECT_EQ(summary.host_residuals, 0U);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+}
+
+TEST(LongBlocks, HaveSensitivities) {
+  Cooling cooling{.steps = 150, .measured = {}};
+  cooling.measure();
+  std::vector<double> v = {1.9, 0.9, 0.35}, start = {1};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const Data first = problem.add_data(start);
+  problem.add_residual(cooling.residuals(x, first[0]));
+  ASSERT_EQ(problem.host_blocks().size(), 1U);
+  solve(problem, kExact);
+  const std::vector<double> at = v, one = {1};
+  const Vector slope = Sensitivity(problem).jvp(first, one);
+  Matrix ends(3, 2);
+  for (int side = 0; side < 2; ++side) {
+    start[0] = side == 0 ? 1.0001 : 0.9999;
+    problem.set(first, start);
+    v = at;
+    solve(problem, kExact);
+    ends.col(side) = Eigen::Map<const Vector>(v.data(), 3);
+  }
+  const Vector difference = (ends.col(0) - ends.col(1)) / 2e-4;
+  EXPECT_LE((slope - difference).norm(), 1e-4 * slope.norm());
+}
+
+}  // namespace
+}  // namespace topograd
