@@ -137,24 +137,7 @@ void require_same_options(const Communicator& ranks, const SolverOptions& option
   ranks.require_same("use of PETSc", distribution.petsc_krylov ? "its methods" : "none");
   const bool in_order = distribution.partition == distributed::PartitionMethod::contiguous;
   ranks.require_same("partition", in_order ? "contiguous" : "scotch");
-  SolveFacts facts = facts_of(options);
-  facts.facts.push_back({"linear_solver", std::string(name(options.linear_solver))});
-  const auto limit = [&](const char* what, double value) {
-    facts.facts.push_back({what, ir::print_number(value)});
-  };
-  limit("max_iterations", options.max_iterations);
-  limit("max_outer_iterations", options.max_outer_iterations);
-  limit("function_tolerance", options.function_tolerance);
-  limit("gradient_tolerance", options.gradient_tolerance);
-  limit("parameter_tolerance", options.parameter_tolerance);
-  limit("absolute_gradient_tolerance", options.absolute_gradient_tolerance);
-  limit("constraint_tolerance", options.constraint_tolerance);
-  limit("kkt_tolerance", options.kkt_tolerance);
-  limit("initial_penalty", options.initial_penalty);
-  limit("initial_barrier", options.initial_barrier);
-  facts.facts.push_back({"checkpoint", options.checkpoint.file});
-  facts.facts.push_back({"checkpoint to resume", options.resume});
-  require_same(ranks, facts);
+  require_same(ranks, facts_of(options, OptionScope::ranks));
 }
 
 /// The same for uniforms, among which are the numbers of losses; tells the first one that differs.

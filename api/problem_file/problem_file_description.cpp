@@ -5,6 +5,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/json_values.hpp"
+#include "../../solver/option_table.hpp"
 #include "csv_columns.hpp"
 #include "problem_file_item.hpp"
 
@@ -268,90 +269,44 @@ BlockDescription read_block(const Item& item, BlockKind kind = BlockKind::residu
   return out;
 }
 
-/// An option of the solver with its setter, which throws Error{InvalidArgument} for invalid text.
-struct Option {
-  const char* key;
-  void (*set)(SolverOptions& options, const Item& value);
-};
-constexpr Option kOptions[] = {
-    {"backend",
-     [](SolverOptions& o, const Item& v) { o.backend = parse_backend(v.string("a text")); }},
-    {"precision", [](SolverOptions& o,
-                     const Item& v) { o.precision = parse_solve_precision(v.string("a text")); }},
-    {"method",
-     [](SolverOptions& o, const Item& v) { o.method = parse_method(v.string("a text")); }},
-    {"linear_solver",
-     [](SolverOptions& o, const Item& v) {
-       o.linear_solver = parse_linear_solver(v.string("a text"));
-     }},
-    {"preconditioner",
-     [](SolverOptions& o, const Item& v) {
-       o.preconditioner = parse_preconditioner(v.string("a text"));
-     }},
-    {"normal_matrix",
-     [](SolverOptions& o, const Item& v) {
-       o.normal_matrix = parse_normal_matrix(v.string("a text"));
-     }},
-    {"max_iterations", [](SolverOptions& o, const Item& v) { o.max_iterations = v.count(); }},
-    {"max_linear_iterations",
-     [](SolverOptions& o, const Item& v) { o.max_linear_iterations = v.count(); }},
-    {"time_limit_seconds",
-     [](SolverOptions& o, const Item& v) { o.time_limit_seconds = v.number(); }},
-    {"function_tolerance",
-     [](SolverOptions& o, const Item& v) { o.function_tolerance = v.number(); }},
-    {"gradient_tolerance",
-     [](SolverOptions& o, const Item& v) { o.gradient_tolerance = v.number(); }},
-    {"parameter_tolerance",
-     [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
-    {"constraint_tolerance",
-     [](SolverOptions& o, const Item& v) { o.constraint_tolerance = v.number(); }},
-    {"kkt_tolerance", [](SolverOptions& o, const Item& v) { o.kkt_tolerance = v.number(); }},
-    {"initial_penalty", [](SolverOptions& o, const Item& v) { o.initial_penalty = v.number(); }},
-    {"initial_barrier", [](SolverOptions& o, const Item& v) { o.initial_barrier = v.number(); }},
-    {"max_outer_iterations",
-     [](SolverOptions& o, const Item& v) { o.max_outer_iterations = v.count(); }},
-    {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
-    {"factor",
-     [](SolverOptions& o, const Item& v) { o.factor = parse_factor_place(v.string("a text")); }},
-    {"components",
-     [](SolverOptions& o, const Item& v) { o.components = parse_components(v.string("a text")); }},
-    {"forcing_sequence",
-     [](SolverOptions& o, const Item& v) {
-       o.forcing_sequence = parse_forcing_sequence(v.string("a text"));
-     }},
-    {"initial_trust_region_radius",
-     [](SolverOptions& o, const Item& v) { o.initial_trust_region_radius = v.number(); }},
-    {"dogleg_type", [](SolverOptions& o,
-                       const Item& v) { o.dogleg_type = parse_dogleg_type(v.string("a text")); }},
-    {"use_nonmonotonic_steps",
-     [](SolverOptions& o, const Item& v) {
-       if (!v.is_bool()) v.fail_expected("true or false");
-       o.use_nonmonotonic_steps = v.boolean();
-     }},
-    {"max_consecutive_nonmonotonic_steps",
-     [](SolverOptions& o, const Item& v) { o.max_consecutive_nonmonotonic_steps = v.count(); }},
-    {"threads", [](SolverOptions& o, const Item& v) { o.threads = v.count(); }},
-};
+OptionValue value_of(const Item& item) {
+  if (item.is_bool()) return item.boolean();
+  if (item.is_string()) return item.string("a text");
+  if (item.json().is_number_integer()) return item.json().get<std::int64_t>();
+  return item.number();
+}
 
-SolverOptions read_options(const Item& item) {
-  SolverOptions options;
-  std::string known;
-  for (const Option& option : kOptions)
-    known += (known.empty() ? "" : ", ") + std::string(option.key);
+/// Reads options of the solver by the names of the table; a dot in a name is an object.
+///
+///   group  names of this object begin so
+void read_options(const Item& item, const std::string& group, SolverOptions& options) {
   if (!item.is_object()) item.fail_expected("an object");
+  std::vector<std::string> known;
+  for (const SolverOption& option : option_table()) {
+    if (!option.in_files || !option.name.starts_with(group)) continue;
+    const std::string_view rest = option.name.substr(group.size());
+    const std::string key(rest.substr(0, rest.find('.')));
+    if (known.empty() || known.back() != key) known.push_back(key);
+  }
   for (const std::string& key : item.keys()) {
     const Item value = *item.find(key);
-    const auto* option = std::ranges::find(kOptions, key, &Option::key);
-    if (option == std::end(kOptions))
-      value.fail("expected one of the keys " + known + ", got \"" + key + "\"");
+    if (std::ranges::find(known, key) == known.end()) {
+      std::string names;
+      for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+      value.fail("expected one of the keys " + names + ", got \"" + key + "\"");
+    }
+    const SolverOption* const option = find_option(group + key);
+    if (option == nullptr) {
+      read_options(value, group + key + ".", options);
+      continue;
+    }
     try {
-      option->set(options, value);
+      set(*option, options, value_of(value));
     } catch (const Error& error) {
       if (error.code() == ErrorCode::Parse) throw;
       value.fail(error.what());
     }
   }
-  return options;
 }
 
 using runtime::json_error_text;
@@ -404,7 +359,7 @@ Description read_description(const Document& document) {
   });
   if (out.parameters.empty()) root.fail("expected \"parameters\" with at least one array");
   if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
-  if (const auto solver = root.find("solver")) out.options = read_options(*solver);
+  if (const auto solver = root.find("solver")) read_options(*solver, "", out.options);
   for (const auto& [path, table] : source.tables())
     out.tables.push_back({path, table.rows(), table.has_header(), table.skipped()});
   return out;

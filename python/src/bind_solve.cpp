@@ -3,14 +3,15 @@
 
 #include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/option_table.hpp"
 #include "../../solver/solve.hpp"
 #include "../../solver/solve_many.hpp"
 #include "../../solver/summary_json.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -142,71 +143,54 @@ class KeptSolver {
   Solver solver_;
 };
 
-using Setter = std::function<void(SolverOptions&, const py::handle&)>;
-
-template <class T>
-Setter number(T SolverOptions::*field) {
-  return [field](SolverOptions& o, const py::handle& value) { o.*field = value.cast<T>(); };
+/// Throws py::cast_error for a value of another kind.
+OptionValue value_of(const SolverOption& option, const py::handle& value) {
+  const OptionValue initial = option.get(SolverOptions{});
+  if (value.is_none() && std::holds_alternative<std::monostate>(initial)) return initial;
+  if (option.kind == OptionKind::count && py::isinstance<py::str>(value) &&
+      value.cast<std::string>() == "all")
+    return std::string("all");
+  switch (option.kind) {
+    case OptionKind::flag: return value.cast<bool>();
+    case OptionKind::count: return value.cast<std::int64_t>();
+    case OptionKind::number: return value.cast<double>();
+    case OptionKind::choice:
+    case OptionKind::text: break;
+  }
+  return value.cast<std::string>();
 }
-template <class T>
-Setter named(T SolverOptions::*field, T (*parse)(std::string_view)) {
-  return [field, parse](SolverOptions& o, const py::handle& value) {
-    o.*field = parse(value.cast<std::string>());
-  };
-}
 
-/// Options that Python can set, by name.
-const std::map<std::string, Setter>& setters() {
-  using O = SolverOptions;
-  static const auto& table = *new std::map<std::string, Setter>{
-      {"backend", named(&O::backend, parse_backend)},
-      {"precision", named(&O::precision, parse_solve_precision)},
-      {"method", named(&O::method, parse_method)},
-      {"linear_solver", named(&O::linear_solver, parse_linear_solver)},
-      {"preconditioner", named(&O::preconditioner, parse_preconditioner)},
-      {"normal_matrix", named(&O::normal_matrix, parse_normal_matrix)},
-      {"factor", named(&O::factor, parse_factor_place)},
-      {"forcing_sequence", named(&O::forcing_sequence, parse_forcing_sequence)},
-      {"dogleg_type", named(&O::dogleg_type, parse_dogleg_type)},
-      {"domain", named(&O::domain, parse_domain_policy)},
-      {"components", named(&O::components, parse_components)},
-      {"max_iterations", number(&O::max_iterations)},
-      {"time_limit_seconds", number(&O::time_limit_seconds)},
-      {"function_tolerance", number(&O::function_tolerance)},
-      {"gradient_tolerance", number(&O::gradient_tolerance)},
-      {"parameter_tolerance", number(&O::parameter_tolerance)},
-      {"absolute_gradient_tolerance", number(&O::absolute_gradient_tolerance)},
-      {"constraint_tolerance", number(&O::constraint_tolerance)},
-      {"kkt_tolerance", number(&O::kkt_tolerance)},
-      {"initial_penalty", number(&O::initial_penalty)},
-      {"initial_barrier", number(&O::initial_barrier)},
-      {"max_outer_iterations", number(&O::max_outer_iterations)},
-      {"scale_free", number(&O::scale_free)},
-      {"initial_trust_region_radius", number(&O::initial_trust_region_radius)},
-      {"min_trust_region_radius", number(&O::min_trust_region_radius)},
-      {"max_trust_region_radius", number(&O::max_trust_region_radius)},
-      {"min_relative_decrease", number(&O::min_relative_decrease)},
-      {"min_lm_diagonal", number(&O::min_lm_diagonal)},
-      {"max_lm_diagonal", number(&O::max_lm_diagonal)},
-      {"jacobi_scaling", number(&O::jacobi_scaling)},
-      {"rescale_steps", number(&O::rescale_steps)},
-      {"use_nonmonotonic_steps", number(&O::use_nonmonotonic_steps)},
-      {"linear_tolerance", number(&O::linear_tolerance)},
-      {"max_linear_iterations", number(&O::max_linear_iterations)},
-      {"eta", number(&O::eta)},
-      {"max_lbfgs_rank", number(&O::max_lbfgs_rank)},
-      {"max_escapes", number(&O::max_escapes)},
-      {"threads", number(&O::threads)},
-      {"device", number(&O::device)},
-      {"float64", named(&O::float64, parse_float64)},
-      {"deterministic", number(&O::deterministic)},
-      {"validation", number(&O::validation)},
-      {"cross_check", number(&O::cross_check)},
-      {"update_state_every_iteration", number(&O::update_state_every_iteration)},
-      {"learning_rate",
-       [](O& o, const py::handle& v) { o.first_order.learning_rate = v.cast<double>(); }},
-  };
-  return table;
+/// Sets options by the names of the table; a dot in a name is a dictionary.
+///
+///   group  names of this dictionary begin so
+void set_options(SolverOptions& options, const py::dict& given, const std::string& group) {
+  for (const auto& [key, value] : given) {
+    const std::string name = group + key.cast<std::string>();
+    const SolverOption* const option = find_option(name);
+    try {
+      if (option != nullptr) {
+        set(*option, options, value_of(*option, value));
+        continue;
+      }
+    } catch (const py::cast_error&) {
+      throw py::type_error("option '" + name +
+                           "' has a wrong type: " + py::repr(value).cast<std::string>());
+    }
+    const bool is_group = std::ranges::any_of(
+        option_table(), [&](const SolverOption& o) { return o.name.starts_with(name + "."); });
+    if (is_group && py::isinstance<py::dict>(value)) {
+      set_options(options, value.cast<py::dict>(), name + ".");
+      continue;
+    }
+    if (is_group)
+      throw py::type_error("option '" + name + "' has a wrong type: expected a dictionary, got " +
+                           py::repr(value).cast<std::string>());
+    std::string names;
+    for (const SolverOption& known : option_table())
+      names +=
+          (names.empty() ? "" : ", ") + std::string(known.alias.empty() ? known.name : known.alias);
+    throw py::type_error("unknown option '" + name + "'; options are " + names);
+  }
 }
 
 void bind_iterations(py::module_& module) {
@@ -272,21 +256,7 @@ py::dict solve_copies_of(Bound& bound, const Memory& x, const std::vector<Double
 
 SolverOptions options_from(const py::dict& given) {
   SolverOptions options;
-  for (const auto& [key, value] : given) {
-    const auto name = key.cast<std::string>();
-    const auto setter = setters().find(name);
-    if (setter == setters().end()) {
-      std::string names;
-      for (const auto& [known, _] : setters()) names += (names.empty() ? "" : ", ") + known;
-      throw py::type_error("unknown option '" + name + "'; options are " + names);
-    }
-    try {
-      setter->second(options, value);
-    } catch (const py::cast_error&) {
-      throw py::type_error("option '" + name +
-                           "' has a wrong type: " + py::repr(value).cast<std::string>());
-    }
-  }
+  set_options(options, given, "");
   return options;
 }
 

@@ -105,53 +105,18 @@ void add_problem(Facts& facts, const ProblemModel& problem, std::span<const doub
   facts.add("number of residual blocks on the host", std::uint64_t{source.host_blocks().size()});
 }
 
-void add_options(Facts& facts, const SolverOptions& o) {
-  facts.add("method", name(o.method));
-  facts.add("precision", codegen::name(o.precision));
-  facts.add("deterministic", o.deterministic);
-  facts.add("scale_free", o.scale_free);
-  facts.add("jacobi_scaling", o.jacobi_scaling);
-  facts.add("rescale_steps", o.rescale_steps);
-  facts.add("initial_trust_region_radius", o.initial_trust_region_radius);
-  facts.add("min_trust_region_radius", o.min_trust_region_radius);
-  facts.add("max_trust_region_radius", o.max_trust_region_radius);
-  facts.add("min_relative_decrease", o.min_relative_decrease);
-  facts.add("min_lm_diagonal", o.min_lm_diagonal);
-  facts.add("max_lm_diagonal", o.max_lm_diagonal);
-  facts.add("dogleg_type", name(o.dogleg_type));
-  facts.add("use_nonmonotonic_steps", o.use_nonmonotonic_steps);
-  facts.add("max_consecutive_nonmonotonic_steps", o.max_consecutive_nonmonotonic_steps);
-  facts.add("max_consecutive_invalid_steps", o.max_consecutive_invalid_steps);
-  facts.add("linear_tolerance", o.linear_tolerance);
-  facts.add("max_linear_iterations", o.max_linear_iterations);
-  facts.add("eta", o.eta);
-  facts.add("factor", name(o.factor));
-  facts.add("forcing_sequence", name(o.forcing_sequence));
-  facts.add("preconditioner", name(o.preconditioner));
-  facts.add("normal_matrix", name(o.normal_matrix));
+/// Options on which this scope has to agree.
+void add_options(Facts& facts, const SolverOptions& o, OptionScope scope) {
+  for (const SolverOption& option : option_table()) {
+    if (option.scope == OptionScope::process ||
+        (scope == OptionScope::steps && option.scope != scope))
+      continue;
+    if (option.name == "plan")  // a long text
+      facts.add("plan", o.plan ? runtime::hash_text(runtime::to_json(*o.plan)) : Hash128{});
+    else
+      facts.add(std::string(option.name), text_of(option.get(o)));
+  }
   facts.add("number of groups of elimination", std::uint64_t{o.linear_solver_ordering.size()});
-  facts.add("max_lbfgs_rank", o.max_lbfgs_rank);
-  const LineSearchOptions& l = o.line_search;
-  facts.add("line_search.sufficient_decrease", l.sufficient_decrease);
-  facts.add("line_search.sufficient_curvature_decrease", l.sufficient_curvature_decrease);
-  facts.add("line_search.max_expansion", l.max_expansion);
-  facts.add("line_search.min_step_size", l.min_step_size);
-  facts.add("line_search.max_evaluations", l.max_evaluations);
-  facts.add("max_escapes", o.max_escapes);
-  const FirstOrderOptions& f = o.first_order;
-  facts.add("first_order.learning_rate", f.learning_rate);
-  facts.add("first_order.beta1", f.beta1);
-  facts.add("first_order.beta2", f.beta2);
-  facts.add("first_order.epsilon", f.epsilon);
-  facts.add("first_order.weight_decay", f.weight_decay);
-  facts.add("first_order.momentum", f.momentum);
-  facts.add("accumulation", o.accumulation ? codegen::name(*o.accumulation) : "automatic");
-  facts.add("plan", o.plan ? runtime::hash_text(runtime::to_json(*o.plan)) : Hash128{});
-  facts.add("max_instances_per_dispatch", o.max_instances_per_dispatch.value_or(0));
-  facts.add("domain", name(o.domain));
-  facts.add("domain_epsilon", o.domain_epsilon);
-  facts.add("cross_check", o.cross_check);
-  facts.add("update_state_every_iteration", o.update_state_every_iteration);
 }
 
 }  // namespace
@@ -177,13 +142,13 @@ SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
   add_problem(facts, model, x);
   facts.add("backend", place.backend);
   facts.add("linear solver", place.linear_solver);
-  add_options(facts, options);
+  add_options(facts, options, OptionScope::steps);
   return std::move(facts.out);
 }
 
-SolveFacts facts_of(const SolverOptions& options) {
+SolveFacts facts_of(const SolverOptions& options, OptionScope scope) {
   Facts facts;
-  add_options(facts, options);
+  add_options(facts, options, scope);
   return std::move(facts.out);
 }
 

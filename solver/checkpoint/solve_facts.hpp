@@ -3,7 +3,7 @@
 
 #include "../../ir/machine/state_record.hpp"
 #include "../model/model.hpp"
-#include "../options.hpp"
+#include "../option_table.hpp"
 
 #include <cstdint>
 #include <span>
@@ -39,7 +39,7 @@ SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
                     const SolvePlace& place, std::span<const double> x);
 
 /// The options that steps depend on, alone.
-SolveFacts facts_of(const SolverOptions& options);
+SolveFacts facts_of(const SolverOptions& options, OptionScope scope);
 
 /// The difference as a sentence: "precision is f64 here, f32 in the checkpoint"; empty if there is
 /// none.

@@ -5,12 +5,14 @@
 
 #include "../../api/problem_file.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/option_table.hpp"
 #include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -58,6 +60,8 @@ class Validator {
       return std::any_of(says.begin(), says.end(), [&](const Json& s) { return valid(value, s); });
     if (word == "minimum") return !value.is_number() || value >= says;
     if (word == "exclusiveMinimum") return !value.is_number() || value > says;
+    if (word == "maximum") return !value.is_number() || value <= says;
+    if (word == "exclusiveMaximum") return !value.is_number() || value < says;
     if (word == "minItems") return !value.is_array() || value.size() >= says;
     if (word == "maxItems") return !value.is_array() || value.size() <= says;
     if (word == "minProperties") return !value.is_object() || value.size() >= says;
@@ -266,18 +270,64 @@ TEST(ProblemFileSchema, HasTheKeysOfTheReader) {
         << row.name;
 }
 
-TEST(ProblemFileSchema, HasTheNamesOfTheOptions) {
-  const Json options = schema()["$defs"]["solver"]["properties"];
-  std::string text = read_file(source_dir() / "docs/problem-file.schema.json");
-  for (const auto& [option, rule] : options.items()) {
-    if (!rule.contains("enum")) continue;
-    const std::string file = with("", "", R"(, "solver": {")" + option + R"(": "?"})");
-    const std::string names = std::regex_replace(listed(file, "expected one of ", ", got \"?\""),
-                                                 std::regex(R"(\w+)"), R"("$&")");
-    text = std::regex_replace(text, std::regex('"' + option + R"(": \{"enum": \[[^\]]*\]\})"),
-                              '"' + option + R"(": {"enum": [)" + names + "]}");
-    EXPECT_NE(text.find(names), text.npos) << option;
+/// The rule of an option's value.
+std::string rule_of(const SolverOption& option) {
+  const auto listed = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + '"';
+    return "{\"enum\": [" + text + "]}";
+  };
+  const auto bounded = [&](const std::string& type) {
+    std::string text = "{\"type\": \"" + type + '"';
+    const SolverOptionRange& range = option.range;
+    if (std::isfinite(range.least))
+      text += std::string(", \"") + (range.without_least ? "exclusiveMinimum" : "minimum") +
+              "\": " + std::to_string(static_cast<int>(range.least));
+    if (std::isfinite(range.most))
+      text += std::string(", \"") + (range.without_most ? "exclusiveMaximum" : "maximum") +
+              "\": " + std::to_string(static_cast<int>(range.most));
+    return text + "}";
+  };
+  switch (option.kind) {
+    case OptionKind::flag: return R"({"type": "boolean"})";
+    case OptionKind::count: return bounded("integer");
+    case OptionKind::number: return bounded("number");
+    case OptionKind::choice: return listed(option.choices());
+    case OptionKind::text: break;
   }
+  return R"({"type": "string"})";
+}
+
+/// Rules of the options whose names begin so, as lines of an object.
+std::string rules_of(const std::string& group, const std::string& indent) {
+  std::string text, last;
+  for (const SolverOption& option : option_table()) {
+    if (!option.in_files || !option.name.starts_with(group)) continue;
+    const std::string rest(option.name.substr(group.size()));
+    const std::string key = rest.substr(0, rest.find('.'));
+    if (key == last) continue;
+    last = key;
+    text += (text.empty() ? "" : ",\n") + indent + '"' + key + "\": ";
+    if (key == rest) {
+      text += rule_of(option);
+    } else {
+      text += "{\n" + indent + "  \"type\": \"object\",\n" + indent +
+              "  \"additionalProperties\": false,\n" + indent + "  \"properties\": {\n" +
+              rules_of(group + key + ".", indent + "    ") + "\n" + indent + "  }\n" + indent + "}";
+    }
+  }
+  return text;
+}
+
+TEST(ProblemFileSchema, HasTheOptionsOfTheTable) {
+  std::string text = read_file(source_dir() / "docs/problem-file.schema.json");
+  const std::size_t solver = text.find("\"solver\": {\n");
+  ASSERT_NE(solver, text.npos);
+  const std::string begins = "      \"properties\": {\n", ends = "\n      }\n    },";
+  const std::size_t first = text.find(begins, solver) + begins.size();
+  const std::size_t last = text.find(ends, first);
+  ASSERT_NE(last, text.npos);
+  text.replace(first, last - first, rules_of("", "        "));
   test::expect_golden("docs/problem-file.schema.json", text);
 }
 
@@ -306,8 +356,15 @@ std::string values_of(const Rule& rule) {
   }
   std::string text = rule["type"].template get<std::string>();
   if (text == "boolean") return "`true`, `false`";
+  if (text == "object") {
+    text.clear();
+    for (const auto& [key, value] : rule["properties"].items())
+      text += (text.empty() ? "`" : "; `") + key + "`: " + values_of(value);
+    return text;
+  }
   if (rule.contains("minimum")) text += " ≥ " + rule["minimum"].dump();
   if (rule.contains("exclusiveMinimum")) text += " > " + rule["exclusiveMinimum"].dump();
+  if (rule.contains("exclusiveMaximum")) text += ", < " + rule["exclusiveMaximum"].dump();
   return text;
 }
 

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "on rank 1"),
         std::pair("petsc",
                   "use of PETSc on all ranks, got none on rank 0 and its methods on rank 1"),
-        std::pair("resume", "checkpoint to resume on all ranks, got "),
+        std::pair("resume", "resume on all ranks, got "),
         std::pair("partition", "partition on all ranks, got scotch on rank 0 and contiguous")),
     [](const auto& other) { return other.param.first; });
 

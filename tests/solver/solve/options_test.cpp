@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
-#include "../../../solver/options.hpp"
+#include "../../../solver/option_table.hpp"
+#include "../../support/golden.hpp"
 #include "../../support/manual.hpp"
+#include "../../support/paths.hpp"
 
 #include <functional>
 #include <limits>
+#include <set>
+#include <sstream>
 
 namespace topograd {
 namespace {
@@ -98,6 +102,44 @@ TEST(Options, RangesAreChecked) {
   for (const auto& row : rows) {
     EXPECT_EQ(message_of([&] { resolved(row.options); }), row.message);
   }
+}
+
+// The manual's table has all members of SolverOptions.
+TEST(Options, EachFieldHasARow) {
+  const std::set<std::string> others = {"line_search", "first_order",  "checkpoint",
+                                        "callback",    "restrictions", "linear_solver_ordering"};
+  std::istringstream page(test::read_file(test::source_dir() / "docs/reference/solver-options.md"));
+  int fields = 0;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("<!--")) inside = line.find("SolverOptions in") != line.npos;
+    if (!inside || !line.starts_with("| `")) continue;
+    const std::string field = line.substr(3, line.find('`', 3) - 3);
+    ++fields;
+    EXPECT_TRUE(others.contains(field) || find_option(field) != nullptr) << field;
+  }
+  EXPECT_GE(fields, 55);
+}
+
+TEST(Options, ValuesAreReadBack) {
+  for (const SolverOption& option : option_table()) {
+    const SolverOptions initial;
+    const OptionValue value = option.get(initial);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    SolverOptions other;
+    set(option, other, value_of(option, text_of(value)));
+    EXPECT_EQ(option.get(other), value) << option.name;
+    for (const std::string& name :
+         option.choices != nullptr ? option.choices() : std::vector<std::string>{}) {
+      set(option, other, name);
+      EXPECT_EQ(name.empty(), text_of(option.get(other)).empty()) << option.name;
+    }
+  }
+  SolverOptions options;
+  set(*find_option("cross_check"), options, value_of(*find_option("cross_check"), "all"));
+  EXPECT_EQ(options.cross_check, kCrossCheckAll);
+  EXPECT_EQ(message_of([&] { set(*find_option("threads"), options, 1.5); }),
+            "threads: expected a whole number, got 1.5");
 }
 
 TEST(Options, ProcessDefaultsFillWhatIsEmpty) {

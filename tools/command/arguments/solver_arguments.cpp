@@ -6,21 +6,25 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../solver/option_table.hpp"
 
-#include <charconv>
 #include <memory>
 
 namespace topograd::command {
 namespace {
 
-/// Parses a number of instances, or "all". Throws Error{InvalidArgument}.
-std::uint64_t parse_cross_check(const std::string& text) {
-  if (text == "all") return kCrossCheckAll;
-  std::uint64_t count = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (code == std::errc() && end == text.data() + text.size()) return count;
-  throw Error(ErrorCode::InvalidArgument,
-              "expected --cross-check all or a number of instances, got \"" + text + "\"");
+/// Sets a field by "NAME=VALUE". Throws Error{InvalidArgument}.
+void set_by_name(SolverOptions& options, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const SolverOption* const option = find_option(std::string_view(text).substr(0, equals));
+  if (option == nullptr || equals == std::string::npos) {
+    std::string names;
+    for (const SolverOption& known : option_table())
+      names += (names.empty() ? "" : ", ") + std::string(known.name);
+    throw Error(ErrorCode::InvalidArgument, "expected --option NAME=VALUE with one of the names " +
+                                                names + ", got \"" + text + "\"");
+  }
+  set(*option, options, value_of(*option, std::string_view(text).substr(equals + 1)));
 }
 
 /// Adds an option with the names of an enum, and the default of SolverOptions.
@@ -83,6 +87,8 @@ void add_solve_options(Command app, SolverArguments& a) {
   app.option("--max-linear-iterations", &a.max_linear_iterations, "iterations of CG in one step");
   app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
   app.option("--time-limit", &a.time_limit, "seconds; if not given, no limit");
+  app.option("--option", &a.options,
+             "any field of SolverOptions as NAME=VALUE, such as max_lbfgs_rank=5; may be repeated");
 }
 
 void add_checkpoint_options(Command app, SolverArguments& a) {
@@ -109,7 +115,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
     options.plan =
         std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));
   if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
-  if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
+  if (!a.cross_check.empty()) set_by_name(options, "cross_check=" + a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
   if (!a.factor.empty()) options.factor = parse_factor_place(a.factor);
@@ -130,6 +136,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
     options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
         *a.tolerance;
   }
+  for (const std::string& text : a.options) set_by_name(options, text);
   return options;
 }
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace topograd::command {
 
@@ -19,6 +20,7 @@ struct SolverArguments {
   std::string checkpoint, resume;
   bool deterministic = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;
+  std::vector<std::string> options;  ///< "NAME=VALUE", any field of SolverOptions
   std::optional<double> tolerance, time_limit, checkpoint_every;
 };
 
