@@ -102,8 +102,10 @@ double Item::number() const {
 
 std::uint32_t Item::integer(const char* what, std::uint32_t least) const {
   const auto value = runtime::whole_number<std::uint32_t>(json_);
-  if (!value || *value < least || *value == std::numeric_limits<std::uint32_t>::max())
-    fail_expected(what);
+  constexpr std::uint32_t kBeyond = std::numeric_limits<std::uint32_t>::max();
+  if (json_.is_number_integer() && json_.get<double>() >= kBeyond)
+    fail_expected(what + (" that is below " + std::to_string(kBeyond)));
+  if (!value || *value < least) fail_expected(what);
   return *value;
 }
 

@@ -22,17 +22,17 @@ class Repeater {
     for (BlockDescription& block : d_.residuals) repeat_block(block);
     std::size_t scalars = 0;
     for (const ArrayDescription& array : d_.parameters) scalars += array.values.size();
-    require_few(scalars, "/repeat");
+    require_few(scalars, "/parameters");
     for (ArrayDescription& array : d_.parameters) repeat_array(array);
   }
 
  private:
   void require_few(std::size_t of_one, const std::string& pointer) const {
     if (of_one <= kMostRepeated / copies_) return;
-    fail(document_, pointer,
-         "expected at most " + std::to_string(kMostRepeated / copies_) +
-             " numbers or instances in each of " + std::to_string(copies_) + " problems, got " +
-             std::to_string(of_one));
+    fail(document_, "/repeat",
+         "expected at most " + std::to_string(kMostRepeated / of_one) + " problems, as each has " +
+             std::to_string(of_one) + " numbers and instances in " + pointer + ", got " +
+             std::to_string(copies_));
   }
 
   const ArrayDescription* find(const std::vector<ArrayDescription>& arrays,

@@ -143,8 +143,10 @@ TEST(ProblemFile, ListsOfManyProblemsThatDoNotFitAreNamed) {
   EXPECT_EQ(message(R"({"t": [1, 2, 3], "y": [1, 2, 3]})", "2"),
             "/residuals/0: expected lists of a multiple of 2 entries, as \"repeat\" says, got 3");
   EXPECT_EQ(message(R"({"t": [1], "y": [1]})", "4000000000"),
-            "/residuals/0: expected at most 0 numbers or instances in each of 4000000000 problems, "
-            "got 4");
+            "/repeat: expected at most 4194304 problems, as each has 4 numbers and instances in "
+            "/residuals/0, got 4000000000");
+  EXPECT_EQ(message(R"({"t": [1], "y": [1]})", "1000000000000"),
+            "/repeat: expected a count from 1 that is below 4294967295, got 1000000000000");
 }
 
 TEST(ProblemFile, TheManualShowsTheExample) {
