@@ -351,9 +351,8 @@ def _by_scipy(a: _Arguments, reason: str) -> OptimizeResult:
     return result
 
 
-def _has_own_points(f: Callable, x: Any, start: np.ndarray, shape: tuple[int, int]) -> bool:
+def _has_own_points(f: Callable, x: Any, start: np.ndarray, count: int, points: int) -> bool:
     """True if the first axis of xdata is that of the curves: f of the whole is not one curve."""
-    count, points = shape
     if not isinstance(x, np.ndarray) or x.ndim < 2:
         return False
     try:
@@ -425,7 +424,7 @@ def curve_fit_many(
         raise ValueError(f"p0: expected shape (n,) or ({count}, n), got {start.shape}")
     n = start.shape[1]
     x: Any = _array(xdata, "xdata") if isinstance(xdata, (list, tuple, np.ndarray)) else xdata
-    own = _has_own_points(f, x, start[0], y.shape) if own_xdata is None else own_xdata
+    own = _has_own_points(f, x, start[0], count, points) if own_xdata is None else own_xdata
     deviations = None if sigma is None else _array(sigma, "sigma")
     if deviations is not None:
         if deviations.shape not in ((points,), (count, points)):
