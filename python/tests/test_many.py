@@ -161,6 +161,10 @@ class Many(unittest.TestCase):
         result = topograd.least_squares_many(residuals, np.zeros((3, 1)), (np.arange(3.0),))
         np.testing.assert_allclose(result.x[:, 0], np.arange(3.0), atol=1e-8)
         self.assertRegex(result.message, r"by SciPy: .*line \d+ of test_many.py")
+        table = np.array([0.5, 0.25, 0.125])  # an index that is data cannot be traced
+        result = topograd.least_squares_many(lambda x, i: x - table[i], np.zeros((2, 1)), (np.array([2, 0]),),
+                                             gtol=-1)
+        np.testing.assert_allclose(result.x[:, 0], [0.125, 0.5], rtol=1e-6)
         with self.assertRaisesRegex(topograd.Error, "does not know backend vulkan"):
             topograd.least_squares_many(lambda x, y: x - y, np.zeros((3, 1)), (np.arange(3.0),),
                                         options={"backend": "vulkan"})

@@ -80,7 +80,7 @@ class _Arguments:
             raise ValueError(f"`f_scale` must be positive, got {f_scale}.")
         if max_nfev is not None and max_nfev <= 0:
             raise ValueError("`max_nfev` must be None or positive integer.")
-        tolerances = [0.0 if t is None else float(t) for t in (ftol, xtol, gtol)]
+        tolerances = [0.0 if t is None else max(0.0, float(t)) for t in (ftol, xtol, gtol)]
         if not max(tolerances) >= _EPS:
             raise ValueError("At least one of the tolerances must be above machine epsilon.")
         self.ftol, self.xtol, self.gtol = tolerances
@@ -100,8 +100,8 @@ class _Arguments:
         return bool(np.any(np.isfinite(self.lower) | np.isfinite(self.upper)))
 
     def given(self, k: int) -> list[Any]:
-        """args of problem k."""
-        return [a if own is None else own[k] for a, own in zip(self.args, self.own)]
+        """args of problem k, with integers as they are."""
+        return [a if own is None else as_numpy(a)[k] for a, own in zip(self.args, self.own)]
 
     def fun(self, x: Any, *given: Any) -> Any:
         return self.function(x, *given, **self.kwargs)
