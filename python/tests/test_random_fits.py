@@ -146,6 +146,18 @@ class RandomFits(unittest.TestCase):
             if result.success:
                 self.assertLess(result.cost, 1e3, power)
 
+    def test_what_scipy_ends_too_early_is_solved_on(self):
+        """From far away at a rate of exp(1) a step: the limit is reached, and SciPy's gtol is an
+        absolute number."""
+        y = np.exp(3.74226296 - 0.76328892 / (T + 0.3))
+
+        def residuals(p, unit=1e-6):
+            return unit * (np.exp(p[0] - p[1] / (T + 0.3)) - y)
+
+        result = topograd.least_squares(residuals, [104.08734198, 0.3545204])
+        self.assertTrue(result.success)
+        np.testing.assert_allclose(result.x, [3.74226296, 0.76328892], rtol=1e-6)
+
     def test_a_limit_is_no_success_in_small_units(self):
         """SciPy's gtol is an absolute number: it holds at the start if residuals are small."""
         t = np.linspace(0, 1, 40)

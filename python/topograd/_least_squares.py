@@ -747,8 +747,8 @@ def least_squares(
         reading = _read(a, fun, args, keywords, f0)
         kept = None if reading is None else _reuse.traces.taken(reading)
         if kept is not None and not kept.useless and kept.take(reading.arrays):
-            trace = kept.trace
-            found = _minimum(a, trace, kept.rows, f0, evaluate, given, kept)
+            trace, rows = kept.trace, kept.rows
+            found = _minimum(a, trace, rows, f0, evaluate, given, kept)
         if found is None:
             trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
                                          seconds if falls_back else None, reading is not None)
@@ -789,8 +789,18 @@ def least_squares(
         print(f"{what}: {reason}. SciPy with differences.")
     scipys = _by_scipy(fun, a, bounds, x_scale, diff_step, tr_solver, tr_options, jac_sparsity, args,
                        keywords, workers)
-    worse = found is not None and found["status"] == 0 and not scipys.cost < found["cost"]
-    return found if worse else scipys
+    if found is None:
+        return scipys
+    if not scipys.cost < found["cost"]:
+        return found if found["status"] == 0 else scipys
+    # From there the solve may converge, and says more than SciPy's gtol where all numbers are small.
+    a.x0 = scipys.x
+    try:
+        again = _minimum(a, trace, rows, evaluate(a.x0.copy()), evaluate, given)
+    except (_core.Error, ArithmeticError, ValueError):
+        return scipys
+    better = again is not None and again["status"] > 0 and again["cost"] <= scipys.cost
+    return again if better else scipys
 
 
 def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step: Any, tr_solver: Any,
