@@ -293,4 +293,18 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
     Map(arrays, group, places, blocks).add(problem, options, added);
 }
 
+void add_block(Problem& problem, const LeafArrays& arrays, const RowGroup& group) {
+  const Places places(arrays);
+  const auto unknown = [&](std::uint32_t k) -> Value {
+    const Index leaf = group.unknowns[k][0];
+    const std::uint64_t place = places.place(leaf);
+    const auto array = static_cast<std::uint32_t>(place >> 32);
+    const Index block = places.block(array, leaf);
+    if ((array & kOfData) != 0) return arrays.data[array & ~kOfData][block];
+    return arrays.unknowns[array](block, static_cast<int>(static_cast<std::uint32_t>(place)));
+  };
+  const auto data = [&](std::uint32_t k) -> Value { return group.data[k].values[0]; };
+  problem.add_residual(write_rows(group, unknown, data));
+}
+
 }  // namespace topograd::python

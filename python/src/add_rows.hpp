@@ -43,4 +43,8 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root);
 void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added);
 
+/// Adds the one residual block of a group with add_residual(), which evaluates long expressions
+/// node by node. Throws what it throws.
+void add_block(Problem& problem, const LeafArrays& arrays, const RowGroup& group);
+
 }  // namespace topograd::python

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +19,11 @@ namespace {
 /// Arrays and coordinates that leaves of a group may read, in different combinations; more than
 /// these mean that the blocks are not the function's own.
 constexpr std::size_t kMostPlaces = 64;
+
+/// Operations of different rows from which on all rows are one block.
+constexpr std::size_t kMostDifferent = 10'000;
+/// Numbers of the Jacobian of such a block, which is dense.
+constexpr std::size_t kMostInBlock = std::size_t{1} << 24;
 
 BlockRows all_rows(std::size_t rows, std::size_t width) {
   BlockRows blocks{width, std::vector<Index>(rows)};
@@ -176,12 +182,27 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
   return model;
 }
 
+/// All rows as one block: they share their sub-expressions, such as the steps of an integrator.
+void Model::add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x) {
+  rows_ = graph[root].size;
+  add_parameters(x, 1, "x");
+  const std::vector<RowGroup> all = group_rows(graph, root, all_rows(rows_, rows_));
+  add_block(problem_, {arrays_, data_}, all.front());
+  for (const Index row : all.front().rows) order_.push_back(row);
+}
+
 void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                         const std::vector<UnknownArray>& proposed, const Loss& loss,
                         bool joins_rows) {
   const auto unknowns = static_cast<Index>(x.size());
   const std::size_t rows = graph[root].size;
-  std::vector<RowGroup> groups = group_rows(graph, root, all_rows(rows, 1));
+  const bool may_be_one = joins_rows && rows * unknowns <= kMostInBlock;
+  std::optional<std::vector<RowGroup>> found =
+      group_rows_within(graph, root, all_rows(rows, 1),
+                        may_be_one ? std::min(kMostDifferent, graph.most_operations)
+                                   : std::numeric_limits<std::size_t>::max());
+  if (!found) return add_as_block(graph, root, x);
+  std::vector<RowGroup> groups = std::move(*found);
   std::vector<UnknownArray> arrays = divide_unknowns(proposed, unknowns);
   if (arrays.size() > 1 || arrays[0].width > 1) {
     if (!fits(arrays, groups, unknowns)) arrays = divide_unknowns({}, unknowns);

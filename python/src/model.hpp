@@ -67,6 +67,7 @@ class Model {
   /// Adds the unknowns of x and the rows of a function of them.
   void add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                    const std::vector<UnknownArray>& proposed, const Loss& loss, bool joins_rows);
+  void add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x);
   void add_groups(std::vector<RowGroup> groups, const AddOptions& options, AddedBlocks& added);
 
   Problem problem_;

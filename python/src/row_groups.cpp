@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -282,6 +283,11 @@ bool DataColumn::is_literal() const {
 }
 
 std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks) {
+  return *group_rows_within(graph, root, blocks, std::numeric_limits<std::size_t>::max());
+}
+
+std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, NodeId root,
+                                                       const BlockRows& blocks, std::size_t most) {
   std::vector<RowGroup> groups;
   std::unordered_map<std::string, std::size_t> by_structure;
   std::vector<BlockRows> open = {blocks};
@@ -299,7 +305,8 @@ std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const Blo
     RowGroup group = expression.write(root, next);
     const auto [known, is_new] = by_structure.emplace(structure_of(group), groups.size());
     operations += is_new ? group.steps.size() : 0;
-    if (operations > graph.most_operations)
+    if (operations > most) return std::nullopt;
+    if (blocks.width == 1 && operations > graph.most_operations)
       throw Error(ErrorCode::Unsupported, "trace: the rows have more than " +
                                               std::to_string(graph.most_operations) +
                                               " different operations, after " +

@@ -5,6 +5,7 @@
 #include "column.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace topograd::python {
@@ -46,8 +47,14 @@ struct BlockRows {
 /// The expressions of the blocks, in the order in which they first appear.
 ///
 /// Throws Error{Unsupported} for expressions of more than a million operations, and for more than
-/// graph.most_operations in all of them together. Cost: linear in
+/// graph.most_operations in all different single rows together. Cost: linear in
 /// blocks times operations, without memory for anything but columns of positions.
 std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks);
+
+/// The same, or nothing once different expressions have more than `operations` in all: rows at the
+/// end of a long computation, each of which has the one before it in its expression.
+std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, NodeId root,
+                                                       const BlockRows& blocks,
+                                                       std::size_t operations);
 
 }  // namespace topograd::python

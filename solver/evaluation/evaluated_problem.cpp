@@ -56,13 +56,15 @@ void EvaluatedProblem::take_over(const Error& failure) {
   open(topograd::take_over(model_, options_, failure, session_));
 }
 
-void EvaluatedProblem::follow() {
+void EvaluatedProblem::follow(runtime::Pass pass) {
   ProblemUse::require_present(problem_, view_, "evaluator");
   const Problem before = ProblemUse::view_of(view_);
   if (!ProblemUse::is_same(problem_, view_)) {  // another one was moved to its place
     view_ = ProblemUse::view_of(problem_);
     versions_.structure = ~problem_.versions().structure;
   }
+  const bool curves = pass == runtime::Pass::hvp || pass == runtime::Pass::hessian;
+  ProblemUse::settle_long_blocks(problem_, curves);
   const Versions now = problem_.versions();
   if (now == versions_) return;
   model_ = make();
@@ -77,9 +79,7 @@ void EvaluatedProblem::follow() {
 
 void EvaluatedProblem::move_to(runtime::Pass pass, std::optional<Numbers> x) {
   begun_.wait_for_pool();
-  if (pass == runtime::Pass::hvp || pass == runtime::Pass::hessian)
-    ProblemUse::settle_long_blocks(problem_, true);
-  follow();
+  follow(pass);
   if (x) {
     check_numbers("x", x->size(), model().scalars);
   } else {

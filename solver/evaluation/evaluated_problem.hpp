@@ -37,8 +37,9 @@ class EvaluatedProblem {
   runtime::EngineStats stats() const;
 
   /// Follows changes of the problem since the last call: data, uniforms and flags in place,
-  /// anything else with a new engine, whose kernels are in the caches.
-  void follow();
+  /// anything else with a new engine, whose kernels are in the caches. Long expressions get kernels
+  /// where `pass` has second derivatives.
+  void follow(runtime::Pass pass);
   /// Runs `f`, an evaluation of this kind, on the engine at x, or at the caller's values; once more
   /// on the CPU if it takes over.
   template <class F>

@@ -9,7 +9,7 @@ namespace topograd {
 
 std::shared_ptr<AsyncState> EvaluationQueue::begin(runtime::Pass pass, Numbers x, Numbers p) {
   problem_.begun().wait_for_pool();
-  problem_.follow();
+  problem_.follow(pass);
   const std::uint64_t scalars = problem_.model().scalars;
   check_numbers("x", x.size(), scalars);
   const bool directed =
