@@ -10,6 +10,11 @@
 namespace topograd {
 namespace {
 
+using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// Rows of a block from which on its part of JᵀJ is a product of matrices, in tiles that stay in a
+/// cache.
+constexpr std::uint32_t kManyRows = 32;
+
 std::vector<std::uint32_t> scalars_of(const HostBlock& block) {
   std::vector<std::uint32_t> out;
   for (std::size_t b = 0; b < block.offsets.size(); ++b)
@@ -209,6 +214,15 @@ const Eigen::SparseMatrix<double>& TangentJacobian::normal() {
   for (const Block& block : blocks_) {
     const std::uint32_t* position = pair_.data() + block.pairs;
     const double* values = values_.data() + block.values;
+    if (block.rows >= kManyRows) {
+      const Eigen::Map<const RowMajor> J(values, block.rows, block.count);
+      RowMajor square = RowMajor::Zero(block.count, block.count);
+      square.selfadjointView<Eigen::Upper>().rankUpdate(J.transpose());
+      for (std::uint32_t s = 0; s < block.count; ++s)
+        for (std::uint32_t t = s; t < block.count; ++t)
+          normal_.valuePtr()[*position++] += square(s, t);
+      continue;
+    }
     for (std::uint32_t s = 0; s < block.count; ++s) {
       for (std::uint32_t t = s; t < block.count; ++t) {
         double sum = 0;
