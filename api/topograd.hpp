@@ -15,6 +15,7 @@
 #include "../frontend/functor.hpp"
 #include "../frontend/geometry.hpp"
 #include "../frontend/inspect/unread_blocks.hpp"
+#include "../frontend/integrate.hpp"
 #include "../frontend/mat.hpp"
 #include "../frontend/parameters.hpp"
 #include "../frontend/problem.hpp"
