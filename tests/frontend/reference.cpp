@@ -1,9 +1,11 @@
 // Evaluation of problems row by row, and the grid of springs.
 #include "reference.hpp"
 
+#include <gtest/gtest.h>
 #include "../../ir/evaluate.hpp"
 
 #include <cmath>
+#include <vector>
 
 namespace topograd::test {
 
@@ -30,6 +32,11 @@ std::vector<double> residuals(const Problem& problem) {
                                                              .seeds = {}});
       for (std::size_t r = 0; r < values.size(); ++r) rows[batch.residual_row(k) + r] = values[r];
     }
+  }
+  for (const HostBlock& block : problem.host_blocks()) {
+    std::vector<const double*> blocks;
+    for (const std::uint32_t offset : block.offsets) blocks.push_back(x.data() + offset);
+    EXPECT_TRUE(block.function->evaluate(blocks.data(), rows.data() + block.row, nullptr));
   }
   return rows;
 }

@@ -12,7 +12,8 @@
 
 namespace topograd::test {
 
-/// All residual rows at the users' parameters, by ir::evaluate over every instance of every batch.
+/// All residual rows at the users' parameters, by ir::evaluate over every instance of every batch;
+/// host blocks evaluate themselves.
 std::vector<double> residuals(const Problem& problem);
 /// Half of their sum of squares, in long double.
 double cost(const Problem& problem);

@@ -1,5 +1,6 @@
 // The tape: lifetime of nodes by their handles, and recycling of all others.
 #include <gtest/gtest.h>
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/value/eager.hpp"
 
 #include <memory>
@@ -135,6 +136,9 @@ TEST(Tape, AChainOfAMillionNodesIsOneResidual) {
   Value v = single.p[0];
   for (int k = 0; k < 1'000'000; ++k) v = v + single.p[1];
   single.problem.add_residual(v);
+  EXPECT_EQ(residuals(single.problem), std::vector<double>{0.5});
+  ProblemUse::settle_long_blocks(single.problem, true);
+  EXPECT_EQ(single.problem.topology_count(), 1U);
   EXPECT_EQ(residuals(single.problem), std::vector<double>{0.5});
 }
 
