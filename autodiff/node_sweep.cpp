@@ -85,15 +85,13 @@ class OpRules {
 
 /// The rules of all ops that are not composite.
 const OpRules& rules_of(Op op) {
-  static const std::vector<OpRules> kAll = [] {
-    std::vector<OpRules> all;
-    for (std::size_t k = 0; k < ir::kOpCount; ++k) {
-      const Op each = ir::kOps[k].op;
-      all.emplace_back(ir::info(each).composite || ir::is_leaf(each) ? Op::Neg : each);
-    }
-    return all;
-  }();
-  return kAll[static_cast<std::size_t>(op)];
+  static const auto& all = *new std::vector<OpRules>([] {
+    std::vector<OpRules> rules;
+    for (const ir::OpInfo& each : ir::kOps)
+      rules.emplace_back(each.composite || each.leaf ? Op::Neg : each.op);
+    return rules;
+  }());
+  return all[static_cast<std::size_t>(op)];
 }
 
 /// Nodes of a window are ordered by depth and op, so that one loop computes many of them. Windows
