@@ -142,66 +142,65 @@ class RunLoop {
 
   void run(Op op, std::span<const std::uint8_t> guarded_roots) const {
     switch (op) {  // NOLINT(clang-diagnostic-switch-enum): any_op() has a rule for each op
-      case Op::Add:
-        return binary([](double a, double b, double* d) {
-          if constexpr (Partials) d[0] = d[1] = 1;
-          return a + b;
-        });
-      case Op::Sub:
-        return binary([](double a, double b, double* d) {
-          if constexpr (Partials) d[0] = 1, d[1] = -1;
-          return a - b;
-        });
-      case Op::Mul:
-        return binary([](double a, double b, double* d) {
-          if constexpr (Partials) d[0] = b, d[1] = a;
-          return a * b;
-        });
-      case Op::Div:
-        return binary([](double a, double b, double* d) {
-          const double y = a / b;
-          if constexpr (Partials) {
-            const double inverse = 1 / b;
-            d[0] = inverse, d[1] = -(y * inverse);
-          }
-          return y;
-        });
-      case Op::Neg:
-        return unary([](double a, double* d, std::size_t) {
-          if constexpr (Partials) d[0] = -1;
-          return -a;
-        });
-      case Op::Square:
-        return unary([](double a, double* d, std::size_t) {
-          if constexpr (Partials) d[0] = a + a;
-          return a * a;
-        });
-      case Op::Exp:
-        return unary([](double a, double* d, std::size_t) {
-          const double y = std::exp(a);
-          if constexpr (Partials) d[0] = y;
-          return y;
-        });
-      case Op::Sqrt:
-        return unary([&](double a, double* d, std::size_t k) {
-          const double y = std::sqrt(a);
-          if constexpr (Partials) d[0] = y == 0 && guarded_roots[first_ + k] != 0 ? 0 : 0.5 / y;
-          return y;
-        });
+      case Op::Add: return binary(kAdd);
+      case Op::Sub: return binary(kSub);
+      case Op::Mul: return binary(kMul);
+      case Op::Div: return binary(kDiv);
+      case Op::Neg: return unary(kNeg);
+      case Op::Square: return unary(kSquare);
+      case Op::Exp: return unary(kExp);
+      case Op::Sqrt: return roots(guarded_roots);
       default: return any_op(op);
     }
   }
 
  private:
+  static constexpr auto kAdd = [](double a, double b, double* d) {
+    if constexpr (Partials) d[0] = d[1] = 1;
+    return a + b;
+  };
+  static constexpr auto kSub = [](double a, double b, double* d) {
+    if constexpr (Partials) d[0] = 1, d[1] = -1;
+    return a - b;
+  };
+  static constexpr auto kMul = [](double a, double b, double* d) {
+    if constexpr (Partials) d[0] = b, d[1] = a;
+    return a * b;
+  };
+  static constexpr auto kDiv = [](double a, double b, double* d) {
+    const double y = a / b;
+    if constexpr (Partials) d[0] = 1 / b, d[1] = -(y * d[0]);
+    return y;
+  };
+  static constexpr auto kNeg = [](double a, double* d) {
+    if constexpr (Partials) d[0] = -1;
+    return -a;
+  };
+  static constexpr auto kSquare = [](double a, double* d) {
+    if constexpr (Partials) d[0] = a + a;
+    return a * a;
+  };
+  static constexpr auto kExp = [](double a, double* d) {
+    const double y = std::exp(a);
+    if constexpr (Partials) d[0] = y;
+    return y;
+  };
+  void roots(std::span<const std::uint8_t> guarded) const {
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const double y = std::sqrt(v_[nodes_[k].args[0]]);
+      v_[first_ + k] = y;
+      if constexpr (Partials) d_[k] = y == 0 && guarded[first_ + k] != 0 ? 0 : 0.5 / y;
+    }
+  }
   template <class F>
-  void binary(F f) const {
+  void binary(const F& f) const {
     for (std::size_t k = 0; k < nodes_.size(); ++k)
       v_[first_ + k] = f(v_[nodes_[k].args[0]], v_[nodes_[k].args[1]], derivatives(2 * k));
   }
   template <class F>
-  void unary(F f) const {
+  void unary(const F& f) const {
     for (std::size_t k = 0; k < nodes_.size(); ++k)
-      v_[first_ + k] = f(v_[nodes_[k].args[0]], derivatives(k), k);
+      v_[first_ + k] = f(v_[nodes_[k].args[0]], derivatives(k));
   }
   double* derivatives(std::size_t k) const { return Partials ? d_ + k : nullptr; }
   void any_op(Op op) const {
@@ -359,28 +358,36 @@ void NodeSweep::evaluate(const ir::Inputs<double>& in, std::span<double> out,
   sweep<false>(in, out, work);
 }
 
+template <std::size_t W>
+void NodeSweep::write_rows(std::span<const Row> rows, std::span<const Column> columns,
+                           const double* tangents) const {
+  for (const Row& row : rows) {
+    const std::uint32_t slot = slot_[row.node];
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      if (columns[k].first != nullptr)
+        columns[k].first[row.row * columns[k].stride] =
+            slot == kNoSlot ? 0 : tangents[std::size_t{slot} * W + k];
+  }
+}
+
 template <std::size_t W, bool Finite>
 void NodeSweep::forward(std::span<const Column> columns, std::size_t first, Workspace& work) const {
   work.tangents.resize(std::max(work.tangents.size(), std::size_t{slots_} * W));
   double* const tangents = work.tangents.data();
   for (const Id id : parameters_) {
-    const ir::Node& n = program_.nodes[id];
     double* const t = tangents + std::size_t{slot_[id]} * W;
-    for (std::size_t k = 0; k < W; ++k) t[k] = n.slot() == first + k ? 1 : 0;
+    std::fill_n(t, W, 0.0);
+    const std::size_t column = program_.nodes[id].slot() - first;
+    if (column < W) t[column] = 1;
   }
-  const std::size_t count = std::min(W, columns.size() - first);
-  auto row = rows_.begin();
+  const std::span<const Column> wanted =
+      columns.subspan(first, std::min(W, columns.size() - first));
+  std::size_t row = 0;
   // A row is written as soon as its node has tangents, whose slot may be used again.
   const auto write_up_to = [&](Id node) {
-    for (; row != rows_.end() && row->node <= node; ++row) {
-      const std::uint32_t slot = slot_[row->node];
-      for (std::size_t k = 0; k < count; ++k) {
-        const Column& column = columns[first + k];
-        if (column.first != nullptr)
-          column.first[row->row * column.stride] =
-              slot == kNoSlot ? 0 : tangents[std::size_t{slot} * W + k];
-      }
-    }
+    const std::size_t begin = row;
+    while (row < rows_.size() && rows_[row].node <= node) ++row;
+    write_rows<W>(std::span(rows_).subspan(begin, row - begin), wanted, tangents);
   };
   for (std::size_t j = 0; j + 1 < ops_.size(); ++j) {
     const Operation& op = ops_[j];
@@ -392,7 +399,7 @@ void NodeSweep::forward(std::span<const Column> columns, std::size_t first, Work
       for (std::size_t k = 0; k < W; ++k) sum[k] += product<Finite>(d, t[k]);
     }
     std::copy_n(sum.data(), W, tangents + std::size_t{op.slot} * W);
-    if (row != rows_.end() && row->node <= op.node) write_up_to(op.node);
+    if (row < rows_.size() && rows_[row].node <= op.node) write_up_to(op.node);
   }
   write_up_to(kNoSlot);
 }

@@ -87,6 +87,9 @@ class NodeSweep {
   void find_runs();
   template <bool Partials>
   void sweep(const ir::Inputs<double>& in, std::span<double> out, Workspace& work) const;
+  template <std::size_t W>
+  void write_rows(std::span<const Row> rows, std::span<const Column> columns,
+                  const double* tangents) const;
   template <std::size_t W, bool Finite>
   void forward(std::span<const Column> columns, std::size_t first, Workspace& work) const;
   template <bool Finite>
