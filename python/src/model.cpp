@@ -81,7 +81,7 @@ std::size_t Model::add_data(std::span<const double> values, std::string_view nam
   return data_.size() - 1;
 }
 
-void Model::add_groups(std::vector<RowGroup> groups, const AddOptions& options,
+void Model::add_groups(const std::vector<RowGroup>& groups, const AddOptions& options,
                        AddedBlocks& added) {
   const bool constrains = is_constraint(options.kind);
   const std::size_t first = constrains ? added.first : rows_;
@@ -216,7 +216,7 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
       joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<BlockRows>();
   const bool joined = std::ranges::any_of(blocks, [](const BlockRows& b) { return b.width > 1; });
   if (!joined) {
-    add_groups(std::move(groups), {.loss = loss}, added);
+    add_groups(groups, {.loss = loss}, added);
   } else {
     groups.clear();
     for (const BlockRows& rows_of_width : blocks)

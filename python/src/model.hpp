@@ -68,7 +68,8 @@ class Model {
   void add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                    const std::vector<UnknownArray>& proposed, const Loss& loss, bool joins_rows);
   void add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x);
-  void add_groups(std::vector<RowGroup> groups, const AddOptions& options, AddedBlocks& added);
+  void add_groups(const std::vector<RowGroup>& groups, const AddOptions& options,
+                  AddedBlocks& added);
 
   Problem problem_;
   std::vector<Parameters> arrays_;
