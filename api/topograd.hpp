@@ -33,6 +33,7 @@
 #include "../solver/sensitivity.hpp"
 #include "../solver/solve.hpp"
 #include "../solver/solve_many.hpp"
+#include "../solver/solve_watch.hpp"
 #include "../solver/summary.hpp"
 #include "../solver/summary_json.hpp"
 #include "expression/expression.hpp"

@@ -6,6 +6,7 @@
 #include "../../runtime/cpu/engine.hpp"
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../interrupts.hpp"
+#include "../solve_watch.hpp"
 #include "lane_solver.hpp"
 
 #include <algorithm>
@@ -13,12 +14,15 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <mutex>
 
 namespace topograd {
 namespace {
 
 /// Components that a thread takes at once, at most.
 constexpr std::size_t kComponentsAtOnce = 4096;
+/// Components that end before a watch is told again.
+constexpr std::size_t kToldAtOnce = 64;
 
 std::string option(const char* name, std::string_view value) {
   return std::string(name) + " " + std::string(value);
@@ -74,7 +78,7 @@ ComponentChoice together(std::string why) { return {.why = std::move(why)}; }
 class Columns final : public ComponentSink {
  public:
   Columns(const ComponentGroups& groups, std::span<double> x, ComponentsSummary& out)
-      : x_(x), out_(out), ends_(groups.count), optimality_(groups.count), nonfinite_(0) {
+      : x_(x), out_(out), ends_(groups.count), optimality_(groups.count) {
     out.count = groups.count;
     out.groups = groups.groups.size();
     out.largest = groups.largest;
@@ -111,9 +115,9 @@ class Columns final : public ComponentSink {
     if (!result.covariance.empty())
       std::ranges::copy(result.covariance, out_.covariance.begin() + static_cast<std::ptrdiff_t>(
                                                                          out_.covariance_start[c]));
-    if (result.successful == 0) return;
-    for (std::uint32_t s = 0; s < group.scalars; ++s)
+    for (std::uint32_t s = 0; s < group.scalars && result.successful > 0; ++s)
       if (group.column[s] != ComponentGroup::kFixed) x_[group.x[s].at(component)] = x[s];
+    if (watch_ != nullptr) count();
   }
 
   /// Sums, and the verdict about all.
@@ -146,6 +150,16 @@ class Columns final : public ComponentSink {
   }
 
  private:
+  /// Counts one more that has ended, and tells it unless another thread is telling.
+  void count() {
+    const std::size_t done = ++done_;
+    if (done % kToldAtOnce != 0 && done != out_.count) return;
+    const std::unique_lock lock(telling_, std::try_to_lock);
+    if (!lock) return;
+    watch_->tell(
+        {.components_done = done_, .components = out_.count, .seconds = seconds_since(begin_)});
+  }
+
   /// "998 of 1000 components converged, 2 failed: ...".
   std::string message(std::span<const std::size_t> ends, const SolverOptions& options) const {
     std::size_t converged = 0;
@@ -177,7 +191,11 @@ class Columns final : public ComponentSink {
   ComponentsSummary& out_;
   std::vector<End> ends_;
   std::vector<double> optimality_;
-  std::atomic<std::uint64_t> nonfinite_;
+  std::atomic<std::uint64_t> nonfinite_ = 0;
+  const SolveWatch* const watch_ = SolveWatch::current();
+  const LaneSolver::Clock::time_point begin_ = LaneSolver::Clock::now();
+  std::atomic<std::size_t> done_ = 0;
+  std::mutex telling_;
 };
 
 }  // namespace

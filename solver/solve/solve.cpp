@@ -18,6 +18,7 @@
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
 #include "../session/values.hpp"
+#include "../solve_watch.hpp"
 #include "../step_control/trust_region.hpp"
 #include "describe.hpp"
 #include "kernels_ahead.hpp"
@@ -221,6 +222,8 @@ struct Solver::Impl {
 
   CallbackReturn after_step(const IterationSummary& iteration) {
     state_.summary.iterations.back().on_device = session_.on_device();
+    if (const SolveWatch* const watch = SolveWatch::current())
+      watch->tell({.iteration = &iteration});
     StepWatch::Ask ask;
     if (asked.callback) {
       ask = [&] {

@@ -400,5 +400,24 @@ TEST(CommandAnswer, CovarianceThatIsNotThereIsSaid) {
   EXPECT_EQ(large.err, "topograd: springs: --covariance expects at most 1000 unknowns, got 2700\n");
 }
 
+/// Progress that is shown is no reason to solve components together.
+TEST(CommandAnswer, ComponentsDoNotDependOnWhatIsPrinted) {
+  const TemporaryDir folder;
+  const std::string problem = folder.path() / "many.json", json = folder.path() / "report.json";
+  std::string t;
+  for (int k = 1; k <= 40; ++k) t += (k == 1 ? "" : ", ") + std::to_string(0.1 * k);
+  std::ofstream(problem) << R"({"repeat": 40, "parameters": [{"name": "p", "values": [0]}],
+    "data": {"t": [)" << t
+                         << R"(]},
+    "residuals": [{"expressions": ["exp(p * t) - 2"], "parameters": ["p"], "data": ["t"]}]})";
+  for (const char* options : {"", " --quiet"}) {
+    const CommandResult run = topograd("solve '" + problem + "' --json '" + json + "'" + options);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const nlohmann::json report = read_json(json);
+    EXPECT_EQ(report["components"]["solved"], "separate") << options;
+    EXPECT_EQ(report["components"]["count"], 40) << options;
+  }
+}
+
 }  // namespace
 }  // namespace topograd::test

@@ -39,6 +39,13 @@ TEST(Progress, TimeLeftIsThatOfTheFirstLimit) {
   EXPECT_EQ(command::duration(9000), "2.5 h");
 }
 
+TEST(Progress, ComponentsThatAreDone) {
+  EXPECT_EQ(command::components_text({.components_done = 100, .components = 400, .seconds = 2}),
+            "100 of 400 components  2.0 s, about 6 s left");
+  EXPECT_EQ(command::components_text({.components_done = 0, .components = 4, .seconds = 1}),
+            "0 of 4 components  1.0 s, about 4 s left");
+}
+
 TEST(Help, ListsWhatAppliesToTheProblem) {
   const std::string all = topograd("solve --help").out,
                     springs = topograd("solve springs --help").out;

@@ -5,6 +5,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/solve_many.hpp"
+#include "../../../solver/solve_watch.hpp"
 #include "../../../solver/summary_json.hpp"
 
 #include <gtest/gtest.h>
@@ -355,6 +356,32 @@ TEST(Components, AutomaticCountsThemAndTheirUnknowns) {
         << summary.full_report();
     EXPECT_NE(to_json(summary).find("\"solved\": \"" + decision), std::string::npos);
   }
+}
+
+/// A watch changes nothing; a callback, which may end the solve, asks for common steps.
+TEST(Components, AWatchIsToldAndDecidesNothing) {
+  Parts parts;
+  for (std::size_t k = 0; k < 200; ++k) parts.add(0, k);
+  std::size_t calls = 0, done = 0, count = 0, iterations = 0;
+  const SolveWatch watch([&](const SolveProgress& progress) {
+    ++calls;
+    done = std::max(done, progress.components_done);
+    count = progress.components;
+    iterations += progress.iteration != nullptr ? 1 : 0;
+  });
+  SolverOptions options = on_cpu(Components::automatic);
+  EXPECT_TRUE(solve(parts.problem, options).components.separate);
+  EXPECT_GE(calls, 1u);
+  EXPECT_GE(done, 64u);
+  EXPECT_LE(done, 200u);
+  EXPECT_EQ(count, 200u);
+  EXPECT_EQ(iterations, 0u);
+  options.components = Components::together;
+  const Summary together = solve(parts.problem, options);
+  EXPECT_EQ(iterations, together.iterations.size());
+  options.components = Components::automatic;
+  options.callback = [](const IterationSummary&) { return CallbackReturn::SOLVER_CONTINUE; };
+  EXPECT_FALSE(solve(parts.problem, options).components.separate);
 }
 
 TEST(Components, OneHugeBesideManySmall) {

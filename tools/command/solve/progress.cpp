@@ -59,34 +59,49 @@ void Progress::show_phase() {
   dirty_ = true;
 }
 
-void Progress::watch(SolverOptions& options, std::function<std::string(double)> error) {
+void Progress::watch(const SolverOptions& options, std::function<std::string(double)> error) {
   if (!wanted_) return;
   phase("planning");
   error_ = std::move(error);
   last_ = Clock::now();
   most_steps_ = options.max_iterations;
   most_seconds_ = options.time_limit_seconds;
-  options.callback = [this, next = options.callback](const IterationSummary& step) {
-    show(step);
-    return next ? next(step) : CallbackReturn::SOLVER_CONTINUE;
-  };
+  watch_.emplace([this](const SolveProgress& progress) { show(progress); });
 }
 
-void Progress::show(const IterationSummary& step) {
+void Progress::show(const SolveProgress& progress) {
   const std::scoped_lock lock(mutex_);
   phase_.clear();
   const Clock::time_point now = Clock::now();
   if (now - last_ < (!on_terminal_ ? kPlainPause : dirty_ ? kPause : kFirst)) return;
   last_ = now;
   dirty_ = on_terminal_;
-  const double seconds = step.cumulative_time_in_seconds;
-  const std::string error = error_ ? error_(step.cost) : "";
-  std::fprintf(stderr, "%sstep %d  cost %.6e  %s%s|gradient| %.2e  %.1f s, at most %s left%s",
-               on_terminal_ ? kClearLine : "", step.iteration, step.cost, error.c_str(),
-               error.empty() ? "" : "  ", step.gradient_max_norm, seconds,
-               duration(seconds_left(step.iteration, seconds, most_steps_, most_seconds_)).c_str(),
+  const std::string text =
+      progress.iteration == nullptr ? components_text(progress) : step_text(*progress.iteration);
+  std::fprintf(stderr, "%s%s%s", on_terminal_ ? kClearLine : "", text.c_str(),
                on_terminal_ ? "" : "\n");
   std::fflush(stderr);
+}
+
+/// "step 3  cost 1.2e-03  |gradient| 1e-05  2.0 s, at most 5 s left".
+std::string Progress::step_text(const IterationSummary& step) const {
+  char cost[64], rest[64];
+  const double seconds = step.cumulative_time_in_seconds;
+  const std::string error = error_ ? error_(step.cost) : "";
+  std::snprintf(cost, sizeof cost, "step %d  cost %.6e  ", step.iteration, step.cost);
+  std::snprintf(rest, sizeof rest, "|gradient| %.2e  %.1f s", step.gradient_max_norm, seconds);
+  return cost + error + (error.empty() ? "" : "  ") + rest + ", at most " +
+         duration(seconds_left(step.iteration, seconds, most_steps_, most_seconds_)) + " left";
+}
+
+std::string components_text(const SolveProgress& progress) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f s", progress.seconds);
+  const auto done = static_cast<double>(progress.components_done);
+  const double left = static_cast<double>(progress.components) - done;
+  return std::to_string(progress.components_done) + " of " + std::to_string(progress.components) +
+         " components  " + seconds + ", about " +
+         duration(progress.seconds / std::max(done, 1.0) * std::max(left, 0.0)) + " left";
 }
 
 double seconds_left(int steps, double seconds, int most_steps, double most_seconds) {

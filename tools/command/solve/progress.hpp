@@ -2,12 +2,14 @@
 #pragma once
 
 #include "../../../solver/options.hpp"
+#include "../../../solver/solve_watch.hpp"
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -27,16 +29,17 @@ class Progress {
 
   /// Begins a phase, "reading bunny.obj".
   void phase(const std::string& text);
-  /// Shows the steps of a solve by its callback, and that it is planned until the first of them;
-  /// this object must outlive the solve.
+  /// Shows the steps of the next solves of this thread, or how many of their components are done,
+  /// and that they are planned until the first of them. The options are those of the solves.
   ///
   ///   error  the problem's error at a cost, "RMSE 0.931 px"; empty: there is none to show
-  void watch(SolverOptions& options, std::function<std::string(double cost)> error = {});
+  void watch(const SolverOptions& options, std::function<std::string(double cost)> error = {});
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void show(const IterationSummary& step);
+  void show(const SolveProgress& progress);
+  std::string step_text(const IterationSummary& step) const;
   void show_phase();
   void tick(const std::stop_token& stop);
 
@@ -51,11 +54,15 @@ class Progress {
   Clock::time_point last_ = {};
   int most_steps_ = 0;
   double most_seconds_ = 0;
+  std::optional<SolveWatch> watch_;
   std::jthread ticker_;  // shows phases; ends before the rest does
 };
 
 /// Shaders that this process has compiled so far; defined beside what knows the devices.
 std::uint64_t shaders_compiled();
+
+/// "1200 of 4000 components  2.0 s, about 5 s left".
+std::string components_text(const SolveProgress& progress);
 
 /// Seconds until a solve reaches its first limit at its present speed.
 ///

@@ -198,11 +198,9 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
   return report;
 }
 
-Summary solve_shown(NamedProblem& named, SolverOptions options, Progress& progress,
+Summary solve_shown(NamedProblem& named, const SolverOptions& options, Progress& progress,
                     DistributedSolver* distributed, bool of_share) {
-  // Components that are solved one by one have no common steps to show.
-  if (options.components != Components::separate)
-    progress.watch(options, [&named](double cost) { return named.error_text(cost); });
+  progress.watch(options, [&named](double cost) { return named.error_text(cost); });
   Summary summary = distributed == nullptr ? solve(named.problem(), options)
                                            : distributed->solve(named.problem(), options, of_share);
   summary.times.build_seconds = named.build_seconds;
