@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "summary.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -51,14 +52,22 @@ class ManyTrace {
   ManyTrace& operator=(const ManyTrace&) = delete;
 
   const One& one() const { return one_; }
-  void add(const Value& row);
+  void add(const Value& row) { add_block({&row, 1}); }
   template <class Rows>
   void add(const Rows& rows) {
-    for (const auto& row : rows) add(row);
+    for (const auto& row : rows) {
+      if constexpr (std::convertible_to<decltype(row), std::span<const Value>>) {
+        add_block(row);
+      } else {
+        add(row);
+      }
+    }
   }
   Summary solve(const SolverOptions& options);
 
  private:
+  void add_block(std::span<const Value> rows);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
   One one_;
@@ -79,7 +88,9 @@ Summary solve_copies(const Problem& prototype, std::size_t count, std::span<doub
                      std::span<const ManyData> data, const SolverOptions& options);
 
 /// Minimises ½ Σ ρ(r²) for each of `count` problems of one structure. `f` takes a const One& and
-/// returns one problem's residuals, a Value or a container of them; it is traced once.
+/// returns one problem's residuals: a Value, or a container of Values or of arrays of Values, each
+/// of which is a residual block, so that its rows share what they have in common. It is traced
+/// once.
 ///
 ///   starts  the unknowns of each problem, one problem after the other; overwritten by the results
 ///           of problems that took a step

@@ -242,7 +242,9 @@ ManyTrace::ManyTrace(std::size_t count, std::span<double> starts, const ManyOpti
 }
 ManyTrace::~ManyTrace() = default;
 
-void ManyTrace::add(const Value& row) { impl_->prototype.add_residual(row, {.loss = impl_->loss}); }
+void ManyTrace::add_block(std::span<const Value> rows) {
+  impl_->prototype.add_residual(rows, {.loss = impl_->loss});
+}
 
 Summary ManyTrace::solve(const SolverOptions& options) {
   return solve_copies(impl_->prototype, impl_->count, impl_->starts, impl_->data, options);

@@ -319,9 +319,11 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   const std::vector<std::string>& meshes = mesh_problem_names();
   std::vector<std::string> shuffled = scope.on_grids;
   shuffled.insert(shuffled.end(), meshes.begin(), meshes.end());
+  std::vector<std::string> names = problem_names();
+  names.insert(names.end(), scope.also.begin(), scope.also.end());
   app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
       .required(scope.required)
-      .choices(problem_names());
+      .choices(std::move(names));
   if (scope.takes_file) {
     app.option("file", &arguments.file,
                "the problem's file, plain or packed by gzip or bzip2, or its folder")
@@ -419,7 +421,8 @@ void add_data_option(Command app, ProblemArguments& arguments) {
 void add_generator_options(Command app, ProblemArguments& arguments) {
   app.option("--count", &arguments.count, "unknowns of the problems that have any number of them")
       .only_with({"mgh"});
-  app.option("--seed", &arguments.bundle.seed, "seed of the scene").only_with({"bundle"});
+  app.option("--seed", &arguments.bundle.seed, "seed of the scene, or of the starts")
+      .only_with({"bundle", "ik"});
 }
 
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start) {

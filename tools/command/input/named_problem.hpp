@@ -67,6 +67,7 @@ struct ProblemScope {
   bool required = true;
   bool takes_file = true;  ///< the second positional argument is the problem's file
   std::vector<std::string> on_grids = {"springs"};  ///< problems with --width and --shuffle
+  std::vector<std::string> also = {};               ///< problems of the command alone
 };
 /// Adds the options that select a problem; `name` is the first positional argument.
 void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope = {});

@@ -12,6 +12,7 @@
 #include "html_report.hpp"
 #include "plot.hpp"
 #include "progress.hpp"
+#include "solve_ik.hpp"
 #include "solve_kernels.hpp"
 #include "solve_options.hpp"
 #include "solve_peers.hpp"
@@ -42,6 +43,7 @@ namespace {
 
 struct SolveArguments {
   ProblemArguments problem;
+  IkArguments ik;
   SolverArguments solver;
   std::string out, json, report, metrics, trace, training;
   std::string command;  // command line of this call
@@ -131,6 +133,36 @@ void solve_many(const SolveArguments& arguments) {
   write_counts(arguments, counts, outputs);
   outputs.finish();
   finish(arguments, set.report.unconverged());
+}
+
+/// Throws Error{InvalidArgument} for outputs that ik does not have.
+void check_ik(const SolveArguments& arguments) {
+  const std::pair<bool, const char*> other[] = {
+      {!arguments.report.empty(), "--report"},
+      {!arguments.trace.empty(), "--trace"},
+      {!arguments.solver.plan_out.empty(), "--plan-out"},
+      {!arguments.solver.checkpoint.empty(), "--checkpoint"},
+      {!arguments.solver.resume.empty(), "--resume"},
+      {!arguments.peers.empty(), "--peer"},
+      {arguments.covariance, "--covariance"},
+      {arguments.distributed, "--distributed"}};
+  for (const auto& [given, option] : other)
+    if (given) refuse(arguments, std::string(option) + " expects another problem");
+}
+
+void solve_kinematics(const SolveArguments& arguments) {
+  check_ik(arguments);
+  nlohmann::ordered_json json;
+  const IkAnswer answer =
+      solve_ik(arguments.ik, arguments.solver, arguments.problem.bundle.seed, json);
+  if (!arguments.silent()) std::cout << answer.text << std::flush;
+  const Counts counts = counts_of(arguments);
+  Outputs outputs;
+  outputs.write(arguments.out, [&] { return answer.csv; });
+  outputs.write(arguments.json, [&] { return json.dump(2) + "\n"; });
+  write_counts(arguments, counts, outputs);
+  outputs.finish();
+  finish(arguments, answer.unconverged);
 }
 
 draw::Mesh mesh_to_draw(const Shown& shown) {
@@ -324,6 +356,7 @@ void solve_problem(const SolveArguments& arguments) {
   std::optional<Interrupts> interrupts;
   if (distributed == nullptr) interrupts.emplace();  // else a signal ends all processes
   if (is_set(arguments.problem.name)) return solve_many(arguments);
+  if (arguments.problem.name == "ik") return solve_kinematics(arguments);
   std::optional<Interrupts::EndAtOnce> reading;
   if (interrupts) reading.emplace();
   const bool speaks = distributed == nullptr || distributed->speaks();
@@ -366,9 +399,10 @@ void solve_problem(const SolveArguments& arguments) {
 void add_solve(Command app) {
   auto arguments = std::make_shared<SolveArguments>();
   Command command = app.subcommand("solve", "Minimises a problem or what a JSON file describes");
-  add_problem_options(command, arguments->problem);
+  add_problem_options(command, arguments->problem, {.also = {"ik"}});
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
+  add_ik_options(command, arguments->ik);
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
   add_checkpoint_options(command, arguments->solver);
@@ -380,8 +414,8 @@ void add_solve(Command app) {
       .output(
           "--out", &arguments->out,
           "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
-          "pose graph (g2o) at the end, or folder for COLMAP's model; a picture goes beside it, "
-          "as PNG")
+          "pose graph (g2o) at the end, or folder for COLMAP's model, with a picture beside it, "
+          "as PNG; or CSV of the joints")
       .folder_with({"colmap"})
       .writes_also(picture_path);
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
@@ -406,6 +440,8 @@ void add_solve(Command app) {
                "exit status 1 unless the solve, or every one of a set, converges");
   command.example("topograd solve samples/data/curve_fit.json --json report.json");
   command.example("topograd solve arap --mesh spot.obj --out deformed.obj --report page.html");
+  command.example(
+      "topograd solve ik --robot samples/data/arm7.urdf --targets samples/data/arm7_targets.csv");
   command.example("topograd solve bundle --cameras 49 --backend vulkan --peer ceres");
   command.callback([arguments, command] {
     arguments->command = command.line();
