@@ -161,6 +161,7 @@ LaneKernel::LaneKernel(const ComponentKernel& of)
       row_count_(of.term->topology->program.outputs.size()),
       free_(free_of(of)),
       rows_(rows_program(of)),
-      tile_(sums_program(of, sums_)) {}
+      added_(sums_program(of, sums_)),
+      tile_(added_) {}
 
 }  // namespace topograd

@@ -16,6 +16,8 @@ class LaneKernel {
   explicit LaneKernel(const ComponentKernel& of);
 
   const runtime::cpu::TileKernel<double>& tile() const { return tile_; }
+  /// The program of the tile, whose leaves are data alone: data slots, parameters, sums.
+  const ir::Program& added() const { return added_; }
   /// Data slots: the term's data, then its uniforms.
   std::uint32_t data() const { return data_; }
   std::uint32_t parameters() const { return parameters_; }
@@ -35,7 +37,7 @@ class LaneKernel {
   std::uint32_t data_ = 0, parameters_ = 0;
   std::size_t row_count_ = 0;
   std::vector<std::uint32_t> free_, sums_;
-  ir::Program rows_;
+  ir::Program rows_, added_;
   runtime::cpu::TileKernel<double> tile_;
 };
 

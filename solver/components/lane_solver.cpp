@@ -32,6 +32,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Bytes of the columns of one thread that stay in its cache.
 constexpr std::size_t kCacheBytes = std::size_t{1} << 20;
 
+/// Rounding of a walk's costs in f32, relative.
+constexpr double kWalkNoise = 1 + 1e-4;
+
 /// Position of (i, j), i <= j, in the rows of an upper triangle.
 constexpr std::uint32_t packed(std::uint32_t n, std::uint32_t i, std::uint32_t j) {
   return i * n - i * (i + 1) / 2 + j;
@@ -97,6 +100,7 @@ struct LaneSolver::Lane {
   double* delta = nullptr;    // the step in coordinates
   bool scaled = false;
   bool settled = false;  // damping is of this point
+  bool walked = false;   // it began at the end of a walk
   bool ended = false;
 };
 
@@ -204,8 +208,14 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.result = {};
   lane.length = 0;
   lane.scaled = lane.settled = lane.ended = false;
+  const bool walked = walks_ != nullptr && walks_->began(component);
   for (std::uint32_t s = 0; s < group_.scalars; ++s)
-    lane.probe.x[s] = start_[group_.x[s].at(component)];
+    lane.probe.x[s] =
+        walked ? walks_->x[component * group_.scalars + s] : start_[group_.x[s].at(component)];
+  if (walked) {
+    lane.result.successful = walks_->accepted[component];
+    lane.result.unsuccessful = walks_->rejected[component];
+  }
   std::fill_n(lane.delta, n_, 0.0);
   for (const DataColumn& data : loads_)
     column(data.column)[at] = data.numbers->from[data.numbers->places->at(component)];
@@ -217,7 +227,8 @@ void LaneSolver::move_lane(std::size_t from, std::size_t to) {
 }
 
 void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double> x,
-                     ComponentSink& sink) {
+                     ComponentSink& sink, const Walks* walks) {
+  walks_ = walks;
   next_ = first;
   last_ = last;
   start_ = x;
@@ -750,11 +761,24 @@ void LaneSolver::consume(std::size_t at) {
   judge(at);
 }
 
+/// A walk whose end is no better than its start here is not used.
+bool LaneSolver::refuse_walk(Lane& lane) {
+  if (!lane.walked || lane.probe.cost <= walks_->initial_cost[lane.component] * kWalkNoise)
+    return false;
+  lane.walked = false;
+  lane.result = {};
+  for (std::uint32_t s = 0; s < group_.scalars; ++s)
+    lane.probe.x[s] = start_[group_.x[s].at(lane.component)];
+  return true;
+}
+
 void LaneSolver::begin(std::size_t at) {
   Lane& lane = lanes_now_[at];
+  if (refuse_walk(lane)) return;
   std::swap(lane.here, lane.probe);
-  lane.initial_cost = lane.here.cost;
-  lane.result.initial_cost = lane.result.final_cost = lane.here.cost;
+  lane.initial_cost = lane.walked ? walks_->initial_cost[lane.component] : lane.here.cost;
+  lane.result.initial_cost = lane.initial_cost;
+  lane.result.final_cost = lane.here.cost;
   lane.rules.set_point(report_of(lane, lane.here), lane.initial_cost);
   lane.rules.open_point();
   lane.rules.start(lane.here.cost);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,6 +87,17 @@ class ComponentSink {
                       const ComponentResult& result) = 0;
 };
 
+/// Points to which the components of a group have walked on a device, and how.
+struct Walks {
+  std::vector<double> x;             ///< scalars of each component, one component after the other
+  std::vector<double> initial_cost;  ///< infinite: it could not begin
+  std::vector<std::int32_t> accepted, rejected;  ///< steps
+
+  bool began(std::size_t component) const {
+    return initial_cost[component] < std::numeric_limits<double>::infinity();
+  }
+};
+
 /// Minimises components of a group, on the calling thread. A component that has ended makes room
 /// for the next one, and each follows the rules of a solve of its own. What happens in one lane
 /// depends on its own component alone.
@@ -98,7 +110,10 @@ class LaneSolver {
   ~LaneSolver();
 
   /// Minimises components [first, last) of the group from their places in x.
-  void run(std::size_t first, std::size_t last, std::span<const double> x, ComponentSink& sink);
+  ///
+  ///   walks  points from which they go on, as if the steps to them had been its own; or null
+  void run(std::size_t first, std::size_t last, std::span<const double> x, ComponentSink& sink,
+           const Walks* walks = nullptr);
 
  private:
   struct Point;
@@ -139,6 +154,7 @@ class LaneSolver {
   double substitute();
   bool solve_by_rows(Lane& lane);
   bool refuse_underflow(Lane& lane);
+  bool refuse_walk(Lane& lane);
   void rows_at(const Lane& lane, Eigen::VectorXd& residuals, Eigen::MatrixXd* jacobian) const;
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
@@ -173,6 +189,7 @@ class LaneSolver {
   std::size_t active_ = 0;
   std::size_t next_ = 0, last_ = 0;
   std::span<const double> start_;
+  const Walks* walks_ = nullptr;
   ComponentSink* sink_ = nullptr;
   double seconds_ = 0;
   bool interrupted_ = false;

@@ -7,6 +7,7 @@
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../interrupts.hpp"
 #include "../solve_watch.hpp"
+#include "device_walk.hpp"
 #include "lane_solver.hpp"
 
 #include <algorithm>
@@ -31,7 +32,9 @@ std::string option(const char* name, std::string_view value) {
 std::string obstacle_of_steps(const SolverOptions& o) {
   if (o.method != Method::levenberg_marquardt && o.method != Method::gauss_newton)
     return option("method", name(o.method));
-  if (o.precision != Precision::f64) return option("precision", codegen::name(o.precision));
+  const bool walks = o.backend == Backend::vulkan && o.precision == Precision::mixed;
+  if (o.precision != Precision::f64 && !walks)
+    return option("precision", codegen::name(o.precision));
   if (o.linear_solver != LinearSolver::automatic && o.linear_solver != LinearSolver::cholesky)
     return option("linear_solver", name(o.linear_solver));
   if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
@@ -211,7 +214,6 @@ void check_components(const char* call, const ProblemModel& model, const SolverO
 
 std::string obstacle_of(const SolverOptions& o) {
   if (std::string of_steps = obstacle_of_steps(o); !of_steps.empty()) return of_steps;
-  if (o.backend == Backend::vulkan) return "backend vulkan";
   if (o.callback || o.update_state_every_iteration) return "callbacks";
   if (o.domain != DomainPolicy::mathematical) return option("domain", name(o.domain));
   if (o.cross_check > 0) return "cross_check";
@@ -230,6 +232,8 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
     if (asked) refuse(obstacle);
     return together({});
   }
+  // Whether a device pays is not known yet.
+  if (!asked && options.backend == Backend::vulkan) return together({});
   ComponentChoice choice;
   choice.search =
       std::make_unique<ComponentSearch>(model.model, asked ? kLargestSeparate : kLargestComponent);
@@ -253,6 +257,35 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
   return choice;
 }
 
+namespace {
+
+/// The device on which all groups walk, if the options ask for one.
+std::unique_ptr<DeviceWalk> device_for(const ComponentGroups& groups,
+                                       const SolverOptions& options) {
+  if (options.backend != Backend::vulkan) return nullptr;
+  for (const ComponentGroup& group : groups.groups)
+    if (const std::string obstacle = obstacle_of_walk(group); !obstacle.empty())
+      throw Error(ErrorCode::Unsupported,
+                  "solve: backend vulkan does not know " + obstacle + "; use backend cpu");
+  return std::make_unique<DeviceWalk>(options);
+}
+
+void describe_walk(const DeviceWalk& walk, Summary& summary) {
+  summary.backend = "vulkan";
+  summary.on_device = true;
+  summary.device = walk.device();
+  summary.why =
+      "each component walks in one invocation of a kernel; the interpreter checks where it ends";
+  summary.linear_solver_note = "dense, for each component, on the device";
+  summary.kernels_on_device += walk.dispatches();
+  summary.bytes_up += walk.bytes_up();
+  summary.bytes_down += walk.bytes_down();
+  summary.submissions += walk.dispatches();
+  summary.readbacks += walk.dispatches();
+}
+
+}  // namespace
+
 void minimize_components(const ComponentGroups& groups, const SolverOptions& options,
                          std::span<const double> lower, std::span<const double> upper,
                          std::span<double> x, Summary& summary) {
@@ -265,18 +298,22 @@ void minimize_components(const ComponentGroups& groups, const SolverOptions& opt
   summary.linear_solver_note = "dense, for each component";
   Columns columns(groups, x, summary.components);
   if (options.component_covariances) columns.make_covariances(groups);
+  const std::unique_ptr<DeviceWalk> device = device_for(groups, options);
   for (const ComponentGroup& group : groups.groups) {
     const LaneProgram program(group, options, lower, upper);
     const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
     const std::size_t even = (group.count + parts - 1) / parts;
     const std::size_t grain =
         std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
+    Walks walks;
+    if (device) walks = device->run(program, x);
     pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
       LaneSolver solver(program, begin, options.component_covariances);
-      solver.run(first, last, x, columns);
+      solver.run(first, last, x, columns, device ? &walks : nullptr);
     });
     summary.kernels_on_cpu += group.kernels.size();
   }
+  if (device) describe_walk(*device, summary);
   summary.times.evaluation_seconds += seconds_since(begin);
   columns.tell(options, summary);
   summary.iterations.push_back({.cost = summary.initial_cost});

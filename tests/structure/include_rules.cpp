@@ -129,7 +129,7 @@ const Arrows kSubfolders = {
     {"runtime/vulkan/terms", {"runtime/vulkan/gather"}},
     {"solver", {}},
     {"solver/checkpoint", {"solver/model"}},
-    {"solver/components", {"solver/linear", "solver/model"}},
+    {"solver/components", {"solver/linear", "solver/model", "solver/session"}},
     {"solver/constrained", {"solver/host"}},
     {"solver/evaluation", {"solver/sensitivity"}},
     {"solver/first_order", {"solver/checkpoint", "solver/session"}},

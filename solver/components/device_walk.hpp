@@ -1,0 +1,68 @@
+// Walks of components to their minima on a device: the whole loop of each in one invocation.
+#pragma once
+
+#include "../options.hpp"
+#include "groups.hpp"
+#include "lane_solver.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+namespace runtime::hybrid {
+class DeviceBackend;
+struct DeviceProgram;
+}  // namespace runtime::hybrid
+
+/// Most unknowns of a component whose numbers an invocation holds.
+inline constexpr std::uint32_t kLargestWalk = 16;
+
+/// Why the components of a group cannot walk on a device; empty: they can.
+std::string obstacle_of_walk(const ComponentGroup& group);
+
+/// The source of the kernel for a group: residuals, sums, LDLᵀ, trials and their acceptance, for
+/// one component in each invocation. It ends by the gradient, by function_tolerance, by the number
+/// of steps, or where no step lowers the cost.
+///
+///   precision  f32 or f64
+std::string walk_source(const LaneProgram& program, Precision precision);
+
+/// A device on which components walk.
+class DeviceWalk {
+ public:
+  /// Throws Error{Unsupported} without a device that has the numbers of the options' precision
+  /// (mixed walks in f32).
+  explicit DeviceWalk(const SolverOptions& options);
+  ~DeviceWalk();
+
+  const std::string& device() const { return device_; }
+
+  /// Walks of all components of the group from x, as many in one dispatch as fit the device's
+  /// buffers; nothing is read back before the last step of the last of them. Throws what the device
+  /// throws.
+  Walks run(const LaneProgram& program, std::span<const double> x);
+
+  std::uint64_t dispatches() const { return dispatches_; }
+  std::uint64_t bytes_up() const { return bytes_up_; }
+  std::uint64_t bytes_down() const { return bytes_down_; }
+  double kernel_seconds() const { return kernel_seconds_; }
+
+ private:
+  template <class T>
+  void run_as(const LaneProgram& program, const std::string& source, std::span<const double> x,
+              Walks& walks);
+  void dispatch(runtime::hybrid::DeviceProgram& program, int most_steps);
+
+  Precision precision_;
+  std::unique_ptr<runtime::hybrid::DeviceBackend> backend_;
+  std::string device_;
+  std::uint64_t dispatches_ = 0, bytes_up_ = 0, bytes_down_ = 0;
+  double kernel_seconds_ = 0;
+};
+
+}  // namespace topograd

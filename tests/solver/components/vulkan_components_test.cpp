@@ -1,0 +1,194 @@
+// Components that walk on a device, against those of the interpreter.
+#include "../../../frontend/value/math.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../solver/solve_many.hpp"
+#include "../../support/validation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using VulkanComponents = test::VulkanTest;
+
+SolverOptions options_of(Backend backend, Precision precision = Precision::f64) {
+  SolverOptions options{.backend = backend, .precision = precision};
+  options.components = Components::separate;
+  options.function_tolerance = options.parameter_tolerance = 1e-13;
+  options.max_iterations = 100;
+  return options;
+}
+
+/// Copies of a problem with their data.
+struct Copies {
+  std::size_t count = 0;
+  std::vector<double> starts;
+  std::vector<std::vector<double>> data;
+  ManyOptions many;
+  std::function<std::vector<Value>(const One&)> f;
+
+  Summary solve(std::vector<double>& x, const SolverOptions& options) const {
+    ManyOptions with = many;
+    for (const std::vector<double>& array : data) with.data.emplace_back(array);
+    x = starts;
+    return solve_many(count, f, x, with, options);
+  }
+};
+
+/// Decays a exp(−b t) + c, each with its own times; `truth` gets a, b and c of each.
+Copies decays(std::size_t count, double noise, std::vector<double>* truth = nullptr) {
+  std::mt19937_64 random(3);
+  const auto between = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  Copies out{.count = count, .data = {{}, {}}};
+  for (std::size_t k = 0; k < count; ++k) {
+    const double a = between(1, 4), b = between(0.3, 2), c = between(-1, 1);
+    for (int i = 0; i < 20; ++i) {
+      const double t = 0.5 * i + between(0, 0.1);
+      out.data[0].push_back(t);
+      out.data[1].push_back(a * std::exp(-b * t) + c + between(-noise, noise));
+    }
+    if (truth != nullptr) truth->insert(truth->end(), {a, b, c});
+    out.starts.insert(out.starts.end(), {2, 1, 0});
+  }
+  out.f = [](const One& one) {
+    std::vector<Value> rows;
+    for (std::size_t i = 0; i < one.entries(0); ++i)
+      rows.push_back(one.x(0) * exp(-one.x(1) * one.data(0, i)) + one.x(2) - one.data(1, i));
+    return rows;
+  };
+  return out;
+}
+
+/// Terminations and costs of the interpreter, and its unknowns within `near`. Returns those of the
+/// device.
+std::vector<double> expect_same(const Copies& copies, const SolverOptions& on_device, double near) {
+  std::vector<double> walked, lanes;
+  const Summary device = copies.solve(walked, on_device);
+  const Summary cpu = copies.solve(lanes, options_of(Backend::cpu));
+  EXPECT_EQ(device.backend, "vulkan");
+  EXPECT_GT(device.kernels_on_device, 0u);
+  EXPECT_EQ(device.components.termination, cpu.components.termination) << device.message;
+  std::size_t steps = 0;
+  for (std::size_t k = 0; k < copies.count; ++k) {
+    EXPECT_EQ(std::isnan(device.components.final_cost[k]),
+              std::isnan(cpu.components.final_cost[k]));
+    if (std::isnan(cpu.components.final_cost[k])) continue;
+    EXPECT_NEAR(device.components.final_cost[k], cpu.components.final_cost[k],
+                1e-9 * (1 + cpu.components.final_cost[k]))
+        << k;
+    steps += static_cast<std::size_t>(device.components.successful_steps[k]);
+  }
+  EXPECT_GT(steps, copies.count);
+  for (std::size_t i = 0; i < walked.size(); ++i)
+    EXPECT_NEAR(walked[i], lanes[i], near * std::max(1.0, std::fabs(lanes[i]))) << i;
+  return walked;
+}
+
+TEST_F(VulkanComponents, ExactDataGiveTheNumbersThatTheyWereMadeFrom) {
+  TG_NEEDS(float64);
+  std::vector<double> truth;
+  const Copies copies = decays(300, 0, &truth);
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    const std::vector<double> x = expect_same(copies, options_of(Backend::vulkan, precision), 1e-9);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], truth[i], 1e-9) << i;
+  }
+}
+
+/// Near a minimum whose cost is not 0, rounding of the cost hides the last digits of the unknowns.
+TEST_F(VulkanComponents, NoiseBoundsAndLosses) {
+  TG_NEEDS(float64);
+  Copies copies = decays(100, 0.02);
+  expect_same(copies, options_of(Backend::vulkan), 1e-6);
+  expect_same(copies, options_of(Backend::vulkan, Precision::mixed), 1e-6);
+  copies.many.loss = Loss::cauchy(0.1);
+  expect_same(copies, options_of(Backend::vulkan), 1e-6);
+  copies.many.lower = {0.5, 0, -0.3};
+  copies.many.upper = {2.2, 1.2, 10};
+  expect_same(copies, options_of(Backend::vulkan), 1e-6);
+}
+
+TEST_F(VulkanComponents, StartsWithoutAValueFailAlone) {
+  TG_NEEDS(float64);
+  Copies copies{.count = 70, .data = {{}}};
+  for (std::size_t k = 0; k < copies.count; ++k) {
+    copies.starts.push_back(k % 7 == 3 ? -1 : 1);
+    copies.data[0].push_back(0.01 * static_cast<double>(k));
+  }
+  copies.f = [](const One& one) {
+    return std::vector<Value>{log(one.x(0)) - one.data(0), 0.1 * (one.x(0) - 2.0)};
+  };
+  expect_same(copies, options_of(Backend::vulkan), 1e-6);
+}
+
+TEST_F(VulkanComponents, LimitsAreEachComponents) {
+  TG_NEEDS(float64);
+  const Copies copies = decays(64, 0.02);
+  SolverOptions options = options_of(Backend::vulkan);
+  options.max_iterations = 2;
+  std::vector<double> x;
+  const Summary summary = copies.solve(x, options);
+  for (std::size_t k = 0; k < copies.count; ++k) {
+    EXPECT_EQ(summary.components.termination[k], Termination::NO_CONVERGENCE);
+    EXPECT_EQ(summary.components.successful_steps[k] + summary.components.unsuccessful_steps[k], 2);
+  }
+}
+
+TEST_F(VulkanComponents, SeveralStructuresOfOneProblem) {
+  TG_NEEDS(float64);
+  const auto solved = [](Backend backend, std::vector<double>& x, std::vector<double>& y) {
+    x.assign(120, 0.5);
+    y.assign(40, 3);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3), q = problem.add_parameters(y, 1);
+    for (std::size_t k = 0; k < p.size(); ++k) {
+      const double turn = 0.1 * static_cast<double>(k);
+      problem.add_residual(10.0 * (p(k, 1) - square(p(k, 0))));
+      problem.add_residual({1.0 - p(k, 0), p(k, 2) - std::sin(turn)});
+    }
+    for (std::size_t k = 0; k < q.size(); ++k)
+      problem.add_residual(square(q.scalar(k)) - 0.1 * static_cast<double>(k + 1));
+    const Summary summary = solve(problem, options_of(backend));
+    EXPECT_EQ(summary.components.groups, 2u);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  };
+  std::vector<double> x[2], y[2];
+  solved(Backend::vulkan, x[0], y[0]);
+  solved(Backend::cpu, x[1], y[1]);
+  for (std::size_t i = 0; i < x[0].size(); ++i) EXPECT_NEAR(x[0][i], x[1][i], 1e-9) << i;
+  for (std::size_t i = 0; i < y[0].size(); ++i) {
+    EXPECT_NEAR(y[0][i], y[1][i], 1e-9) << i;
+    EXPECT_NEAR(y[0][i], std::sqrt(0.1 * static_cast<double>(i + 1)), 1e-9) << i;
+  }
+}
+
+TEST_F(VulkanComponents, LargeOnesAreRefusedByName) {
+  std::vector<double> x(17 * 40, 1);
+  const auto sum = [](const One& one) {
+    std::vector<Value> rows;
+    for (std::size_t i = 0; i < one.size(); ++i) rows.push_back(one.x(i) - 1.0);
+    return rows;
+  };
+  try {
+    solve_many(40, sum, x, {}, options_of(Backend::vulkan));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "solve: backend vulkan does not know components of more than 16 unknowns on a "
+              "device; use backend cpu");
+  }
+}
+
+}  // namespace
+}  // namespace topograd
