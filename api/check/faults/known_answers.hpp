@@ -80,8 +80,8 @@ void main() {
 /// with all numbers 1.
 class Valleys {
  public:
-  /// `count` pairs that start at (a, b).
-  Valleys(std::size_t count, double a, double b) {
+  /// `count` pairs that start at (a, b); the minimum fulfils the constraints.
+  Valleys(std::size_t count, double a, double b, bool constrained = false) {
     for (std::size_t k = 0; k < count; ++k) x_.insert(x_.end(), {a, b});
     const Parameters x = problem_.add_parameters(x_, 2);
     for (std::size_t k = 0; k < count; ++k) {
@@ -89,6 +89,7 @@ class Valleys {
       problem_.add_residual(Vec2{10.0 * (q - p * p), 1.0 - p}, {.label = "valley"});
       if (k > 0) problem_.add_residual(0.1 * (x(k - 1, 0) - p), {.label = "neighbours"});
     }
+    if (constrained) problem_.add_inequality(x(0, 0) - 0.5, {.label = "above a half"});
   }
 
   Problem& problem() { return problem_; }
@@ -98,6 +99,15 @@ class Valleys {
       x_[k] = a;
       x_[k + 1] = b;
     }
+  }
+  /// The largest distance of a number from that of another one with as many pairs.
+  double distance(const Valleys& other) const {
+    double most = 0;
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      const double off = std::abs(x_[k] - other.x_[k]);
+      most = off <= most ? most : off;
+    }
+    return most;
   }
   /// The largest distance of a number from the minimum.
   double off() const {
