@@ -2,6 +2,7 @@
 #include "distributed_problem.hpp"
 
 #include "../api/version.hpp"
+#include "../frontend/inspect/problem_use.hpp"
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
 #include "../runtime/cache/content_hash.hpp"
@@ -50,6 +51,7 @@ void check_manifolds_of_share(const Problem& problem, const SolverOptions& optio
 
 /// Refuses what needs the residuals of the whole problem on one rank.
 void check_share(const Problem& problem, const SolverOptions& options) {
+  ProblemUse::settle_long_blocks(problem, true);
   if (!problem.host_blocks().empty()) refuse(got("expected residuals that are traced"));
   if (problem.constraint_count() > 0) refuse(got("expected no constraints"));
   if (options.domain != DomainPolicy::mathematical || options.cross_check != 0)
