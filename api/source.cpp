@@ -3,6 +3,7 @@
 
 #include "../autodiff/derivatives.hpp"
 #include "../codegen/glsl/c_source.hpp"
+#include "../frontend/inspect/problem_use.hpp"
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
 #include "../runtime/plan/accumulation_rule.hpp"
@@ -137,6 +138,7 @@ bool is_wanted(const runtime::Term& term, const std::string& wanted) {
 }
 
 Collected collect(const Problem& problem, const SourceOptions& options) {
+  ProblemUse::settle_long_blocks(problem, true);
   const Pass pass = dumped_pass(options.kernel);
   check_format(options);
   const runtime::Model model = make_model("dump", problem).model;
