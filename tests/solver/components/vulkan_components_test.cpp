@@ -159,8 +159,19 @@ TEST_F(VulkanComponents, SeveralStructuresOfOneProblem) {
     }
     for (std::size_t k = 0; k < q.size(); ++k)
       problem.add_residual(square(q.scalar(k)) - 0.1 * static_cast<double>(k + 1));
+    // With a coordinate that is fixed.
+    std::vector<double> z(80, 2);
+    const Parameters r = problem.add_parameters(z, 2);
+    for (std::size_t k = 0; k < r.size(); ++k) {
+      problem.set_constant(r, k, 0b10);
+      problem.add_residual(r(k, 0) * r(k, 1) - static_cast<double>(k));
+    }
     const Summary summary = solve(problem, options_of(backend));
-    EXPECT_EQ(summary.components.groups, 2u);
+    EXPECT_EQ(summary.components.groups, 3u);
+    for (std::size_t k = 0; k < r.size(); ++k) {
+      EXPECT_NEAR(z[2 * k], static_cast<double>(k) / 2, 1e-9) << k;
+      EXPECT_EQ(z[2 * k + 1], 2) << k;
+    }
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   };
   std::vector<double> x[2], y[2];
