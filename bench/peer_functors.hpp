@@ -82,7 +82,7 @@ struct Observation {
 };
 
 /// The image of a point in one of COLMAP's camera models, by the model's number, minus `seen`; pose
-/// is a rotation vector and a translation.
+/// is a rotation vector and the position of the camera.
 template <int Model>
 struct ColmapObservation {
   static constexpr int kSizes[11] = {3, 4, 4, 5, 8, 8, 12, 5, 4, 5, 12};
@@ -128,8 +128,8 @@ struct ColmapObservation {
   template <class T>
   bool operator()(const T* pose, const T* camera, const T* point, T* r) const {
     T P[3];
-    ceres::AngleAxisRotatePoint(pose, point, P);
-    for (int k = 0; k < 3; ++k) P[k] += pose[3 + k];
+    const T away[3] = {point[0] - pose[3], point[1] - pose[4], point[2] - pose[5]};
+    ceres::AngleAxisRotatePoint(pose, away, P);
     T u = P[0] / P[2], v = P[1] / P[2];
     if constexpr (kFisheye) {
       using std::atan;

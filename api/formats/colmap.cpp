@@ -384,6 +384,10 @@ class Parser {
                              std::string(parameter_names(camera.model)) + ",";
     camera.parameters.resize(sizes(camera.model).all());
     for (double& x : camera.parameters) x = fields.number(what.c_str());
+    for (std::size_t k = 0; k < sizes(camera.model).focal; ++k)
+      if (camera.parameters[k] == 0)
+        fields.fail("expected a focal length that is not 0, got 0 of camera " +
+                    std::to_string(camera.id));
     fields.end_record();
   }
 

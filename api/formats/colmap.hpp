@@ -90,10 +90,10 @@ struct ColmapModel {
 /// Throws Error{File} if a file is not there or cannot be read, and Error{Parse}
 /// ("FOLDER/cameras.txt:LINE: expected ..., got ..." or "FOLDER/cameras.bin: byte N: ...") for a
 /// file that ends early or goes on, counts beyond the file's size, a camera model that is not
-/// known, numbers that are missing or not finite, ids that are there twice, ids of what is not
-/// there, a track that names a 2D point that is not there, a quaternion of length 0, rigs without
-/// frames or frames without rigs, and an image of no frame or of a sensor without a pose. Cost:
-/// linear in the files, which the model keeps.
+/// known, a focal length of 0, numbers that are missing or not finite, ids that are there twice,
+/// ids of what is not there, a track that names a 2D point that is not there, a quaternion of
+/// length 0, rigs without frames or frames without rigs, and an image of no frame or of a sensor
+/// without a pose. Cost: linear in the files, which the model keeps.
 ColmapModel read_colmap(const std::string& folder);
 /// The same of files that are in memory.
 ///

@@ -41,17 +41,14 @@ Pose unit(Pose pose) {
 
 Eigen::Vector3d vector3(std::span<const double> x) { return {x[0], x[1], x[2]}; }
 
-/// Rotation vector and translation.
-void append_pose(const Pose& pose, std::vector<double>& out) {
+void append_rotation(const Pose& pose, std::vector<double>& out) {
   const Eigen::AngleAxisd turn(quaternion(pose));
   const Eigen::Vector3d a = turn.angle() * turn.axis();
   out.insert(out.end(), {a.x(), a.y(), a.z()});
-  out.insert(out.end(), pose.position.begin(), pose.position.end());
 }
 
-/// Writes six numbers to the pose that they began from, `first`: what is as it was stays.
-void store_pose(std::span<const double> now, std::span<const double> first, Pose& pose) {
-  std::ranges::copy(now.subspan(3), pose.position.begin());
+/// Writes a rotation vector to the pose that began from `first`: what is as it was stays.
+void store_rotation(std::span<const double> now, std::span<const double> first, Pose& pose) {
   if (std::ranges::equal(now.first(3), first.first(3))) return;
   const Eigen::Vector3d a = vector3(now);
   const double angle = a.norm();
@@ -61,12 +58,44 @@ void store_pose(std::span<const double> now, std::span<const double> first, Pose
   pose.rotation = {q.w(), q.x(), q.y(), q.z()};
 }
 
+/// The six numbers of a frame: the position is that of the frame in the world. A translation would
+/// be nearly a function of the rotation far from the origin, as in coordinates of a country.
+void append_frame(const Pose& pose, std::vector<double>& out) {
+  append_rotation(pose, out);
+  const std::array<double, 3> center = unit(pose).inverse().position;
+  out.insert(out.end(), center.begin(), center.end());
+}
+
+void store_frame(std::span<const double> now, std::span<const double> first, Pose& pose) {
+  if (std::ranges::equal(now, first)) return;
+  store_rotation(now, first, pose);
+  const Eigen::Vector3d t = -(quaternion(pose) * vector3(now.subspan(3)));
+  pose.position = {t.x(), t.y(), t.z()};
+}
+
+/// The six numbers of a sensor: a rotation vector and a translation.
+void append_sensor(const Pose& pose, std::vector<double>& out) {
+  append_rotation(pose, out);
+  out.insert(out.end(), pose.position.begin(), pose.position.end());
+}
+
+void store_sensor(std::span<const double> now, std::span<const double> first, Pose& pose) {
+  std::ranges::copy(now.subspan(3), pose.position.begin());
+  store_rotation(now, first, pose);
+}
+
 std::array<Value, kPose> pose_of(const Element& e, const Parameters& poses, int column) {
   std::array<Value, kPose> out;
   for (std::size_t k = 0; k < kPose; ++k) out[k] = poses(e.index(column), static_cast<int>(k));
   return out;
 }
 
+/// R(a) (point − c), of a frame.
+Vec3 in_frame(const std::array<Value, kPose>& pose, const Vec3& point) {
+  return rotate(Vec3{pose[0], pose[1], pose[2]}, point - Vec3{pose[3], pose[4], pose[5]});
+}
+
+/// R(a) point + t, of a sensor.
 Vec3 moved(const std::array<Value, kPose>& pose, const Vec3& point) {
   return rotate(Vec3{pose[0], pose[1], pose[2]}, point) + Vec3{pose[3], pose[4], pose[5]};
 }
@@ -89,11 +118,44 @@ std::optional<std::array<double, 6>> whitening(const std::array<double, 9>& cova
   return std::array<double, 6>{W(0, 0), W(1, 0), W(1, 1), W(2, 0), W(2, 1), W(2, 2)};
 }
 
-/// True if points, one in each column, do not lie on a line.
-bool is_wide(Eigen::Matrix3Xd points) {
-  points.colwise() -= Eigen::Vector3d(points.rowwise().mean());
-  const Eigen::Vector3d extents = points.jacobiSvd().singularValues();
-  return extents[1] > kFlat * extents[0];
+/// x becomes scale (turn x) + shift.
+struct Similarity {
+  double scale = 1;
+  Eigen::Matrix3d turn = Eigen::Matrix3d::Identity();
+  Eigen::Vector3d shift = Eigen::Vector3d::Zero();
+};
+
+/// The similarity that takes points `from` as near as possible to points `to`, in columns, by
+/// weighted squares. Points on a line leave open how it turns about the line, and one point leaves
+/// open how it turns and scales: then it turns by the least angle, and keeps the scale.
+/// Source: Umeyama, Least-squares estimation of transformation parameters, 1991.
+Similarity nearest_similarity(Eigen::Matrix3Xd from, Eigen::Matrix3Xd to,
+                              const Eigen::VectorXd& weights, bool scales) {
+  const double sum = weights.sum();
+  const Eigen::Vector3d start = from * weights / sum, end = to * weights / sum;
+  from.colwise() -= start;
+  to.colwise() -= end;
+  const double of_from = weights.dot(from.colwise().squaredNorm()),
+               of_to = weights.dot(to.colwise().squaredNorm());
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(to * weights.asDiagonal() * from.transpose(),
+                                              Eigen::ComputeFullU | Eigen::ComputeFullV);
+  Similarity out;
+  if (svd.info() != Eigen::Success) return out;  // products beyond the range of numbers
+  const Eigen::Matrix3d u = svd.matrixU(), v = svd.matrixV();
+  Eigen::Array3d d = svd.singularValues();
+  if (d[0] > kFlat * std::sqrt(of_from * of_to)) {
+    if (d[1] > kFlat * d[0]) {
+      const double sign = u.determinant() * v.determinant() < 0 ? -1 : 1;
+      out.turn = u * Eigen::Vector3d(1, 1, sign).asDiagonal() * v.transpose();
+      d[2] *= sign;
+    } else {
+      out.turn = Eigen::Quaterniond::FromTwoVectors(v.col(0), u.col(0)).toRotationMatrix();
+      d[1] = d[2] = 0;
+    }
+    if (scales) out.scale = d.sum() / of_from;
+  }
+  out.shift = end - out.scale * (out.turn * start);
+  return out;
 }
 
 struct Name {
@@ -110,7 +172,7 @@ ColmapGauge parse_colmap_gauge(std::string_view text) {
 std::array<Value, 2> reprojection(CameraModel model, std::span<const Value> parameters,
                                   const std::array<Value, 6>& pose, const Vec3& point,
                                   const Vec2& seen) {
-  const Vec2 at = project(model, parameters, moved(pose, point));
+  const Vec2 at = project(model, parameters, in_frame(pose, point));
   return {at.x - seen.x, at.y - seen.y};
 }
 
@@ -143,6 +205,12 @@ void ColmapProblem::read_refined() {
     *found->target = true;
   }
   if (options_.refine.empty()) refuse("expected something to refine, got nothing");
+  const bool has_lenses = std::ranges::any_of(
+      model_.cameras, [](const ColmapModel::Camera& c) { return sizes(c.model).distortion > 0; });
+  const bool any = refined_.focal || refined_.principal || refined_.poses || refined_.points;
+  if (!any && !(refined_.distortion && has_lenses) && !(refined_.rigs && !model_.sensors.empty()))
+    refuse("expected something to refine that the model has, got \"" + options_.refine.front() +
+           "\", of which it has nothing");
   for (const PositionPrior& prior : options_.priors) {
     if (prior.image >= model_.images.size())
       refuse("expected a prior of an image below " + std::to_string(model_.images.size()) +
@@ -156,23 +224,24 @@ void ColmapProblem::read_refined() {
 void ColmapProblem::align() {
   if (!options_.align_to_priors || !refined_.poses || !refined_.points) return;
   const auto count = static_cast<Eigen::Index>(options_.priors.size());
-  if (count < 3) return;
+  if (count == 0) return;
   Eigen::Matrix3Xd from(3, count), to(3, count);
+  Eigen::VectorXd weights(count);
   for (Eigen::Index k = 0; k < count; ++k) {
     const PositionPrior& prior = options_.priors[static_cast<std::size_t>(k)];
     from.col(k) = vector3(model_.center(prior.image));
     to.col(k) = vector3(prior.position);
+    const auto& C = prior.covariance;
+    weights[k] = 1 / (C[0] + C[4] + C[8]);
   }
-  if (!is_wide(from) || !is_wide(to)) return;
+  weights /= weights.maxCoeff();
   // Rigs whose poses stay have a scale.
   const bool scales =
       refined_.rigs || std::ranges::all_of(model_.sensors, [](const ColmapModel::Sensor& sensor) {
         return vector3(sensor.pose.position).isZero(0);
       });
-  const Eigen::Matrix4d T = Eigen::umeyama(from, to, scales);
-  const double scale = T.col(0).head<3>().norm();
-  const Eigen::Matrix3d turn = T.topLeftCorner<3, 3>() / scale;
-  const Eigen::Vector3d shift = T.col(3).head<3>();
+  const auto [scale, turn, shift] =
+      nearest_similarity(std::move(from), std::move(to), weights, scales);
   for (std::size_t k = 0; k < model_.points.size(); k += 3) {
     Eigen::Map<Eigen::Vector3d> point(&model_.points[k]);
     point = scale * (turn * point) + shift;
@@ -188,8 +257,9 @@ void ColmapProblem::align() {
 }
 
 void ColmapProblem::add_parameters() {
-  for (const ColmapModel::Frame& frame : model_.frames) append_pose(frame.pose, pose_values_);
-  for (const ColmapModel::Sensor& sensor : model_.sensors) append_pose(sensor.pose, sensor_values_);
+  for (const ColmapModel::Frame& frame : model_.frames) append_frame(frame.pose, pose_values_);
+  for (const ColmapModel::Sensor& sensor : model_.sensors)
+    append_sensor(sensor.pose, sensor_values_);
   first_poses_ = pose_values_;
   first_sensors_ = sensor_values_;
   for (const ColmapModel::Camera& camera : model_.cameras) {
@@ -232,7 +302,7 @@ void ColmapProblem::add_group(CameraModel model, bool of_sensors, const Group& g
     const std::size_t count = sizes(model).all();
     for (std::size_t k = 0; k < count; ++k)
       parameters[k] = cameras(e.index(1), static_cast<int>(k));
-    Vec3 point = moved(pose_of(e, poses, 0), e.vec3(points, 2));
+    Vec3 point = in_frame(pose_of(e, poses, 0), e.vec3(points, 2));
     if (of_sensors) point = moved(pose_of(e, sensors, 3), point);
     const Vec2 at = project(model, std::span<const Value>(parameters.data(), count), point);
     return Vec2{at.x - e.data(0), at.y - e.data(1)};
@@ -260,12 +330,11 @@ void ColmapProblem::add_priors(bool of_sensors) {
   if (data.empty()) return;
   const auto residual = [of_sensors, poses = poses_, sensors = sensors_](const Element& e) {
     const std::array<Value, kPose> pose = pose_of(e, poses, 0);
-    Vec3 t = {pose[3], pose[4], pose[5]};
+    Vec3 off = Vec3{pose[3], pose[4], pose[5]} - e.data_vec3(0);
     if (of_sensors) {
       const std::array<Value, kPose> sensor = pose_of(e, sensors, 1);
-      t = t + turned_back(sensor, {sensor[3], sensor[4], sensor[5]});
+      off = off - turned_back(pose, turned_back(sensor, {sensor[3], sensor[4], sensor[5]}));
     }
-    const Vec3 off = -turned_back(pose, t) - e.data_vec3(0);
     return Vec3{e.data(3) * off.x, e.data(4) * off.x + e.data(5) * off.y,
                 e.data(6) * off.x + e.data(7) * off.y + e.data(8) * off.z};
   };
@@ -325,7 +394,7 @@ void ColmapProblem::fix_gauge() {
   problem_.set_constant(poses_, first);
 }
 
-/// Fixes one coordinate of the translation of another frame, or finds that rigs have the scale;
+/// Fixes one coordinate of the position of the farthest frame, or finds that rigs have the scale;
 /// false if there is no frame elsewhere.
 bool ColmapProblem::fix_scale(std::size_t first) {
   for (const ColmapModel::Observation& o : model_.observations) {
@@ -335,19 +404,23 @@ bool ColmapProblem::fix_scale(std::size_t first) {
     gauge_ = ColmapGauge::camera;
     return true;
   }
-  const Pose back = unit(model_.frames[first].pose).inverse();
-  std::size_t last = first;
+  const auto center = [&](std::size_t frame) {
+    return vector3(std::span(pose_values_).subspan(kPose * frame + 3, 3));
+  };
+  // The position changes along the baseline when the scale about the first frame does.
+  Eigen::Vector3d baseline = Eigen::Vector3d::Zero();
+  std::size_t farthest = first;
   for (const ColmapModel::Observation& o : model_.observations) {
     const std::size_t other = model_.images[o.image].frame;
-    if (other == std::exchange(last, other)) continue;
-    // The translation changes along this vector when the scale about the first frame does.
-    const Eigen::Vector3d baseline = vector3((unit(model_.frames[other].pose) * back).position);
-    Eigen::Index along = 0;
-    if (baseline.cwiseAbs().maxCoeff(&along) <= kFlat) continue;
-    problem_.set_constant(poses_, other, 8u << along);
-    return true;
+    const Eigen::Vector3d way = center(other) - center(first);
+    if (!(way.squaredNorm() > baseline.squaredNorm())) continue;
+    baseline = way;
+    farthest = other;
   }
-  return false;
+  Eigen::Index along = 0;
+  if (baseline.cwiseAbs().maxCoeff(&along) <= kFlat * center(farthest).norm()) return false;
+  problem_.set_constant(poses_, farthest, 8u << along);
+  return true;
 }
 
 /// Seven coordinates: two points, and of a third one how far it turns about the line of these.
@@ -385,9 +458,9 @@ ColmapModel ColmapProblem::model() const {
     return std::span(values).subspan(kPose * k, kPose);
   };
   for (std::size_t k = 0; k < out.frames.size(); ++k)
-    store_pose(block(pose_values_, k), block(first_poses_, k), out.frames[k].pose);
+    store_frame(block(pose_values_, k), block(first_poses_, k), out.frames[k].pose);
   for (std::size_t k = 0; k < out.sensors.size(); ++k)
-    store_pose(block(sensor_values_, k), block(first_sensors_, k), out.sensors[k].pose);
+    store_sensor(block(sensor_values_, k), block(first_sensors_, k), out.sensors[k].pose);
   for (std::size_t k = 0; k < out.cameras.size(); ++k) {
     std::vector<double>& parameters = out.cameras[k].parameters;
     const auto& values = camera_values_[static_cast<std::size_t>(out.cameras[k].model)];
@@ -407,10 +480,20 @@ double position_rmse(const ColmapModel& model, const std::vector<PositionPrior>&
 
 namespace {
 
+std::string text_of(double number) {
+  std::string text;
+  append_number(text, number);
+  return text;
+}
+
 /// The covariance of nothing, three standard deviations or six numbers.
 std::array<double, 9> covariance_of(const std::vector<double>& n, const WordReader& reader) {
   if (n.empty()) return {1, 0, 0, 0, 1, 0, 0, 0, 1};
-  if (n.size() == 3) return {n[0] * n[0], 0, 0, 0, n[1] * n[1], 0, 0, 0, n[2] * n[2]};
+  if (n.size() == 3) {
+    const auto bad = std::ranges::find_if(n, [](double x) { return !(x > 0); });
+    if (bad != n.end()) reader.fail("expected standard deviations > 0, got " + text_of(*bad));
+    return {n[0] * n[0], 0, 0, 0, n[1] * n[1], 0, 0, 0, n[2] * n[2]};
+  }
   if (n.size() == 6) return {n[0], n[1], n[2], n[1], n[3], n[4], n[2], n[4], n[5]};
   reader.fail(
       "expected no more numbers, three standard deviations or six of a covariance after a "
@@ -445,6 +528,7 @@ std::vector<PositionPrior> parse_position_priors(std::string_view text, const st
       reader.fail("expected a covariance that is positive definite");
     priors.push_back(prior);
   }
+  if (priors.empty()) reader.fail("expected priors, got none");
   return priors;
 }
 

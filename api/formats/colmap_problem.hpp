@@ -18,10 +18,9 @@ namespace topograd {
 ///   automatic    none with priors, else two_cameras
 ///   none         nothing: damped steps cope
 ///   camera       the pose of the first frame
-///   two_cameras  the pose of the first frame, and one coordinate of the position of the first
-///   other
-///                frame that is elsewhere, which gives the scale. Poses in rigs that are not
-///                refined give it, too; then it is `camera`
+///   two_cameras  the pose of the first frame, and one coordinate of the position of the frame that
+///                is farthest from it, which gives the scale. Poses in rigs that are not refined
+///                give it, too; then it is `camera`
 ///   three_points three points that are not on a line
 enum class ColmapGauge : std::uint8_t { automatic, none, camera, two_cameras, three_points };
 TG_ENUM_NAMES(ColmapGauge)
@@ -39,8 +38,9 @@ struct PositionPrior {
 /// that of the identity, three standard deviations, or the six numbers C11 C12 C13 C22 C23 C33.
 /// Lines that begin with # are comments. Images are named as in the model.
 ///
-/// Throws Error{File}, and Error{Parse} for an image that is not in the model or is there twice,
-/// another number of numbers, and a covariance that is not positive definite.
+/// Throws Error{File}, and Error{Parse} for a file without priors, an image that is not in the
+/// model or is there twice, another number of numbers, a standard deviation that is not positive,
+/// and a covariance that is not positive definite.
 std::vector<PositionPrior> read_position_priors(const std::string& path, const ColmapModel& model);
 std::vector<PositionPrior> parse_position_priors(std::string_view text, const std::string& name,
                                                  const ColmapModel& model);
@@ -56,8 +56,9 @@ struct ColmapOptions {
   ColmapGauge gauge = ColmapGauge::automatic;
   std::vector<PositionPrior> priors = {};
   Loss prior_loss = {};  ///< of each prior's three rows, in standard deviations
-  /// Moves the model by the similarity with which its cameras are nearest to their priors, if
-  /// three of them are not on a line.
+  /// Moves the model by the similarity with which its cameras are nearest to their priors, by
+  /// squares over the traces of covariances; where priors leave open how it turns, by the least
+  /// angle.
   bool align_to_priors = true;
 };
 
@@ -71,9 +72,9 @@ struct ColmapOptions {
 class ColmapProblem {
  public:
   /// Throws Error{InvalidArgument} for a model without observations, an unknown name in `refine`,
-  /// nothing to refine, and a prior of an image that is not there or whose covariance is not
-  /// positive definite. Cost: linear in the observations; one trace for each camera model, and one
-  /// for each that rigs have.
+  /// nothing to refine that the model has, and a prior of an image that is not there or whose
+  /// covariance is not positive definite. Cost: linear in the observations; one trace for each
+  /// camera model, and one for each that rigs have.
   explicit ColmapProblem(ColmapModel model, const ColmapOptions& options = {});
   ColmapProblem(const ColmapProblem&) = delete;
   ColmapProblem& operator=(const ColmapProblem&) = delete;
@@ -81,10 +82,11 @@ class ColmapProblem {
   /// Takes further residuals on the arrays below.
   Problem& problem() { return problem_; }
   const Problem& problem() const { return problem_; }
-  /// Blocks of 6, one for each of ColmapModel::frames: a rotation vector (radians) and a
-  /// translation, from the world to the frame.
+  /// Blocks of 6, one for each of ColmapModel::frames: the rotation vector a (radians) and the
+  /// position c of the frame in the world: R(a) (x − c) is a point x of the world in the frame.
   const Parameters& poses() const { return poses_; }
-  /// The same of ColmapModel::sensors, from the frame to the sensor; only in a model with such.
+  /// Blocks of 6, one for each of ColmapModel::sensors: a rotation vector and a translation t, from
+  /// the frame to the sensor, R(a) y + t; only in a model with such.
   const Parameters& sensors() const { return sensors_; }
   /// The parameters of all cameras of one model; only of a model that cameras have.
   const Parameters& cameras(CameraModel model) const {
@@ -142,7 +144,7 @@ class ColmapProblem {
 /// Returns the image of a point of the world minus `seen`: the two residuals of an observation,
 /// for rows of one's own.
 ///
-///   pose  rotation vector and translation, from the world to the camera
+///   pose  as a block of ColmapProblem::poses()
 std::array<Value, 2> reprojection(CameraModel model, std::span<const Value> parameters,
                                   const std::array<Value, 6>& pose, const Vec3& point,
                                   const Vec2& seen);

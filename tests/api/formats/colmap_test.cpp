@@ -315,6 +315,8 @@ TEST(Colmap, RefusesTextThatIsWrong) {
        "cameras.txt:2: expected the end of the line, got \"1\""},
       {change(kCameras, "320", "nan"), "as a finite number, got nan"},
       {change(kCameras, "7 P", "3 P"), "cameras.txt:3: expected another id, got camera 3 again"},
+      {change(kCameras, "500.50", "0"),
+       "cameras.txt:2: expected a focal length that is not 0, got 0 of camera 3"},
       {change(kCameras, "640", "-640"), "expected the width of a camera as a whole number"},
       {change(kImages, "7 #", "8 #"), "images.txt:4: expected a camera that is there, got 8"},
       {change(kImages, "2 1.0", "1 1.0"), "expected another id, got image 1 again"},
@@ -561,12 +563,91 @@ TEST(ColmapProblem, MovesToPriors) {
   EXPECT_LT(position_rmse(colmap.model(), read), 0.5);
 }
 
+/// The model turned by a right angle, scaled by 3 and moved.
+std::array<double, 3> elsewhere(const std::array<double, 3>& x,
+                                const std::array<double, 3>& origin) {
+  return {origin[0] - 3 * x[1], origin[1] + 3 * x[0], origin[2] + 3 * x[2]};
+}
+
+std::vector<PositionPrior> priors_of(const ColmapModel& model, std::vector<std::uint32_t> images,
+                                     const std::array<double, 3>* origin) {
+  std::vector<PositionPrior> out;
+  for (const std::uint32_t image : images) {
+    PositionPrior prior{.image = image, .position = model.center(image)};
+    if (origin != nullptr) {
+      prior.position = elsewhere(prior.position, *origin);
+      for (double& x : prior.covariance) x *= 9;
+    }
+    out.push_back(prior);
+  }
+  return out;
+}
+
+/// What observations of the scene determine well.
+const std::vector<std::string> kScene = {"poses", "points"};
+
+double start_of(ColmapProblem& colmap) {
+  return Evaluator(colmap.problem(), {.backend = Backend::cpu}).cost();
+}
+
+// Priors that leave turns open: of one camera, of two, and of cameras on a line. A similarity of
+// the priors changes no minimum, wherever it leads.
+TEST(ColmapProblem, MovesToPriorsOfOneCameraAndOnALine) {
+  BundleScene scene = snavely();
+  for (std::size_t c = 0; c < scene.camera_count(); ++c) {  // with parallel axes: on a line
+    double* n = &scene.cameras[9 * c];
+    n[0] = n[1] = 0;
+    n[2] = 0.1;
+  }
+  for (BundleScene::Observation& o : scene.observations) {
+    o.seen = scene.project(o.camera, o.point);
+    o.seen[o.point % 2] += 0.5 * std::sin(1.7 * o.point + o.camera);
+  }
+  const ColmapModel model = parse_colmap(files_of(scene), "sparse");
+  ColmapProblem without(model, {.refine = kScene});
+  const double free = minimum_of(without.problem());
+  const std::array<double, 3> origins[] = {{100, -20, 7}, {4e5, 5e6, 300}};
+  for (const std::vector<std::uint32_t>& images :
+       {std::vector<std::uint32_t>{3}, {1, 4}, {0, 1, 2, 3, 4, 5}}) {
+    ColmapProblem here(model, {.refine = kScene, .priors = priors_of(model, images, nullptr)});
+    const double start = start_of(here), expected = minimum_of(here.problem());
+    if (images.size() < 3) {
+      EXPECT_NEAR(expected, free, 1e-7 * free);
+    }
+    for (const auto& origin : origins) {
+      ColmapProblem there(model, {.refine = kScene, .priors = priors_of(model, images, &origin)});
+      EXPECT_TRUE(there.aligned());
+      // Priors agree with the cameras of the start, up to rounding of coordinates.
+      EXPECT_NEAR(start_of(there), start, 1e-6 * start);
+      EXPECT_NEAR(minimum_of(there.problem()), expected, 1e-7 * expected) << images.size();
+    }
+  }
+}
+
+// Coordinates of a country: a pose that is a translation would turn about an origin far away.
+TEST(ColmapProblem, HasTheSameMinimumFarFromTheOrigin) {
+  ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  ColmapProblem near(model, {.refine = kScene});
+  const double expected = minimum_of(near.problem());
+  const std::array<double, 3> shift = {4e5, 5e6, 100};
+  for (std::size_t k = 0; k < model.points.size(); ++k) model.points[k] += shift[k % 3];
+  for (ColmapModel::Frame& frame : model.frames)
+    frame.pose.position = (frame.pose * Pose{{-shift[0], -shift[1], -shift[2]}}).position;
+  for (const ColmapGauge gauge : {ColmapGauge::none, ColmapGauge::camera, ColmapGauge::two_cameras,
+                                  ColmapGauge::three_points}) {
+    ColmapProblem colmap(model, {.refine = kScene, .gauge = gauge});
+    const Summary summary = solve(colmap.problem(), {.backend = Backend::cpu});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << name(gauge);
+    EXPECT_NEAR(summary.final_cost, expected, 1e-5 * expected) << name(gauge);
+  }
+}
+
 TEST(ColmapProblem, WeighsPriorsByTheirCovariance) {
   const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
   PositionPrior prior{.image = 1, .covariance = {4, 1, 0.5, 1, 3, 0.2, 0.5, 0.2, 2}};
   const auto c = model.center(1);
   prior.position = {c[0] - 1, c[1] + 2, c[2] - 0.5};
-  ColmapProblem with(model, {.priors = {prior}}), without(model);
+  ColmapProblem with(model, {.priors = {prior}, .align_to_priors = false}), without(model);
   const double cost = Evaluator(with.problem(), {.backend = Backend::cpu}).cost() -
                       Evaluator(without.problem(), {.backend = Backend::cpu}).cost();
   // ½ dᵀ C⁻¹ d for d = (1, −2, 0.5), in fractions.
@@ -591,6 +672,8 @@ TEST(ColmapProblem, RefusesWhatItCannotDo) {
   EXPECT_NE(message({.priors = {{.covariance = {1, 0, 0, 0, -1, 0, 0, 0, 1}}}})
                 .find("expected a positive definite covariance"),
             std::string::npos);
+  EXPECT_NE(message({.refine = {"rigs"}}).find("to refine that the model has, got \"rigs\""),
+            std::string::npos);
   ColmapModel blind = model;
   blind.observations.clear();
   EXPECT_THROW(ColmapProblem{blind}, Error);
@@ -599,7 +682,11 @@ TEST(ColmapProblem, RefusesWhatItCannotDo) {
                          "image1 0 0 0 1\n",
                          "image1 0 0 0 0 1 1\n",
                          "image1 0 0 0\nimage1 0 0 0\n",
-                         "image1 0 nan 0\n"};
+                         "image1 0 nan 0\n",
+                         "image1 0 0 0 0.1 -0.1 0.1\n",
+                         "image1 0 0 0 0.1 0.1 0\n",
+                         "# none\n",
+                         ""};
   for (const char* bad : texts)
     EXPECT_THROW(parse_position_priors(bad, "priors.txt", model), Error) << bad;
 }

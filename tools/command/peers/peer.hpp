@@ -27,7 +27,7 @@ struct PeerTerm {
     observation,
     /// The projection of a point in one of COLMAP's camera models up to THIN_PRISM_FISHEYE minus
     /// (u, v), two rows: blocks of the pose, the first of the two of a rotation vector and a
-    /// translation, of the camera, the first of those of its parameters, and of the point; numbers
+    /// position, of the camera, the first of those of its parameters, and of the point; numbers
     /// the number of the model, u, v.
     colmap_observation,
     /// An energy: Developability::covariance (problems/developable.hpp) of a fan: blocks its vertex
