@@ -22,6 +22,11 @@ enum class Record {
   pose,
   landmark,
   edge,
+  sensor_edge,       ///< with a sensor of each pose
+  calibration_edge,  ///< with a third pose, that of the sensor in both poses
+  switchable_edge,   ///< with a switch
+  switch_vertex,
+  switch_prior,
   sighting,
   sensor_sighting,  ///< with a sensor
   bearing,
@@ -62,6 +67,14 @@ constexpr Tag kTags[] = {{"VERTEX_SE2", 2, Record::pose},
                          {"EDGE_POINTXYZ_PRIOR", 3, Record::point_prior},
                          {"PARAMS_SE2OFFSET", 2, Record::sensor},
                          {"PARAMS_SE3OFFSET", 3, Record::sensor},
+                         {"EDGE_SE2_OFFSET", 2, Record::sensor_edge},
+                         {"EDGE_SE3_OFFSET", 3, Record::sensor_edge},
+                         {"EDGE_SE2_CALIB", 2, Record::calibration_edge},
+                         {"EDGE_SE3_CALIB", 3, Record::calibration_edge},
+                         {"EDGE_SE2_SWITCHABLE", 2, Record::switchable_edge},
+                         {"EDGE_SE3_SWITCHABLE", 3, Record::switchable_edge},
+                         {"VERTEX_SWITCH", 0, Record::switch_vertex},
+                         {"EDGE_SWITCH_PRIOR", 0, Record::switch_prior},
                          {"VERTEX2", 2, Record::pose, true},
                          {"EDGE2", 2, Record::edge, true},
                          {"VERTEX3", 3, Record::pose, true},
@@ -123,7 +136,9 @@ class G2oReader {
       const std::string_view word = reader_.word_of_line();
       if (!word.empty() && !word.starts_with('#')) record(word);
     }
-    if (graph_.measurements() == 0) reader_.fail("expected edges, got none" + skipped_text());
+    const bool nothing = graph_.size() + graph_.landmarks.size() == 0;
+    if (nothing || graph_.measurements() == 0)
+      reader_.fail("expected edges, got none" + skipped_text());
     settle_order();
     settle_sensors();
     settle_fixed();
@@ -159,7 +174,12 @@ class G2oReader {
     switch (tag->record) {
       case Record::pose: vertex(*tag); break;
       case Record::landmark: landmark_vertex(); break;
-      case Record::edge: edge(*tag, rest); break;
+      case Record::edge:
+      case Record::sensor_edge:
+      case Record::calibration_edge:
+      case Record::switchable_edge: edge(*tag, rest); break;
+      case Record::switch_vertex: switch_vertex(); break;
+      case Record::switch_prior: switch_prior(*tag, rest); break;
       case Record::sighting:
       case Record::sensor_sighting:
       case Record::bearing: sighting(*tag, rest); break;
@@ -198,27 +218,43 @@ class G2oReader {
     return static_cast<std::int64_t>(reader_.index_of_line(what, kMost));
   }
 
-  /// A pose or a landmark of a name.
+  enum class Kind : std::uint8_t { pose, landmark, switched };
+  /// A pose, a landmark or a switch of a name.
   struct Vertex {
     std::uint32_t number = 0;
-    bool landmark = false;
+    Kind kind = Kind::pose;
   };
 
-  /// Throws if the name is that of the other kind.
-  std::uint32_t vertex_number(std::int64_t id, bool landmark) {
-    const auto next =
-        static_cast<std::uint32_t>(landmark ? graph_.landmarks.size() : graph_.size());
-    const auto [found, fresh] = vertices_.emplace(id, Vertex{next, landmark});
-    if (!fresh && found->second.landmark != landmark) {
-      const char* names[] = {"a pose", "a landmark"};
-      reader_.fail("expected " + std::string(names[landmark ? 1 : 0]) + " of number " +
-                   std::to_string(id) + ", got " + names[landmark ? 0 : 1]);
+  std::size_t count(Kind kind) const {
+    switch (kind) {
+      case Kind::landmark: return graph_.landmarks.size();
+      case Kind::switched: return graph_.switches.size();
+      case Kind::pose: break;
+    }
+    return graph_.size();
+  }
+
+  /// Throws if the name is that of another kind.
+  std::uint32_t vertex_number(std::int64_t id, Kind kind) {
+    const auto next = static_cast<std::uint32_t>(count(kind));
+    const auto [found, fresh] = vertices_.emplace(id, Vertex{next, kind});
+    if (!fresh && found->second.kind != kind) {
+      constexpr std::array kNames = {"a pose", "a landmark", "a switch"};
+      reader_.fail("expected " + std::string(kNames[static_cast<std::size_t>(kind)]) +
+                   " of number " + std::to_string(id) + ", got " +
+                   kNames[static_cast<std::size_t>(found->second.kind)]);
     }
     if (!fresh) return found->second.number;
-    if (landmark) {
-      graph_.landmarks.push_back({.id = id});
-      landmark_lines_.push_back(reader_.line());
-      return next;
+    switch (kind) {
+      case Kind::landmark:
+        graph_.landmarks.push_back({.id = id});
+        landmark_lines_.push_back(reader_.line());
+        return next;
+      case Kind::switched:
+        graph_.switches.push_back({.id = id});
+        switch_lines_.push_back(reader_.line());
+        return next;
+      case Kind::pose: break;
     }
     graph_.ids.push_back(id);
     first_lines_.push_back(reader_.line());
@@ -228,8 +264,13 @@ class G2oReader {
     return next;
   }
 
-  std::uint32_t pose() { return vertex_number(name("the number of a pose"), false); }
-  std::uint32_t landmark() { return vertex_number(name("the number of a landmark"), true); }
+  std::uint32_t pose() { return vertex_number(name("the number of a pose"), Kind::pose); }
+  std::uint32_t landmark() {
+    return vertex_number(name("the number of a landmark"), Kind::landmark);
+  }
+  std::uint32_t switch_number() {
+    return vertex_number(name("the number of a switch"), Kind::switched);
+  }
 
   Pose transform(int dimension, bool angles = false) {
     const auto next = [&](const char* what) { return reader_.number_of_line(what); };
@@ -275,6 +316,32 @@ class G2oReader {
     vertex.given = true;
   }
 
+  double switch_value() {
+    const double value = reader_.number_of_line("the value of a switch");
+    if (!(value >= 0 && value <= 1))
+      reader_.fail("expected the value of a switch in 0 .. 1, got " + std::to_string(value));
+    return value;
+  }
+
+  void switch_vertex() {
+    PoseGraph::Switch& vertex = graph_.switches[switch_number()];
+    if (vertex.given) reader_.fail("switch " + std::to_string(vertex.id) + " is given twice");
+    vertex.value = switch_value();
+    vertex.given = true;
+  }
+
+  /// "EDGE_SWITCH_PRIOR switch value information".
+  void switch_prior(const Tag& tag, std::string_view rest) {
+    PoseGraph::Prior prior{.of = PoseGraph::Prior::Of::switched, .edge = new_edge()};
+    prior.edge.to = switch_number();
+    prior.edge.measured.position[0] = switch_value();
+    information(prior.edge, 1);
+    require_semidefinite(prior.edge, 0, 1);
+    const std::int64_t id = graph_.switches[prior.edge.to].id;
+    graph_.priors.push_back(prior);
+    note_repeated(tag, rest, id, id);
+  }
+
   /// Sensors of the other dimension lie in files too, where no edge names them.
   void sensor(const Tag& tag) {
     const std::int64_t id = name("the number of a sensor");
@@ -317,6 +384,7 @@ class G2oReader {
     edge.from = pose();
     edge.to = pose();
     if (edge.from == edge.to) reader_.fail("expected an edge between two poses, got one pose");
+    join(tag, edge);
     edge.measured = transform(graph_.dimension, tag.toro);
     if (tag.toro && tag.dimension == 2) {
       std::array<double, 6>& numbers = toro_numbers_.emplace_back();
@@ -328,6 +396,24 @@ class G2oReader {
     }
     graph_.edges.push_back(edge);
     note_repeated(tag, rest, graph_.ids[edge.from], graph_.ids[edge.to]);
+  }
+
+  /// What an edge names between its poses and its numbers.
+  void join(const Tag& tag, PoseGraph::Edge& edge) {
+    switch (tag.record) {
+      case Record::sensor_edge:
+        edge.from_sensor = sensor_name();
+        edge.to_sensor = sensor_name();
+        break;
+      case Record::calibration_edge:
+        edge.calibration = pose();
+        if (edge.calibration == edge.from || edge.calibration == edge.to)
+          reader_.fail("expected a third pose, that of the sensor, got pose " +
+                       std::to_string(graph_.ids[edge.calibration]) + " again");
+        break;
+      case Record::switchable_edge: edge.switched_by = switch_number(); break;
+      default: break;
+    }
   }
 
   void note_repeated(const Tag& tag, std::string_view rest, std::int64_t from, std::int64_t to) {
@@ -365,10 +451,10 @@ class G2oReader {
     const std::int64_t id = name("the number of a pose");
     const bool of_pose = tag.record == Record::pose_prior || tag.record == Record::sensor_prior;
     const auto found = vertices_.find(id);
-    const bool of_landmark =
-        tag.record == Record::point_prior && found != vertices_.end() && found->second.landmark;
+    const bool of_landmark = tag.record == Record::point_prior && found != vertices_.end() &&
+                             found->second.kind == Kind::landmark;
     prior.of = of_pose ? Of::pose : (of_landmark ? Of::landmark : Of::position);
-    edge.to = vertex_number(id, of_landmark);
+    edge.to = vertex_number(id, of_landmark ? Kind::landmark : Kind::pose);
     if (tag.record == Record::sensor_prior && !is_without_sensor(rest))
       prior.sensor = sensor_name();
     if (tag.record == Record::named_position_prior) (void)name("the number of a sensor");
@@ -469,24 +555,37 @@ class G2oReader {
     if (!has_semidefinite_block(edge, 0, n)) indefinite_.push_back(edge.line);
   }
 
+  /// Whether the file gives a vertex, and where it names it first.
+  struct Known {
+    bool given = false;
+    std::size_t line = 0;
+  };
+  Known known(const Vertex& at) const {
+    switch (at.kind) {
+      case Kind::landmark: return {graph_.landmarks[at.number].given, landmark_lines_[at.number]};
+      case Kind::switched: return {graph_.switches[at.number].given, switch_lines_[at.number]};
+      case Kind::pose: break;
+    }
+    return {graph_.given[at.number], first_lines_[at.number]};
+  }
+
+  void fix_vertex(const Vertex& at) {
+    switch (at.kind) {
+      case Kind::landmark: graph_.landmarks[at.number].fixed = true; return;
+      case Kind::switched: graph_.switches[at.number].fixed = true; return;
+      case Kind::pose: graph_.fixed[at.number] = true; return;
+    }
+  }
+
   void settle_fixed() {
     for (const auto& [id, line] : fixed_) {
       const auto found = vertices_.find(id);
-      const bool known = found != vertices_.end();
-      const Vertex at = known ? found->second : Vertex{};
-      const bool given =
-          known && (at.landmark ? graph_.landmarks[at.number].given : graph_.given[at.number]);
-      if (!given) {
-        const std::size_t first =
-            !known ? line : (at.landmark ? landmark_lines_ : first_lines_)[at.number];
-        reader_.fail_at(first, "expected a vertex for pose " + std::to_string(id) +
-                                   ", which is fixed, got none");
+      const Known vertex = found == vertices_.end() ? Known{false, line} : known(found->second);
+      if (!vertex.given) {
+        reader_.fail_at(vertex.line, "expected a vertex for pose " + std::to_string(id) +
+                                         ", which is fixed, got none");
       }
-      if (at.landmark) {
-        graph_.landmarks[at.number].fixed = true;
-      } else {
-        graph_.fixed[at.number] = true;
-      }
+      fix_vertex(found->second);
     }
   }
 
@@ -528,7 +627,7 @@ class G2oReader {
   PoseGraph graph_;
   std::optional<int> dimension_;
   std::unordered_map<std::int64_t, Vertex> vertices_;
-  std::vector<std::size_t> first_lines_, landmark_lines_;  // by pose, by landmark
+  std::vector<std::size_t> first_lines_, landmark_lines_, switch_lines_;  // by number
   /// By tag and what is after it.
   std::map<std::string_view, std::unordered_map<std::string_view, std::size_t>> edge_lines_;
   struct SensorLine {
@@ -595,10 +694,37 @@ std::int64_t unused_sensor(const PoseGraph& graph) {
   return id;
 }
 
+/// True for an edge of which one pose alone has a sensor.
+bool has_one_sensor(const PoseGraph::Edge& edge) {
+  return (edge.from_sensor == PoseGraph::kNone) != (edge.to_sensor == PoseGraph::kNone);
+}
+
 bool needs_unused_sensor(const PoseGraph& graph) {
-  return graph.dimension == 3 && std::ranges::any_of(graph.sightings, [](const auto& seen) {
-           return seen.sensor == PoseGraph::kNoSensor;
-         });
+  const auto without_sensor = [](const PoseGraph::Sighting& seen) {
+    return seen.sensor == PoseGraph::kNoSensor;
+  };
+  return (graph.dimension == 3 && std::ranges::any_of(graph.sightings, without_sensor)) ||
+         std::ranges::any_of(graph.edges, has_one_sensor);
+}
+
+void append_edge(std::string& text, const PoseGraph& graph, const PoseGraph::Edge& edge) {
+  const bool plane = graph.dimension == 2;
+  const std::string tag = plane ? "EDGE_SE2" : "EDGE_SE3";
+  const std::string poses = spaced(graph.ids[edge.from]) + spaced(graph.ids[edge.to]);
+  const auto sensor = [&](std::uint32_t number) {
+    return spaced(number == PoseGraph::kNone ? unused_sensor(graph) : graph.sensors[number].id);
+  };
+  if (edge.switched_by != PoseGraph::kNone) {
+    text += tag + "_SWITCHABLE" + poses + spaced(graph.switches[edge.switched_by].id);
+  } else if (edge.calibration != PoseGraph::kNone) {
+    text += tag + "_CALIB" + poses + spaced(graph.ids[edge.calibration]);
+  } else if (edge.from_sensor != PoseGraph::kNone || edge.to_sensor != PoseGraph::kNone) {
+    text += tag + "_OFFSET" + poses + sensor(edge.from_sensor) + sensor(edge.to_sensor);
+  } else {
+    text += tag + (plane ? "" : ":QUAT") + poses;
+  }
+  append_pose(text, edge.measured, graph.dimension);
+  append_information(text, edge, graph.degrees());
 }
 
 void append_sighting(std::string& text, const PoseGraph& graph, const PoseGraph::Sighting& seen) {
@@ -629,6 +755,11 @@ void append_prior(std::string& text, const PoseGraph& graph, const PoseGraph::Pr
     append_pose(text, edge.measured, graph.dimension);
     return append_information(text, edge, graph.degrees());
   }
+  if (prior.of == Of::switched) {
+    text += "EDGE_SWITCH_PRIOR" + spaced(graph.switches[edge.to].id);
+    append(text, edge.measured.position[0]);
+    return append_information(text, edge, 1);
+  }
   const char* position = plane ? "EDGE_PRIOR_SE2_XY" : "EDGE_POINTXYZ_PRIOR";
   const char* landmark = plane ? "EDGE_PRIOR_XY" : "EDGE_POINTXYZ_PRIOR";
   text += prior.of == Of::landmark ? landmark : position;
@@ -648,7 +779,8 @@ std::string g2o_text(const PoseGraph& graph) {
     text += '\n';
   }
   if (needs_unused_sensor(graph))
-    text += "PARAMS_SE3OFFSET" + spaced(unused_sensor(graph)) + " 0 0 0 0 0 0 1\n";
+    text += (plane ? "PARAMS_SE2OFFSET" : "PARAMS_SE3OFFSET") + spaced(unused_sensor(graph)) +
+            (plane ? " 0 0 0\n" : " 0 0 0 0 0 0 1\n");
   for (std::size_t k = 0; k < graph.size(); ++k) {
     text += (plane ? "VERTEX_SE2" : "VERTEX_SE3:QUAT") + spaced(graph.ids[k]);
     append_pose(text, graph.poses[k], graph.dimension);
@@ -661,12 +793,13 @@ std::string g2o_text(const PoseGraph& graph) {
     text += '\n';
     if (landmark.fixed) text += "FIX" + spaced(landmark.id) + '\n';
   }
-  for (const PoseGraph::Edge& edge : graph.edges) {
-    text += plane ? "EDGE_SE2" : "EDGE_SE3:QUAT";
-    text += spaced(graph.ids[edge.from]) + spaced(graph.ids[edge.to]);
-    append_pose(text, edge.measured, graph.dimension);
-    append_information(text, edge, graph.degrees());
+  for (const PoseGraph::Switch& one : graph.switches) {
+    text += "VERTEX_SWITCH" + spaced(one.id);
+    append(text, one.value);
+    text += '\n';
+    if (one.fixed) text += "FIX" + spaced(one.id) + '\n';
   }
+  for (const PoseGraph::Edge& edge : graph.edges) append_edge(text, graph, edge);
   for (const PoseGraph::Sighting& seen : graph.sightings) append_sighting(text, graph, seen);
   for (const PoseGraph::Prior& prior : graph.priors) append_prior(text, graph, prior);
   return text;

@@ -45,28 +45,31 @@ struct G2oNotes {
 
 /// Reads a g2o file, plain or packed by gzip or bzip2, with FIX of one vertex or several:
 ///
-///   in the plane  VERTEX_SE2, VERTEX_XY; EDGE_SE2, EDGE_SE2_XY, EDGE_SE2_POINTXY_OFFSET,
+///   in the plane  VERTEX_SE2, VERTEX_XY; EDGE_SE2, EDGE_SE2_OFFSET, EDGE_SE2_CALIB, EDGE_SE2_XY,
+///   EDGE_SE2_POINTXY_OFFSET,
 ///                 EDGE_BEARING_SE2_XY; EDGE_PRIOR_SE2, EDGE_PRIOR_SE2_XY or EDGE_SE2_PRIOR_XY,
 ///                 EDGE_PRIOR_XY; PARAMS_SE2OFFSET
 ///   in space      VERTEX_SE3:QUAT, VERTEX_TRACKXYZ or VERTEX_POINT_XYZ; EDGE_SE3:QUAT,
-///                 EDGE_SE3_TRACKXYZ; EDGE_SE3_PRIOR, EDGE_SE3_XYZ_PRIOR, EDGE_POINTXYZ_PRIOR;
-///                 PARAMS_SE3OFFSET
+///                 EDGE_SE3_OFFSET, EDGE_SE3_CALIB, EDGE_SE3_TRACKXYZ; EDGE_SE3_PRIOR,
+///                 EDGE_SE3_XYZ_PRIOR, EDGE_POINTXYZ_PRIOR; PARAMS_SE3OFFSET
+///   switches      VERTEX_SWITCH, EDGE_SWITCH_PRIOR; EDGE_SE2_SWITCHABLE, EDGE_SE3_SWITCHABLE
 ///   TORO          VERTEX2, EDGE2, VERTEX3, EDGE3; EQUIV is passed over. The information of EDGE2
 ///                 has TORO's order, or g2o's if the matrices are positive semidefinite in that
 ///                 order alone.
 ///
 /// PARAMS_... that no edge names are passed over: the notes have them among the skipped lines.
 /// Poses and landmarks that edges name and no vertex does are there without a position. Sources:
-/// Kümmerle et al., g2o: A General Framework for Graph Optimization, ICRA 2011; Grisetti et al.,
+/// Kümmerle et al., g2o: A General Framework for Graph Optimization, ICRA 2011; Sünderhauf and
+/// Protzel, Switchable Constraints for Robust Pose Graph SLAM, IROS 2012; Grisetti et al.,
 /// TORO, IROS 2007.
 ///
 /// Throws Error{File} if the file cannot be read, Error{Parse} ("file:line: expected ..., got ...")
 /// for a tag that is not known, both dimensions in one file, a vertex that is given twice, a fixed
-/// vertex that is not given, a pose where a landmark is expected or the other way round, an edge
-/// from a pose to itself, PARAMS_... that an edge names and the file does not have, a quaternion of
-/// length 0, an information matrix whose blocks of position and of rotation are not positive
-/// semidefinite, numbers that are missing or not finite, a file without edges, and what `strict`
-/// refuses. Cost: linear in the file.
+/// vertex that is not given, a pose where a landmark or a switch is expected or the other way
+/// round, a switch outside 0 .. 1, an edge from a pose to itself, PARAMS_... that an edge names and
+/// the file does not have, a quaternion of length 0, an information matrix whose blocks of position
+/// and of rotation are not positive semidefinite, numbers that are missing or not finite, a file
+/// without edges, and what `strict` refuses. Cost: linear in the file.
 PoseGraph read_g2o(const std::string& path, const G2oOptions& options = {},
                    G2oNotes* notes = nullptr);
 PoseGraph parse_g2o(const std::string& text, const std::string& name,

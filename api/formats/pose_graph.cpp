@@ -60,9 +60,23 @@ std::vector<std::uint32_t> numbered(DisjointSets& sets, std::size_t size) {
 
 }  // namespace
 
+Pose PoseGraph::between(const Edge& edge) const {
+  return place(edge, edge.from_sensor) * edge.measured * place(edge, edge.to_sensor).inverse();
+}
+
+std::vector<bool> PoseGraph::calibrations() const {
+  std::vector<bool> out(size(), false);
+  for (const Edge& edge : edges)
+    if (edge.calibration != kNone) out[edge.calibration] = true;
+  return out;
+}
+
 std::vector<std::uint32_t> PoseGraph::pieces() const {
   DisjointSets sets(size() + landmarks.size());  // poses come first
-  for (const Edge& edge : edges) sets.join(edge.from, edge.to);
+  for (const Edge& edge : edges) {
+    sets.join(edge.from, edge.to);
+    if (edge.calibration != kNone) sets.join(edge.from, edge.calibration);
+  }
   for (const Sighting& seen : sightings)
     sets.join(seen.edge.from, static_cast<std::uint32_t>(size()) + seen.edge.to);
   return numbered(sets, size());
@@ -75,9 +89,9 @@ std::vector<std::uint32_t> PoseGraph::pieces_of_edges() const {
 }
 
 std::vector<bool> PoseGraph::anchors() const {
-  constexpr std::size_t kNone = ~std::size_t{0};
+  constexpr std::size_t kUnseen = ~std::size_t{0};
   const std::vector<std::uint32_t> piece = pieces();
-  std::vector<std::size_t> of_landmark(landmarks.size(), kNone);  // the piece that sees it
+  std::vector<std::size_t> of_landmark(landmarks.size(), kUnseen);  // the piece that sees it
   for (const Sighting& seen : sightings) of_landmark[seen.edge.to] = piece[seen.edge.from];
   const std::uint32_t count = piece.empty() ? 0 : 1 + *std::ranges::max_element(piece);
   const int enough = dimension;  // landmarks that tell where a piece is
@@ -85,15 +99,18 @@ std::vector<bool> PoseGraph::anchors() const {
   for (std::size_t k = 0; k < size(); ++k)
     if (fixed[k]) held[piece[k]] = enough;
   for (std::size_t k = 0; k < landmarks.size(); ++k)
-    if (landmarks[k].fixed && of_landmark[k] != kNone) ++held[of_landmark[k]];
+    if (landmarks[k].fixed && of_landmark[k] != kUnseen) ++held[of_landmark[k]];
   for (const Prior& prior : priors) {
+    if (prior.of == Prior::Of::switched) continue;
     const std::size_t of =
         prior.of == Prior::Of::landmark ? of_landmark[prior.edge.to] : piece[prior.edge.to];
-    if (of != kNone) held[of] = enough;
+    if (of != kUnseen) held[of] = enough;
   }
   std::vector<bool> out = fixed;
   std::vector<bool> seen(count, false);
+  const std::vector<bool> calibration = calibrations();
   for (std::size_t k = 0; k < size(); ++k) {
+    if (calibration[k]) continue;
     if (held[piece[k]] < enough && !seen[piece[k]]) out[k] = true;
     seen[piece[k]] = true;
   }

@@ -24,9 +24,18 @@ struct Pose {
 
 /// A graph of poses and landmarks in the plane or in space.
 struct PoseGraph {
+  static constexpr std::uint32_t kNoSensor = ~std::uint32_t{0};  ///< it is in the pose itself
+  static constexpr std::uint32_t kNone = kNoSensor;
+
   struct Edge {
     std::uint32_t from = 0, to = 0;  ///< numbers of poses
-    Pose measured;                   ///< from⁻¹ · to
+    /// from⁻¹ · to; of an edge with sensors (from · S)⁻¹ (to · S′), where S is a sensor of the
+    /// graph or a pose of the graph that is a calibration, the same for both poses.
+    Pose measured;
+    std::uint32_t from_sensor = kNoSensor, to_sensor = kNoSensor;
+    std::uint32_t calibration = kNone;  ///< number of a pose
+    /// Number of a switch, which multiplies the error.
+    std::uint32_t switched_by = kNone;
     /// Inverse covariance, symmetric, 6 × 6 row by row: of position and of the rotation's x, y, z
     /// (g2o's order). In the plane its upper left 3 × 3 of x, y and angle, the rest is 0.
     std::array<double, 36> information = {};
@@ -43,7 +52,13 @@ struct PoseGraph {
     std::int64_t id = 0;
     Pose offset;
   };
-  static constexpr std::uint32_t kNoSensor = ~std::uint32_t{0};  ///< it is in the pose itself
+  /// An unknown in [0, 1] with which an edge can be turned off. Source: Sünderhauf and Protzel,
+  /// Switchable Constraints for Robust Pose Graph SLAM, IROS 2012.
+  struct Switch {
+    std::int64_t id = 0;
+    double value = 1;
+    bool given = false, fixed = false;  ///< as of a pose
+  };
   /// A landmark as a sensor sees it: its position, or its direction (`measured.angle()`) in the
   /// plane. Ω has a row for each coordinate, or one row.
   struct Sighting {
@@ -51,11 +66,12 @@ struct PoseGraph {
     std::uint32_t sensor = kNoSensor;
     bool bearing = false;
   };
-  /// What is known of one pose, of its position alone or of a landmark in the frame of the graph.
+  /// What is known of one pose, of its position alone or of a landmark in the frame of the graph,
+  /// or of a switch: its value is measured.position[0].
   struct Prior {
-    enum class Of { pose, position, landmark };
+    enum class Of { pose, position, landmark, switched };
     Of of = Of::pose;
-    Edge edge;                         ///< to the pose, or to the landmark; `from` is not read
+    Edge edge;  ///< to the pose, the landmark or the switch; `from` is not read
     std::uint32_t sensor = kNoSensor;  ///< in space: the prior is that of the sensor's pose
   };
 
@@ -67,6 +83,7 @@ struct PoseGraph {
   std::vector<Edge> edges;
   std::vector<Landmark> landmarks;
   std::vector<Sensor> sensors;
+  std::vector<Switch> switches;
   std::vector<Sighting> sightings;
   std::vector<Prior> priors;
 
@@ -79,17 +96,30 @@ struct PoseGraph {
   Pose offset(std::uint32_t sensor) const {
     return sensor == kNoSensor ? Pose{} : sensors[sensor].offset;
   }
+  /// The frames that the edge's measured pose is between.
+  Pose start_of(const Edge& edge) const { return poses[edge.from] * place(edge, edge.from_sensor); }
+  Pose end_of(const Edge& edge) const { return poses[edge.to] * place(edge, edge.to_sensor); }
+  /// from⁻¹ · to of its poses, as the edge measures it.
+  Pose between(const Edge& edge) const;
+  /// By pose, whether it is the calibration of an edge.
+  std::vector<bool> calibrations() const;
   /// By pose, the number of its connected piece; pieces are numbered by their first pose. Poses
-  /// that see one landmark are in one piece.
+  /// that see one landmark are in one piece, and so are the poses of an edge and its calibration.
   std::vector<std::uint32_t> pieces() const;
   /// The same for edges between poses alone.
   std::vector<std::uint32_t> pieces_of_edges() const;
   /// By pose, whether it stays where it is: fixed poses, and the first pose of each piece that
   /// neither a fixed pose nor a prior nor two fixed landmarks (three in space) hold. Residuals do
-  /// not tell where such a piece is as a whole.
+  /// not tell where such a piece is as a whole. Calibrations do not count.
   std::vector<bool> anchors() const;
   /// Rows of Ω without the zeros of the plane: 3 or 6.
   std::size_t degrees() const { return dimension == 2 ? 3 : 6; }
+
+ private:
+  /// Where the sensor of an edge is in the frame of its pose.
+  Pose place(const Edge& edge, std::uint32_t sensor) const {
+    return edge.calibration == kNone ? offset(sensor) : poses[edge.calibration];
+  }
 };
 
 }  // namespace topograd

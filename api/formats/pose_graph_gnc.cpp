@@ -72,6 +72,11 @@ GncResult reject_false_edges(PoseGraph graph, PoseObjective objective, const Gnc
                     std::to_string(graph.sightings.size()) +
                     " sightings of landmarks, which it cannot reject; a robust loss resists wrong "
                     "ones");
+  if (!graph.switches.empty())
+    throw Error(ErrorCode::InvalidArgument,
+                "graduated non-convexity: expected edges between poses alone, got " +
+                    std::to_string(graph.switches.size()) +
+                    " switches, which turn false edges off without it");
   const std::vector<std::size_t> doubted = closures(graph);
   GncResult out;
   out.threshold = options.threshold.value_or(quantiles(graph).most);

@@ -34,9 +34,9 @@ struct GncResult {
 /// solves the chordal relaxation, which has no wrong minima: with Gauss–Newton steps instead a
 /// third of the true edges of manhattan are lost.
 ///
-/// Throws Error{InvalidArgument} for options out of range and for a graph with sightings of
-/// landmarks, which relaxations leave out, and what with_start() throws. Cost: some
-/// thirty rounds with two sparse factorisations each, on the CPU.
+/// Throws Error{InvalidArgument} for options out of range, for a graph with sightings of
+/// landmarks, which relaxations leave out, or with switches, and what with_start() throws. Cost:
+/// some thirty rounds with two sparse factorisations each, on the CPU.
 GncResult reject_false_edges(PoseGraph graph, PoseObjective objective,
                              const GncOptions& options = {});
 

@@ -101,6 +101,10 @@ Squares prior_squares(const PoseGraph& graph, const PoseGraph::Prior& prior,
       return edge_squares(edge, graph.poses[edge.to] * graph.offset(prior.sensor), d, objective);
     case PoseGraph::Prior::Of::position:
       return point_squares(edge, difference(graph.poses[edge.to], edge, d), objective);
+    case PoseGraph::Prior::Of::switched: {
+      const double off = graph.switches[edge.to].value - edge.measured.position[0];
+      return {edge.information[0] * off * off, edge.information[0] * off * off};
+    }
     case PoseGraph::Prior::Of::landmark: break;
   }
   return point_squares(edge, difference(Pose{graph.landmarks[edge.to].position}, edge, d),
@@ -117,8 +121,13 @@ PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objectiv
     errors.chi2 += squares.chi2;
   };
   for (const PoseGraph::Edge& edge : graph.edges) {
-    const Pose between = graph.poses[edge.from].inverse() * graph.poses[edge.to];
-    add(errors.edges, edge_squares(edge, between, graph.dimension, objective));
+    const Pose between = graph.start_of(edge).inverse() * graph.end_of(edge);
+    Squares squares = edge_squares(edge, between, graph.dimension, objective);
+    if (edge.switched_by != PoseGraph::kNone) {
+      const double on = graph.switches[edge.switched_by].value;
+      squares = {on * on * squares.objective, on * on * squares.chi2};
+    }
+    add(errors.edges, squares);
   }
   for (const PoseGraph::Sighting& seen : graph.sightings)
     add(errors.sightings, sighting_squares(graph, seen, objective));

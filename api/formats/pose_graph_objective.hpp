@@ -23,6 +23,9 @@ namespace topograd {
 ///             likewise in the plane. It is chi2 where Ω has one number for all coordinates and, in
 ///             space, a quarter of what chi2 has for the rotation.
 ///
+/// Between sensors or calibrations the errors are those of their frames. A switch s multiplies the
+/// error of its edge; its prior adds Ω (s − γ)².
+///
 /// A prior of a pose counts like an edge from the frame of the graph. A landmark has the error
 /// e = S⁻¹ (X⁻¹ l) − l̃ where the sensor S of the pose X sees it, and priors of positions and of
 /// landmarks the difference of the coordinates; all objectives but two weigh them by Ω: chordal

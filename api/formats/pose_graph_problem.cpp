@@ -6,6 +6,7 @@
 #include "../../ir/error.hpp"
 #include "pose_graph_weights.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -44,18 +45,30 @@ Frame frame(const Element& e, const Parameters& t, const Parameters& r, int k, b
   return out;
 }
 
-/// The sensor of a pose, whose place in it begins at a datum.
-Frame sensor(const Element& e, const Frame& pose, int datum, bool plane) {
+/// What is at `place` in the frame of a pose.
+Frame joined(const Frame& pose, const Frame& place, bool plane) {
   Frame out = pose;
   if (plane) {
-    out.at = pose.at + turned(pose.angle, e.data_vec2(datum));
-    out.angle = pose.angle + e.data(datum + 2);
+    out.at = pose.at + turned(pose.angle, place.at);
+    out.angle = pose.angle + place.angle;
   } else {
-    out.place = pose.place + rotate(pose.turn, e.data_vec3(datum));
-    out.turn = pose.turn *
-               Quat{e.data(datum + 3), e.data(datum + 4), e.data(datum + 5), e.data(datum + 6)};
+    out.place = pose.place + rotate(pose.turn, place.place);
+    out.turn = pose.turn * place.turn;
   }
   return out;
+}
+
+/// The sensor of a pose, whose place in it begins at a datum.
+Frame sensor(const Element& e, const Frame& pose, int datum, bool plane) {
+  Frame place;
+  if (plane) {
+    place.at = e.data_vec2(datum);
+    place.angle = e.data(datum + 2);
+  } else {
+    place.place = e.data_vec3(datum);
+    place.turn = {e.data(datum + 3), e.data(datum + 4), e.data(datum + 5), e.data(datum + 6)};
+  }
+  return joined(pose, place, plane);
 }
 
 /// The error of an edge before it is weighted: in all objectives of the position in the frame of
@@ -86,6 +99,15 @@ std::vector<Value> times_lower(const Element& e, int first_datum, const std::vec
     rows.push_back(e.data(datum++) * error[0]);
     for (std::size_t j = 1; j <= i; ++j) rows[i] = rows[i] + e.data(datum++) * error[j];
   }
+  return rows;
+}
+
+/// Rows of the chordal objective: a weight for those of the position, and one for the others.
+std::vector<Value> times_two_weights(const Element& e, int first_datum, std::vector<Value> rows,
+                                     bool plane) {
+  const std::size_t moved = plane ? 2 : 3;
+  for (std::size_t k = 0; k < rows.size(); ++k)
+    rows[k] = e.data(k < moved ? first_datum : first_datum + 1) * rows[k];
   return rows;
 }
 
@@ -143,12 +165,16 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
   rotations_ = problem_.add_parameters(rotation_values_, plane ? 1 : 4, "rotations");
   if (!plane) problem_.set_manifold(rotations_, Manifold::quaternion());
   add_landmarks();
-  add_edges();
+  add_switches();
+  for (const EdgeKind kind :
+       {EdgeKind::plain, EdgeKind::sensors, EdgeKind::calibration, EdgeKind::switched})
+    add_edges(kind);
   add_sightings(false);
   add_sightings(true);
   add_priors(PoseGraph::Prior::Of::pose);
   add_priors(PoseGraph::Prior::Of::position);
   add_priors(PoseGraph::Prior::Of::landmark);
+  add_switch_priors();
   const std::vector<bool> anchors = graph_.anchors();
   for (std::size_t k = 0; k < graph_.size(); ++k) {
     if (!anchors[k]) continue;
@@ -157,33 +183,86 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
   }
 }
 
-void PoseGraphProblem::add_edges() {
+/// Numbers of an element: the measured pose, the weights, and the places of sensors.
+void PoseGraphProblem::add_edges(EdgeKind kind) {
+  const auto kind_of = [](const PoseGraph::Edge& edge) {
+    if (edge.switched_by != PoseGraph::kNone) return EdgeKind::switched;
+    if (edge.calibration != PoseGraph::kNone) return EdgeKind::calibration;
+    const bool plain = edge.from_sensor == PoseGraph::kNone && edge.to_sensor == PoseGraph::kNone;
+    return plain ? EdgeKind::plain : EdgeKind::sensors;
+  };
   const bool plane = graph_.dimension == 2;
   const bool chordal = options_.objective == PoseObjective::chordal;
+  std::vector<const PoseGraph::Edge*> edges;
+  for (const PoseGraph::Edge& edge : graph_.edges)
+    if (kind_of(edge) == kind) edges.push_back(&edge);
+  const Slice slice = options_.share.slice(edges.size());
+  if (slice.size() == 0) return;
   std::vector<std::uint32_t> indices;
   std::vector<double> data;
-  const Slice slice = options_.share.slice(graph_.edges.size());
   for (std::uint64_t k = slice.first; k < slice.end; ++k) {
-    const PoseGraph::Edge& edge = graph_.edges[k];
+    const PoseGraph::Edge& edge = *edges[k];
     indices.insert(indices.end(), {edge.from, edge.to});
+    if (kind == EdgeKind::calibration) indices.push_back(edge.calibration);
+    if (kind == EdgeKind::switched) indices.push_back(edge.switched_by);
     append_pose(edge.measured, graph_.dimension, data);
     append_weights(edge, graph_.dimension, options_.objective, data);
+    if (kind != EdgeKind::sensors) continue;
+    append_pose(graph_.offset(edge.from_sensor), graph_.dimension, data);
+    append_pose(graph_.offset(edge.to_sensor), graph_.dimension, data);
   }
-  const auto residual = [plane, chordal, t = positions_, r = rotations_](const Element& e) {
-    const Frame from = frame(e, t, r, 0, plane), to = frame(e, t, r, 1, plane);
+  const auto residual = [=, t = positions_, r = rotations_, s = switches_](const Element& e) {
+    const int width = plane ? 3 : 7, rows_of_edge = plane ? 3 : 6;
+    const int weights = chordal ? 2 : rows_of_edge * (rows_of_edge + 1) / 2;
+    Frame from = frame(e, t, r, 0, plane), to = frame(e, t, r, 1, plane);
+    if (kind == EdgeKind::sensors) {
+      from = sensor(e, from, width + weights, plane);
+      to = sensor(e, to, 2 * width + weights, plane);
+    } else if (kind == EdgeKind::calibration) {
+      const Frame place = frame(e, t, r, 2, plane);
+      from = joined(from, place, plane);
+      to = joined(to, place, plane);
+    }
     std::vector<Value> rows =
         plane ? planar_error(e, from, to, chordal) : spatial_error(e, from, to);
-    const int first_weight = plane ? 3 : 7;
-    const std::size_t moved = plane ? 2 : 3;
-    if (!chordal) return times_lower(e, first_weight, rows);
-    for (std::size_t k = 0; k < rows.size(); ++k)
-      rows[k] = e.data(k < moved ? first_weight : first_weight + 1) * rows[k];
+    rows = chordal ? times_two_weights(e, width, rows, plane) : times_lower(e, width, rows);
+    if (kind == EdgeKind::switched)
+      for (Value& row : rows) row = e.scalar(s, 2) * row;
     return rows;
   };
-  if (slice.size() == 0) return;
   problem_.add_residuals(
       slice.size(), residual,
       {.indices = indices, .data = data, .loss = options_.loss, .label = "edge"});
+}
+
+void PoseGraphProblem::add_switches() {
+  if (graph_.switches.empty()) return;
+  for (const PoseGraph::Switch& one : graph_.switches) switch_values_.push_back(one.value);
+  switches_ = problem_.add_parameters(switch_values_, 1, "switches");
+  for (std::size_t k = 0; k < graph_.switches.size(); ++k) {
+    problem_.set_bounds(switches_, k, 0, 0, 1);
+    if (graph_.switches[k].fixed) problem_.set_constant(switches_, k);
+  }
+}
+
+void PoseGraphProblem::add_switch_priors() {
+  std::vector<const PoseGraph::Edge*> priors;
+  for (const PoseGraph::Prior& prior : graph_.priors)
+    if (prior.of == PoseGraph::Prior::Of::switched) priors.push_back(&prior.edge);
+  const Slice slice = options_.share.slice(priors.size());
+  if (slice.size() == 0) return;
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (std::uint64_t k = slice.first; k < slice.end; ++k) {
+    indices.push_back(priors[k]->to);
+    data.insert(data.end(),
+                {priors[k]->measured.position[0], std::sqrt(priors[k]->information[0])});
+  }
+  const auto residual = [s = switches_](const Element& e) {
+    return std::vector<Value>{e.data(1) * (e.scalar(s, 0) - e.data(0))};
+  };
+  problem_.add_residuals(slice.size(), residual,
+                         {.indices = indices, .data = data, .label = "switch prior"});
 }
 
 void PoseGraphProblem::add_landmarks() {
@@ -283,7 +362,12 @@ void PoseGraphProblem::add_priors(PoseGraph::Prior::Of of) {
 
 SolverOptions PoseGraphProblem::fitting_options() const {
   SolverOptions options = solver_options();
-  if (graph_.measurements() != graph_.edges.size()) options.method = Method::levenberg_marquardt;
+  const auto is_calibration = [](const PoseGraph::Edge& edge) {
+    return edge.calibration != PoseGraph::kNone;
+  };
+  if (graph_.measurements() != graph_.edges.size() || !graph_.switches.empty() ||
+      std::ranges::any_of(graph_.edges, is_calibration))
+    options.method = Method::levenberg_marquardt;
   return options;
 }
 
@@ -304,6 +388,7 @@ PoseGraph PoseGraphProblem::graph() const {
     for (std::size_t d = 0; d < 3; ++d) pose.position[d] = t[d];
     for (std::size_t d = 0; d < 4; ++d) pose.rotation[d] = rotation_values_[4 * k + d];
   }
+  for (std::size_t k = 0; k < out.switches.size(); ++k) out.switches[k].value = switch_values_[k];
   for (std::size_t k = 0; k < out.landmarks.size(); ++k)
     for (std::size_t d = 0; d < dimension; ++d)
       out.landmarks[k].position[d] = landmark_values_[dimension * k + d];

@@ -41,7 +41,10 @@ class PoseGraphProblem {
   /// Blocks of 2 or 3; only in a graph with landmarks.
   const Parameters& landmarks() const { return landmarks_; }
 
-  /// The graph with the present poses and landmarks.
+  /// Blocks of one number in [0, 1]; only in a graph with switches.
+  const Parameters& switches() const { return switches_; }
+
+  /// The graph with the present poses, landmarks and switches.
   PoseGraph graph() const;
   PoseObjective objective() const { return options_.objective; }
   PoseGraphErrors errors() const { return pose_graph_errors(graph(), objective()); }
@@ -49,21 +52,27 @@ class PoseGraphProblem {
   /// Gauss–Newton: near a chordal start it takes three steps where damped ones take six to
   /// nineteen, because long chains of poses are stiff.
   static SolverOptions solver_options();
-  /// These, or damped steps for graphs with landmarks or priors: there undamped ones from a far
-  /// start can end at a worse minimum, or meet poses that nothing measures.
+  /// These, or damped steps for graphs with landmarks, priors, switches or calibrations: there
+  /// undamped ones from a far start can end at a worse minimum, or meet poses that nothing
+  /// measures.
   SolverOptions fitting_options() const;
 
  private:
+  /// What an edge has besides its two poses.
+  enum class EdgeKind { plain, sensors, calibration, switched };
+
   void add_landmarks();
-  void add_edges();
+  void add_switches();
+  void add_edges(EdgeKind kind);
   void add_sightings(bool bearings);
   void add_priors(PoseGraph::Prior::Of of);
+  void add_switch_priors();
 
   PoseGraph graph_;
   PoseGraphOptions options_;
-  std::vector<double> position_values_, rotation_values_, landmark_values_;
+  std::vector<double> position_values_, rotation_values_, landmark_values_, switch_values_;
   Problem problem_;
-  Parameters positions_, rotations_, landmarks_;
+  Parameters positions_, rotations_, landmarks_, switches_;
 };
 
 }  // namespace topograd

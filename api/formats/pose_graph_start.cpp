@@ -38,6 +38,8 @@ SpanningTree spanning_tree(const PoseGraph& graph, const std::vector<bool>& know
     return std::abs(graph.ids[graph.edges[e].from] - graph.ids[graph.edges[e].to]) == 1;
   };
   std::ranges::stable_partition(edges, is_step);
+  std::ranges::stable_partition(  // an edge that may be turned off comes last
+      edges, [&](std::uint32_t e) { return graph.edges[e].switched_by == PoseGraph::kNone; });
   DisjointSets sets(graph.size());
   for (const std::uint32_t e : edges) {
     if (!sets.join(graph.edges[e].from, graph.edges[e].to)) continue;
@@ -74,8 +76,9 @@ void chain_poses(PoseGraph& graph, const std::vector<bool>& known) {
   for (const std::uint32_t k : tree.order) {
     if (tree.edge[k] == kNoEdge || known[k]) continue;
     const PoseGraph::Edge& edge = graph.edges[static_cast<std::size_t>(tree.edge[k])];
-    graph.poses[k] = edge.to == k ? graph.poses[edge.from] * edge.measured
-                                  : graph.poses[edge.to] * edge.measured.inverse();
+    const Pose between = graph.between(edge);
+    graph.poses[k] =
+        edge.to == k ? graph.poses[edge.from] * between : graph.poses[edge.to] * between.inverse();
   }
 }
 
@@ -106,13 +109,15 @@ void solve_linear(Problem& problem) {
                   .max_iterations = 2});
 }
 
-/// Weights of all edges. Those of zeros are small, so that no pose is without any.
+/// Weights of all edges. Those of zeros and of edges that may be turned off are small, so that no
+/// pose is without any.
 std::vector<ChordalWeights> relaxation_weights(const PoseGraph& graph) {
   constexpr double kLeast = 1e-9;  // of the largest
   std::vector<ChordalWeights> out;
   ChordalWeights most;
   for (const PoseGraph::Edge& edge : graph.edges) {
-    out.push_back(start_weights(edge, graph.dimension));
+    const bool counts = edge.switched_by == PoseGraph::kNone;
+    out.push_back(counts ? start_weights(edge, graph.dimension) : ChordalWeights{});
     most.translation = std::max(most.translation, out.back().translation);
     most.rotation = std::max(most.rotation, out.back().rotation);
   }
@@ -126,10 +131,9 @@ std::vector<ChordalWeights> relaxation_weights(const PoseGraph& graph) {
 }
 
 /// The square root of the edge's weight, and its rotation by columns.
-void append_rotation(const PoseGraph::Edge& edge, double rotation, int d,
-                     std::vector<double>& data) {
+void append_rotation(const Pose& between, double rotation, int d, std::vector<double>& data) {
   data.push_back(std::sqrt(rotation));
-  const Matrix measured = rotation_matrix(edge.measured, d);
+  const Matrix measured = rotation_matrix(between, d);
   for (Eigen::Index j = 0; j < d; ++j)
     for (Eigen::Index i = 0; i < d; ++i) data.push_back(measured(i, j));
 }
@@ -153,7 +157,7 @@ void relax_rotations(PoseGraph& graph, const std::vector<ChordalWeights>& weight
     for (std::size_t k = 0; k < graph.edges.size(); ++k) {
       const PoseGraph::Edge& edge = graph.edges[k];
       indices.insert(indices.end(), {first + edge.from, first + edge.to});
-      append_rotation(edge, weights[k].rotation, d, data);
+      append_rotation(graph.between(edge), weights[k].rotation, d, data);
     }
   }
   Problem problem;
@@ -192,7 +196,8 @@ void solve_positions(PoseGraph& graph, const std::vector<ChordalWeights>& weight
     const PoseGraph::Edge& edge = graph.edges[k];
     indices.insert(indices.end(), {edge.from, edge.to});
     data.push_back(std::sqrt(weights[k].translation));
-    const Pose step = Pose{{}, graph.poses[edge.from].rotation} * Pose{edge.measured.position};
+    const Pose step =
+        Pose{{}, graph.poses[edge.from].rotation} * Pose{graph.between(edge).position};
     data.insert(data.end(), step.position.begin(), step.position.begin() + d);
   }
   Problem problem;

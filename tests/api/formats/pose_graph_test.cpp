@@ -476,6 +476,132 @@ TEST(PoseGraph, StartsPutLandmarksAndOptimaAgree) {
   }
 }
 
+// Costs at the start of the file and minima by SciPy's least_squares, whose residuals are g2o's
+// definitions in matrices.
+TEST(PoseGraph, SensorsCalibrationsAndSwitchesCountAsInG2o) {
+  struct Row {
+    const char* name;
+    const char* text;
+    double start[2], minimum[2];  ///< g2o, chi2
+    std::size_t off = 0;          ///< switches below 0.5
+  };
+  const Row rows[] = {{"offset",
+                       "VERTEX_SE2 0 1 0 0\n"
+                       "VERTEX_SE2 1 0.58 1.35 0.74\n"
+                       "VERTEX_SE2 2 -0.44 1.27 1.78\n"
+                       "VERTEX_SE2 3 -1.12 0.21 2.7\n"
+                       "VERTEX_SE2 4 -0.68 -1.24 3.56\n"
+                       "VERTEX_SE2 5 0.17 -1.57 4.52\n"
+                       "PARAMS_SE2OFFSET 4 0.1 0.2 0.3\n"
+                       "PARAMS_SE2OFFSET 9 -0.2 0.1 -0.5\n"
+                       "EDGE_SE2_OFFSET 0 1 4 9 -0.482 1.084 0.088 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 1 2 4 9 -0.607 0.793 0.105 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 2 3 4 9 -1.109 0.846 0.137 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 3 4 4 9 -0.817 1.108 0.038 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 4 5 4 9 -0.896 0.753 0.11 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 5 0 4 9 -1.729 0.483 0.925 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 0 3 4 9 -1.945 0.396 1.864 40 5 1 60 2 90\n"
+                       "EDGE_SE2_OFFSET 1 4 4 9 -2.714 -0.129 1.871 40 5 1 60 2 90\n",
+                       {32.961345456, 36.9483792388},
+                       {0.603864960771, 0.609260652464}},
+                      {"calibration",
+                       "VERTEX_SE2 0 1 0 0\n"
+                       "VERTEX_SE2 1 0.58 1.35 0.74\n"
+                       "VERTEX_SE2 2 -0.44 1.27 1.78\n"
+                       "VERTEX_SE2 3 -1.12 0.21 2.7\n"
+                       "VERTEX_SE2 4 -0.68 -1.24 3.56\n"
+                       "VERTEX_SE2 5 0.17 -1.57 4.52\n"
+                       "VERTEX_SE2 77 0.2 -0.1 0.3\n"
+                       "EDGE_SE2_CALIB 0 1 77 0.189 1.545 0.888 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 1 2 77 0.024 1.275 0.905 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 2 3 77 -0.461 1.372 0.937 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 3 4 77 -0.15 1.615 0.838 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 4 5 77 -0.27 1.257 0.91 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 5 0 77 -1.312 1.526 1.725 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 0 3 77 -2.031 1.604 2.664 40 5 1 60 2 90\n"
+                       "EDGE_SE2_CALIB 1 4 77 -2.851 1.164 2.671 40 5 1 60 2 90\n",
+                       {115.645793379, 121.999163302},
+                       {0.609592307806, 0.614962566674}},
+                      {"switch",
+                       "VERTEX_SE2 0 1 0 0\n"
+                       "VERTEX_SE2 1 0.58 1.35 0.74\n"
+                       "VERTEX_SE2 2 -0.44 1.27 1.78\n"
+                       "VERTEX_SE2 3 -1.12 0.21 2.7\n"
+                       "VERTEX_SE2 4 -0.68 -1.24 3.56\n"
+                       "VERTEX_SE2 5 0.17 -1.57 4.52\n"
+                       "EDGE_SE2 0 1 -0.5 1.196 0.888 40 5 1 60 2 90\n"
+                       "EDGE_SE2 1 2 -0.494 0.869 0.905 40 5 1 60 2 90\n"
+                       "EDGE_SE2 2 3 -1.019 0.781 0.937 40 5 1 60 2 90\n"
+                       "EDGE_SE2 3 4 -0.798 1.088 0.838 40 5 1 60 2 90\n"
+                       "EDGE_SE2 4 5 -0.754 0.767 0.91 40 5 1 60 2 90\n"
+                       "VERTEX_SWITCH 105 1\n"
+                       "EDGE_SWITCH_PRIOR 105 1 20.0\n"
+                       "EDGE_SE2_SWITCHABLE 5 0 105 -1.644 0.393 1.725 40 5 1 60 2 90\n"
+                       "VERTEX_SWITCH 106 1\n"
+                       "EDGE_SWITCH_PRIOR 106 1 20.0\n"
+                       "EDGE_SE2_SWITCHABLE 0 3 106 -2.021 0.187 2.664 40 5 1 60 2 90\n"
+                       "VERTEX_SWITCH 107 1\n"
+                       "EDGE_SWITCH_PRIOR 107 1 20.0\n"
+                       "EDGE_SE2_SWITCHABLE 1 4 107 -0.592 -3.558 3.671 40 5 1 60 2 90\n",
+                       {704.059415766, 575.209551006},
+                       {20.1077337191, 20.0175879396},
+                       1}};
+  for (const Row& row : rows) {
+    const PoseGraph graph = parse_g2o(row.text, "graph.g2o");
+    const PoseGraph again = parse_g2o(g2o_text(graph), "again.g2o");
+    for (const std::size_t k : {0, 1}) {
+      SCOPED_TRACE(std::string(row.name) + (k == 0 ? " g2o" : " chi2"));
+      const PoseObjective objective = k == 0 ? PoseObjective::g2o : PoseObjective::chi2;
+      EXPECT_NEAR(pose_graph_errors(graph, objective).objective, row.start[k], 1e-9 * row.start[k]);
+      for (const PoseStart start : {PoseStart::file, PoseStart::odometry, PoseStart::chordal}) {
+        PoseGraphProblem problem(with_start(again, start), {.objective = objective});
+        SolverOptions options = problem.fitting_options();
+        options.backend = Backend::cpu;
+        options.function_tolerance = 1e-14;
+        options.max_iterations = 1000;
+        const Summary summary = solve(problem.problem(), options);
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+        EXPECT_NEAR(2 * summary.final_cost, row.minimum[k], 1e-8 * row.minimum[k]) << name(start);
+        EXPECT_NEAR(problem.errors().objective, 2 * summary.final_cost, 1e-9 * row.minimum[k]);
+        const PoseGraph solved = problem.graph();
+        EXPECT_EQ(
+            std::ranges::count_if(solved.switches, [](const auto& s) { return s.value < 0.5; }),
+            static_cast<std::ptrdiff_t>(row.off));
+      }
+    }
+  }
+}
+
+// The same in space, where all that the objectives differ by is one pose for two.
+TEST(PoseGraph, SensorsOfSpaceAreFramesOfEdges) {
+  const PoseGraph plain = problems::made_pose_graph(3, 4, 0.1);
+  PoseGraph graph = plain, calibrated = plain;
+  const Pose place = {{0.3, -0.2, 0.5}, {0.8, 0.36, 0.0, 0.48}};
+  graph.sensors = {{.id = 4, .offset = place}};
+  for (PoseGraph::Edge& edge : graph.edges) edge.from_sensor = edge.to_sensor = 0;
+  for (Pose& pose : graph.poses) pose = pose * place.inverse();
+  calibrated.poses = graph.poses;
+  const auto rig = static_cast<std::uint32_t>(calibrated.size());
+  calibrated.ids.push_back(1000);
+  calibrated.poses.push_back(place);
+  calibrated.given.push_back(true);
+  calibrated.fixed.push_back(false);
+  for (PoseGraph::Edge& edge : calibrated.edges) edge.calibration = rig;
+  for (const PoseObjective objective : kObjectives) {
+    const double expected = pose_graph_errors(plain, objective).objective;
+    for (const PoseGraph& other : {graph, calibrated}) {
+      EXPECT_NEAR(pose_graph_errors(other, objective).objective, expected, 1e-10 * expected);
+      PoseGraphProblem problem(parse_g2o(g2o_text(other), "graph.g2o"), {.objective = objective});
+      Evaluator evaluator(problem.problem(), {.backend = Backend::cpu});
+      EXPECT_NEAR(2 * evaluator.cost(), expected, 1e-10 * expected) << name(objective);
+    }
+  }
+  EXPECT_FALSE(calibrated.anchors()[rig]);
+  EXPECT_THROW(reject_false_edges(parse_g2o("EDGE_SE2_SWITCHABLE 0 1 2 1 0 0 1 0 0 1 0 1\n", "s"),
+                                  PoseObjective::chi2),
+               Error);
+}
+
 TEST(PoseGraph, DirectionsOfALandmarkMeet) {
   PoseGraph graph = parse_g2o(
       "VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 4 0 1\nFIX 0 1\n"

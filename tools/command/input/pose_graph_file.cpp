@@ -208,6 +208,13 @@ std::vector<GraphProblem::Piece> GraphProblem::pieces() const {
 
 std::vector<GraphProblem::Measured> GraphProblem::worst(const PoseGraphErrors& errors) const {
   const PoseGraph& graph = input_.graph;
+  const auto id_of = [&](const PoseGraph::Prior& prior) {
+    switch (prior.of) {
+      case PoseGraph::Prior::Of::landmark: return graph.landmarks[prior.edge.to].id;
+      case PoseGraph::Prior::Of::switched: return graph.switches[prior.edge.to].id;
+      default: return graph.ids[prior.edge.to];
+    }
+  };
   std::vector<Measured> all;
   for (std::size_t k = 0; k < graph.edges.size(); ++k) {
     const PoseGraph::Edge& edge = graph.edges[k];
@@ -220,13 +227,7 @@ std::vector<GraphProblem::Measured> GraphProblem::worst(const PoseGraphErrors& e
   }
   for (std::size_t k = 0; k < graph.priors.size(); ++k) {
     const PoseGraph::Prior& prior = graph.priors[k];
-    const std::uint32_t to = prior.edge.to;
-    const bool of_landmark = prior.of == PoseGraph::Prior::Of::landmark;
-    all.push_back({errors.priors[k],
-                   prior.edge.line,
-                   {},
-                   of_landmark ? graph.landmarks[to].id : graph.ids[to],
-                   "prior"});
+    all.push_back({errors.priors[k], prior.edge.line, {}, id_of(prior), "prior"});
   }
   const auto last = all.begin() + static_cast<std::ptrdiff_t>(std::min(kMostWorst, all.size()));
   std::ranges::partial_sort(all, last, std::ranges::greater{}, &Measured::error);
@@ -248,6 +249,12 @@ std::string more_counts(const PoseGraph& graph) {
   return out;
 }
 
+/// Switches that turn their edges off rather than on.
+std::size_t switched_off(const PoseGraph& graph) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      graph.switches, [](const PoseGraph::Switch& one) { return one.value < 0.5; }));
+}
+
 void GraphProblem::describe_answer(ordered_json& report) const {
   const PoseGraphErrors after = problem_.errors();
   const PoseGraph& graph = input_.graph;
@@ -256,6 +263,8 @@ void GraphProblem::describe_answer(ordered_json& report) const {
          {"poses", graph.size()},
          {"edges", graph.edges.size()},
          {"landmarks", graph.landmarks.size()},
+         {"switches", graph.switches.size()},
+         {"switched_off", switched_off(problem_.graph())},
          {"sightings", graph.sightings.size()},
          {"priors", graph.priors.size()},
          {"objective", name(problem_.objective())},
@@ -308,6 +317,9 @@ std::vector<std::string> GraphProblem::answer_lines() const {
                     count(input_.gnc->rejected.size(), "edge", "edges") + " that add more than " +
                     number(input_.gnc->threshold));
   }
+  if (!graph.switches.empty())
+    lines.push_back("  switches  " + std::to_string(graph.switches.size()) + ", " +
+                    std::to_string(switched_off(problem_.graph())) + " below 0.5");
   const std::vector<Piece> all = pieces();
   for (std::size_t k = 0; all.size() > 1 && k < all.size(); ++k) {
     const std::vector<std::int64_t>& fixed = all[k].fixed;

@@ -16,6 +16,7 @@
 #include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/machine/platform.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -91,9 +92,14 @@ void append_lower(const Eigen::MatrixXd& A, std::vector<double>& numbers) {
     for (Eigen::Index j = 0; j <= i; ++j) numbers.push_back(A(i, j));
 }
 
-/// Empty for graphs with landmarks or priors.
+/// Empty for graphs with landmarks, priors, switches, sensors or calibrations.
 std::optional<PeerInput> graph_input(const PoseGraph& graph, PoseObjective objective) {
-  if (graph.measurements() != graph.edges.size()) return std::nullopt;
+  const auto has_more = [](const PoseGraph::Edge& edge) {
+    return edge.from_sensor != PoseGraph::kNone || edge.to_sensor != PoseGraph::kNone ||
+           edge.calibration != PoseGraph::kNone || edge.switched_by != PoseGraph::kNone;
+  };
+  if (graph.measurements() != graph.edges.size() || std::ranges::any_of(graph.edges, has_more))
+    return std::nullopt;
   const bool plane = graph.dimension == 2;
   const std::uint32_t blocks = plane ? 1 : 3;  // of a pose: (x, y, angle), or position, quaternion
   PeerTerm edges{plane ? PeerTerm::Kind::planar_edge : PeerTerm::Kind::spatial_edge, {}, {}};
