@@ -184,6 +184,9 @@ class Colmap(unittest.TestCase):
         model = scene(["PINHOLE"])
         model.write(f"{self.folder}/a", False)
         model.write(f"{self.folder}/b", True)
+        for name, text in [("negative", "folder/1.jpg 0 0 0 0.1 -0.1 0.1\n"), ("empty", "# none\n")]:
+            with open(f"{self.folder}/{name}", "w") as file:
+                file.write(text)
         rows = [([], "colmap: expected a folder"),
                 ([f"{self.folder}/none"], "expected a folder with cameras, images and points3D"),
                 ([f"{self.folder}/a", "--refine", "lens"], "to refine, got \"lens\""),
@@ -192,12 +195,28 @@ class Colmap(unittest.TestCase):
                 ([f"{self.folder}/a", "--out", f"{self.folder}/b"], "expected a folder without cameras.bin"),
                 ([f"{self.folder}/a", "--out", f"{self.folder}/a/cameras.txt"], "expected a folder, got a file"),
                 ([f"{self.folder}/a", "--priors", f"{self.folder}/none"], "none: cannot be read"),
+                ([f"{self.folder}/a", "--priors", f"{self.folder}/negative"],
+                 "negative:1: expected standard deviations > 0, got -0.1"),
+                ([f"{self.folder}/a", "--priors", f"{self.folder}/empty"], "empty:2: expected priors, got none"),
+                ([f"{self.folder}/a", "--prior-loss", "huber:1"], "--prior-loss: expected --priors, got none"),
+                ([f"{self.folder}/a", "--refine", "rigs"], "to refine that the model has, got \"rigs\""),
+                ([f"{self.folder}/a", "--out", f"{self.folder}/a/cameras.txt/new"],
+                 "a/cameras.txt/new: cannot be made: Not a directory"),
+                ([f"{self.folder}/a", "--out", "/proc/self/new"], "/proc/self/new: cannot be made"),
                 ([f"{self.folder}/a", "--fix", "points"], "expected --fix with bal")]
         for arguments, expected in rows:
             done = subprocess.run([TOPOGRAD, "solve", "colmap", *arguments], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(expected, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_folders_of_answers_are_made(self):
+        scene(["PINHOLE"]).write(f"{self.folder}/a", False)
+        done = subprocess.run([TOPOGRAD, "solve", "colmap", f"{self.folder}/a", "--quiet", "--refine", "points,rigs",
+                               "--out", f"{self.folder}/new/deep"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "topograd: warning: --refine rigs: the model has none\n")
+        self.assertEqual(sorted(os.listdir(f"{self.folder}/new")), ["deep", "deep.png"])
 
     @unittest.skipUnless(os.environ.get("TOPOGRAD_BAL"), "TOPOGRAD_BAL names no file")
     def test_minimum_of_bundle_adjustment_in_the_large(self):

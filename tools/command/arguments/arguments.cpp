@@ -4,6 +4,7 @@
 #include "output.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../../../ir/machine/output_file.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -154,15 +155,21 @@ struct NumberOf<std::vector<T>> {
   using Type = T;
 };
 
-/// Throws Error{File} for a file, and for a folder in which no file can be made.
+/// Throws Error{File} for a file, for a folder that cannot be made, and for one in which no file
+/// can be made. Folders that it makes are removed again.
 void check_folder(const std::string& path) {
-  std::error_code failed;
-  if (std::filesystem::exists(path, failed) && !std::filesystem::is_directory(path, failed))
+  namespace fs = std::filesystem;
+  std::error_code failed, ignored;
+  if (fs::exists(path, failed) && !fs::is_directory(path, failed))
     throw Error(ErrorCode::File, path + ": expected a folder, got a file");
-  std::filesystem::path folder = std::filesystem::absolute(path, failed) / "file";
-  while (!std::filesystem::exists(folder.parent_path(), failed) && folder.has_relative_path())
-    folder = folder.parent_path();
-  check_writable(folder.string());
+  std::vector<fs::path> missing;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, ignored); at = at.parent_path())
+    missing.push_back(at);
+  fs::create_directories(path, failed);
+  const bool writable = !failed && platform::can_write_output((fs::path(path) / "file").string());
+  for (const fs::path& made : missing) fs::remove(made, ignored);
+  if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
+  if (!writable) throw Error(ErrorCode::File, path + ": no file can be written in this folder");
 }
 
 /// Declares the outputs, and compares them with the files that the command names to read. Throws
@@ -170,6 +177,7 @@ void check_folder(const std::string& path) {
 /// not writable.
 void check_outputs(const CLI::App& app, const CommandFacts& facts) {
   std::vector<OutputFile> outputs;
+  std::vector<std::string> beside_folders;  // which are made with the folders that hold them
   const std::string problem = first_argument(app);
   const auto output_of = [&](const CLI::Option* option) {
     const auto found = facts.options.find(option);
@@ -179,12 +187,16 @@ void check_outputs(const CLI::App& app, const CommandFacts& facts) {
     const CommandFacts::Facts* output = output_of(option);
     if (output == nullptr || option->count() == 0) continue;
     const std::string& path = option->results().front();
-    if (std::ranges::find(output->folder_with, problem) == output->folder_with.end()) {
-      outputs.push_back({option->get_name(), path});
-    } else {
+    const bool is_folder =
+        std::ranges::find(output->folder_with, problem) != output->folder_with.end();
+    if (is_folder) {
       check_folder(path);
+    } else {
+      outputs.push_back({option->get_name(), path});
     }
-    if (output->companion) outputs.push_back({option->get_name(), output->companion(path)});
+    if (!output->companion) continue;
+    outputs.push_back({option->get_name(), output->companion(path)});
+    if (is_folder) beside_folders.push_back(outputs.back().path);
   }
   declare_outputs(outputs);
   for (const CLI::Option* option : app.get_options()) {
@@ -193,7 +205,13 @@ void check_outputs(const CLI::App& app, const CommandFacts& facts) {
     for (const std::string& value : option->results())
       if (std::filesystem::is_regular_file(value, failed)) input_file(value);
   }
-  for (const OutputFile& output : outputs) check_writable(output.path);
+  for (const OutputFile& output : outputs) {
+    std::error_code failed;
+    const std::filesystem::path holder = std::filesystem::path(output.path).parent_path();
+    const bool made_later = std::ranges::find(beside_folders, output.path) != beside_folders.end();
+    if (!made_later || holder.empty() || std::filesystem::exists(holder, failed))
+      check_writable(output.path);
+  }
 }
 
 /// The message for a missing subcommand: the existing ones, and the argument in its place.

@@ -203,6 +203,23 @@ std::vector<std::string> ColmapFolder::answer_lines() const {
 
 }  // namespace
 
+namespace {
+
+/// Parts that --refine names and the model does not have; the default names all.
+void warn_of_missing(const std::vector<std::string>& refine, const ColmapModel& model) {
+  if (refine == default_refine()) return;
+  const auto warn = [&](const char* part, bool has) {
+    if (!has && std::ranges::find(refine, part) != refine.end())
+      print_warning(std::string("--refine ") + part + ": the model has none");
+  };
+  warn("rigs", !model.sensors.empty());
+  warn("distortion", std::ranges::any_of(model.cameras, [](const ColmapModel::Camera& camera) {
+         return sizes(camera.model).distortion > 0;
+       }));
+}
+
+}  // namespace
+
 std::vector<std::string> default_refine() { return ColmapOptions().refine; }
 
 ColmapModel read_colmap_model(const ProblemArguments& arguments) {
@@ -215,6 +232,8 @@ ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapMode
                         .refine = arguments.refine,
                         .gauge = parse_colmap_gauge(arguments.gauge),
                         .prior_loss = parse_loss(arguments.prior_loss)};
+  if (arguments.priors.empty() && !arguments.prior_loss.empty())
+    throw Error(ErrorCode::InvalidArgument, "--prior-loss: expected --priors, got none");
   if (!arguments.priors.empty())
     options.priors = read_position_priors(input_file(arguments.priors), model);
   return options;
@@ -222,6 +241,7 @@ ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapMode
 
 std::unique_ptr<NamedProblem> make_colmap(const ProblemArguments& arguments) {
   ColmapModel model = read_colmap_model(arguments);
+  warn_of_missing(arguments.refine, model);
   const ColmapOptions options = colmap_options(arguments, model);
   return std::make_unique<ColmapFolder>(std::move(model), arguments, options);
 }
