@@ -206,16 +206,18 @@ std::vector<std::string> ColmapFolder::answer_lines() const {
 namespace {
 
 /// Parts that --refine names and the model does not have; the default names all.
-void warn_of_missing(const std::vector<std::string>& refine, const ColmapModel& model) {
-  if (refine == default_refine()) return;
-  const auto warn = [&](const char* part, bool has) {
-    if (!has && std::ranges::find(refine, part) != refine.end())
-      print_warning(std::string("--refine ") + part + ": the model has none");
+std::vector<std::string> missing_parts(const std::vector<std::string>& refine,
+                                       const ColmapModel& model) {
+  std::vector<std::string> out;
+  if (refine == default_refine()) return out;
+  const auto look = [&](const char* part, bool has) {
+    if (!has && std::ranges::find(refine, part) != refine.end()) out.emplace_back(part);
   };
-  warn("rigs", !model.sensors.empty());
-  warn("distortion", std::ranges::any_of(model.cameras, [](const ColmapModel::Camera& camera) {
+  look("rigs", !model.sensors.empty());
+  look("distortion", std::ranges::any_of(model.cameras, [](const ColmapModel::Camera& camera) {
          return sizes(camera.model).distortion > 0;
        }));
+  return out;
 }
 
 }  // namespace
@@ -241,9 +243,12 @@ ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapMode
 
 std::unique_ptr<NamedProblem> make_colmap(const ProblemArguments& arguments) {
   ColmapModel model = read_colmap_model(arguments);
-  warn_of_missing(arguments.refine, model);
+  const std::vector<std::string> missing = missing_parts(arguments.refine, model);
   const ColmapOptions options = colmap_options(arguments, model);
-  return std::make_unique<ColmapFolder>(std::move(model), arguments, options);
+  auto made = std::make_unique<ColmapFolder>(std::move(model), arguments, options);
+  for (const std::string& part : missing)
+    print_warning("--refine " + part + ": the model has none");
+  return made;
 }
 
 }  // namespace topograd::command
