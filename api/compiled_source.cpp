@@ -3,6 +3,7 @@
 
 #include "../codegen/spirv/cross.hpp"
 #include "../codegen/spirv/shader_compiler.hpp"
+#include "../codegen/spirv/wgsl.hpp"
 #include "../runtime/device/kernels/kernel_cache.hpp"
 
 namespace topograd {
@@ -13,6 +14,7 @@ std::string text_of(const std::vector<std::uint32_t>& module, const std::string&
   if (format == "hlsl") return codegen::cross(module, codegen::Dialect::HLSL);
   if (format == "msl") return codegen::cross(module, codegen::Dialect::MSL);
   if (format == "essl") return codegen::cross(module, codegen::Dialect::ESSL);
+  if (format == "wgsl") return codegen::wgsl(module);
   return codegen::disassemble(module);
 }
 

@@ -30,7 +30,8 @@ using runtime::Pass;
 constexpr std::array kDumpedPasses = {Pass::residual, Pass::cost,   Pass::gradient, Pass::jacobian,
                                       Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp,
                                       Pass::hvp,      Pass::hessian};
-constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"};
+constexpr std::array kFormats = {"ir",  "dot",  "glsl", "spirv", "hlsl",
+                                 "msl", "essl", "wgsl", "c",     "js"};
 
 Pass dumped_pass(const std::string& text) {
   return pass_named(text, kDumpedPasses, "dump: expected --kernel");
@@ -59,14 +60,24 @@ std::string emit(const KernelRequest& request, const std::string& format) {
   return format == "glsl" ? source.glsl : compiled_source(source, format);
 }
 
+/// True for languages of plain functions, which have no sums over instances.
+bool is_plain(const std::string& format) { return format == "c" || format == "js"; }
+
+std::string plain_source(const std::string& format,
+                         std::span<const codegen::PlainFunction> functions) {
+  return format == "c" ? codegen::c_source(functions) : codegen::javascript_source(functions);
+}
+
 void check_format(const SourceOptions& options) {
   if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end()) {
-    throw Error(ErrorCode::InvalidArgument,
-                "dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl or c, got \"" +
-                    options.format + "\"");
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl, wgsl, c or js, got \"" +
+            options.format + "\"");
   }
-  if (options.format == "c" && options.precision != codegen::Precision::f64)
-    throw Error(ErrorCode::Unsupported, "dump: --emit c is double precision, got --precision " +
+  if (is_plain(options.format) && options.precision != codegen::Precision::f64)
+    throw Error(ErrorCode::Unsupported, "dump: --emit " + options.format +
+                                            " is double precision, got --precision " +
                                             std::string(name(options.precision)));
 }
 
@@ -77,9 +88,10 @@ void check_format(const SourceOptions& options) {
                   options.kernel + "\"");
 }
 
-/// A pass over a residual as a C function; the caller adds sums over instances.
-codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass,
-                              bool energy = false, const ir::Program* loss = nullptr) {
+/// A pass over a residual as a plain function; the caller adds sums over instances.
+codegen::PlainFunction plain_function(const ir::Topology& topology, const std::string& label,
+                                      Pass pass, bool energy = false,
+                                      const ir::Program* loss = nullptr) {
   const ir::Program& f = topology.program;
   return {.name = runtime::identifier(label) + "_" + std::string(name(pass)),
           .title = std::string(name(pass)) + " of topology " + to_string(topology.hash),
@@ -115,10 +127,10 @@ runtime::TermShape alone(const ir::Topology& topology) {
   return shape;
 }
 
-/// The printed source: kernels, or C functions for the format c.
+/// The printed source: kernels, or functions for the formats c and js.
 struct Collected {
   std::vector<KernelRequest> requests;
-  std::vector<codegen::CFunction> functions;
+  std::vector<codegen::PlainFunction> functions;
 };
 
 /// True if the topology is selected by name or hash.
@@ -149,8 +161,9 @@ Collected collect(const Problem& problem, const SourceOptions& options) {
   for (const runtime::Term& term : model.terms) {
     if (!is_wanted(term, options.topology)) continue;
     if (term.energy && !runtime::energies_take_part(pass)) continue;
-    if (options.format == "c") {
-      out.functions.push_back(c_function(*term.topology, term.name, pass, term.energy, term.loss));
+    if (is_plain(options.format)) {
+      out.functions.push_back(
+          plain_function(*term.topology, term.name, pass, term.energy, term.loss));
       continue;
     }
     for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
@@ -167,7 +180,8 @@ Collected collect(const ir::Program& residual, const ExpressionNames& names,
   if (residual.leaves.parameters == 0)
     throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");
   const ir::Topology topology = {residual, ir::canonicalize(residual).topology.hash};
-  if (options.format == "c") return {.functions = {c_function(topology, "expression", pass)}};
+  if (is_plain(options.format))
+    return {.functions = {plain_function(topology, "expression", pass)}};
   Collected out{.requests = runtime::requests(alone(topology), {}, pass, options.accumulation)};
   for (KernelRequest& request : out.requests) {
     request.parameter_names = shader_names(names.parameters);
@@ -179,8 +193,8 @@ Collected collect(const ir::Program& residual, const ExpressionNames& names,
 
 std::vector<NamedSource> split(Collected collected, const SourceOptions& options) {
   std::vector<NamedSource> out;
-  for (const codegen::CFunction& function : collected.functions)
-    out.push_back({function.name, function.title, codegen::c_source({&function, 1})});
+  for (const codegen::PlainFunction& function : collected.functions)
+    out.push_back({function.name, function.title, plain_source(options.format, {&function, 1})});
   for (KernelRequest& request : collected.requests) {
     request.precision = options.precision;
     out.push_back({request.name, request.title, emit(request, options.format)});
@@ -189,7 +203,7 @@ std::vector<NamedSource> split(Collected collected, const SourceOptions& options
 }
 
 std::string join(Collected collected, const SourceOptions& options) {
-  if (options.format == "c") return codegen::c_source(collected.functions);
+  if (is_plain(options.format)) return plain_source(options.format, collected.functions);
   std::string text;
   for (const NamedSource& kernel : split(std::move(collected), options))
     text += (text.empty() ? "" : "\n") + kernel.text;
@@ -258,11 +272,12 @@ std::string source(const ir::Program& residual, const ExpressionNames& names,
 std::vector<NamedSource> sources(std::span<const runtime::ListedKernel> kernels,
                                  const std::string& format) {
   check_format({.format = format});
-  if (format == "ir" || format == "dot" || format == "c") {
-    throw Error(ErrorCode::InvalidArgument,
-                "dump: expected --emit glsl, spirv, hlsl, msl or essl for kernels of operations, "
-                "got \"" +
-                    format + "\"");
+  if (format == "ir" || format == "dot" || is_plain(format)) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "dump: expected --emit glsl, spirv, hlsl, msl, essl or wgsl for kernels of operations, "
+        "got \"" +
+            format + "\"");
   }
   std::vector<NamedSource> out;
   for (const runtime::ListedKernel& kernel : kernels) {

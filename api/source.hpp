@@ -20,7 +20,8 @@ struct SourceOptions {
   std::string kernel = "gradient";
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   codegen::Precision precision = codegen::Precision::f64;
-  /// ir, dot, glsl, spirv (disassembly), hlsl, msl, essl or c (c_source.hpp, double precision)
+  /// ir, dot, glsl, spirv (disassembly), hlsl, msl, essl, wgsl, c or js (c_source.hpp, double
+  /// precision)
   std::string format = "glsl";
   /// For a problem: prints only the topology with this name, or whose hash begins with this text
   /// (at least eight digits).
@@ -40,7 +41,8 @@ struct NamedSource {
   std::string title;  ///< its purpose and topology
   std::string text;
 };
-/// The same, one element per kernel (for the format c, per topology). Throws what source() throws.
+/// The same, one element per kernel (for the formats c and js, per topology). Throws what source()
+/// throws.
 std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options = {});
 
 /// The same for a single residual block (from parse()): each parameter is an array of its own with
@@ -55,8 +57,8 @@ std::string source(const ir::Program& residual, const ExpressionNames& names,
 std::vector<NamedSource> sources(const ir::Program& residual, const ExpressionNames& names,
                                  const SourceOptions& options = {});
 
-/// Kernels requested from a device (runtime::ListKernels), in a format: glsl, spirv, hlsl, msl or
-/// essl. Throws what source() throws, and Error{InvalidArgument} for another format.
+/// Kernels requested from a device (runtime::ListKernels), in a format: glsl, spirv, hlsl, msl,
+/// wgsl or essl. Throws what source() throws, and Error{InvalidArgument} for another format.
 std::vector<NamedSource> sources(std::span<const runtime::ListedKernel> kernels,
                                  const std::string& format);
 

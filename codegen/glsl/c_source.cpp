@@ -1,9 +1,10 @@
-// Programs as plain C99: one statement per operation.
+// Programs as plain C99 and as JavaScript: one statement per operation.
 #include "c_source.hpp"
 
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
+#include "../math/javascript.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace topograd::codegen {
 namespace {
@@ -102,14 +105,81 @@ std::string c_literal(double value) {
   return std::signbit(value) ? "(" + digits + ")" : digits;
 }
 
+/// NaN and Infinity have names, and a number needs no decimal point.
+std::string javascript_literal(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "(-Infinity)";
+  const std::string digits = ir::print_number(value);
+  return std::signbit(value) ? "(" + digits + ")" : digits;
+}
+
+std::string substitute_operands(const Node& node, const std::array<std::string, 3>& operands) {
+  return substitute(ir::info(node.op).spelling,
+                    {{"0", operands[0]}, {"1", operands[1]}, {"2", operands[2]}, {"T", ""}});
+}
+
+std::string call(std::string_view function, const Node& node,
+                 const std::array<std::string, 3>& operands) {
+  std::string text = std::string(function) + "(";
+  for (std::size_t k = 0; k < node.operands().size(); ++k)
+    text += (k > 0 ? ", " : "") + operands[k];
+  return text + ")";
+}
+
+std::string c_expression(const Node& node, const std::array<std::string, 3>& operands) {
+  const ir::OpInfo& info = ir::info(node.op);
+  if (const LibraryFunction* ours = find_library_function(node.op))
+    return call(ours->name, node, operands);
+  if (node.op == Op::Abs) return call("fabs", node, operands);
+  return info.spelling.empty() ? call(info.function, node, operands)
+                               : substitute_operands(node, operands);
+}
+
+/// The function of the library that an op calls in JavaScript; empty: it has an operator.
+std::string_view javascript_function(Op op) {
+  if (op == Op::Abs) return "abs";
+  if (op == Op::Fma) return "fma";
+  return ir::info(op).spelling.empty() ? ir::info(op).function : std::string_view();
+}
+
+/// Conditions are numbers, and any number but zero is true, NaN too: JavaScript's own truth of NaN
+/// is false.
+std::string javascript_expression(const Node& node, const std::array<std::string, 3>& operands) {
+  const ir::OpInfo& info = ir::info(node.op);
+  const std::string_view function = javascript_function(node.op);
+  if (!function.empty()) return call(codegen::math::javascript_spelling(function), node, operands);
+  std::array<std::string, 3> read = operands;
+  for (std::size_t k = 0; k < node.operands().size(); ++k) {
+    if (info.logical || (node.op == Op::Select && k == 0)) read[k] = "(" + read[k] + " !== 0)";
+  }
+  std::string text = substitute_operands(node, read);
+  for (const auto& [loose, strict] : {std::pair{" == ", " === "}, std::pair{" != ", " !== "}}) {
+    if (const std::size_t at = text.find(loose); at != std::string::npos)
+      text.replace(at, 4, strict);
+  }
+  return info.boolean ? text + " ? 1 : 0" : text;
+}
+
+/// What differs between the languages.
+struct Language {
+  std::string_view variable;  ///< before the name of a constant
+  std::string (*literal)(double value);
+  std::string (*expression)(const Node& node, const std::array<std::string, 3>& operands);
+};
+constexpr Language kC = {"const double ", c_literal, c_expression};
+constexpr Language kJavaScript = {"const ", javascript_literal, javascript_expression};
+
 /// Name of the pointer from which a kind of leaf is read: p, d, u, t or s.
 char pointer(Op op) { return ir::info(op).name[0]; }
 
 /// The body of one function.
-class CWriter {
+class PlainWriter {
  public:
-  explicit CWriter(const ir::Program& program)
-      : program_(program), names_(program.nodes.size()), live_(program.nodes.size(), false) {
+  PlainWriter(const ir::Program& program, const Language& language)
+      : program_(program),
+        language_(language),
+        names_(program.nodes.size()),
+        live_(program.nodes.size(), false) {
     for (const Id output : program.outputs) live_[output] = true;
     for (std::size_t id = live_.size(); id-- > 0;) {
       if (!live_[id]) continue;
@@ -133,38 +203,20 @@ class CWriter {
     const Node& node = program_.nodes[id];
     used_.insert(node.op);
     if (node.op == Op::Literal) {
-      names_[id] = c_literal(node.literal());
+      names_[id] = language_.literal(node.literal());
     } else if (ir::is_leaf(node.op)) {
       names_[id] = std::string(1, pointer(node.op)) + "[" + std::to_string(node.slot()) + "]";
     } else {
+      std::array<std::string, 3> operands;
+      for (std::size_t k = 0; k < node.operands().size(); ++k) operands[k] = names_[node.args[k]];
       names_[id] = "t" + std::to_string(next_++);
-      body_ += "  const double " + names_[id] + " = " + expression(node) + ";\n";
+      body_ += "  " + std::string(language_.variable) + names_[id] + " = " +
+               language_.expression(node, operands) + ";\n";
     }
-  }
-
-  std::string expression(const Node& node) const {
-    const auto operand = [&](std::size_t k) {
-      return k < node.operands().size() ? names_[node.args[k]] : std::string();
-    };
-    const ir::OpInfo& info = ir::info(node.op);
-    const LibraryFunction* ours = find_library_function(node.op);
-    if (ours == nullptr && node.op != Op::Abs && !info.spelling.empty()) {
-      return substitute(info.spelling, {{"0", operand(0)},
-                                        {"1", operand(1)},
-                                        {"2", operand(2)},
-
-                                        {"T", ""}});
-    }
-    const std::string_view function = ours != nullptr      ? ours->name
-                                      : node.op == Op::Abs ? "fabs"
-                                                           : info.function;
-    std::string call = std::string(function) + "(";
-    for (std::size_t k = 0; k < node.operands().size(); ++k)
-      call += (k > 0 ? ", " : "") + operand(k);
-    return call + ")";
   }
 
   const ir::Program& program_;
+  const Language& language_;
   std::vector<std::string> names_;
   std::vector<bool> live_;
   std::set<Op> used_;
@@ -172,14 +224,17 @@ class CWriter {
   std::size_t next_ = 0;
 };
 
-// Local names t0, t1, ... never hide the pointer `t`, which has no digits.
-std::string head(const CFunction& function, const std::set<Op>& used) {
+std::string counts(const PlainFunction& function) {
   const ir::LeafCounts& n = function.program.leaves;
-  std::string text = "/* " + function.title + ": " + std::to_string(n.parameters) +
-                     " parameters, " + std::to_string(n.data) + " data, " +
-                     std::to_string(n.uniforms) + " uniforms -> " +
-                     std::to_string(function.program.outputs.size()) + " outputs */\nvoid " +
-                     function.name + "(const double* p, const double* d, const double* u, ";
+  return function.title + ": " + std::to_string(n.parameters) + " parameters, " +
+         std::to_string(n.data) + " data, " + std::to_string(n.uniforms) + " uniforms -> " +
+         std::to_string(function.program.outputs.size()) + " outputs";
+}
+
+// Local names t0, t1, ... never hide the pointer `t`, which has no digits.
+std::string c_head(const PlainFunction& function, const std::set<Op>& used) {
+  std::string text = "/* " + counts(function) + " */\nvoid " + function.name +
+                     "(const double* p, const double* d, const double* u, ";
   if (used.contains(Op::Tangent)) text += "const double* t, ";
   if (used.contains(Op::Seed)) text += "const double* s, ";
   text += "double* out) {\n";
@@ -189,35 +244,63 @@ std::string head(const CFunction& function, const std::set<Op>& used) {
   return text;
 }
 
-std::string block_comment(std::string text) {
+std::string javascript_head(const PlainFunction& function, const std::set<Op>& used) {
+  return "// " + counts(function) + "\nexport function " + function.name + "(p, d, u, " +
+         (used.contains(Op::Tangent) ? "t, " : "") + (used.contains(Op::Seed) ? "s, " : "") +
+         "out) {\n";
+}
+
+std::string one_line(std::string text) {
   for (std::size_t at; (at = text.find("*/")) != std::string::npos;) text.replace(at, 2, "* ");
   std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
+/// Bodies of functions, and the ops that they use.
+struct Bodies {
+  std::string text;
+  std::set<Op> used;
+};
+
+Bodies write_bodies(const char* call, std::span<const PlainFunction> functions,
+                    const Language& language,
+                    std::string (*head)(const PlainFunction&, const std::set<Op>&)) {
+  Bodies out;
+  for (const PlainFunction& f : functions) {
+    if (!is_identifier(f.name)) {
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": expected an identifier as the function's name, got \"" +
+                      f.name + "\"");
+    }
+    const PlainFunction expanded = {f.name, one_line(f.title),
+                                    ir::remove_dead(ir::expand(f.program))};
+    PlainWriter writer(expanded.program, language);
+    writer.write();
+    out.used.insert(writer.used().begin(), writer.used().end());
+    out.text += "\n" + head(expanded, writer.used()) + writer.body() + "}\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string c_source(std::span<const CFunction> functions) {
-  std::set<Op> used;
-  std::string bodies;
-  for (const CFunction& f : functions) {
-    if (!is_identifier(f.name)) {
-      throw Error(
-          ErrorCode::InvalidArgument,
-          "c_source: expected an identifier as the function's name, got \"" + f.name + "\"");
-    }
-    const CFunction expanded = {f.name, block_comment(f.title),
-                                ir::remove_dead(ir::expand(f.program))};
-    CWriter writer(expanded.program);
-    writer.write();
-    used.insert(writer.used().begin(), writer.used().end());
-    bodies += "\n" + head(expanded, writer.used()) + writer.body() + "}\n";
-  }
+  const Bodies bodies = write_bodies("c_source", functions, kC, c_head);
   std::string text = "#include <math.h>\n";
   for (const LibraryFunction& function : kLibrary) {
-    if (used.contains(function.op)) text += "\n" + std::string(function.text);
+    if (bodies.used.contains(function.op)) text += "\n" + std::string(function.text);
   }
-  return text + bodies;
+  return text + bodies.text;
+}
+
+std::string javascript_source(std::span<const PlainFunction> functions) {
+  const Bodies bodies = write_bodies("javascript_source", functions, kJavaScript, javascript_head);
+  std::vector<std::string_view> called;
+  for (const Op op : bodies.used) {
+    if (!ir::is_leaf(op) && !javascript_function(op).empty())
+      called.push_back(javascript_function(op));
+  }
+  return "\"use strict\";\n" + codegen::math::javascript_library(called) + bodies.text;
 }
 
 }  // namespace topograd::codegen

@@ -1,4 +1,4 @@
-// Programs as plain C99.
+// Programs as plain C99 and as JavaScript.
 #pragma once
 
 #include "../../ir/program.hpp"
@@ -8,12 +8,13 @@
 
 namespace topograd::codegen {
 
-/// A program to write as a C function.
-struct CFunction {
-  std::string name;   ///< a C identifier
+/// A program to write as a function of plain numbers.
+struct PlainFunction {
+  std::string name;   ///< an identifier
   std::string title;  ///< one line for the comment above it
   ir::Program program;
 };
+using CFunction = PlainFunction;
 
 /// Writes one C99 file with a function for each program and, as static functions, those that C's
 /// library lacks:
@@ -28,5 +29,16 @@ struct CFunction {
 ///
 /// Throws Error{InvalidArgument} for a name that is no identifier.
 std::string c_source(std::span<const CFunction> functions);
+
+/// Writes one JavaScript module that exports a function for each program:
+///
+///     name(p, d, u, out)
+///
+/// with the arguments of c_source() as Float64Array. Numbers of JavaScript are binary64 and its
+/// + - * / sqrt round once, so ops give the evaluator's bits. Other functions are those of
+/// math/library.hpp in the module itself, with the same bits in every browser. Guards are left out.
+///
+/// Throws Error{InvalidArgument} for a name that is no identifier.
+std::string javascript_source(std::span<const PlainFunction> functions);
 
 }  // namespace topograd::codegen

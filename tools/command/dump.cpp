@@ -151,7 +151,7 @@ void add_dump(Command app) {
   command.option("--precision", &arguments->precision, "of the kernels")
       .choices(names_of(codegen::kKernelPrecisions));
   command.option("--emit", &arguments->emit, "language")
-      .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"});
+      .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "wgsl", "c", "js"});
   command.option(
       "--out", &arguments->out,
       "file, - for standard output; a folder (one that is there, or FOLDER/): one file a "

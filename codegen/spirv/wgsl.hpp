@@ -1,0 +1,21 @@
+// WGSL from compiled modules.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace topograd::codegen {
+
+/// Returns a compute module as WGSL.
+///
+/// Numbers of 64 bits are replaced first (emulate_float64()), so a module that has them computes
+/// the same bits by 32-bit integers. Storage buffers keep group and binding. Push constants, which
+/// WGSL lacks, are the uniform buffer at group 1, binding 0. No result is reordered by this
+/// translation; WGSL itself allows a browser to reassociate sums of f32.
+///
+/// Throws Error{Unsupported} that names what WGSL cannot say: atomics, subgroup operations, 64-bit
+/// integers. Throws Error{InvalidArgument} if `module` is not SPIR-V.
+std::string wgsl(std::span<const std::uint32_t> module);
+
+}  // namespace topograd::codegen
