@@ -115,7 +115,8 @@ const Row kRows[] = {
      "vjp, hvp, hessian, got "
      "\"hessean\"\n"},
     {"unknown format", nullptr, "dump springs --emit metal",
-     "topograd: dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl, wgsl, c or js, got \"metal\"\n"},
+     "topograd: dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl, wgsl, c or js, got "
+     "\"metal\"\n"},
 #ifdef TOPOGRAD_WITH_VULKAN
     {"f64 in ESSL", nullptr, "dump springs --width 4 --emit essl --precision f64",
      "topograd: cross: ESSL cannot say: 64-bit floats\n"},
