@@ -56,6 +56,7 @@ void check_share(const Problem& problem, const SolverOptions& options) {
   if (problem.constraint_count() > 0) refuse(got("expected no constraints"));
   if (options.domain != DomainPolicy::mathematical || options.cross_check != 0)
     refuse(got("expected domain mathematical and no cross_check"));
+  if (options.profile) refuse(got("expected no profile"));
   if (options.method == Method::dogleg || options.method == Method::newton ||
       takes_constraints(options.method))
     refuse(got("expected another method than " + std::string(name(options.method))));

@@ -230,6 +230,7 @@ const auto& all_rows() {
       row(TG_FIELD(domain), kSteps),
       row(TG_FIELD(domain_epsilon), kSteps, kWithinOne),
       row(TG_FIELD(cross_check), kSteps, at_least(0)),
+      row(TG_FIELD(profile), kProcess),
       row(TG_FIELD(checkpoint.file), kRanks, kAny, kNotInFiles),
       row(TG_FIELD(checkpoint.every_seconds), kProcess, at_least(0), kNotInFiles),
       row(TG_FIELD(resume), kRanks, kAny, kNotInFiles),

@@ -336,6 +336,10 @@ struct SolverOptions {
   /// interpreter's at every accepted point of least squares; kCrossCheckAll compares all of them,
   /// the gradient, and JᵀJ·p for one p.
   std::uint64_t cross_check = 0;
+  /// Times every kernel on a device, by its timestamps, and every pass on the CPU, within the
+  /// steps: Summary::profile. The problem is solved as one, not by components; a solve by several
+  /// processes throws Error{Unsupported}.
+  bool profile = false;
 
   CheckpointOptions checkpoint = {};  ///< files that are written during the solve and at its end
   /// Checkpoint of the same problem and options from which the solve continues; empty: it starts at

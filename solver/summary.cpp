@@ -267,9 +267,41 @@ std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
          component_part(*this) + cost_part(*this) + constraint_part(*this) + plan_part(*this) +
          time_part(*this) + kernel_part(*this) + counter_part(*this) +
-         cross_check_part(cross_check) +
+         cross_check_part(cross_check) + (profile.measured ? "\n" + profile_table(*this) : "") +
          "\nTermination: " + formatted("%32s (%s)\n", name(termination).data(), message.c_str()) +
          (advice == Advice::none ? "" : "Advice: " + std::string(text(advice)) + "\n");
+}
+
+double explained_share(const Summary& summary) {
+  double us = 0;
+  for (const runtime::KernelTime& one : summary.kernels)
+    if (one.work != runtime::TimedWork::rest) us += one.us;
+  return summary.profile.step_us > 0 ? us / summary.profile.step_us : 0;
+}
+
+std::string profile_table(const Summary& summary) {
+  const ProfileSummary& profile = summary.profile;
+  if (!profile.measured) return {};
+  std::string out = formatted("Profile of the steps: %.6f s, %.1f %% of it named below\n",
+                              profile.step_us * 1e-6, 100 * explained_share(summary));
+  if (profile.copy_rate > 0)
+    out += formatted("  a copy: %.4g GB/s, read and written\n", profile.copy_rate * 1e-9);
+  if (!profile.note.empty()) out += "  " + profile.note + "\n";
+  out += formatted("  %-44s %-6s %9s %13s %11s %7s %8s %7s %13s\n", "kernel or pass", "on", "calls",
+                   "us", "longest us", "share", "GB/s", "of copy", "predicted us");
+  for (const runtime::KernelTime& one : summary.kernels) {
+    const double rate = one.us > 0 ? static_cast<double>(one.bytes) / (one.us * 1e-6) : 0;
+    const bool moves = one.bytes > 0 && rate > 0;
+    out += formatted("  %-44s %-6s %9llu %13.1f %11.1f %5.1f %% %8s %7s %13s\n", one.name.c_str(),
+                     name(one.work).data(), wide(one.calls), one.us, one.longest_us,
+                     profile.step_us > 0 ? 100 * one.us / profile.step_us : 0,
+                     moves ? formatted("%.4g", rate * 1e-9).c_str() : "-",
+                     moves && profile.copy_rate > 0
+                         ? formatted("%.0f %%", 100 * rate / profile.copy_rate).c_str()
+                         : "-",
+                     one.predicted_us > 0 ? formatted("%.1f", one.predicted_us).c_str() : "-");
+  }
+  return out;
 }
 
 std::string_view linear_solver_name(const Summary& summary) {

@@ -4,6 +4,7 @@
 #include "../frontend/inspect/unread_blocks.hpp"
 #include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
+#include "../runtime/profile.hpp"
 #include "advice.hpp"
 #include "constraints.hpp"
 #include "options.hpp"
@@ -93,6 +94,19 @@ struct ComponentsSummary {
   std::vector<double> covariance;
 };
 
+/// Result of SolverOptions::profile, beside Summary::kernels.
+struct ProfileSummary {
+  bool measured = false;
+  double step_us = 0;  ///< wall time of the minimisation: the first linearisation and all steps
+  /// Bytes per second, read and written, of a copy where the kernels ran; 0: unknown.
+  double copy_rate = 0;
+  std::string
+      note;  ///< why kernels of a device have no times; empty: they have, or there were none
+  /// Bars for a trace, on a clock that begins with solve(); `row` is that of Summary::kernels.
+  std::vector<runtime::ProfileEvent> events;
+  std::uint64_t events_left_out = 0;  ///< after the first Profile::kMostEvents
+};
+
 struct Summary : runtime::EngineCounts {
   Termination termination = Termination::FAILURE;
   std::string message;           ///< reason for the end, one line
@@ -156,6 +170,11 @@ struct Summary : runtime::EngineCounts {
   CrossCheck cross_check;
   ConstrainedSummary constrained;  ///< of augmented_lagrangian and barrier
 
+  /// With SolverOptions::profile: kernels and passes, the longest first. Their times add up to
+  /// ProfileSummary::step_us; the row of TimedWork::rest is what no other one explains.
+  std::vector<runtime::KernelTime> kernels;
+  ProfileSummary profile;
+
   PhaseTimes times;
   /// Seconds of the linear solver in a step on the CPU, as `automatic` predicted them when it
   /// compared these two; 0: it did not.
@@ -188,6 +207,11 @@ inline constexpr std::size_t kMostUnreadNames = 4;
 
 /// Name of the solver of steps: `linear_solver`, or "none" if steps follow gradients.
 std::string_view linear_solver_name(const Summary& summary);
+
+/// Summary::kernels as a table; empty without SolverOptions::profile.
+std::string profile_table(const Summary& summary);
+/// Share of the steps' time that named kernels and passes explain, 0 to 1.
+double explained_share(const Summary& summary);
 
 /// The history as a table, one line per iteration.
 std::string history_table(const Summary& summary);

@@ -186,6 +186,30 @@ void add_counters(Json& json, const Summary& s) {
   json["shader_cache_hits"] = s.shader_cache_hits;
 }
 
+void add_profile(Json& json, const Summary& s) {
+  if (!s.profile.measured) return;
+  json["profile"] = {
+      {"step_s", s.profile.step_us * 1e-6}, {"explained", explained_share(s)},
+      {"copy_rate", s.profile.copy_rate},   {"note", s.profile.note},
+      {"events", s.profile.events.size()},  {"events_left_out", s.profile.events_left_out}};
+  Json list = Json::array();
+  for (const runtime::KernelTime& one : s.kernels) {
+    const double rate = one.us > 0 ? static_cast<double>(one.bytes) / (one.us * 1e-6) : 0;
+    list.push_back(
+        {{"name", one.name},
+         {"topology", one.topology},
+         {"on", name(one.work)},
+         {"calls", one.calls},
+         {"us", one.us},
+         {"longest_us", one.longest_us},
+         {"share_of_steps", s.profile.step_us > 0 ? one.us / s.profile.step_us : 0},
+         {"bytes", one.bytes},
+         {"share_of_copy_rate", s.profile.copy_rate > 0 ? rate / s.profile.copy_rate : 0},
+         {"predicted_us", one.predicted_us}});
+  }
+  json["kernels"] = std::move(list);
+}
+
 }  // namespace
 
 std::string to_json(const Summary& summary, int indent) {
@@ -194,6 +218,7 @@ std::string to_json(const Summary& summary, int indent) {
   add_place(json, summary);
   add_times(json, summary.times);
   add_counters(json, summary);
+  add_profile(json, summary);
   if (summary.cross_check.compared > 0) {
     json["cross_check"] = {{"compared", summary.cross_check.compared},
                            {"differences", summary.cross_check.differences},

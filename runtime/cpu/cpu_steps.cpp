@@ -2,6 +2,7 @@
 #include "cpu_steps.hpp"
 
 #include "../engine/column_scaling.hpp"
+#include "../profile.hpp"
 #include "tiles/column_bytes.hpp"
 
 #include <algorithm>
@@ -88,6 +89,7 @@ const Column<T>& CpuSteps<T>::gradient_moves() {
 
 template <class T>
 PointReport CpuSteps<T>::linearize() {
+  const TimedPass timed(TimedWork::cpu, "linearize");
   if (narrow_) narrow_->is_linear = false;
   system_.store_jacobian(x_);
   CostSum cost(terms_.sums());
@@ -196,6 +198,7 @@ std::vector<MemoryUse> NarrowSystem::memory() const {
 
 template <class T>
 StepReport CpuSteps<T>::try_narrow_step(const StepRequest& request) {
+  const TimedPass timed(TimedWork::cpu, "narrow_step");
   if (!std::exchange(narrow_->is_linear, true)) {
     std::vector<double> numbers(terms_.scalars());
     point(numbers);
@@ -228,6 +231,7 @@ StepReport CpuSteps<T>::try_step(std::span<const double> delta) {
 
 template <class T>
 StepReport CpuSteps<T>::finish_step(double length) {
+  const TimedPass timed(TimedWork::cpu, "trial_point");
   length_ = static_cast<T>(length);
   if (!system_.manifolds().empty()) return finish_step_on_manifolds();
   const Box& box = terms_.box();

@@ -2,6 +2,7 @@
 #include "cpu_system.hpp"
 
 #include "../engine/column_scaling.hpp"
+#include "../profile.hpp"
 #include "median_time.hpp"
 #include "tiles/column_bytes.hpp"
 
@@ -252,6 +253,7 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
 
 template <class T>
 typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const StepRequest& request) {
+  const TimedPass timed(TimedWork::cpu, "conjugate_gradients");
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -260,8 +262,11 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   set_damping(request);
   auto matrix = product_by<T>(
       [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
-  preconditioner_->build(terms_.pool(), {terms_.layout(), terms_.sums(), x.data(), blocks().data(),
-                                         damping_.data(), held_, matrix});
+  {
+    const TimedPass building(TimedWork::cpu, "preconditioner");
+    preconditioner_->build(terms_.pool(), {terms_.layout(), terms_.sums(), x.data(),
+                                           blocks().data(), damping_.data(), held_, matrix});
+  }
   const CgOptions options{.tolerance = request.linear_tolerance,
                           .in_energy = request.energy_norm || preconditioner_->is_norm(),
                           .max_iterations = request.max_linear_iterations,

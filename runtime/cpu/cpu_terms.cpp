@@ -2,6 +2,7 @@
 #include "cpu_terms.hpp"
 
 #include "../../ir/error.hpp"
+#include "../profile.hpp"
 #include "linear/conjugate_gradients.hpp"
 #include "tiles/column_bytes.hpp"
 
@@ -91,6 +92,7 @@ void CpuTerms<T>::write(const Column<T>& v, std::span<double> out) {
 
 template <class T>
 double CpuTerms<T>::cost(const Column<T>& x) {
+  const TimedPass timed(TimedWork::cpu, "vectors");
   CostSum cost(sums_);
   for (const auto& term : terms_) {
     term->add_cost(pool_, workers_, vectors(x), layout_, cost);
@@ -103,6 +105,7 @@ double CpuTerms<T>::cost(const Column<T>& x) {
 
 template <class T>
 double CpuTerms<T>::evaluate(const Column<T>& x, std::span<double> rows, Column<T>& gradient) {
+  const TimedPass timed(TimedWork::cpu, "vectors");
   CostSum cost(sums_);
   zero(gradient);
   for (const auto& term : terms_) {
@@ -117,6 +120,7 @@ double CpuTerms<T>::evaluate(const Column<T>& x, std::span<double> rows, Column<
 
 template <class T>
 void CpuTerms<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out) {
+  const TimedPass timed(TimedWork::cpu, "vectors");
   for (const auto& term : terms_) {
     if (term->energy()) continue;
     term->for_tiles(pool_, workers_, part, v,
@@ -129,6 +133,7 @@ void CpuTerms<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out)
 
 template <class T>
 void CpuTerms<T>::sum(Part part, const Vectors<T>& v, Column<T>& out) {
+  const TimedPass timed(TimedWork::cpu, "vectors");
   zero(out);
   const bool with_energies = part == Part::Gradient || part == Part::Hvp;
   for (const auto& term : terms_) {

@@ -101,6 +101,13 @@ class CommandList {
   void begin_label(std::string_view label);
   void end_label();
 
+  /// True if the list was made by a thread with a Profile, on a device with timestamps: it takes
+  /// the time of each of its commands.
+  bool takes_times() const;
+  /// Says what a profile calls the next dispatch, instead of the kernel's name, and how many bytes
+  /// it moves; no effect on lists that take no times.
+  void name_next(std::string_view name, std::string_view topology, std::uint64_t bytes);
+
   /// Dispatches recorded so far.
   std::uint64_t dispatches() const;
 

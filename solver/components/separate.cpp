@@ -217,6 +217,7 @@ std::string obstacle_of(const SolverOptions& o) {
   if (o.callback || o.update_state_every_iteration) return "callbacks";
   if (o.domain != DomainPolicy::mathematical) return option("domain", name(o.domain));
   if (o.cross_check > 0) return "cross_check";
+  if (o.profile) return "profile";
   if (!o.checkpoint.file.empty() || !o.resume.empty()) return "checkpoints";
   return {};
 }

@@ -1,6 +1,7 @@
 // Descent along directions with a line search.
 #include "descent.hpp"
 
+#include "../../runtime/profile.hpp"
 #include "../step_control/line_search.hpp"
 #include "box.hpp"
 #include "control.hpp"
@@ -47,6 +48,7 @@ class HostPath final : public DescentPath {
     double slope = 0;
     box_.look(x_, gradient_);
     do {
+      const runtime::TimedPass timed(runtime::TimedWork::cpu, "direction");
       search_.compute(x_, gradient_, box_.held(), direction_);
       box_.finish(x_, direction_);
       slope = box_.slope(x_, gradient_, direction_);

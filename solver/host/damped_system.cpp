@@ -2,6 +2,7 @@
 #include "damped_system.hpp"
 
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
+#include "../../runtime/profile.hpp"
 #include "../linear/factor/dense_rows.hpp"
 #include "../linear/factor/factorization.hpp"
 #include "../plan/decide.hpp"
@@ -127,6 +128,7 @@ int DampedSystem::iterations() const { return impl_->iterations; }
 
 void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vector& gradient,
                        const Vector& residuals) {
+  const runtime::TimedPass timed(runtime::TimedWork::cpu, "normal_equations");
   Impl& s = *impl_;
   s.right = -scale.cwiseProduct(gradient);
   if (s.kind == LinearSolver::dense) {
@@ -147,6 +149,7 @@ void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vec
 }
 
 std::optional<Vector> DampedSystem::solve(const Vector& damping, const DampedRequest& request) {
+  const runtime::TimedPass timed(runtime::TimedWork::cpu, "factor");
   impl_->iterations = 0;
   std::optional<Vector> y;
   switch (impl_->kind) {

@@ -4,6 +4,7 @@
 #include "../../ir/machine/state_record.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
+#include "../../runtime/profile.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "factor/dense_rows.hpp"
@@ -153,14 +154,26 @@ struct CholeskyStep::Impl {
     return {damping.data(), static_cast<Eigen::Index>(damping.size())};
   }
 
+  bool factor(const Eigen::VectorXd& minus_gradient) {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "factor");
+    if (!system->factor(damping, minus_gradient)) return false;
+    vanished += system->vanished();
+    return true;
+  }
+
+  Eigen::VectorXd back_substitute() {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "back_substitution");
+    return system->solve();
+  }
+
   /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
   bool solve(double& decrease) {
     const std::span<const std::uint32_t> free = system->free_scalars();
     Eigen::VectorXd minus_gradient(static_cast<Eigen::Index>(free.size()));
     for (std::size_t k = 0; k < free.size(); ++k)
       minus_gradient[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
-    if (!system->factor(damping, minus_gradient)) return false;
-    const Eigen::VectorXd solution = system->solve();
+    if (!factor(minus_gradient)) return false;
+    const Eigen::VectorXd solution = back_substitute();
     if (!solution.allFinite()) return false;
     hidden = system->hidden_decrease(solution);
     vanished += system->vanished();
@@ -253,7 +266,10 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
   }
   impl_->rows_are_current = false;
   impl_->cost = point.cost;
-  impl_->system->refresh(engine);
+  {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "normal_equations");
+    impl_->system->refresh(engine);
+  }
   engine.gradient(impl_->gradient);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
+#include "../../runtime/profile.hpp"
 #include "../options.hpp"
 
 #include <string>
@@ -72,6 +73,7 @@ class LinearizedPoint {
   ///   point  report of linearize(); sets the scaled norms if the engine has no columns
   LinearizedPoint(StepSolver& solver, runtime::Engine& engine, runtime::PointReport& point)
       : solver_(&solver), engine_(&engine) {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "linear_system");
     solver.linearized(engine, point);
   }
 
@@ -79,6 +81,7 @@ class LinearizedPoint {
   bool can_rescale() const { return solver_->can_rescale(*engine_); }
   /// Replaces the trial before.
   Trial try_step(const runtime::StepRequest& request) {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "linear_solve");
     return {*solver_, *engine_, solver_->try_step(*engine_, request)};
   }
   /// Makes the last trial the engine's point, which is not linearised yet.

@@ -1,12 +1,15 @@
 // Facts of model and plan as a summary has them.
 #include "describe.hpp"
 
+#include "../../runtime/plan/requests.hpp"
 #include "../linear/factor/factorization.hpp"
 #include "../plan/report.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <numeric>
+#include <vector>
 
 namespace topograd {
 
@@ -97,6 +100,65 @@ std::string text_of_current_error() {
   } catch (...) {
     return "unknown error";
   }
+}
+
+namespace {
+
+/// Microseconds of one call of a kernel, as the plan measured its pass; 0: it did not.
+double planned_us(const runtime::PlanRecord& plan, const runtime::KernelTime& kernel) {
+  for (const runtime::PlanChoice& made : plan.batches) {
+    if (made.topology != kernel.topology ||
+        runtime::identifier(made.name) + "_" + made.pass != kernel.name)
+      continue;
+    for (const runtime::PlanCandidate& one : made.candidates)
+      if (one.accumulation == made.accumulation && one.one_pass == made.one_pass)
+        return one.measured_us;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void describe_profile(const runtime::Profile& profile, double copy_rate, Summary& summary) {
+  // Equal literals of several files make several rows.
+  std::vector<runtime::KernelTime> rows;
+  std::vector<std::uint32_t> place;
+  for (const runtime::KernelTime& one : profile.rows()) {
+    const auto same = std::ranges::find_if(rows, [&](const runtime::KernelTime& other) {
+      return other.name == one.name && other.topology == one.topology && other.work == one.work;
+    });
+    place.push_back(static_cast<std::uint32_t>(same - rows.begin()));
+    if (same == rows.end()) {
+      rows.push_back(one);
+      continue;
+    }
+    same->calls += one.calls;
+    same->us += one.us;
+    same->bytes += one.bytes;
+    same->longest_us = std::max(same->longest_us, one.longest_us);
+  }
+  for (runtime::KernelTime& one : rows) {
+    one.longest_us = std::min(one.longest_us, one.us);  // a device may have run meanwhile
+    one.predicted_us = planned_us(summary.plan, one) * static_cast<double>(one.calls);
+    if (one.predicted_us == 0 && copy_rate > 0)
+      one.predicted_us = static_cast<double>(one.bytes) / copy_rate * 1e6;
+  }
+  std::vector<std::uint32_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(
+      order, [&](std::uint32_t a, std::uint32_t b) { return rows[a].us > rows[b].us; });
+  std::vector<std::uint32_t> rank(rows.size());
+  for (std::uint32_t k = 0; k < order.size(); ++k) {
+    rank[order[k]] = k;
+    summary.kernels.push_back(rows[order[k]]);
+  }
+  summary.profile = {.measured = true,
+                     .step_us = profile.watched_us(),
+                     .copy_rate = copy_rate,
+                     .note = profile.note(),
+                     .events = profile.events(),
+                     .events_left_out = profile.events_left_out()};
+  for (runtime::ProfileEvent& event : summary.profile.events) event.row = rank[place[event.row]];
 }
 
 }  // namespace topograd

@@ -47,4 +47,9 @@ std::string out_of_memory(const runtime::Model& model);
 /// In a handler: the message of the error that is handled.
 std::string text_of_current_error();
 
+/// Fills Summary::kernels and Summary::profile.
+///
+///   copy_rate  of the place of the kernels, in bytes per second; 0: unknown
+void describe_profile(const runtime::Profile& profile, double copy_rate, Summary& summary);
+
 }  // namespace topograd

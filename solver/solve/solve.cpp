@@ -6,6 +6,7 @@
 #include "../../ir/machine/process_end.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../ir/whole.hpp"
+#include "../../runtime/profile.hpp"
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
 #include "../components/separate.hpp"
@@ -61,6 +62,8 @@ struct Solver::Impl {
     const ProblemUse use(caller_, "solve", [this] { save_best(); });
     watch_.begin(use);
     begin_call();
+    begin_profile();
+    const runtime::Profile::Use profiled(profile_.get());
     try {
       follow();
       prepare();
@@ -87,6 +90,7 @@ struct Solver::Impl {
       route->ended(session_.on_device(), summary.times.total_seconds, summary);
     if (session_.is_short()) add_short_solve(summary.times.total_seconds);
     summary.times.total_seconds += summary.resumed_seconds;
+    if (profile_ != nullptr) describe_profile(*profile_, copy_rate(), summary);
     return std::move(summary);
   }
 
@@ -151,6 +155,8 @@ struct Solver::Impl {
     ProblemUse::require_present(caller_, state_.problem, "solver");
     const ProblemUse use(caller_, call, [] {});
     begin_call();
+    begin_profile();
+    const runtime::Profile::Use profiled(profile_.get());
     try {
       follow();
       prepare();
@@ -176,6 +182,29 @@ struct Solver::Impl {
     if (ProblemUse::is_same(caller_, state_.problem)) return;
     session_.close();
     state_.problem = ProblemUse::view_of(caller_);
+  }
+
+  /// Recorded commands take times, or none: a session of the other kind ends.
+  void begin_profile() {
+    if (asked.profile && group_ != nullptr)
+      throw Error(ErrorCode::Unsupported,
+                  "solve: profile expects a solve by one process; --trace shows several");
+    if (asked.profile != (profile_ != nullptr)) session_.close();
+    profile_ = asked.profile ? std::make_unique<runtime::Profile>() : nullptr;
+  }
+
+  /// Bytes per second of a copy where the kernels run; 0: unknown.
+  double copy_rate() {
+    const runtime::Profile::Use none(nullptr);
+    if (!session_.is_open()) return 0;
+    runtime::Measurements* const known = session_.engine().abilities().measurements;
+    try {
+      return known == nullptr ? 0 : known->copy_rate();
+    } catch (const Error&) {
+      return 0;  // no memory for it
+    } catch (const std::bad_alloc&) {
+      return 0;
+    }
   }
 
   /// Brings options and model up to what was asked for and changed since the last solve.
@@ -227,7 +256,9 @@ struct Solver::Impl {
     StepWatch::Ask ask;
     if (asked.callback) {
       ask = [&] {
+        const runtime::TimedPass timed(runtime::TimedWork::host, "callback");
         if (state_.options.update_state_every_iteration) save_best();
+        const runtime::Profile::Use none(nullptr);
         return asked.callback(iteration);
       };
     }
@@ -401,6 +432,7 @@ struct Solver::Impl {
   }
 
   void run_method() {
+    const runtime::Profile::Watch watched;
     if (checkpoints_) identify(*checkpoints_);
     if (takes_energies(state_.options.method)) {
       minimize_cost(session_.engines(), state_.model, state_.best.x, state_.options, state_.summary,
@@ -456,8 +488,9 @@ struct Solver::Impl {
     state_.summary.topologies = topologies_of(state_.model);
   }
 
-  SolveGroup* group_;  // null: this process alone
-  Problem& caller_;    // the caller's Problem, read where a solve begins
+  std::unique_ptr<runtime::Profile> profile_;  // of the present solve; null: nothing is timed
+  SolveGroup* group_;                          // null: this process alone
+  Problem& caller_;                            // the caller's Problem, read where a solve begins
   SolveState state_;
   Versions versions_;  // that model and session are of
   StepWatch watch_;

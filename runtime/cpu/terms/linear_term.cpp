@@ -53,22 +53,26 @@ Products<T> LinearTerm<T>::products_with(std::span<const Stored<T>> rows) const 
 
 template <class T>
 void LinearTerm<T>::add_gradient(Pool& pool, const BlockLayout& layout, T* out) const {
+  const TimedPass time = term_->timed("gather");
   add_to_vector(pool, index(), layout, products_with(stored_residuals()), out);
 }
 
 template <class T>
 void LinearTerm<T>::add_blocks(Pool& pool, const BlockLayout& layout, T* out) const {
+  const TimedPass time = term_->timed("blocks");
   add_diagonal_blocks(pool, index(), layout, stored_jacobian(), out);
 }
 
 template <class T>
 void LinearTerm<T>::add_diagonal(Pool& pool, const BlockLayout& layout, T* out) const {
+  const TimedPass time = term_->timed("diagonal");
   cpu::add_diagonal(pool, index(), layout, stored_jacobian(), out);
 }
 
 template <class T>
 void LinearTerm<T>::copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& constant,
                                   std::span<double> out) const {
+  const TimedPass time = term_->timed("jacobian_copy");
   const StoredJacobian<T> jacobian = stored_jacobian();
   const std::size_t entries = jacobian.entries.size();
   pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
@@ -114,9 +118,11 @@ void LinearTerm<T>::add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& 
   if (!by_owner && !windows_) windows_.emplace(index());
   if (by_owner || !windows_->pay()) {
     apply(pool, workers, v);
+    const TimedPass time = term_->timed("gather");
     add_to_vector(pool, index(), layout, products_with(applied_rows()), out);
     return;
   }
+  const TimedPass time = term_->timed(Part::JtjpLinear);
   const TileKernel<T>& tile = term_->kernel(Part::JtjpLinear).tile;
   const Binding<T> binding = term_->bind(tile, {v.p, v.p, v.uniforms}, linear_);
   const auto run = [&](std::size_t first, std::size_t n) {
@@ -138,6 +144,7 @@ std::vector<Stored<T>> LinearTerm<T>::applied_rows() const {
 template <class T>
 void LinearTerm<T>::add_square(Pool& pool, std::span<const Stored<T>> rows,
                                const BlockLayout& layout, CostSum& sum) const {
+  const TimedPass time = term_->timed("squares");
   std::vector<double> costs = term_->costs().make(sum);
   const auto add_each = [&](std::size_t first, std::size_t n) {
     for (const Stored<T>& row : rows) {

@@ -1,6 +1,8 @@
 // Kernels of one batch, bound to its columns and run over its tiles.
 #include "term.hpp"
 
+#include "../../plan/requests.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -17,6 +19,7 @@ template <class T>
 TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
                         std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels)
     : term_(term),
+      identifier_(identifier(term.name)),
       structure_version_(term.batch->structure_version()),
       index_(build_index(*term.batch, layout, scalars, uniforms)),
       data_(*term.batch),
@@ -77,6 +80,7 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
                                   std::vector<Column<T>>& columns) {
   const Kernel<T>& kernel = this->kernel(part);
   const Binding<T> binding = bind_columns(kernel, v, kept, kernel.tile.program().outputs, columns);
+  const TimedPass time = timed(part);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
@@ -123,6 +127,7 @@ void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const V
 template <class T>
 void TermState<T>::add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout,
                               T* out) {
+  const TimedPass time = timed("gather");
   Products<T> products(index_.roles.size());
   for (std::size_t r = 0; r < products.size(); ++r) {
     const Role& role = index_.roles[r];
@@ -140,7 +145,9 @@ void TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T
                                 const BlockLayout& layout, T* out, std::span<double> rows,
                                 CostSum& cost) {
   const bool with_rows = !rows.empty() && !energy();
-  const Kernel<T>& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
+  const Part part = with_rows ? Part::Values : Part::CostGradient;
+  const Kernel<T>& kernel = this->kernel(part);
+  const TimedPass time = timed(part);
   const Binding<T> binding = bind_columns(kernel, v, {}, kernel.columns, terms_);
   const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
   std::vector<double> costs = costs_.make(cost);

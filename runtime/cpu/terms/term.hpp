@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../plan/record/plan_record.hpp"
+#include "../../profile.hpp"
 #include "cost_sum.hpp"
 #include "data_columns.hpp"
 #include "owner_sum.hpp"
@@ -11,9 +12,11 @@
 #include <tbb/enumerable_thread_specific.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -91,6 +94,13 @@ class TermState {
     run_to_columns(pool, workers, part, v, {}, terms_);
   }
 
+  /// Times a part of this batch until the result ends, where a profile is watched.
+  TimedPass timed(Part part);
+  /// The same for other work on its columns.
+  TimedPass timed(const char* what) const {
+    return {TimedWork::cpu, what, identifier_, term_.topology};
+  }
+
   // For results that the caller keeps in columns.
 
   const Kernel<T>& kernel(Part part) { return kernels_->get(part); }
@@ -116,6 +126,7 @@ class TermState {
                           std::vector<Column<T>>& columns) const;
 
   Term term_;
+  std::string identifier_;  // of the label, as names of kernels begin
   std::uint64_t structure_version_ = 0;
   TermIndex index_;
   DataColumns<T> data_;
@@ -123,6 +134,7 @@ class TermState {
   std::vector<Column<T>> terms_;  // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> seeds_;
   TermCosts<T> costs_;
+  std::array<std::uint64_t, kParts> bytes_of_part_{};  // 0: not counted yet
 };
 
 /// Tiles of one range of work.
@@ -134,6 +146,7 @@ void TermState<T>::for_tiles(Pool& pool, Workers<T>& workers, Part part, const V
                              const F& f) {
   const TileKernel<T>& tile = kernel(part).tile;
   const Binding<T> binding = bind(tile, v, {});
+  const TimedPass time = timed(part);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {

@@ -32,6 +32,28 @@ Pass pass_of(Part part) {
   return Pass::residual;
 }
 
+/// As kernels are named, after the label of the residuals.
+const char* name_of(Part part) {
+  switch (part) {
+    case Part::Residual: return "residual";
+    case Part::Gradient: return "gradient";
+    case Part::Vjp: return "vjp";
+    case Part::Jtjp: return "jtjp";
+    case Part::Jvp: return "jvp";
+    case Part::Jacobian: return "jacobian";
+    case Part::Linear: return "stored_jacobian";
+    case Part::ApplyLinear: return "stored_jvp";
+    case Part::JtjpLinear: return "stored_jtjp";
+    case Part::Hvp: return "hvp";
+    case Part::Hessian: return "hessian";
+    case Part::Cost: return "cost";
+    case Part::Guards: return "guards";
+    case Part::CostGradient: return "cost_gradient";
+    case Part::Values: return "values";
+  }
+  return "residual";
+}
+
 /// True if the part's stored terms are summed by block.
 bool is_summed(Part part) {
   return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp || part == Part::Hvp ||
@@ -58,6 +80,15 @@ std::uint64_t TermState<T>::bytes_of_instance(const Kernel<T>& kernel) const {
     }
   }
   return bytes + roles.size() * sizeof(std::uint32_t);
+}
+
+template <class T>
+TimedPass TermState<T>::timed(Part part) {
+  return {name_of(part), identifier_, term_.topology, [&] {
+            std::uint64_t& bytes = bytes_of_part_[static_cast<std::size_t>(part)];
+            if (bytes == 0) bytes = index_.instances * bytes_of_instance(kernel(part));
+            return bytes;
+          }};
 }
 
 template <class T>
@@ -98,6 +129,8 @@ typename TermState<T>::Bytes TermState<T>::bytes() const {
   return total;
 }
 
+template TimedPass TermState<float>::timed(Part part);
+template TimedPass TermState<double>::timed(Part part);
 template std::vector<PlanChoice> TermState<float>::kernels_made() const;
 template std::vector<PlanChoice> TermState<double>::kernels_made() const;
 template typename TermState<float>::Bytes TermState<float>::bytes() const;

@@ -6,6 +6,7 @@
 #include "recording_watch.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -186,10 +187,73 @@ const RecordingWatch*& watch() {
 void set_recording_watch(const RecordingWatch* watching) { watch() = watching; }
 const RecordingWatch* recording_watch() { return watch(); }
 
+namespace {
+
+/// Hash of the topology that the header of a kernel of residuals names; empty: another kernel.
+std::string_view topology_of(const codegen::KernelSource& source) {
+  constexpr std::string_view kBefore = " of topology ";
+  constexpr std::size_t kDigits = 32;
+  const std::string_view title = std::string_view(source.glsl).substr(0, source.glsl.find('\n'));
+  const std::size_t at = title.find(kBefore);
+  return at == title.npos ? std::string_view() : title.substr(at + kBefore.size(), kDigits);
+}
+
+/// The word of a push constant of that name.
+std::uint64_t word_of(const codegen::KernelSource& source, std::span<const std::byte> push,
+                      std::string_view name) {
+  const auto found = std::ranges::find(source.push_constants, name);
+  const auto index = static_cast<std::size_t>(found - source.push_constants.begin());
+  std::uint32_t word = 0;
+  if (4 * index + 4 <= push.size()) std::memcpy(&word, push.data() + 4 * index, sizeof word);
+  return word;
+}
+
+/// Bytes that a vector kernel moves of the buffers that it binds; 0: unknown.
+std::uint64_t vector_bytes(const codegen::KernelSource& source,
+                           const BindingTable::Amount& amount) {
+  using Role = codegen::BufferRole;
+  std::uint64_t bytes = 0;
+  for (const codegen::BindingInfo& info : source.bindings) {
+    const std::uint64_t passes = (info.reads ? 1 : 0) + (info.writes ? 1 : 0);
+    const std::uint64_t number = info.element == codegen::Element::f64 ? 8 : 4;
+    const bool is_vector = info.role == Role::x || info.role == Role::direction ||
+                           info.role == Role::results ||
+                           (info.role >= Role::first_operand && info.role <= Role::damping) ||
+                           info.role == Role::next_direction;
+    const bool is_packed = info.role == Role::blocks || info.role == Role::inverse_blocks;
+    const bool is_small = info.role == Role::scalars || info.role == Role::partials ||
+                          info.role == Role::fixed_scalars || info.role == Role::decision ||
+                          info.role == Role::curvature;
+    if (!is_vector && !is_packed && !is_small) return 0;
+    if (is_vector) bytes += passes * number * amount.numbers;
+    if (is_packed) bytes += passes * number * amount.packed_numbers;
+  }
+  return bytes;
+}
+
+/// Tells a list that takes times what the dispatch is. Bytes are those of the kernel's header times
+/// the instances of the dispatch, or the vectors that a vector kernel reads and writes.
+void describe(CommandList& list, const codegen::KernelSource& source, const BindingTable& table,
+              std::span<const std::byte> push) {
+  const BindingTable::Amount& amount = table.amount();
+  std::uint64_t bytes = 0;
+  if (source.bytes_per_instance > 0) {
+    const std::uint64_t items = word_of(source, push, "count") - word_of(source, push, "first");
+    bytes = static_cast<std::uint64_t>(static_cast<double>(items * source.bytes_per_instance) *
+                                       amount.instances_per_item);
+  } else if (amount.numbers > 0) {
+    bytes = vector_bytes(source, amount);
+  }
+  list.name_next(source.name, topology_of(source), bytes);
+}
+
+}  // namespace
+
 void dispatch(LaunchContext&, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
   if (watch() != nullptr) watch()->used(*loaded.job);
   const MadeKernel& made = loaded.made();
+  if (list.takes_times()) describe(list, made.source, table, push);
   const std::size_t forms = made.source.forms.size();
   push = push.first(4 * (made.source.push_constants.size() - forms));
   if (forms == 0) {

@@ -115,6 +115,15 @@ class BindingTable {
   /// Returns the bindings of a source in order. Throws Error{Internal} if a role is missing.
   std::vector<Binding> bind(const codegen::KernelSource& source) const;
 
+  /// How much a dispatch works on, for the bytes of a profile.
+  struct Amount {
+    double instances_per_item = 1;     ///< gather kernels: evaluated for a work item, on average
+    std::uint64_t numbers = 0;         ///< vector kernels: of a vector; 0: unknown
+    std::uint64_t packed_numbers = 0;  ///< of its diagonal blocks
+  };
+  void set(const Amount& amount) { amount_ = amount; }
+  const Amount& amount() const { return amount_; }
+
   /// Sets the form words, which must outlive the use of the table.
   void set(const FormWords& forms) { forms_ = &forms; }
   std::uint32_t word(const codegen::ColumnForm& form) const;
@@ -122,6 +131,7 @@ class BindingTable {
  private:
   Binding slots_[kCountOf<codegen::BufferRole>] = {};
   const FormWords* forms_ = nullptr;
+  Amount amount_;
 };
 
 /// Records one dispatch with as many push constants of its kind as the kernel declares; waits for

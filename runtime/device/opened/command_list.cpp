@@ -167,6 +167,16 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
   }
 }
 
+/// Every dispatch ends here.
+void count_dispatch(ListState& list, const Kernel& kernel) {
+  ++list.transfers.dispatches;
+  if (!list.profile) return;
+  ProfileStamps& stamps = *list.profile;
+  ProfileStamps::Work work = stamps.next ? *std::exchange(stamps.next, std::nullopt)
+                                         : ProfileStamps::Work{kernel.name(), {}};
+  stamps.after(list, std::move(work), std::exchange(stamps.next_bytes, 0));
+}
+
 }  // namespace
 
 CommandList::CommandList(std::shared_ptr<Core> core, std::shared_ptr<ListState> state)
@@ -190,13 +200,14 @@ void CommandList::dispatch(const Kernel& kernel, std::span<const Binding> bindin
     const std::uint64_t offset =
         list.conditional.groups.size() * sizeof(vk::DispatchIndirectCommand);
     list.conditional.groups.push_back(groups);
+    if (list.conditional.counts == nullptr && list.profile) list.profile->next.reset();
     if (list.conditional.counts != nullptr)
       dispatch_indirect(kernel, bindings, push, *list.conditional.counts, offset);
     return;
   }
   bind(list, kernel, bindings, push);
   list.commands.dispatch(groups.x, groups.y, groups.z);
-  ++list.transfers.dispatches;
+  count_dispatch(list, kernel);
 }
 
 void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Binding> bindings,
@@ -212,7 +223,7 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
   bind(list, kernel, bindings, push);
   if (!list.conditional.is_open) record_indirect_barrier(list.commands);
   list.commands.dispatchIndirect(*buffer.slot.buffer, offset);
-  ++list.transfers.dispatches;
+  count_dispatch(list, kernel);
 }
 
 void CommandList::open_conditional(const Buffer* counts) {
@@ -263,6 +274,7 @@ void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const 
     ++list.transfers.readbacks;
     list.transfers.bytes_down += size;
   }
+  if (list.profile) list.profile->after(list, {"copy", {}}, 2 * size);
 }
 
 void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
@@ -275,7 +287,9 @@ void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t
     refuse(list, "fill: expected offset and size in multiples of 4, got " + std::to_string(offset) +
                      " and " + std::to_string(size));
   }
-  if (size > 0) list.commands.fillBuffer(*buffer.slot.buffer, offset, size, value);
+  if (size == 0) return;
+  list.commands.fillBuffer(*buffer.slot.buffer, offset, size, value);
+  if (list.profile) list.profile->after(list, {"fill", {}}, size);
 }
 
 void CommandList::write_timestamp(std::string_view label) {
@@ -312,6 +326,14 @@ void CommandList::end_label() {
   if (list.open_labels == 0) refuse(list, "end_label without begin_label");
   --list.open_labels;
   if (list.core->instance->debug_utils()) list.commands.endDebugUtilsLabelEXT();
+}
+
+bool CommandList::takes_times() const { return state_ && state_->profile != nullptr; }
+
+void CommandList::name_next(std::string_view name, std::string_view topology, std::uint64_t bytes) {
+  if (!takes_times()) return;
+  state_->profile->next = {std::string(name), std::string(topology)};
+  state_->profile->next_bytes = bytes;
 }
 
 std::uint64_t CommandList::dispatches() const { return state_ ? state_->transfers.dispatches : 0; }

@@ -23,6 +23,8 @@
 
 namespace topograd::runtime::vulkan {
 
+struct ListState;
+
 /// Live pipeline counters; see Counters.
 struct LivePipelines {
   std::atomic<std::uint64_t> created{0};
@@ -76,6 +78,33 @@ DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceIn
 inline constexpr std::uint32_t kSetsPerPool = 64;
 inline constexpr std::uint32_t kDescriptorsPerPool = 512;
 
+/// Timestamps of a list: one at its begin and one after each of its commands, so that their
+/// differences add up to the time of the list.
+struct ProfileStamps {
+  std::vector<vk::raii::QueryPool> pools;
+  std::uint32_t count = 0;  ///< of timestamps
+  struct Work {
+    std::string name, topology;
+    friend bool operator==(const Work&, const Work&) = default;
+  };
+  std::vector<Work> works;  ///< different ones
+  struct Command {
+    std::uint32_t work = 0;  ///< of `works`
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Command> commands;
+  std::optional<Work> next;  ///< names the next dispatch
+  std::uint64_t next_bytes = 0;
+  std::uint64_t rows_of = 0;        ///< the profile to which `rows` belong
+  std::vector<std::uint32_t> rows;  ///< of `works`
+
+  static constexpr std::uint32_t kPerPool = 256;
+  /// Records a timestamp.
+  void stamp(ListState& list);
+  /// Records one after a command.
+  void after(ListState& list, Work work, std::uint64_t bytes);
+};
+
 /// Recorded state of a command list.
 struct ListState {
   Core* core = nullptr;
@@ -100,6 +129,7 @@ struct ListState {
     std::vector<std::string> labels;
   };
   Timestamps timestamps;
+  std::unique_ptr<ProfileStamps> profile;  ///< null: the list takes no times of its commands
   std::vector<std::shared_ptr<BufferState>> buffers;
   std::unordered_set<const BufferState*> used;  ///< of `buffers`
   const KernelState* bound_kernel = nullptr;
@@ -120,8 +150,15 @@ struct ListState {
 /// Makes a command pool with one primary command buffer; recording has not begun.
 std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& core);
 
-/// Makes a list and begins recording.
+/// Makes a list and begins recording. It takes times of its commands if this thread uses a Profile.
 std::shared_ptr<ListState> make_list(Core& core, std::string_view name);
+/// The timestamps of one run of a list, on their way to the host.
+struct StampsRead {
+  std::shared_ptr<ListState> of;      ///< the list
+  std::shared_ptr<ListState> copies;  ///< another one, which runs after it
+  std::shared_ptr<BufferState> ticks;
+};
+StampsRead record_stamps_read(Core& core, const std::shared_ptr<ListState>& list);
 /// Ends recording if it has not ended.
 void end_list(ListState& list);
 

@@ -2,8 +2,10 @@
 #include "../device.hpp"
 
 #include "../../../ir/machine/foreign_call.hpp"
+#include "../../profile.hpp"
 #include "core.hpp"
 
+#include <cstring>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
@@ -42,12 +44,46 @@ Transfers LiveTransfers::read() const {
           .bytes_down = bytes_down_};
 }
 
+namespace {
+
+/// The times of a submission's lists, for the profile that this thread uses.
+bool read_times(Core& core, Profile& profile, Profile::Clock::time_point submitted,
+                std::span<const StampsRead> reads) {
+  const std::uint64_t mask =
+      core.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core.timestamp_bits) - 1;
+  const Profile::Ticks clock{
+      .device = &core, .ns = core.info.limits.timestamp_period_ns, .mask = mask};
+  for (const StampsRead& read : reads) {
+    ProfileStamps& stamps = *read.of->profile;
+    if (stamps.rows_of != profile.id()) {
+      stamps.rows.clear();
+      for (const ProfileStamps::Work& work : stamps.works)
+        stamps.rows.push_back(profile.kernel_row(work.name, work.topology));
+      stamps.rows_of = profile.id();
+    }
+    std::vector<std::uint64_t> ticks(stamps.count);
+    std::memcpy(ticks.data(), read.ticks->mapped, ticks.size() * sizeof(std::uint64_t));
+    std::vector<Profile::Stamped> commands;
+    commands.reserve(stamps.commands.size());
+    for (std::size_t k = 0; k < stamps.commands.size(); ++k) {
+      const ProfileStamps::Command& command = stamps.commands[k];
+      commands.push_back({stamps.rows[command.work], command.bytes, ticks[k + 1]});
+    }
+    profile.ran(clock, submitted, ticks[0], commands);
+  }
+  return true;
+}
+
+}  // namespace
+
 Submission::Submission(std::shared_ptr<Core> core, std::uint64_t value)
     : core_(std::move(core)), value_(value) {}
 
 void Submission::wait(double timeout_seconds) const {
   if (!core_) return;
+  const TimedPass timed(TimedWork::host, "wait");
   core_->queue.wait(value_, timeout_seconds);
+  if (Profile* const profile = Profile::watching()) profile->settle(false);
 }
 
 bool Submission::done() const { return !core_ || core_->queue.completed() >= value_; }
@@ -95,6 +131,9 @@ Submission Device::submit(const CommandList& list) {
 
 Submission Device::submit(std::span<const CommandList* const> lists) {
   const ForeignCall permission("submit");
+  const TimedPass timed(TimedWork::host, "submit");
+  Profile* const profile = Profile::watching();
+  std::vector<StampsRead> reads;
   std::vector<Work> works;
   for (const CommandList* list : lists) {
     if (!*list || list->state()->core != core_.get()) {
@@ -107,13 +146,24 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
     end_list(state);
     works.push_back(
         {*state.commands, list->state(), state.buffers, std::exchange(state.first_runs, 0)});
+    if (profile == nullptr || !state.profile) continue;
+    const StampsRead& read = reads.emplace_back(record_stamps_read(*core_, list->state()));
+    works.push_back({*read.copies->commands, read.copies, read.copies->buffers});
   }
+  Profile::Clock::time_point begin;
+  if (profile != nullptr) begin = profile->will_submit();
   const std::uint64_t value = core_->staging.submit(works, *transfers_);
   core_->queue.reap(core_->queue.completed());
   for (const CommandList* list : lists) {
     ListState& state = *list->state();
     state.last_value = value;
     transfers_->add(state.transfers);
+  }
+  if (!reads.empty()) {
+    profile->submitted([core = core_, value, begin, profile, reads = std::move(reads)](bool wait) {
+      if (wait) core->queue.wait(value);
+      return core->queue.completed() >= value && read_times(*core, *profile, begin, reads);
+    });
   }
   return {core_, value};
 }
@@ -130,6 +180,7 @@ void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const 
 
 void Device::upload(std::span<const Upload> uploads) {
   const ForeignCall permission("upload");
+  const TimedPass timed(TimedWork::host, "upload");
   for (const Upload& piece : uploads) core_->staging.upload(piece, *transfers_);
   transfers_->add({.uploads = 1});
 }
@@ -141,6 +192,7 @@ void Device::download(const Buffer& buffer, std::uint64_t offset, std::span<std:
 
 void Device::download(std::span<const Download> downloads) {
   const ForeignCall permission("download");
+  const TimedPass timed(TimedWork::host, "download");
   core_->staging.download(downloads, *transfers_);
   transfers_->add({.readbacks = 1});
 }

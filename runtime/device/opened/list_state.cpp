@@ -1,6 +1,10 @@
 // Construction and end of command buffers, and the barriers that they share.
 #include "core.hpp"
 
+#include "../../profile.hpp"
+
+#include <algorithm>
+
 namespace topograd::runtime::vulkan {
 namespace {
 
@@ -39,7 +43,9 @@ std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& co
   return {std::move(pool), std::move(commands.front())};
 }
 
-std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
+namespace {
+
+std::shared_ptr<ListState> begin_list(Core& core, std::string_view name) {
   auto list = make_driver_object<ListState>();
   list->core = &core;
   list->name = name;
@@ -60,6 +66,62 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   });
   record_indirect_barrier(list->commands);
   return list;
+}
+
+}  // namespace
+
+std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
+  std::shared_ptr<ListState> list = begin_list(core, name);
+  Profile* const profile = Profile::here();
+  if (profile == nullptr) return list;
+  if (!core.info.features.timestamps) {
+    profile->set_note("device \"" + core.info.name +
+                      "\" has no timestamps: the time of its kernels is that of waiting for it");
+    return list;
+  }
+  list->profile = std::make_unique<ProfileStamps>();
+  list->profile->stamp(*list);
+  return list;
+}
+
+void ProfileStamps::stamp(ListState& list) {
+  Core& core = *list.core;
+  if (count % kPerPool == 0) {
+    const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kPerPool);
+    pools.push_back(
+        core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
+    core.set_name(pools.back(), list.name);
+    list.commands.resetQueryPool(*pools.back(), 0, kPerPool);
+  }
+  list.commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, *pools.back(),
+                               count++ % kPerPool);
+}
+
+void ProfileStamps::after(ListState& list, Work work, std::uint64_t bytes) {
+  const auto found = std::ranges::find(works, work);
+  const auto index = static_cast<std::uint32_t>(found - works.begin());
+  if (found == works.end()) works.push_back(std::move(work));
+  commands.push_back({.work = index, .bytes = bytes});
+  stamp(list);
+}
+
+StampsRead record_stamps_read(Core& core, const std::shared_ptr<ListState>& list) {
+  constexpr std::uint64_t kBytes = sizeof(std::uint64_t);
+  const ProfileStamps& stamps = *list->profile;
+  StampsRead read{.of = list,
+                  .copies = begin_list(core, "topograd_timestamps"),
+                  .ticks = core.memory.take(stamps.count * kBytes, MemoryKind::Readback,
+                                            "topograd_timestamps")};
+  ListState& copies = *read.copies;
+  copies.buffers.push_back(read.ticks);
+  for (std::uint32_t first = 0; first < stamps.count; first += ProfileStamps::kPerPool) {
+    copies.commands.copyQueryPoolResults(
+        *stamps.pools[first / ProfileStamps::kPerPool], 0,
+        std::min(ProfileStamps::kPerPool, stamps.count - first), *read.ticks->slot.buffer,
+        first * kBytes, kBytes, vk::QueryResultFlagBits::e64 | vk::QueryResultFlagBits::eWait);
+  }
+  end_list(copies);
+  return read;
 }
 
 ListState::~ListState() {

@@ -175,6 +175,13 @@ void GatherSet::need(Needs& needs, Pass pass, bool stored_terms, bool predicated
   }
 }
 
+/// Its entries are evaluated for one role each.
+double GatherSet::instances_per_item(const Part& part) const {
+  const double entries = part.columns.count;
+  return entries / static_cast<double>(std::max<std::size_t>(plan_.roles.size(), 1) *
+                                       std::max<std::uint64_t>(part.items, 1));
+}
+
 std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& table,
                              const SumTarget& target) {
   const auto found = kernels_.find({what.pass, what.stored_terms, what.predicated});
@@ -192,6 +199,7 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
     table.set(BufferRole::outputs, placed ? part.placed_outputs : part.outputs);
     table.set(BufferRole::entries, part.instances);
     columns_.bind(table, part.columns);
+    table.set({.instances_per_item = instances_per_item(part)});
     codegen::PushConstants push;
     push.stride = part.columns.count;
     push.out_stride = what.out_stride;
@@ -269,6 +277,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   table.set(BufferRole::owners, part.owners);
   table.set(BufferRole::outputs, part.outputs);
   columns_.bind(table, part.columns);
+  table.set({.instances_per_item = instances_per_item(part)});
   table.set(BufferRole::results, *target.out);
   table.set(BufferRole::preconditioned, *fused.preconditioned);
   table.set(BufferRole::damping, *fused.damping);

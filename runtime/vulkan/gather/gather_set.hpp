@@ -97,6 +97,8 @@ class GatherSet {
   };
   std::uint64_t run(CommandList& list, const Run& what, BindingTable& table,
                     const SumTarget& target);
+  /// Of the part, on average.
+  double instances_per_item(const Part& part) const;
 
   Context& context_;
   BatchView view_;

@@ -4,6 +4,7 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
 #include "../../device/kernels/recording_watch.hpp"
+#include "../../profile.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,6 +20,7 @@ constexpr double kPause = 0.02;
 }  // namespace
 
 void Recorder::make(const Declare& declare) {
+  const TimedPass timed(TimedWork::host, "make_kernels");
   Needs needs;
   declare(needs);
   if (const RecordingWatch* const watch = recording_watch()) watch->declared(needs.jobs());
@@ -52,6 +54,7 @@ bool Recorder::advance(Preparation& preparation, const Declare& declare, const R
 }
 
 Recorded Recorder::make_list(std::string_view name, const Record& record) {
+  const TimedPass timed(TimedWork::host, "record");
   Recorded recorded{context_.device->command_list(name)};
   if (const RecordingWatch* const watch = recording_watch()) watch->recording(name);
   const std::uint64_t before = context_.term_dispatches;

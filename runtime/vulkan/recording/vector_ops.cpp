@@ -87,6 +87,8 @@ std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant
     const kernel::Part& one = *part++;
     if (one.buffer != nullptr) table.set(buffer.role, *one.buffer, one.offset, one.size);
   }
+  table.set({.numbers = std::uint64_t{count} * variant.width,
+             .packed_numbers = std::uint64_t{count} * variant.width * (variant.width + 1) / 2});
   dispatch(context_, list, kernel->second, table, std::as_bytes(push), groups);
   return groups;
 }

@@ -111,6 +111,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.float64.empty()) options.float64 = parse_float64(a.float64);
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (a.deterministic) options.deterministic = true;
+  if (a.profile) options.profile = true;
   if (!a.plan.empty())
     options.plan =
         std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));

@@ -18,7 +18,7 @@ struct SolverArguments {
       components, accumulate, device, float64;
   std::string plan, plan_out;
   std::string checkpoint, resume;
-  bool deterministic = false;
+  bool deterministic = false, profile = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;
   std::vector<std::string> options;  ///< "NAME=VALUE", any field of SolverOptions
   std::optional<double> tolerance, time_limit, checkpoint_every;

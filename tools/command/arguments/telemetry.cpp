@@ -76,6 +76,17 @@ std::string training_text(const std::string& path) {
 std::string trace_text(const Summary& summary, std::vector<TraceEvent> more) {
   std::vector<TraceEvent> events = events_of(summary);
   constexpr double kUs = 1e6;
+  for (const runtime::ProfileEvent& event : summary.profile.events) {
+    const runtime::KernelTime& row = summary.kernels[event.row];
+    const bool on_device = row.work == runtime::TimedWork::device;
+    events.push_back({row.name,
+                      on_device ? summary.device : "cpu",
+                      event.begin_us + kUs * summary.times.build_seconds,
+                      event.us,
+                      {},
+                      on_device});
+    if (!row.topology.empty()) events.back().arguments = {{"topology", row.topology}};
+  }
   for (TraceEvent& event : more) {
     event.start_us += kUs * summary.times.build_seconds;
     events.push_back(std::move(event));

@@ -42,6 +42,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 td, th { padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 .number { text-align: right; }
+.share { height: 12px; border-radius: 3px; background: #2f6fed; }
 .bar { display: flex; height: 26px; border-radius: 6px; overflow: hidden; margin-bottom: 12px; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 8px; }
 .scroll { max-height: 420px; overflow: auto; }
@@ -259,6 +260,30 @@ std::string phases(const PhaseTimes& t) {
   return "<div class=\"bar\">" + bar + "</div>\n<table>" + rows + "</table>\n";
 }
 
+/// Kernels and passes of the steps as bars, the longest first.
+std::string profile(const Summary& s) {
+  if (!s.profile.measured || s.profile.step_us <= 0) return "";
+  std::string out = "<p>" + seconds_text(s.profile.step_us * 1e-6) + " of steps, " +
+                    short_number(100 * explained_share(s), 3) + " % of it named.</p>\n";
+  if (!s.profile.note.empty()) out += "<p class=\"soft\">" + escaped(s.profile.note) + "</p>\n";
+  out +=
+      "<table><tr><th>Kernel or pass</th><th>On</th><th class=\"number\">Calls</th>"
+      "<th class=\"number\">Time</th><th class=\"number\">Share</th><th></th>"
+      "<th class=\"number\">Share of a copy's rate</th></tr>\n";
+  for (const runtime::KernelTime& one : s.kernels) {
+    const double share = 100 * one.us / s.profile.step_us;
+    const double rate = one.us > 0 ? static_cast<double>(one.bytes) / (one.us * 1e-6) : 0;
+    const bool moves = rate > 0 && s.profile.copy_rate > 0;
+    out += "<tr><td><code>" + escaped(one.name) + "</code></td><td>" + std::string(name(one.work)) +
+           "</td><td class=\"number\">" + std::to_string(one.calls) + "</td><td class=\"number\">" +
+           seconds_text(one.us * 1e-6) + "</td><td class=\"number\">" + short_number(share, 3) +
+           " %</td><td><div class=\"share\" style=\"width:" + short_number(2 * share, 3) +
+           "px\"></div></td><td class=\"number\">" +
+           (moves ? short_number(100 * rate / s.profile.copy_rate, 3) + " %" : "") + "</td></tr>\n";
+  }
+  return out + "</table>\n";
+}
+
 std::string peers(const std::vector<PageContent::Row>& rows) {
   if (rows.empty()) return "";
   std::string out =
@@ -358,6 +383,7 @@ std::string html_report(const Summary& summary, const PageContent& content) {
           section("Before and after", picture(content)) + section("Iterations", plots(summary)) +
           section("Beside other solvers", peers(content.peers)) +
           section("Where the time went", phases(summary.times)) +
+          section("Time of kernels and passes", profile(summary)) +
           section("Topologies", topologies(summary)) +
           section("Kernels", kernel_list(content.kernels)) + section("Steps", steps(summary)) +
           section("Report",

@@ -112,6 +112,7 @@ Answer find_lone_answer(const SolveArguments& arguments, SolvedSet& set) {
 void solve_many(const SolveArguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
+  if (arguments.solver.profile) refuse(arguments, "--profile expects a problem, not a set of them");
   if (!arguments.solver.checkpoint.empty() || !arguments.solver.resume.empty())
     refuse(arguments, "--checkpoint and --resume expect a problem, not a set of them");
   const bool alone =
@@ -262,6 +263,8 @@ DistributedSolver* processes_for(const SolveArguments& arguments) {
     refuse(arguments,
            "--distributed expects the program topograd-distributed beside topograd; build it with "
            "-DTOPOGRAD_DISTRIBUTED=ON");
+  if (arguments.solver.profile)
+    refuse(arguments, "--profile expects one process, got --distributed; --trace shows several");
   if (is_set(arguments.problem.name))
     refuse(arguments, "--distributed expects a problem, not a set of them");
   return distributed_solver();
@@ -311,7 +314,11 @@ struct Solved {
 void print(const SolveArguments& arguments, const Solved& solved) {
   if (arguments.silent()) return;
   std::cout << report(solved.answer, solved.summary);
-  if (arguments.verbose) std::cout << "\n" << solved.summary.full_report();
+  if (arguments.verbose) {
+    std::cout << "\n" << solved.summary.full_report();
+  } else if (arguments.solver.profile) {
+    std::cout << "\n" << profile_table(solved.summary);
+  }
   if (solved.distributed != nullptr) std::cout << "\n" << solved.distributed->text();
   std::cout << std::flush;
 }
@@ -428,6 +435,9 @@ void add_solve(Command app) {
                  "file for what was counted: Prometheus text, or JSON if it ends in .json");
   command.output("--trace", &arguments->trace,
                  "file for a trace to open in Perfetto or chrome://tracing");
+  command.flag("--profile", arguments->solver.profile,
+               "time every kernel and pass of the steps: a table, and more in --json, --report and "
+               "--trace");
   command.output("--training-data", &arguments->training,
                  "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
                  "in .json");
