@@ -100,7 +100,7 @@ void DescentControl::check_limits(const GradientNorms& norms) {
   control_.check_limits("max |gradient|", norms.max, unit, norms.max);
 }
 
-void DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
+bool DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
                               double x_norm, Settling settling) {
   ++summary_.num_successful_steps;
   summary_.num_linear_iterations += iteration.linear_iterations;
@@ -108,13 +108,17 @@ void DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   iteration.iteration = summary_.num_iterations();
   iteration.cost = cost;
   path_ += iteration.step_norm;
+  bool small_but_loose = false;
   if (ends_by_gradient(options_)) {
     look_at_gradient(iteration, norms);
   } else if (settling != Settling::never) {
-    look_at_cost(iteration, x_norm, settling);
+    const std::optional<Met> met = met_by(iteration, x_norm, settling);
+    small_but_loose = met && options_.scale_free && settling == Settling::loose;
+    if (met && !small_but_loose) control_.converge(met->what, met->value, met->bound);
   }
   record(iteration, norms);
   check_limits(norms);
+  return small_but_loose;
 }
 
 DescentControl::Last DescentControl::last_steps(const IterationSummary& iteration,
@@ -122,7 +126,7 @@ DescentControl::Last DescentControl::last_steps(const IterationSummary& iteratio
   Last out{std::abs(iteration.cost_change), iteration.step_norm};
   if (!options_.scale_free) return out;
   const std::span<const IterationSummary> before(summary_.iterations);
-  if (settling == Settling::newton) {
+  if (settling != Settling::window) {
     // Steps whose decreases fall by a ratio have ratio / (1 - ratio) of the last one before them.
     const double last = before.back().cost_change;
     const bool follows = before.back().iteration > 0 && before.back().step_is_successful;
@@ -145,22 +149,21 @@ DescentControl::Last DescentControl::last_steps(const IterationSummary& iteratio
   return out;
 }
 
-void DescentControl::look_at_cost(const IterationSummary& iteration, double x_norm,
-                                  Settling settling) {
+std::optional<DescentControl::Met> DescentControl::met_by(const IterationSummary& iteration,
+                                                          double x_norm, Settling settling) const {
   const double function = options_.function_tolerance, parameter = options_.parameter_tolerance;
   const double cost_bound = function * std::abs(iteration.cost);
   const Last last = last_steps(iteration, settling);
-  if (last.decrease <= cost_bound) {
-    return control_.converge("function tolerance reached: |cost change|", last.decrease,
-                             cost_bound);
-  }
+  if (last.decrease <= cost_bound)
+    return Met{"function tolerance reached: |cost change|", last.decrease, cost_bound};
   // ‖x‖ depends on the origin and the way on the start: steps are small against both.
   const double size = options_.scale_free ? std::min(x_norm, path_) : x_norm + parameter;
   const double gained = std::abs(summary_.initial_cost - iteration.cost);
   const bool promises = options_.scale_free && function > 0 &&
                         last.decrease > std::max(cost_bound, kPromise * function * gained);
   if (last.step <= parameter * size && !promises)
-    control_.converge("parameter tolerance reached: step norm", last.step, parameter * size);
+    return Met{"parameter tolerance reached: step norm", last.step, parameter * size};
+  return std::nullopt;
 }
 
 /// Stops where rounding hides what steps do to the cost, and the gradient falls no more.

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,6 +65,8 @@ enum class Settling {
   window,  ///< by the last tenth of its steps together, and at least five: its directions follow
            ///< curvature of a few steps only, so that one small change says nothing
   newton,  ///< by a step and the ratio of its decrease to that of the step before
+  loose,   ///< the same, but its linear system was solved so loosely that the step says nothing
+           ///< about weak directions: a small one asks for an exact one
 };
 
 /// Keeps the history in a summary and decides when to stop. Tolerances are relative to the start
@@ -81,11 +84,12 @@ class DescentControl {
 
   /// Records the start. Throws Error{NonFinite} if value or gradient are not finite.
   void start(double cost, const GradientNorms& gradient);
-  /// Records an accepted step, and stops if a tolerance is met.
+  /// Records an accepted step, and stops if a tolerance is met. Returns true if it would stop,
+  /// but the step was loose.
   ///
   ///   cost      after the step; iteration.cost_change is the decrease
   ///   x_norm    ‖x‖ before the step; not for Settling::never
-  void accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
+  bool accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
                 double x_norm, Settling settling);
   /// Records a rejected step.
   void rejected(IterationSummary iteration, const GradientNorms& gradient);
@@ -100,7 +104,13 @@ class DescentControl {
     double decrease = 0, step = 0;
   };
   Last last_steps(const IterationSummary& iteration, Settling settling) const;
-  void look_at_cost(const IterationSummary& iteration, double x_norm, Settling settling);
+  /// A tolerance that a step meets.
+  struct Met {
+    const char* what;
+    double value, bound;
+  };
+  std::optional<Met> met_by(const IterationSummary& iteration, double x_norm,
+                            Settling settling) const;
   void look_at_gradient(const IterationSummary& iteration, const GradientNorms& norms);
 
   const SolverOptions& options_;

@@ -59,6 +59,7 @@ class HostPath final : public DescentPath {
     return {leads_down(slope) ? slope : 0, std::min(first, box_.longest(x_, direction_))};
   }
   Settling settling() const override { return search_.settling(); }
+  void tighten() override { search_.tighten(); }
 
   LinePoint look(double length) override {
     for (std::size_t k = 0; k < step_.size(); ++k) step_[k] = length * direction_[k];
@@ -192,7 +193,8 @@ class Descent {
     cost_ = point.value;
     gradient_ = kept.gradient;
     failed_before_ = false;
-    control_.accepted(iteration, cost_, gradient_, kept.x_norm, path_.settling());
+    if (control_.accepted(iteration, cost_, gradient_, kept.x_norm, path_.settling()))
+      path_.tighten();
   }
 
   /// `steepness` is −slope: the minimum along the line lies before the shortest trial from which

@@ -28,6 +28,8 @@ class SearchDirection {
   /// False if the last direction is −g, whose length no model of the cost has chosen.
   virtual bool has_model() const = 0;
   virtual Settling settling() const { return Settling::newton; }
+  /// Solves for the next directions exactly: a small step was made by one that was loose.
+  virtual void tighten() {}
   /// Records an accepted step: length along the direction, the step, and the change of the
   /// gradient.
   virtual void moved(double length, std::span<const double> step,
@@ -62,6 +64,7 @@ class DescentPath {
   /// Chooses a direction.
   virtual Aim aim() = 0;
   virtual Settling settling() const = 0;
+  virtual void tighten() {}  ///< SearchDirection::tighten()
   virtual LinePoint look(double length) = 0;
   /// Makes the last evaluated point the current point.
   virtual Kept keep() = 0;

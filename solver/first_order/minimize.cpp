@@ -26,7 +26,8 @@ void minimize_newton(Engines& engines, const ProblemModel& problem_model,
                      Summary& summary, Checkpoints* checkpoints) {
   const runtime::Model& model = problem_model.model;
   if (options.linear_solver == LinearSolver::pcg) {
-    TruncatedNewton direction(engines, model, options.max_linear_iterations);
+    TruncatedNewton direction(engines, model, options.max_linear_iterations,
+                              options.linear_tolerance);
     descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
   }

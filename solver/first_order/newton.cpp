@@ -17,7 +17,7 @@ namespace {
 
 using Hessian = Eigen::SparseMatrix<double>;
 
-// Smallest τ relative to the largest diagonal entry of H.
+// Smallest τ, a share of the diagonal of H.
 constexpr double kLeastShift = 1e-12;
 constexpr double kLargestShift = 1e6;
 
@@ -74,8 +74,9 @@ struct ProjectedNewton::Impl {
     return factor.info() == Eigen::Success;
   }
 
-  /// Factorises H + τI with the smallest τ, from the present one upwards, that makes it positive
-  /// definite. False if there is none, and if H has no curvature at all.
+  /// Factorises H + τ diag(H) with the smallest τ, from the present one upwards, that makes it
+  /// positive definite. The diagonal follows the units of the unknowns; where it is 0, its largest
+  /// entry counts. False if there is no such τ, and if H has no curvature at all.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {
@@ -85,8 +86,10 @@ struct ProjectedNewton::Impl {
     if (!(largest > 0)) return false;
     for (; shift <= kLargestShift; shift *= 100) {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
-      for (std::size_t k = 0; k < hessian.size(); ++k)
-        shifted.valuePtr()[hessian.starts()[k]] += shift * largest;
+      for (std::size_t k = 0; k < hessian.size(); ++k) {
+        const double own = hessian.diagonal(k);
+        shifted.valuePtr()[hessian.starts()[k]] += shift * (own > 0 ? own : largest);
+      }
       take_out(held, largest);
       factor.factorize(shifted);
       if (factor.info() == Eigen::Success) return true;
@@ -182,8 +185,11 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   const double squared = dot(steepest, steepest), norm = std::sqrt(squared);
   if (first_norm_ == 0) first_norm_ = norm;
   FirstStep none(n, norm * norm - squared);
+  double tolerance = std::min(0.5, std::sqrt(norm / first_norm_));
+  if (exact_) tolerance = std::min(tolerance, least_);
+  loose_ = gradient_only_ || tolerance > least_;
   iterations_ = cpu::conjugate_gradients(pool_, hessian, none, vectors_, direction.data(),
-                                         {.tolerance = std::min(0.5, std::sqrt(norm / first_norm_)),
+                                         {.tolerance = tolerance,
                                           .max_iterations = gradient_only_ ? 0 : max_iterations_,
                                           .negative = cpu::NegativeCurvature::is_followed})
                     .products;

@@ -11,10 +11,10 @@
 
 namespace topograd {
 
-/// Solves (H + τI) d = −g by sparse Cholesky on the host. H is the sum of the projected Hessians of
-/// all residuals and energies, so it is positive semidefinite; its pattern and the elimination tree
-/// are found once. τ starts at rounding, grows if H is singular to working precision or a step was
-/// much shorter than d, and shrinks again after full steps.
+/// Solves (H + τ diag(H)) d = −g by sparse Cholesky on the host. H is the sum of the projected
+/// Hessians of all residuals and energies, so it is positive semidefinite; its pattern and the
+/// elimination tree are found once. τ starts at rounding, grows if H is singular to working
+/// precision or a step was much shorter than d, and shrinks again after full steps.
 ///
 /// Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
 class ProjectedNewton final : public SearchDirection {
@@ -43,16 +43,21 @@ class ProjectedNewton final : public SearchDirection {
 /// Solves H d = −g by conjugate gradients on Hessian-vector products, without a matrix; H is not
 /// projected. Stops at min(½, √(‖g‖ / its first value)) ‖g‖, or at negative curvature after one
 /// more step, as long as for the same positive curvature, which leads down and away from a saddle.
+/// Directions along which the curvature is small are last in such a system, so a small step ends
+/// nothing until one was solved to linear_tolerance.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
 class TruncatedNewton final : public SearchDirection {
  public:
-  TruncatedNewton(Engines& engines, const runtime::Model& model, int max_iterations)
-      : engines_(engines), model_(model), max_iterations_(max_iterations) {}
+  ///   least  ‖residual‖ / ‖g‖ of an exact step
+  TruncatedNewton(Engines& engines, const runtime::Model& model, int max_iterations, double least)
+      : engines_(engines), model_(model), max_iterations_(max_iterations), least_(least) {}
 
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
   bool has_model() const override { return !gradient_only_; }
+  Settling settling() const override { return loose_ ? Settling::loose : Settling::newton; }
+  void tighten() override { exact_ = true; }
   void moved(double, std::span<const double>, std::span<const double>) override {
     gradient_only_ = false;
   }
@@ -60,6 +65,7 @@ class TruncatedNewton final : public SearchDirection {
   void transfer(ir::StateRecord& record, std::size_t) override {
     record.value("gradient only", gradient_only_);
     record.value("first gradient", first_norm_);
+    record.value("exact", exact_);
   }
   int linear_iterations() const override { return iterations_; }
 
@@ -67,7 +73,10 @@ class TruncatedNewton final : public SearchDirection {
   Engines& engines_;
   const runtime::Model& model_;
   int max_iterations_, iterations_ = 0;
+  double least_;
   bool gradient_only_ = false;
+  bool exact_ = false;     // a small step asked for it
+  bool loose_ = false;     // the last direction
   double first_norm_ = 0;  // ‖g‖ of the first direction
   runtime::cpu::Pool pool_{1};
   runtime::cpu::CgVectors<double> vectors_;
