@@ -75,6 +75,7 @@ bool Checkpoints::restore(const Transfer& transfer) {
   ir::StateRecord record = std::move(*resumed_);
   resumed_.reset();
   try {
+    if (around_) around_(record);
     transfer(record);
     record.require_end();
   } catch (const Error& error) {
@@ -116,6 +117,7 @@ void Checkpoints::look(bool finished, const Transfer& transfer,
                        const std::function<void(std::span<double>)>& point) {
   if (!is_due(finished)) return;
   ir::StateRecord state, point_now;
+  if (around_) around_(state);
   transfer(state);
   point(x_);
   point_now.list("point", std::span(x_));

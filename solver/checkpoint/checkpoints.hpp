@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -39,6 +40,10 @@ class Checkpoints {
   /// Throws Error{File} if the file cannot be read, Error{Parse} if it is damaged, and
   /// Error{InvalidArgument}, which says what differs, if it is of another solve.
   bool identify(SolveFacts facts, std::span<double> x);
+
+  /// Saves and restores this, too: state of what runs the method, which is not the method's. It is
+  /// called until the method ends. Call before the method begins.
+  void keep(Transfer around) { around_ = std::move(around); }
 
   /// True until the state of the resumed solve has been restored.
   bool restores() const { return resumed_.has_value(); }
@@ -71,6 +76,7 @@ class Checkpoints {
   SolveGroup* group_;
   SolveFacts facts_;
   std::vector<double> x_;  // of checkpoints
+  Transfer around_;        // may be empty
   std::optional<ir::StateRecord> resumed_;
   bool identified_ = false;
   bool finished_there_ = false;

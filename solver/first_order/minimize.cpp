@@ -2,6 +2,7 @@
 #include "minimize.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/state_record.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/inspect.hpp"
 #include "../model/nonfinite.hpp"
@@ -100,6 +101,16 @@ class LastCheck {
             const SolverOptions& options)
       : objective_(objective), manifolds_(manifolds), start_(std::move(start)), options_(options) {}
 
+  /// What a resumed solve needs to come to the verdict of the whole one.
+  void transfer(ir::StateRecord& record) {
+    const std::size_t size = start_.size();
+    record.list("start", start_);
+    if (start_.size() != size) record.refuse("start", "has another length");
+    record.in_range("returns", returns_, 0, kMostReturns);
+  }
+  /// A contradicted descent goes on; false if that was so too often.
+  bool returns() { return ++returns_ <= kMostReturns; }
+
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
   /// but its gradient promises a larger decrease.
   bool contradicts(std::span<const double> x, Summary& summary) const {
@@ -132,6 +143,8 @@ class LastCheck {
                                                       : std::numeric_limits<double>::infinity();
   }
 
+  // Times that a descent goes on after its gradient contradicted it.
+  static constexpr int kMostReturns = 3;
   // The decrease that a gradient may promise, in units of the one that the message claims.
   static constexpr double kMostPromised = 10;
 
@@ -145,22 +158,19 @@ class LastCheck {
   const ManifoldCost* manifolds_;
   std::vector<double> start_;
   const SolverOptions& options_;
+  int returns_ = 0;
 };
-
-// Times that a descent goes on after its gradient contradicted it.
-constexpr int kMostReturns = 3;
 
 /// Runs a descent until neither a saddle nor the gradient speaks against its end.
 template <class Run>
-void descend_to_the_end(const Objective& objective, const LastCheck& check, bool escapes,
+void descend_to_the_end(const Objective& objective, LastCheck& check, bool escapes,
                         std::span<double> x, const SolverOptions& options, Summary& summary,
                         const Run& run) {
-  for (int returns = 0;;) {
-    run();
-    if (escapes && escape(objective, x, options, summary)) continue;
+  do {
+    do run();
+    while (escapes && escape(objective, x, options, summary));
     if (!check.contradicts(x, summary)) return;
-    if (++returns > kMostReturns) break;
-  }
+  } while (check.returns());
   summary.termination = Termination::NO_CONVERGENCE;
   summary.message += "; but the gradient promises more";
 }
@@ -219,8 +229,9 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   };
   Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
-  const LastCheck check(objective, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
-                        options);
+  LastCheck check(objective, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()}, options);
+  if (checkpoints != nullptr)
+    checkpoints->keep([&check](ir::StateRecord& record) { check.transfer(record); });
   switch (options.method) {
     case Method::lbfgs:
       return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
