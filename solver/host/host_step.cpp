@@ -21,7 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Vector = Eigen::VectorXd;
 
-constexpr double kLeastMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
+// Damping of the Gauss-Newton step of dogleg. Ceres' least one hides columns that differ from
+// others by 1e-4; scale-free it falls to the level of rounding while steps gain what they promise.
+constexpr double kLeastMu = 1e-15, kCeresMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
 
 std::span<const double> span_of(const Vector& v) {
   return {v.data(), static_cast<std::size_t>(v.size())};
@@ -161,7 +163,7 @@ bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
         mu_ * radius_scale_.cwiseAbs2(), {request.linear_tolerance, request.max_linear_iterations});
     if (!y) continue;
     gauss_newton_ = radius_scale_.cwiseProduct(*y);
-    mu_ = std::max(kLeastMu, 2 * mu_ / kMuFactor);
+    mu_ = std::max(options_.scale_free ? kLeastMu : kCeresMu, 2 * mu_ / kMuFactor);
     return have_gauss_newton_ = true;
   }
   mu_ = kLargestMu;

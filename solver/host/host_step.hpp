@@ -30,7 +30,11 @@ class HostStep final : public StepSolver {
   LinearSolver kind() const override { return system_.kind(); }
   /// Evaluations alone: the engine makes no steps.
   std::vector<runtime::Need> needs() const override;
-  void begin_solve() override { found_scale_.resize(0); }
+  void begin_solve() override {
+    found_scale_.resize(0);
+    mu_ = kFirstMu;
+    have_gauss_newton_ = keeps_gauss_newton_ = false;
+  }
   void transfer(ir::StateRecord& record) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
@@ -67,7 +71,8 @@ class HostStep final : public StepSolver {
   // State of the dogleg, in coordinates scaled by √(clamped diagonal).
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;
   bool have_gauss_newton_ = false, keeps_gauss_newton_ = false;  // restored, of the next point
-  double mu_ = 1e-8;  // damping of the Gauss–Newton step, raised where the matrix is singular
+  static constexpr double kFirstMu = 1e-8;                       // Ceres' least one
+  double mu_ = kFirstMu;  // damping of the Gauss–Newton step, raised where the matrix is singular
 };
 
 }  // namespace topograd
