@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../model/decreasing_loss.hpp"
 #include "../model/nonfinite.hpp"
+#include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
 
@@ -66,7 +67,7 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
   if (rules_.no_step_refused() && (summary_.termination == Termination::CONVERGENCE ||
                                    summary_.termination == Termination::NO_CONVERGENCE))
     refuse_decreasing_loss(engines.here());
-  return_to_best(engines.here());
+  return_to_best(engines, solver);
   if (!first_nonfinite_.empty())
     summary_.message += "; at " + std::to_string(summary_.num_nonfinite_steps) +
                         " trial points the cost was not finite, at the first of them " +
@@ -189,7 +190,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   } else {
     ++summary_.num_unsuccessful_steps;
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
-    end(rules_.refuse(facts, report, share));
+    end(confirmed(rules_.refuse(facts, report, share), solver));
   }
   iteration.cost = point().cost;
   record(iteration);
@@ -239,7 +240,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   rules_.take(facts, report, taken.shortened);
   linearize(engines, solver);
-  end(rules_.after_take(facts, report, before, taken.damped_share));
+  end(confirmed(rules_.after_take(facts, report, before, taken.damped_share), solver));
   prepare_steps(engines.here());
   if (!rules_.finite()) {
     rules_.set_cost(report.trial_cost);
@@ -281,8 +282,14 @@ void Minimizer::keep_best(runtime::Engine& engine, double trial_cost) {
   engine.point(best_);
 }
 
-void Minimizer::return_to_best(runtime::Engine& engine) {
-  if (!best_.empty()) engine.set_point(best_);
+/// The verdict was that of the last point: it must hold at the best one, too.
+void Minimizer::return_to_best(Engines& engines, StepSolver& solver) {
+  if (best_.empty()) return;
+  engines.here().set_point(best_);
+  linearize(engines, solver);
+  if (summary_.termination != Termination::CONVERGENCE || rules_.tolerances_hold()) return;
+  summary_.termination = Termination::NO_CONVERGENCE;
+  summary_.message += "; but the gradient promises more at the best point, which was not the last";
 }
 
 void Minimizer::check_bounds() {
@@ -290,6 +297,20 @@ void Minimizer::check_bounds() {
   end(rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
                           summary_.num_iterations()));
   if (!control_.finished()) end(rules_.check_radius());
+}
+
+// A step of strong directions may be small while damping still shortens that of weak ones. For a
+// few unknowns, which are solved for directly, a step without damping costs next to nothing.
+Verdict Minimizer::confirmed(const Verdict& verdict, const StepSolver& solver) {
+  const bool looks = StepRules::is_by_step(verdict) && options_.scale_free && here_ &&
+                     options_.method == Method::levenberg_marquardt &&
+                     options_.precision == Precision::f64 && !options_.use_nonmonotonic_steps &&
+                     solver.kind() != LinearSolver::pcg && summary_.unknowns <= kLargestReadBack &&
+                     model_.constraints != ConstraintTerms::penalties;
+  if (!looks) return verdict;
+  const StepReport report = here_->try_step(rules_.undamped_request()).report;
+  summary_.times.linear_solver_seconds += report.linear_seconds;
+  return rules_.go_on_undamped(report) ? Verdict{} : verdict;
 }
 
 void Minimizer::end(const Verdict& verdict) {

@@ -72,7 +72,7 @@ class Minimizer {
   void linearize(Engines& engines, StepSolver& solver);
   void prepare_steps(runtime::Engine& engine);
   void keep_best(runtime::Engine& engine, double trial_cost);
-  void return_to_best(runtime::Engine& engine);
+  void return_to_best(Engines& engines, StepSolver& solver);
   runtime::StepRequest request() const;
   /// Without one, steps are judged here: by what the engine does not know of.
   std::optional<runtime::StepRule> rule() const;
@@ -81,6 +81,8 @@ class Minimizer {
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
   void check_bounds();
+  /// The verdict on a small step, unless one without damping shows that more is to be had.
+  Verdict confirmed(const Verdict& verdict, const StepSolver& solver);
   void end(const Verdict& verdict);
   const runtime::PointReport& point() const { return rules_.point(); }
   void finish(Termination termination, std::string message);

@@ -184,6 +184,22 @@ runtime::StepRequest StepRules::request() const {
 /// as inexact Newton methods do. Longer exact steps of poor gain would zigzag along a valley
 /// into which more damping turns them: springs that fold, and the sets of NIST, then take half as
 /// many steps again and more.
+runtime::StepRequest StepRules::undamped_request() const {
+  runtime::StepRequest request = this->request();
+  request.lambda = undamped_lambda(options_->precision);
+  return request;
+}
+
+bool StepRules::go_on_undamped(const StepReport& undamped) {
+  const StepFacts facts = judge(undamped);
+  const double least =
+      std::max(options_->function_tolerance * point_.cost, cost_noise(point_, options_->precision));
+  const double most = 0.5 / undamped_lambda(options_->precision);
+  if (!facts.valid || facts.nonfinite || !(facts.change > least) || !(region_.radius() < most))
+    return false;
+  return region_.widen(most / region_.radius(), 2 * most);
+}
+
 double StepRules::least_gain() const {
   return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
 }

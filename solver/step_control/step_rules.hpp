@@ -9,6 +9,7 @@
 #include "hidden_steps.hpp"
 #include "trust_region.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -93,6 +94,10 @@ class StepRules {
   const runtime::PointReport& point() const { return point_; }
   void set_cost(double cost) { point_.cost = cost; }
   double optimality() const { return optimality_; }
+  /// The gradient at the point does not contradict the tolerances.
+  bool tolerances_hold() const {
+    return may_claim(std::max(options_->function_tolerance, options_->parameter_tolerance));
+  }
   bool finite() const;
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
@@ -125,6 +130,17 @@ class StepRules {
   Verdict after_take(const StepFacts& facts, const runtime::StepReport& report,
                      const runtime::PointReport& before, double share);
   Verdict refuse(const StepFacts& facts, const runtime::StepReport& report, double share);
+
+  /// The verdict is that a step was small, which damping may have made it.
+  static bool is_by_step(const Verdict& verdict) {
+    return verdict.end == End::cost_change || verdict.end == End::predicted_change ||
+           verdict.end == End::step;
+  }
+  /// Of a step with damping at the level of rounding.
+  runtime::StepRequest undamped_request() const;
+  /// Goes on with next to no damping if that step takes more from the cost than the tolerance.
+  /// Returns false if it does not, or if the radius may not be that large.
+  bool go_on_undamped(const runtime::StepReport& undamped);
 
   bool undamped() const { return undamped_; }
   bool no_step_refused() const { return first_trial_.open; }
