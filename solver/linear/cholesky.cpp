@@ -176,7 +176,6 @@ struct CholeskyStep::Impl {
     const Eigen::VectorXd solution = back_substitute();
     if (!solution.allFinite()) return false;
     hidden = system->hidden_decrease(solution);
-    vanished += system->vanished();
     const double along = solution.dot(minus_gradient);
     // δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product.
     const double square = asked.limits || is_small() ? system->square(solution)

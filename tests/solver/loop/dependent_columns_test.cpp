@@ -1,0 +1,92 @@
+// Solves whose columns depend on each other nearly do not end before their minimum.
+#include <gtest/gtest.h>
+
+#include "../../../solver/solve.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+/// Pairs u + v − 1, u + v + 1, weak (u − v) − 3, whose columns differ by 2 weak, along a chain that
+/// keeps the differences alike. The least cost is the number of pairs.
+Summary solve_pairs(std::size_t pairs, double weak, const SolverOptions& options) {
+  std::vector<double> x(2 * pairs, 0.0);
+  Problem problem;
+  const Parameters unknowns = problem.add_parameters(x, 1);
+  for (std::size_t k = 0; k < pairs; ++k) {
+    const Value u = unknowns[2 * k], v = unknowns[2 * k + 1];
+    problem.add_residual(u + v - 1.0);
+    problem.add_residual(u + v + 1.0);
+    problem.add_residual(weak * (u - v) - 3.0);
+    if (k + 1 == pairs) break;
+    const Value other = unknowns[2 * k + 2] - unknowns[2 * k + 3];
+    problem.add_residual(1e-3 * weak * ((u - v) - other));
+  }
+  return topograd::solve(problem, options);
+}
+
+TEST(DependentColumns, LeadToTheMinimum) {
+  using enum LinearSolver;
+  for (const std::size_t pairs : {40, 200}) {
+    for (const double weak : {1e-6, 1e-7, 1e-8}) {
+      for (const LinearSolver linear : {automatic, cholesky, pcg, dense, schur}) {
+        if (pairs == 200 && linear == dense) continue;
+        SolverOptions options{
+            .backend = Backend::cpu, .linear_solver = linear, .max_iterations = 100};
+        const Summary summary = solve_pairs(pairs, weak, options);
+        // Where the Jacobian is too large for QR, a factor of the normal equations only creeps.
+        const bool creeps = pairs == 200 && weak == 1e-8 && linear == cholesky;
+        const auto least = static_cast<double>(pairs);
+        const std::string where = std::to_string(pairs) + " pairs, " + std::to_string(weak * 1e8) +
+                                  ", " + std::string(name(linear)) + ": " + summary.message;
+        EXPECT_EQ(summary.termination,
+                  creeps ? Termination::NO_CONVERGENCE : Termination::CONVERGENCE)
+            << where;
+        if (!creeps) {
+          EXPECT_NEAR(summary.final_cost, least, 1e-5 * least) << where;
+        }
+      }
+      if (pairs == 200) continue;
+      SolverOptions options{.components = Components::separate, .max_iterations = 100};
+      EXPECT_NEAR(solve_pairs(pairs, weak, options).final_cost, 40, 4e-5) << weak;
+    }
+  }
+}
+
+/// Random rows whose unknowns meet only as sums, but for weak ones: after the first step the rest
+/// of its error, in the sums, is as large as what the damping still hides.
+TEST(DependentColumns, AreNotHiddenByTheDamping) {
+  constexpr std::size_t kPairs = 60;
+  constexpr double kWeak = 1e-7, kSize = 3;
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  std::vector<double> x(2 * kPairs, 0.0);
+  Problem problem;
+  const Parameters unknowns = problem.add_parameters(x, 1);
+  const auto sum = [&](std::size_t k) { return unknowns[2 * k] + unknowns[2 * k + 1]; };
+  double weakest = 0;  // cost of the weak rows at the start
+  for (std::size_t i = 0; i < 4 * kPairs; ++i) {
+    const std::size_t from = random() % kPairs, to = (from + 1 + random() % (kPairs - 1)) % kPairs;
+    problem.add_residual(sum(from) - sum(to) - normal(random));
+  }
+  for (std::size_t k = 0; k < kPairs; ++k) {
+    const double size = kSize * normal(random);
+    weakest += size * size / 2;
+    problem.add_residual(kWeak * (unknowns[2 * k] - unknowns[2 * k + 1]) - size);
+  }
+  for (const LinearSolver linear : {LinearSolver::cholesky, LinearSolver::pcg}) {
+    std::fill(x.begin(), x.end(), 0.0);
+    const Summary summary = topograd::solve(
+        problem, {.backend = Backend::cpu, .linear_solver = linear, .max_iterations = 100});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    // All weak rows can be 0.
+    EXPECT_LE(summary.final_cost, summary.initial_cost - 0.999 * weakest) << summary.message;
+  }
+}
+
+}  // namespace
+}  // namespace topograd

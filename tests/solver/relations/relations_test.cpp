@@ -1,0 +1,349 @@
+// Verdicts of solves against an independent judge, and the same problem in other forms.
+#include <gtest/gtest.h>
+
+#include "../../../frontend/value/math.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../support/judge.hpp"
+#include "disguise.hpp"
+#include "random_problems.hpp"
+
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using test::Real;
+
+constexpr int kSteps = 500;
+
+/// Problems of each test: its own number, or that of TOPOGRAD_VERDICT_PROBLEMS.
+unsigned problem_count(unsigned usual) {
+  const char* const asked = std::getenv("TOPOGRAD_VERDICT_PROBLEMS");
+  return asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : usual;
+}
+
+/// One way to minimise.
+struct Way {
+  std::string name;
+  SolverOptions options;
+  bool knows_manifolds = true;
+  bool settles = true;      ///< ends with CONVERGENCE at every problem here
+  bool knows_units = true;  ///< of the unknowns: steps of lbfgs, and of CG without a
+                            ///< preconditioner, do not
+};
+
+std::vector<Way> ways() {
+  const auto options = [](Method method, LinearSolver solver) {
+    return SolverOptions{.backend = Backend::cpu,
+                         .method = method,
+                         .linear_solver = solver,
+                         .max_iterations = kSteps};
+  };
+  const Method lm = Method::levenberg_marquardt;
+  std::vector<Way> out;
+  for (const LinearSolver solver : {LinearSolver::automatic, LinearSolver::cholesky,
+                                    LinearSolver::pcg, LinearSolver::dense, LinearSolver::schur})
+    out.push_back({"lm " + std::string(name(solver)), options(lm, solver)});
+  out.push_back({"gn", options(Method::gauss_newton, LinearSolver::automatic), true, false});
+  out.push_back({"gn pcg", options(Method::gauss_newton, LinearSolver::pcg), true, false});
+  out.push_back({"dogleg", options(Method::dogleg, LinearSolver::automatic)});
+  out.push_back({"subspace", options(Method::dogleg, LinearSolver::automatic)});
+  out.back().options.dogleg_type = DoglegType::subspace;
+  out.push_back({"lbfgs", options(Method::lbfgs, LinearSolver::automatic), true, false});
+  out.back().knows_units = false;
+  out.push_back({"newton", options(Method::newton, LinearSolver::automatic), false, false});
+  out.push_back({"newton pcg", options(Method::newton, LinearSolver::pcg), false, false});
+  out.back().knows_units = false;
+  out.push_back({"nonmonotonic", options(lm, LinearSolver::automatic), true, false});
+  out.back().options.use_nonmonotonic_steps = true;
+  out.push_back({"eisenstat_walker", options(lm, LinearSolver::pcg)});
+  out.back().options.forcing_sequence = ForcingSequence::eisenstat_walker;
+  out.push_back({"plain steps", options(lm, LinearSolver::automatic)});
+  out.back().options.rescale_steps = false;
+  out.back().options.jacobi_scaling = false;
+  out.back().settles = false;
+  out.push_back({"as Ceres", options(lm, LinearSolver::automatic), true, false});
+  out.back().options.scale_free = false;
+  out.push_back({"f32", options(lm, LinearSolver::automatic), true, false});
+  out.back().options.precision = Precision::f32;
+  out.push_back({"mixed", options(lm, LinearSolver::automatic), true, false});
+  out.back().options.precision = Precision::mixed;
+  return out;
+}
+
+SolverOptions usual() { return ways().front().options; }
+
+// The judge itself: its derivatives against differences of its cost, which know no rule.
+TEST(Judge, KnowsTheGradient) {
+  for (unsigned seed = 0; seed < 3 * test::random_kind_count(); ++seed) {
+    const auto p = test::random_problem(seed);
+    if (p->problem.has_manifolds() || p->kind == "uneven") continue;
+    std::vector<double> start(p->problem.parameter_count());
+    p->problem.read_x(start);
+    std::vector<Real> x(start.begin(), start.end());
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] += 0.013L * static_cast<Real>(k % 7 + 1);
+    const test::Linearized at = test::linearize(p->problem, x);
+    for (std::size_t j = 0; j < at.scalar.size(); ++j) {
+      const Real h = 1e-7L / std::max<Real>(1, at.norms[j]);
+      std::vector<Real> up = x, down = x;
+      up[at.scalar[j]] += h;
+      down[at.scalar[j]] -= h;
+      const Real slope =
+          (test::cost_at(p->problem, up) - test::cost_at(p->problem, down)) / (2 * h);
+      EXPECT_NEAR(static_cast<double>(at.gradient[j] / at.norms[j]),
+                  static_cast<double>(slope / at.norms[j]),
+                  1e-8 * static_cast<double>(std::sqrt(2 * at.cost)))
+          << p->name() << ", coordinate " << j;
+    }
+  }
+}
+
+// It sees a point that is none.
+TEST(Judge, SeesWhatIsNoMinimum) {
+  std::vector<double> x = {1, 2};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual(u[0] - 3.0);
+  problem.add_residual(2.0 * (u[1] + u[0]));
+  Summary said;
+  said.termination = Termination::CONVERGENCE;
+  said.method = Method::levenberg_marquardt;
+  said.message = "function tolerance reached";
+  said.initial_cost = 100;
+  // r = (-2, 6), J = ((1, 0), (2, 2)): g = (10, 12), cost 20; cosine 12 / (2 √40).
+  said.final_cost = 20;
+  said.optimality = 6 / std::sqrt(40.0);
+  EXPECT_TRUE(test::contradiction(problem, {}, said).starts_with("cosine 9.487e-01 >"));
+  said.final_cost = 21;
+  EXPECT_TRUE(test::contradiction(problem, {}, said).starts_with("cost 20, final_cost says 21"));
+  x = {3, -3};  // the minimum
+  said.final_cost = 0;
+  said.optimality = 0;
+  EXPECT_EQ(test::contradiction(problem, {}, said), "");
+}
+
+TEST(Verdict, ConvergenceIsWhereTheGradientVanishes) {
+  const std::vector<Way> all = ways();
+  for (unsigned seed = 0; seed < problem_count(460); ++seed) {
+    Real best = HUGE_VALL;
+    for (const Way& way : all) {
+      const auto p = test::random_problem(seed);
+      if (!way.knows_manifolds && p->problem.has_manifolds()) continue;
+      const Summary summary = solve(p->problem, way.options);
+      const std::string where = p->name() + ", " + way.name + ": " + summary.message;
+      if (p->smooth && (way.knows_units || p->kind != "uneven")) {
+        EXPECT_EQ(test::contradiction(p->problem, way.options, summary), "") << where;
+      }
+      if (way.settles && p->smooth) {
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+      }
+      if (!p->convex || !way.settles) continue;
+      std::vector<double> x(p->problem.parameter_count());
+      p->problem.read_x(x);
+      const Real cost = test::cost_at(p->problem, std::vector<Real>(x.begin(), x.end()));
+      best = std::min(best, cost);
+      EXPECT_LE(static_cast<double>(cost), static_cast<double>(best) * (1 + 1e-3)) << where;
+    }
+  }
+}
+
+TEST(Verdict, IsThatOfTheSameProblemInDisguise) {
+  for (unsigned seed = 0; seed < problem_count(230); ++seed) {
+    const auto p = test::random_problem(seed);
+    test::Disguised plain(p->problem, {});
+    const Summary expected = solve(plain.problem(), usual());
+    const Real best = test::cost_at(p->problem, plain.plain());
+    for (const test::Disguise& as : test::disguises(p->problem.parameter_count())) {
+      if (!p->can_shift && as.name.starts_with("shift")) continue;
+      test::Disguised other(p->problem, as);
+      const Summary summary = solve(other.problem(), usual());
+      const std::string where =
+          p->name() + ", " + as.name + ": " + summary.message + "; plain: " + expected.message;
+      if (!p->smooth) continue;
+      EXPECT_EQ(summary.termination, expected.termination) << where;
+      if (!as.has_no_weight) {
+        EXPECT_EQ(test::contradiction(other.problem(), usual(), summary), "") << where;
+      }
+      // Steps within bounds take other ways, which may lead to other minima.
+      if (as.has_slack_bounds && !p->convex) continue;
+      const double cost = static_cast<double>(test::cost_at(p->problem, other.plain()));
+      EXPECT_NEAR(cost, static_cast<double>(best),
+                  1e-3 * static_cast<double>(best) + 1e-14 * expected.initial_cost)
+          << where;
+    }
+  }
+}
+
+// The minimum of a convex problem is the same from anywhere.
+TEST(Verdict, ConvexProblemsEndAtTheirMinimumFromFarStarts) {
+  for (unsigned seed = 0; seed < problem_count(230); ++seed) {
+    const auto p = test::random_problem(seed);
+    if (!p->convex || !p->problem.lower_bounds().empty() || p->kind == "uneven") continue;
+    test::Disguised plain(p->problem, {});
+    solve(plain.problem(), usual());
+    const Real best = test::cost_at(p->problem, plain.plain());
+    const bool well_posed = p->kind == "linear" || p->kind == "huber";
+    for (const double size : {1e-15, 1e9, well_posed ? 1e15 : 1e6}) {
+      for (const bool one : {true, false}) {
+        const test::Disguise as = {.start = [&](std::size_t k, double) {
+          return one && k > 0 ? 1.0 : size * (1 + 0.3 * static_cast<double>(k));
+        }};
+        test::Disguised far(p->problem, as);
+        const Summary summary = solve(far.problem(), usual());
+        const std::string where =
+            p->name() + ", start " + std::to_string(size) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_EQ(test::contradiction(far.problem(), usual(), summary), "") << where;
+        EXPECT_NEAR(static_cast<double>(test::cost_at(p->problem, far.plain()) / best), 1, 1e-3)
+            << where;
+      }
+    }
+  }
+}
+
+// A Solver that is used again gives the result of a new solve.
+TEST(Relations, ASolverThatIsUsedAgainForgetsTheLastSolve) {
+  for (unsigned seed = 0; seed < problem_count(46); ++seed) {
+    for (const Way& way : ways()) {
+      const auto p = test::random_problem(seed);
+      if (!way.knows_manifolds && p->problem.has_manifolds()) continue;
+      std::vector<double> start(p->problem.parameter_count()), first(start.size()), again(first);
+      p->problem.read_x(start);
+      Solver solver(p->problem, way.options);
+      const Summary one = solver.solve();
+      p->problem.read_x(first);
+      p->problem.write_x(start);
+      const Summary two = solver.solve();
+      p->problem.read_x(again);
+      EXPECT_EQ(one.message, two.message) << p->name() << ", " << way.name;
+      EXPECT_EQ(first, again) << p->name() << ", " << way.name;
+    }
+  }
+}
+
+const std::set<std::string> kResumed = {"lm automatic", "dogleg", "lbfgs", "newton", "newton pcg"};
+
+// A solve that is interrupted after a few steps and resumed ends where the whole one does.
+TEST(Relations, AResumedSolveIsTheWholeOne) {
+  const std::string file = std::filesystem::temp_directory_path() /
+                           ("topograd_relations_" + std::to_string(::getpid()) + ".ckpt");
+  for (unsigned seed = 0; seed < problem_count(23); ++seed) {
+    for (const Way& way : ways()) {
+      // Writing takes longer than solving: one of each kind of state.
+      if (!kResumed.contains(way.name)) continue;
+      const auto p = test::random_problem(seed);
+      if (!way.knows_manifolds && p->problem.has_manifolds()) continue;
+      SolverOptions options = way.options;
+      options.components = Components::together;
+      options.deterministic = true;
+      std::vector<double> start(p->problem.parameter_count()), whole(start.size()), parts(whole);
+      p->problem.read_x(start);
+      const Summary expected = solve(p->problem, options);
+      p->problem.read_x(whole);
+      if (expected.num_iterations() < 3) continue;
+      p->problem.write_x(start);
+      SolverOptions begin = options;
+      begin.max_iterations = expected.num_iterations() / 2;
+      begin.checkpoint = {.file = file, .every_seconds = 1e9};
+      solve(p->problem, begin);
+      p->problem.write_x(start);
+      SolverOptions rest = options;
+      rest.resume = file;
+      const Summary summary = solve(p->problem, rest);
+      p->problem.read_x(parts);
+      const std::string where = p->name() + ", " + way.name;
+      EXPECT_EQ(summary.message, expected.message) << where;
+      EXPECT_EQ(summary.num_iterations(), expected.num_iterations()) << where;
+      EXPECT_EQ(parts, whole) << where;
+    }
+  }
+  std::filesystem::remove(file);
+}
+
+// Problems side by side: minimised together, or each for itself.
+TEST(Relations, ComponentsEndWhereTheyDoAlone) {
+  for (const Components components : {Components::together, Components::separate}) {
+    for (unsigned kind = 0; kind < test::random_kind_count(); ++kind) {
+      std::vector<std::unique_ptr<test::RandomProblem>> alone;
+      for (unsigned k = 0; k < 3; ++k)
+        alone.push_back(
+            test::random_problem(kind + k * static_cast<unsigned>(test::random_kind_count())));
+      std::vector<Real> best;
+      std::vector<Problem*> parts;
+      for (const auto& p : alone) parts.push_back(&p->problem);
+      test::Disguised all(parts, {});
+      const test::Judged start = test::judge(all.problem());
+      SolverOptions options = usual();
+      options.components = components;
+      const Summary summary = solve(all.problem(), options);
+      const std::string where =
+          alone[0]->name() + ", " + std::string(name(components)) + ": " + summary.message;
+      if (alone[0]->smooth) {
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+      }
+      const test::Judged at = test::judge(all.problem());
+      EXPECT_NEAR(static_cast<double>(at.cost), summary.final_cost,
+                  1e-9 * summary.final_cost + 1e-20 * static_cast<double>(start.cost))
+          << where;
+      double sum = 0;
+      for (const auto& p : alone) sum += solve(p->problem, usual()).final_cost;
+      if (alone[0]->convex) {
+        EXPECT_NEAR(static_cast<double>(at.cost), sum, 1e-3 * sum) << where;
+      }
+    }
+  }
+}
+
+// Boxes as bounds, and as inequalities.
+TEST(Relations, BoundsAreInequalities) {
+  for (unsigned seed = 0; seed < problem_count(230); ++seed) {
+    const auto p = test::random_problem(seed);
+    if (p->kind != "boxed") continue;
+    test::Disguised plain(p->problem, {});
+    solve(plain.problem(), usual());
+    const double best = static_cast<double>(test::cost_at(p->problem, plain.plain()));
+    for (const Method method : {Method::augmented_lagrangian, Method::barrier}) {
+      test::Disguised other(p->problem, {.has_inequalities = true});
+      SolverOptions options = usual();
+      options.method = method;
+      const Summary summary = solve(other.problem(), options);
+      const std::string where =
+          p->name() + ", " + std::string(name(method)) + ": " + summary.message;
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+      EXPECT_NEAR(static_cast<double>(test::cost_at(p->problem, other.plain())), best, 1e-5 * best)
+          << where;
+    }
+  }
+}
+
+// Squares of 1e-200 are 0, and so would be all that a solve sees.
+TEST(Verdict, SquaresOutOfRangeAreAnError) {
+  for (const double size : {1e-200, 1e-300}) {
+    std::vector<double> x = {1};
+    Problem problem;
+    const Parameters unknown = problem.add_parameters(x, 1);
+    problem.add_residual((unknown[0] - 3.0) * size);
+    try {
+      topograd::solve(problem, usual());
+      FAIL() << size;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+      EXPECT_STREQ(error.what(),
+                   "solve: squares of residuals or derivatives underflow or overflow: scale the "
+                   "residuals or the unknowns");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topograd
