@@ -23,6 +23,9 @@ constexpr double kWidening = 100;
 // Radius, as a share of one at which pivots vanished that may hide more than a step gained.
 constexpr double kLimit = 0.25;
 
+// Gain below which a step that promised more than the tolerance does not end a solve.
+constexpr double kTooLong = 0.25;
+
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
 
@@ -180,10 +183,6 @@ runtime::StepRequest StepRules::request() const {
           .eta = o.eta};
 }
 
-/// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
-/// as inexact Newton methods do. Longer exact steps of poor gain would zigzag along a valley
-/// into which more damping turns them: springs that fold, and the sets of NIST, then take half as
-/// many steps again and more.
 runtime::StepRequest StepRules::undamped_request() const {
   runtime::StepRequest request = this->request();
   request.lambda = undamped_lambda(options_->precision);
@@ -200,6 +199,10 @@ bool StepRules::go_on_undamped(const StepReport& undamped) {
   return region_.widen(most / region_.radius(), 2 * most);
 }
 
+/// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
+/// as inexact Newton methods do. Longer exact steps of poor gain would zigzag along a valley
+/// into which more damping turns them: springs that fold, and the sets of NIST, then take half as
+/// many steps again and more.
 double StepRules::least_gain() const {
   return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
 }
@@ -358,8 +361,8 @@ Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
   const double step = o.scale_free ? point_.scaled_step_norm : report.step_norm;
   const double step_bound =
       tolerance * (o.scale_free ? residual_norm(before.cost) : before.x_norm + tolerance);
-  const bool costs_settle = std::fabs(facts.change) <= cost_bound;
   const bool promises = o.scale_free && o.function_tolerance > 0 && last.decrease > cost_bound;
+  const bool costs_settle = std::fabs(facts.change) <= cost_bound;
   if (!costs_settle) refused_radius_ = std::numeric_limits<double>::infinity();
   if (!costs_settle && !(step <= step_bound && !promises)) return {};
   if (hides(report, std::max(cost_bound, last.noise))) {
@@ -368,6 +371,8 @@ Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
   }
   if (!forcing_.trusts_last() || widen(last)) return {};
   if (!may_claim(std::max(o.function_tolerance, costs_settle ? 0 : tolerance))) return {};
+  // A step that brought little of what it promised was too long, and says nothing.
+  if (promises && !terms_.penalties && facts.gain < kTooLong) return {};
   if (costs_settle) return {End::cost_change, facts.change, cost_bound};
   return {End::step, step, step_bound};
 }
