@@ -95,7 +95,9 @@ std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape&
   }
   const PlainProgram plain = plain_program(
       raw, [](const TapeNode& node) { return node.a; }, caller);
-  if (plain.parameters.size() * raw.rows.size() > kMostDerivatives) return std::nullopt;
+  if (plain.parameters.size() > kMostUnknowns ||
+      plain.parameters.size() * raw.rows.size() > kMostDerivatives)
+    return std::nullopt;
   auto block = std::make_shared<const LongBlock>(state, raw, plain);
   const std::string_view label = options.label.empty() ? "long expression" : options.label;
   const std::uint64_t id =

@@ -69,7 +69,8 @@ class LongBlock final : public HostResidual {
 /// The long blocks of a problem.
 class LongBlocks {
  public:
-  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, and few
+  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, not more
+  /// unknowns than kMostUnknowns, and few
   /// blocks of the same structure so far. Returns its id, or nothing.
   ///
   /// Throws what extract() throws.
@@ -85,6 +86,8 @@ class LongBlocks {
   static constexpr std::size_t kLeastNodes = 1024;
   /// Blocks of one structure: with more of them the interpreter's lanes are full.
   static constexpr std::size_t kMostAlike = 16;
+  /// Unknowns of a block: with more of them products with the Jacobian are better than a factor.
+  static constexpr std::size_t kMostUnknowns = 256;
   /// Numbers of a block's Jacobian, which is dense.
   static constexpr std::size_t kMostDerivatives = std::size_t{1} << 24;
 
