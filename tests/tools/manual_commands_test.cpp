@@ -112,6 +112,16 @@ std::string check_line(const CommandText& root, const std::string& line) {
         "bench/" + program.substr(kBuilt.size() + std::string_view("bench_").size()) + ".cpp";
     return exists(source) ? "" : "no file " + source;
   }
+  if (program.starts_with("build/bin/tests/test_")) {
+    const std::string name = program.substr(std::string_view("build/bin/tests/test_").size());
+    for (const auto& folder : std::filesystem::directory_iterator(source_dir() / "tests")) {
+      const std::filesystem::path list = folder.path() / "CMakeLists.txt";
+      if (std::filesystem::exists(list) &&
+          read_file(list).find("topograd_test(" + name + "\n") != std::string::npos)
+        return {};
+    }
+    return "no test " + name;
+  }
   for (const char* known : {"cmake", "ctest", "export", "g++", "./first", "./build/first", "source",
                             "man", "pip", "sudo", "tar"})
     if (program == known) return {};
