@@ -3,6 +3,7 @@
 
 #include "../ir/error.hpp"
 #include "../ir/graph.hpp"
+#include "inspect/problem_use.hpp"
 #include "problem.hpp"
 
 #include <algorithm>
@@ -54,7 +55,10 @@ TracedFunction trace_function(const char* call, std::size_t arguments, const Fun
   const Parameters x = problem.add_parameters(zeros);
   std::vector<Value> values;
   for (std::size_t k = 0; k < arguments; ++k) values.push_back(x[k]);
-  const auto add = [&] { problem.add_residual(f(values), {.loss = {}, .label = call}); };
+  const auto add = [&] {
+    problem.add_residual(f(values), {.loss = {}, .label = call});
+    ProblemUse::settle_long_blocks(problem, true);
+  };
   try {
     add();
   } catch (const Error& error) {
