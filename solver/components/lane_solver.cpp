@@ -212,6 +212,7 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   for (std::uint32_t s = 0; s < group_.scalars; ++s)
     lane.probe.x[s] =
         walked ? walks_->x[component * group_.scalars + s] : start_[group_.x[s].at(component)];
+  lane.walked = walked;
   if (walked) {
     lane.result.successful = walks_->accepted[component];
     lane.result.unsuccessful = walks_->rejected[component];

@@ -80,6 +80,11 @@ std::vector<double> expect_same(const Copies& copies, const SolverOptions& on_de
   EXPECT_EQ(device.backend, "vulkan");
   EXPECT_GT(device.kernels_on_device, 0u);
   EXPECT_EQ(device.components.termination, cpu.components.termination) << device.message;
+  for (std::size_t k = 0; k < cpu.components.initial_cost.size(); ++k) {
+    const double expected = cpu.components.initial_cost[k];
+    if (std::isnan(expected)) continue;
+    EXPECT_NEAR(device.components.initial_cost.at(k), expected, 1e-5 * expected) << k;
+  }
   std::size_t steps = 0;
   for (std::size_t k = 0; k < copies.count; ++k) {
     EXPECT_EQ(std::isnan(device.components.final_cost[k]),
