@@ -42,6 +42,10 @@ class FirstStep final : public runtime::cpu::HostPreconditioner<double> {
   double difference_;
 };
 
+bool has_energies(const runtime::Model& model) {
+  return std::ranges::any_of(model.terms, &runtime::Term::energy);
+}
+
 bool has_branches(const runtime::Model& model) {
   return std::any_of(model.terms.begin(), model.terms.end(), [](const runtime::Term& term) {
     return !term.topology->program.guards.empty();
@@ -55,6 +59,7 @@ struct ProjectedNewton::Impl {
       : engines(e),
         model(of),
         exact_first(exact),
+        by_unit(!has_energies(of)),
         revision(of.revision),
         hessian(of, true),
         shifted(Eigen::Map<const Hessian>(
@@ -76,7 +81,8 @@ struct ProjectedNewton::Impl {
 
   /// Factorises H + τ diag(H) with the smallest τ, from the present one upwards, that makes it
   /// positive definite. The diagonal follows the units of the unknowns; where it is 0, its largest
-  /// entry counts. False if there is no such τ, and if H has no curvature at all.
+  /// entry counts. So it does for all unknowns of energies, whose Hessians may be singular at a
+  /// minimum. False if there is no such τ, and if H has no curvature at all.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {
@@ -88,7 +94,7 @@ struct ProjectedNewton::Impl {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
       for (std::size_t k = 0; k < hessian.size(); ++k) {
         const double own = hessian.diagonal(k);
-        shifted.valuePtr()[hessian.starts()[k]] += shift * (own > 0 ? own : largest);
+        shifted.valuePtr()[hessian.starts()[k]] += shift * (by_unit && own > 0 ? own : largest);
       }
       take_out(held, largest);
       factor.factorize(shifted);
@@ -112,6 +118,7 @@ struct ProjectedNewton::Impl {
   Engines& engines;
   const runtime::Model& model;
   bool exact_first;
+  bool by_unit;               // the shift is a share of each unknown's own entry
   bool curved = true;         // the last direction is not −g
   bool exact_failed = false;  // to lead down, since the last step
   std::uint64_t revision;     // of the model that `hessian` describes
