@@ -24,7 +24,7 @@ constexpr double kWidening = 100;
 constexpr double kLimit = 0.25;
 
 // Gain below which a step that promised more than the tolerance does not end a solve.
-constexpr double kTooLong = 0.25;
+constexpr double kTooLong = 0.05;
 
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
