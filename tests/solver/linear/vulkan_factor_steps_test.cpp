@@ -4,6 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -155,6 +156,9 @@ TEST_F(VulkanFactorSteps, AreRefusedWhereNoDeviceCanMakeThem) {
 
 // Normal equations of columns that differ by 2e-8 have pivots that vanish in rounding.
 TEST_F(VulkanFactorSteps, PivotsThatVanishedEndNoSolve) {
+  const auto precisions = all_precisions();
+  if (std::ranges::find(precisions, Precision::f64) == precisions.end())
+    GTEST_SKIP() << "f32 cannot show 2e-8";
   constexpr std::size_t kPairs = 40;
   std::vector<double> x(2 * kPairs, 0.0);
   Problem problem;

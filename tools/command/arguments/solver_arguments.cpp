@@ -27,6 +27,15 @@ void set_by_name(SolverOptions& options, const std::string& text) {
   set(*option, options, value_of(*option, std::string_view(text).substr(equals + 1)));
 }
 
+void set_cross_check(SolverOptions& options, const std::string& text) {
+  try {
+    set_by_name(options, "cross_check=" + text);
+  } catch (const Error&) {
+    throw Error(ErrorCode::InvalidArgument,
+                "expected --cross-check all or a number of instances, got \"" + text + "\"");
+  }
+}
+
 /// Adds an option with the names of an enum, and the default of SolverOptions.
 template <class E>
 void add_choice(Command app, const char* option, std::string& text, const char* help, E initial) {
@@ -116,7 +125,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
     options.plan =
         std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));
   if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
-  if (!a.cross_check.empty()) set_by_name(options, "cross_check=" + a.cross_check);
+  if (!a.cross_check.empty()) set_cross_check(options, a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
   if (!a.factor.empty()) options.factor = parse_factor_place(a.factor);
