@@ -405,7 +405,7 @@ def curve_fit_many(
         Also returns the result of `least_squares_many`.
     own_xdata : bool, optional
         Whether the first axis of xdata is that of the curves. If not given, f says it: xdata is the
-        same for all curves if f(xdata, *p) of the whole array is one curve, shape (m,), and each
+        same for all curves if ``f(xdata, *p)`` of the whole array is one curve, shape (m,), and each
         curve's own if it is not.
 
     Returns
