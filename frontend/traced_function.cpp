@@ -3,7 +3,6 @@
 
 #include "../ir/error.hpp"
 #include "../ir/graph.hpp"
-#include "inspect/problem_use.hpp"
 #include "problem.hpp"
 
 #include <algorithm>
@@ -16,6 +15,8 @@ namespace topograd::detail {
 namespace {
 
 using Function = std::function<std::vector<Value>(std::span<const Value>)>;
+
+thread_local int kernels_only = 0;
 
 /// The numbers in which the only row of a topology differs from the first row of the first one;
 /// empty if more differs.
@@ -48,6 +49,10 @@ void refuse_memory(const Problem& problem, const char* call, const StandsFor& ca
 
 }  // namespace
 
+KernelsOnly::KernelsOnly() { ++kernels_only; }
+KernelsOnly::~KernelsOnly() { --kernels_only; }
+bool KernelsOnly::in_force() { return kernels_only > 0; }
+
 TracedFunction trace_function(const char* call, std::size_t arguments, const Function& f,
                               const StandsFor& calls) {
   Problem problem;
@@ -56,8 +61,9 @@ TracedFunction trace_function(const char* call, std::size_t arguments, const Fun
   std::vector<Value> values;
   for (std::size_t k = 0; k < arguments; ++k) values.push_back(x[k]);
   const auto add = [&] {
-    problem.add_residual(f(values), {.loss = {}, .label = call});
-    ProblemUse::settle_long_blocks(problem, true);
+    const std::vector<Value> results = f(values);
+    const KernelsOnly guard;
+    problem.add_residual(results, {.loss = {}, .label = call});
   };
   try {
     add();

@@ -36,4 +36,15 @@ TracedFunction trace_function(const char* call, std::size_t arguments,
                               const std::function<std::vector<Value>(std::span<const Value>)>& f,
                               const StandsFor& calls = kElementsOfArrays);
 
+/// While one lives, residual blocks that its thread adds get topologies, however long they are.
+class KernelsOnly {
+ public:
+  KernelsOnly();
+  ~KernelsOnly();
+  KernelsOnly(const KernelsOnly&) = delete;
+  KernelsOnly& operator=(const KernelsOnly&) = delete;
+
+  static bool in_force();
+};
+
 }  // namespace topograd::detail

@@ -1,5 +1,6 @@
 // Evaluates long residual blocks, and makes them instances of topologies where these serve better.
 #include "long_block.hpp"
+#include "../traced_function.hpp"
 #include "problem_state.hpp"
 
 #include <algorithm>
@@ -87,7 +88,8 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
 
 std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape& raw,
                                              const ResidualOptions& options, const Caller& caller) {
-  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty()) return std::nullopt;
+  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty() || KernelsOnly::in_force())
+    return std::nullopt;
   const std::uint64_t hash = shape_hash(raw);
   if (seen_[hash] >= kMostAlike) {
     trace(state, hash);
