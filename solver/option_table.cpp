@@ -6,7 +6,6 @@
 #include "../runtime/plan/record/plan_json.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>

@@ -398,7 +398,7 @@ class G2oReader {
     note_repeated(tag, rest, graph_.ids[edge.from], graph_.ids[edge.to]);
   }
 
-  /// What an edge names between its poses and its numbers.
+  /// Reads what an edge names between its poses and its numbers.
   void join(const Tag& tag, PoseGraph::Edge& edge) {
     switch (tag.record) {
       case Record::sensor_edge:
@@ -555,7 +555,7 @@ class G2oReader {
     if (!has_semidefinite_block(edge, 0, n)) indefinite_.push_back(edge.line);
   }
 
-  /// Whether the file gives a vertex, and where it names it first.
+  /// Says whether the file gives a vertex, and in which line it first names it.
   struct Known {
     bool given = false;
     std::size_t line = 0;

@@ -160,7 +160,7 @@ std::string javascript_expression(const Node& node, const std::array<std::string
   return info.boolean ? text + " ? 1 : 0" : text;
 }
 
-/// What differs between the languages.
+/// Spellings that differ between the languages.
 struct Language {
   std::string_view variable;  ///< before the name of a constant
   std::string (*literal)(double value);

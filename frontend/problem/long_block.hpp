@@ -70,8 +70,8 @@ class LongBlock final : public HostResidual {
 class LongBlocks {
  public:
   /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, not more
-  /// unknowns than kMostUnknowns, and few
-  /// blocks of the same structure so far. Returns its id, or nothing.
+  /// unknowns than kMostUnknowns, and few blocks of the same structure so far. Returns its id, or
+  /// nothing.
   ///
   /// Throws what extract() throws.
   std::optional<std::uint64_t> add(ProblemState& state, const RawTape& raw,
