@@ -53,9 +53,7 @@ class HostPath final : public DescentPath {
       box_.finish(x_, direction_);
       slope = box_.slope(x_, gradient_, direction_);
     } while (!leads_down(slope) && search_.reset());
-    const double first = search_.has_model() ? 1
-                                             : first_length(scale_free_, cost_,
-                                                            box_.norms(x_, gradient_), norm_of(x_));
+    const double first = search_.has_model() ? 1 : first_without_model();
     return {leads_down(slope) ? slope : 0, std::min(first, box_.longest(x_, direction_))};
   }
   Settling settling() const override { return search_.settling(); }
@@ -95,6 +93,20 @@ class HostPath final : public DescentPath {
   bool leaves() override { return leaves_ && leaves_(); }
 
  private:
+  /// In the norms in which the coordinates are alike.
+  double first_without_model() const {
+    const std::span<const double> scales = search_.scales();
+    if (scales.empty())
+      return first_length(scale_free_, cost_, box_.norms(x_, gradient_), norm_of(x_));
+    Doubles g(gradient_), x(x_.begin(), x_.end());
+    box_.project(x_, g);
+    for (std::size_t k = 0; k < g.size(); ++k) {
+      g[k] *= std::sqrt(scales[k]);
+      x[k] /= std::sqrt(scales[k]);
+    }
+    return std::min(1.0, first_length(scale_free_, cost_, norms_of(g), norm_of(x)));
+  }
+
   static bool leads_down(double slope) { return slope < 0 && std::isfinite(slope); }
 
   double evaluate(std::span<const double> x, Doubles& gradient) {

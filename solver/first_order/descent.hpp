@@ -25,8 +25,11 @@ class SearchDirection {
   ///   held  non-zero: the coordinate is fixed and its direction is 0; empty: none is
   virtual void compute(std::span<const double> x, std::span<const double> g,
                        std::span<const std::uint8_t> held, std::span<double> direction) = 0;
-  /// False if the last direction is −g, whose length no model of the cost has chosen.
+  /// False if the last direction is −g, or −g times scales(), whose length no model of the cost has
+  /// chosen.
   virtual bool has_model() const = 0;
+  /// Squares of the lengths along the coordinates that have the same effect; empty: they are alike.
+  virtual std::span<const double> scales() const { return {}; }
   virtual Settling settling() const { return Settling::newton; }
   /// Solves for the next directions exactly: a small step was made by one that was loose.
   virtual void tighten() {}

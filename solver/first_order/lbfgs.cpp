@@ -93,8 +93,9 @@ bool has_curvature(double sy, double ss, double yy) {
   return sy > kLeastCosine * std::sqrt(ss) * std::sqrt(yy);
 }
 
-void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
+void LbfgsDirection::compute(std::span<const double> x, std::span<const double> g,
                              std::span<const std::uint8_t> held, std::span<double> direction) {
+  if (rows_ != nullptr) rows_->look_now_and_then(x);
   for (std::size_t k = 0; k < g.size(); ++k) direction[k] = is_held(held, k) ? 0 : -g[k];
   if (std::ranges::all_of(held, [](std::uint8_t h) { return h == 0; }))
     return recur(pairs_, direction);
@@ -104,22 +105,37 @@ void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
     for (std::size_t k = 0; k < held.size(); ++k)
       if (held[k] != 0) part.s[k] = part.y[k] = 0;
     part.sy = dot(part.s, part.y);
-    part.yy = dot(part.y, part.y);
-    if (has_curvature(part.sy, dot(part.s, part.s), part.yy)) free.push_back(std::move(part));
+    if (is_usable(part)) free.push_back(std::move(part));
   }
   recur(free, direction);
 }
 
-void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> direction) {
+bool LbfgsDirection::is_usable(const Pair& pair) const {
+  const std::span<const double> by = scales();
+  double ss = 0, yy = 0;
+  for (std::size_t k = 0; k < pair.s.size(); ++k) {
+    const double scale = by.empty() ? 1 : by[k];
+    ss += pair.s[k] * pair.s[k] / scale;
+    yy += pair.y[k] * pair.y[k] * scale;
+  }
+  return has_curvature(pair.sy, ss, yy);
+}
+
+void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> direction) const {
   std::vector<double> alpha(pairs.size());
   for (std::size_t k = pairs.size(); k-- > 0;) {
     alpha[k] = dot(pairs[k].s, direction) / pairs[k].sy;
     add(-alpha[k], pairs[k].y, direction);
   }
+  const std::span<const double> by = scales();
   if (!pairs.empty()) {
-    const double scale = pairs.back().sy / pairs.back().yy;
-    for (double& d : direction) d *= scale;
+    const Pair& last = pairs.back();
+    double yy = 0;
+    for (std::size_t k = 0; k < last.y.size(); ++k)
+      yy += last.y[k] * last.y[k] * (by.empty() ? 1 : by[k]);
+    for (double& d : direction) d *= last.sy / yy;
   }
+  for (std::size_t k = 0; k < by.size(); ++k) direction[k] *= by[k];
   for (std::size_t k = 0; k < pairs.size(); ++k) {
     const double beta = dot(pairs[k].y, direction) / pairs[k].sy;
     add(alpha[k] - beta, pairs[k].s, direction);
@@ -130,14 +146,16 @@ void LbfgsDirection::moved(double, std::span<const double> step,
                            std::span<const double> gradient_change) {
   Pair pair{{step.begin(), step.end()}, {gradient_change.begin(), gradient_change.end()}};
   pair.sy = dot(pair.s, pair.y);
-  pair.yy = dot(pair.y, pair.y);
-  if (!has_curvature(pair.sy, dot(pair.s, pair.s), pair.yy)) return;
+  if (!is_usable(pair)) return;
   pairs_.push_back(std::move(pair));
   if (pairs_.size() > static_cast<std::size_t>(rank_)) pairs_.pop_front();
 }
 
 bool LbfgsDirection::reset() {
-  const bool any = !pairs_.empty();
+  // A failure at the first steps is that of scales which hold near the start alone.
+  const bool by_scales = pairs_.size() <= 1 && !scales().empty();
+  if (by_scales) rows_->drop_scales();
+  const bool any = !pairs_.empty() || by_scales;
   pairs_.clear();
   return any;
 }
@@ -152,19 +170,18 @@ void LbfgsDirection::transfer(ir::StateRecord& record, std::size_t size) {
       if (vector->size() != size) record.refuse("step or change", "has another length");
     }
     record.value("sy", pair.sy);
-    record.value("yy", pair.yy);
   }
 }
 
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves) {
-  return minimize_lbfgs(objective, x, options, summary, leaves, nullptr);
+  return minimize_lbfgs(objective, x, options, summary, leaves, nullptr, nullptr);
 }
 
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
-                    Summary& summary, const std::function<bool()>& leaves,
-                    Checkpoints* checkpoints) {
-  LbfgsDirection direction(options.max_lbfgs_rank);
+                    Summary& summary, const std::function<bool()>& leaves, Checkpoints* checkpoints,
+                    RowModel* rows) {
+  LbfgsDirection direction(options.max_lbfgs_rank, rows);
   return descend(objective, direction, x, options, summary, leaves, checkpoints);
 }
 

@@ -12,6 +12,7 @@
 #include "escape.hpp"
 #include "lbfgs.hpp"
 #include "newton.hpp"
+#include "row_model.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,11 +24,11 @@ namespace topograd {
 namespace {
 
 void minimize_newton(Engines& engines, const ProblemModel& problem_model,
-                     const Objective& objective, std::span<double> x, const SolverOptions& options,
-                     Summary& summary, Checkpoints* checkpoints) {
+                     const Objective& objective, RowModel& rows, std::span<double> x,
+                     const SolverOptions& options, Summary& summary, Checkpoints* checkpoints) {
   const runtime::Model& model = problem_model.model;
   if (options.linear_solver == LinearSolver::pcg) {
-    TruncatedNewton direction(engines, model, options.max_linear_iterations,
+    TruncatedNewton direction(engines, model, rows, options.max_linear_iterations,
                               options.linear_tolerance);
     descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
@@ -97,9 +98,13 @@ class LastCheck {
   /// All outlive it.
   ///
   ///   start  of the solve
-  LastCheck(const Objective& objective, const ManifoldCost* manifolds, std::vector<double> start,
-            const SolverOptions& options)
-      : objective_(objective), manifolds_(manifolds), start_(std::move(start)), options_(options) {}
+  LastCheck(const Objective& objective, RowModel& rows, const ManifoldCost* manifolds,
+            std::vector<double> start, const SolverOptions& options)
+      : objective_(objective),
+        rows_(rows),
+        manifolds_(manifolds),
+        start_(std::move(start)),
+        options_(options) {}
 
   /// What a resumed solve needs to come to the verdict of the whole one.
   void transfer(ir::StateRecord& record) {
@@ -107,9 +112,20 @@ class LastCheck {
     record.list("start", start_);
     if (start_.size() != size) record.refuse("start", "has another length");
     record.in_range("returns", returns_, 0, kMostReturns);
+    rows_.transfer(record);
   }
   /// A contradicted descent goes on; false if that was so too often.
   bool returns() { return ++returns_ <= kMostReturns; }
+
+  /// Takes a step of the row model at the end of a solve that says CONVERGENCE. False if none
+  /// brings more than the solve claims to be left.
+  bool improves(std::span<double> x, Summary& summary) const {
+    if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_) ||
+        !options_.scale_free)
+      return false;
+    rows_.look(x);
+    return improve(rows_, objective_, kMostPromised * claimed(summary), x, options_, summary);
+  }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
   /// but its gradient promises a larger decrease.
@@ -126,11 +142,8 @@ class LastCheck {
     const double gained = summary.initial_cost - summary.final_cost;
     summary.optimality = optimality_of(gradient, way, gained);
     if (!options_.scale_free || norms_of(gradient).max <= gradient_bound(summary)) return false;
-    const double claimed =
-        std::max({cost_resolution(options_, summary.initial_cost, summary.final_cost),
-                  std::pow(options_.parameter_tolerance, 2) * gained});
     const double promised = summary.optimality * summary.optimality * gained;
-    return std::min(promised, promised_by_model(summary)) > kMostPromised * claimed;
+    return std::min(promised, promised_by_model(summary)) > kMostPromised * claimed(summary);
   }
 
  private:
@@ -148,6 +161,13 @@ class LastCheck {
   // The decrease that a gradient may promise, in units of the one that the message claims.
   static constexpr double kMostPromised = 10;
 
+  /// The decrease that may be left after CONVERGENCE.
+  double claimed(const Summary& summary) const {
+    const double gained = summary.initial_cost - summary.final_cost;
+    return std::max(cost_resolution(options_, summary.initial_cost, summary.final_cost),
+                    std::pow(options_.parameter_tolerance, 2) * gained);
+  }
+
   /// Gradients up to this end a solve by a tolerance of their own.
   double gradient_bound(const Summary& summary) const {
     const double start = SolveControl::kShareOfStart * summary.iterations.front().gradient_max_norm;
@@ -155,13 +175,15 @@ class LastCheck {
   }
 
   const Objective& objective_;
+  RowModel& rows_;
   const ManifoldCost* manifolds_;
   std::vector<double> start_;
   const SolverOptions& options_;
   int returns_ = 0;
 };
 
-/// Runs a descent until neither a saddle nor the gradient speaks against its end.
+/// Runs a descent until neither a saddle, the gradient nor a step of the row model speaks against
+/// its end.
 template <class Run>
 void descend_to_the_end(const Objective& objective, LastCheck& check, bool escapes,
                         std::span<double> x, const SolverOptions& options, Summary& summary,
@@ -169,7 +191,7 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
   do {
     do run();
     while (escapes && escape(objective, x, options, summary));
-    if (!check.contradicts(x, summary)) return;
+    if (!check.contradicts(x, summary) && !check.improves(x, summary)) return;
   } while (check.returns());
   summary.termination = Termination::NO_CONVERGENCE;
   summary.message += "; but the gradient promises more";
@@ -183,16 +205,17 @@ Engines* steps_of(Engines& engines, bool shaped, const SolverOptions& options) {
 }
 
 /// Runs L-BFGS, and continues on the engine's vectors as soon as their kernels are ready, without
-/// the host's history.
-void run_lbfgs(Engines& engines, Engines* source, const Objective& objective, std::span<double> x,
-               const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere,
-               Checkpoints* checkpoints) {
+/// the host's history. Those know no scales: where unknowns have different ones, it stays here.
+void run_lbfgs(Engines& engines, Engines* source, const Objective& objective, RowModel& rows,
+               std::span<double> x, const SolverOptions& options, Summary& summary,
+               BestElsewhere& elsewhere, Checkpoints* checkpoints) {
+  if (rows.scales().empty()) rows.look(x);
   runtime::DescentSteps* steps = nullptr;
   const auto ready = [&] {
-    if (source) steps = source->descent_steps(true);
+    if (source && rows.scales().empty()) steps = source->descent_steps(true);
     return steps != nullptr;
   };
-  if (!ready() && minimize_lbfgs(objective, x, options, summary, ready, checkpoints)) return;
+  if (!ready() && minimize_lbfgs(objective, x, options, summary, ready, checkpoints, &rows)) return;
   engines.here().set_point(x);
   const BestElsewhere::Scope ahead(&elsewhere, [steps, x] { steps->descent_point(x); });
   minimize_lbfgs(*steps, x, options, summary, checkpoints);
@@ -229,17 +252,19 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   };
   Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
-  LastCheck check(objective, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()}, options);
+  RowModel rows(engines, problem_model, curved);
+  LastCheck check(objective, rows, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
+                  options);
   if (checkpoints != nullptr)
     checkpoints->keep([&check](ir::StateRecord& record) { check.transfer(record); });
   switch (options.method) {
     case Method::lbfgs:
       return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
-        run_lbfgs(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
+        run_lbfgs(engines, steps, objective, rows, x, options, summary, elsewhere, checkpoints);
       });
     case Method::newton:
       return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
-        minimize_newton(engines, problem_model, objective, x, options, summary, checkpoints);
+        minimize_newton(engines, problem_model, objective, rows, x, options, summary, checkpoints);
       });
     case Method::adam:
     case Method::adamw:
@@ -301,6 +326,9 @@ bool prepare_cost(Engines& engines, const ProblemModel& model, const SolverOptio
   std::vector<Pass> passes = {Pass::cost, Pass::cost_gradient};
   const bool products = options.linear_solver == LinearSolver::pcg;
   if (options.method == Method::newton) passes.push_back(products ? Pass::hvp : Pass::hessian);
+  const bool is_descent = options.method == Method::lbfgs || options.method == Method::newton;
+  if (is_descent && RowModel::exists_for(model) && !model.problem->has_manifolds())
+    passes.push_back(Pass::jacobian);
   bool there = true;
   for (const Pass pass : passes)
     there &= engines.prepare(runtime::Need::evaluation(pass));  // starts all

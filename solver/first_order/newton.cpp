@@ -42,6 +42,28 @@ class FirstStep final : public runtime::cpu::HostPreconditioner<double> {
   double difference_;
 };
 
+/// M⁻¹ has these numbers on its diagonal.
+class Diagonal final : public runtime::cpu::HostPreconditioner<double> {
+ public:
+  explicit Diagonal(std::span<const double> inverse) : inverse_(inverse) {}
+  std::size_t ranges() const override { return 1; }
+  Range range(std::size_t) const override { return {0, inverse_.size()}; }
+  void apply(std::size_t, const double* r, double* z) const override {
+    for (std::size_t k = 0; k < inverse_.size(); ++k) z[k] = inverse_[k] * r[k];
+  }
+
+ private:
+  std::span<const double> inverse_;
+};
+
+/// √(v·M⁻¹v) for a diagonal M⁻¹, or ‖v‖ if it is empty.
+double energy_norm(std::span<const double> v, std::span<const double> inverse) {
+  double sum = 0;
+  for (std::size_t k = 0; k < v.size(); ++k)
+    sum += v[k] * v[k] * (inverse.empty() ? 1 : inverse[k]);
+  return std::sqrt(sum);
+}
+
 bool has_energies(const runtime::Model& model) {
   return std::ranges::any_of(model.terms, &runtime::Term::energy);
 }
@@ -189,20 +211,28 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   });
   vectors_.resize(n);
   std::ranges::copy(steepest, vectors_.residual.data());
-  const double squared = dot(steepest, steepest), norm = std::sqrt(squared);
+  rows_.look_now_and_then(x);
+  const std::span<const double> scales = rows_.scales();
+  const double squared = dot(steepest, steepest), norm = energy_norm(steepest, scales);
   if (first_norm_ == 0) first_norm_ = norm;
   FirstStep none(n, norm * norm - squared);
+  Diagonal diagonal(scales);
+  cpu::HostPreconditioner<double>& preconditioner =
+      scales.empty() ? static_cast<cpu::HostPreconditioner<double>&>(none) : diagonal;
   double tolerance = std::min(0.5, std::sqrt(norm / first_norm_));
   if (exact_) tolerance = std::min(tolerance, least_);
   loose_ = gradient_only_ || tolerance > least_;
-  iterations_ = cpu::conjugate_gradients(pool_, hessian, none, vectors_, direction.data(),
+  iterations_ = cpu::conjugate_gradients(pool_, hessian, preconditioner, vectors_, direction.data(),
                                          {.tolerance = tolerance,
+                                          .in_energy = !scales.empty(),
                                           .max_iterations = gradient_only_ ? 0 : max_iterations_,
                                           .negative = cpu::NegativeCurvature::is_followed})
                     .products;
   const bool moved =
       std::any_of(direction.begin(), direction.end(), [](double d) { return d != 0; });
-  if (!moved) std::ranges::copy(steepest, direction.begin());
+  if (moved) return;
+  for (std::size_t k = 0; k < n; ++k)
+    direction[k] = scales.empty() ? steepest[k] : scales[k] * steepest[k];
 }
 
 }  // namespace topograd

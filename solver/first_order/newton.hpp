@@ -5,6 +5,7 @@
 #include "../../runtime/model/model.hpp"
 #include "../session/engines.hpp"
 #include "descent.hpp"
+#include "row_model.hpp"
 
 #include <memory>
 #include <utility>
@@ -44,18 +45,25 @@ class ProjectedNewton final : public SearchDirection {
 /// projected. Stops at min(½, √(‖g‖ / its first value)) ‖g‖, or at negative curvature after one
 /// more step, as long as for the same positive curvature, which leads down and away from a saddle.
 /// Directions along which the curvature is small are last in such a system, so a small step ends
-/// nothing until one was solved to linear_tolerance.
+/// nothing until one was solved to linear_tolerance. The preconditioner has the scales of a row
+/// model, where it has any.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
 class TruncatedNewton final : public SearchDirection {
  public:
   ///   least  ‖residual‖ / ‖g‖ of an exact step
-  TruncatedNewton(Engines& engines, const runtime::Model& model, int max_iterations, double least)
-      : engines_(engines), model_(model), max_iterations_(max_iterations), least_(least) {}
+  TruncatedNewton(Engines& engines, const runtime::Model& model, RowModel& rows, int max_iterations,
+                  double least)
+      : engines_(engines),
+        model_(model),
+        rows_(rows),
+        max_iterations_(max_iterations),
+        least_(least) {}
 
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
   bool has_model() const override { return !gradient_only_; }
+  std::span<const double> scales() const override { return rows_.scales(); }
   Settling settling() const override { return loose_ ? Settling::loose : Settling::newton; }
   void tighten() override { exact_ = true; }
   void moved(double, std::span<const double>, std::span<const double>) override {
@@ -72,6 +80,7 @@ class TruncatedNewton final : public SearchDirection {
  private:
   Engines& engines_;
   const runtime::Model& model_;
+  RowModel& rows_;
   int max_iterations_, iterations_ = 0;
   double least_;
   bool gradient_only_ = false;

@@ -473,9 +473,8 @@ std::string contradiction(const Problem& problem, const SolverOptions& options,
   if (summary.termination != Termination::CONVERGENCE || !options.scale_free || !f64) return {};
   const std::string gradient = against_gradient(at, options, summary);
   if (!gradient.empty()) return gradient;
-  const bool sees_curvature = is_least_squares(summary.method) || summary.method == Method::newton;
   const bool settled = cost <= 1e-16 * summary.initial_cost || cost <= noise_of(at, unit);
-  if (sees_curvature && !settled && at.gain > kMostGain)
+  if (!settled && at.gain > kMostGain)
     return platform::formatted("a Gauss-Newton step takes %.3e of the cost", at.gain);
   return {};
 }

@@ -56,8 +56,7 @@ Judged judge(const Problem& problem);
 /// The cost must be the one that it says. If it says CONVERGENCE in f64, the gradient must not be
 /// larger than the tolerances claim (scale-free: its cosine, against 10 √tolerance; by the
 /// gradient, for least squares: against its own tolerance), Summary::optimality must be the cosine,
-/// and a Gauss-Newton step must not take more than 1e-4 of the cost: except for lbfgs, which sees
-/// curvature only along its steps.
+/// and a Gauss-Newton step must not take more than 1e-4 of the cost.
 ///
 ///   options  of the solve; its method is that of the summary
 std::string contradiction(const Problem& problem, const SolverOptions& options,

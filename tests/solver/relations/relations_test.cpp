@@ -37,9 +37,7 @@ struct Way {
   std::string name;
   SolverOptions options;
   bool knows_manifolds = true;
-  bool settles = true;      ///< ends with CONVERGENCE at every problem here
-  bool knows_units = true;  ///< of the unknowns: steps of lbfgs, and of CG without a
-                            ///< preconditioner, do not
+  bool settles = true;  ///< ends with CONVERGENCE at every problem here
 };
 
 std::vector<Way> ways() {
@@ -60,10 +58,8 @@ std::vector<Way> ways() {
   out.push_back({"subspace", options(Method::dogleg, LinearSolver::automatic)});
   out.back().options.dogleg_type = DoglegType::subspace;
   out.push_back({"lbfgs", options(Method::lbfgs, LinearSolver::automatic), true, false});
-  out.back().knows_units = false;
   out.push_back({"newton", options(Method::newton, LinearSolver::automatic), false, false});
   out.push_back({"newton pcg", options(Method::newton, LinearSolver::pcg), false, false});
-  out.back().knows_units = false;
   out.push_back({"nonmonotonic", options(lm, LinearSolver::automatic), true, false});
   out.back().options.use_nonmonotonic_steps = true;
   out.push_back({"eisenstat_walker", options(lm, LinearSolver::pcg)});
@@ -141,7 +137,7 @@ TEST(Verdict, ConvergenceIsWhereTheGradientVanishes) {
       if (!way.knows_manifolds && p->problem.has_manifolds()) continue;
       const Summary summary = solve(p->problem, way.options);
       const std::string where = p->name() + ", " + way.name + ": " + summary.message;
-      if (p->smooth && (way.knows_units || p->kind != "uneven")) {
+      if (p->smooth) {
         EXPECT_EQ(test::contradiction(p->problem, way.options, summary), "") << where;
       }
       if (way.settles && p->smooth) {

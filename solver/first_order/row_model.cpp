@@ -1,0 +1,185 @@
+// The linear model of a sum of squares: norms of columns, and Gauss–Newton's step.
+#include "row_model.hpp"
+
+#include "../step_control/solve_control.hpp"
+#include "box.hpp"
+#include "control.hpp"
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+// Norms of columns within this factor are alike.
+constexpr double kAlike = 100;
+// Multiply-adds of the decomposition of J that a last check may cost.
+constexpr double kMostWork = 1e8;
+// Pivots of J with columns of norm 1 below this share of the largest one are left out: the step is
+// made from JᵀJ, whose rounding hides their squares.
+constexpr double kLeastPivot = 1e-7;
+// Parts of the step to try.
+constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
+
+}  // namespace
+
+bool RowModel::exists_for(const ProblemModel& problem) {
+  return problem.constraints == ConstraintTerms::none && problem.shares == nullptr &&
+         problem.problem->host_blocks().empty() &&
+         std::ranges::none_of(problem.model.terms, &runtime::Term::energy);
+}
+
+RowModel::RowModel(Engines& engines, const ProblemModel& problem, bool on_manifolds)
+    : engines_(engines), model_(problem.model), exists_(!on_manifolds && exists_for(problem)) {}
+
+template <class Visit>
+void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
+  runtime::Engine& engine = engines_.at(runtime::Pass::jacobian, x);
+  std::vector<double> values;
+  std::vector<std::uint32_t> scalars;
+  std::size_t first = 0;
+  for (std::size_t t = 0; t < model_.terms.size(); ++t) {
+    const runtime::Term& term = model_.terms[t];
+    const std::size_t rows = term.topology->program.outputs.size(), count = term.batch->size();
+    const std::uint32_t slots = term.batch->parameter_columns();
+    values.resize(count * rows * slots);
+    engine.jacobian(t, values);
+    scalars.resize(count);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      term.batch->copy_index_column(slot, 0, scalars);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (!model_.constant.empty() && model_.constant[scalars[i]] != 0) continue;
+        for (std::size_t row = 0; row < rows; ++row)
+          visit(first + i * rows + row, scalars[i], values[(i * rows + row) * slots + slot]);
+      }
+    }
+    first += count * rows;
+  }
+}
+
+std::vector<double> RowModel::squared_norms(std::span<const double> x) {
+  std::vector<double> out(model_.scalars, 0.0);
+  visit_entries(x, [&](std::size_t, std::uint32_t k, double value) { out[k] += value * value; });
+  return out;
+}
+
+void RowModel::look(std::span<const double> x) {
+  if (!exists_) return;
+  const std::vector<double> here = squared_norms(x);
+  squares_.resize(here.size(), 0.0);
+  for (std::size_t k = 0; k < here.size(); ++k)
+    if (std::isfinite(here[k])) squares_[k] = std::max(squares_[k], here[k]);
+  find_scales();
+}
+
+void RowModel::look_now_and_then(std::span<const double> x) {
+  if (exists_ && (calls_ == 0 || std::has_single_bit(calls_))) look(x);
+  ++calls_;
+}
+
+void RowModel::find_scales() {
+  double least = std::numeric_limits<double>::infinity(), largest = 0;
+  for (const double square : squares_) {
+    if (!(square > 0)) continue;
+    least = std::min(least, square);
+    largest = std::max(largest, square);
+  }
+  scales_.clear();
+  if (dropped_ || !(std::sqrt(largest) > kAlike * std::sqrt(least))) return;
+  for (const double square : squares_) scales_.push_back(1 / (square > 0 ? square : largest));
+}
+
+std::vector<double> RowModel::step(std::span<const double> x, std::span<const double> g) {
+  if (!exists_) return {};
+  const std::vector<double> squares = squared_norms(x);
+  std::vector<double> out(g.size(), 0.0);
+  std::vector<std::uint32_t> moving;  // scalars
+  std::vector<Eigen::Index> column(g.size(), -1);
+  for (std::uint32_t k = 0; k < g.size(); ++k) {
+    if (g[k] == 0 || !std::isnormal(squares[k])) continue;
+    out[k] = -g[k] / squares[k];
+    column[k] = static_cast<Eigen::Index>(moving.size());
+    moving.push_back(k);
+  }
+  if (moving.empty()) return {};
+  const auto n = static_cast<double>(moving.size());
+  if (static_cast<double>(model_.rows) * n * n > kMostWork) return out;
+  Eigen::MatrixXd J = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(model_.rows),
+                                            static_cast<Eigen::Index>(moving.size()));
+  visit_entries(x, [&](std::size_t row, std::uint32_t k, double value) {
+    if (column[k] >= 0)
+      J(static_cast<Eigen::Index>(row), column[k]) += value / std::sqrt(squares[k]);
+  });
+  if (!J.allFinite()) return out;
+  Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(J);
+  qr.setThreshold(kLeastPivot);
+  const Eigen::Index rank = qr.rank();
+  Eigen::VectorXd right(J.cols());
+  for (Eigen::Index c = 0; c < J.cols(); ++c)
+    right[c] = -g[moving[c]] / std::sqrt(squares[moving[c]]);
+  // J P = Q R, so that JᵀJ = P RᵀR Pᵀ.
+  const auto R = qr.matrixR().topLeftCorner(rank, rank).triangularView<Eigen::Upper>();
+  Eigen::VectorXd y = (qr.colsPermutation().transpose() * right).head(rank);
+  R.transpose().solveInPlace(y);
+  R.solveInPlace(y);
+  Eigen::VectorXd d = Eigen::VectorXd::Zero(J.cols());
+  d.head(rank) = y;
+  d = (qr.colsPermutation() * d).eval();
+  if (!d.allFinite()) return out;
+  for (Eigen::Index c = 0; c < J.cols(); ++c) out[moving[c]] = d[c] / std::sqrt(squares[moving[c]]);
+  return out;
+}
+
+void RowModel::drop_scales() {
+  dropped_ = true;
+  scales_.clear();
+}
+
+void RowModel::transfer(ir::StateRecord& record) {
+  record.list("squared norms of columns", squares_);
+  if (!squares_.empty() && squares_.size() != model_.scalars)
+    record.refuse("squared norms of columns", "has another length");
+  record.value("calls for scales", calls_);
+  record.value("no scales", dropped_);
+  if (record.restores()) find_scales();
+}
+
+bool improve(RowModel& rows, const Objective& objective, double least, std::span<double> x,
+             const SolverOptions& options, Summary& summary) {
+  if (!rows.exists()) return false;
+  std::vector<double> gradient(objective.steps());
+  const double cost = objective.evaluate(x, gradient);
+  Box(objective).project(x, gradient);
+  const std::vector<double> step = rows.step(x, gradient);
+  if (step.empty()) return false;
+  std::vector<double> part(step.size()), trial(x.size());
+  int evaluations = 0;
+  for (const double length : kParts) {
+    for (std::size_t k = 0; k < step.size(); ++k) part[k] = length * step[k];
+    objective.move(x, part, trial);
+    const double there = objective.evaluate(trial, gradient);
+    const GradientNorms norms = norms_of(gradient);
+    ++evaluations;
+    if (!(cost - there > least) || !std::isfinite(norms.max)) continue;
+    std::ranges::copy(trial, x.begin());
+    ++summary.num_successful_steps;
+    summary.final_cost = there;
+    SolveControl(options, summary)
+        .record({.iteration = summary.num_iterations(),
+                 .cost = there,
+                 .cost_change = cost - there,
+                 .gradient_max_norm = norms.max,
+                 .gradient_norm = std::sqrt(norms.squared),
+                 .step_norm = norm_of(part),
+                 .step_size = length,
+                 .evaluations = evaluations});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace topograd
