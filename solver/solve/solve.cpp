@@ -21,6 +21,7 @@
 #include "../session/values.hpp"
 #include "../solve_watch.hpp"
 #include "../step_control/trust_region.hpp"
+#include "after_solve.hpp"
 #include "describe.hpp"
 #include "kernels_ahead.hpp"
 #include "levenberg_marquardt.hpp"
@@ -91,6 +92,9 @@ struct Solver::Impl {
     if (session_.is_short()) add_short_solve(summary.times.total_seconds);
     summary.times.total_seconds += summary.resumed_seconds;
     if (profile_ != nullptr) describe_profile(*profile_, copy_rate(), summary);
+    const AfterSolve look = after_solve.load();
+    if (look != nullptr && !makes_engine_ && group_ == nullptr)
+      look(state_.problem, state_.options, summary);
     return std::move(summary);
   }
 

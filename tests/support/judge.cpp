@@ -271,16 +271,16 @@ std::vector<Real> least_squares(std::vector<std::vector<Real>> cols, std::vector
 
 constexpr std::size_t kMostDense = 40;
 
-/// Share of the cost that the best of some lengths of the Gauss–Newton step takes.
-double real_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
-  if (at.has_manifolds || at.cols.size() > kMostDense || !(at.cost > 0)) return 0;
-  std::vector<std::vector<Real>> cols = at.cols;
-  for (std::size_t j = 0; j < cols.size(); ++j)
-    if (at.held[j]) std::ranges::fill(cols[j], 0);
-  const std::vector<Real> step = least_squares(cols, at.rows);
+/// True if the square of a norm is a double.
+bool is_seen(Real norm) { return norm > 1e-150L; }
+
+/// Share of the cost that a step, or a part of it, takes or promises, whichever is less: as far as
+/// the cost falls on the way. What lies behind a rise is another valley.
+double share_of(const Problem& problem, std::span<const Real> x, const Linearized& at,
+                std::span<const Real> step, Real promised) {
   const auto lower = problem.lower_bounds(), upper = problem.upper_bounds();
-  Real best = at.cost;
-  for (const Real length : {1.0L, 0.5L, 0.1L, 0.01L, 1e-3L}) {
+  Real least = at.cost;
+  for (const Real length : {1e-7L, 1e-6L, 1e-5L, 1e-4L, 1e-3L, 0.01L, 0.03L, 0.1L, 0.3L, 1.0L}) {
     std::vector<Real> y(x.begin(), x.end());
     for (std::size_t j = 0; j < step.size(); ++j) {
       const std::uint32_t k = at.scalar[j];
@@ -289,9 +289,35 @@ double real_gain(const Problem& problem, std::span<const Real> x, const Lineariz
       if (!upper.empty()) y[k] = std::min<Real>(y[k], upper[k]);
     }
     const Real cost = cost_at(problem, y);
-    if (cost < best) best = cost;
+    if (!(cost <= least)) break;
+    least = cost;
   }
-  return static_cast<double>((at.cost - best) / at.cost);
+  return static_cast<double>(std::min(at.cost - least, promised) / at.cost);
+}
+
+/// Of the Gauss–Newton step.
+double newton_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
+  if (at.has_manifolds || at.cols.size() > kMostDense || !(at.cost > 0)) return 0;
+  std::vector<std::vector<Real>> cols = at.cols;
+  for (std::size_t j = 0; j < cols.size(); ++j)
+    if (at.held[j] || !is_seen(at.norms[j])) std::ranges::fill(cols[j], 0);
+  const std::vector<Real> step = least_squares(cols, at.rows);
+  Real promised = 0;
+  for (std::size_t j = 0; j < step.size(); ++j) promised -= at.gradient[j] * step[j] / 2;
+  return share_of(problem, x, at, step, promised);
+}
+
+/// Of the step that divides each coordinate of the negative gradient by ‖J_i‖².
+double descent_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
+  if (at.has_manifolds || !(at.cost > 0)) return 0;
+  std::vector<Real> step(at.gradient.size());
+  Real promised = 0;
+  for (std::size_t j = 0; j < step.size(); ++j) {
+    if (at.held[j] || !is_seen(at.norms[j])) continue;
+    step[j] = -at.gradient[j] / (at.norms[j] * at.norms[j]);
+    promised -= at.gradient[j] * step[j] / 2;
+  }
+  return share_of(problem, x, at, step, promised);
 }
 
 }  // namespace
@@ -396,7 +422,7 @@ Judged judge(const Problem& problem, std::span<const Real> x) {
   const Real size = std::sqrt(2 * at.cost);
   Real scaled_x = 0;
   for (std::size_t j = 0; j < at.gradient.size(); ++j) {
-    if (at.norms[j] == 0) continue;
+    if (!is_seen(at.norms[j])) continue;
     const Real moved = at.norms[j] * x[at.scalar[j]];
     scaled_x += moved * moved;
     if (at.held[j]) continue;
@@ -406,7 +432,8 @@ Judged judge(const Problem& problem, std::span<const Real> x) {
   }
   out.scaled_x = static_cast<double>(std::sqrt(scaled_x));
   out.cosine = size > 0 ? static_cast<double>(out.scaled_gradient / size) : 0;
-  if (!at.cols.empty()) out.gain = real_gain(problem, x, at);
+  if (!at.cols.empty()) out.gain = newton_gain(problem, x, at);
+  out.descent = descent_gain(problem, x, at);
   return out;
 }
 
@@ -429,7 +456,7 @@ double unit_of(const Judged& at, double initial_cost) {
 
 /// What rounding of terms as large as J x may do to the cost.
 double noise_of(const Judged& at, double unit) {
-  const double terms = unit * at.scaled_x, cost = static_cast<double>(at.cost);
+  const double terms = unit * at.scaled_x, cost = std::fabs(static_cast<double>(at.cost));
   return 8 * unit * cost + terms * (std::sqrt(2 * cost) + terms / 2);
 }
 
@@ -451,10 +478,13 @@ std::string against_gradient(const Judged& at, const SolverOptions& options,
   const double most =
       by_gradient ? 2 * options.gradient_tolerance + rounding : 10 * std::sqrt(share);
   const double gradient = at.scaled_gradient;
-  if (cosine > most && gradient * gradient > noise_of(at, 0x1p-52))
+  // Methods for any cost know other curvature than that of the linear model.
+  const bool takes = is_least_squares(summary.method) || at.descent > kMostGain;
+  if (takes && cosine > most && gradient * gradient > noise_of(at, 0x1p-52))
     return platform::formatted("cosine %.3e > %.3e", cosine, most);
-  const double said = summary.optimality;
-  if (is_least_squares(summary.method) && std::fabs(said - cosine) > 1e-3 * cosine + 16 * rounding)
+  const double said = summary.optimality;  // of components: the largest one's
+  if (is_least_squares(summary.method) && !summary.components.separate &&
+      std::fabs(said - cosine) > 1e-3 * cosine + 16 * rounding)
     return platform::formatted("cosine %.6e, optimality says %.6e", cosine, said);
   return {};
 }
@@ -463,12 +493,13 @@ std::string against_gradient(const Judged& at, const SolverOptions& options,
 
 std::string contradiction(const Problem& problem, const SolverOptions& options,
                           const Summary& summary) {
+  if (summary.termination == Termination::FAILURE) return {};
   const Judged at = judge(problem);
   const bool f64 = summary.precision == Precision::f64;
   const double unit = f64 ? 0x1p-52 : 0x1p-23;
   const double cost = static_cast<double>(at.cost);
   const double apart = std::fabs(cost - summary.final_cost);
-  if (!(apart <= 1e4 * unit * cost + 100 * noise_of(at, unit)))
+  if (!(apart <= 1e4 * unit * std::fabs(cost) + 100 * noise_of(at, unit)))
     return platform::formatted("cost %.17g, final_cost says %.17g", cost, summary.final_cost);
   if (summary.termination != Termination::CONVERGENCE || !options.scale_free || !f64) return {};
   const std::string gradient = against_gradient(at, options, summary);

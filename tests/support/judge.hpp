@@ -36,9 +36,11 @@ struct Judged {
   double cosine = 0;
   /// max |P g_i| / ‖J_i‖, and √Σ (‖J_i‖ x_i)².
   double scaled_gradient = 0, scaled_x = 0;
-  /// What the undamped Gauss–Newton step, or a part of it, really takes from the cost, as a share
-  /// of it; 0 for problems of more than 40 coordinates, or with manifolds.
+  /// What the undamped Gauss–Newton step, or a part of it, promises and really takes from the cost,
+  /// as a share of it; 0 for problems of more than 40 coordinates, or with manifolds.
   double gain = 0;
+  /// The same of the step −g_i / ‖J_i‖², for any number of coordinates.
+  double descent = 0;
 };
 
 /// True if the judge can read the problem: residuals alone, without opaque code, constraints and
@@ -53,10 +55,12 @@ Judged judge(const Problem& problem);
 
 /// What speaks against a summary at the caller's values of the parameters; empty: nothing does.
 ///
-/// The cost must be the one that it says. If it says CONVERGENCE in f64, the gradient must not be
-/// larger than the tolerances claim (scale-free: its cosine, against 10 √tolerance; by the
-/// gradient, for least squares: against its own tolerance), Summary::optimality must be the cosine,
-/// and a Gauss-Newton step must not take more than 1e-4 of the cost.
+/// Nothing does if it says FAILURE. Otherwise the cost must be the one that it says. If it says
+/// CONVERGENCE in f64, the gradient must not be larger than the tolerances claim (scale-free: its
+/// cosine, against 10 √tolerance, and for methods for any cost if a step takes something, too; by
+/// the gradient, for least squares: against its own tolerance), Summary::optimality must be the
+/// cosine unless components were separate, and a Gauss-Newton step must not take more than 1e-4 of
+/// the cost.
 ///
 ///   options  of the solve; its method is that of the summary
 std::string contradiction(const Problem& problem, const SolverOptions& options,
