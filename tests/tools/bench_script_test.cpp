@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 namespace topograd::test {
@@ -40,6 +41,39 @@ TEST(BenchScript, WritesOnePageWithPlots) {
                             "## Tracing", "## Memory", "## Commands"})
     EXPECT_NE(text.find(title), text.npos) << title;
   EXPECT_NE(text.find("`topograd bench springs --width 30 --backend cpu"), text.npos);
+}
+
+// What scripts/bench --compare reports, without measuring.
+TEST(BenchScript, TellsCountsThatDiffer) {
+  if (std::system("python3 -c 'pass' 2>/dev/null") != 0) GTEST_SKIP() << "no python3 here";
+  const TemporaryDir folder;
+  const std::string program = folder.path() / "compare.py", out = folder.path() / "out";
+  std::ofstream(program) << R"(
+import copy, importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("counts", sys.argv[1])
+counts = importlib.util.module_from_spec(importlib.util.spec_from_loader("counts", loader))
+loader.exec_module(counts)
+one = {"command": "solve a", "iterations": 3, "allocations": 10, "instructions": 1000}
+old = {"compiler": "GCC", "cpu": {"a": dict(one), "b": dict(one)}, "vulkan": {"c": {"command": "solve c", "readbacks": 2}}}
+def told(change):
+    new = copy.deepcopy(old)
+    change(new)
+    return list(counts.differences(old, new))
+assert told(lambda new: None) == []
+assert told(lambda new: new["cpu"]["a"].update(instructions=1030)) == []
+assert told(lambda new: new["cpu"]["a"].update(instructions=500)) == []
+assert told(lambda new: new["cpu"]["a"].update(instructions=1031)) == [
+    "cpu, a: +3.10% instructions, at most +3% are allowed"]
+assert told(lambda new: new["cpu"]["b"].update(allocations=9)) == ["cpu, b: allocations was 10, is 9"]
+assert told(lambda new: new["vulkan"]["c"].update(readbacks=3)) == ["vulkan, c: readbacks was 2, is 3"]
+assert told(lambda new: new["cpu"].pop("b")) == ["cpu, b: is in the record alone"]
+assert told(lambda new: new.update(compiler="Clang") or new["cpu"]["a"].update(instructions=9000)) == []
+assert told(lambda new: new.update(vulkan={})) == []
+)";
+  const std::string command = "PYTHONDONTWRITEBYTECODE=1 python3 '" + program + "' '" +
+                              (source_dir() / "scripts/bench-counts").string() + "' >'" + out +
+                              "' 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(out);
 }
 
 }  // namespace
