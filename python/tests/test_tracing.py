@@ -27,6 +27,7 @@ from topograd._least_squares import trace_function
 RANDOM = np.random.default_rng(1)
 NUMBERS = RANDOM.uniform(0.5, 2.0, (4, 3))
 PHASES = RANDOM.uniform(-1, 1, 6) + 1j * RANDOM.uniform(0.5, 2, 6)
+TIMES = np.linspace(0, 3, 20)
 INDICES = np.array([3, 0, 2, 2, 1])
 
 
@@ -243,8 +244,41 @@ OF_NUMBERS = {
 }
 
 
+
+
+def onset(x):
+    f = np.zeros_like(TIMES)
+    late = TIMES > x[0]
+    f[late] = x[1] * np.sqrt(TIMES[late] - x[0]) * np.exp(-(TIMES[late] - x[0]) / x[2])
+    return f
+
+
+def in_parts(x):
+    f, high = x * 2, (x > 0.9) & (x < 1.3)
+    f[high] *= x[0]
+    f[~high] = x[~high] ** 2 - 1
+    f[x >= 1.3] -= 0.5
+    return f
+
+
+def flat_parts(x):
+    f = np.zeros((3, 4))
+    f.flat[2:6] = x[:4] ** 2
+    f.flat[::5] += 1.0
+    return f.T
+
+
 # Functions of twelve unknowns, whose results may have any shape.
 FUNCTIONS = {
+    "elements by a condition": onset,
+    "parts by conditions": in_parts,
+    "sums by a condition": lambda x: np.sum(x[x > 1]) * x[x > 1].mean() + np.max(x[x < 1] * 2),
+    "flat elements": flat_parts,
+    "windows": lambda x: np.lib.stride_tricks.sliding_window_view(x, 3)[::2].sum(axis=1),
+    "insert along an axis": lambda x: np.insert(m43(x), [1, 3], x[:3], axis=0),
+    "insert into a number": lambda x: np.insert(x[:1].reshape(()), 0, x[1:3]),
+    "columns of numbers": lambda x: np.column_stack([np.sum(x), np.prod(x)]),
+    "flip of a number": lambda x: np.logaddexp(np.flip(np.mean(x) * -0.3), np.mean(x)) + x,
     "arithmetic": lambda x: (x + 2) * (x - 1) / (x * x + 3) - (-x) ** 3,
     "powers": lambda x: x**2 + x**0.5 + x**-1 + x**1.7 + 2.0**x + x**x,
     "broadcast": lambda x: m43(x) * NUMBERS + m43(x)[:, :1] - NUMBERS[0],
@@ -438,7 +472,11 @@ class Tracing(unittest.TestCase):
                             "between more than 64 unknowns", "test_tracing.py"),
             "long sort": (lambda x: np.sort(np.outer(x, x).ravel()), "sorting more than 128", "<lambda>"),
             "index": (lambda x: NUMBERS[x[:2]], "cannot be traced", "line "),
-            "mask": (lambda x: x[x > 1], "index that depends on unknowns", "line "),
+            "mask": (lambda x: x[x > 1], "elements that a condition on unknowns chooses", "line "),
+            "two masks": (lambda x: np.sum(x[x > 1] * x[x < 1]), "different conditions", "<lambda>"),
+            "a part of a mask": (lambda x: x[x > 1][0] * x, "some of the elements", "<lambda>"),
+            "the size of a mask": (lambda x: len(x[x > 1]) * x, "the number of elements", "<lambda>"),
+            "a mask of rows": (lambda x: m43(x)[m43(x)[:, 0] > 1], "of another shape", "<lambda>"),
         }
         for name, (function, what, where) in cases.items():
             with self.subTest(name):

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Trace, TracingError, contains_traced, plain, tracer_of
+from ._trace import Array, Flat, Trace, TracingError, contains_traced, plain, tracer_of
 
 
 def _address(array: np.ndarray) -> int:
@@ -94,10 +94,8 @@ class Buffer(np.ndarray):
         root.become_traced(tracer_of(value))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if contains_traced(key):
-            raise TracingError("an index that depends on unknowns cannot be traced")
-        if contains_traced(value) and self.traced is None:
-            self.become_traced(value)
+        if contains_traced((key, value)) and self.traced is None:
+            self.become_traced((key, value))
         traced = self.traced
         if traced is None:
             np.ndarray.__setitem__(self, plain(key), plain(value))
@@ -109,8 +107,17 @@ class Buffer(np.ndarray):
         if traced is not None:
             return traced[plain(key)]
         if contains_traced(key):
-            raise TracingError("an index that depends on unknowns cannot be traced")
+            return tracer_of(key).array(self)[plain(key)]
         return np.ndarray.__getitem__(self, plain(key))
+
+    @property
+    def flat(self) -> Any:
+        """The elements, row by row."""
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[...] = value
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from . import _ufuncs

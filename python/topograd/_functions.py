@@ -8,6 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import call_function, is_complex
+from ._masked import Masked
 from ._trace import Array, Trace, TracingError, contains_traced, plain
 from ._ufuncs import MISSING, accumulate, check_dtype, masked, reduce, select
 
@@ -41,6 +42,9 @@ def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     if func not in INTO:
         args = plain(args)
     kwargs = {k: plain(v) for k, v in kwargs.items()}
+    for value in args:
+        if isinstance(value, Masked):
+            return value.__array_function__(func, (), args, kwargs)
     if any(is_complex(value) for value in args):
         return call_function(trace, func, args, kwargs)
     found = find(func)
@@ -81,6 +85,8 @@ def _register_views() -> None:
                  "flipud rot90").split():
         _FUNCTIONS[getattr(np, name)] = view(getattr(np, name))
     _FUNCTIONS[np.broadcast_to] = view(np.broadcast_to)
+    windows = np.lib.stride_tricks.sliding_window_view
+    _FUNCTIONS[windows] = view(windows)
 
     def positions(function: Any) -> Callable:
         def apply(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> Array:
@@ -236,7 +242,7 @@ def _dstack(trace: Trace, tup: Any) -> Array:
 @implements(np.column_stack)
 def _column_stack(trace: Trace, tup: Any) -> Array:
     traced = [trace.array(a) for a in tup]
-    return trace.concatenate([a[:, np.newaxis] if a.ndim == 1 else a for a in traced], 1)
+    return trace.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in traced], 1)
 
 
 @implements(np.append)

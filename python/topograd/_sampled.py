@@ -75,8 +75,15 @@ def _linspace(trace: Trace, start: Any, stop: Any, num: int = 50, endpoint: bool
 
 
 @implements(np.piecewise)
-def piecewise(trace: Trace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+def piecewise(trace: Trace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """np.piecewise, whose functions may return traced values for an x that is not traced."""
+    if not contains_traced((x, condlist, funclist)):
+        values = [choice(x, *args, **kw) if callable(choice) else choice for choice in funclist]
+        if not contains_traced(values):
+            return np.piecewise(x, condlist, list(funclist), *args, **kw)
+        if np.asarray(x).dtype.kind != "f":
+            raise TracingError(f"traced values of np.piecewise in an array of {np.asarray(x).dtype}: make x of "
+                               "float64")
     array = trace.array(x)
     conditions = list(condlist) if np.ndim(condlist[0]) > 0 or array.ndim == 0 else [condlist]
     choices = list(funclist)

@@ -470,7 +470,7 @@ class World:
                     raise TracingError(f"{_name(function)} cannot be traced")
             elif function is np.piecewise:
                 # Its functions may return traced values.
-                return _sampled.piecewise(trace, *args, **kwargs)
+                return buffered(_sampled.piecewise(trace, *args, **kwargs))
             made = function(*args, **kwargs)
             own = _own_object(trace, made)
             return buffered(made, roots) if own is None else own

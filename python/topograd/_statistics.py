@@ -236,17 +236,10 @@ def _geomspace(trace: Trace, start: Any, stop: Any, num: int = 50, endpoint: boo
 
 @implements(np.insert)
 def _insert(trace: Trace, arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
-    array = _along(trace, arr, axis)
-    if axis is not None and array.ndim > 1:
-        raise TracingError("np.insert along an axis cannot be traced")
-    added = trace.array(values).reshape(-1)
-    where = np.insert(np.arange(array.size), obj, -1)
-    turn = np.cumsum(where < 0) - 1
-    order = np.argsort(np.argsort(np.atleast_1d(obj), kind="stable"), kind="stable")
-    inverse = np.argsort(order) if added.size > 1 else np.zeros(max(np.size(obj), 1), int)
-    both = trace.concatenate([array, added], 0)
-    at = np.where(where < 0, array.size + inverse[np.clip(turn, 0, inverse.size - 1)], where)
-    return both[at]
+    array, added = trace.array(arr), trace.array(values)
+    places = np.arange(array.size + added.size)
+    own, new = places[: array.size].reshape(array.shape), places[array.size:].reshape(added.shape)
+    return trace.concatenate([array.reshape(-1), added.reshape(-1)], 0)[np.insert(own, obj, new, axis)]
 
 
 @implements(np.compress)

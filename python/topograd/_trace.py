@@ -83,6 +83,8 @@ class Trace:
         self.written, self.most_written = 0, 1 << 62
         #: nodes of data with the arrays that they come from, if they are noted
         self.sources: list[tuple[int, np.ndarray]] | None = None
+        #: nodes and shapes of conditions, which are the same where they are written again
+        self._conditions: dict[Any, tuple[int, tuple[int, ...]]] = {}
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 
@@ -119,10 +121,15 @@ class Trace:
 
     def apply(self, op: str, *operands: Any, boolean: bool = False) -> "Array":
         """An op of the table, on elements; operands broadcast."""
+        key = (op, *map(_place, operands)) if boolean else None
+        if key in self._conditions:
+            return self.wrap(*self._conditions[key], boolean)
         try:
             node, shape = self.graph.apply(op, *[self._operand(a) for a in operands])
         except _core.ArgumentError as error:
             raise ValueError(str(error)) from None
+        if key is not None and None not in key:
+            self._conditions[key] = (node, shape)
         return self.wrap(node, shape, boolean)
 
     def _own(self, value: "Array") -> "Array":
@@ -144,8 +151,7 @@ class Trace:
         if isinstance(value, Array):
             return self._own(value)
         if isinstance(value, Traced):
-            raise TracingError("complex numbers where real ones are needed: use .real, .imag, np.abs "
-                               "or view(float)")
+            raise TracingError(value.not_real)
         if isinstance(value, np.ndarray) and value.dtype != object:
             return self.numbers(value)
         if isinstance(value, (list, tuple)) or isinstance(value, np.ndarray):
@@ -232,10 +238,53 @@ class _Storage:
         self.unknowns = None
 
 
+def _place(value: Any) -> Any:
+    """What names an operand; None if nothing does."""
+    if isinstance(value, Array):
+        return value._whole_place()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.nbytes <= 1 << 20:
+        return (value.shape, value.dtype.char, value.tobytes())
+    return float(value) if isinstance(value, (float, int, np.number, np.bool_)) else None
+
+
+class Flat:
+    """The elements of an array, row by row, to read and to assign."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def _at(self, key: Any) -> Any:
+        return np.unravel_index(np.arange(self._array.size)[key], self._array.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._array[self._at(key)]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        at = self._at(key)
+        if np.ndim(value) > 0:  # the elements of the value, again and again
+            value = np.resize(value, np.shape(at[0]) if at else ())
+        self._array[at] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._array.reshape(-1))
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    def __array__(self, *args: Any, **_: Any) -> np.ndarray:
+        return np.asarray(self._array.reshape(-1), *args)
+
+    def copy(self) -> Any:
+        """The elements as an array."""
+        return self._array.flatten()
+
+
 class Traced:
     """What a traced function computes with: arrays of real or complex expressions."""
 
     __slots__ = ()
+    #: why this is no array of real expressions
+    not_real = ("complex numbers where real ones are needed: use .real, .imag, np.abs or view(float)")
 
 
 class Array(Traced, NDArrayOperatorsMixin):
@@ -300,9 +349,13 @@ class Array(Traced, NDArrayOperatorsMixin):
         return self.tracer.numbers(np.zeros(self.shape))
 
     @property
-    def flat(self) -> Iterator["Array"]:
+    def flat(self) -> "Flat":
         """The elements, row by row."""
-        return iter(self.reshape(-1))
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[...] = value
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -326,7 +379,9 @@ class Array(Traced, NDArrayOperatorsMixin):
         storage = self._storage
         return (storage.node, storage.origin, self._shadow)
 
-    def _view(self, shadow: np.ndarray) -> "Array":
+    def _view(self, shadow: Any) -> "Array":
+        if not isinstance(shadow, np.ndarray):  # NumPy gives numbers for some views of no axes
+            shadow = self._shadow.reshape(())
         return Array(self._storage, shadow, self.boolean)
 
     def _offset(self) -> int:
@@ -338,6 +393,10 @@ class Array(Traced, NDArrayOperatorsMixin):
         return np.lib.stride_tricks.as_strided(
             whole[self._offset():], self.shape, [8 * s for s in self._shadow.strides]
         )
+
+    def _whole_place(self) -> tuple:
+        """What names these elements: the node, and where in it they are."""
+        return (self._storage.node, self._offset(), self.shape, self._shadow.strides)
 
     def _is_whole(self) -> bool:
         return (
@@ -356,10 +415,12 @@ class Array(Traced, NDArrayOperatorsMixin):
     def _expanded(self, axis: int) -> "Array":
         return self._view(np.expand_dims(self._shadow, axis))
 
-    def __getitem__(self, key: Any) -> "Array":
+    def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        if any(isinstance(k, Array) for k in parts):
-            raise TracingError("an index that depends on unknowns cannot be traced")
+        if any(isinstance(k, Traced) for k in parts):
+            from . import _masked
+
+            return _masked.Masked(self, _masked.condition_of(key))
         if all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) and
                not isinstance(k, bool) for k in parts):
             shadow = self._shadow[key]
@@ -406,8 +467,10 @@ class Array(Traced, NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         parts = key if isinstance(key, tuple) else (key,)
-        if any(isinstance(k, Array) for k in parts):
-            raise TracingError("an index that depends on unknowns cannot be traced")
+        if any(isinstance(k, Traced) for k in parts):
+            from . import _masked
+
+            return _masked.assign(self, key, value)
         positions = np.asarray(self._positions()[key])
         array = self.tracer.array(value)
         shadow = array._shadow

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import call_ufunc, is_complex
+from ._masked import Masked
 from ._trace import Array, Trace, TracingError, contains_traced, plain
 
 #: ufuncs that are one op of the table
@@ -243,6 +244,9 @@ def check_dtype(name: str, dtype: Any, inputs: Any) -> None:
 
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
+    for value in inputs:
+        if isinstance(value, Masked):
+            return value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
     given = kwargs.get("out")
     if method == "at" and type(inputs[0]) is not np.ndarray and not contains_traced(inputs[0]):
         inputs[0].become_traced(inputs[2])
