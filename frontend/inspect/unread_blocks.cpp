@@ -1,6 +1,6 @@
 // Finds unknowns that no residual reads, and rows that are 0 whatever the unknowns are.
 #include "unread_blocks.hpp"
-#include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/short_loop.hpp"
 #include "array_names.hpp"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ constexpr std::size_t kRows = ir::Batch::kBlockRows;
 /// Calls f(first, count) for each block of rows, on all threads.
 template <class F>
 void for_blocks(const ir::Batch& batch, const F& f) {
-  ir::parallel_for(std::size_t{0}, (batch.size() + kRows - 1) / kRows, [&](std::size_t block) {
-    f(block * kRows, std::min(kRows, batch.size() - block * kRows));
-  });
+  ir::parallel_for_beyond(
+      1, std::size_t{0}, (batch.size() + kRows - 1) / kRows,
+      [&](std::size_t block) { f(block * kRows, std::min(kRows, batch.size() - block * kRows)); });
 }
 
 /// Marks the scalars that the instances of a topology read.

@@ -2,7 +2,11 @@
 #include "parallel.hpp"
 
 #include "platform.hpp"
+#include "short_loop.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -140,5 +144,16 @@ void for_pieces_in_child(std::size_t count,
 }
 
 }  // namespace detail
+
+int pool_threads() {
+  static const int count = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+      return CPU_COUNT(&set);
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }();
+  return count;
+}
 
 }  // namespace topograd::ir

@@ -1,7 +1,7 @@
 // Detection of columns with equal pattern, and the graph of their blocks.
 #include "block_graph.hpp"
 
-#include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/short_loop.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -26,7 +26,7 @@ std::vector<char> differing_rows(const LowerPattern& lower, const std::vector<ch
   const auto mark = [&](int row) {
     std::atomic_ref(out[static_cast<std::size_t>(row)]).store(1, std::memory_order_relaxed);
   };
-  ir::parallel_for(std::uint32_t{0}, lower.columns(), [&](std::uint32_t c) {
+  ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, lower.columns(), [&](std::uint32_t c) {
     if (leads[c] == 0) return;
     int before = static_cast<int>(c);
     for (const int row : lower.rows_below(c)) {
@@ -46,8 +46,9 @@ std::vector<char> differing_rows(const LowerPattern& lower, const std::vector<ch
 List find_blocks(const LowerPattern& lower) {
   const std::uint32_t n = lower.columns();
   std::vector<char> leads(n, 1);
-  ir::parallel_for(std::uint32_t{0}, n > 0 ? n - 1 : 0,
-                   [&](std::uint32_t c) { leads[c + 1] = continues_below(lower, c) ? 0 : 1; });
+  ir::parallel_for_beyond(
+      ir::kLightCalls, std::uint32_t{0}, n > 0 ? n - 1 : 0,
+      [&](std::uint32_t c) { leads[c + 1] = continues_below(lower, c) ? 0 : 1; });
   const std::vector<char> differs = differing_rows(lower, leads);
   List first;
   for (std::uint32_t c = 0; c < n; ++c)
@@ -71,12 +72,12 @@ BlockGraph::BlockGraph(const LowerPattern& lower) : first(find_blocks(lower)) {
     }
   };
   List after(size() + 1);  // neighbours that come later; then where they begin among all of these
-  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+  ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, size(), [&](std::uint32_t b) {
     each_below(b, [&](std::uint32_t, std::uint32_t) { ++after[b + 1]; });
   });
   for (std::uint32_t b = 0; b < size(); ++b) after[b + 1] += after[b];
   List later(after.back()), places(after.back());
-  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+  ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, size(), [&](std::uint32_t b) {
     std::uint32_t at = after[b];
     each_below(b, [&](std::uint32_t other, std::uint32_t k) {
       later[at] = other;
@@ -100,7 +101,7 @@ BlockGraph::BlockGraph(const LowerPattern& lower) : first(find_blocks(lower)) {
       offsets[to] = places[at];
     }
   }
-  ir::parallel_for(std::uint32_t{0}, size(), [&](std::uint32_t b) {
+  ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, size(), [&](std::uint32_t b) {
     std::copy(later.begin() + after[b], later.begin() + after[b + 1], items.begin() + next[b]);
     std::copy(places.begin() + after[b], places.begin() + after[b + 1], offsets.begin() + next[b]);
   });

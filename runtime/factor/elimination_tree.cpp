@@ -1,7 +1,7 @@
 // Elimination tree, postorder and column counts.
 #include "elimination_tree.hpp"
 
-#include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/short_loop.hpp"
 
 #include <cstddef>
 #include <span>
@@ -26,7 +26,7 @@ struct Places {
     for (std::uint32_t k = 0; k < n; ++k)
       starts[k + 1] = starts[k] + static_cast<std::uint32_t>(graph.neighbours(order[k]).size());
     items.resize(starts.back());
-    ir::parallel_for(std::uint32_t{0}, n, [&](std::uint32_t k) {
+    ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, n, [&](std::uint32_t k) {
       std::uint32_t* to = items.data() + starts[k];
       for (const std::uint32_t neighbour : graph.neighbours(order[k])) *to++ = place[neighbour];
     });

@@ -2,7 +2,7 @@
 #include "factor_plan.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/short_loop.hpp"
 #include "elimination_tree.hpp"
 #include "factor_schedule.hpp"
 #include "fill_order.hpp"
@@ -11,7 +11,6 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace topograd::runtime {
@@ -19,10 +18,8 @@ namespace {
 
 using List = std::vector<std::uint32_t>;
 
-/// Parts of the work that run beside each other; each needs a list with a number for each column.
-std::size_t parts_of(std::size_t pieces) {
-  return std::min<std::size_t>(pieces, std::max(std::thread::hardware_concurrency(), 1u));
-}
+/// Columns, and rows of all fronts, up to which plans are made on the calling thread.
+constexpr std::size_t kSmallPlan = 1024;
 
 /// Results do not depend on the number of threads.
 class Planner {
@@ -43,6 +40,12 @@ class Planner {
   }
 
  private:
+  /// Parts of the work that run beside each other; each needs a list with a number for each column.
+  std::size_t parts_of(std::size_t pieces) const {
+    if (lower_.columns() <= kSmallPlan) return std::min<std::size_t>(pieces, 1);
+    return std::min(pieces, static_cast<std::size_t>(ir::pool_threads()));
+  }
+
   void count(const EliminationTree& tree) {
     for (std::uint32_t j = 0; j < tree.order.size(); ++j) {
       for (std::uint32_t k = 0; k < graph_.width(tree.order[j]); ++k) {
@@ -107,7 +110,7 @@ class Planner {
   /// Subtrees beside each other, then the fronts above them.
   void find_rows(const Supernodes& nodes) {
     const std::size_t tasks = plan_.tasks.size(), parts = parts_of(tasks);
-    ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+    ir::parallel_for_beyond(1, std::size_t{0}, parts, [&](std::size_t part) {
       RowSearch search{List(lower_.columns(), kNoFront), {}};
       for (std::size_t t = part; t < tasks; t += parts)
         for (std::uint32_t f = plan_.tasks[t].begin; f < plan_.tasks[t].end; ++f)
@@ -144,7 +147,8 @@ class Planner {
   /// Numbers of the rows in the parent: both lists ascend.
   void find_places() {
     plan_.places.resize(plan_.rows.size());
-    ir::parallel_for(std::size_t{0}, plan_.fronts.size(), [&](std::size_t f) {
+    const std::size_t most = plan_.rows.size() <= kSmallPlan ? plan_.fronts.size() : 1;
+    ir::parallel_for_beyond(most, std::size_t{0}, plan_.fronts.size(), [&](std::size_t f) {
       const Front& front = plan_.fronts[f];
       if (front.parent == kNoFront) return;
       const Front& parent = plan_.fronts[front.parent];
@@ -165,7 +169,7 @@ class Planner {
   void find_entries(const Supernodes& nodes) {
     const std::size_t parts = parts_of(plan_.fronts.size());
     const auto each_part = [&](const auto& work) {
-      ir::parallel_for(std::size_t{0}, parts, [&](std::size_t part) {
+      ir::parallel_for_beyond(1, std::size_t{0}, parts, [&](std::size_t part) {
         work(static_cast<std::uint32_t>(plan_.fronts.size() * part / parts),
              static_cast<std::uint32_t>(plan_.fronts.size() * (part + 1) / parts));
       });

@@ -4,9 +4,9 @@
 
 #include "../../ir/machine/foreign_call.hpp"
 #include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/short_loop.hpp"
 #include "routing/scheduler.hpp"
 
-#include <tbb/info.h>
 #include <tbb/task_group.h>
 
 #include <algorithm>
@@ -291,7 +291,7 @@ class TaskArena {
     return true;
   }
 
-  ir::Arena arena_{std::max(2, tbb::info::default_concurrency()), 1};
+  ir::Arena arena_{std::max(2, ir::pool_threads()), 1};
   Scheduler& scheduler_;
   Shared* const shared_;
 };

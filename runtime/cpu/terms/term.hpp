@@ -9,14 +9,16 @@
 #include "term_costs.hpp"
 #include "term_kernels.hpp"
 
-#include <tbb/enumerable_thread_specific.h>
-
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -29,8 +31,40 @@ struct Vectors {
   const T* uniforms = nullptr;
 };
 
+/// A worker for each thread that asks for one. Unlike TBB's class for this it loads no libraries,
+/// which would take longer than a first small solve.
 template <class T>
-using Workers = tbb::enumerable_thread_specific<Worker<T>>;
+class Workers {
+ public:
+  Workers() = default;
+  ~Workers() {
+    for (std::atomic<Node*>& first : lists_)
+      for (Node* node = first; node != nullptr;) delete std::exchange(node, node->next);
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  /// That of this thread.
+  Worker<T>& local() {
+    const std::thread::id self = std::this_thread::get_id();
+    std::atomic<Node*>& first = lists_[std::hash<std::thread::id>()(self) % kLists];
+    for (Node* node = first; node != nullptr; node = node->next)
+      if (node->owner == self) return node->worker;
+    Node* const made = new Node{self, first, {}};
+    while (!first.compare_exchange_weak(made->next, made)) {
+    }
+    return made->worker;
+  }
+
+ private:
+  struct alignas(64) Node {
+    std::thread::id owner;
+    Node* next = nullptr;
+    Worker<T> worker;
+  };
+  static constexpr std::size_t kLists = 64;
+  std::array<std::atomic<Node*>, kLists> lists_ = {};
+};
 
 template <class T>
 class TermState {

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "../../../ir/machine/parallel.hpp"
-
-#include <tbb/info.h>
+#include "../../../ir/machine/short_loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,9 +20,10 @@ class Pool {
  public:
   /// Uses `threads` of TBB's pool, 0 = all; never more than the machine has.
   explicit Pool(int threads)
-      : arena_(threads > 0 ? std::min(threads, tbb::info::default_concurrency()) : 0) {}
+      : threads_(threads > 0 ? std::min(threads, ir::pool_threads()) : ir::pool_threads()),
+        arena_(threads_) {}
 
-  int threads() const { return arena_.threads(); }
+  int threads() const { return threads_; }
 
   /// Calls f(begin, end) for ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
   template <class F>
@@ -67,6 +67,7 @@ class Pool {
   }
 
  private:
+  int threads_;
   ir::Arena arena_;
 };
 
