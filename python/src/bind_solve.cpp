@@ -6,13 +6,17 @@
 #include "../../solver/option_table.hpp"
 #include "../../solver/solve.hpp"
 #include "../../solver/solve_many.hpp"
+#include "../../solver/solve_watch.hpp"
 #include "../../solver/summary_json.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace topograd::python {
@@ -69,18 +73,49 @@ class Watch {
   bool interrupted_ = false;
 };
 
+/// Ends solves of this thread on a signal. Unlike a callback it decides nothing: components may be
+/// solved one by one.
+class SignalWatch {
+ public:
+  SignalWatch() : watch_({}, [this] { return should_end(); }) {}
+
+  /// Throws what a handler of a signal raised, but KeyboardInterrupt and StopIteration.
+  bool interrupted() {
+    if (!raised_) return false;
+    if (raised_->matches(PyExc_KeyboardInterrupt)) return true;
+    if (raised_->matches(PyExc_StopIteration)) return false;
+    throw std::exchange(raised_, std::nullopt).value();
+  }
+
+ private:
+  bool should_end() {
+    if (std::this_thread::get_id() != thread_) return ends_;
+    const auto now = std::chrono::steady_clock::now();
+    if (ends_ || now - last_ < kSignalInterval) return ends_;
+    last_ = now;
+    const py::gil_scoped_acquire acquired;
+    if (PyErr_CheckSignals() == 0) return false;
+    raised_.emplace();
+    return ends_ = true;
+  }
+
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::atomic<bool> ends_ = false;
+  std::optional<py::error_already_set> raised_;  // on its thread
+  SolveWatch watch_;
+};
+
 /// A summary, and whether Ctrl-C ended the solve.
 struct Result {
   Summary summary;
   bool interrupted = false;
 };
 
+/// What a solve without a callback returns.
 template <class Solve>
-Result watched(SolverOptions& options, const py::object& callback, Solve&& solve) {
-  Watch watch(callback);
-  // Components have no common steps to call back after.
-  if (!callback.is_none() || options.components != Components::separate)
-    options.callback = std::ref(watch);
+Result watched(Solve&& solve) {
+  SignalWatch watch;
   Result result;
   {
     const py::gil_scoped_release released;
@@ -90,11 +125,30 @@ Result watched(SolverOptions& options, const py::object& callback, Solve&& solve
   return result;
 }
 
-/// Keeps a Solver, and the callback of its present solve.
+Result solve_once(Bound& bound, const py::dict& given, const py::object& callback) {
+  SolverOptions options = options_from(given);
+  const auto run = [&] { return solve(bound.model->problem(), options); };
+  if (callback.is_none()) return watched(run);
+  Watch watch(callback);
+  options.callback = std::ref(watch);
+  Result result;
+  {
+    const py::gil_scoped_release released;
+    result.summary = run();
+  }
+  result.interrupted = watch.interrupted();
+  return result;
+}
+
+/// Keeps a Solver, or two: with the callback of its present solve, and without one, so that
+/// components may be solved one by one.
 class KeptSolver {
  public:
-  KeptSolver(Bound& bound, const py::dict& options)
-      : model_(*bound.model), solver_(model_.problem(), with_callback(options_from(options))) {}
+  ///   called  most solves have a callback
+  KeptSolver(Bound& bound, const py::dict& options, bool called)
+      : model_(*bound.model), options_(options_from(options)), called_(called) {
+    solver(called);
+  }
 
   /// How far the residuals at x are from f (deviation_from).
   py::tuple deviation(const Doubles& x, const Doubles& f) {
@@ -109,12 +163,15 @@ class KeptSolver {
   }
 
   Result solve(const py::object& callback, int stalled) {
+    if (!called_ && callback.is_none() && stalled == 0)
+      return watched([&] { return solver(false).solve(); });
+    Solver& solver_with_callback = solver(true);
     Watch watch(callback, stalled);
     *watch_ = &watch;
     Result result;
     try {
       const py::gil_scoped_release released;
-      result.summary = solver_.solve();
+      result.summary = solver_with_callback.solve();
     } catch (...) {
       *watch_ = nullptr;
       throw;
@@ -125,22 +182,28 @@ class KeptSolver {
   }
 
  private:
-  SolverOptions with_callback(SolverOptions options) {
-    options.callback = [watch = watch_](const IterationSummary& step) {
-      return *watch == nullptr ? CallbackReturn::SOLVER_CONTINUE : (**watch)(step);
-    };
-    return options;
+  Solver& solver(bool called) {
+    std::optional<Solver>& kept = called ? with_callback_ : plain_;
+    if (kept) return *kept;
+    SolverOptions options = options_;
+    if (called)
+      options.callback = [watch = watch_](const IterationSummary& step) {
+        return *watch == nullptr ? CallbackReturn::SOLVER_CONTINUE : (**watch)(step);
+      };
+    return kept.emplace(model_.problem(), options);
   }
 
   Evaluation evaluate(const Doubles& x, const Wanted& wanted) {
     const std::span<const double> point = x.span();
     const py::gil_scoped_release released;
-    return solver_.evaluate(point, wanted);
+    return solver(called_).evaluate(point, wanted);
   }
 
   Model& model_;
   std::shared_ptr<Watch*> watch_ = std::make_shared<Watch*>(nullptr);
-  Solver solver_;
+  SolverOptions options_;
+  bool called_;
+  std::optional<Solver> with_callback_, plain_;
 };
 
 /// Throws py::cast_error for a value of another kind.
@@ -229,11 +292,8 @@ py::dict solve_copies_of(Bound& bound, const Memory& x, const std::vector<Double
   std::vector<ManyData> numbers;
   for (const Doubles& array : data)
     numbers.push_back({array.data(), count == 0 ? 0 : array.size() / count});
-  Result result;
-  {
-    const py::gil_scoped_release released;
-    result.summary = solve_copies(bound.model->problem(), count, starts, numbers, options);
-  }
+  Result result = watched(
+      [&] { return solve_copies(bound.model->problem(), count, starts, numbers, options); });
   ComponentsSummary& all = result.summary.components;
   NewArray<std::int32_t> status({static_cast<py::ssize_t>(count)});
   NewArray<std::int64_t> steps({static_cast<py::ssize_t>(count)});
@@ -323,15 +383,13 @@ void bind_solve(py::module_& module) {
       .def("brief_report", [](const Result& r) { return r.summary.brief_report(); })
       .def("full_report", [](const Result& r) { return r.summary.full_report(); })
       .def("json", [](const Result& r) { return to_json(r.summary, -1); });
-  module.def("solve", [](Bound& bound, const py::dict& given, const py::object& callback) {
-    SolverOptions options = options_from(given);
-    return watched(options, callback, [&] { return solve(bound.model->problem(), options); });
-  });
+  module.def("solve", &solve_once);
   module.def("codes", &codes);
   module.def("solve_many", &solve_copies_of);
   module.def("check_options", [](const py::dict& given) { resolved(options_from(given)); });
   py::class_<KeptSolver>(module, "Solver", "Solves one model repeatedly.")
-      .def(py::init<Bound&, const py::dict&>(), py::keep_alive<1, 2>())
+      .def(py::init<Bound&, const py::dict&, bool>(), py::arg("model"), py::arg("options"),
+           py::arg("called") = false, py::keep_alive<1, 2>())
       .def("solve", &KeptSolver::solve, py::arg("callback"), py::arg("stalled") = 0)
       .def("deviation", &KeptSolver::deviation)
       .def("gradient", &KeptSolver::gradient);

@@ -28,6 +28,18 @@ def springs(width, seed=0):
     return positions, edges, np.ones(len(edges))
 
 
+def independent_fits(count):
+    """Decays with an unknown amplitude and rate each, in one problem."""
+    rng = np.random.default_rng(3)
+    t, rates = np.linspace(0, 2, 12), rng.uniform(0.5, 2, count)
+    y = 1.5 * np.exp(-rates[:, None] * t)
+    p = topograd.Problem()
+    x = p.parameters(np.ones((count, 2)))
+    k = np.repeat(np.arange(count), t.size)
+    p.residuals(lambda x, t, y: x[:, 0] * np.exp(-x[:, 1] * t) - y, x[k], np.tile(t, count), y.ravel())
+    return p, x, rates
+
+
 def length(a, b, rest):
     return np.linalg.norm(a - b, axis=1) - rest
 
@@ -436,6 +448,51 @@ class Problems(unittest.TestCase):
         timer.join()
         self.assertTrue(summary.interrupted)
         self.assertLess(p.cost(), start)
+
+    def test_an_interrupt_without_a_callback(self):
+        for components, message in (("separate", "500 ended with USER_SUCCESS: interrupted"),
+                                    ("together", "interrupted")):
+            with self.subTest(components):
+                p, values = slow_problem()
+                start = p.cost()
+                timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+                timer.start()
+                summary = p.solve(backend="cpu", components=components, max_iterations=10_000_000,
+                                  function_tolerance=1e-300, parameter_tolerance=1e-300,
+                                  gradient_tolerance=1e-300)
+                timer.join()
+                self.assertTrue(summary.interrupted)
+                self.assertEqual(summary.termination, "USER_SUCCESS")
+                self.assertIn(message, summary.message)
+                self.assertLess(p.cost(), start)
+
+    def test_handlers_of_signals_run_in_solves(self):
+        def handler(signum, frame):
+            raise LookupError("time is up")
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        p, values = slow_problem()
+        start = p.cost()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with self.assertRaisesRegex(LookupError, "time is up"):
+            p.solve(backend="cpu", max_iterations=10_000_000, function_tolerance=1e-300,
+                    parameter_tolerance=1e-300, gradient_tolerance=1e-300)
+        self.assertLess(p.cost(), start)
+
+    def test_many_fits_in_one_problem_are_components(self):
+        p, x, rates = independent_fits(1000)
+        summary = p.solve(backend="cpu")
+        self.assertEqual(summary.json()["components"]["solved"], "separate")
+        np.testing.assert_allclose(x.value[:, 1], rates, rtol=1e-6)
+        p, x, rates = independent_fits(1000)
+        summary = p.solver(backend="cpu").solve()
+        self.assertEqual(summary.json()["components"]["solved"], "separate")
+        np.testing.assert_allclose(x.value[:, 1], rates, rtol=1e-6)
+        p, x, rates = independent_fits(1000)
+        summary = p.solve(backend="cpu", callback=lambda step: None)
+        self.assertNotEqual(summary.json().get("components", {}).get("solved"), "separate")
+        np.testing.assert_allclose(x.value[:, 1], rates, rtol=1e-6)
 
     def test_nothing_leaks(self):
         def once():

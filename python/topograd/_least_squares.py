@@ -494,7 +494,7 @@ class Engine:
             **(_ball(self.values, self.unknowns) if in_ball else {}),
             **options,
         }
-        self.solver = _core.Solver(self.model, given)
+        self.solver = _core.Solver(self.model, given, True)
         # The solver's residuals have the loss in them.
         self.deviation = self.solver.deviation if a.loss == "linear" else self.values.deviation
 

@@ -237,7 +237,7 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
   for (active_ = 0; active_ < lanes_ && next_ < last_; ++active_) load(active_, next_++);
   while (active_ > 0) {
     seconds_ = std::chrono::duration<double>(Clock::now() - begin_).count();
-    interrupted_ = Interrupts::came();
+    interrupted_ = Interrupts::came() || sink.should_end();
     evaluate();
     for (std::size_t at = 0; at < active_; ++at) consume(at);
     for (std::size_t at = 0; at < active_;) {

@@ -85,6 +85,8 @@ class ComponentSink {
   ///   x  the scalars of the component
   virtual void finish(const ComponentGroup& group, std::size_t component, std::span<const double> x,
                       const ComponentResult& result) = 0;
+  /// True if components should end after their steps. Called on all threads.
+  virtual bool should_end() const { return false; }
 };
 
 /// Points to which the components of a group have walked on a device, and how.

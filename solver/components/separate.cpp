@@ -123,6 +123,8 @@ class Columns final : public ComponentSink {
     if (watch_ != nullptr) count();
   }
 
+  bool should_end() const override { return watch_ != nullptr && watch_->should_end(); }
+
   /// Sums, and the verdict about all.
   void tell(const SolverOptions& options, Summary& summary) const {
     std::array<std::size_t, 6> counts{};

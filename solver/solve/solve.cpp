@@ -82,7 +82,8 @@ struct Solver::Impl {
     }
     write_back();
     Summary& summary = state_.summary;
-    if (watch_.interrupted()) summary.message = Interrupts::message();
+    if (watch_.interrupted())
+      summary.message = Interrupts::came() ? Interrupts::message() : "interrupted";
     summary.advice = advise(summary);
     describe_branches();
     versions_ = state_.problem.versions();  // branches may have brought topologies

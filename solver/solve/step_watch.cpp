@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../interrupts.hpp"
+#include "../solve_watch.hpp"
 
 #include <chrono>
 #include <string>
@@ -26,7 +27,9 @@ CallbackReturn StepWatch::after(const IterationSummary& iteration, const Engines
     callback_seconds_ = seconds_since(begin);
   }
   refuse_end();
-  const bool came = group_ == nullptr ? Interrupts::came() : group_->any(Interrupts::came());
+  const SolveWatch* const watch = SolveWatch::current();
+  const bool own = Interrupts::came() || (watch != nullptr && watch->should_end());
+  const bool came = group_ == nullptr ? own : group_->any(own);
   if (answer != CallbackReturn::SOLVER_CONTINUE || !came) return answer;
   interrupted_ = true;
   return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
