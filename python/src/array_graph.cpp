@@ -47,6 +47,20 @@ Layout Layout::simplified() const {
   return out;
 }
 
+bool Layout::is_within(std::size_t elements) const {
+  std::int64_t first = offset, last = offset;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return true;
+    (strides[d] < 0 ? first : last) += (shape[d] - 1) * strides[d];
+  }
+  return first >= 0 && last < static_cast<std::int64_t>(elements);
+}
+
+void ArrayGraph::check(const View& view) const {
+  if (!view.layout.is_within(nodes_.at(view.node).size))
+    throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
+}
+
 NodeId ArrayGraph::append(Node node) {
   if (node.size > std::numeric_limits<Index>::max())
     throw Error(ErrorCode::InvalidArgument, "trace: expected arrays of fewer than 2^32 elements");
@@ -75,6 +89,7 @@ NodeId ArrayGraph::apply(ir::Op op, std::vector<View> operands) {
   for (View& operand : operands) {
     if (operand.layout.size() != size)
       throw Error(ErrorCode::Shape, "trace: operands of different sizes");
+    check(operand);
     operand.layout = operand.layout.simplified();
   }
   return append({.kind = Kind::apply, .op = op, .size = size, .operands = std::move(operands)});
@@ -109,6 +124,7 @@ NodeId ArrayGraph::join(const std::vector<NodeId>& sources, std::vector<Index> p
 }
 
 NodeId ArrayGraph::reduce(ir::Op op, View operand, std::size_t extent) {
+  check(operand);
   operand.layout = operand.layout.simplified();
   const std::size_t size = operand.layout.size();
   if (extent == 0 || size % extent != 0)

@@ -32,6 +32,8 @@ struct Layout {
   bool is_identity(std::size_t size) const;
   /// The same view with as few axes as possible.
   Layout simplified() const;
+  /// True if all elements of the view are elements of an array that has so many.
+  bool is_within(std::size_t elements) const;
 };
 
 /// A node of an ArrayGraph.
@@ -72,7 +74,8 @@ class ArrayGraph {
   /// A number that a program has in its text; the same for all elements.
   NodeId scalar(double number);
   /// An operation on elements; all operands are views of the same shape. Throws Error{Shape} if
-  /// their sizes differ or their number is not that of the operation's operands.
+  /// their sizes differ or their number is not that of the operation's operands, and
+  /// Error{InvalidArgument} for a view of more than its node has.
   NodeId apply(ir::Op op, std::vector<View> operands);
   /// Elements of a node by their positions. Throws Error{InvalidArgument} for one out of range.
   NodeId gather(NodeId source, std::vector<Index> positions);
@@ -99,6 +102,8 @@ class ArrayGraph {
 
  private:
   NodeId append(Node node);
+  /// Throws Error{InvalidArgument} for a view of more than its node has.
+  void check(const View& view) const;
 
   std::vector<Node> nodes_;
 };
