@@ -364,10 +364,11 @@ bool LaneSolver::is_held(const Lane& lane, const Point& point, std::uint32_t sca
 /// x less the nearest point of the box to x − g.
 double LaneSolver::free_gradient(const Lane& lane, const Point& point, std::uint32_t scalar) const {
   const std::size_t place = group_.x[scalar].at(lane.component);
-  double moved = point.x[scalar] - point.gradient[group_.column[scalar]];
-  if (program_.has_lower()) moved = std::max(moved, program_.lower(place));
-  if (program_.has_upper()) moved = std::min(moved, program_.upper(place));
-  return point.x[scalar] - moved;
+  // The difference x − (x − g) would lose the digits of a gradient that is small beside x.
+  double g = point.gradient[group_.column[scalar]];
+  if (program_.has_lower()) g = std::min(g, point.x[scalar] - program_.lower(place));
+  if (program_.has_upper()) g = std::max(g, point.x[scalar] - program_.upper(place));
+  return g;
 }
 
 runtime::PointReport LaneSolver::report_of(const Lane& lane, const Point& point) const {

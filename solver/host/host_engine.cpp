@@ -178,8 +178,12 @@ runtime::PointReport HostEngine::linearize() {
   const bool there = space_->plus(x_, minus, moved) &&
                      std::ranges::all_of(g, [](double v) { return std::isfinite(v); });
   double square = 0;
-  for (std::size_t k = 0; k < x_.size(); ++k) {
-    const double v = x_[k] - moved[k];
+  for (std::uint32_t k = 0; k < x_.size(); ++k) {
+    const std::uint32_t column = space_->column(k);
+    const bool whole = column != TangentSpace::kNone && space_->block_of(k) == nullptr &&
+                       moved[k] == x_[k] + minus[column];
+    // The difference would lose the digits of a gradient that is small beside x.
+    const double v = whole ? g[column] : x_[k] - moved[k];
     report.gradient_max_norm = std::max(report.gradient_max_norm, std::fabs(v));
     square += v * v;
   }
