@@ -137,6 +137,47 @@ class RandomFits(unittest.TestCase):
                 self.assertLess(fit.gain(result.x), 0.01, f"fit {seed}, {fit.name}, {fit.loss}")
         self.assertGreater(solved, 450)
 
+    def test_small_numbers_are_no_success(self):
+        """SciPy's gtol is an absolute number: of residuals in small units, and of x in large ones."""
+        solved = 0
+        for seed in range(1000, 1150):
+            fit = Fit(seed)
+            small = 1e-9 * max(np.max(np.abs(fit.fun(fit.x0))), 1e-300) ** -1
+            fun = fit.fun
+
+            def residuals(x, fun=fun, small=small):
+                return small * fun(x)
+
+            arguments = {**fit.arguments(), "f_scale": small * fit.f_scale}
+            try:
+                result = topograd.least_squares(residuals, fit.x0, x_scale=np.abs(fit.x0) + 0.1,
+                                                options={"fallback": False}, **arguments)
+            except ValueError:
+                continue
+            if result.success:
+                solved += 1
+                self.assertLess(fit.gain(result.x), 0.01, f"fit {seed}, {fit.name}, {fit.loss}")
+        self.assertGreater(solved, 130)
+
+    def test_minimize_in_any_units(self):
+        solved = 0
+        for seed in range(150):
+            fit = Fit(seed)
+            fun, unit = fit.fun, 10.0 ** np.random.default_rng(seed).choice([-9, 0, 9], fit.x0.size)
+            start = fun(fit.x0)
+            if fit.loss != "linear" or not np.all(np.isfinite(start)) or not np.any(start):
+                continue
+            weight = 1 / np.sum(start**2)
+
+            def cost(x, fun=fun, weight=weight, unit=unit):
+                return weight * np.sum(fun(x / unit) ** 2)
+
+            result = topograd.minimize(cost, fit.x0 * unit, bounds=list(zip(fit.lower * unit, fit.upper * unit)))
+            if result.success:
+                solved += 1
+                self.assertLess(fit.gain(result.x / unit), 0.01, f"fit {seed}, {fit.name}")
+        self.assertGreater(solved, 50)
+
     def test_large_rows_hide_nothing(self):
         """Steps that reduce the cost by ten powers of ten each, while all cosines are below 1e-8."""
         for power, start in ((-27.0, [0.05, -27.0, -0.1]), (-52.0, [3.5, -53.0, 2.4])):

@@ -20,6 +20,12 @@ from ._trace import TracingError, as_numpy
 _LEASTSQ = 1.49012e-8
 #: Unknowns up to which minimize solves for Newton's steps.
 _MOST_FOR_NEWTON = 200
+#: Share of the gradient at the start with which L-BFGS ends.
+_SHARE = 1e-8
+#: A gradient whose square is no number beside 0.
+_NOTHING = 1e-150
+#: Status of a solve that a callback ended.
+_STOPPED = 99
 
 
 def _starts(f: Callable, p0: Any, bounds: Any) -> np.ndarray:
@@ -242,7 +248,8 @@ def minimize(
     constraints : dict, LinearConstraint, NonlinearConstraint, or a list of them
         As in SciPy.
     tol : float, optional
-        Tolerance of the gradient's largest component, 1e-5 if not given.
+        Tolerance of the gradient's largest component, in the units of fun and x. Without it, and
+        without an option 'gtol', a solve ends where steps and the cost stand still.
     callback : callable, optional
         callback(x), or callback(intermediate_result), after each step.
     options : dict, optional
@@ -257,10 +264,11 @@ def minimize(
     """
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
+    found: OptimizeResult | None = None
     if method is None:
         try:
             found = _traced_minimum(fun, x0, args, jac, bounds, constraints, tol, callback, given)
-            if found.success or not falls_back:
+            if found.success or not falls_back or found.status == _STOPPED:
                 return found
         except _CallbackError as error:
             raise error.__cause__ or error
@@ -273,8 +281,30 @@ def minimize(
     elif not falls_back:
         raise TracingError(f"method={method!r}, which is SciPy's")
     kept = {k: v for k, v in given.items() if not _is_ours(k)}
-    return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol,
-                                   callback, kept or None)
+    scipys = scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol,
+                                     callback, kept or None)
+    if found is None or _constrained(constraints):
+        return scipys
+    if not scipys.fun < found.fun:
+        return found
+    # SciPy's gtol is an absolute number, which small numbers meet anywhere.
+    try:
+        again = _traced_minimum(fun, scipys.x, args, jac, bounds, constraints, tol, callback, given)
+    except (_core.Error, ArithmeticError, ValueError):
+        return scipys
+    return again if again.fun <= scipys.fun else scipys
+
+
+def _constrained(constraints: Any) -> bool:
+    return not isinstance(constraints, (list, tuple)) or len(constraints) > 0
+
+
+def _units(start: np.ndarray) -> np.ndarray:
+    """Powers of two by which unknowns that begin far from 1 are divided: steps for energies depend on
+    units."""
+    with np.errstate(all="ignore"):
+        powers = np.where(start == 0, 0.0, np.round(np.log2(np.abs(start))))
+    return np.exp2(np.where(np.abs(powers) > 10, np.clip(powers, -500, 500), 0.0))
 
 
 def _is_ours(name: str) -> bool:
@@ -324,7 +354,9 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
 
     f0 = float(np.asarray(value(start.copy()), dtype=float).reshape(()))
     problem = Problem()
-    x = problem.parameters(start.copy())
+    units = _units(start)
+    scaled = problem.parameters(start / units)
+    x = scaled if np.all(units == 1) else scaled * units
     rows = problem._traced(value, (x,))
     if rows.size != 1:
         raise ValueError("The user-provided objective function must return a scalar value.")
@@ -334,30 +366,35 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
         pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
             (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])
         low, high = (np.broadcast_to(np.asarray(b, dtype=float), start.shape) for b in pairs)
-        x.value[...] = np.clip(start, low, high)
+        scaled.value[...] = np.clip(start, low, high) / units
+        low, high = low / units, high / units
         some = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
         same = low[some] == high[some]
         if np.any(same):
-            problem.fix(x[some[same]])
+            problem.fix(scaled[some[same]])
         if not np.all(same):
-            problem.bounds(x[some[~same]], low[some[~same]], high[some[~same]])
+            problem.bounds(scaled[some[~same]], low[some[~same]], high[some[~same]])
     for constraint in constraints if isinstance(constraints, (list, tuple)) else [constraints]:
         _constrain(problem, x, constraint)
-    if abs(problem.cost(start) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
+    if abs(problem.cost(start / units) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
         raise TracingError("the traced function has other values than the function")
     given = {k: v for k, v in options.items() if k not in ("maxiter", "gtol", "ftol", "disp")}
-    gtol = options.get("gtol", 1e-5 if tol is None else tol)
+    gtol = options.get("gtol", tol)
+    by_newton = not _constrained(constraints) and start.size <= _MOST_FOR_NEWTON
+    # Without a tolerance that was asked for, none may have a unit.
     settings = {"max_iterations": options.get("maxiter") or max(1000, 50 * start.size),
-                "absolute_gradient_tolerance": gtol, "function_tolerance": options.get("ftol", 1e-15),
-                "gradient_tolerance": 0.0, "parameter_tolerance": 1e-15,
+                "absolute_gradient_tolerance": max((gtol or 0.0) * float(np.min(units)), _NOTHING),
+                "function_tolerance": options.get("ftol", 1e-15),
+                "gradient_tolerance": 0.0 if by_newton or gtol is not None else _SHARE,
+                "parameter_tolerance": 1e-15,
                 "update_state_every_iteration": callback is not None}
-    if not constraints and start.size <= _MOST_FOR_NEWTON:
+    if by_newton:
         settings["method"] = "newton"
-    called = None if callback is None else _Steps(callback, x.value)
+    called = None if callback is None else _Steps(callback, scaled.value, units)
     summary = problem.solve(callback=called, **{**settings, **given})
     if summary.interrupted:
         raise KeyboardInterrupt
-    at = x.value.copy()
+    at = scaled.value * units
     ends = float(np.asarray(value(at.copy()), dtype=float).reshape(()))
     if np.isfinite(ends) and abs(problem.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
         raise TracingError("the traced function has other values than the function")
@@ -366,30 +403,31 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     if options.get("disp"):
         print(summary.message)
     return OptimizeResult(
-        x=at, fun=ends, jac=problem.gradient(), nit=max(len(summary.iterations) - 1, 0),
+        x=at, fun=ends, jac=problem.gradient() / units, nit=max(len(summary.iterations) - 1, 0),
         nfev=len(summary.iterations), njev=summary.accepted + 1,
-        status=0 if success else 99 if stopped else 1, success=success, message=summary.message,
+        status=0 if success else _STOPPED if stopped else 1, success=success, message=summary.message,
         summary=summary)
 
 
 class _Steps:
     """SciPy's callback of minimize."""
 
-    def __init__(self, function: Callable, x: np.ndarray) -> None:
+    def __init__(self, function: Callable, x: np.ndarray, units: np.ndarray) -> None:
         try:
             self._named = set(inspect.signature(function).parameters) == {"intermediate_result"}
         except (TypeError, ValueError):
             self._named = False
-        self._function, self._x, self.stopped = function, x, False
+        self._function, self._x, self._units, self.stopped = function, x, units, False
 
     def __call__(self, step: Any) -> bool:
         if step.iteration == 0 or not step.successful:
             return False
+        x = self._x * self._units
         try:
             if self._named:
-                self._function(intermediate_result=OptimizeResult(x=self._x.copy(), fun=step.cost))
+                self._function(intermediate_result=OptimizeResult(x=x, fun=step.cost))
             else:
-                self._function(self._x.copy())
+                self._function(x)
         except StopIteration:
             self.stopped = True
         except Exception as error:

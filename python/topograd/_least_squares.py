@@ -42,6 +42,8 @@ _STALLED = 6
 #: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
 #: which it is computed.
 _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
+#: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
+_MOST_COSINE = 1e-6
 #: Tolerances above it ask for less than that.
 _LOOSE = 1e-4
 _METHODS = ("trf", "dogbox", "lm")
@@ -367,13 +369,13 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
     return float(np.max(np.abs(g * scale)))
 
 
-def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimality: float) -> int:
+def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimality: float,
+            has_vanished: Callable[[], bool]) -> int:
     """The condition that ended the solve, as SciPy numbers them; -1 if there is none.
 
     At a limit, a gradient below a gtol of the default's size may only say that numbers are small.
     """
-    if optimality <= a.gtol and (termination != "NO_CONVERGENCE" or a.gtol > _GTOL or
-                                 _has_vanished(a, optimality, steps)):
+    if optimality <= a.gtol and (termination != "NO_CONVERGENCE" or a.gtol > _GTOL or has_vanished()):
         return 1
     if termination == "NO_CONVERGENCE":
         return 0 if len(steps) >= _limit(a) else -1
@@ -392,9 +394,15 @@ def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimali
     return 2
 
 
-def _has_vanished(a: _Arguments, optimality: float, steps: Any) -> bool:
-    """True if the gradient is below gtol, and not only because all numbers are small."""
-    return optimality <= min(a.gtol, _GTOL * steps[0].gradient_max_norm)
+def _has_vanished(a: _Arguments, x: np.ndarray, f: np.ndarray, gradient: np.ndarray, jacobian: Any) -> bool:
+    """True if the gradient is below gtol, and not only because all numbers are small: the residuals
+    are orthogonal to the columns of the Jacobian."""
+    if not _optimality(a, x, gradient) <= a.gtol:
+        return False
+    free = _free(a, x, gradient)
+    squares = (jacobian.multiply(jacobian) if issparse(jacobian) else jacobian * jacobian).sum(axis=0)
+    lengths = np.sqrt(np.asarray(squares).ravel()) * np.linalg.norm(f)
+    return bool(np.all(np.abs(gradient[free]) <= _MOST_COSINE * lengths[free]))
 
 
 def _limit(a: _Arguments) -> int:
@@ -442,6 +450,13 @@ def _gradient_tolerances(gtol: float) -> dict:
             "absolute_gradient_tolerance": gtol if gtol > _GTOL else 0.0}
 
 
+def _gradient_tolerance_in_ball(a: _Arguments) -> dict:
+    """The solver sees g * scale, in the units of the problem: the gradient ends a solve if it is
+    as small as a gtol that was asked for. One of the default's size may only say that numbers are
+    small."""
+    return {"gradient_tolerance": a.gtol * float(np.min(a.scale)) if a.gtol > _GTOL else 0.0}
+
+
 def _gain_within(gtol: float, step: Any) -> Any:
     """What a step may gain where a gradient is as small as a gtol that was asked for."""
     return abs(step) * gtol if gtol > _GTOL else 0.0
@@ -483,9 +498,7 @@ class Engine:
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
-            # The solver sees g * scale: this is enough for |g| <= gtol.
-            **({"gradient_tolerance": a.gtol * float(np.min(a.scale))} if in_ball
-               else _gradient_tolerances(a.gtol)),
+            **(_gradient_tolerance_in_ball(a) if in_ball else _gradient_tolerances(a.gtol)),
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
             "scale_free": not in_ball,
@@ -564,7 +577,6 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
     stopped = called is not None and called.stopped
-    status = -2 if stopped else _status(a, core.termination, steps, unknowns, optimality)
 
     def jacobian() -> Any:
         dense = not a.sparse and f.size * x.size <= _DENSE
@@ -580,6 +592,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         places = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
         return np.bincount(places, numbers, f.size * x.size).reshape(f.size, x.size)
 
+    status = -2 if stopped else _status(a, core.termination, steps, unknowns, optimality,
+                                        lambda: _has_vanished(a, x, f, gradient, jacobian()))
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
         active_mask=_active(a, x), nfev=len(steps),
@@ -880,7 +894,7 @@ def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
         free = np.flatnonzero(_free(a, x, found["grad"]))
         jacobian = jacobian[:, free]
     if (not _promised(jacobian, f) > _MOST_GAIN * 2 * found["cost"] or
-            _has_vanished(a, found["optimality"], found["summary"].iterations)):
+            _has_vanished(a, x, found["fun"], found["grad"], found["jac"])):
         return []
     lengths = np.linalg.norm(jacobian, axis=0)
     if not np.all(np.isfinite(lengths)):

@@ -8,7 +8,6 @@ data of the graph differs that is an array as it was read, later calls put their
 
 from __future__ import annotations
 
-import dis
 import functools
 import math
 import threading
@@ -37,9 +36,9 @@ class _Unknown(Exception):
 
 @functools.lru_cache(maxsize=512)
 def _globals_of(code: types.CodeType) -> tuple[str, ...]:
-    """Names of globals that code reads, and functions that it makes."""
-    found = {str(i.argval): None for i in dis.get_instructions(code)
-             if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    """Names of globals that code and functions that it makes may read; among them are names of
+    attributes."""
+    found = dict.fromkeys(code.co_names)
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             found.update(dict.fromkeys(_globals_of(inner)))
