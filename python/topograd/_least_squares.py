@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import time
@@ -46,6 +47,8 @@ _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
 _MOST_COSINE = 1e-6
 #: Tolerances above it ask for less than that.
 _LOOSE = 1e-4
+#: Bounds of a call that has none.
+_UNBOUNDED = (-np.inf, np.inf)
 _METHODS = ("trf", "dogbox", "lm")
 _LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
 _MESSAGES = {
@@ -145,24 +148,22 @@ class _Arguments:
             raise ValueError("`verbose` must be in [0, 1, 2].")
         if max_nfev is not None and max_nfev <= 0:
             raise ValueError("`max_nfev` must be None or positive integer.")
-        if np.iscomplexobj(x0):
+        start = as_numpy(x0)
+        if start.dtype.kind == "c":
             raise ValueError("`x0` must be real.")
-        self.x0 = np.atleast_1d(as_numpy(x0)).astype(float)
+        self.x0 = np.array(start, dtype=float, ndmin=1)
         if self.x0.ndim > 1:
             raise ValueError("`x0` must have at most 1 dimension.")
         n = self.x0.size
         if n == 0:
             raise ValueError("`x0` is empty: there is nothing to minimise over.")
-        self.lower, self.upper = _bounds(bounds, n)
-        self.bounded = not (np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
-        if method == "lm" and self.bounded:
-            raise ValueError("Method 'lm' doesn't support bounds.")
-        if np.any(self.lower >= self.upper):
-            raise ValueError("Each lower bound must be strictly less than each upper bound.")
-        if np.any(self.x0 < self.lower) or np.any(self.x0 > self.upper):
-            raise ValueError("`x0` is infeasible.")
-        #: x is this times the unknowns of the solve.
+        if bounds is _UNBOUNDED:
+            self.lower, self.upper, self.bounded = np.full(n, -np.inf), np.full(n, np.inf), False
+        else:
+            self._set_bounds(bounds, n, method)
+        #: x is this times the unknowns of the solve, which are within a ball if it is an array.
         self.scale: Any = 1.0
+        self.in_ball = False
         if not (x_scale is None or isinstance(x_scale, str) and x_scale == "jac"):
             try:
                 scale = np.asarray(x_scale, dtype=float)
@@ -174,7 +175,7 @@ class _Arguments:
             if scale.ndim > 0 and scale.shape != self.x0.shape:
                 raise ValueError("Inconsistent shapes between `x_scale` and `x0`.")
             if scale.ndim > 0:
-                self.scale = scale
+                self.scale, self.in_ball = scale, True
         self.ftol, self.xtol, self.gtol = (
             _tolerance(t, name, method)
             for t, name in ((ftol, "ftol"), (xtol, "xtol"), (gtol, "gtol"))
@@ -200,12 +201,22 @@ class _Arguments:
         #: how a traced function differs from the function
         self.difference = "no row of the function depends on x"
 
+    def _set_bounds(self, bounds: Any, n: int, method: str) -> None:
+        self.lower, self.upper = _bounds(bounds, n)
+        self.bounded = not (np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
+        if method == "lm" and self.bounded:
+            raise ValueError("Method 'lm' doesn't support bounds.")
+        if np.any(self.lower >= self.upper):
+            raise ValueError("Each lower bound must be strictly less than each upper bound.")
+        if np.any(self.x0 < self.lower) or np.any(self.x0 > self.upper):
+            raise ValueError("`x0` is infeasible.")
+
     def check_values(self, f: np.ndarray, loss: Any, first_jacobian: Callable[[], Any]) -> None:
         """Raises ValueError for what does not fit the residuals at the start."""
         size = (f.size, self.x0.size)
         if f.ndim > 1:
             raise ValueError("`fun` must return at most 1-d array_like.")
-        if not np.all(np.isfinite(f)):
+        if not np.isfinite(f).all():
             raise ValueError("Residuals are not finite in the initial point.")
         if self.method == "lm" and size[0] < size[1]:
             raise ValueError("Method 'lm' doesn't work when the number of residuals is less than the "
@@ -315,12 +326,19 @@ def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
     return bool(np.all(np.abs(traced - f) <= 100 * unit * np.abs(f) + 0.1 * unit * terms))
 
 
+@functools.lru_cache(maxsize=8)
+def _parts(size: int) -> np.ndarray:
+    """Small parts of unknowns by which one looks beside a point."""
+    return 0.01 * (np.modf(0.3 + 0.6180339887498949 * np.arange(size))[0] - 0.5)
+
+
 def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, precision: str) -> bool:
     """True if the rows of a trace that is used again are those of the function beside the start, too:
     what a function reads by names of modules or classes may have changed without changing the start."""
     x = engine.unknowns
-    parts = np.modf(0.3 + 0.6180339887498949 * np.arange(x.size))[0] - 0.5
-    beside = np.clip(x + 0.01 * (0.1 + np.abs(x)) * parts, a.lower, a.upper)
+    beside = x + (0.1 + np.abs(x)) * _parts(x.size)
+    if a.bounded:
+        beside = np.clip(beside, a.lower, a.upper)
     with np.errstate(all="ignore"):
         f = evaluate(beside.copy())
     return f.size == engine.model.row_count() and _agrees(engine.deviation, engine.values, beside, f,
@@ -360,7 +378,7 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
     if g.size == 0:
         return 0.0
     if not a.bounded:
-        return float(np.max(np.abs(g)))
+        return float(abs(g).max())
     scale = np.ones_like(x)
     falling = (g < 0) & np.isfinite(a.upper)
     rising = (g > 0) & np.isfinite(a.lower)
@@ -494,17 +512,16 @@ class Engine:
             some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
             lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
             self.model.set_bounds(some.tolist(), lower, upper)
-        in_ball = np.ndim(a.scale) > 0
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
-            **(_gradient_tolerance_in_ball(a) if in_ball else _gradient_tolerances(a.gtol)),
+            **(_gradient_tolerance_in_ball(a) if a.in_ball else _gradient_tolerances(a.gtol)),
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
-            "scale_free": not in_ball,
+            "scale_free": not a.in_ball,
             "max_iterations": _limit(a) - 1,
             "update_state_every_iteration": a.callback is not None,
-            **(_ball(self.values, self.unknowns) if in_ball else {}),
+            **(_ball(self.values, self.unknowns) if a.in_ball else {}),
             **options,
         }
         self.solver = _core.Solver(self.model, given, True)
@@ -567,7 +584,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     steps = core.iterations
     unknowns = unknowns.copy()
     x = unknowns
-    if np.ndim(a.scale) > 0:  # rounding may lead across a bound
+    if a.in_ball:  # rounding may lead across a bound
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
     if f.size != model.row_count() or not _agrees(
@@ -580,10 +597,10 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
 
     def jacobian() -> Any:
         dense = not a.sparse and f.size * x.size <= _DENSE
-        if dense and a.loss == "linear" and np.ndim(a.scale) == 0:
+        if dense and a.loss == "linear" and not a.in_ball:
             return values.dense_jacobian(unknowns)
         numbers, columns, starts = values.jacobian(unknowns)
-        if np.ndim(a.scale) > 0:
+        if a.in_ball:
             numbers = numbers / a.scale[columns]
         if a.loss != "linear":
             numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
@@ -609,7 +626,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
 
 def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarray) -> Any:
     """What the function reads, if its trace is worth keeping; else None."""
-    if np.ndim(a.scale) > 0 or f0.size > _MOST_ROWS_KEPT or not isinstance(args, tuple):
+    if a.in_ball or f0.size > _MOST_ROWS_KEPT or not isinstance(args, tuple):
         return None
     return _reuse.read(fun, args, kwargs, a.x0.size)
 
@@ -650,7 +667,7 @@ def least_squares(
     fun: Callable[..., Any],
     x0: Any,
     jac: Any = "2-point",
-    bounds: Any = (-np.inf, np.inf),
+    bounds: Any = _UNBOUNDED,
     method: str = "trf",
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
@@ -744,7 +761,8 @@ def least_squares(
     falls_back = given.pop("fallback", True)
     if given.get("device"):  # who names a device wants it
         given.setdefault("backend", "vulkan")
-    _core.check_options(given)
+    if given:
+        _core.check_options(given)
     a = _Arguments(fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, tr_solver,
                    jac_sparsity, max_nfev, verbose, callback)
     keywords = kwargs or {}
