@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -382,6 +383,26 @@ TEST(Components, AWatchIsToldAndDecidesNothing) {
   options.components = Components::automatic;
   options.callback = [](const IterationSummary&) { return CallbackReturn::SOLVER_CONTINUE; };
   EXPECT_FALSE(solve(parts.problem, options).components.separate);
+}
+
+TEST(Components, AWatchEndsThemAndDecidesNothing) {
+  const auto asked = [](Components components, std::size_t steps) {
+    Parts parts;
+    for (std::size_t k = 0; k < 200; ++k) parts.add(0, k);
+    std::atomic<std::size_t> left = steps;
+    const SolveWatch watch({}, [&] { return left == 0 || --left == 0; });
+    return solve(parts.problem, on_cpu(components));
+  };
+  const Summary whole = asked(Components::automatic, 1U << 30U);
+  EXPECT_TRUE(whole.components.separate);
+  EXPECT_EQ(whole.termination, Termination::CONVERGENCE) << whole.message;
+  for (const Components components : {Components::automatic, Components::together}) {
+    const Summary ended = asked(components, 2);
+    EXPECT_EQ(ended.components.separate, components == Components::automatic);
+    EXPECT_EQ(ended.termination, Termination::USER_SUCCESS) << ended.message;
+    EXPECT_NE(ended.message.find("interrupted"), std::string::npos) << ended.message;
+    EXPECT_LE(ended.final_cost, ended.initial_cost);
+  }
 }
 
 TEST(Components, OneHugeBesideManySmall) {
