@@ -129,6 +129,27 @@ class CurveFit(unittest.TestCase):
         self.assertGreaterEqual(right["topograd"], max(right["scipy"], 4))
 
 
+def in_parts(t, a, b):
+    f = np.zeros_like(t)
+    f[:6] = a * t[:6]
+    f[6:] = b + t[6:]
+    return f
+
+
+class FilledArrays(unittest.TestCase):
+    """What assigns into arrays is traced through every door."""
+
+    def test_curve_fit_and_minimize(self):
+        t = np.linspace(0, 1, 12)
+        y = in_parts(t, 2.0, 3.0)
+        found = topograd.curve_fit(in_parts, t, y, [1.0, 1.0], options=OURS)[0]
+        np.testing.assert_allclose(found, [2.0, 3.0])
+        found = topograd.minimize(lambda x, c: c * np.sum((in_parts(t, *x) - y) ** 2), [1.0, 1.0], (2.0,),
+                                  options=OURS)
+        np.testing.assert_allclose(found.x, [2.0, 3.0])
+        self.assertTrue(found.success)
+
+
 class Minimize(unittest.TestCase):
     CASES = {
         "rosenbrock": (rosenbrock, [-1.2, 1.0], {}),

@@ -143,7 +143,7 @@ class Many(unittest.TestCase):
 
     def test_values_of_another_function_are_not_minimised(self):
         def residuals(x, y):
-            return (x - y) * (1.0 if isinstance(x, np.ndarray) else 2.0)
+            return (x - y) * (1.0 if type(x) is np.ndarray else 2.0)
 
         y = np.linspace(1, 2, 6)
         for loss in ("linear", "huber"):
@@ -153,6 +153,22 @@ class Many(unittest.TestCase):
             result = topograd.least_squares_many(residuals, np.zeros((6, 1)), (y,), loss=loss)
             np.testing.assert_allclose(result.x[:, 0], y, rtol=1e-6)
             self.assertIn("by SciPy: problem 0", result.message)
+
+    def test_arrays_that_functions_fill_are_traced(self):
+        t = np.linspace(0, 1, 12)
+
+        def model(t, a, b):
+            f = np.zeros_like(t)
+            f[:6] = a * t[:6]
+            f[6:] = b + t[6:]
+            return f
+
+        y = np.stack([model(t, k + 1.0, 3.0) for k in range(4)])
+        result = topograd.least_squares_many(lambda x, y, shift=0.0: model(t, *x) + shift - y, np.ones((4, 2)), (y,),
+                                             kwargs={"shift": 1.0}, options={"fallback": False})
+        np.testing.assert_allclose(result.x[:, 1], 2.0)
+        found = topograd.curve_fit_many(model, t, y, [1.0, 1.0], options={"fallback": False})[0]
+        np.testing.assert_allclose(found, [[k + 1.0, 3.0] for k in range(4)])
 
     def test_exceptions_while_tracing_are_left_to_scipy(self):
         def residuals(x, y):

@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult, OptimizeWarning
 from . import _core
 from ._least_squares import _NO_DEVICE, _CallbackError, least_squares
 from ._problem import Problem
+from ._shim import calls_users
 from ._trace import TracingError, as_numpy
 
 #: leastsq's tolerance, which SciPy's curve_fit has without bounds.
@@ -193,6 +194,7 @@ def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds
         elif deviations.shape != (y.size,):
             raise ValueError("`sigma` has incorrect shape.")
 
+    @calls_users
     def residuals(p: Any) -> Any:
         return _weighted(f(x, *p) - y, deviations, factor)
 
@@ -348,6 +350,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
         raise ValueError("'x0' must only have one dimension.")
     args = args if isinstance(args, tuple) else (args,)
 
+    @calls_users
     def value(x: Any) -> Any:
         found = fun(x, *args)
         return found[0] if jac is True else found

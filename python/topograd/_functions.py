@@ -88,6 +88,11 @@ def _register_views() -> None:
     windows = np.lib.stride_tricks.sliding_window_view
     _FUNCTIONS[windows] = view(windows)
 
+    def strided(trace: Trace, *_: Any, **__: Any) -> Array:
+        raise TracingError("np.lib.stride_tricks.as_strided cannot be traced; use sliding_window_view")
+
+    _FUNCTIONS[np.lib.stride_tricks.as_strided] = strided
+
     def positions(function: Any) -> Callable:
         def apply(trace: Trace, a: Any, *args: Any, **kwargs: Any) -> Array:
             check(function, args, kwargs)

@@ -14,7 +14,7 @@ from ._fits import _LEASTSQ, _covariance, _starts
 from ._least_squares import (_EPS, _LOSSES, _MOST_KINKS, _NO_DEVICE, _bounds, _cost, _gain_within,
                              _gradient_tolerances, _rho)
 from ._problem import _core_loss
-from ._shim import run_traced
+from ._shim import calls_users, run_traced
 from ._trace import Trace, TracingError, as_numpy, location_of
 
 #: Problems whose cost is compared with that of the function's numbers.
@@ -134,12 +134,13 @@ class _Prototype:
             return trace.wrap(trace.graph.unknowns(first, size), array.shape[1:])
 
         given = [argument if own is None else place(own) for argument, own in zip(a.args, a.own)]
-        rows = trace.array(run_traced(trace, a.fun, (trace.unknowns(0, (a.n,)), *given)))
+        unknowns = trace.unknowns(0, (a.n,))
+        rows = trace.array(run_traced(trace, a.function, (unknowns, *given), a.kwargs))
         if rows.ndim > 1:
             raise ValueError(f"fun: expected the residuals of one problem, shape (m,), got {rows.shape}")
         rows = rows.reshape(-1)
         if weights is not None:
-            fixed = trace.array(run_traced(trace, a.fun, (place(a.starts), *given))).reshape(-1)
+            fixed = trace.array(run_traced(trace, a.function, (place(a.starts), *given), a.kwargs)).reshape(-1)
             rows = rows * trace.array(run_traced(trace, weights, (fixed,)))
         self.rows = rows.size
         added = trace.graph.add_blocks(self.model, rows._whole_node(), 1, _core_loss(loss), "",
@@ -437,6 +438,7 @@ def curve_fit_many(
     if deviations is not None and deviations.ndim == 2:
         mine.append(deviations)
 
+    @calls_users
     def residuals(p: Any, *numbers: Any) -> Any:
         rest = list(numbers)
         target = rest.pop(0)

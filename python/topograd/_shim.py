@@ -302,6 +302,16 @@ def _folder(file: str) -> str:
     return "installed" if installed else "users"
 
 
+#: Code of functions of this package that call functions of the user.
+_CALLS_USERS: set[types.CodeType] = set()
+
+
+def calls_users(function: Callable) -> Callable:
+    """Marks a function of this package as one that is traced as the user's functions which it calls."""
+    _CALLS_USERS.add(function.__code__)
+    return function
+
+
 class World:
     """Copies of a function, and of what it calls, for one trace."""
 
@@ -387,6 +397,8 @@ class World:
         file = function.__code__.co_filename
         if function.__module__ == "math":
             return _math(function)
+        if function.__code__ in _CALLS_USERS:
+            return self._copy(function)
         compiled = file.startswith("<__array_function__")
         if compiled or _folder(file) == "library":
             return self._library_function(function)
