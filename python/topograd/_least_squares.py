@@ -45,6 +45,8 @@ _STALLED = 6
 _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
 #: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
 _MOST_COSINE = 1e-6
+#: Share of the squares of terms below which a fit is perfect.
+_PERFECT = 1e-20
 #: Tolerances above it ask for less than that.
 _LOOSE = 1e-4
 #: Bounds of a call that has none.
@@ -638,7 +640,7 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     found = _solve(a, trace, rows, f0, evaluate, options, kept)
     for _ in range(_MOST_KINKS):
         before = found
-        if found is not None and found["status"] > 0:
+        if found is not None and found["status"] > 0 and not _is_perfect(a, found):
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
@@ -850,6 +852,18 @@ def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step
     return scipys(fun, a.x0, a.jac, bounds, a.method, a.ftol, a.xtol, a.gtol, x_scale, a.loss,
                   a.f_scale, diff_step, tr_solver, tr_options or {}, jac_sparsity, a.max_nfev, a.verbose,
                   args, keywords, **{k: v for k, v in newer.items() if k in known and v is not None})
+
+
+def _is_perfect(a: _Arguments, found: Result) -> bool:
+    """True if the residuals of a result are as nothing beside their terms, |J| |x|: what is left are
+    steps that no tolerance asks for, and rounding."""
+    jacobian = dict.get(found, "jac")
+    if a.loss != "linear" or not isinstance(jacobian, np.ndarray):
+        return False
+    f = found["fun"]
+    if not np.dot(f, f) <= _PERFECT * np.max(np.abs(jacobian)) ** 2 * np.dot(found["x"], found["x"]) * f.size:
+        return False
+    return bool(np.dot(f, f) <= _PERFECT * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
 
 
 def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
