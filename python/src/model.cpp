@@ -101,10 +101,7 @@ void Model::add_groups(const std::vector<RowGroup>& groups, const AddOptions& op
   }
   for (const RowGroup& group : groups) {
     if (group.unknowns.empty()) {
-      for (std::size_t b = 0; b < group.count(); ++b)
-        for (std::size_t k = 0; k < group.outputs.size(); ++k)
-          constants_.emplace_back(rows_ + group.rows[b * group.outputs.size() + k],
-                                  constant_of(group, b, k));
+      add_constants(group, options.kind);
       continue;
     }
     AddedRows rows;
@@ -114,6 +111,20 @@ void Model::add_groups(const std::vector<RowGroup>& groups, const AddOptions& op
     std::vector<std::size_t>& order = constrains ? constraint_order_ : order_;
     order.reserve(order.size() + rows.rows.size());
     for (const Index row : rows.rows) order.push_back(first + row);
+  }
+}
+
+void Model::add_constants(const RowGroup& group, BlockKind kind) {
+  for (std::size_t b = 0; b < group.count(); ++b) {
+    for (std::size_t k = 0; k < group.outputs.size(); ++k) {
+      const std::size_t row = group.rows[b * group.outputs.size() + k];
+      const double number = constant_of(group, b, k);
+      if (kind == BlockKind::residual)
+        constants_.emplace_back(rows_ + row, number);
+      else if (number != 0)
+        throw Error(ErrorCode::NoParameters, std::string(add_call(kind, true)) + ": row " +
+                                                 std::to_string(row) + " reads no unknown");
+    }
   }
 }
 

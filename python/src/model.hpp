@@ -68,6 +68,8 @@ class Model {
   void add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                    const std::vector<UnknownArray>& proposed, const Loss& loss, bool joins_rows);
   void add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x);
+  /// Rows that read no unknown. Throws Error{NoParameters} for an energy that is not 0.
+  void add_constants(const RowGroup& group, BlockKind kind);
   void add_groups(const std::vector<RowGroup>& groups, const AddOptions& options,
                   AddedBlocks& added);
 

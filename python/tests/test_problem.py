@@ -333,6 +333,15 @@ class Problems(unittest.TestCase):
         np.testing.assert_allclose(values, np.arcsinh(1.0), 0, 1e-4)
         self.assertAlmostEqual(summary.final_cost, p.cost(), 9)
 
+    def test_energies_that_read_no_unknown(self):
+        p = topograd.Problem()
+        x = p.parameters(np.array([0.5, 1.0]))
+        p.energies(lambda v: np.tril(np.outer(v, v)) ** 2, x)  # with a zero
+        self.assertEqual(p.evaluate().size, 0)
+        self.assertAlmostEqual(p.cost(), 0.0625 + 0.25 + 1.0)
+        with self.assertRaisesRegex(topograd.Error, "energies: row 1 reads no unknown"):
+            p.energies(lambda v: np.stack([v[0], 3.0]), x)
+
     def test_covariance(self):
         t = np.linspace(0, 1, 20)
         p = topograd.Problem()
