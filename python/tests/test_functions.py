@@ -5,7 +5,7 @@ import unittest
 import warnings
 
 import numpy as np
-from scipy import integrate, interpolate, linalg, ndimage, signal, special
+from scipy import integrate, interpolate, linalg, ndimage, signal, spatial, special
 from scipy.spatial.transform import Rotation
 
 import topograd
@@ -225,6 +225,11 @@ FUNCTIONS = {
     "Akima": lambda x: interpolate.Akima1DInterpolator(TIMES, np.sin(TIMES))(x),
     "BSpline": lambda x: interpolate.make_interp_spline(TIMES, np.sin(TIMES))(x),
     "splev": lambda x: interpolate.splev(x, interpolate.splrep(TIMES, np.sin(TIMES))),
+    "splev of coefficients": lambda x: interpolate.splev(TIMES[1:-1], (np.r_[[0] * 3, np.linspace(0, 3, 10), [3] * 3], x, 3)),
+    "splev padded": lambda x: interpolate.splev(TIMES, [np.arange(-3.0, 7), np.append(x[:6], np.zeros(4)), 3], 1),
+    "cdist": lambda x: spatial.distance.cdist(m43(x), NUMBERS[:2] + 3),
+    "cdist city": lambda x: spatial.distance.cdist(m43(x), NUMBERS[:2] + 3, "cityblock"),
+    "pdist": lambda x: spatial.distance.pdist(m43(x), "sqeuclidean") + spatial.distance.pdist(m43(x)),
     "UniSpline": lambda x: interpolate.InterpolatedUnivariateSpline(TIMES, np.sin(TIMES))(x),
     "np.interp": lambda x: np.interp(x, TIMES, np.sin(TIMES)),
     "np.interp100": lambda x: np.interp(x, np.linspace(0, 3, 200), np.sin(np.linspace(0, 3, 200))),

@@ -30,7 +30,7 @@ def find(func: Any) -> Callable[..., Any] | None:
     if found is None and (getattr(func, "__module__", None) or "").startswith("scipy."):
         from . import _linear
 
-        if ".interpolate" in func.__module__:
+        if ".interpolate" in func.__module__ or ".spatial" in func.__module__:
             from . import _objects  # noqa: F401
         _linear.register()
         found = _FUNCTIONS.get(func)

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import numpy as np
 import scipy.interpolate as interpolate
+from scipy.spatial import distance
 from scipy.spatial.transform import Rotation
 
 from . import _linear
@@ -151,6 +152,15 @@ def _interpolator_class(trace: Trace, kind: type) -> Callable:
 
 @implements(interpolate.splev)
 def _splev(trace: Trace, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    if type(tck) in (tuple, list) and contains_traced(tck[1]) and not contains_traced((x, tck[0])):
+        t, c, k = tck  # linear in the coefficients, of which FITPACK wants as many as knots
+        count = len(t) - k - 1
+
+        def of(coefficients: np.ndarray) -> Any:
+            padded = np.concatenate([coefficients[:count], np.zeros(k + 1)])
+            return interpolate.splev(x, (t, padded, k), der, ext)
+
+        return _linear.apply(trace, of, c)
     if ext != 0 or contains_traced(tck):
         raise TracingError("scipy.interpolate.splev with these arguments cannot be traced")
     return evaluate(trace, interpolate.BSpline(*tck), x, der)
@@ -161,6 +171,39 @@ def _make_interp_spline(trace: Trace, x: Any, y: Any, *args: Any, **kwargs: Any)
     if contains_traced(x):
         raise TracingError("make_interp_spline of places that depend on unknowns cannot be traced")
     return _OfTracedValues(interpolate.make_interp_spline, x, y, 1, args, kwargs)  # type: ignore[arg-type]
+
+
+# Distances.
+
+_METRICS: dict[str, Callable[[Any], Any]] = {
+    "euclidean": lambda d: _numpy.linalg.norm(d, axis=-1),
+    "sqeuclidean": lambda d: _numpy.sum(d * d, axis=-1),
+    "cityblock": lambda d: _numpy.sum(_numpy.abs(d), axis=-1),
+    "chebyshev": lambda d: _numpy.max(_numpy.abs(d), axis=-1),
+}
+
+
+def _metric(metric: Any, kwargs: dict) -> Callable[[Any], Any]:
+    if not isinstance(metric, str) or metric not in _METRICS or any(v is not None for v in kwargs.values()):
+        raise TracingError(f"distances by {metric!r} cannot be traced; they are by " + ", ".join(_METRICS))
+    return _METRICS[metric]
+
+
+@implements(distance.cdist)
+def _cdist(trace: Trace, XA: Any, XB: Any, metric: Any = "euclidean", **kwargs: Any) -> Any:
+    measure, a, b = _metric(metric, kwargs), trace.array(XA), trace.array(XB)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError("XA and XB must be 2-dimensional, with the same number of columns.")
+    return measure(a[:, None] - b[None])
+
+
+@implements(distance.pdist)
+def _pdist(trace: Trace, X: Any, metric: Any = "euclidean", **kwargs: Any) -> Any:
+    measure, a = _metric(metric, kwargs), trace.array(X)
+    if a.ndim != 2:
+        raise ValueError("A 2-dimensional array must be passed.")
+    first, second = np.triu_indices(a.shape[0], 1)
+    return measure(a[first] - a[second])
 
 
 # Rotations.
