@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace topograd::python {
@@ -16,28 +17,37 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 using Positions = ArrayOf<std::int64_t>;
 
-/// A view of a node: an array of bytes that has the view's shape and strides. Nobody reads its
-/// memory, which begins where the node's element 0 would be.
-struct Shadow {
-  NodeId node;
-  std::intptr_t origin;
-  Buffer bytes;
+/// The view of one element; at -1 of a node that has one.
+View element(NodeId node, std::int64_t at) {
+  return {node, {{}, {}, std::max<std::int64_t>(at, 0)}};
+}
 
-  explicit Shadow(const py::tuple& operand)
-      : node(operand[0].cast<NodeId>()),
-        origin(operand[1].cast<std::intptr_t>()),
-        bytes(operand[2], PyBUF_STRIDES) {}
-
-  Layout layout() const {
-    Layout out;
-    for (int d = 0; d < bytes->ndim; ++d) {
-      out.shape.push_back(bytes->shape[d]);
-      out.strides.push_back(bytes->strides[d]);
-    }
-    out.offset = reinterpret_cast<std::intptr_t>(bytes->buf) - origin;
-    return out;
+/// A view of a node: its number and the position of one element; or its number, an array of bytes
+/// that stands for the node's elements, and a view of that array. Nobody reads their memory.
+View view_of(const py::tuple& operand) {
+  const NodeId node = operand[0].cast<NodeId>();
+  if (operand.size() == 2) return element(node, operand[1].cast<std::int64_t>());
+  const Buffer whole(operand[1], PyBUF_SIMPLE), part(operand[2], PyBUF_STRIDES);
+  Layout layout;
+  for (int d = 0; d < part->ndim; ++d) {
+    layout.shape.push_back(part->shape[d]);
+    layout.strides.push_back(part->strides[d]);
   }
-};
+  layout.offset = static_cast<const char*>(part->buf) - static_cast<const char*>(whole->buf);
+  return {node, std::move(layout)};
+}
+
+ir::Op op_named(std::string_view name) {
+  static const std::unordered_map<std::string_view, ir::Op> ops = [] {
+    std::unordered_map<std::string_view, ir::Op> out;
+    for (const ir::OpInfo& row : ir::kOps) out.emplace(row.name, row.op);
+    return out;
+  }();
+  const auto found = ops.find(name);
+  if (found == ops.end())
+    throw Error(ErrorCode::InvalidArgument, "trace: unknown op " + std::string(name));
+  return found->second;
+}
 
 /// The shape to which views broadcast. Throws Error{Shape}, worded as NumPy does.
 Shape broadcast_shape(const std::vector<View>& views) {
@@ -71,27 +81,38 @@ void broadcast(Layout& layout, const Shape& shape) {
 struct Graph {
   ArrayGraph graph;
 
-  py::tuple apply(const std::string& op, const py::args& operands) {
-    const std::optional<ir::Op> found = ir::find_op(op);
-    if (!found) throw Error(ErrorCode::InvalidArgument, "trace: unknown op " + op);
+  py::tuple apply(std::string_view op, const py::args& operands) {
     std::vector<View> views;
     for (const py::handle operand : operands) {
-      if (py::isinstance<py::float_>(operand)) {
+      if (PyFloat_Check(operand.ptr()) != 0) {
         views.push_back({graph.scalar(operand.cast<double>()), {}});
       } else {
-        const Shadow shadow(operand.cast<py::tuple>());
-        views.push_back({shadow.node, shadow.layout()});
+        views.push_back(view_of(py::reinterpret_borrow<py::tuple>(operand)));
       }
     }
     const Shape shape = broadcast_shape(views);
     for (View& view : views) broadcast(view.layout, shape);
-    const NodeId node = graph.apply(*found, std::move(views));
-    return py::make_tuple(node, py::tuple(py::cast(shape)));
+    const NodeId node = graph.apply(op_named(op), std::move(views));
+    py::tuple extents(shape.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) extents[d] = py::int_(shape[d]);
+    return py::make_tuple(node, std::move(extents));
   }
 
-  NodeId reduce(const std::string& op, const py::tuple& operand, std::size_t extent) {
-    const Shadow shadow(operand);
-    return graph.reduce(ir::find_op(op).value(), {shadow.node, shadow.layout()}, extent);
+  /// An op on two elements.
+  NodeId pair(std::string_view op, NodeId a, std::int64_t at_a, NodeId b, std::int64_t at_b) {
+    return graph.apply(op_named(op), {element(a, at_a), element(b, at_b)});
+  }
+
+  /// An op on an element and a number, which may be the first operand.
+  NodeId with_number(std::string_view op, NodeId a, std::int64_t at, double number,
+                     bool number_first) {
+    const View value = element(a, at), other = {graph.scalar(number), {}};
+    return number_first ? graph.apply(op_named(op), {other, value})
+                        : graph.apply(op_named(op), {value, other});
+  }
+
+  NodeId reduce(std::string_view op, const py::tuple& operand, std::size_t extent) {
+    return graph.reduce(op_named(op), view_of(operand), extent);
   }
 
   NodeId numbers(const Doubles& values) { return graph.numbers({values.begin(), values.end()}); }
@@ -149,6 +170,8 @@ void bind_graph(py::module_& module) {
       .def("numbers", &Graph::numbers)
       .def("scalar", [](Graph& g, double number) { return g.graph.scalar(number); })
       .def("apply", &Graph::apply)
+      .def("pair", &Graph::pair)
+      .def("with_number", &Graph::with_number)
       .def("reduce", &Graph::reduce)
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)

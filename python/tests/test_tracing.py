@@ -123,6 +123,37 @@ def numbers_that_were_read(x):
     return np.array([before, between, f[0], unknown])
 
 
+def numbers_that_are_replaced(x):
+    a, total, box = x[0], np.sum(x), np.array(x[5])
+    b, c, same = a, total, box
+    a += x[1]
+    a -= 0.25
+    c *= 2
+    c /= 3.0
+    box += 1.0
+    g = x * 1.0
+    g[0] = a
+    h = g[0]
+    h **= 2
+    return np.array([a, b, total, c, same, a - 1, 1 - a, 2 / a, a / 2, b * a, -a, 2.0**a, a % 0.3, g[0], h,
+                     NUMBERS[0, 0] * a, a * NUMBERS[1, 1], x[np.int64(2)], x[-1], (a < b) * x[3],
+                     (3 >= a) * x[4], (a == b) * 1.0, np.float64(3) - g[-2]])
+
+
+def filled_by_two_indices(x):
+    c = np.zeros((4, 3))
+    c[0] = x[:3]
+    for i in range(3):
+        a, b, d = c[i]
+        c[i + 1, 0] = a - 0.1 * x[3] * a
+        c[i + 1, -2] = b + c[i + 1, 0]
+        c[i + 1][2] = d * x[4] + c[-4, 1]
+    with_numbers = np.arange(4.0)
+    with_numbers[-1] = x[5]
+    with_numbers[0] = 2.5
+    return np.concatenate([c[::2].ravel(), with_numbers])
+
+
 class Curve:
     """Methods, a property, attributes of every kind, and a helper."""
 
@@ -386,6 +417,8 @@ FUNCTIONS = {
     "complex choice": lambda x: np.abs(np.where(x[:6] > 1, as_complex(x), PHASES)),
     "complex from real": lambda x: (x.astype(complex) * (1 + 2j)).view(float),
     "filled complex": filled_complex,
+    "numbers that are replaced": numbers_that_are_replaced,
+    "filled by two indices": filled_by_two_indices,
     "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x) * x + np.full_like(x, 2.0),
     "split": lambda x: np.split(x, 3)[1] * np.array_split(x, 3)[2],
     "fixed rows": lambda x: np.array([x[0], 5.0, x[1], -2.0]),

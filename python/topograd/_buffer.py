@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Flat, Trace, TracingError, contains_traced, plain, tracer_of
+from ._trace import Array, Flat, Scalar, Trace, TracingError, contains_traced, plain, tracer_of
 
 
 def _address(array: np.ndarray) -> int:
@@ -47,9 +47,12 @@ class Buffer(np.ndarray):
     an element, it and all views of its memory act as traced arrays from there on."""
 
     _root: _Root | None
+    #: what the memory had become when a view of it was asked for, and the view
+    _seen: tuple[Any, Any] | None
 
     def __array_finalize__(self, parent: Any) -> None:
         self._root = None
+        self._seen = None
         if isinstance(parent, Buffer):
             root = parent.root()
             if root.holds(self):
@@ -71,6 +74,9 @@ class Buffer(np.ndarray):
         root = self._root
         if root is None or root.traced is None:
             return None
+        seen = self._seen
+        if seen is not None and seen[0] is root.traced and seen[1].shape == self.shape:
+            return seen[1]
         size = root.array.itemsize
         if self.dtype != root.array.dtype or any(s % size for s in self.strides):
             raise TracingError("a view of traced values as another type cannot be traced")
@@ -79,10 +85,14 @@ class Buffer(np.ndarray):
 
         def view(whole: Array) -> Array:
             memory = whole._storage.memory
+            if at == 0 and self.shape == memory.shape and strides == memory.strides:
+                return whole._view(memory)
             return whole._view(np.ndarray(self.shape, memory.dtype, memory, at, strides))
 
         whole = root.traced
-        return whole._both(view) if isinstance(whole, ComplexArray) else view(whole)
+        found = whole._both(view) if isinstance(whole, ComplexArray) else view(whole)
+        self._seen = (whole, found)
+        return found
 
     def become_traced(self, value: Any) -> None:
         """Makes this array traced, in the trace of a value that is about to be put into it."""
@@ -94,6 +104,11 @@ class Buffer(np.ndarray):
         root.become_traced(tracer_of(value))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if type(value) is Scalar and type(key) is int:
+            traced = self.traced
+            if type(traced) is Array:
+                traced[key] = value
+                return
         if contains_traced((key, value)) and self.traced is None:
             self.become_traced((key, value))
         traced = self.traced
@@ -106,6 +121,8 @@ class Buffer(np.ndarray):
         traced = self.traced
         if traced is not None:
             return traced[plain(key)]
+        if type(key) is int:
+            return np.ndarray.__getitem__(self, key)
         if contains_traced(key):
             return tracer_of(key).array(self)[plain(key)]
         return np.ndarray.__getitem__(self, plain(key))

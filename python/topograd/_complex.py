@@ -146,6 +146,8 @@ class ComplexArray(Traced, NDArrayOperatorsMixin):
 def is_complex(value: Any) -> bool:
     """True for complex numbers, NumPy's complex arrays, traced ones, and lists of them."""
     value = plain(value)
+    if isinstance(value, (Array, float)):
+        return False
     if isinstance(value, (list, tuple)):
         return any(is_complex(v) for v in value)
     if isinstance(value, np.ndarray) and value.dtype == object:

@@ -181,7 +181,9 @@ def _joined(trace: Trace, original: Callable, args: tuple, kwargs: dict) -> Any:
     missing = int(given.get("ndmin", 0)) - array.ndim
     if missing > 0:
         array = array.reshape((1,) * missing + array.shape)
-    return array.copy() if array is plain(value) and original is np.array else array
+    if array is not plain(value) or original is not np.array:
+        return array
+    return array.copy() if array.ndim else array.reshape(1).copy().reshape(())
 
 
 def _full(trace: Trace, original: Callable, args: tuple, kwargs: dict) -> Any:

@@ -116,6 +116,11 @@ class Trace:
 
     def wrap(self, node: int, shape: tuple[int, ...], boolean: bool = False) -> "Array":
         """The elements of a node, row by row, as an array of this shape."""
+        if not shape:
+            return Scalar(self, node, -1, boolean)
+        if len(shape) == 1:
+            storage = _Storage(self, node, shape[0])
+            return Array(storage, storage.memory, boolean)
         storage = _Storage(self, node, math.prod(shape))
         return Array(storage, storage.memory.reshape(shape), boolean)
 
@@ -139,6 +144,8 @@ class Trace:
         return value
 
     def _operand(self, value: Any) -> Any:
+        if type(value) is float:
+            return value
         if isinstance(value, Array):
             return self._own(value)._operand()
         if isinstance(value, (float, int, np.number, np.bool_)):
@@ -147,6 +154,8 @@ class Trace:
 
     def array(self, value: Any) -> "Array":
         """Anything array-like as a traced array."""
+        if type(value) is Scalar:
+            return self._own(value)
         value = plain(value)
         if isinstance(value, Array):
             return self._own(value)
@@ -166,6 +175,11 @@ class Trace:
     def stack(self, arrays: Sequence["Array"], axis: int) -> "Array":
         """Arrays of one shape side by side, along a new axis."""
         shape = arrays[0].shape
+        if all(type(a) is Scalar and a._made is None for a in arrays):
+            places = np.array([max(a._at, 0) for a in arrays], dtype=np.int64)  # type: ignore[attr-defined]
+            sources = [a._source for a in arrays]  # type: ignore[attr-defined]
+            node = self.graph.join(sources, np.arange(len(arrays), dtype=np.int64), places)
+            return self.wrap(node, (len(arrays),), all(a.boolean for a in arrays))
         if any(a.shape != shape for a in arrays):
             raise ValueError("all input arrays must have the same shape")
         axis = range(len(shape) + 1)[axis]
@@ -191,17 +205,24 @@ class Trace:
 class _Storage:
     """The elements of an array that owns them; views share it, so that assignments reach them."""
 
-    __slots__ = ("trace", "_node", "memory", "origin", "unknowns", "_pending", "_sources")
+    __slots__ = ("trace", "_node", "memory", "_origin", "unknowns", "_pending", "_sources")
 
     def __init__(self, trace: Trace, node: int, size: int) -> None:
         self.trace = trace
         self._node = node
         # Nobody reads this memory: its views are what NumPy computes shapes and strides with.
         self.memory = np.empty(size, dtype=np.int8)
-        self.origin = self.memory.__array_interface__["data"][0]
+        self._origin = 0  # not yet asked for
         self.unknowns: np.ndarray | None = None  # indices in x, if all elements are unknowns
         self._pending: tuple[np.ndarray, np.ndarray] | None = None
         self._sources: list[int] = []
+
+    @property
+    def origin(self) -> int:
+        """The address of the memory."""
+        if self._origin == 0:
+            self._origin = self.memory.__array_interface__["data"][0]
+        return self._origin
 
     @property
     def node(self) -> int:
@@ -218,19 +239,41 @@ class _Storage:
     def frozen(self) -> "_Storage":
         """The present elements, in the same memory."""
         copy = object.__new__(_Storage)
-        copy.trace, copy._node, copy.memory, copy.origin = (
-            self.trace, self.node, self.memory, self.origin)
+        copy.trace, copy._node, copy.memory, copy._origin = (
+            self.trace, self.node, self.memory, self._origin)
         copy.unknowns, copy._pending, copy._sources = self.unknowns, None, []
         return copy
 
-    def assign(self, positions: np.ndarray, value: "Array") -> None:
-        """Replaces the elements at these positions by those of a value of their shape."""
-        source = value._whole_node()
+    def element(self, at: int, boolean: bool) -> "Scalar":
+        """The present element at a position."""
+        if self._pending is not None:
+            parts, places = self._pending
+            return Scalar(self.trace, self._sources[parts[at]], int(places[at]), boolean)
+        if self.unknowns is not None:
+            return Scalar(self.trace, self._node, at, boolean, int(self.unknowns[at]))
+        return Scalar(self.trace, self._node, at, boolean)
+
+    def _changing(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each element the source that has it, and where, to be changed."""
         if self._pending is None:
             size = self.memory.size
             self._sources = [self._node]
             self._pending = (np.zeros(size, np.int64), np.arange(size, dtype=np.int64))
-        parts, places = self._pending
+        return self._pending
+
+    def assign_element(self, at: int, source: int, place: int) -> None:
+        """Replaces one element by one of a node."""
+        parts, places = self._changing()
+        parts[at] = len(self._sources)
+        places[at] = place
+        self._sources.append(source)
+        self._node = -1
+        self.unknowns = None
+
+    def assign(self, positions: np.ndarray, value: "Array") -> None:
+        """Replaces the elements at these positions by those of a value of their shape."""
+        source = value._whole_node()
+        parts, places = self._changing()
         parts[positions] = len(self._sources)
         places[positions] = np.arange(value.size, dtype=np.int64).reshape(positions.shape)
         self._sources.append(source)
@@ -375,9 +418,9 @@ class Array(Traced, NDArrayOperatorsMixin):
 
     # Elements.
 
-    def _operand(self) -> tuple[int, int, np.ndarray]:
+    def _operand(self) -> tuple:
         storage = self._storage
-        return (storage.node, storage.origin, self._shadow)
+        return (storage.node, storage.memory, self._shadow)
 
     def _view(self, shadow: Any) -> "Array":
         if not isinstance(shadow, np.ndarray):  # NumPy gives numbers for some views of no axes
@@ -399,7 +442,7 @@ class Array(Traced, NDArrayOperatorsMixin):
         return (self._storage.node, self._offset(), self.shape, self._shadow.strides)
 
     def _is_whole(self) -> bool:
-        return (
+        return self._shadow is self._storage.memory or (
             self.size == self._storage.memory.size
             and self._shadow.flags.c_contiguous
             and self._offset() == 0
@@ -415,7 +458,28 @@ class Array(Traced, NDArrayOperatorsMixin):
     def _expanded(self, axis: int) -> "Array":
         return self._view(np.expand_dims(self._shadow, axis))
 
+    def _place(self, key: Any) -> int:
+        """Where the storage has the element with this index; -1 if it is no plain index."""
+        shadow, memory = self._shadow, self._storage.memory
+        if type(key) is int:
+            count = len(memory)
+            if shadow is not memory or not -count <= key < count:
+                return -1
+            return key + count if key < 0 else key
+        if (type(key) is not tuple or len(key) != shadow.ndim or shadow.size != memory.size or
+                not shadow.flags.c_contiguous):
+            return -1
+        at = 0
+        for k, count in zip(key, shadow.shape):
+            if type(k) is not int or not -count <= k < count:
+                return -1
+            at = at * count + (k + count if k < 0 else k)
+        return at
+
     def __getitem__(self, key: Any) -> Any:
+        at = self._place(key)
+        if at >= 0:
+            return self._storage.element(at, self.boolean)
         parts = key if isinstance(key, tuple) else (key,)
         if any(isinstance(k, Traced) for k in parts):
             from . import _masked
@@ -440,13 +504,8 @@ class Array(Traced, NDArrayOperatorsMixin):
     def _element(self, shadow: np.ndarray) -> "Array":
         """One element, as it is now: later assignments do not change it."""
         storage = self._storage
-        if storage._pending is None:
-            return Array(storage.frozen(), shadow, self.boolean)
         at = shadow.__array_interface__["data"][0] - storage.origin
-        parts, places = storage._pending
-        source = storage._sources[int(parts[at])]
-        node = storage.trace.graph.gather(source, places[at: at + 1])
-        return storage.trace.wrap(node, (), self.boolean)
+        return storage.element(at, self.boolean)
 
     def _note_slice(self, unknowns: np.ndarray) -> None:
         if self.ndim == 1 and 1 < self.size <= 16 and self._shadow.strides[0] == 1:
@@ -466,6 +525,11 @@ class Array(Traced, NDArrayOperatorsMixin):
         return self._storage.unknowns[self._positions()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if type(value) is Scalar and value._made is None and value._trace is self._storage.trace:
+            at = self._place(key)
+            if at >= 0:
+                self._storage.assign_element(at, value._source, max(value._at, 0))
+                return
         parts = key if isinstance(key, tuple) else (key,)
         if any(isinstance(k, Traced) for k in parts):
             from . import _masked
@@ -486,9 +550,7 @@ class Array(Traced, NDArrayOperatorsMixin):
     # NumPy's protocols.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from . import _ufuncs
-
-        return _ufuncs.call(self.tracer, ufunc, method, inputs, kwargs)
+        return _ufuncs().call(self.tracer, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         from . import _functions
@@ -605,6 +667,126 @@ class Array(Traced, NDArrayOperatorsMixin):
         return [row.tolist() for row in self] if self.ndim else self
 
 
+class Scalar(Array):
+    """One element of a node, which is to traced arrays what NumPy's numbers are to its arrays."""
+
+    __slots__ = ("_trace", "_source", "_at", "_unknown", "_made")
+
+    def __init__(self, trace: Trace, source: int, at: int, boolean: bool = False,
+                 unknown: int = -1) -> None:
+        self._trace, self._source, self.boolean = trace, source, boolean
+        #: position in the source; -1 if that has one element
+        self._at = at
+        #: index in x, if it is an unknown
+        self._unknown = unknown
+        #: a storage of its own, if somebody asked for one
+        self._made: _Storage | None = None
+
+    @property
+    def _storage(self) -> _Storage:  # type: ignore[override]
+        if self._made is None:
+            at = np.array([self._at], dtype=np.int64)
+            node = self._source if self._at < 0 else self._trace.graph.gather(self._source, at)
+            self._made = _Storage(self._trace, node, 1)
+            if self._unknown >= 0:
+                self._made.unknowns = np.array([self._unknown], dtype=np.int64)
+        return self._made
+
+    @property
+    def _shadow(self) -> np.ndarray:  # type: ignore[override]
+        return self._storage.memory.reshape(())
+
+    def _operand(self) -> tuple:
+        if self._made is not None:
+            return super()._operand()
+        return (self._source, self._at)
+
+    def _whole_node(self) -> int:
+        return self._source if self._at < 0 and self._made is None else super()._whole_node()
+
+    @property
+    def tracer(self) -> Trace:
+        """The trace to which this element belongs."""
+        return self._trace
+
+    @property  # type: ignore[misc]
+    def shape(self) -> tuple[int, ...]:
+        """(): it has no axes."""
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """0."""
+        return 0
+
+    @property
+    def size(self) -> int:
+        """1."""
+        return 1
+
+    def _place(self, key: Any) -> int:
+        return -1
+
+
+_module_of_ufuncs: Any = None
+
+
+def _ufuncs() -> Any:
+    """The module _ufuncs, which imports this one."""
+    global _module_of_ufuncs
+    if _module_of_ufuncs is None:
+        from . import _ufuncs as module
+
+        _module_of_ufuncs = module
+    return _module_of_ufuncs
+
+
+#: Types of numbers that are operands as they are.
+_NUMBERS = frozenset((float, int, np.float64))
+
+
+def _add_operators() -> None:
+    """Operators, which record an op without NumPy's dispatch if both operands are plain ones."""
+
+    def binary(name: str, op: str, ufunc: Any, boolean: bool, reflected: bool) -> Any:
+        def of_array(self: Array, other: Any) -> Any:
+            kind = type(other)
+            if kind is Array or kind is Scalar or kind in _NUMBERS:
+                a, b = (other, self) if reflected else (self, other)
+                return self.tracer.apply(op, a, b, boolean=boolean)
+            return ufunc(other, self) if reflected else ufunc(self, other)
+
+        def of_scalar(self: Scalar, other: Any) -> Any:
+            kind = type(other)
+            if self._made is None:
+                trace = self._trace
+                if kind in _NUMBERS:
+                    node = trace.graph.with_number(op, self._source, self._at, other, reflected)
+                    return Scalar(trace, node, -1, boolean)
+                if kind is Scalar and other._made is None and other._trace is trace:
+                    node = trace.graph.pair(op, self._source, self._at, other._source, other._at)
+                    return Scalar(trace, node, -1, boolean)
+            return of_array(self, other)
+
+        of_array.__name__ = of_scalar.__name__ = name
+        setattr(Array, name, of_array)
+        setattr(Scalar, name, of_scalar)
+
+    for name, op, ufunc in (("add", "add", np.add), ("sub", "sub", np.subtract),
+                            ("mul", "mul", np.multiply), ("truediv", "div", np.true_divide)):
+        binary(f"__{name}__", op, ufunc, False, False)
+        binary(f"__r{name}__", op, ufunc, False, True)
+        setattr(Scalar, f"__i{name}__", getattr(Scalar, f"__{name}__"))
+    for name in ("pow", "mod", "floordiv", "and", "or", "xor"):  # numbers are replaced, not changed
+        setattr(Scalar, f"__i{name}__", getattr(NDArrayOperatorsMixin, f"__{name}__"))
+    for name, ufunc in (("lt", np.less), ("le", np.less_equal), ("gt", np.greater),
+                        ("ge", np.greater_equal), ("eq", np.equal), ("ne", np.not_equal)):
+        binary(f"__{name}__", name, ufunc, True, False)
+
+
+_add_operators()
+
+
 def _traced_inside(value: Any) -> Any:
     """A traced array: the value itself, what it has become, or one inside; None if there is none."""
     if isinstance(value, Traced):
@@ -631,6 +813,8 @@ def tracer_of(value: Any) -> Trace:
 
 def plain(value: Any) -> Any:
     """Buffers as what they stand for, traced arrays or NumPy's, also in lists and tuples."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, np.ndarray):
         if type(value) is np.ndarray or not hasattr(value, "traced"):
             return value
@@ -641,6 +825,10 @@ def plain(value: Any) -> Any:
         if any(a is not b for a, b in zip(found, value)):
             return type(value)(found)
     return value
+
+
+#: Types that plain() leaves alone at once.
+_AS_THEY_ARE = frozenset((Array, Scalar, float, int, np.float64, bool, str, type(None)))
 
 
 def _add_methods() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_ufunc, is_complex
 from ._masked import Masked
-from ._trace import Array, Trace, TracingError, contains_traced, plain
+from ._trace import Array, Scalar, Trace, TracingError, contains_traced, plain
 
 #: ufuncs that are one op of the table
 #: What NumPy passes for an argument that was not given.
@@ -242,8 +242,14 @@ def check_dtype(name: str, dtype: Any, inputs: Any) -> None:
                            "leave dtype out")
 
 
+#: Types of operands of which nothing has to be asked.
+_PLAIN = frozenset((Array, Scalar, float, int, np.float64))
+
+
 def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict) -> Any:
     """What Array.__array_ufunc__ does."""
+    if method == "__call__" and not kwargs and _PLAIN.issuperset(map(type, inputs)):
+        return _evaluate(trace, ufunc, inputs)
     for value in inputs:
         if isinstance(value, Masked):
             return value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
