@@ -25,6 +25,16 @@ std::size_t Layout::size() const {
   return n;
 }
 
+Index Layout::element(std::uint64_t k) const {
+  std::int64_t at = offset;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    const auto extent = static_cast<std::uint64_t>(shape[d]);
+    at += static_cast<std::int64_t>(k % extent) * strides[d];
+    k /= extent;
+  }
+  return static_cast<Index>(at);
+}
+
 bool Layout::is_identity(std::size_t size) const {
   const Layout s = simplified();
   if (s.offset != 0 || s.size() != size) return false;
@@ -134,6 +144,121 @@ NodeId ArrayGraph::reduce(ir::Op op, View operand, std::size_t extent) {
                  .size = size / extent,
                  .operands = {std::move(operand)},
                  .extent = extent});
+}
+
+NodeId ArrayGraph::accumulate(ir::Op op, const View& operand) {
+  if (operand.layout.shape.empty())
+    throw Error(ErrorCode::Shape, "trace: an accumulation needs an axis");
+  View part = operand;
+  const std::int64_t extent = part.layout.shape.front(), stride = part.layout.strides.front();
+  part.layout.shape.erase(part.layout.shape.begin());
+  part.layout.strides.erase(part.layout.strides.begin());
+  const std::size_t width = part.layout.size();
+  const Layout whole = Layout{{static_cast<std::int64_t>(width)}, {1}, 0}.simplified();
+  std::vector<NodeId> sources;
+  std::vector<Index> parts, positions;
+  for (std::int64_t k = 0; k < extent; ++k) {
+    View now = part;
+    now.layout.offset += k * stride;
+    if (k == 0) {
+      sources.push_back(operand.node);
+    } else if (k == 1) {
+      sources.push_back(apply(op, {part, std::move(now)}));
+    } else {
+      sources.push_back(apply(op, {{sources.back(), whole}, std::move(now)}));
+    }
+    for (std::size_t i = 0; i < width; ++i) {
+      parts.push_back(static_cast<Index>(k));
+      positions.push_back(k == 0 ? part.layout.element(i) : static_cast<Index>(i));
+    }
+  }
+  return join(sources, std::move(parts), std::move(positions));
+}
+
+namespace {
+
+/// Elements of a node from a position on, in the place of a stand-in.
+struct Place {
+  NodeId node = 0;
+  Index shift = 0;
+};
+
+/// Makes a copied node read what stand-ins stand for.
+void read_at(ArrayGraph::Node& node, std::size_t operand, const Place& place) {
+  node.operands[operand].node = place.node;
+  if (place.shift == 0) return;
+  if (node.kind == ArrayGraph::Kind::apply || node.kind == ArrayGraph::Kind::reduce) {
+    node.operands[operand].layout.offset += place.shift;
+    return;
+  }
+  for (std::size_t k = 0; k < node.positions.size(); ++k)
+    if (node.kind == ArrayGraph::Kind::gather || node.parts[k] == operand)
+      node.positions[k] += place.shift;
+}
+
+}  // namespace
+
+std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
+                                       const std::vector<Sliced>& sliced,
+                                       const std::vector<Carried>& carried) {
+  for (const Carried& c : carried)
+    if (nodes_.at(c.result).size != nodes_.at(c.start).size)
+      throw Error(ErrorCode::Shape, "scan: a state of " + std::to_string(nodes_[c.start].size) +
+                                        " numbers becomes one of " +
+                                        std::to_string(nodes_[c.result].size));
+  const auto end = static_cast<NodeId>(nodes_.size());
+  std::vector<std::uint8_t> differs(end - begin, 0);
+  for (const Sliced& s : sliced) differs.at(s.stand_in - begin) = 1;
+  for (const Carried& c : carried) differs.at(c.stand_in - begin) = 1;
+  std::vector<NodeId> copied;  // in one repetition
+  for (NodeId id = begin; id < end; ++id) {
+    if (differs[id - begin] != 0) continue;
+    const auto reads = [&](const View& v) {
+      return v.node >= begin && differs[v.node - begin] != 0;
+    };
+    if (!std::ranges::any_of(nodes_[id].operands, reads)) continue;
+    differs[id - begin] = 1;
+    copied.push_back(id);
+  }
+  for (const Sliced& s : sliced)
+    if (s.source >= begin && differs[s.source - begin] != 0)
+      throw Error(ErrorCode::Unsupported,
+                  "scan: elements of an array that differs from step to step are looked up by the "
+                  "number of the step");
+  std::vector<Place> now(end - begin);
+  for (NodeId id = begin; id < end; ++id) now[id - begin] = {id, 0};
+  const auto place_of = [&](NodeId id) { return id < begin ? Place{id, 0} : now[id - begin]; };
+  std::vector<std::vector<Place>> values;  // of each carried one
+  for (const Carried& c : carried) values.push_back({{c.start, 0}});
+  for (std::size_t k = 0; k < count; ++k) {
+    for (const Sliced& s : sliced)
+      now[s.stand_in - begin] = {s.source, s.first + static_cast<Index>(k) * s.step};
+    for (std::size_t c = 0; c < carried.size(); ++c)
+      now[carried[c].stand_in - begin] = values[c].back();
+    for (const NodeId id : copied) {
+      Node copy = nodes_[id];
+      for (std::size_t o = 0; o < copy.operands.size(); ++o)
+        if (copy.operands[o].node >= begin) read_at(copy, o, now[copy.operands[o].node - begin]);
+      now[id - begin] = {append(std::move(copy)), 0};
+    }
+    for (std::size_t c = 0; c < carried.size(); ++c)
+      values[c].push_back(place_of(carried[c].result));
+  }
+  std::vector<NodeId> out;
+  for (std::size_t c = 0; c < carried.size(); ++c) {
+    const auto size = static_cast<Index>(nodes_[carried[c].start].size);
+    std::vector<NodeId> sources;
+    std::vector<Index> parts, positions;
+    for (const Place& value : values[c]) {
+      for (Index i = 0; i < size; ++i) {
+        parts.push_back(static_cast<Index>(sources.size()));
+        positions.push_back(value.shift + i);
+      }
+      sources.push_back(value.node);
+    }
+    out.push_back(join(sources, std::move(parts), std::move(positions)));
+  }
+  return out;
 }
 
 void ArrayGraph::replace(NodeId id, std::vector<double> values) {

@@ -28,6 +28,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 
   std::size_t size() const;
+  /// The position in the array of element k of the view.
+  Index element(std::uint64_t k) const;
   /// True if element k of the view is element k of an array with `size` elements.
   bool is_identity(std::size_t size) const;
   /// The same view with as few axes as possible.
@@ -84,6 +86,28 @@ class ArrayGraph {
               std::vector<Index> positions);
   /// Combines groups of `extent` elements that follow one another in the view, by + * min or max.
   NodeId reduce(ir::Op op, View operand, std::size_t extent);
+
+  /// Running results along the first axis of a view: element 0 of the axis, then each combined with
+  /// the one before it.
+  NodeId accumulate(ir::Op op, const View& operand);
+
+  /// An element or several of a node in each repetition of others: elements first + k step ... in
+  /// repetition k.
+  struct Sliced {
+    NodeId stand_in, source;
+    Index first, step;
+  };
+  /// What a repetition hands on to the next one.
+  struct Carried {
+    NodeId stand_in, start, result;
+  };
+  /// Copies the nodes from `begin` on `count` times, with other nodes for stand-ins: nodes that
+  /// stand for what differs from one repetition to the next. Nodes that read none of these are
+  /// shared. Returns for each of `carried` a node of its count + 1 values, the start first.
+  ///
+  /// Throws Error{Shape} if a result is not as large as the start. Cost: linear in copied nodes.
+  std::vector<NodeId> repeat(NodeId begin, std::size_t count, const std::vector<Sliced>& sliced,
+                             const std::vector<Carried>& carried);
 
   /// Puts other numbers into a node of numbers. Throws Error{Shape} if they are not as many, or if
   /// the node is another one.

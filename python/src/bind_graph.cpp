@@ -115,6 +115,22 @@ struct Graph {
     return graph.reduce(op_named(op), view_of(operand), extent);
   }
 
+  NodeId accumulate(std::string_view op, const py::tuple& operand) {
+    return graph.accumulate(op_named(op), view_of(operand));
+  }
+
+  std::vector<NodeId> repeat(NodeId begin, std::size_t count,
+                             const std::vector<std::tuple<NodeId, NodeId, Index, Index>>& sliced,
+                             const std::vector<std::tuple<NodeId, NodeId, NodeId>>& carried) {
+    std::vector<ArrayGraph::Sliced> slices;
+    for (const auto& [stand_in, source, first, step] : sliced)
+      slices.push_back({stand_in, source, first, step});
+    std::vector<ArrayGraph::Carried> states;
+    for (const auto& [stand_in, start, result] : carried)
+      states.push_back({stand_in, start, result});
+    return graph.repeat(begin, count, slices, states);
+  }
+
   NodeId numbers(const Doubles& values) { return graph.numbers({values.begin(), values.end()}); }
 
   NodeId gather(NodeId source, const Positions& at) {
@@ -173,6 +189,8 @@ void bind_graph(py::module_& module) {
       .def("pair", &Graph::pair)
       .def("with_number", &Graph::with_number)
       .def("reduce", &Graph::reduce)
+      .def("accumulate", &Graph::accumulate)
+      .def("repeat", &Graph::repeat)
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)
       .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),

@@ -3,6 +3,7 @@
 
 #include "../../ir/hash.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -21,17 +22,6 @@ std::uint64_t hash_of(const Column& column) {
   std::uint64_t hash = positions.size();
   for (const std::uint64_t chain : chains) hash = ir::mix64(hash ^ chain);
   return hash;
-}
-
-/// Element k of the view, counted row by row.
-Index element_of(const Layout& view, std::uint64_t k) {
-  std::int64_t at = view.offset;
-  for (std::size_t d = view.shape.size(); d-- > 0;) {
-    const auto extent = static_cast<std::uint64_t>(view.shape[d]);
-    at += static_cast<std::int64_t>(k % extent) * view.strides[d];
-    k /= extent;
-  }
-  return static_cast<Index>(at);
 }
 
 }  // namespace
@@ -67,9 +57,33 @@ void Column::append(std::size_t rows, const Column& more, std::size_t count) {
   for (std::size_t k = 0; k < count; ++k) positions.push_back(more[k]);
 }
 
+NumberMap::Slot& NumberMap::slot_of(std::uint64_t key) {
+  std::size_t at = ir::mix64(key) & (slots_.size() - 1);
+  while (slots_[at].key != key && slots_[at].key != ~std::uint64_t{0})
+    at = (at + 1) & (slots_.size() - 1);
+  return slots_[at];
+}
+
+void NumberMap::grow() {
+  const std::vector<Slot> before =
+      std::exchange(slots_, std::vector<Slot>(std::max<std::size_t>(16, 2 * slots_.size())));
+  for (const Slot& slot : before)
+    if (slot.key != ~std::uint64_t{0}) slot_of(slot.key) = slot;
+}
+
+std::uint32_t NumberMap::emplace(std::uint64_t key, std::uint32_t number) {
+  if (2 * used_ >= slots_.size()) grow();
+  Slot& slot = slot_of(key);
+  if (slot.key == key) return slot.number;
+  slot = {key, number};
+  ++used_;
+  return number;
+}
+
 ColumnId Columns::add(Column column) {
   column.simplify();
   if (rows_ == 1) column.step = 0;
+  if (column.is_constant()) return add_constant(column.first);
   const std::uint64_t hash = hash_of(column);
   for (auto [at, end] = by_hash_.equal_range(hash); at != end; ++at)
     if (columns_[at->second] == column) return at->second;
@@ -79,11 +93,18 @@ ColumnId Columns::add(Column column) {
   return id;
 }
 
+ColumnId Columns::add_constant(Index position) {
+  const auto next = static_cast<ColumnId>(columns_.size());
+  const ColumnId id = constants_.emplace(position, next);
+  if (id == next) columns_.push_back(Column::constant(position));
+  return id;
+}
+
 ColumnId Columns::through(const Layout& view, ColumnId column, Index scale, Index shift) {
   const Column& from = columns_[column];
   const auto number = [&](Index p) { return std::uint64_t{p} * scale + shift; };
-  if (view.shape.empty()) return add(Column::constant(static_cast<Index>(view.offset)));
-  if (from.is_constant()) return add(Column::constant(element_of(view, number(from.first))));
+  if (view.shape.empty()) return add_constant(static_cast<Index>(view.offset));
+  if (from.is_constant()) return add_constant(view.element(number(from.first)));
   const bool in_line = view.shape.size() == 1;
   const std::int64_t stride = in_line ? view.strides[0] : 0;
   const auto in_view = [&](Index p) {
@@ -94,13 +115,13 @@ ColumnId Columns::through(const Layout& view, ColumnId column, Index scale, Inde
   Column to;
   to.positions.resize(rows_);
   for (std::size_t k = 0; k < rows_; ++k)
-    to.positions[k] = in_line ? in_view(from[k]) : element_of(view, number(from[k]));
+    to.positions[k] = in_line ? in_view(from[k]) : view.element(number(from[k]));
   return add(std::move(to));
 }
 
 ColumnId Columns::in_list(const std::vector<Index>& list, ColumnId column) {
   const Column& from = columns_[column];
-  if (from.is_constant()) return add(Column::constant(list[from.first]));
+  if (from.is_constant()) return add_constant(list[from.first]);
   Column to;
   to.positions.resize(rows_);
   for (std::size_t k = 0; k < rows_; ++k) to.positions[k] = list[from[k]];

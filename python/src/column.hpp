@@ -39,6 +39,25 @@ struct Column {
 
 using ColumnId = std::uint32_t;
 
+/// Numbers by 64-bit keys other than ~0: a hash table with open addressing, which costs little to
+/// make and to destroy while it is small.
+class NumberMap {
+ public:
+  /// The number of a key, which is `number` if it had none.
+  std::uint32_t emplace(std::uint64_t key, std::uint32_t number);
+
+ private:
+  struct Slot {
+    std::uint64_t key = ~std::uint64_t{0};
+    std::uint32_t number = 0;
+  };
+  Slot& slot_of(std::uint64_t key);
+  void grow();
+
+  std::vector<Slot> slots_;
+  std::size_t used_ = 0;
+};
+
 /// The different columns of one group of rows.
 class Columns {
  public:
@@ -48,6 +67,8 @@ class Columns {
   /// The number of this column, which is that of an equal one added before. Cost: linear in listed
   /// rows.
   ColumnId add(Column column);
+  /// The column that has this position in all rows.
+  ColumnId add_constant(Index position);
   /// Positions in the view's array of the elements scale * column + shift of the view.
   ColumnId through(const Layout& view, ColumnId column, Index scale, Index shift);
   /// list[column] of each row.
@@ -59,6 +80,7 @@ class Columns {
  private:
   std::size_t rows_;
   std::vector<Column> columns_;
+  NumberMap constants_;  // by position
   std::unordered_multimap<std::uint64_t, ColumnId> by_hash_;
 };
 

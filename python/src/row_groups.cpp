@@ -2,15 +2,15 @@
 #include "row_groups.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/hash.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
 #include <optional>
+#include <queue>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,8 +20,12 @@ namespace {
 
 constexpr std::size_t kMostSteps = 1'000'000;
 
-/// A node at the positions of a column.
-std::uint64_t key_of(NodeId node, ColumnId column) { return (std::uint64_t{node} << 32) | column; }
+struct HashOfStep {
+  std::size_t operator()(const Step& s) const {
+    const std::uint64_t first = (std::uint64_t{static_cast<std::uint8_t>(s.op)} << 32) | s.a;
+    return ir::mix64(first ^ ir::mix64((std::uint64_t{s.b} << 32) | s.c));
+  }
+};
 
 /// The expression of some blocks, or the reason to divide them.
 class Expression {
@@ -32,46 +36,60 @@ class Expression {
   /// the part of each instead.
   std::optional<std::vector<Index>> follow(NodeId root, const BlockRows& blocks);
   /// Writes the scalar expression of what was followed.
-  RowGroup write(NodeId root, const BlockRows& blocks);
+  RowGroup write(const BlockRows& blocks);
 
  private:
+  /// A node at the positions of a column.
+  struct Term {
+    NodeId node = 0;
+    ColumnId column = 0;
+    /// Terms of the operands; of a reduction: the number of its list of terms.
+    std::array<std::uint32_t, 3> below = {};
+    std::uint32_t step = 0;  ///< that computes it, once it is written
+  };
+
   ColumnId operand_column(const View& view, ColumnId column, Index scale = 1, Index shift = 0);
-  void ask(NodeId node, ColumnId column);
-  std::optional<std::vector<Index>> follow_node(NodeId id, ColumnId column);
-  std::uint32_t write_node(NodeId id, ColumnId column);
+  std::uint32_t ask(NodeId node, ColumnId column);
+  std::optional<std::vector<Index>> follow_term(std::uint32_t number);
+  std::optional<std::vector<Index>> follow_join(std::uint32_t number);
+  std::uint32_t write_term(const Term& term);
+  std::uint32_t write_unknowns(Index first, ColumnId column);
+  std::uint32_t write_reduction(ir::Op op, const std::vector<std::uint32_t>& terms);
   std::uint32_t step(Step step);
   std::uint32_t write_scalar(double number);
   std::uint32_t write_numbers(const std::vector<double>& numbers, ColumnId column);
-  std::uint32_t at(NodeId node, ColumnId column) const { return written_.at(key_of(node, column)); }
 
   const ArrayGraph& graph_;
   Columns columns_;
-  std::vector<ColumnId> output_columns_;
-  std::map<NodeId, std::vector<ColumnId>, std::greater<>> open_;
-  std::vector<std::uint64_t> order_;                                   // users before operands
-  std::unordered_map<std::uint64_t, std::vector<ColumnId>> operands_;  // of a node at a column
-  std::unordered_map<std::uint64_t, std::uint32_t> written_;           // step of a node at a column
-  std::map<std::array<std::uint32_t, 4>, std::uint32_t> known_;        // steps
+  std::vector<Term> terms_;
+  NumberMap term_of_;  // by node and column
+  std::vector<std::vector<std::uint32_t>> lists_;
+  std::priority_queue<std::uint64_t> open_;  // node, and how early its term was asked for
+  std::vector<std::uint32_t> order_;         // terms, users before operands
+  std::vector<std::uint32_t> outputs_;       // terms
+  std::unordered_map<Step, std::uint32_t, HashOfStep> known_;
   RowGroup out_;
 };
 
 ColumnId Expression::operand_column(const View& view, ColumnId column, Index scale, Index shift) {
   const ArrayGraph::Node& source = graph_[view.node];
-  if (source.kind == ArrayGraph::Kind::scalar) return columns_.add(Column::constant(0));
+  if (source.kind == ArrayGraph::Kind::scalar) return columns_.add_constant(0);
   const Layout& layout = view.layout;
   const bool same = layout.offset == 0 && layout.shape.size() == 1 && layout.strides[0] == 1;
   if (same && scale == 1 && shift == 0) return column;
   return columns_.through(layout, column, scale, shift);
 }
 
-void Expression::ask(NodeId node, ColumnId column) {
-  std::vector<ColumnId>& asked = open_[node];
-  if (asked.size() < 8 && std::ranges::find(asked, column) != asked.end()) return;
-  if (!operands_.emplace(key_of(node, column), std::vector<ColumnId>()).second) return;
-  asked.push_back(column);
-  if (operands_.size() > kMostSteps)
+std::uint32_t Expression::ask(NodeId node, ColumnId column) {
+  const auto next = static_cast<std::uint32_t>(terms_.size());
+  const std::uint32_t number = term_of_.emplace((std::uint64_t{node} << 32) | column, next);
+  if (number != next) return number;
+  terms_.push_back({.node = node, .column = column});
+  open_.push((std::uint64_t{node} << 32) | ~next);
+  if (terms_.size() > kMostSteps)
     throw Error(ErrorCode::Unsupported,
                 "trace: a row of the result depends on more than a million operations");
+  return next;
 }
 
 std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRows& blocks) {
@@ -80,129 +98,140 @@ std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRow
     Column column;
     column.positions.resize(count);
     for (std::size_t b = 0; b < count; ++b) column.positions[b] = blocks.rows[b * blocks.width + k];
-    output_columns_.push_back(columns_.add(std::move(column)));
-    ask(root, output_columns_.back());
+    outputs_.push_back(ask(root, columns_.add(std::move(column))));
   }
   while (!open_.empty()) {
-    const auto [id, asked] = std::move(*open_.begin());
-    open_.erase(open_.begin());
-    for (const ColumnId column : asked) {
-      order_.push_back(key_of(id, column));
-      if (auto parts = follow_node(id, column)) return parts;
-    }
+    const auto number = ~static_cast<std::uint32_t>(open_.top());
+    open_.pop();
+    order_.push_back(number);
+    if (auto parts = follow_term(number)) return parts;
   }
   return std::nullopt;
 }
 
-std::optional<std::vector<Index>> Expression::follow_node(NodeId id, ColumnId column) {
+std::optional<std::vector<Index>> Expression::follow_term(std::uint32_t number) {
   using Kind = ArrayGraph::Kind;
-  const ArrayGraph::Node& node = graph_[id];
-  std::vector<ColumnId> below;
-  const auto gathered = [&] { return columns_.in_list(node.positions, column); };
+  const Term term = terms_[number];
+  const ArrayGraph::Node& node = graph_[term.node];
   switch (node.kind) {
     case Kind::unknowns:
     case Kind::numbers:
-    case Kind::scalar: return std::nullopt;
+    case Kind::scalar: break;
     case Kind::apply:
-      for (const View& operand : node.operands) below.push_back(operand_column(operand, column));
-      for (std::size_t k = 0; k < below.size(); ++k) ask(node.operands[k].node, below[k]);
+      for (std::size_t k = 0; k < node.operands.size(); ++k) {
+        const View& operand = node.operands[k];
+        const std::uint32_t below = ask(operand.node, operand_column(operand, term.column));
+        terms_[number].below[k] = below;
+      }
       break;
-    case Kind::reduce:
+    case Kind::reduce: {
+      std::vector<std::uint32_t> list;
       for (std::size_t k = 0; k < node.extent; ++k) {
-        below.push_back(operand_column(node.operands[0], column, static_cast<Index>(node.extent),
-                                       static_cast<Index>(k)));
-        ask(node.operands[0].node, below.back());
+        const View& operand = node.operands[0];
+        list.push_back(
+            ask(operand.node, operand_column(operand, term.column, static_cast<Index>(node.extent),
+                                             static_cast<Index>(k))));
       }
-      break;
-    case Kind::gather:
-      below.push_back(gathered());
-      ask(node.operands[0].node, below[0]);
-      break;
-    case Kind::join: {
-      const Column& from = columns_[column];
-      const Index part = node.parts[from[0]];
-      const std::size_t rows = from.is_constant() ? 1 : columns_.rows();
-      for (std::size_t row = 1; row < rows; ++row) {
-        if (node.parts[from[row]] == part) continue;
-        std::vector<Index> parts(rows);
-        for (std::size_t k = 0; k < rows; ++k) parts[k] = node.parts[from[k]];
-        return parts;
-      }
-      const bool is_scalar = graph_[node.operands[part].node].kind == Kind::scalar;
-      below.push_back(is_scalar ? columns_.add(Column::constant(0)) : gathered());
-      ask(node.operands[part].node, below[0]);
-      below.push_back(part);
+      terms_[number].below[0] = static_cast<std::uint32_t>(lists_.size());
+      lists_.push_back(std::move(list));
       break;
     }
+    case Kind::gather: {
+      const ColumnId column = columns_.in_list(node.positions, term.column);
+      const std::uint32_t below = ask(node.operands[0].node, column);
+      terms_[number].below[0] = below;
+      break;
+    }
+    case Kind::join: return follow_join(number);
   }
-  operands_[key_of(id, column)] = std::move(below);
   return std::nullopt;
 }
 
-RowGroup Expression::write(NodeId root, const BlockRows& blocks) {
-  for (std::size_t k = order_.size(); k-- > 0;) {
-    const auto id = static_cast<NodeId>(order_[k] >> 32);
-    const auto column = static_cast<ColumnId>(order_[k]);
-    written_[order_[k]] = write_node(id, column);
+std::optional<std::vector<Index>> Expression::follow_join(std::uint32_t number) {
+  const ArrayGraph::Node& node = graph_[terms_[number].node];
+  const ColumnId column = terms_[number].column;
+  const Column& from = columns_[column];
+  const Index part = node.parts[from[0]];
+  const std::size_t rows = from.is_constant() ? 1 : columns_.rows();
+  for (std::size_t row = 1; row < rows; ++row) {
+    if (node.parts[from[row]] == part) continue;
+    std::vector<Index> parts(rows);
+    for (std::size_t k = 0; k < rows; ++k) parts[k] = node.parts[from[k]];
+    return parts;
   }
-  for (const ColumnId column : output_columns_) out_.outputs.push_back(at(root, column));
+  const NodeId source = node.operands[part].node;
+  const bool is_scalar = graph_[source].kind == ArrayGraph::Kind::scalar;
+  const std::uint32_t below =
+      ask(source, is_scalar ? columns_.add_constant(0) : columns_.in_list(node.positions, column));
+  terms_[number].below[0] = below;
+  return std::nullopt;
+}
+
+RowGroup Expression::write(const BlockRows& blocks) {
+  for (std::size_t k = order_.size(); k-- > 0;) {
+    Term& term = terms_[order_[k]];
+    term.step = write_term(term);
+  }
+  for (const std::uint32_t output : outputs_) out_.outputs.push_back(terms_[output].step);
   out_.rows = blocks.rows;
   return std::move(out_);
 }
 
-std::uint32_t Expression::write_node(NodeId id, ColumnId column) {
+std::uint32_t Expression::write_term(const Term& term) {
   using Kind = ArrayGraph::Kind;
-  const ArrayGraph::Node& node = graph_[id];
-  const std::vector<ColumnId>& below = operands_.at(key_of(id, column));
+  const ArrayGraph::Node& node = graph_[term.node];
   switch (node.kind) {
-    case Kind::unknowns: {
-      Column unknowns = columns_[column];
-      unknowns.first += unknowns.positions.empty() ? node.first : 0;
-      for (Index& position : unknowns.positions) position += node.first;
-      const auto found = std::ranges::find(out_.unknowns, unknowns);
-      const auto leaf = static_cast<std::uint32_t>(found - out_.unknowns.begin());
-      if (found == out_.unknowns.end()) out_.unknowns.push_back(std::move(unknowns));
-      return step({.op = ir::Op::Parameter, .a = leaf});
-    }
-    case Kind::numbers: return write_numbers(node.numbers, column);
+    case Kind::unknowns: return write_unknowns(node.first, term.column);
+    case Kind::numbers: return write_numbers(node.numbers, term.column);
     case Kind::scalar: return write_scalar(node.number);
     case Kind::apply: {
       Step made{.op = node.op};
-      made.a = at(node.operands[0].node, below[0]);
-      if (below.size() > 1) made.b = at(node.operands[1].node, below[1]);
-      if (below.size() > 2) made.c = at(node.operands[2].node, below[2]);
+      made.a = terms_[term.below[0]].step;
+      if (node.operands.size() > 1) made.b = terms_[term.below[1]].step;
+      if (node.operands.size() > 2) made.c = terms_[term.below[2]].step;
       return step(made);
     }
-    case Kind::reduce: {
-      // Neighbours first, as a tree: sums of many terms stay accurate, and shallow.
-      std::vector<std::uint32_t> level;
-      for (const ColumnId term : below) level.push_back(at(node.operands[0].node, term));
-      while (level.size() > 1) {
-        std::vector<std::uint32_t> next;
-        for (std::size_t k = 0; k + 1 < level.size(); k += 2)
-          next.push_back(step({.op = node.op, .a = level[k], .b = level[k + 1]}));
-        if (level.size() % 2 == 1) next.push_back(level.back());
-        level = std::move(next);
-      }
-      return level[0];
-    }
-    case Kind::gather: return at(node.operands[0].node, below[0]);
-    case Kind::join: return at(node.operands[below[1]].node, below[0]);
+    case Kind::reduce: return write_reduction(node.op, lists_[term.below[0]]);
+    case Kind::gather:
+    case Kind::join: return terms_[term.below[0]].step;
   }
   throw Error(ErrorCode::Internal, "trace: unknown kind of node");
 }
 
+std::uint32_t Expression::write_unknowns(Index first, ColumnId column) {
+  Column unknowns = columns_[column];
+  unknowns.first += unknowns.positions.empty() ? first : 0;
+  for (Index& position : unknowns.positions) position += first;
+  const auto found = std::ranges::find(out_.unknowns, unknowns);
+  const auto leaf = static_cast<std::uint32_t>(found - out_.unknowns.begin());
+  if (found == out_.unknowns.end()) out_.unknowns.push_back(std::move(unknowns));
+  return step({.op = ir::Op::Parameter, .a = leaf});
+}
+
+/// Neighbours first, as a tree: sums of many terms stay accurate, and shallow.
+std::uint32_t Expression::write_reduction(ir::Op op, const std::vector<std::uint32_t>& terms) {
+  std::vector<std::uint32_t> level;
+  for (const std::uint32_t term : terms) level.push_back(terms_[term].step);
+  while (level.size() > 1) {
+    std::vector<std::uint32_t> next;
+    for (std::size_t k = 0; k + 1 < level.size(); k += 2)
+      next.push_back(step({.op = op, .a = level[k], .b = level[k + 1]}));
+    if (level.size() % 2 == 1) next.push_back(level.back());
+    level = std::move(next);
+  }
+  return level[0];
+}
+
 std::uint32_t Expression::step(Step made) {
-  const std::array<std::uint32_t, 4> key = {static_cast<std::uint32_t>(made.op), made.a, made.b,
-                                            made.c};
-  const auto [known, is_new] = known_.emplace(key, static_cast<std::uint32_t>(out_.steps.size()));
+  const auto [known, is_new] = known_.emplace(made, static_cast<std::uint32_t>(out_.steps.size()));
   if (is_new) out_.steps.push_back(made);
   return known->second;
 }
 
 std::uint32_t Expression::write_scalar(double number) {
   out_.data.push_back({{}, number, true});
-  return step({.op = ir::Op::Data, .a = static_cast<std::uint32_t>(out_.data.size() - 1)});
+  out_.steps.push_back({.op = ir::Op::Data, .a = static_cast<std::uint32_t>(out_.data.size() - 1)});
+  return static_cast<std::uint32_t>(out_.steps.size() - 1);
 }
 
 std::uint32_t Expression::write_numbers(const std::vector<double>& numbers, ColumnId column) {
@@ -302,7 +331,7 @@ std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, 
       for (std::size_t k = smaller.size(); k-- > 0;) open.push_back(std::move(smaller[k]));
       continue;
     }
-    RowGroup group = expression.write(root, next);
+    RowGroup group = expression.write(next);
     const auto [known, is_new] = by_structure.emplace(structure_of(group), groups.size());
     operations += is_new ? group.steps.size() : 0;
     if (operations > most) return std::nullopt;

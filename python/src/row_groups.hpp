@@ -14,6 +14,8 @@ namespace topograd::python {
 struct Step {
   ir::Op op = ir::Op::Data;           ///< Parameter and Data are leaves
   std::uint32_t a = 0, b = 0, c = 0;  ///< operands; `a` of a leaf is its column
+
+  bool operator==(const Step&) const = default;
 };
 
 /// Numbers of a data leaf: one for each block, or the same for all.

@@ -308,6 +308,11 @@ def accumulate(trace: Trace, ufunc: np.ufunc, array: Array, axis: int) -> Array:
     """Running sums or products along an axis."""
     if array.ndim == 0:
         array = array.reshape(1)
+    op = _OPS.get(ufunc.__name__)
+    if op is not None and ufunc.nin == 2 and array.size > 0:
+        moved = array._view(np.moveaxis(array._shadow, axis, 0))
+        made = trace.wrap(trace.graph.accumulate(op, moved._operand()), moved.shape)
+        return made._view(np.moveaxis(made._shadow, 0, axis))
     parts = [array[(slice(None),) * (axis % array.ndim) + (0,)]]
     for k in range(1, array.shape[axis]):
         parts.append(ufunc(parts[-1], array[(slice(None),) * (axis % array.ndim) + (k,)]))
