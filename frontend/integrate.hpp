@@ -1,10 +1,12 @@
-// Integration of ordinary differential equations with fixed steps, over numbers or Values.
+// Loops over steps, and integration of differential equations with fixed ones, of numbers or
+// Values.
 #pragma once
 
 #include "../ir/error.hpp"
 
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
@@ -134,6 +136,40 @@ std::vector<State> integrate(F&& f, State y, std::initializer_list<double> times
                              const IntegrateOptions& options = {}) {
   return integrate(std::forward<F>(f), std::move(y),
                    std::span<const double>(times.begin(), times.size()), options);
+}
+
+/// The states of a loop: `state`, f(0, state), f(1, f(0, state)), ...: n + 1 of them.
+///
+/// A recursion such as a filter or a map, of Values or numbers. Values and derivatives are those of
+/// the plain loop. Add what residuals read of the states by one add_residual(), as for integrate().
+/// The number of steps is an integer, so that it cannot depend on unknowns.
+///
+///   n      >= 0
+///   state  a Value, a Vec or a number, or a std::vector or std::array of these
+///   f      callable with (std::size_t step, const State& state); returns the next State
+///
+/// Throws Error{InvalidArgument} for n < 0, Error{Shape} if a state gets another size. Cost: that
+/// of f for each step; a Value's operation takes some 100 bytes until the block is removed.
+template <class State, class F>
+std::vector<State> scan(std::integral auto n, State state, F&& f) {
+  if (std::cmp_less(n, 0))
+    throw Error(ErrorCode::InvalidArgument,
+                "scan: expected n >= 0 steps, got " + std::to_string(n));
+  std::vector<State> states;
+  states.reserve(static_cast<std::size_t>(n) + 1);
+  states.push_back(std::move(state));
+  for (std::size_t k = 0; std::cmp_less(k, n); ++k) {
+    State next = f(k, std::as_const(states.back()));
+    if constexpr (detail::StateOfScalars<State>) {
+      if (next.size() != states.back().size())
+        throw Error(ErrorCode::Shape, "scan: expected a state of " +
+                                          std::to_string(states.back().size()) +
+                                          " numbers after step " + std::to_string(k) +
+                                          ", as before it, got " + std::to_string(next.size()));
+    }
+    states.push_back(std::move(next));
+  }
+  return states;
 }
 
 }  // namespace topograd

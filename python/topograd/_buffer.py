@@ -123,6 +123,9 @@ class Buffer(np.ndarray):
             return traced[plain(key)]
         if type(key) is int:
             return np.ndarray.__getitem__(self, key)
+        first = key[0] if type(key) is tuple and key else key
+        if hasattr(first, "of"):  # the number of a step
+            return first.of(np.ndarray.view(self, np.ndarray), key[1:] if type(key) is tuple else ())
         if contains_traced(key):
             return tracer_of(key).array(self)[plain(key)]
         return np.ndarray.__getitem__(self, plain(key))

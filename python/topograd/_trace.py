@@ -159,6 +159,8 @@ class Trace:
         value = plain(value)
         if isinstance(value, Array):
             return self._own(value)
+        if hasattr(value, "number"):  # the number of a step
+            return value.number()
         if isinstance(value, Traced):
             raise TracingError(value.not_real)
         if isinstance(value, np.ndarray) and value.dtype != object:
@@ -481,6 +483,8 @@ class Array(Traced, NDArrayOperatorsMixin):
         if at >= 0:
             return self._storage.element(at, self.boolean)
         parts = key if isinstance(key, tuple) else (key,)
+        if hasattr(parts[0] if parts else None, "of"):  # the number of a step
+            return parts[0].of(self, parts[1:])
         if any(isinstance(k, Traced) for k in parts):
             from . import _masked
 

@@ -1,4 +1,4 @@
-// Integrators: orders by closed forms, derivatives of steps by the stability function, bad times.
+// Integrators and loops: orders and derivatives by closed forms, a filter's by its recursion.
 #include "../../../frontend/integrate.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/vec.hpp"
@@ -133,6 +133,56 @@ TEST(Integrate, RefusesBadTimes) {
               integrate(shorter, y, {0, 1});
             }),
             "integrate: expected a derivative of 2 numbers, as the state has, got 1");
+}
+
+// yₖ₊₁ = a yₖ + uₖ: yₖ = aᵏ y₀ + Σ aᵏ⁻¹⁻ʲ uⱼ, and ∂yₖ₊₁/∂a = yₖ + a ∂yₖ/∂a.
+TEST(Scan, HasTheDerivativesOfItsRecursion) {
+  constexpr std::size_t kCount = 10'000;
+  std::vector<double> v = {0.999, 0.4}, input(kCount);
+  for (std::size_t k = 0; k < kCount; ++k) input[k] = std::sin(0.01 * static_cast<double>(k));
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 2);
+  const auto filter = [&](std::size_t k, const Value& y) { return x(0, 0) * y + input[k]; };
+  const std::vector<Value> states = scan(kCount, x(0, 1), filter);
+  std::vector<Value> rows;
+  for (std::size_t k = 0; k <= kCount; k += 100) rows.push_back(states[k]);
+  problem.add_residual(rows);
+  EXPECT_EQ(problem.host_blocks().size(), 1U);
+  Evaluator evaluator(problem, {.backend = Backend::cpu});
+  const Eigen::VectorXd r = evaluator.residuals();
+  const Eigen::MatrixXd J = evaluator.jacobian();
+  double y = v[1], by_a = 0, by_start = 1;
+  for (std::size_t k = 0; k <= kCount; ++k) {
+    if (k % 100 == 0) {
+      const auto row = static_cast<Eigen::Index>(k / 100);
+      EXPECT_NEAR(r[row], y, 1e-12 * (1 + std::fabs(y)));
+      EXPECT_NEAR(J(row, 0), by_a, 1e-12 * (1 + std::fabs(by_a)));
+      EXPECT_NEAR(J(row, 1), by_start, 1e-12);
+    }
+    if (k == kCount) break;
+    by_a = y + v[0] * by_a;
+    by_start *= v[0];
+    y = v[0] * y + input[k];
+  }
+}
+
+TEST(Scan, RefusesStatesThatGrow) {
+  const auto grows = [](std::size_t k, std::vector<double> y) {
+    if (k == 2) y.push_back(0);
+    return y;
+  };
+  EXPECT_EQ(scan(0, std::vector<double>{1, 2}, grows).size(), 1U);
+  EXPECT_EQ(scan(2, std::vector<double>{1, 2}, grows).size(), 3U);
+  const auto message = [&](int n) -> std::string {
+    try {
+      scan(n, std::vector<double>{1, 2}, grows);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message(3).find("a state of 2 numbers after step 2"), std::string::npos) << message(3);
+  EXPECT_NE(message(-1).find("n >= 0 steps, got -1"), std::string::npos) << message(-1);
 }
 
 }  // namespace
