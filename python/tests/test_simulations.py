@@ -230,5 +230,140 @@ class Scan(unittest.TestCase):
         np.testing.assert_allclose(found.x, scipys.x, 1e-5)
 
 
+TIMES = np.linspace(0.0, 4.0, 25)
+
+
+def by_odeint(x, times=TIMES, how=scipy.integrate.odeint, **options):
+    return how(lambda y, t: [-x[0] * y[0], x[0] * y[0] - x[1] * y[1]], [x[2], 0.5], times, **options)
+
+
+def by_solve_ivp(x, times=TIMES, how=scipy.integrate.solve_ivp, **options):
+    def right(t, y, a, b):
+        return np.array([-a * y[0], a * y[0] - b * y[1]])
+
+    return how(right, (times[0], times[-1]), [x[2], 0.5], t_eval=times, args=(x[0], x[1]), **options).y.T
+
+
+def decays(x, times=TIMES):
+    """The solution of both, in closed form."""
+    a, b, start = x
+    t = times - times[0]
+    first = start * np.exp(-a * t)
+    return np.stack([first, 0.5 * np.exp(-b * t) + a * start / (b - a) * (np.exp(-a * t) - np.exp(-b * t))], 1)
+
+
+class Equations(unittest.TestCase):
+    def test_values_and_derivatives_by_closed_forms(self):
+        x = np.array([1.3, 0.4, 2.0])
+        cases = (
+            (by_odeint, {}, 2e-7),
+            (by_odeint, {"how": topograd.odeint}, 1e-8),
+            (by_odeint, {"how": topograd.odeint, "steps": 20}, 1e-9),
+            (by_odeint, {"how": topograd.odeint, "steps": 30, "method": "rk4"}, 1e-8),
+            (by_odeint, {"how": topograd.odeint, "times": TIMES[::-1]}, 1e-6),
+            (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8}, 1e-7),
+            (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8, "method": "LSODA"}, 1e-7),
+            (by_solve_ivp, {"how": topograd.solve_ivp}, 1e-7),
+            (by_solve_ivp, {"how": topograd.solve_ivp, "steps": 20, "method": "dormand_prince"}, 1e-9),
+            (by_solve_ivp, {"how": topograd.solve_ivp, "times": np.append(TIMES[3:20:2], 3.99)}, 1e-7),
+        )
+        for function, given, near in cases:
+            with self.subTest(function.__name__, **given):
+                times = given.get("times", TIMES)
+                expected = decays(x, times)
+                np.testing.assert_allclose(function(x, **given), expected, rtol=30 * near, atol=30 * near)
+                trace, rows = trace_function(lambda p: function(p, **given).ravel(), 3, 1.0, (), {}, start=x)
+                model = trace.model(rows, x.copy(), None, True)
+                values = _core.Values(model, {"backend": "cpu"}, False)
+                np.testing.assert_allclose(values.residuals(x), expected.ravel(), near, near)
+                np.testing.assert_allclose(values.dense_jacobian(x),
+                                           differences(lambda p: decays(p, times).ravel(), x),
+                                           100 * near, 100 * near)
+
+    def test_euler_steps_are_eulers(self):
+        """(1 - a h)^n, and its derivative."""
+        found, jacobian, _ = values_and_jacobian(
+            lambda x: topograd.odeint(lambda y, t: -x * y, 1.0, [0.0, 1.0, 3.0], method="euler", steps=50)[:, 0],
+            np.array([0.7]))
+        for row, (n, h) in enumerate(((0, 0.02), (50, 0.02))):
+            self.assertAlmostEqual(found[row], (1 - 0.7 * h) ** n, 12)
+            self.assertAlmostEqual(jacobian[row, 0], -n * h * (1 - 0.7 * h) ** (n - 1), 12)
+        self.assertAlmostEqual(found[2], found[1] * (1 - 0.7 * 0.04) ** 50, 12)
+
+    def test_fits_from_far_choose_their_steps_again(self):
+        """At the start the equations are slow, at the result they are not."""
+        truth = np.array([25.0, 3.0, 2.0])
+        data = decays(truth) + 0.01 * np.random.default_rng(3).normal(size=(25, 2))
+        exact = scipy.optimize.least_squares(lambda x: (decays(x) - data).ravel(), [1.0, 0.4, 1.0], xtol=1e-12,
+                                             ftol=1e-12, gtol=1e-12)
+        for function, given in ((by_odeint, {}), (by_odeint, {"how": topograd.odeint}),
+                                (by_solve_ivp, {"how": topograd.solve_ivp})):
+            with self.subTest(function.__name__, **given):
+                found = topograd.least_squares(lambda x: (function(x, **given) - data).ravel(), [1.0, 0.4, 1.0],
+                                               options={"fallback": False})
+                self.assertGreater(found.status, 0)
+                np.testing.assert_allclose(found.x, exact.x, 2e-4)
+                self.assertAlmostEqual(found.cost, exact.cost, 7)
+
+    def test_right_sides_that_branch_on_time_take_equal_steps(self):
+        def right(t, y, gain):
+            return gain - y if t < 2.0 else -y
+
+        def f(x, how):
+            return how(right, (0.0, 4.0), x[1:], t_eval=[1.0, 2.0, 4.0], args=(x[0],), steps=64).y[0]
+
+        x = np.array([1.5, 0.25])
+        found, jacobian, _ = values_and_jacobian(lambda x: f(x, topograd.solve_ivp), x)
+        # Before the jump the closed form; the step up to it has its last stage beyond.
+        self.assertAlmostEqual(found[0], x[0] * (1 - math.exp(-1)) + x[1] * math.exp(-1), 9)
+        np.testing.assert_allclose(found, f(x, topograd.solve_ivp), 1e-14)
+        np.testing.assert_allclose(jacobian, differences(lambda x: f(x, topograd.solve_ivp), x), 1e-8)
+        self.assertAlmostEqual(found[2], found[1] * math.exp(-2), 9)
+
+    def test_in_a_problem(self):
+        data = decays(np.array([1.3, 0.4, 2.0]))
+        problem = topograd.Problem()
+        x = problem.parameters(np.array([1.0, 0.5, 1.0]))
+        with self.assertRaisesRegex(topograd.TracingError, "expected steps="):
+            problem.residuals(lambda p: by_odeint(p, how=topograd.odeint) - data, x)
+        problem.residuals(lambda p: by_odeint(p, how=topograd.odeint, steps=8) - data, x)
+        self.assertEqual(problem.solve().termination, "CONVERGENCE")
+        np.testing.assert_allclose(x.value, [1.3, 0.4, 2.0], 1e-6)
+
+    def test_what_is_refused_by_name(self):
+        data = np.zeros((25, 2))
+
+        def fit(function, **given):
+            def f(x):
+                found = function(x, **given)
+                return (found[0] if isinstance(found, tuple) else found).ravel() - data.ravel()
+
+            return topograd.least_squares(f, [1.3, 0.4, 2.0], options={"fallback": False})
+
+        def crosses(t, y, *_):
+            return y[0] - 0.1
+
+        for given, message in (
+                ({"rtol": 1e-3}, "rtol=0.001 is not traced"), ({}, "rtol=0.001 is not traced"),
+                ({"events": crosses, "rtol": 1e-8}, "events cannot be traced"),
+                ({"dense_output": True, "rtol": 1e-8}, "dense_output=True cannot be traced")):
+            with self.subTest(message), self.assertRaisesRegex(topograd.TracingError, message):
+                fit(by_solve_ivp, **given)
+        with self.assertRaisesRegex(topograd.TracingError, "full_output or tcrit cannot be traced"):
+            fit(by_odeint, full_output=True)
+        with self.assertRaisesRegex(topograd.TracingError, "odeint: times that depend on unknowns"):
+            values_and_jacobian(lambda x: by_odeint(x, times=x), np.arange(1.0, 4.0))
+        for call in (lambda: by_odeint(np.ones(3), how=topograd.odeint, steps=0),
+                     lambda: by_solve_ivp(np.ones(3), how=topograd.solve_ivp, steps=0)):
+            with self.assertRaisesRegex(ValueError, "expected steps >= 1, got 0"):
+                call()
+        with self.assertRaisesRegex(ValueError, "expected a method of euler, rk4"):
+            by_odeint(np.ones(3), how=topograd.odeint, steps=2, method="magic")
+        with self.assertRaisesRegex(ValueError, "a right side of 2 numbers, as y0 has, got 1"):
+            topograd.odeint(lambda y, t: [y[0]], [1.0, 2.0], TIMES, steps=2)
+        with self.assertRaisesRegex(ValueError, "times that only ascend or only descend"):
+            topograd.odeint(lambda y, t: y, [1.0], [0.0, 2.0, 1.0], steps=2)
+
+
 if __name__ == "__main__":
     unittest.main()

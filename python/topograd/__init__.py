@@ -21,6 +21,7 @@ is for large sparse problems: parameters in blocks, residuals over index arrays,
 from . import _core
 from ._core import ArgumentError, Error, SensitivityError
 from ._demo import demo
+from ._differential import odeint, solve_ivp
 from ._fits import curve_fit, minimize
 from ._least_squares import least_squares
 from ._many import curve_fit_many, least_squares_many
@@ -52,7 +53,9 @@ __all__ = [
     "least_squares",
     "least_squares_many",
     "minimize",
+    "odeint",
     "scan",
+    "solve_ivp",
     "view",
     "__version__",
 ]

@@ -38,6 +38,8 @@ _MOST_IN_ENGINE = 100_000
 _MOST_AFTER = 2.0
 #: Times that a solve goes on from beside its result.
 _MOST_KINKS = 4
+#: Times that a solve goes on with another grid of times.
+_MOST_GRIDS = 8
 #: Steps in a row that change the cost by rounding alone, after which a solve ends.
 _STALLED = 6
 #: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
@@ -86,13 +88,16 @@ class Result(OptimizeResult):
 
 
 def trace_function(fun: Callable, size: int, scale: Any, args: tuple, kwargs: dict,
-                   seconds: float | None = None, notes_sources: bool = False) -> tuple[Trace, Array]:
+                   seconds: float | None = None, notes_sources: bool = False,
+                   start: np.ndarray | None = None) -> tuple[Trace, Array]:
     """Runs fun(x, *args, **kwargs) once on a traced x of this size, which is scale times the unknowns.
 
     Raises TracingError, and what fun raises. With `seconds`, what would take longer to trace and to
     compile is refused here or by Graph.model.
     """
     trace = Trace()
+    if start is not None:
+        trace.start = lambda: start / scale
     if notes_sources:
         trace.sources = []
     if seconds is not None:
@@ -201,6 +206,7 @@ class _Arguments:
             callback = None
         self.callback = callback
         #: how a traced function differs from the function
+        self.reached: np.ndarray | None = None  # where it differed, if that is not the start
         self.difference = "no row of the function depends on x"
 
     def _set_bounds(self, bounds: Any, n: int, method: str) -> None:
@@ -305,15 +311,19 @@ class _Values:
         return getattr(self._made, name)
 
 
+def _unit(trace: Trace, precision: str) -> float:
+    """By how much of the largest residual the traced ones may differ: what rounding in the precision
+    of the solve makes, and adaptive integrations that the trace has with fixed steps."""
+    return max(1e-8 if precision == "f64" else 1e-4, 100 * trace.integrated)
+
+
 def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
-            precision: str) -> bool:
-    """True if the traced residuals at unknowns x are those of the function, up to rounding in the
-    precision of the solve.
+            unit: float) -> bool:
+    """True if the traced residuals at unknowns x are those of the function, up to rounding.
 
     deviation(x, f) gives the largest numbers of |f| and of the difference.
     """
     scale, difference = deviation(x, f)
-    unit = 1e-8 if precision == "f64" else 1e-4
     if np.isfinite(scale) and difference <= unit * scale:
         return True
     traced = values.residuals(x)
@@ -334,7 +344,7 @@ def _parts(size: int) -> np.ndarray:
     return 0.01 * (np.modf(0.3 + 0.6180339887498949 * np.arange(size))[0] - 0.5)
 
 
-def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, precision: str) -> bool:
+def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, unit: float) -> bool:
     """True if the rows of a trace that is used again are those of the function beside the start, too:
     what a function reads by names of modules or classes may have changed without changing the start."""
     x = engine.unknowns
@@ -344,7 +354,7 @@ def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, precision: str
     with np.errstate(all="ignore"):
         f = evaluate(beside.copy())
     return f.size == engine.model.row_count() and _agrees(engine.deviation, engine.values, beside, f,
-                                                          precision)
+                                                          unit)
 
 
 def _difference(values: _Values, x: np.ndarray, f: np.ndarray) -> str:
@@ -572,11 +582,11 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
                             "it is traced")
         return None
     deviation = engine.deviation
-    precision = options.get("precision", "f64")
-    if not _agrees(deviation, values, unknowns, f0, precision):
+    unit = _unit(trace, options.get("precision", "f64"))
+    if not _agrees(deviation, values, unknowns, f0, unit):
         a.difference = _difference(values, unknowns, f0)
         return None
-    if kept is not None and not _still_agrees(a, engine, evaluate, precision):
+    if kept is not None and not _still_agrees(a, engine, evaluate, unit):
         return None
     called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
     core = solver.solve(called, _STALLED)
@@ -590,8 +600,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
     if f.size != model.row_count() or not _agrees(
-            deviation, values, unknowns, f, precision):
-        a.difference = _difference(values, unknowns, f)
+            deviation, values, unknowns, f, unit):
+        a.difference, a.reached = _difference(values, unknowns, f), x.copy()
         return None
     gradient = solver.gradient(unknowns) / a.scale
     optimality = _optimality(a, x, gradient)
@@ -785,11 +795,13 @@ def least_squares(
             found = _minimum(a, trace, rows, f0, evaluate, given, kept)
         if found is None:
             trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
-                                         seconds if falls_back else None, reading is not None)
+                                         seconds if falls_back else None, reading is not None, a.x0)
             if reading is not None and not (kept is not None and kept.useless):
                 kept = _reuse.Kept(trace, rows, reading, kept)
                 rows = kept.rows
             found = _minimum(a, trace, rows, f0, evaluate, given)
+            if trace.integrated > 0:
+                found = _with_other_grids(a, found, fun, args, keywords, evaluate, given)
         if kept is not None and found is not None:
             _reuse.traces.put(reading, kept)
         unfinished = found is not None and (found["status"] == -1 or (
@@ -835,6 +847,21 @@ def least_squares(
         return scipys
     better = again is not None and again["status"] > 0 and again["cost"] <= scipys.cost
     return again if better else scipys
+
+
+def _with_other_grids(a: _Arguments, found: Result | None, fun: Callable, args: tuple, kwargs: dict,
+                      evaluate: Callable, options: dict) -> Result | None:
+    """The solve from where a traced function left its function, because the steps of an integration
+    were chosen at the start: they are chosen again there."""
+    start = a.x0
+    for _ in range(_MOST_GRIDS):
+        if found is not None or a.reached is None:
+            break
+        a.x0, a.reached = a.reached, None
+        trace, rows = trace_function(fun, a.x0.size, a.scale, args, kwargs, None, False, a.x0)
+        found = _minimum(a, trace, rows, evaluate(a.x0.copy()), evaluate, options)
+    a.x0 = start
+    return found
 
 
 def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step: Any, tr_solver: Any,

@@ -466,6 +466,12 @@ class World:
         trace = self.trace
         scipys = (getattr(function, "__module__", None) or "").startswith("scipy")
 
+        if scipys and ".integrate" in function.__module__:
+            from . import _differential
+
+            if function in _differential.CALLING:
+                return _differential.CALLING[function]
+
         def call(*args: Any, **kwargs: Any) -> Any:
             if function is np.fromiter and args:  # a generator's values are not known before
                 args = (list(args[0]), *args[1:])

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import types
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import scipy
@@ -85,6 +85,10 @@ class Trace:
         self.sources: list[tuple[int, np.ndarray]] | None = None
         #: nodes and shapes of conditions, which are the same where they are written again
         self._conditions: dict[Any, tuple[int, tuple[int, ...]]] = {}
+        #: the numbers of the unknowns at the start, if they are known
+        self.start: Callable[[], np.ndarray] | None = None
+        #: relative tolerance of integrations whose steps were chosen by these numbers; 0: none
+        self.integrated = 0.0
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 

@@ -1,0 +1,397 @@
+"""odeint and solve_ivp with SciPy's signatures, also for traced values: Runge-Kutta steps on a fixed grid."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+import numpy as np
+import scipy.integrate
+from scipy.integrate._ivp.ivp import OdeResult
+
+from . import _core
+from ._scan import Step, _steps, scan
+from ._trace import Array, Trace, TracingError, contains_traced, plain, tracer_of, user_location
+
+#: Steps of a grid that a first pass finds.
+_MOST_STEPS = 20_000
+#: SciPy's default tolerances of odeint, those of a first pass, and the largest rtol of SciPy's that is
+#: traced.
+_ODEINT, _CLOSE, _LOOSEST = 1.49012e-8, 1e-9, 1e-6
+#: Tolerances of this package's functions for numbers: SciPy's errors are up to hundreds of times as large.
+_EXACT = 1e-11
+
+
+class _Tableau:
+    """A Runge-Kutta method: y + h sum(b k), where k_i = f(t + c_i h, y + h sum(A_i k)).
+
+    `dense`, of shape (stages + 1, p), has the interpolation: sum_s k_s sum_q dense[s, q] x^(q + 1).
+    """
+
+    def __init__(self, A: Any, b: Any, c: Any, dense: Any = None) -> None:
+        self.A, self.b, self.c = (np.asarray(v, float) for v in (A, b, c))
+        self.dense = dense
+
+
+def _scipys(method: Any) -> _Tableau:
+    return _Tableau(method.A[:, : method.n_stages], method.B, method.C, method.P)
+
+
+_TABLEAUS = {
+    "euler": _Tableau([[0]], [1], [0]),
+    "rk4": _Tableau([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]],
+                    [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 0.5, 0.5, 1]),
+    "RK23": _scipys(scipy.integrate.RK23),
+    "RK45": _scipys(scipy.integrate.RK45),
+}
+_NAMES = {"dormand_prince": "RK45"}
+
+
+def _tableau(method: Any, call: str) -> _Tableau:
+    name = _NAMES.get(method, method)
+    found = _TABLEAUS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(f"{call}: expected a method of {', '.join([*_TABLEAUS, *_NAMES])} for fixed steps, "
+                         f"got {method!r}")
+    return found
+
+
+def _at(numbers: np.ndarray, k: Any) -> Any:
+    """An element of an array of numbers; k is the number of a step."""
+    return k.of(numbers, ()) if isinstance(k, Step) else float(numbers[k])
+
+
+def _combination(weights: Any, slopes: list[Any]) -> Any:
+    total: Any = 0.0
+    for weight, slope in zip(weights, slopes):
+        if weight != 0:
+            term = weight * slope
+            total = term if isinstance(total, float) else total + term
+    return total
+
+
+class _Equations:
+    """y' = f(t, y): what the right side returns becomes an array of the state's shape."""
+
+    def __init__(self, right: Callable[[Any, Any], Any], size: int, call: str) -> None:
+        self._right, self._size, self._call = right, size, call
+
+    def __call__(self, t: Any, y: Any) -> Any:
+        found = plain(self._right(t, y))
+        if contains_traced(found):
+            array: Any = tracer_of(found).array(found)
+        else:
+            array = np.array(found, float)
+        array = array.reshape(-1) if array.size else array
+        if array.shape != (self._size,):
+            raise ValueError(f"{self._call}: expected a right side of {self._size} numbers, as y0 has, got "
+                             f"{array.size} ({user_location()})")
+        return array
+
+
+def _run(f: _Equations, y0: Any, grid: np.ndarray, tableau: _Tableau, dense: bool) -> tuple[Any, Any]:
+    """The states at a grid, shape (n + 1, m), and the slopes of each step if they are wanted, shape
+    (n, stages + 1, m)."""
+    lengths = np.diff(grid)
+    explicit = tableau.b.size
+
+    def stages(k: Any, y: Any, first: Any) -> tuple[Any, list[Any]]:
+        t, h = _at(grid[:-1], k), _at(lengths, k)
+        slopes = [first if first is not None else f(t + h * tableau.c[0], y)]
+        for row, c in zip(tableau.A[1:explicit], tableau.c[1:]):
+            slopes.append(f(t + h * float(c), y + h * _combination(row, slopes)))
+        return y + h * _combination(tableau.b, slopes), slopes
+
+    if not dense:
+        return scan(lengths.size, y0, lambda k, y: stages(k, y, None)[0]), None
+
+    def step(k: Any, state: tuple) -> tuple:
+        y, first, _ = state
+        new, slopes = stages(k, y, first)
+        slopes.append(f(_at(grid[1:], k), new))
+        joined = (tracer_of(slopes).stack([tracer_of(slopes).array(s) for s in slopes], 0)
+                  if contains_traced(slopes) else np.stack(slopes))
+        return new, slopes[-1], joined
+
+    start = f(float(grid[0]), y0)
+    states, _, slopes = scan(lengths.size, (y0, start, np.zeros((explicit + 1, start.size))), step)
+    return states, slopes[1:]
+
+
+class _Numbers:
+    """The right side of traced equations with numbers, at the unknowns of the start."""
+
+    def __init__(self, trace: Trace, f: _Equations, y0: Array, call: str) -> None:
+        start = None if trace.start is None else np.asarray(trace.start(), float)
+        if start is None:
+            raise TracingError(f"{call}: expected steps=, the number of steps between two times, because the "
+                               "numbers of the unknowns are not known here")
+        self._x = np.concatenate([start, np.zeros(y0.size + 1)])
+        self._first, self._trace = start.size, trace
+        marked = len(trace.slices), len(trace.blocks)
+        y = trace.unknowns(start.size, (y0.size,))
+        t = trace.unknowns(start.size + y0.size, (1,))
+        # The time is a row, so that one row has an unknown.
+        rows = trace.concatenate([y0, trace.array(f(t[0], y)), t], 0)
+        self._values = _core.Values(trace.model(rows, self._x, None, False), {"backend": "cpu"}, False)
+        self._size = y0.size
+        self.y0 = self._values.residuals(self._x)[: y0.size]
+        del trace.slices[marked[0]:], trace.blocks[marked[1]:]
+
+    def __call__(self, t: float, y: np.ndarray) -> np.ndarray:
+        self._x[self._first:-1] = y
+        self._x[-1] = t
+        return self._values.residuals(self._x)[self._size: -1]
+
+
+def _grid(numbers: _Numbers, times: np.ndarray, method: Any, options: dict, call: str) -> np.ndarray:
+    """The steps of an adaptive method through all of these times."""
+    grid, y = [float(times[0])], numbers.y0
+    options = dict(options)
+    for begin, end in zip(times[:-1], times[1:]):
+        if begin == end:
+            continue
+        if options.get("first_step") is not None:
+            options["first_step"] = min(options["first_step"], abs(end - begin))
+        solver = method(numbers, begin, y, end, **options)
+        while solver.status == "running":
+            solver.step()
+            if solver.status == "failed" or len(grid) > _MOST_STEPS:
+                raise TracingError(f"{call}: explicit steps fail, or need more than {_MOST_STEPS}: the equations "
+                                   "are stiff at the start")
+            grid.append(float(solver.t))
+            if solver.status == "running" and times.size > 2:
+                options["first_step"] = solver.h_abs
+        if times.size > 2:
+            options["first_step"] = solver.h_abs
+        y = solver.y
+    return np.array(grid)
+
+
+def _fine(times: np.ndarray, steps: int) -> np.ndarray:
+    """`steps` equal steps between neighbours."""
+    share = np.arange(steps) / steps
+    inner = times[:-1, np.newaxis] + np.diff(times)[:, np.newaxis] * share
+    return np.append(inner.reshape(-1), times[-1])
+
+
+def _checked_steps(steps: Any, call: str) -> int:
+    count = _steps(steps)
+    if count < 1:
+        raise ValueError(f"{call}: expected steps >= 1, got {count}")
+    return count
+
+
+def _numbers_of(value: Any, what: str, call: str) -> np.ndarray:
+    if contains_traced(value):
+        raise TracingError(f"{call}: {what} that depend on unknowns cannot be traced")
+    return np.array(plain(value), float)
+
+
+def _start(y0: Any) -> Any:
+    y = plain(y0)
+    array: Any = tracer_of(y).array(y) if contains_traced(y) else np.array(y, float)
+    return array.reshape(-1)
+
+
+def _trace_of(f: _Equations, y0: Any, t: float) -> Trace | None:
+    """The trace that y0 or the right side belongs to, if one of them is traced."""
+    if isinstance(y0, Array):
+        return y0.tracer
+    slope = f(t, y0.copy())
+    return tracer_of(slope) if contains_traced(slope) else None
+
+
+def _grid_for(trace: Trace, f: _Equations, start: Any, times: np.ndarray, rtol: Any, atol: Any,
+              limits: dict, call: str) -> np.ndarray:
+    """The grid of a first pass with these tolerances, or smaller ones."""
+    relative, absolute = float(np.min(rtol)), np.asarray(atol, float)
+    if relative > _LOOSEST:
+        raise TracingError(f"{call} with rtol={relative:g} is not traced: its error would decide where a fit ends; "
+                           f"use topograd.{call}, or rtol <= {_LOOSEST:g}")
+    given = {"rtol": _CLOSE, "atol": np.minimum(absolute, _CLOSE), **limits}
+    if relative <= _EXACT:
+        given["atol"] = _CLOSE
+    grid = _grid(_Numbers(trace, f, trace.array(start), call), times, scipy.integrate.RK45, given, call)
+    trace.integrated = max(trace.integrated, relative)
+    return grid
+
+
+def _odeint(ours: bool, func: Callable, y0: Any, t: Any, args: tuple = (), Dfun: Any = None,
+            col_deriv: Any = 0, full_output: Any = 0, ml: Any = None, mu: Any = None, rtol: Any = None,
+            atol: Any = None, tcrit: Any = None, h0: float = 0.0, hmax: float = 0.0, hmin: float = 0.0,
+            ixpr: Any = 0, mxstep: int = 0, mxhnil: int = 0, mxordn: int = 12, mxords: int = 5,
+            printmessg: Any = 0, tfirst: bool = False, *, method: str = "RK45",
+            steps: int | None = None) -> Any:
+    def right(at: Any, y: Any) -> Any:
+        return func(at, y, *args) if tfirst else func(y, at, *args)
+
+    times, start = _numbers_of(t, "times", "odeint"), _start(y0)
+    f = _Equations(right, start.size, "odeint")
+    trace = _trace_of(f, start, float(times[0])) if times.size else None
+    rtol, atol = (_ODEINT if v is None else v for v in (rtol, atol))
+    if ours:
+        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT)
+    if steps is None and trace is None:
+        return scipy.integrate.odeint(func, y0, t, args, Dfun, col_deriv, full_output, ml, mu, rtol, atol,
+                                      tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
+                                      printmessg, tfirst)
+    if full_output or tcrit is not None:
+        raise TracingError("odeint with full_output or tcrit cannot be traced")
+    _check_times(times, "odeint")
+    if steps is not None:
+        count = _checked_steps(steps, "odeint")
+        found, _ = _run(f, start, _fine(times, count), _tableau(method, "odeint"), False)
+        return found[::count]
+    assert trace is not None
+    limits = {"max_step": hmax} if hmax > 0 else {}
+    grid = _grid_for(trace, f, start, times, rtol, atol, limits, "odeint")
+    found, _ = _run(f, start, grid, _TABLEAUS["RK45"], False)
+    at = np.searchsorted(grid, times) if times[-1] >= times[0] else np.searchsorted(-grid, -times)
+    return found[at]
+
+
+def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *more: Any, method: str = "RK45",
+           steps: int | None = None, **options: Any) -> Any:
+    """States of y' = func(y, t, *args) at times t, with the arguments of scipy.integrate.odeint.
+
+    Numbers are integrated by SciPy, with tolerances of at most 1e-11. A traced function makes
+    explicit Runge-Kutta steps on a fixed grid through all times: those that RK45 makes with 1e-9 at
+    the start of the fit. Derivatives are those of these steps. At the end of a solve least_squares
+    compares with the numbers, and goes on with the grid of the result if they differ. With `steps`
+    both make as many equal steps between two times.
+
+    scipy.integrate.odeint in a traced function is this one, with SciPy's tolerances.
+
+    Parameters
+    ----------
+    func, y0, t, args, Dfun, ..., tfirst
+        As in SciPy. y0, args and what func reads may be traced, t may not.
+    method : 'RK45' ('dormand_prince'), 'RK23', 'rk4' or 'euler'
+        Used with `steps`.
+    steps : int, optional
+        Number of steps between two times. Nothing controls the error.
+
+    Returns
+    -------
+    array of shape (len(t), len(y0))
+
+    Raises
+    ------
+    TracingError
+        For full_output and tcrit with traced values, for equations that are so stiff that the grid
+        needs more than 20,000 steps, and in a Problem without `steps`.
+    """
+    return _odeint(True, func, y0, t, args, *more, method=method, steps=steps, **options)
+
+
+def _check_times(times: np.ndarray, call: str) -> None:
+    change = np.diff(times)
+    if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)) or not (
+            np.all(change >= 0) or np.all(change <= 0)):
+        raise ValueError(f"{call}: expected finite times that only ascend or only descend "
+                         f"({user_location()})")
+
+
+def _solve_ivp(ours: bool, fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
+               dense_output: bool = False, events: Any = None, vectorized: bool = False,
+               args: tuple | None = None, *, steps: int | None = None, **options: Any) -> Any:
+    def right(at: Any, y: Any) -> Any:
+        return fun(at, y, *(args or ()))
+
+    span, start = _numbers_of(t_span, "times", "solve_ivp"), _start(y0)
+    f = _Equations(right, start.size, "solve_ivp")
+    trace = _trace_of(f, start, float(span[0])) if span.shape == (2,) else None
+    rtol, atol = options.get("rtol", 1e-3), options.get("atol", 1e-6)
+    if ours:
+        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT)
+        options.update(rtol=rtol, atol=atol)
+    if steps is None and trace is None:
+        return scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events, vectorized,
+                                         args, **options)
+    if events is not None:
+        raise TracingError("solve_ivp with events cannot be traced: where they are depends on values")
+    if dense_output:
+        raise TracingError("solve_ivp with dense_output=True cannot be traced; give t_eval")
+    times = span if t_eval is None else _numbers_of(t_eval, "times", "solve_ivp")
+    _check_times(times, "solve_ivp")
+    if np.any(times < span.min()) or np.any(times > span.max()):
+        raise ValueError("Values in `t_eval` are not within `t_span`.")
+    if steps is not None:
+        return _by_equal_steps(f, start, span, times, method, _checked_steps(steps, "solve_ivp"),
+                               t_eval is not None)
+    assert trace is not None
+    if t_eval is None:
+        raise TracingError("solve_ivp without t_eval cannot be traced: the number of times depends on values")
+    limits = {k: options[k] for k in ("max_step", "first_step") if k in options}
+    grid = _grid_for(trace, f, start, span, rtol, atol, limits, "solve_ivp")
+    tableau = _TABLEAUS["RK45"]
+    found, slopes = _run(f, start, grid, tableau, True)
+    return _result(times, _interpolated(grid, found, slopes, times, tableau), tableau)
+
+
+def solve_ivp(fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
+              *more: Any, steps: int | None = None, **options: Any) -> Any:
+    """Solution of y' = fun(t, y, *args), with the arguments of scipy.integrate.solve_ivp.
+
+    Numbers are integrated by SciPy, with tolerances of at most 1e-11. A traced function makes
+    explicit Runge-Kutta steps on a fixed grid, those that RK45 makes with 1e-9 at the start of the
+    fit, whatever the method, and interpolates at `t_eval`. Derivatives are those of these steps. At
+    the end of a solve least_squares compares with the numbers, and goes on with the grid of the
+    result if they differ. With `steps` both make as many equal steps.
+
+    scipy.integrate.solve_ivp in a traced function is this one, with SciPy's tolerances: those above
+    1e-6, such as the default, are left to SciPy.
+
+    Parameters
+    ----------
+    fun, t_span, y0, method, t_eval, ..., args, rtol, atol, max_step
+        As in SciPy. y0, args and what fun reads may be traced, times may not.
+    steps : int, optional
+        Number of steps between neighbouring times of `t_eval`, or in `t_span` without it, by the
+        method 'RK45' ('dormand_prince'), 'RK23', 'rk4' or 'euler'. Nothing controls the error.
+
+    Returns
+    -------
+    SciPy's bunch, with t of shape (n,) and y of shape (m, n)
+
+    Raises
+    ------
+    TracingError
+        For events, for dense_output and without t_eval with traced values, for equations that are so
+        stiff that the grid needs more than 20,000 steps, and in a Problem without `steps`.
+    """
+    return _solve_ivp(True, fun, t_span, y0, method, t_eval, *more, steps=steps, **options)
+
+
+def _interpolated(grid: np.ndarray, states: Any, slopes: Any, times: np.ndarray, tableau: _Tableau) -> Any:
+    direction = 1.0 if grid[-1] >= grid[0] else -1.0
+    at = np.clip(np.searchsorted(direction * grid, direction * times, side="left") - 1, 0, grid.size - 2)
+    lengths = np.diff(grid)[at]
+    x = ((times - grid[at]) / lengths)[:, np.newaxis] ** np.arange(1, tableau.dense.shape[1] + 1)
+    weights = lengths[:, np.newaxis] * (x @ tableau.dense.T)  # (times, stages + 1)
+    return states[at] + np.sum(weights[:, :, np.newaxis] * slopes[at], axis=1)
+
+
+def _by_equal_steps(f: _Equations, start: Any, span: np.ndarray, times: np.ndarray, method: Any, steps: int,
+                    evaluated: bool) -> Any:
+    tableau = _tableau(method, "solve_ivp")
+    if not evaluated:
+        grid = _fine(span, steps)
+        return _result(grid, _run(f, start, grid, tableau, False)[0], tableau)
+    before = times.size > 0 and times[0] != span[0]
+    grid = _fine(np.concatenate([span[:1], times]) if before else times, steps)
+    found = _run(f, start, grid, tableau, False)[0]
+    return _result(times, found[steps if before else 0::steps], tableau)
+
+
+def _result(times: np.ndarray, states: Any, tableau: _Tableau) -> Any:
+    stages = tableau.b.size
+    return OdeResult(t=times.copy(), y=states.T, sol=None, t_events=None, y_events=None,
+                     nfev=stages * (times.size - 1), njev=0, nlu=0, status=0, success=True,
+                     message="The solver successfully reached the end of the integration interval.")
+
+
+#: Functions of SciPy's that call what the user gives them.
+CALLING: dict[Any, Callable] = {scipy.integrate.odeint: functools.partial(_odeint, False),
+                                scipy.integrate.solve_ivp: functools.partial(_solve_ivp, False)}
