@@ -176,7 +176,14 @@ class Scan(unittest.TestCase):
         def listed(p):
             return lambda k, y: y * [0.5, p[1], 0.25][k % 3] + [1, 2][min(k, 1)]
 
-        for start, body in ((1.0, branch), (np.arange(3.0), own_element), (2.0, listed)):
+        def of_integers(p):
+            return lambda k, y: 0.5 * y + np.arange(120)[k] * p[0]
+
+        def as_text(p):
+            return lambda k, y: 0.5 * y + len(f"{k}") * p[1]
+
+        for start, body in ((1.0, branch), (np.arange(3.0), own_element), (2.0, listed), (1.0, of_integers),
+                            (1.0, as_text)):
             with self.subTest(body.__name__):
                 p = np.array([0.6, 1.1])
                 expected = np.ravel(loop(120, start, body(p)))
@@ -209,6 +216,10 @@ class Scan(unittest.TestCase):
                 values_and_jacobian(f, np.ones(2))
         with self.assertRaisesRegex(ValueError, "2 parts, as the first one, got 3"):
             topograd.scan(2, (1.0, 2.0), lambda k, s: (1.0, 2.0, 3.0))
+        with self.assertRaisesRegex(TypeError, "the next state from f, got None"):
+            topograd.scan(2, 1.0, lambda k, s: None)
+        with self.assertRaisesRegex(TypeError, "a state of real numbers, .* got dict"):
+            topograd.scan(2, {"a": 1.0}, lambda k, s: s)
         with self.assertRaisesRegex(ValueError, "n >= 0 steps, got -1"):
             topograd.scan(-1, 1.0, lambda k, s: s)
         with self.assertRaisesRegex(TypeError, "a number of steps, got float"):
@@ -304,6 +315,18 @@ class Equations(unittest.TestCase):
                 self.assertGreater(found.status, 0)
                 np.testing.assert_allclose(found.x, exact.x, 2e-4)
                 self.assertAlmostEqual(found.cost, exact.cost, 7)
+
+    def test_states_in_small_units(self):
+        data = 1e-12 * np.exp(-2 * TIMES)
+        for how in (topograd.odeint, topograd.solve_ivp):
+            with self.subTest(how.__name__):
+                def f(x):
+                    if how is topograd.odeint:
+                        return (how(lambda y, t: -x[0] * y, x[1], TIMES)[:, 0] - data) * 1e12
+                    return (how(lambda t, y: -x[0] * y, (0.0, 4.0), [x[1]], t_eval=TIMES).y[0] - data) * 1e12
+
+                found = topograd.least_squares(f, [1.0, 0.5e-12], options={"fallback": False})
+                np.testing.assert_allclose(found.x, [2.0, 1e-12], 1e-6)
 
     def test_right_sides_that_branch_on_time_take_equal_steps(self):
         def right(t, y, gain):

@@ -202,6 +202,12 @@ def _trace_of(f: _Equations, y0: Any, t: float) -> Trace | None:
     return tracer_of(slope) if contains_traced(slope) else None
 
 
+def _size(y0: Any) -> float:
+    """The size of a state, 1 at most: absolute tolerances have its unit."""
+    largest = 0.0 if isinstance(y0, Array) else float(np.max(np.abs(y0), initial=0.0))
+    return min(1.0, largest) if largest > 0 and np.isfinite(largest) else 1.0
+
+
 def _grid_for(trace: Trace, f: _Equations, start: Any, times: np.ndarray, rtol: Any, atol: Any,
               limits: dict, call: str) -> np.ndarray:
     """The grid of a first pass with these tolerances, or smaller ones."""
@@ -209,10 +215,11 @@ def _grid_for(trace: Trace, f: _Equations, start: Any, times: np.ndarray, rtol: 
     if relative > _LOOSEST:
         raise TracingError(f"{call} with rtol={relative:g} is not traced: its error would decide where a fit ends; "
                            f"use topograd.{call}, or rtol <= {_LOOSEST:g}")
+    numbers = _Numbers(trace, f, trace.array(start), call)
     given = {"rtol": _CLOSE, "atol": np.minimum(absolute, _CLOSE), **limits}
     if relative <= _EXACT:
-        given["atol"] = _CLOSE
-    grid = _grid(_Numbers(trace, f, trace.array(start), call), times, scipy.integrate.RK45, given, call)
+        given["atol"] = _CLOSE * _size(numbers.y0)
+    grid = _grid(numbers, times, scipy.integrate.RK45, given, call)
     trace.integrated = max(trace.integrated, relative)
     return grid
 
@@ -231,7 +238,7 @@ def _odeint(ours: bool, func: Callable, y0: Any, t: Any, args: tuple = (), Dfun:
     trace = _trace_of(f, start, float(times[0])) if times.size else None
     rtol, atol = (_ODEINT if v is None else v for v in (rtol, atol))
     if ours:
-        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT)
+        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT * _size(start))
     if steps is None and trace is None:
         return scipy.integrate.odeint(func, y0, t, args, Dfun, col_deriv, full_output, ml, mu, rtol, atol,
                                       tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
@@ -304,7 +311,7 @@ def _solve_ivp(ours: bool, fun: Callable, t_span: Any, y0: Any, method: Any = "R
     trace = _trace_of(f, start, float(span[0])) if span.shape == (2,) else None
     rtol, atol = options.get("rtol", 1e-3), options.get("atol", 1e-6)
     if ours:
-        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT)
+        rtol, atol = np.minimum(rtol, _EXACT), np.minimum(atol, _EXACT * _size(start))
         options.update(rtol=rtol, atol=atol)
     if steps is None and trace is None:
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events, vectorized,

@@ -7,7 +7,7 @@ import inspect
 import math
 import time
 import warnings
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 from scipy.linalg.lapack import dgeqrf
@@ -311,18 +311,27 @@ class _Values:
         return getattr(self._made, name)
 
 
-def _unit(trace: Trace, precision: str) -> float:
-    """By how much of the largest residual the traced ones may differ: what rounding in the precision
-    of the solve makes, and adaptive integrations that the trace has with fixed steps."""
-    return max(1e-8 if precision == "f64" else 1e-4, 100 * trace.integrated)
+class _Tolerance(NamedTuple):
+    """By how much traced residuals may differ from those of the function."""
+
+    unit: float  # share of the largest residual
+    of_all: bool  # where terms cancel: a share of the largest terms of all rows, not of the row's
+
+
+def _tolerance_of(trace: Trace, precision: str) -> _Tolerance:
+    """What rounding in the precision of the solve makes, and integrations with fixed steps, whose errors
+    are a share of the largest state."""
+    unit = max(1e-8 if precision == "f64" else 1e-4, 100 * trace.integrated)
+    return _Tolerance(unit, trace.integrated > 0)
 
 
 def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
-            unit: float) -> bool:
+            tolerance: _Tolerance) -> bool:
     """True if the traced residuals at unknowns x are those of the function, up to rounding.
 
     deviation(x, f) gives the largest numbers of |f| and of the difference.
     """
+    unit = tolerance.unit
     scale, difference = deviation(x, f)
     if np.isfinite(scale) and difference <= unit * scale:
         return True
@@ -335,6 +344,8 @@ def _agrees(deviation: Callable, values: _Values, x: np.ndarray, f: np.ndarray,
     # Near a perfect fit all digits cancel: what is rounded are the terms, about |J| |x| large.
     numbers, columns, starts = values.jacobian(x)
     terms = csr_matrix((np.abs(numbers), columns, starts), shape=(f.size, x.size)) @ np.abs(x)
+    if tolerance.of_all:
+        terms = np.full_like(terms, np.max(terms, initial=0.0))
     return bool(np.all(np.abs(traced - f) <= 100 * unit * np.abs(f) + 0.1 * unit * terms))
 
 
@@ -344,7 +355,8 @@ def _parts(size: int) -> np.ndarray:
     return 0.01 * (np.modf(0.3 + 0.6180339887498949 * np.arange(size))[0] - 0.5)
 
 
-def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, unit: float) -> bool:
+def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable,
+                  tolerance: _Tolerance) -> bool:
     """True if the rows of a trace that is used again are those of the function beside the start, too:
     what a function reads by names of modules or classes may have changed without changing the start."""
     x = engine.unknowns
@@ -354,7 +366,7 @@ def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable, unit: float) -
     with np.errstate(all="ignore"):
         f = evaluate(beside.copy())
     return f.size == engine.model.row_count() and _agrees(engine.deviation, engine.values, beside, f,
-                                                          unit)
+                                                          tolerance)
 
 
 def _difference(values: _Values, x: np.ndarray, f: np.ndarray) -> str:
@@ -582,11 +594,11 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
                             "it is traced")
         return None
     deviation = engine.deviation
-    unit = _unit(trace, options.get("precision", "f64"))
-    if not _agrees(deviation, values, unknowns, f0, unit):
+    tolerance = _tolerance_of(trace, options.get("precision", "f64"))
+    if not _agrees(deviation, values, unknowns, f0, tolerance):
         a.difference = _difference(values, unknowns, f0)
         return None
-    if kept is not None and not _still_agrees(a, engine, evaluate, unit):
+    if kept is not None and not _still_agrees(a, engine, evaluate, tolerance):
         return None
     called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
     core = solver.solve(called, _STALLED)
@@ -600,7 +612,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         x = np.clip(unknowns * a.scale, a.lower, a.upper)
     f = evaluate(x)
     if f.size != model.row_count() or not _agrees(
-            deviation, values, unknowns, f, unit):
+            deviation, values, unknowns, f, tolerance):
         a.difference, a.reached = _difference(values, unknowns, f), x.copy()
         return None
     gradient = solver.gradient(unknowns) / a.scale

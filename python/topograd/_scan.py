@@ -81,6 +81,12 @@ class Step(Traced, NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         raise TracingError("a branch on the number of a step")
 
+    def __str__(self) -> str:
+        raise TracingError("the number of a step as text")
+
+    def __format__(self, form: str) -> str:
+        return str(self)
+
     def __hash__(self) -> int:
         raise TracingError("the number of a step as a key")
 
@@ -119,6 +125,8 @@ def _like(state: Any, leaves: list[Any]) -> Any:
 
 def _parts(state: Any, start: Any) -> list[Any]:
     """The parts of what the body has returned. Raises ValueError if they are not those of the start."""
+    if state is None:
+        raise TypeError(f"scan: expected the next state from f, got None ({user_location()})")
     if type(start) in (tuple, list):
         found = list(plain(state)) if type(state) in (tuple, list) or np.ndim(state) else [state]
     else:
@@ -178,7 +186,11 @@ def scan(n: int, state: Any, f: Callable[[Any, Any], Any]) -> Any:
     start = [plain(v) for v in _leaves(state)]
     if contains_traced(start):
         return _traced(tracer_of(start), count, state, start, f)
-    arrays = [np.array(v, float) for v in start]
+    try:
+        arrays = [np.array(v, float) for v in start]
+    except TypeError:
+        raise TypeError("scan: expected a state of real numbers, arrays of them, or a tuple or list of these, "
+                        f"got {type(state).__name__} ({user_location()})") from None
     if count == 0:
         return _like(state, [a[np.newaxis] for a in arrays])
     several = type(state) in (tuple, list)
@@ -188,7 +200,10 @@ def scan(n: int, state: Any, f: Callable[[Any, Any], Any]) -> Any:
         kept: Any = [_kept(_parts(now, state)) if several else _kept(_parts(now, state))[0]]
         for k in range(1, count):
             now = f(k, _given(now, state, several))
-            kept.append(_kept(_parts(now, state)) if several else _kept((now,))[0])
+            if several or now is None:
+                kept.append(_kept(_parts(now, state)))
+            else:
+                kept.append(_kept((now,))[0])
     except _ReadsUnknowns as found:
         return _traced(found.trace, count, state, start, f)
     columns = zip(*kept) if several else [kept]
@@ -240,7 +255,7 @@ def _traced(trace: Trace, count: int, state: Any, start: list[Any], f: Callable)
         return _like(state, [trace.stack([a], 0) for a in arrays])
     try:
         return _like(state, _rolled(trace, count, state, arrays, f))
-    except (TracingError, _core.Error) as error:
+    except (TracingError, _core.Error, IndexError) as error:
         reason = str(error)
     history = [arrays]
     for k in range(count):

@@ -24,7 +24,7 @@ import scipy
 from . import _algebra, _functions, _sampled, _special, _statistics  # noqa: F401
 from ._buffer import Buffer, buffered
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Trace, Traced, TracingError, contains_traced, plain, tracer_of
+from ._trace import Array, Scalar, Trace, Traced, TracingError, contains_traced, plain, tracer_of
 
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep
                    for f in (np.__file__, scipy.__file__, __file__))
@@ -167,6 +167,8 @@ def _math(function: Callable) -> Callable:
 
 
 def _joined(trace: Trace, original: Callable, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 1 and not kwargs and type(args[0]) is list and all(type(v) is Scalar for v in args[0]):
+        return trace.stack([trace.array(v) for v in args[0]], 0)
     names = ("object", "dtype") if original is np.array else ("a", "dtype")
     given = {**dict(zip(names, args)), **kwargs}
     value = given[names[0]]
@@ -505,7 +507,7 @@ class World:
     def _module(self, module: types.ModuleType) -> types.ModuleType:
         name = module.__name__
         top = name.partition(".")[0]
-        if top in ("numpy", "scipy", "math") or self._is_users_module(name):
+        if top in ("numpy", "scipy", "math", "topograd") or self._is_users_module(name):
             return module if isinstance(module, _Module) else _Module(self, module)
         return module
 
