@@ -60,6 +60,27 @@ void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
   }
 }
 
+Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
+                                  const ResidualOptions& options) {
+  detail::ProblemState& state = detail::changing(problem.state_, "add_residual");
+  if (width == 0 || rows.empty() || rows.size() % width != 0)
+    throw Error(ErrorCode::Shape, "add_residual: expected blocks of " + std::to_string(width) +
+                                      " rows, got " + std::to_string(rows.size()) + " rows");
+  Residuals added{.problem = state.serial, .first = 0, .last = 0, .count = rows.size() / width};
+  if (added.count == 1) {
+    added.first = problem.add_residual(rows, options).id;
+  } else if (const auto first = detail::trace_parts(state, rows, width, options)) {
+    added.first = *first;
+  } else {
+    for (std::size_t row = 0; row < rows.size(); row += width) {
+      const Residual block = problem.add_residual(rows.subspan(row, width), options);
+      if (row == 0) added.first = block.id;
+    }
+  }
+  added.last = added.first + rows.size();
+  return added;
+}
+
 void ProblemUse::require_present(const Problem& problem, const Problem& view, const char* user) {
   if (view.state_->ended != &problem) return;  // compares only addresses
   throw Error(ErrorCode::InvalidArgument,

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace topograd {
 
@@ -28,6 +29,13 @@ class ProblemUse {
   ///
   ///   kernels  true: by kernels, which have second derivatives
   static void settle_long_blocks(const Problem& problem, bool kernels);
+
+  /// Adds a residual block for each `width` rows. Rows that are the ends of one long computation
+  /// share its evaluation, as those of one block do, and each block has a loss of its own.
+  ///
+  /// Throws Error{Shape} if `width` does not divide the rows, and what add_residual() throws.
+  static Residuals add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
+                               const ResidualOptions& options);
 
   /// Checks that the problem of an object still exists, before a call on the object.
   ///

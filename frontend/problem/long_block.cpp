@@ -4,6 +4,7 @@
 #include "problem_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace topograd::detail {
@@ -16,10 +17,16 @@ std::pair<std::uint32_t, std::uint32_t> block_of(const Unknowns& unknowns, std::
   return {scalar - coordinate, array.width};
 }
 
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainProgram& plain)
     : state_(state),
+      serial_(next_serial()),
       nodes_(raw.nodes.begin(), raw.nodes.end()),
       rows_(raw.rows.begin(), raw.rows.end()),
       sweep_(plain.program),
@@ -86,55 +93,188 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
   return true;
 }
 
-std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape& raw,
-                                             const ResidualOptions& options, const Caller& caller) {
-  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty() || KernelsOnly::in_force())
-    return std::nullopt;
-  const std::uint64_t hash = shape_hash(raw);
+struct LongBlock::Point {
+  std::uint64_t serial = 0, data = 0, uniforms = 0;
+  std::vector<double> x;
+  bool operator==(const Point&) const = default;
+};
+
+LongBlock::Point LongBlock::point(const double* const* blocks) const {
+  Point out{.serial = serial_,
+            .data = state_.versions.data,
+            .uniforms = state_.versions.uniforms,
+            .x = {}};
+  out.x.reserve(places_.size());
+  for (const Place& place : places_) out.x.push_back(blocks[place.argument][place.coordinate]);
+  return out;
+}
+
+const LongBlock::Shared& LongBlock::shared(const double* const* blocks, bool derivatives) const {
+  struct Known {
+    Point point;
+    bool derivatives = false;
+    Shared numbers;
+  };
+  thread_local Known known;
+  Point now = point(blocks);
+  const bool has_nan = std::ranges::any_of(now.x, [](double v) { return v != v; });
+  if (!has_nan && known.point == now && (known.derivatives || !derivatives)) return known.numbers;
+  known.point = {};  // none, should an evaluation throw
+  known.numbers.residuals.resize(rows_.size());
+  known.numbers.jacobians.resize(arguments_.widths.size());
+  std::vector<double*> jacobians;
+  for (std::size_t k = 0; derivatives && k < arguments_.widths.size(); ++k) {
+    known.numbers.jacobians[k].resize(rows_.size() * arguments_.widths[k]);
+    jacobians.push_back(known.numbers.jacobians[k].data());
+  }
+  evaluate(blocks, known.numbers.residuals.data(), derivatives ? jacobians.data() : nullptr);
+  known.point = std::move(now);
+  known.derivatives = derivatives;
+  return known.numbers;
+}
+
+bool LongRows::evaluate(const double* const* blocks, double* residuals, double** jacobians) const {
+  const LongBlock::Shared& shared = whole_->shared(blocks, jacobians != nullptr);
+  std::copy_n(shared.residuals.begin() + static_cast<std::ptrdiff_t>(first_), rows_, residuals);
+  if (jacobians == nullptr) return true;
+  const std::vector<std::uint32_t>& widths = whole_->arguments().widths;
+  for (std::size_t k = 0; k < widths.size(); ++k) {
+    if (jacobians[k] == nullptr) continue;
+    const auto begin = static_cast<std::ptrdiff_t>(first_ * widths[k]);
+    std::copy_n(shared.jacobians[k].begin() + begin, rows_ * widths[k], jacobians[k]);
+  }
+  return true;
+}
+
+namespace {
+
+/// The nodes that some rows of a tape need.
+struct PartOfTape {
+  std::vector<TapeNode> nodes;
+  std::vector<std::uint32_t> rows;
+
+  PartOfTape(const RawTape& raw, std::size_t first, std::size_t count) {
+    std::vector<std::uint8_t> needed(raw.nodes.size(), 0);
+    const auto chosen = raw.rows.subspan(first, count);
+    for (const std::uint32_t row : chosen) needed[row] = 1;
+    for (std::size_t k = raw.nodes.size(); k-- > 0;) {
+      if (needed[k] == 0) continue;
+      const TapeNode& n = raw.nodes[k];
+      const int arity = ir::is_leaf(n.op()) ? 0 : ir::arity(n.op());
+      if (arity > 0) needed[k - n.a] = 1;
+      if (arity > 1) needed[k - n.b] = 1;
+      if (arity > 2) needed[k - n.c] = 1;
+    }
+    std::vector<std::uint32_t> place(raw.nodes.size());
+    for (std::size_t k = 0; k < raw.nodes.size(); ++k) {
+      if (needed[k] == 0) continue;
+      place[k] = static_cast<std::uint32_t>(nodes.size());
+      TapeNode n = raw.nodes[k];
+      const int arity = ir::is_leaf(n.op()) ? 0 : ir::arity(n.op());
+      if (arity > 0) n.a = place[k] - place[k - n.a];
+      if (arity > 1) n.b = place[k] - place[k - n.b];
+      if (arity > 2) n.c = place[k] - place[k - n.c];
+      nodes.push_back(n);
+    }
+    for (const std::uint32_t row : chosen) rows.push_back(place[row]);
+  }
+
+  RawTape view() const { return {nodes, rows}; }
+};
+
+}  // namespace
+
+std::shared_ptr<const LongBlock> LongBlocks::make(ProblemState& state, const RawTape& raw,
+                                                  std::uint64_t hash, const Caller& caller) {
   if (seen_[hash] >= kMostAlike) {
-    trace(state, hash);
-    return std::nullopt;
+    trace_if(state, [&](const Added& added) { return added.hash == hash; });
+    return nullptr;
   }
   const PlainProgram plain = plain_program(
       raw, [](const TapeNode& node) { return node.a; }, caller);
   if (plain.parameters.size() > kMostUnknowns ||
       plain.parameters.size() * raw.rows.size() > kMostDerivatives)
-    return std::nullopt;
-  auto block = std::make_shared<const LongBlock>(state, raw, plain);
-  const std::string_view label = options.label.empty() ? "long expression" : options.label;
-  const std::uint64_t id =
-      state.blocks.append(HostBlock{.function = block,
-                                    .offsets = block->arguments().offsets,
-                                    .widths = block->arguments().widths,
-                                    .rows = static_cast<std::uint32_t>(raw.rows.size()),
-                                    .loss = options.loss,
-                                    .label = state.labels.number(label)});
-  added_.push_back({std::move(block), id, hash});
+    return nullptr;
   ++seen_[hash];
-  return id;
+  return std::make_shared<const LongBlock>(state, raw, plain);
 }
 
-void LongBlocks::trace(ProblemState& state, std::optional<std::uint64_t> hash) {
-  for (const Added& added : added_) {
-    if (hash && added.hash != *hash) continue;
-    const std::optional<HostBlock> block = state.blocks.take_host_block(added.block.get());
-    if (!block) continue;  // it was removed
-    const std::uint32_t loss = state.loss_entry("add_residual", block->loss);
-    const std::uint32_t program = state.blocks.losses[loss].program;
-    const Caller caller = state.caller("add_residual", state.labels.text(block->label));
-    const std::uint32_t group = match_tape(state, added.block->tape(), caller, program);
-    state.blocks.put_back(*block, state.blocks.variant(group, program), state.tracing.row, loss);
+std::uint64_t LongBlocks::append(ProblemState& state, Added added, const ResidualOptions& options) {
+  const std::string_view label = options.label.empty() ? "long expression" : options.label;
+  HostBlock block{.function = added.block,
+                  .offsets = added.block->arguments().offsets,
+                  .widths = added.block->arguments().widths,
+                  .loss = options.loss,
+                  .label = state.labels.number(label)};
+  if (added.part) block.function = added.part;
+  block.rows = static_cast<std::uint32_t>(block.function->rows());
+  added_.push_back(std::move(added));
+  return state.blocks.append(std::move(block));
+}
+
+std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape& raw,
+                                             const ResidualOptions& options, const Caller& caller) {
+  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty() || KernelsOnly::in_force())
+    return std::nullopt;
+  const std::uint64_t hash = shape_hash(raw);
+  std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
+  if (block == nullptr) return std::nullopt;
+  return append(state, {std::move(block), nullptr, hash}, options);
+}
+
+std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const RawTape& raw,
+                                                   std::size_t width,
+                                                   const ResidualOptions& options,
+                                                   const Caller& caller) {
+  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty()) return std::nullopt;
+  const std::uint64_t hash = shape_hash(raw);
+  const std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
+  if (block == nullptr) return std::nullopt;
+  std::optional<std::uint64_t> first;
+  for (std::size_t row = 0; row < raw.rows.size(); row += width) {
+    const std::uint64_t id =
+        append(state, {block, std::make_shared<const LongRows>(block, row, width), hash}, options);
+    if (!first) first = id;
   }
-  std::erase_if(added_, [&](const Added& added) { return !hash || added.hash == *hash; });
+  return first;
+}
+
+void LongBlocks::trace(ProblemState& state, const Added& added) {
+  const HostResidual* const function =
+      added.part ? static_cast<const HostResidual*>(added.part.get()) : added.block.get();
+  const std::optional<HostBlock> block = state.blocks.take_host_block(function);
+  if (!block) return;  // it was removed
+  const std::uint32_t loss = state.loss_entry("add_residual", block->loss);
+  const std::uint32_t program = state.blocks.losses[loss].program;
+  const Caller caller = state.caller("add_residual", state.labels.text(block->label));
+  const auto put_back = [&](const RawTape& raw) {
+    const std::uint32_t group = match_tape(state, raw, caller, program);
+    state.blocks.put_back(*block, state.blocks.variant(group, program), state.tracing.row, loss);
+  };
+  if (!added.part) return put_back(added.block->tape());
+  put_back(PartOfTape(added.block->tape(), added.part->first(), block->rows).view());
+}
+
+template <class Chosen>
+void LongBlocks::trace_if(ProblemState& state, const Chosen& chosen) {
+  for (const Added& added : added_)
+    if (chosen(added)) trace(state, added);
+  std::erase_if(added_, chosen);
+}
+
+void LongBlocks::trace(ProblemState& state) {
+  trace_if(state, [](const Added&) { return true; });
 }
 
 void LongBlocks::settle(ProblemState& state) {
-  if (added_.empty()) return;
+  const auto is_whole = [](const Added& added) { return added.part == nullptr; };
   std::uint64_t own = 0, others = 0;
-  for (const Added& added : added_) own += added.block->operations();
+  for (const Added& added : added_)
+    if (is_whole(added)) own += added.block->operations();
+  if (own == 0) return;
   for (const Group& group : state.blocks.groups)
     others += group.batch.size() * ir::operation_count(group.topology.program);
-  if (others > own) trace(state);
+  if (others > own) trace_if(state, is_whole);
 }
 
 }  // namespace topograd::detail

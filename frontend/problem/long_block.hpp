@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -39,6 +40,14 @@ class LongBlock final : public HostResidual {
   int rows() const override { return static_cast<int>(rows_.size()); }
   bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override;
 
+  /// Values and derivatives at a point, for blocks that have some of the rows each.
+  struct Shared {
+    std::vector<double> residuals;
+    std::vector<std::vector<double>> jacobians;  ///< by argument: rows() x width
+  };
+  /// Evaluated once for each point and thread: the next call reuses what this one returns.
+  const Shared& shared(const double* const* blocks, bool derivatives) const;
+
   RawTape tape() const { return {nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
   std::size_t operations() const { return sweep_.operations(); }
@@ -56,7 +65,12 @@ class LongBlock final : public HostResidual {
     bool bound = false;
   };
 
+  /// Where numbers were evaluated, and with which data.
+  struct Point;
+  Point point(const double* const* blocks) const;
+
   const ProblemState& state_;
+  std::uint64_t serial_;  // of no other block of the process
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
   autodiff::NodeSweep sweep_;
@@ -64,6 +78,23 @@ class LongBlock final : public HostResidual {
   std::vector<Place> places_;  // by parameter slot
   std::vector<Datum> data_;
   std::vector<std::uint32_t> uniforms_;
+};
+
+/// Some rows of a long block, as a residual block with a loss of its own.
+class LongRows final : public HostResidual {
+ public:
+  LongRows(std::shared_ptr<const LongBlock> whole, std::size_t first, std::size_t rows)
+      : whole_(std::move(whole)), first_(first), rows_(rows) {}
+
+  int rows() const override { return static_cast<int>(rows_); }
+  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override;
+
+  const LongBlock& whole() const { return *whole_; }
+  std::size_t first() const { return first_; }
+
+ private:
+  std::shared_ptr<const LongBlock> whole_;
+  std::size_t first_, rows_;
 };
 
 /// The long blocks of a problem.
@@ -76,10 +107,14 @@ class LongBlocks {
   /// Throws what extract() throws.
   std::optional<std::uint64_t> add(ProblemState& state, const RawTape& raw,
                                    const ResidualOptions& options, const Caller& caller);
-  /// Makes the blocks instances of topologies: all of them, or those with this hash.
-  void trace(ProblemState& state, std::optional<std::uint64_t> hash = {});
+  /// Adds a block for each `width` rows of the tape, which share its evaluation. Returns the id of
+  /// the first, or nothing where add() does.
+  std::optional<std::uint64_t> add_parts(ProblemState& state, const RawTape& raw, std::size_t width,
+                                         const ResidualOptions& options, const Caller& caller);
+  /// Makes all blocks instances of topologies.
+  void trace(ProblemState& state);
   /// Makes them instances of topologies if most of the work is in other residuals, whose backend
-  /// they would keep from making the steps.
+  /// they would keep from making the steps. Blocks that share their evaluation stay.
   void settle(ProblemState& state);
 
   /// Nodes of a tape, leaves included, from which on it is long.
@@ -94,9 +129,16 @@ class LongBlocks {
  private:
   struct Added {
     std::shared_ptr<const LongBlock> block;
-    std::uint64_t id = 0;
+    std::shared_ptr<const LongRows> part;  ///< null: the whole block
     std::uint64_t hash = 0;
   };
+  std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
+                                        const Caller& caller);
+  std::uint64_t append(ProblemState& state, Added added, const ResidualOptions& options);
+  void trace(ProblemState& state, const Added& added);
+  template <class Chosen>
+  void trace_if(ProblemState& state, const Chosen& chosen);
+
   std::vector<Added> added_;
   std::unordered_map<std::uint64_t, std::size_t> seen_;  // by hash
 };

@@ -124,6 +124,10 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
                          std::uint32_t loss_program, LeafMap* leaves = nullptr);
 
 /// Adds the block of `rows`: by its raw shape, or in canonical form. Returns its id.
+/// Adds residual blocks of `width` rows each that share their evaluation; returns the id of the
+/// first, or nothing if kernels serve better (LongBlocks::add_parts).
+std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Value> rows,
+                                         std::size_t width, const ResidualOptions& options);
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, BlockKind kind);
 

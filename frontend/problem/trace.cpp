@@ -103,6 +103,14 @@ void check_block(std::size_t rows, const Loss& loss, const Caller& caller) {
                     std::string(is_constraint(caller.block) ? "a constraint" : "an energy"));
 }
 
+std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Value> rows,
+                                         std::size_t width, const ResidualOptions& options) {
+  const FinishResidual finish;
+  const Caller caller = state.caller("add_residual", options.label, BlockKind::residual);
+  collect_nodes(state, rows, caller);
+  return state.long_blocks.add_parts(state, state.tracing.compact.view(), width, options, caller);
+}
+
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, BlockKind kind) {
   const FinishResidual finish;

@@ -1,6 +1,7 @@
 // Columns of a group become index and data columns of maps.
 #include "add_rows.hpp"
 
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/value/math.hpp"
 
 #include <algorithm>
@@ -293,7 +294,8 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
     Map(arrays, group, places, blocks).add(problem, options, added);
 }
 
-void add_block(Problem& problem, const LeafArrays& arrays, const RowGroup& group) {
+Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
+                      std::size_t width, const AddOptions& options) {
   const Places places(arrays);
   const auto unknown = [&](std::uint32_t k) -> Value {
     const Index leaf = group.unknowns[k][0];
@@ -304,7 +306,8 @@ void add_block(Problem& problem, const LeafArrays& arrays, const RowGroup& group
     return arrays.unknowns[array](block, static_cast<int>(static_cast<std::uint32_t>(place)));
   };
   const auto data = [&](std::uint32_t k) -> Value { return group.data[k].values[0]; };
-  problem.add_residual(write_rows(group, unknown, data));
+  return ProblemUse::add_sharing(problem, write_rows(group, unknown, data), width,
+                                 {.loss = options.loss, .label = options.label});
 }
 
 }  // namespace topograd::python

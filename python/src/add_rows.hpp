@@ -43,8 +43,9 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root);
 void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added);
 
-/// Adds the one residual block of a group with add_residual(), which evaluates long expressions
-/// node by node. Throws what it throws.
-void add_block(Problem& problem, const LeafArrays& arrays, const RowGroup& group);
+/// Adds the rows of a group with one block as residual blocks of `width` rows that share their
+/// evaluation: long expressions are evaluated node by node. Throws what add_residual() throws.
+Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
+                      std::size_t width, const AddOptions& options);
 
 }  // namespace topograd::python

@@ -323,6 +323,10 @@ void bind_problem(py::module_& module) {
         for (const Parameters& x : b.model->arrays())
           arrays.append(py::make_tuple(x.size(), x.width()));
         out["arrays"] = arrays;
+        py::list sharing;
+        for (const SharingRows& s : b.model->sharing())
+          sharing.append(py::make_tuple(s.rows, s.operations, s.unknowns));
+        out["node_by_node"] = sharing;
         return out;
       });
   py::class_<SolutionDerivatives>(module, "Sensitivity", "Derivatives of a solution.")

@@ -5,6 +5,7 @@
 #include "../../ir/evaluate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -128,6 +129,13 @@ void Model::add_constants(const RowGroup& group, BlockKind kind) {
   }
 }
 
+std::size_t Model::unknown_count() const {
+  return arrays_.empty()
+             ? 0
+             : arrays_.back().offset() +
+                   arrays_.back().size() * static_cast<std::size_t>(arrays_.back().width());
+}
+
 AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
                               const AddOptions& options) {
   AddedBlocks added;
@@ -136,7 +144,14 @@ AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t 
     added.first = constraints_;
     constraints_ += size;  // an exception leaves numbers that no row has
   }
-  add_groups(group_rows(graph, root, all_rows(size, width)), options, added);
+  const bool may_share =
+      options.kind == BlockKind::residual && size * unknown_count() <= kMostInBlock;
+  const std::size_t most = may_share ? kMostDifferent : std::numeric_limits<std::size_t>::max();
+  if (const auto groups = group_rows_within(graph, root, all_rows(size, width), most)) {
+    add_groups(*groups, options, added);
+  } else {
+    add_sharing_blocks(graph, root, width, options, added);
+  }
   added.rows = size;
   added.topologies = problem_.topology_count();
   if (options.kind == BlockKind::residual) rows_ += size;
@@ -193,13 +208,44 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
   return model;
 }
 
-/// All rows as one block: they share their sub-expressions, such as the steps of an integrator.
-void Model::add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x) {
-  rows_ = graph[root].size;
-  add_parameters(x, 1, "x");
-  const std::vector<RowGroup> all = group_rows(graph, root, all_rows(rows_, rows_));
-  add_block(problem_, {arrays_, data_}, all.front());
-  for (const Index row : all.front().rows) order_.push_back(row);
+/// They share their sub-expressions, such as the steps of an integrator. Blocks without unknowns
+/// are left out.
+void Model::add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                               const AddOptions& options, AddedBlocks& added) {
+  const std::size_t rows = graph[root].size;
+  RowGroup group = std::move(group_rows(graph, root, all_rows(rows, rows)).front());
+  std::vector<std::uint8_t> reads(group.steps.size(), 0);
+  for (std::size_t k = 0; k < reads.size(); ++k) {
+    const Step& s = group.steps[k];
+    reads[k] = s.op == ir::Op::Parameter;
+    if (ir::is_leaf(s.op)) continue;
+    const std::array from = {s.a, s.b, s.c};
+    for (int operand = 0; operand < ir::arity(s.op); ++operand)
+      reads[k] |= reads[from[static_cast<std::size_t>(operand)]];
+  }
+  std::vector<std::uint32_t> outputs;
+  std::vector<Index> kept;
+  for (std::size_t row = 0; row < rows; row += width) {
+    const auto begin = group.outputs.begin() + static_cast<std::ptrdiff_t>(row);
+    const auto end = begin + static_cast<std::ptrdiff_t>(width);
+    if (std::any_of(begin, end, [&](std::uint32_t step) { return reads[step] != 0; })) {
+      outputs.insert(outputs.end(), begin, end);
+      for (std::size_t k = row; k < row + width; ++k) kept.push_back(static_cast<Index>(k));
+    } else {
+      for (std::size_t k = row; k < row + width; ++k)
+        constants_.emplace_back(rows_ + k, constant_of(group, 0, k));
+    }
+  }
+  if (outputs.empty()) return;
+  group.outputs = std::move(outputs);
+  group.rows = kept;
+  const auto is_operation = [](const Step& s) { return !ir::is_leaf(s.op); };
+  const auto operations = std::ranges::count_if(group.steps, is_operation);
+  const std::size_t on_host = problem_.host_blocks().size();
+  added.maps.push_back(add_sharing(problem_, {arrays_, data_}, group, width, options));
+  if (problem_.host_blocks().size() > on_host)
+    sharing_.push_back({kept.size(), static_cast<std::size_t>(operations), group.unknowns.size()});
+  for (const Index row : kept) order_.push_back(rows_ + row);
 }
 
 void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
@@ -207,12 +253,18 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
                         bool joins_rows) {
   const auto unknowns = static_cast<Index>(x.size());
   const std::size_t rows = graph[root].size;
-  const bool may_be_one = joins_rows && rows * unknowns <= kMostInBlock;
+  const bool may_share = rows * unknowns <= kMostInBlock;
   std::optional<std::vector<RowGroup>> found =
       group_rows_within(graph, root, all_rows(rows, 1),
-                        may_be_one ? std::min(kMostDifferent, graph.most_operations)
-                                   : std::numeric_limits<std::size_t>::max());
-  if (!found) return add_as_block(graph, root, x);
+                        may_share ? std::min(kMostDifferent, graph.most_operations)
+                                  : std::numeric_limits<std::size_t>::max());
+  if (!found) {
+    add_parameters(x, 1, "x");
+    AddedBlocks added;
+    add_sharing_blocks(graph, root, joins_rows ? rows : 1, {.loss = loss}, added);
+    rows_ = rows;
+    return;
+  }
   std::vector<RowGroup> groups = std::move(*found);
   std::vector<UnknownArray> arrays = divide_unknowns(proposed, unknowns);
   if (arrays.size() > 1 || arrays[0].width > 1) {

@@ -22,6 +22,11 @@ struct AddedBlocks {
   std::size_t topologies = 0;  ///< of the problem, after the call
 };
 
+/// Rows of one call that share what they have in common, and are evaluated node by node.
+struct SharingRows {
+  std::size_t rows = 0, operations = 0, unknowns = 0;  ///< operations of all rows together
+};
+
 /// How far residuals are from given numbers. NaN counts as infinite.
 struct Deviation {
   double largest = 0;     ///< of |given number|
@@ -57,6 +62,8 @@ class Model {
   /// Numbers of scalar constraints in the order of the traced arrays, from those in the order of
   /// the problem. Throws Error{InvalidArgument} if these are not as many.
   std::vector<double> constraints_in_order(std::span<const double> numbers) const;
+  /// Calls whose rows are evaluated node by node.
+  const std::vector<SharingRows>& sharing() const { return sharing_; }
   /// Rows without unknowns, with their numbers.
   const std::vector<std::pair<std::size_t, double>>& constant_rows() const { return constants_; }
 
@@ -67,9 +74,12 @@ class Model {
   /// Adds the unknowns of x and the rows of a function of them.
   void add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,
                    const std::vector<UnknownArray>& proposed, const Loss& loss, bool joins_rows);
-  void add_as_block(const ArrayGraph& graph, NodeId root, std::span<double> x);
   /// Rows that read no unknown. Throws Error{NoParameters} for an energy that is not 0.
   void add_constants(const RowGroup& group, BlockKind kind);
+  /// Adds residual blocks of `width` rows that share what they have in common.
+  void add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                          const AddOptions& options, AddedBlocks& added);
+  std::size_t unknown_count() const;
   void add_groups(const std::vector<RowGroup>& groups, const AddOptions& options,
                   AddedBlocks& added);
 
@@ -78,6 +88,7 @@ class Model {
   std::vector<Data> data_;
   std::vector<std::size_t> order_, constraint_order_;
   std::vector<std::pair<std::size_t, double>> constants_;
+  std::vector<SharingRows> sharing_;
   std::size_t rows_ = 0;         // of residuals
   std::size_t constraints_ = 0;  // scalar ones
 };

@@ -241,6 +241,95 @@ class Scan(unittest.TestCase):
         np.testing.assert_allclose(found.x, scipys.x, 1e-5)
 
 
+def growth(p):
+    out, y = np.zeros(400), 0.3
+    for k in range(400):
+        out[k] = y
+        y = y + 10.0 / 399 * (p[0] - p[1] * y + p[2] * y * y)
+    return out
+
+
+class Sharing(unittest.TestCase):
+    """Rows of one long computation have losses of their own, and belong to a Problem."""
+
+    def setUp(self):
+        self.truth = np.array([1.0, 0.8, -0.1])
+        noise = np.random.default_rng(2)
+        self.measured = growth(self.truth) + 0.01 * noise.normal(size=400)
+        self.measured[noise.integers(0, 400, 30)] += 0.5
+
+    def test_robust_losses(self):
+        measured = self.measured
+
+        def residuals(p):
+            return growth(p) - measured
+
+        for loss in ("soft_l1", "huber", "cauchy", "arctan", "linear"):
+            with self.subTest(loss):
+                scipys = scipy.optimize.least_squares(residuals, [0.8, 0.6, 0.0], loss=loss, f_scale=0.02,
+                                                      xtol=1e-13, ftol=1e-13, gtol=1e-13)
+                found = topograd.least_squares(residuals, [0.8, 0.6, 0.0], loss=loss, f_scale=0.02,
+                                               xtol=1e-12, ftol=1e-12, options={"fallback": False})
+                self.assertGreater(found.status, 0)
+                self.assertLessEqual(found.cost, scipys.cost * (1 + 1e-8))
+                np.testing.assert_allclose(found.x, scipys.x, 2e-4)
+
+    def test_in_a_problem(self):
+        problem = topograd.Problem()
+        x, scale = problem.parameters(np.array([0.8, 0.6, 0.0])), problem.parameters(np.array([0.9]))
+        measured = problem.data(self.measured)
+        blocks = problem.residuals(lambda p, s, m: growth(p) * s - m, x, scale, measured,
+                                   loss=("soft_l1", 0.02))
+        problem.residuals(lambda s: 100.0 * (s - 1.0), scale)
+        self.assertEqual(problem.sizes["topologies"], 1)
+
+        def residuals(p):
+            return np.append(growth(p[:3]) * p[3] - problem_data[0], 100.0 * (p[3] - 1.0))
+
+        def cost(p, loss=True):
+            z = (residuals(p)[:-1] / 0.02)**2
+            rho = 0.02**2 * 2 * (np.sqrt(1 + z) - 1) if loss else 0.02**2 * z
+            return 0.5 * (np.sum(rho) + residuals(p)[-1]**2)
+
+        problem_data = [self.measured]
+        at = np.array([0.9, 0.7, -0.05, 0.95])
+        for change in range(3):
+            with self.subTest(change):
+                if change == 1:
+                    problem_data[0] = self.measured[::-1] * 1.0
+                    problem.set(measured, problem_data[0])
+                if change == 2:
+                    blocks.set_loss(None)
+                np.testing.assert_allclose(problem.evaluate(at), residuals(at), 1e-12, 1e-13)
+                self.assertAlmostEqual(problem.cost(at) / cost(at, change < 2), 1.0, 12)
+                gradient = differences(lambda p: np.array([cost(p, change < 2)]), at, 1e-6)[0]
+                np.testing.assert_allclose(problem.gradient(at), gradient, 1e-6)
+                np.testing.assert_allclose(problem.jacobian(at).toarray(), differences(residuals, at), 1e-6, 1e-6)
+        problem.set(measured, self.measured)
+        summary = problem.solve(function_tolerance=1e-14)
+        self.assertEqual(summary.termination, "CONVERGENCE")
+        problem_data[0] = self.measured
+        scipys = scipy.optimize.least_squares(residuals, [0.8, 0.6, 0.0, 0.9], xtol=1e-13, ftol=1e-13)
+        np.testing.assert_allclose(np.append(x.value, scale.value), scipys.x, 1e-4)
+
+    def test_blocks_of_two_rows_and_rows_without_unknowns(self):
+        """The first row is a number, and no block; two rows of a pair have one loss."""
+        problem = topograd.Problem()
+        x = problem.parameters(self.truth.copy())
+        measured = self.measured
+        problem.residuals(lambda p: (growth(p) - measured).reshape(200, 2), x, loss=("cauchy", 0.05))
+        alone = topograd.Problem()
+        y = alone.parameters(self.truth.copy())
+        alone.residuals(lambda p: growth(p) - measured, y)
+        self.assertEqual(problem.sizes["rows"], 400)
+        self.assertEqual(alone.sizes["rows"], 399)
+        r = growth(self.truth) - self.measured
+        np.testing.assert_allclose(problem.evaluate(), r, 1e-12, 1e-14)
+        np.testing.assert_allclose(alone.evaluate(), r, 1e-12, 1e-14)
+        s = np.sum((r / 0.05).reshape(200, 2)**2, axis=1)
+        self.assertAlmostEqual(problem.cost(), 0.5 * 0.05**2 * np.sum(np.log1p(s)), 12)
+
+
 TIMES = np.linspace(0.0, 4.0, 25)
 
 

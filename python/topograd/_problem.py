@@ -499,8 +499,11 @@ class Problem:
         return self._model.source(kernel, format, precision, topology)
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Numbers of unknowns, rows, blocks, energies and topologies."""
+    def sizes(self) -> dict[str, Any]:
+        """Numbers of unknowns, rows, blocks, energies and topologies; also 'arrays', with (blocks,
+        width) of each array of unknowns, and 'node_by_node', with (rows, operations, unknowns) of
+        each call whose rows share their evaluation: they have more than 10,000 different operations,
+        so that kernels would take longer to make than to run."""
         return self._bound.sizes()
 
     def __reduce__(self) -> Any:

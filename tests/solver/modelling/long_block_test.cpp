@@ -1,5 +1,6 @@
 // Residual blocks with long expressions: derivatives by hand, numbers that change, handles, and the
 // way back to kernels.
+#include "../../../frontend/inspect/problem_use.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/sensitivity.hpp"
@@ -266,6 +267,67 @@ TEST(LongBlocks, HaveSensitivities) {
   }
   const Vector difference = (ends.col(0) - ends.col(1)) / 2e-4;
   EXPECT_LE((slope - difference).norm(), 1e-4 * slope.norm());
+}
+
+// Each row has a loss of its own, and all share one evaluation, which follows data that change.
+TEST(LongBlocks, ShareTheirEvaluationAmongBlocksWithLosses) {
+  Cooling cooling;
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25}, shift = {0};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const Data offset = problem.add_data(shift);
+  std::vector<Value> rows = cooling.residuals(x, 1.0);
+  for (Value& row : rows) row = row - offset[0];
+  const double scale = 0.02;
+  const Residuals added =
+      ProblemUse::add_sharing(problem, rows, 1, {.loss = cauchy(scale), .label = "cooling"});
+  EXPECT_EQ(added.count, rows.size());
+  EXPECT_EQ(problem.host_blocks().size(), rows.size());
+  Evaluator evaluator(problem, {.backend = Backend::cpu});
+  const Vector at = Eigen::Map<const Vector>(v.data(), 3);
+  const Matrix J = cooling.jacobian(at, 1.0);
+  const std::vector<double> states = cooling.temperatures(v[0], v[1], v[2], 1.0);
+  for (const double moved : {0.0, 0.3, 0.1}) {
+    problem.set(offset, std::vector<double>{moved});
+    double cost = 0;
+    Vector gradient = Vector::Zero(3);
+    for (int k = 0; k < cooling.steps; ++k) {
+      const double r = states[k] - cooling.measured[k] - moved;
+      const double s = r * r / (scale * scale);
+      cost += 0.5 * scale * scale * std::log1p(s);
+      gradient += r / (1 + s) * J.row(k).transpose();
+    }
+    EXPECT_NEAR(evaluator.cost(), cost, 1e-12 * cost);
+    EXPECT_LT((evaluator.gradient() - gradient).norm(), 1e-11 * gradient.norm());
+  }
+  problem.set(offset, std::vector<double>{0});
+  problem.set_loss(added, Loss());
+  EXPECT_EQ(solve(problem, kExact).termination, Termination::CONVERGENCE);
+  const Vector found = Eigen::Map<const Vector>(v.data(), 3);
+  Vector r(cooling.steps);
+  const std::vector<double> fitted = cooling.temperatures(found[0], found[1], found[2], 1.0);
+  for (int k = 0; k < cooling.steps; ++k) r[k] = fitted[k] - cooling.measured[k];
+  EXPECT_LT((cooling.jacobian(found, 1.0).transpose() * r).norm(), 1e-8);
+}
+
+TEST(LongBlocks, ThatShareAnEvaluationBecomeInstancesToo) {
+  Cooling cooling{.steps = 110};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const std::vector<Value> all = cooling.residuals(x, 1.0);
+  const std::vector<Value> rows = {all[30], all[70], all[109]};
+  ProblemUse::add_sharing(problem, rows, 1, {});
+  EXPECT_EQ(problem.host_blocks().size(), 3U);
+  const Matrix before = Evaluator(problem, {.backend = Backend::cpu}).jacobian();
+  ProblemUse::settle_long_blocks(problem, true);
+  EXPECT_EQ(problem.host_blocks().size(), 0U);
+  const Matrix after = Evaluator(problem, {.backend = Backend::cpu}).jacobian();
+  EXPECT_LT((after - before).norm(), 1e-12 * before.norm());
+  const Matrix J = cooling.jacobian(Eigen::Map<const Vector>(v.data(), 3), 1.0);
+  EXPECT_LT((before.row(1) - J.row(70)).norm(), 1e-12 * J.row(70).norm());
 }
 
 }  // namespace
