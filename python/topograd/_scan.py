@@ -198,11 +198,16 @@ def scan(n: int, state: Any, f: Callable[[Any, Any], Any]) -> Any:
         # A buffer, because the body may put something traced into its elements.
         now = f(0, _like(state, [buffered(a.copy()) if a.ndim else float(a) for a in arrays]))
         kept: Any = [_kept(_parts(now, state)) if several else _kept(_parts(now, state))[0]]
+        now = _given(now, state, several)
         for k in range(1, count):
-            now = f(k, _given(now, state, several))
-            if several or now is None:
-                kept.append(_kept(_parts(now, state)))
+            now = f(k, now)
+            if several:
+                if type(now) is not type(state) or len(now) != len(start):
+                    now = _like(state, [plain(v) for v in _parts(now, state)])
+                kept.append(_kept(now))
             else:
+                if type(now) not in (float, np.float64, np.ndarray):
+                    now = _given(_parts(now, state)[0], state, False)
                 kept.append(_kept((now,))[0])
     except _ReadsUnknowns as found:
         return _traced(found.trace, count, state, start, f)
@@ -214,7 +219,11 @@ def _given(now: Any, state: Any, several: bool) -> Any:
     """What a body has returned as an argument of the next step: lists become arrays."""
     if several:
         return _like(state, [plain(v) for v in now])
-    return now if type(now) in (float, np.float64, np.ndarray) else plain(np.asarray(now, float))
+    if type(now) in (float, np.float64, np.ndarray):
+        return now
+    if contains_traced(now):
+        raise _ReadsUnknowns(tracer_of(now))
+    return np.asarray(plain(now), float)
 
 
 class _ReadsUnknowns(Exception):
