@@ -36,6 +36,7 @@
 #include "../solver/solve_watch.hpp"
 #include "../solver/summary.hpp"
 #include "../solver/summary_json.hpp"
+#include "export_web.hpp"
 #include "expression/expression.hpp"
 #include "expression/expression_values.hpp"
 #include "problem_file.hpp"

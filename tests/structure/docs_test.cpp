@@ -27,13 +27,14 @@ std::vector<std::string> block_violations(std::string_view page, const ReadFile&
   std::vector<std::string> found;
   for (const Block& block : blocks_of(page)) {
     const bool code = block.language == "cpp" || block.language == "json" ||
-                      block.language == "cmake" || block.language == "python";
+                      block.language == "cmake" || block.language == "python" ||
+                      block.language == "js";
     const bool other = block.language == "sh" || block.language == "text" ||
                        block.language.starts_with("{toctree}") ||
                        block.language.starts_with("{doxygen") || block.language == "{eval-rst}";
     if (other) continue;
     if (!code) {
-      found.push_back("expected cpp, json, cmake, python, sh or text after ```, got \"" +
+      found.push_back("expected cpp, json, cmake, python, js, sh or text after ```, got \"" +
                       block.language + "\":\n" + block.text);
       continue;
     }

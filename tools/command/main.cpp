@@ -52,6 +52,7 @@ void add_commands(CommandLine& line) {
   add_solve(command);
   add_view(command);
   add_dump(command);
+  add_export(command);
   add_grad(command);
   add_bench(command);
   add_check(command);

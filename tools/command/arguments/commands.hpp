@@ -13,6 +13,7 @@ void add_doctor(Command app);
 void add_demo(Command app);
 void add_solve(Command app);
 void add_dump(Command app);
+void add_export(Command app);
 void add_grad(Command app);
 void add_bench(Command app);
 void add_check(Command app);

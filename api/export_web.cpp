@@ -1,0 +1,344 @@
+// Problems as static files for web pages.
+#include "export_web.hpp"
+
+#include "../autodiff/derivatives.hpp"
+#include "../autodiff/robust.hpp"
+#include "../codegen/glsl/c_source.hpp"
+#include "../ir/error.hpp"
+#include "../runtime/model/manifold_blocks.hpp"
+#include "../runtime/plan/passes.hpp"
+#include "../solver/model/model.hpp"
+#include "version.hpp"
+#include "web_files.hpp"
+
+#include <Eigen/OrderingMethods>
+#include <Eigen/SparseCore>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using codegen::PlainFunction;
+using nlohmann::ordered_json;
+
+constexpr std::uint32_t kFileVersion = 1;
+constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kMostBlocksOfInstance = 64;
+static_assert(std::endian::native == std::endian::little, "numbers of the file are little-endian");
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::Unsupported, "export web: " + what);
+}
+
+/// Arrays of numbers, one after the other.
+class Body {
+ public:
+  template <class T>
+  ordered_json add(std::span<const T> numbers) {
+    static_assert(std::is_same_v<T, double> || std::is_same_v<T, std::uint32_t>);
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + numbers.size_bytes());
+    if (!numbers.empty()) std::memcpy(bytes_.data() + at, numbers.data(), numbers.size_bytes());
+    return {{"at", at}, {"length", numbers.size()}};
+  }
+  template <class T>
+  ordered_json add(const std::vector<T>& numbers) {
+    return add(std::span<const T>(numbers));
+  }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+/// Names that differ: those that were there before get a number.
+class Names {
+ public:
+  std::string add(const std::string& name) {
+    std::string unique = name;
+    for (int k = 2; !names_.insert(unique).second; ++k) unique = name + " " + std::to_string(k);
+    return unique;
+  }
+
+ private:
+  std::set<std::string> names_;
+};
+
+void check_problem(const Problem& problem, const WebExportOptions& options) {
+  if (problem.energy_count() > 0)
+    refuse("energies have no residuals, and the module's method is Levenberg-Marquardt");
+  if (problem.constraint_count() > 0) refuse("constraints are not part of the module's method");
+  if (!problem.host_blocks().empty())
+    refuse("a residual of opaque code (HostResidual) cannot run in a page");
+  const Method method = options.solver.method;
+  if (method != Method::levenberg_marquardt && method != Method::gauss_newton &&
+      method != Method::automatic) {
+    refuse("expected the method levenberg_marquardt or gauss_newton, got " +
+           std::string(name(method)));
+  }
+  if (!options.solver.scale_free || !options.solver.jacobi_scaling ||
+      options.solver.use_nonmonotonic_steps || options.solver.domain != DomainPolicy::mathematical)
+    refuse("expected the default of scale_free, jacobi_scaling, use_nonmonotonic_steps and domain");
+}
+
+/// Differences of successive numbers, modulo 2³²: they pack well.
+void to_differences(std::span<std::uint32_t> numbers) {
+  std::uint32_t last = 0;
+  for (std::uint32_t& number : numbers) number -= std::exchange(last, number);
+}
+
+/// Index columns of a term, one after the other, each as differences.
+std::vector<std::uint32_t> index_columns(const ir::Batch& batch) {
+  const std::size_t rows = batch.size();
+  std::vector<std::uint32_t> out(rows * batch.index_columns());
+  for (std::uint32_t c = 0; c < batch.index_columns(); ++c) {
+    const std::span column = std::span(out).subspan(c * rows, rows);
+    batch.copy_index_column(c, 0, column);
+    to_differences(column);
+  }
+  return out;
+}
+
+/// Data columns of a term, one after the other. Numbers that are there often are written once,
+/// without their sign, with codes that name them.
+ordered_json data_columns(const ir::Batch& batch, Body& body) {
+  const std::size_t rows = batch.size();
+  std::vector<double> numbers(rows * batch.data_columns());
+  for (std::uint32_t c = 0; c < batch.data_columns(); ++c)
+    batch.copy_data_column(c, 0, std::span(numbers).subspan(c * rows, rows));
+  std::map<std::uint64_t, std::uint32_t> known;
+  std::vector<double> values;
+  std::vector<std::uint32_t> codes;
+  for (const double number : numbers) {
+    const double size = std::fabs(number);
+    const auto [at, fresh] = known.try_emplace(std::bit_cast<std::uint64_t>(size),
+                                               static_cast<std::uint32_t>(values.size()));
+    if (fresh) values.push_back(size);
+    codes.push_back(2 * at->second + (std::signbit(number) ? 1 : 0));
+  }
+  if (2 * values.size() > numbers.size()) return body.add(numbers);
+  to_differences(codes);
+  return {{"values", body.add(values)}, {"codes", body.add(codes)}};
+}
+
+/// The header and the body of the file, and the functions that they name.
+struct Written {
+  ordered_json header;
+  Body body;
+  std::vector<PlainFunction> functions;
+  Names names;  ///< of arrays and terms
+};
+
+void add_arrays(const Problem& problem, Written& out) {
+  out.header["arrays"] = ordered_json::array();
+  for (const ParameterArray& array : problem.arrays()) {
+    out.header["arrays"].push_back(
+        {{"name", out.names.add(array.name.empty() ? "parameters" : array.name)},
+         {"offset", array.offset},
+         {"width", array.width},
+         {"blocks", array.blocks}});
+  }
+}
+
+void add_term(const runtime::Term& term, Written& out) {
+  const ir::Program& f = term.topology->program;
+  if (!f.guards.empty()) {
+    refuse("residual \"" + term.name +
+           "\" branches on a Value with `if`; a page cannot trace it again: write the branch with "
+           "select()");
+  }
+  const std::string number = std::to_string(out.header["terms"].size());
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+  const std::string title = "of \"" + term.name + "\", topology " + to_string(term.topology->hash);
+  const ir::Program linear = term.loss == nullptr ? autodiff::residual_and_jacobian(f, slots)
+                                                  : autodiff::residual_and_jacobian(
+                                                        autodiff::Robust{f, *term.loss}, slots);
+  out.functions.push_back({"cost" + number, "cost " + title,
+                           pass_program(runtime::Pass::cost, f, slots, false, term.loss)});
+  out.functions.push_back({"rows" + number, "rows, and their Jacobian, " + title, linear});
+  out.header["terms"].push_back(
+      {{"name", out.names.add(term.name.empty() ? "residuals" : term.name)},
+       {"rows", f.outputs.size()},
+       {"instances", term.batch->size()},
+       {"parameters", term.batch->parameter_columns()},
+       {"data", term.batch->data_columns()},
+       {"uniforms", term.batch->uniform_columns()},
+       {"cost", "cost" + number},
+       {"jacobian", "rows" + number},
+       {"index", out.body.add(index_columns(*term.batch))},
+       {"numbers", data_columns(*term.batch, out.body)}});
+}
+
+void add_manifolds(const runtime::Model& model, Written& out) {
+  out.header["manifolds"] = ordered_json::array();
+  if (model.manifolds == nullptr) return;
+  for (const runtime::ManifoldBlocks& one : model.manifolds->all) {
+    const std::string number = std::to_string(out.header["manifolds"].size());
+    out.functions.push_back({"plus" + number, "a step on a manifold", one.plus});
+    out.functions.push_back({"basis" + number, "its derivative", one.basis});
+    out.header["manifolds"].push_back({{"width", one.width},
+                                       {"tangent", one.tangent},
+                                       {"plus", "plus" + number},
+                                       {"basis", "basis" + number},
+                                       {"blocks", out.body.add(one.blocks)}});
+  }
+}
+
+/// Blocks of all arrays, one after the other, in an order of elimination with little fill.
+std::vector<std::uint32_t> elimination_order(const runtime::Model& model) {
+  std::vector<std::uint32_t> block_of(model.scalars);
+  std::uint32_t blocks = 0;
+  for (const runtime::ParameterArray& array : model.arrays) {
+    for (std::uint64_t b = 0; b < array.blocks; ++b, ++blocks)
+      std::fill_n(block_of.begin() + static_cast<std::ptrdiff_t>(array.offset + b * array.width),
+                  array.width, blocks);
+  }
+  std::vector<Eigen::Triplet<float, int>> pairs;
+  for (const runtime::Term& term : model.terms) {
+    const std::uint32_t slots = term.batch->parameter_columns();
+    std::vector<std::vector<std::uint32_t>> columns(slots);
+    for (std::uint32_t s = 0; s < slots; ++s) {
+      columns[s].resize(term.batch->size());
+      term.batch->copy_index_column(s, 0, columns[s]);
+    }
+    for (std::size_t i = 0; i < term.batch->size(); ++i) {
+      std::set<std::uint32_t> met;
+      for (const auto& column : columns) met.insert(block_of[column[i]]);
+      // Who meets very many blocks makes any factor dense.
+      if (met.size() > kMostBlocksOfInstance) return {};
+      for (const std::uint32_t a : met)
+        for (const std::uint32_t b : met) pairs.emplace_back(a, b, 1.0F);
+    }
+  }
+  const auto size = static_cast<int>(blocks);
+  Eigen::SparseMatrix<float, Eigen::ColMajor, int> pattern(size, size);
+  pattern.setFromTriplets(pairs.begin(), pairs.end());
+  Eigen::PermutationMatrix<Eigen::Dynamic, Eigen::Dynamic, int> permutation;
+  Eigen::AMDOrdering<int>()(pattern.selfadjointView<Eigen::Lower>(), permutation);
+  return {permutation.indices().begin(), permutation.indices().end()};
+}
+
+std::vector<double> present_point(const Problem& problem) {
+  std::vector<double> x(problem.parameter_count());
+  for (const ParameterArray& array : problem.arrays()) {
+    if (array.values == nullptr) continue;
+    std::copy_n(array.values, std::size_t{array.blocks} * array.width, x.begin() + array.offset);
+  }
+  reduce_manifolds(problem, x);
+  return x;
+}
+
+/// Defaults of solves; names are those of the module.
+ordered_json options_of(const SolverOptions& options) {
+  return {
+      {"method", options.method == Method::gauss_newton ? "gauss_newton" : "levenberg_marquardt"},
+      {"maxIterations", options.max_iterations},
+      {"functionTolerance", options.function_tolerance},
+      {"gradientTolerance", options.gradient_tolerance},
+      {"parameterTolerance", options.parameter_tolerance},
+      {"initialTrustRegionRadius", options.initial_trust_region_radius},
+      {"linearTolerance", options.linear_tolerance},
+      {"maxLinearIterations", options.max_linear_iterations}};
+}
+
+Written write_problem(const Problem& problem, const WebExportOptions& options) {
+  check_problem(problem, options);
+  const ProblemModel made = make_model("export web", problem);
+  const runtime::Model& model = made.model;
+  if (problem.has_manifolds() && model.manifolds == nullptr)
+    refuse("a manifold has no traced form, or bounds or fixed coordinates on single numbers");
+  Written out;
+  const std::vector<double> x = present_point(problem);
+  check_manifolds("export web", problem, x);
+  out.header["version"] = kFileVersion;
+  out.header["topograd"] = version();
+  out.header["name"] = options.name;
+  out.header["scalars"] = model.scalars;
+  add_arrays(problem, out);
+  out.header["terms"] = ordered_json::array();
+  for (const runtime::Term& term : model.terms) add_term(term, out);
+  add_manifolds(model, out);
+  out.header["x"] = out.body.add(x);
+  out.header["uniforms"] = out.body.add(model.uniforms);
+  if (!model.constant.empty()) {
+    const std::vector<std::uint32_t> flags(model.constant.begin(), model.constant.end());
+    out.header["constant"] = out.body.add(flags);
+  }
+  if (!model.lower.empty()) {
+    out.header["lower"] = out.body.add(model.lower);
+    out.header["upper"] = out.body.add(model.upper);
+  }
+  if (!options.faces.empty()) {
+    std::vector<std::uint32_t> corners;
+    for (const auto& face : options.faces) corners.insert(corners.end(), face.begin(), face.end());
+    out.header["faces"] = out.body.add(corners);
+  }
+  const std::vector<std::uint32_t> order = elimination_order(model);
+  if (!order.empty()) out.header["order"] = out.body.add(order);
+  out.header["options"] = options_of(options.solver);
+  return out;
+}
+
+std::string file_of(const Written& written) {
+  std::string header = written.header.dump();
+  const std::size_t start = kAlignment * 2;
+  while ((start + header.size()) % kAlignment != 0) header += ' ';
+  std::string text = "TGWEB\n";
+  text.resize(kAlignment);
+  const std::array words = {kFileVersion, static_cast<std::uint32_t>(header.size())};
+  text.append(reinterpret_cast<const char*>(words.data()), sizeof words);
+  text += header;
+  text.append(written.body.bytes().begin(), written.body.bytes().end());
+  return text;
+}
+
+class Folder {
+ public:
+  explicit Folder(const std::string& path) : path_(path) {
+    std::error_code failed;
+    std::filesystem::create_directories(path_, failed);
+    if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
+  }
+  void write(const std::string& name, std::string_view text, WebExport& done) const {
+    const std::filesystem::path path = path_ / name;
+    std::ofstream file(path, std::ios::binary);
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    file.close();
+    if (!file) throw Error(ErrorCode::File, path.string() + ": cannot be written");
+    done.files.push_back(name);
+    done.bytes += text.size();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+WebExport export_web(const Problem& problem, const WebExportOptions& options,
+                     const std::string& folder) {
+  const Written written = write_problem(problem, options);
+  const std::string kernels = codegen::javascript_source(written.functions);
+  const Folder to(folder);
+  WebExport done;
+  to.write("problem.bin", file_of(written), done);
+  to.write("kernels.js", kernels, done);
+  for (const detail::WebFile& file : detail::web_files())
+    to.write(std::string(file.name), file.text, done);
+  return done;
+}
+
+}  // namespace topograd

@@ -1,0 +1,44 @@
+// Problems as static files that solve themselves in a browser or in Node.
+#pragma once
+
+#include "../frontend/problem.hpp"
+#include "../solver/options.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+struct WebExportOptions {
+  std::string name = "problem";  ///< Problem.name of the module
+  /// The method, levenberg_marquardt or gauss_newton, and defaults of solves in the page: numbers
+  /// of iterations, tolerances, and the first radius.
+  SolverOptions solver = {};
+  /// Triangles of a mesh whose vertices are the blocks of the problem's first array.
+  std::vector<std::array<std::uint32_t, 3>> faces = {};
+};
+
+/// What export_web() wrote.
+struct WebExport {
+  std::vector<std::string> files;  ///< names in the folder
+  std::uint64_t bytes = 0;         ///< of all files
+};
+
+/// Writes a problem as static files: problem.bin (unknowns, indices, data, bounds, and an order of
+/// elimination), kernels.js (its residuals, their derivatives and manifolds in JavaScript), and the
+/// npm package @topograd/web, whose module topograd.js solves it in pages and in Node. The start is
+/// the present point. Files of these names in the folder are replaced.
+///
+///   folder  is made if it is not there
+///
+/// Throws Error{EmptyProblem}, and Error{Unsupported} that names what cannot be exported: energies,
+/// constraints, residuals of opaque code or with branches on a Value, manifolds without a traced
+/// form, other methods, and options of steps that the module does not have. Throws Error{File} if a
+/// file cannot be written. Cost: as of the first evaluation, and an ordering of the blocks.
+WebExport export_web(const Problem& problem, const WebExportOptions& options,
+                     const std::string& folder);
+
+}  // namespace topograd

@@ -1,0 +1,58 @@
+// topograd export web: a problem as static files that solve themselves in a browser.
+#include "arguments/commands.hpp"
+#include "input/named_problem.hpp"
+
+#include "../../api/export_web.hpp"
+
+#include <array>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+struct ExportArguments {
+  ProblemArguments problem;
+  std::string out;
+};
+
+/// The triangles of the mesh, if the problem's first array has the positions of its vertices.
+std::vector<std::array<std::uint32_t, 3>> faces_of(NamedProblem& named) {
+  const problems::TriangleMesh mesh = named.mesh();
+  const auto arrays = named.problem().arrays();
+  if (arrays.empty() || arrays[0].width != 3 || arrays[0].blocks != mesh.vertex_count()) return {};
+  std::vector<std::array<std::uint32_t, 3>> faces;
+  for (const auto& triangle : mesh.triangles)
+    faces.push_back({triangle[0], triangle[1], triangle[2]});
+  return faces;
+}
+
+void export_to_web(const ExportArguments& arguments) {
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  WebExportOptions options{.name = arguments.problem.name, .solver = named->options()};
+  options.faces = faces_of(*named);
+  const WebExport done = export_web(named->problem(), options, arguments.out);
+  std::cout << arguments.out << ": " << done.files.size() << " files, " << (done.bytes + 999) / 1000
+            << " kB\n";
+}
+
+}  // namespace
+
+void add_export(Command app) {
+  Command command = app.subcommand("export", "Writes a problem for machines without Topograd");
+  command.require_subcommand();
+  auto arguments = std::make_shared<ExportArguments>();
+  Command web = command.subcommand(
+      "web", "Static files that solve the problem in a browser or in Node, with JavaScript");
+  add_problem_options(web, arguments->problem);
+  add_data_option(web, arguments->problem);
+  add_generator_options(web, arguments->problem);
+  web.group("What is written");
+  web.option("--out", &arguments->out, "folder; it is made if it is not there").required();
+  web.callback([arguments] { export_to_web(*arguments); });
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,570 @@
+// Solvers of the damped normal equations (JᵀJ + D) δ = -Jᵀr.
+import { widestBlock } from "./model.js";
+
+/** Share of its diagonal entry at which a pivot vanishes. */
+export function vanishingShare(unknowns) {
+  return Math.min(unknowns * Number.EPSILON, 1e-10);
+}
+
+/** Most entries of the list of products that make JᵀJ, and of a factor's numbers. */
+const mostTargets = 3e7, mostNumbers = 3e7;
+/** Unknowns up to which the matrix is dense. */
+const mostDense = 150;
+
+/**
+ * A sparse factor of the normal equations, by fronts: blocks of columns are eliminated in a given
+ * order, and each one adds its update to the front of the next block that it meets.
+ */
+export class Factor {
+  /**
+   * @param order blocks of the problem in the order of elimination; undefined: as they come
+   * @returns undefined if the factor would be too large; see `operations`
+   */
+  static make(model, order) {
+    const factor = new Factor();
+    return factor.#analyse(model, order) ? factor : undefined;
+  }
+
+  #analyse(model, order) {
+    this.model = model;
+    const m = this.m = model.m, nodes = model.nodes;
+    let targets = 0;
+    for (const { instances, width } of model.lists) targets += instances * width * (width + 1) / 2;
+    if (targets > mostTargets) return false;
+    const count = nodes.length - 1;
+    const nodeOf = this.nodeOf = new Int32Array(m + 1).fill(-1);
+    for (let k = 0; k < count; ++k) nodeOf.fill(k, nodes[k], nodes[k + 1]);
+    const sequence = m <= mostDense || order === undefined
+      ? Int32Array.from({ length: count }, (_, k) => k)
+      : Int32Array.from(order).map((block) => model.nodeOfBlock[block]).filter((k) => k >= 0);
+    const groups = m <= mostDense
+      ? [{ nodes: [...sequence], rows: [], children: [] }]
+      : this.#eliminate(model, sequence);
+    return this.#layout(model, groups);
+  }
+
+  /** The nodes that each node meets later, by place in the sequence. */
+  #neighbours(model, sequence) {
+    const place = new Int32Array(sequence.length);
+    sequence.forEach((node, at) => place[node] = at);
+    const later = Array.from(sequence, () => new Set());
+    for (const { instances, width, columns } of model.lists) {
+      for (let i = 0; i < instances; ++i) {
+        const met = new Set();
+        for (let c = i * width; c < (i + 1) * width; ++c)
+          if (columns[c] < this.m) met.add(place[this.nodeOf[columns[c]]]);
+        const sorted = [...met].sort((a, b) => a - b);
+        for (let a = 0; a < sorted.length; ++a)
+          for (let b = a + 1; b < sorted.length; ++b) later[sorted[a]].add(sorted[b]);
+      }
+    }
+    return later;
+  }
+
+  /** Groups of nodes that are eliminated together, children before parents. */
+  #eliminate(model, sequence) {
+    const later = this.#neighbours(model, sequence);
+    const count = sequence.length, parent = new Int32Array(count).fill(-1);
+    const children = Array.from(sequence, () => []), rows = new Array(count);
+    for (let j = 0; j < count; ++j) {
+      const all = later[j];
+      for (const child of children[j])
+        for (const row of rows[child]) if (row !== j) all.add(row);
+      rows[j] = Int32Array.from(all).sort();
+      if (rows[j].length > 0) {
+        parent[j] = rows[j][0];
+        children[parent[j]].push(j);
+      }
+    }
+    // A node joins its parent if that has the same rows.
+    const joined = new Int32Array(count).fill(-1);  // the child of a node's own group
+    const inner = new Uint8Array(count);
+    for (let j = 0; j < count; ++j) {
+      const p = parent[j];
+      if (p < 0 || joined[p] >= 0) continue;
+      if (rows[j].length === rows[p].length + 1) {
+        joined[p] = j;
+        inner[j] = 1;
+      }
+    }
+    const groups = [], stack = [];
+    const visit = (top) => stack.push({ top, entered: false });
+    for (let j = count; j-- > 0;) if (parent[j] < 0) visit(j);
+    const numberOf = new Int32Array(count).fill(-1);
+    while (stack.length > 0) {
+      const one = stack[stack.length - 1];
+      const chain = [];
+      for (let j = one.top; j >= 0; j = joined[j]) chain.push(j);
+      if (!one.entered) {
+        one.entered = true;
+        for (const j of chain) for (const child of children[j]) if (inner[child] === 0) visit(child);
+        continue;
+      }
+      stack.pop();
+      chain.reverse();
+      numberOf[one.top] = groups.length;
+      const below = [];
+      for (const j of chain)
+        for (const child of children[j]) if (inner[child] === 0) below.push(numberOf[child]);
+      below.sort((a, b) => a - b);  // as their updates lie on the stack
+      groups.push({
+        nodes: chain.map((j) => sequence[j]),
+        rows: Array.from(rows[one.top], (j) => sequence[j]),
+        children: below,
+      });
+    }
+    return groups;
+  }
+
+  #layout(model, groups) {
+    const { nodes } = model, m = this.m;
+    const columnsOf = (list) => {
+      const out = [];
+      for (const node of list) for (let c = nodes[node]; c < nodes[node + 1]; ++c) out.push(c);
+      return Int32Array.from(out);
+    };
+    let numbers = 0, largest = 0, held = 0, most = 0;
+    this.operations = 0;
+    this.groups = groups.map(({ nodes: own, rows: other, children }) => {
+      const pivots = columnsOf(own), rows = columnsOf(other);
+      const k = pivots.length, r = rows.length;
+      const group = { pivots, rows, children, at: numbers, places: undefined, begin: 0, end: 0 };
+      numbers += k * (k + r);
+      largest = Math.max(largest, k + r);
+      this.operations += k * k * k / 3 + r * k * k + r * r * k;
+      return group;
+    });
+    for (const { rows, children } of this.groups) {
+      for (const child of children) held -= this.groups[child].rows.length ** 2;
+      held += rows.length ** 2;
+      // The children's updates lie there until the front has been assembled.
+      most = Math.max(most, held + children.reduce((n, c) => n + this.groups[c].rows.length ** 2, 0));
+    }
+    if (!(numbers + most + largest * largest <= mostNumbers)) return false;
+    this.front = new Float64Array(largest * largest);
+    this.updates = new Float64Array(most);
+    this.lower = new Float64Array(numbers);
+    this.inverse = new Float64Array(m);  // of pivots; 0 where one vanished
+    this.diagonalAt = new Int32Array(m);
+    this.local = new Int32Array(m);
+    this.#number(model);
+    return true;
+  }
+
+  /** Numbers the entries of JᵀJ group by group, and lists where each product of J goes. */
+  #number(model) {
+    const groupOf = new Int32Array(this.m), rank = new Int32Array(this.m);
+    let next = 0;
+    this.groups.forEach((group, g) => {
+      for (const column of group.pivots) {
+        groupOf[column] = g;
+        rank[column] = next++;
+      }
+    });
+    const entries = this.groups.map(() => new Map());  // place in the front -> entry
+    const localOf = this.groups.map(({ pivots, rows }) => {
+      const places = new Map();
+      pivots.forEach((column, k) => places.set(column, k));
+      rows.forEach((column, k) => places.set(column, pivots.length + k));
+      return places;
+    });
+    const find = (a, b) => {
+      const early = rank[a] < rank[b] ? a : b, late = early === a ? b : a, g = groupOf[early];
+      const size = this.groups[g].pivots.length + this.groups[g].rows.length;
+      const place = localOf[g].get(late) * size + localOf[g].get(early), known = entries[g];
+      let entry = known.get(place);
+      if (entry === undefined) known.set(place, entry = known.size);
+      return [g, entry];
+    };
+    const groupsOfTargets = [];
+    this.targets = model.lists.map(({ instances, width, columns }) => {
+      const targets = new Int32Array(instances * width * (width + 1) / 2).fill(-1);
+      const owners = new Int32Array(targets.length);
+      let at = 0;
+      for (let i = 0; i < instances; ++i) {
+        for (let a = 0; a < width; ++a) {
+          for (let b = 0; b <= a; ++b, ++at) {
+            const row = columns[i * width + a], column = columns[i * width + b];
+            if (row < this.m && column < this.m) [owners[at], targets[at]] = find(row, column);
+          }
+        }
+      }
+      groupsOfTargets.push(owners);
+      return targets;
+    });
+    for (let k = 0; k + 1 < model.nodes.length; ++k) {
+      const first = model.nodes[k], end = Math.min(model.nodes[k + 1], first + 16);
+      for (let a = first; a < model.nodes[k + 1]; ++a) {
+        find(a, a);
+        for (let b = first; a < end && b < a; ++b) find(a, b);
+      }
+    }
+    let count = 0;
+    this.groups.forEach((group, g) => {
+      group.places = Int32Array.from(entries[g].keys());
+      group.begin = count;
+      count += group.places.length;
+      group.end = count;
+    });
+    this.entries = new Float64Array(count + 1);
+    this.targets.forEach((targets, t) => {
+      const owners = groupsOfTargets[t];
+      for (let k = 0; k < targets.length; ++k)
+        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[owners[k]].begin;
+    });
+    this.find = (a, b) => {
+      const [g, entry] = find(a, b);
+      return this.groups[g].begin + entry;
+    };
+    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = this.find(c, c);
+  }
+
+  /** Sums JᵀJ of the model's present Jacobian. */
+  assemble() {
+    const entries = this.entries.fill(0);
+    this.model.lists.forEach(({ rows, instances, width, jacobian }, t) => {
+      const targets = this.targets[t];
+      let at = 0;
+      for (let i = 0; i < instances; ++i) {
+        const base = i * rows * width, end = base + rows * width;
+        for (let a = 0; a < width; ++a) {
+          for (let b = 0; b <= a; ++b) {
+            let sum = 0;
+            for (let j = base; j < end; j += width) sum += jacobian[j + a] * jacobian[j + b];
+            entries[targets[at++]] += sum;
+          }
+        }
+      }
+    });
+  }
+
+  /** Copies the lower triangle of the block of JᵀJ at consecutive columns of one node. */
+  block(first, width, out) {
+    for (let a = 0; a < width; ++a) {
+      for (let b = 0; b <= a; ++b) {
+        out[a * width + b] = this.entries[this.find(first + a, first + b)];
+      }
+    }
+  }
+
+  /**
+   * Factors JᵀJ with a damping of the diagonal.
+   *
+   * @param held 1 for columns that take no part
+   * @param vanishes pivots may vanish: their unknowns do not move then
+   * @returns the number of pivots that vanished, or -1 if the matrix is not positive definite
+   */
+  factor(damping, held, vanishes) {
+    const share = vanishes ? vanishingShare(this.m) : 0;
+    const sizes = [];
+    let top = 0, vanished = 0;
+    for (const group of this.groups) {
+      const { pivots, rows, children } = group, k = pivots.length, size = k + rows.length;
+      const front = this.front.fill(0, 0, size * size);
+      for (let e = group.begin, p = 0; e < group.end; ++e, ++p) front[group.places[p]] = this.entries[e];
+      for (let t = 0; t < k; ++t) front[t * size + t] += damping[pivots[t]];
+      for (let t = 0; t < k; ++t) this.local[pivots[t]] = t;
+      for (let t = 0; t < rows.length; ++t) this.local[rows[t]] = k + t;
+      for (let c = children.length; c-- > 0;) {
+        top -= sizes.pop() ** 2;
+        this.#add(this.groups[children[c]].rows, top, front, size);
+      }
+      for (let t = 0; t < k; ++t) if (held[pivots[t]] !== 0) this.#hold(front, size, t);
+      for (let t = 0; t < rows.length; ++t) if (held[rows[t]] !== 0) this.#hold(front, size, k + t);
+      const lost = this.#eliminateFront(group, front, size, share, damping, held);
+      if (lost < 0) return -1;
+      vanished += lost;
+      this.#update(front, size, k, top);
+      top += rows.length ** 2;
+      sizes.push(rows.length);
+    }
+    return vanished;
+  }
+
+  #hold(front, size, t) {
+    for (let c = 0; c < t; ++c) front[t * size + c] = 0;
+    for (let r = t + 1; r < size; ++r) front[r * size + t] = 0;
+    front[t * size + t] = 1;
+  }
+
+  #add(rows, from, front, size) {
+    const { local, updates } = this, r = rows.length;
+    for (let a = 0; a < r; ++a) {
+      const to = local[rows[a]] * size, begin = from + a * r;
+      for (let b = 0; b <= a; ++b) front[to + local[rows[b]]] += updates[begin + b];
+    }
+  }
+
+  #eliminateFront({ pivots, at }, front, size, share, damping, held) {
+    const k = pivots.length, { lower, inverse, entries, diagonalAt } = this;
+    let vanished = 0;
+    for (let i = 0; i < size; ++i) {
+      const row = i * size, last = Math.min(i, k - 1);
+      for (let j = 0; j <= last; ++j) {
+        const other = j * size;
+        let sum = front[row + j];
+        for (let t = 0; t < j; ++t) sum -= front[row + t] * front[other + t];
+        if (i > j) {
+          front[row + j] = sum * inverse[pivots[j]];
+          continue;
+        }
+        if (!Number.isFinite(sum)) return -1;
+        const column = pivots[j];
+        const entry = held[column] !== 0 ? 1 : entries[diagonalAt[column]] + damping[column];
+        if (sum > share * entry) {
+          front[row + j] = Math.sqrt(sum);
+          inverse[pivots[j]] = 1 / front[row + j];
+        } else {
+          if (share === 0) return -1;
+          inverse[pivots[j]] = 0;
+          ++vanished;
+        }
+      }
+      for (let j = 0; j <= last; ++j) lower[at + i * k + j] = front[row + j];
+    }
+    return vanished;
+  }
+
+  /** What remains for the rows after the pivots, at `to` of the updates. */
+  #update(front, size, k, to) {
+    const r = size - k, updates = this.updates;
+    for (let i = 0; i < r; i += 2) {
+      const two = i + 1 < r, a = (k + i) * size, b = two ? a + size : a;
+      for (let j = 0; j <= i + 1 && j < r; j += 2) {
+        const c = (k + j) * size, d = j + 1 < r ? c + size : c;
+        let ac = front[a + k + j], ad = front[a + k + j + 1];
+        let bc = front[b + k + j], bd = front[b + k + j + 1];
+        for (let t = 0; t < k; ++t) {
+          const x = front[a + t], y = front[b + t], u = front[c + t], v = front[d + t];
+          ac -= x * u;
+          ad -= x * v;
+          bc -= y * u;
+          bd -= y * v;
+        }
+        updates[to + i * r + j] = ac;
+        if (j + 1 < r) updates[to + i * r + j + 1] = ad;
+        if (two) {
+          updates[to + (i + 1) * r + j] = bc;
+          if (j + 1 < r) updates[to + (i + 1) * r + j + 1] = bd;
+        }
+      }
+    }
+  }
+
+  /** Solves with the last factor in place. */
+  solve(x) {
+    const { lower, inverse, groups } = this;
+    for (const { pivots, rows, at } of groups) {
+      const k = pivots.length, size = k + rows.length;
+      for (let i = 0; i < size; ++i) {
+        const row = at + i * k, column = i < k ? pivots[i] : rows[i - k];
+        let sum = x[column];
+        for (let t = 0, end = Math.min(i, k); t < end; ++t) sum -= lower[row + t] * x[pivots[t]];
+        x[column] = i < k ? sum * inverse[column] : sum;
+      }
+    }
+    for (let g = groups.length; g-- > 0;) {
+      const { pivots, rows, at } = groups[g], k = pivots.length, size = k + rows.length;
+      for (let i = size; i-- > k;) {
+        const row = at + i * k, value = x[rows[i - k]];
+        for (let t = 0; t < k; ++t) x[pivots[t]] -= lower[row + t] * value;
+      }
+      for (let i = k; i-- > 0;) {
+        const row = at + i * k, value = x[pivots[i]] *= inverse[pivots[i]];
+        for (let t = 0; t < i; ++t) x[pivots[t]] -= lower[row + t] * value;
+      }
+    }
+  }
+}
+
+/** Conjugate gradients, preconditioned by the damped diagonal blocks of JᵀJ. */
+export class Iteration {
+  constructor(model) {
+    this.model = model;
+    const { m, nodes } = model;
+    this.first = new Int32Array(m + 1).fill(-1);
+    this.width = new Int32Array(m);
+    this.at = new Int32Array(m);
+    let size = 0;
+    for (let k = 0; k + 1 < nodes.length; ++k) {
+      const wide = nodes[k + 1] - nodes[k], w = wide <= widestBlock ? wide : 1;
+      for (let c = nodes[k]; c < nodes[k + 1]; ++c) {
+        this.first[c] = c - (c - nodes[k]) % w;
+        this.width[c] = w;
+        this.at[c] = size + (this.first[c] - nodes[k]) * w;
+      }
+      size += wide * w;
+    }
+    this.blocks = new Float64Array(size);
+    this.factors = new Float64Array(size);
+    const vector = () => new Float64Array(m + 1);
+    this.r = vector();
+    this.z = vector();
+    this.p = vector();
+    this.q = vector();
+  }
+
+  assemble() {
+    const { first, width, at, blocks } = this;
+    blocks.fill(0);
+    for (const list of this.model.lists) {
+      const { rows, instances, width: wide, columns, jacobian } = list;
+      for (let i = 0; i < instances; ++i) {
+        const base = i * rows * wide, end = base + rows * wide;
+        for (let a = 0; a < wide; ++a) {
+          const row = columns[i * wide + a];
+          if (row >= this.model.m) continue;
+          for (let b = 0; b < wide; ++b) {
+            const column = columns[i * wide + b];
+            if (first[column] !== first[row]) continue;
+            let sum = 0;
+            for (let j = base; j < end; j += wide) sum += jacobian[j + a] * jacobian[j + b];
+            blocks[at[row] + (row - first[row]) * width[row] + column - first[row]] += sum;
+          }
+        }
+      }
+    }
+  }
+
+  #factor(damping, held) {
+    const { width, at, blocks, factors } = this;
+    for (let k = 0; k < this.model.m; k += width[k]) {
+      const w = width[k], m = at[k];
+      for (let r = 0; r < w; ++r) {
+        for (let c = 0; c <= r; ++c) {
+          const free = held[k + r] === 0 && held[k + c] === 0;
+          let sum = free ? blocks[m + r * w + c] : r === c ? 1 : 0;
+          if (r === c && free) sum += damping[k + r];
+          const whole = sum;
+          for (let l = 0; l < c; ++l) sum -= factors[m + r * w + l] * factors[m + c * w + l];
+          if (r === c) {
+            // A pivot that rounding took away is as large as rounding.
+            sum = Math.sqrt(Math.max(sum, Number.EPSILON * whole, Number.MIN_VALUE));
+          } else {
+            sum /= factors[m + c * w + c];
+          }
+          factors[m + r * w + c] = sum;
+        }
+      }
+    }
+  }
+
+  #precondition(r, z) {
+    const { width, at, factors } = this;
+    for (let k = 0; k < this.model.m; k += width[k]) {
+      const w = width[k], m = at[k];
+      for (let a = 0; a < w; ++a) {
+        let sum = r[k + a];
+        for (let l = 0; l < a; ++l) sum -= factors[m + a * w + l] * z[k + l];
+        z[k + a] = sum / factors[m + a * w + a];
+      }
+      for (let a = w; a-- > 0;) {
+        let sum = z[k + a];
+        for (let l = a + 1; l < w; ++l) sum -= factors[m + l * w + a] * z[k + l];
+        z[k + a] = sum / factors[m + a * w + a];
+      }
+    }
+  }
+
+  /**
+   * @param request tolerance, maxIterations, and inEnergy for the norm √(r·M⁻¹r)
+   * @param pause awaited between iterations; true ends them
+   * @returns the number of iterations, or -1 if the matrix is not positive definite
+   */
+  async solve(g, damping, held, delta, request, pause) {
+    const { r, z, p, q } = this, m = this.model.m;
+    this.#factor(damping, held);
+    for (let k = 0; k < m; ++k) {
+      r[k] = held[k] === 0 ? -g[k] : 0;
+      delta[k] = 0;
+    }
+    this.#precondition(r, z);
+    p.set(z);
+    p[m] = 0;
+    let rz = dot(r, z, m), rr = dot(r, r, m), count = 0;
+    const norm = () => Math.sqrt(request.inEnergy ? rz : rr);
+    const enough = request.tolerance * norm();
+    while (rr > 0 && norm() > enough && count < request.maxIterations) {
+      if (await pause()) break;
+      this.model.product(p, q);
+      for (let k = 0; k < m; ++k) q[k] = held[k] === 0 ? q[k] + damping[k] * p[k] : 0;
+      const curvature = dot(p, q, m);
+      if (!(curvature > 0)) return -1;
+      const alpha = rz / curvature;
+      for (let k = 0; k < m; ++k) {
+        delta[k] += alpha * p[k];
+        r[k] -= alpha * q[k];
+      }
+      ++count;
+      this.#precondition(r, z);
+      const next = dot(r, z, m), beta = next / rz;
+      rr = dot(r, r, m);
+      rz = next;
+      for (let k = 0; k < m; ++k) p[k] = z[k] + beta * p[k];
+    }
+    return count;
+  }
+}
+
+export function dot(a, b, n) {
+  let sum = 0;
+  for (let k = 0; k < n; ++k) sum += a[k] * b[k];
+  return sum;
+}
+
+/**
+ * Minimises ‖[J S; √D S] y + [r; 0]‖ by Householder's QR, and sets δ = S y; for few unknowns, whose
+ * normal equations rounding may spoil.
+ *
+ * @returns false if numbers are not finite
+ */
+export function solveByRows(model, damping, scale, held, delta) {
+  const n = model.m, rows = model.rows + n;
+  const a = new Float64Array(rows * n), right = new Float64Array(rows);
+  let row = 0;
+  for (const { rows: perInstance, instances, width, columns, residuals, jacobian } of model.lists) {
+    for (let i = 0; i < instances; ++i) {
+      for (let r = 0; r < perInstance; ++r, ++row) {
+        right[row] = -residuals[i * perInstance + r];
+        for (let c = 0; c < width; ++c) {
+          const column = columns[i * width + c];
+          if (column < n && held[column] === 0)
+            a[row * n + column] += jacobian[(i * perInstance + r) * width + c] * scale[column];
+        }
+      }
+    }
+  }
+  for (let k = 0; k < n; ++k)
+    a[(model.rows + k) * n + k] = held[k] !== 0 ? 1 : Math.sqrt(Math.max(damping[k], 0)) * scale[k];
+  for (let k = 0; k < n; ++k) {
+    let square = 0;
+    for (let i = k; i < rows; ++i) square += a[i * n + k] ** 2;
+    const norm = Math.sqrt(square);
+    if (!(norm > 0)) continue;
+    const alpha = a[k * n + k] > 0 ? -norm : norm, head = a[k * n + k] - alpha;
+    const v = new Float64Array(rows - k);
+    v[0] = head;
+    for (let i = k + 1; i < rows; ++i) v[i - k] = a[i * n + k];
+    const factor = 2 / (square - a[k * n + k] ** 2 + head * head);
+    for (let c = k; c < n; ++c) {
+      let sum = 0;
+      for (let i = k; i < rows; ++i) sum += v[i - k] * a[i * n + c];
+      for (let i = k; i < rows; ++i) a[i * n + c] -= factor * sum * v[i - k];
+    }
+    let sum = 0;
+    for (let i = k; i < rows; ++i) sum += v[i - k] * right[i];
+    for (let i = k; i < rows; ++i) right[i] -= factor * sum * v[i - k];
+  }
+  for (let k = n; k-- > 0;) {
+    let sum = right[k];
+    for (let c = k + 1; c < n; ++c) sum -= a[k * n + c] * delta[c];
+    const pivot = a[k * n + k];
+    delta[k] = Math.abs(pivot) > 0 ? sum / pivot : 0;
+  }
+  let finite = true;
+  for (let k = 0; k < n; ++k) {
+    delta[k] *= held[k] === 0 ? scale[k] : 0;
+    finite &&= Number.isFinite(delta[k]);
+  }
+  return finite;
+}

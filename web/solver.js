@@ -1,0 +1,333 @@
+// Levenberg-Marquardt over a model.
+import { Factor, Iteration, dot, solveByRows, vanishingShare } from "./linear.js";
+import { Rules, parabolaMinimiser, undampedLambda } from "./rules.js";
+
+/** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
+const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
+/** Operations of the largest factor that is made unasked, some seconds of work. */
+const dearestFactor = 3e9;
+const usualLengths = 4;  // of an event loop's turn, in ms
+
+/** Lets events of the page be handled. */
+const pause = typeof setImmediate === "function"
+  ? () => new Promise((done) => setImmediate(done))
+  : () => new Promise((done) => {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => {
+        port1.close();
+        done();
+      };
+      port2.postMessage(0);
+    });
+
+/** A block singular up to rounding has its coordinates damped alike. */
+function isSingular(a, n) {
+  const scale = new Float64Array(n);
+  for (let i = 0; i < n; ++i) {
+    if (!(a[i * n + i] > 0)) return true;
+    scale[i] = 1 / Math.sqrt(a[i * n + i]);
+  }
+  for (let j = 0; j < n; ++j) {
+    for (let i = j; i < n; ++i) {
+      let sum = a[i * n + j] * scale[i] * scale[j];
+      for (let k = 0; k < j; ++k) sum -= a[k * n + i] * a[k * n + j];
+      if (i === j && !(sum > 1e-12)) return true;
+      a[j * n + i] = i === j ? Math.sqrt(sum) : sum / a[j * n + j];
+    }
+  }
+  return false;
+}
+
+/** Evaluates points, and makes steps from them. */
+export class Stepper {
+  /**
+   * @param linearSolver "automatic", "factor" or "cg"
+   * @param order order of elimination of a factor
+   */
+  constructor(model, options, order, isMesh) {
+    this.model = model;
+    this.options = options;
+    this.isMesh = isMesh;
+    const m = model.m, vector = () => new Float64Array(m);
+    this.g = vector();
+    this.squares = vector();
+    this.damping = vector();
+    this.delta = new Float64Array(m + 1);
+    this.image = new Float64Array(m + 1);
+    this.scale = vector();
+    this.held = new Uint8Array(m);
+    this.trial = new Float64Array(model.n);
+    this.small = m <= fewUnknowns && m * model.rows <= mostRowNumbers;
+    this.byRows = false;
+    this.length = 0;
+    this.factor = options.linearSolver === "cg" ? undefined : Factor.make(model, order);
+    if (options.linearSolver === "automatic" && this.factor?.operations > dearestFactor)
+      this.factor = undefined;
+    this.iteration = this.factor === undefined ? new Iteration(model) : undefined;
+  }
+
+  /** Begins another solve of the same model. */
+  restart(options) {
+    this.options = options;
+    this.byRows = false;
+    this.length = 0;
+    this.scale.fill(0);
+    return this;
+  }
+
+  /** True if conjugate gradients follow the gradient's decrease. */
+  get isLoose() {
+    return this.factor === undefined && this.options.forcing === "automatic"
+      ? this.isMesh
+      : this.factor === undefined && this.options.forcing === "eisenstat_walker";
+  }
+
+  /** Evaluates a point, with its norms. */
+  linearize(x, cost) {
+    const { model, g, squares, scale, held, delta } = this, m = model.m;
+    model.linearize(x);
+    model.gradient(g, squares);
+    if (this.factor !== undefined) this.factor.assemble();
+    else this.iteration.assemble();
+    const point = { cost, gradientMax: 0, gradientNorm: 0, scaledGradientMax: 0, scaledXNorm: 0,
+                    scaledStepNorm: 0 };
+    const minus = g.map((value) => -value);
+    model.plus(x, minus, 1, this.trial);
+    let square = 0, scaledX = 0, scaledStep = 0;
+    for (let k = 0; k < model.n; ++k) {
+      const v = x[k] - this.trial[k];
+      point.gradientMax = v === v ? Math.max(point.gradientMax, Math.abs(v)) : NaN;
+      square += v * v;
+    }
+    point.gradientNorm = Math.sqrt(square);
+    for (let c = 0; c < m; ++c) {
+      held[c] = model.isActive(c, x, g) ? 1 : 0;
+      const norm = Math.sqrt(squares[c]), here = norm > 0 ? 1 / norm : 0;
+      if (!(scale[c] > 0) && Number.isFinite(here * here)) scale[c] = here;
+      if (norm > 0 && held[c] === 0)
+        point.scaledGradientMax = Math.max(point.scaledGradientMax, Math.abs(g[c]) / norm);
+      scaledStep += (this.length * delta[c]) ** 2 * squares[c];
+      if (model.scalarOf[c] >= 0) scaledX += squares[c] * x[model.scalarOf[c]] ** 2;
+    }
+    for (const { at, manifold, column } of model.moved) {
+      let widest = 0;
+      for (let t = 0; t < manifold.tangent; ++t) widest = Math.max(widest, squares[column + t]);
+      for (let k = at; k < at + manifold.width; ++k) scaledX += widest * x[k] * x[k];
+    }
+    point.scaledXNorm = Math.sqrt(scaledX);
+    point.scaledStepNorm = Math.sqrt(scaledStep);
+    return point;
+  }
+
+  /** The diagonal for the damping: blocks that residuals do not determine are damped alike. */
+  #diagonal() {
+    const { model, squares } = this;
+    if (model.manifolds.length > 0 || model.lower !== undefined) return squares;
+    const out = squares.slice();
+    for (let k = 0; k + 1 < model.nodes.length; ++k) {
+      const first = model.nodes[k], width = model.nodes[k + 1] - first;
+      if (width === 1 || width > 16) continue;
+      const block = this.#block(first, width);
+      if (block === undefined || !isSingular(block, width)) continue;
+      let most = 0;
+      for (let c = 0; c < width; ++c) most = Math.max(most, squares[first + c]);
+      out.fill(most, first, first + width);
+    }
+    return out;
+  }
+
+  /** The block of JᵀJ of a node as a full matrix. */
+  #block(first, width) {
+    const out = new Float64Array(width * width);
+    if (this.iteration !== undefined) {
+      if (this.iteration.width[first] !== width) return undefined;
+      const at = this.iteration.at[first];
+      out.set(this.iteration.blocks.subarray(at, at + width * width));
+      return out;
+    }
+    this.factor.block(first, width, out);
+    return out;
+  }
+
+  #damp(lambda) {
+    const { options: o, scale, squares, damping } = this;
+    const least = this.small ? Math.max(o.minLmDiagonal, 1) : o.minLmDiagonal;
+    const entries = this.#diagonal();
+    for (let c = 0; c < damping.length; ++c) {
+      const s = scale[c] * scale[c], entry = entries[c];
+      const added = s > 0 && Number.isFinite(s)
+        ? lambda * Math.min(Math.max(s * entry, least), o.maxLmDiagonal) / s
+        : lambda * (entry > 0 ? entry : 1);
+      const whole = squares[c] + added;  // as much of it as is added in working precision
+      damping[c] = Number.isFinite(whole) ? whole - squares[c] : added;
+    }
+  }
+
+  /** Solves for a step. Returns the iterations, or -1 if there is none. */
+  async #solve(request, paused) {
+    const { g, damping, held, delta, model } = this, m = model.m;
+    if (this.iteration !== undefined)
+      return this.iteration.solve(g, damping, held, delta, request, paused);
+    this.hidden = 0;
+    let vanished = this.byRows ? -1 : this.factor.factor(damping, held, !this.small);
+    if (vanished >= 0) {
+      for (let c = 0; c < m; ++c) delta[c] = held[c] === 0 ? -g[c] : 0;
+      this.factor.solve(delta);
+      if (vanished > 0) this.hidden = this.#hiddenDecrease();
+      if (!delta.every(Number.isFinite)) vanished = -1;
+    }
+    const few = m <= mostByRows && m * model.rows <= mostRowNumbers;
+    const rows = vanished < 0 ? this.small || this.byRows : few && this.hidden > this.#decrease();
+    if (!rows) return vanished < 0 ? -1 : 0;
+    const scale = this.scale.map((s, c) =>
+      s > 0 ? s : this.squares[c] > 0 ? 1 / Math.sqrt(this.squares[c]) : 1);
+    if (!solveByRows(model, damping, scale, held, delta)) return -1;
+    this.byRows = true;
+    this.hidden = 0;
+    return 0;
+  }
+
+  /** By how much the cost could fall further in directions whose pivots vanished. */
+  #hiddenDecrease() {
+    const { model, g, damping, held, delta, image, squares } = this;
+    const share = vanishingShare(model.m);
+    model.product(delta, image);
+    let hidden = 0;
+    for (let c = 0; c < model.m; ++c) {
+      if (held[c] !== 0 || !(squares[c] > 0)) continue;
+      hidden += (g[c] + image[c] + damping[c] * delta[c]) ** 2 / (2 * share * squares[c]);
+    }
+    return hidden;
+  }
+
+  #decrease() {
+    const { model, g, delta, image } = this;
+    delta[model.m] = 0;
+    const square = model.product(delta, image);
+    this.slope = dot(g, delta, model.m);
+    return -this.slope - square / 2;
+  }
+
+  /** Moves the trial point along the last step. */
+  move(x, length) {
+    this.length = length;
+    this.model.plus(x, this.delta, length, this.trial);
+    return this.model.cost(this.trial);
+  }
+
+  /** A step from x with this damping, and the trial that it leads to. */
+  async tryStep(x, cost, lambda, tolerance, paused) {
+    this.#damp(lambda);
+    const request = { tolerance, maxIterations: this.options.maxLinearIterations,
+                      inEnergy: !this.isLoose };
+    const step = { decrease: NaN, trialCost: NaN, hidden: 0, dampedShare: NaN, iterations: 0 };
+    const iterations = await this.#solve(request, paused);
+    step.hidden = this.hidden ?? 0;
+    if (iterations < 0) return step;
+    step.iterations = iterations;
+    const decrease = this.#decrease();
+    if (!Number.isFinite(decrease)) return step;
+    step.decrease = decrease;
+    step.trialCost = this.move(x, 1);
+    if (this.slope < 0) step.dampedShare = 2 * decrease / -this.slope - 1;
+    if (this.model.lower !== undefined) this.#search(x, cost, step);
+    return step;
+  }
+
+  /** Shortens a step within bounds until the cost falls enough. */
+  #search(x, cost, step) {
+    const noise = 64 * Number.EPSILON * Math.abs(cost);
+    const hidden = Math.abs(step.trialCost - cost) <= noise && Math.abs(this.slope) <= noise;
+    let length = 1;
+    for (let trials = 0; !(step.trialCost <= cost + 1e-4 * this.slope * length); ++trials) {
+      if (trials === 20 || length < (hidden ? 1e-3 : 0)) {
+        step.trialCost = this.move(x, 1);
+        return;
+      }
+      const lowest = parabolaMinimiser(this.slope, length, step.trialCost - cost);
+      const wanted = Number.isFinite(lowest) ? lowest : length / 2;
+      length = Math.min(Math.max(wanted, 1e-3 * length), 0.6 * length);
+      step.trialCost = this.move(x, length);
+    }
+  }
+}
+
+/**
+ * Minimises from x, which then holds the last accepted point, and yields each step.
+ *
+ * @param fail makes the error of a code and a message
+ */
+export async function* minimise(stepper, x, options, fail) {
+  const { model } = stepper, begin = performance.now();
+  const seconds = () => (performance.now() - begin) / 1000;
+  let last = begin, aborted = false;
+  const paused = async () => {
+    if (performance.now() - last > usualLengths) {
+      await pause();
+      last = performance.now();
+    }
+    return aborted = options.signal?.aborted === true;
+  };
+  const start = model.cost(x);
+  if (!Number.isFinite(start)) throw fail("nonfinite", `the cost of the start is ${start}`);
+  const rules = new Rules(options, stepper.isLoose);
+  let point = stepper.linearize(x, start), iteration = 0, linear = 0, verdict;
+  rules.setPoint(point, start);
+  if (!Number.isFinite(point.gradientMax))
+    throw fail("nonfinite", "a derivative is not finite at the start");
+  rules.openPoint();
+  const confirmed = async (end) => {
+    if (!end?.byStep || options.method === "gauss_newton" || stepper.factor === undefined ||
+        model.m > fewUnknowns)
+      return end;
+    const undamped = await stepper.tryStep(x, point.cost, undampedLambda, options.linearTolerance,
+                                           paused);
+    return rules.goOnUndamped(undamped) ? undefined : end;
+  };
+  verdict = rules.checkLimits(seconds(), iteration);
+  while (verdict === undefined) {
+    await paused();
+    if (aborted) break;
+    const step = await stepper.tryStep(x, point.cost, rules.lambda,
+                                       rules.forcing.tolerance, paused);
+    if (aborted) break;
+    if (model.lower === undefined) rescale(stepper, rules, x, step);
+    ++iteration;
+    linear += step.iterations;
+    const facts = rules.judge(step), accepted = rules.accepts(facts);
+    if (accepted) {
+      const before = point;
+      x.set(stepper.trial);
+      rules.take(facts);
+      point = stepper.linearize(x, step.trialCost);
+      rules.setPoint(point, start);
+      verdict = await confirmed(rules.afterTake(facts, step, before));
+      rules.openPoint();
+      if (!Number.isFinite(point.gradientMax))
+        verdict = { status: "failure", message: "derivatives are not finite at an accepted point" };
+    } else {
+      verdict = await confirmed(rules.refuse(facts, step));
+    }
+    verdict ??= rules.checkLimits(seconds(), iteration);
+    yield { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
+            radius: rules.region.radius, linearIterations: step.iterations, seconds: seconds() };
+  }
+  verdict ??= { status: "aborted", message: "the caller ended the solve" };
+  return { status: verdict.status, message: verdict.message, iterations: iteration,
+           linearIterations: linear, initialCost: start, finalCost: point.cost,
+           seconds: seconds(), device: "JavaScript",
+           linearSolver: stepper.factor === undefined ? "cg" : "factor" };
+}
+
+/** Replaces a step by a better one of another length. */
+function rescale(stepper, rules, x, step) {
+  const length = rules.otherLength(step);
+  if (length === undefined) return;
+  const cost = stepper.move(x, length);
+  if (!(cost < step.trialCost)) {
+    stepper.move(x, 1);
+    return;
+  }
+  if (length < 1) step.decrease *= length * (2 - length);
+  step.trialCost = cost;
+}

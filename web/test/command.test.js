@@ -1,0 +1,170 @@
+// Problems that the command exports, against the solutions that it finds itself. The variable
+// TOPOGRAD names the command, TOPOGRAD_SOURCE_DIR the folder with samples/data and tests/data.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const command = process.env.TOPOGRAD;
+const source = process.env.TOPOGRAD_SOURCE_DIR ?? join(import.meta.dirname, "../..");
+const skip = command === undefined ? "TOPOGRAD does not name the command" : false;
+const folder = mkdtempSync(join(tmpdir(), "topograd-"));
+after(() => rmSync(folder, { recursive: true }));
+
+function run(...args) {
+  return execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+}
+
+let exported = 0;
+/** Exports a problem, and returns it as loaded by the module beside it. */
+async function load(args) {
+  const out = join(folder, `problem${++exported}`);
+  run("export", "web", ...args, "--out", out);
+  const address = pathToFileURL(out + "/");
+  const module = await import(new URL("topograd.js", address).href);
+  return { p: await module.load(address), out };
+}
+
+/** The report of a solve by the command. */
+function native(args) {
+  const report = join(folder, "report.json");
+  run("solve", ...args, "--backend", "cpu", "--quiet", "--json", report);
+  return JSON.parse(readFileSync(report, "utf8"));
+}
+
+function close(got, expected, share, what) {
+  assert.ok(Math.abs(got - expected) <= share * Math.abs(expected), `${what}: ${got}, ${expected}`);
+}
+
+/** Solves both ways, and compares each step's cost and the end. */
+async function compare(args, options = {}, nativeOptions = []) {
+  const report = native([...args, ...nativeOptions]);
+  const { p } = await load(args);
+  const steps = [], solve = p.solve({ maxIterations: 100, ...options });
+  let next;
+  while (!(next = await solve.next()).done) steps.push(next.value);
+  const summary = next.value;
+  close(summary.initialCost, report.initial_cost, 1e-12, "initial cost");
+  close(summary.finalCost, report.final_cost, 1e-9, "final cost");
+  assert.ok(Math.abs(summary.iterations - report.iterations) <= 1,
+            `steps: ${summary.iterations}, ${report.iterations}`);
+  assert.equal(summary.status.toUpperCase(), report.termination);
+  return { p, steps, summary, report };
+}
+
+/** A turn and a half of a spiral, seen twice, as g2o's poses and edges. */
+function spiral() {
+  const count = 40, poses = [];
+  for (let k = 0; k < count; ++k) {
+    const angle = 3 * Math.PI * k / count;
+    poses.push({ at: [10 * Math.cos(angle), 10 * Math.sin(angle), k / 8], half: angle / 2 });
+  }
+  const turn = ({ half }) => [0, 0, Math.sin(half), Math.cos(half)];
+  const lines = poses.map((pose, k) =>
+    `VERTEX_SE3:QUAT ${k} ${pose.at.map((v, c) => v + 0.1 * Math.sin(7 * k + c)).join(" ")} ` +
+      turn(pose).join(" "));
+  const information = [];
+  for (let r = 0; r < 6; ++r) for (let c = r; c < 6; ++c) information.push(r === c ? 100 : 0);
+  const edge = (a, b) => {
+    const from = poses[a], to = poses[b], c = Math.cos(2 * from.half), s = Math.sin(2 * from.half);
+    const d = to.at.map((v, k) => v - from.at[k]), noise = 0.02 * Math.cos(3 * a + 5 * b);
+    const moved = [c * d[0] + s * d[1] + noise, c * d[1] - s * d[0] - noise, d[2] + noise];
+    lines.push(`EDGE_SE3:QUAT ${a} ${b} ${moved.join(" ")} ` +
+               `${turn({ half: to.half - from.half + noise / 4 }).join(" ")} ${information.join(" ")}`);
+  };
+  for (let k = 1; k < count; ++k) edge(k - 1, k);
+  for (let k = 0; k + 27 < count; k += 2) edge(k, k + 27);
+  const path = join(folder, "spiral.g2o");
+  writeFileSync(path, lines.join("\n") + "\n");
+  return path;
+}
+
+const tolerance = 1e-13;
+const tight = { functionTolerance: tolerance, gradientTolerance: tolerance,
+                parameterTolerance: tolerance };
+
+test("the package has the command's version", { skip }, () => {
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
+  assert.equal(run("--version").trim(), `topograd ${version}`);
+});
+
+test("springs take the command's steps", { skip }, async () => {
+  const { steps, report } = await compare(["springs", "--width", "10"], { maxIterations: 30 },
+                                          ["--max-iterations", "30", "--linear", "cholesky"]);
+  steps.forEach((step, k) => {
+    close(step.cost, report.history[k + 1].cost, 1e-9, `cost of step ${k + 1}`);
+    assert.equal(step.accepted, report.history[k + 1].accepted);
+  });
+});
+
+for (const set of ["Misra1a", "Thurber"]) {
+  test(`NIST's ${set}`, { skip }, async () => {
+    const args = ["nist", "--data", join(source, "tests/data/nist"), "--set", set];
+    const [first] = native([...args, "--tolerance", String(tolerance)]).runs;
+    const { p } = await load(args);
+    const summary = await p.minimize({ maxIterations: 1000, ...tight });
+    assert.equal(summary.status, "convergence");
+    close(summary.finalCost, first.cost, 1e-9, "final cost");
+    assert.ok(Math.abs(summary.iterations - first.iterations) <= 1,
+              `steps: ${summary.iterations}, ${first.iterations}`);
+    p.parameters(p.arrays[0]).forEach((b, k) => close(b, first.parameters[k], 1e-7, `b${k + 1}`));
+  });
+}
+
+test("a problem file", { skip }, async () => {
+  await compare([join(source, "samples/data/curve_fit.json")]);
+});
+
+test("meshes", { skip }, async () => {
+  await compare(["arap", "--icosphere", "2"], {}, ["--linear", "cholesky"]);
+  await compare(["smooth", "--icosphere", "2"], {}, ["--linear", "cholesky"]);
+});
+
+test("the deformation of spot, and the size of its folder", { skip }, async () => {
+  const args = ["arap", "--mesh", join(source, "samples/data/spot.obj")];
+  const { p, summary } = await compare(args, { maxIterations: 4 },
+                                       ["--linear", "cholesky", "--max-iterations", "4"]);
+  assert.equal(summary.linearSolver, "factor");
+  assert.ok(p.faces.length > 3 * 5000);
+  const { out } = await load(args);
+  let packed = 0;
+  for (const name of readdirSync(out)) {
+    if (statSync(join(out, name)).isFile()) packed += gzipSync(readFileSync(join(out, name))).length;
+  }
+  assert.ok(packed <= 400e3, `${packed} bytes`);
+});
+
+test("the manual's sample", { skip }, () => {
+  run("export", "web", "arap", "--icosphere", "2", "--out", join(folder, "spot"));
+  const sample = join(folder, "solve_spot.mjs");
+  copyFileSync(join(source, "samples/solve_spot.mjs"), sample);
+  const lines = execFileSync(process.execPath, [sample], { encoding: "utf8" }).trim().split("\n");
+  assert.equal(lines.length, 6);
+  const [first, last] = [lines[0], lines[4]].map((line) => Number(line.split(" ")[1]));
+  assert.ok(last < first);
+  assert.ok(Number(lines[5].split(" ").at(-1)) > 0);
+});
+
+test("pose graphs", { skip }, async () => {
+  const path = spiral();
+  await compare(["pose-graph", path]);
+  await compare(["pose-graph", path, "--objective", "geodesic", "--start", "file",
+                 "--loss", "huber:1"]);
+});
+
+test("bundle adjustment", { skip }, async () => {
+  await compare(["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
+                 "--noise", "0.5"]);
+});
+
+test("large problems that are not in the source tree", { skip }, async (t) => {
+  const bal = process.env.TOPOGRAD_BAL, graphs = process.env.TOPOGRAD_POSE_GRAPHS;
+  if (bal === undefined && graphs === undefined)
+    return t.skip("TOPOGRAD_BAL and TOPOGRAD_POSE_GRAPHS name no files");
+  if (bal !== undefined) await compare(["bal", bal]);
+  if (graphs !== undefined) await compare(["pose-graph", join(graphs, "sphere2500.g2o")]);
+});

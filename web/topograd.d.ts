@@ -1,0 +1,128 @@
+/** Problems that Topograd has compiled, solved in a page or in Node. */
+
+/** A failure that a caller can tell from others by its code. */
+export declare class TopogradError extends Error {
+  /**
+   * - `file`: a file cannot be read, is cut, or belongs to another problem
+   * - `version`: the file was written for another version of the module
+   * - `argument`: a name, a number or an option is wrong
+   * - `nonfinite`: a number, the cost of the start or a derivative there is NaN or infinite
+   * - `busy`: the problem is being solved
+   */
+  readonly code: "file" | "version" | "argument" | "nonfinite" | "busy";
+  constructor(code: TopogradError["code"], message: string);
+}
+
+/**
+ * Options of a solve. Defaults are those that the problem was exported with. They mean what
+ * SolverOptions of the library mean.
+ */
+export interface SolveOptions {
+  /** `gauss_newton` tries an undamped step first at every point. */
+  method?: "levenberg_marquardt" | "gauss_newton";
+  /** Accepted and rejected steps. */
+  maxIterations?: number;
+  timeLimitSeconds?: number;
+  /** Change of the cost by a step, relative to the cost, at which a solve ends. */
+  functionTolerance?: number;
+  /** Largest cosine between the residuals and a column of the Jacobian at which a solve ends. */
+  gradientTolerance?: number;
+  /** Size of a step, in units of the residuals and relative to them, at which a solve ends. */
+  parameterTolerance?: number;
+  initialTrustRegionRadius?: number;
+  minTrustRegionRadius?: number;
+  maxTrustRegionRadius?: number;
+  /** Actual over predicted decrease above which a step is accepted. */
+  minRelativeDecrease?: number;
+  minLmDiagonal?: number;
+  maxLmDiagonal?: number;
+  /**
+   * `factor`: a sparse factor of the normal equations; `cg`: conjugate gradients, preconditioned
+   * by blocks; `automatic`: a factor unless it is dear.
+   */
+  linearSolver?: "automatic" | "factor" | "cg";
+  /** How exactly `cg` solves; `automatic` follows the gradient on meshes. */
+  forcing?: "automatic" | "constant" | "eisenstat_walker";
+  /** Residual of the normal equations, relative to the gradient, at which `cg` stops. */
+  linearTolerance?: number;
+  /** Iterations of `cg` in one step. */
+  maxLinearIterations?: number;
+  /** Ends the solve at the last accepted point. */
+  signal?: AbortSignal;
+}
+
+/** One step of a solve, after its decision. */
+export interface Step {
+  iteration: number;
+  /** At the last accepted point. */
+  cost: number;
+  accepted: boolean;
+  /** Largest component of the gradient. */
+  gradient: number;
+  radius: number;
+  linearIterations: number;
+  /** Since the start of the solve. */
+  seconds: number;
+}
+
+export interface Summary {
+  status: "convergence" | "no_convergence" | "failure" | "aborted";
+  message: string;
+  iterations: number;
+  linearIterations: number;
+  initialCost: number;
+  finalCost: number;
+  seconds: number;
+  /** What computed: "JavaScript". */
+  device: string;
+  linearSolver: "factor" | "cg";
+}
+
+/**
+ * Loads the problem of an exported folder.
+ *
+ * @param url the folder, with a slash at its end, or the file problem.bin in it; kernels.js lies
+ *   beside that. In a page, relative addresses are those of the page.
+ */
+export declare function load(url: string | URL): Promise<Problem>;
+
+/** A problem and its present point. */
+export declare class Problem {
+  private constructor();
+  readonly name: string;
+  readonly device: string;
+  /** Names of the arrays of unknowns. */
+  readonly arrays: string[];
+  /** Labels of the residuals. */
+  readonly labels: string[];
+  /** Triangles of the mesh whose vertices are the blocks of the first array; may be empty. */
+  readonly faces: Uint32Array;
+
+  /** Width of the blocks of an array of unknowns. */
+  width(array: string): number;
+  /** A copy of the numbers of an array of unknowns at the last accepted point. */
+  parameters(array: string): Float64Array;
+  /** A copy of the data of the residuals with a label, instance by instance. */
+  data(label: string): Float64Array;
+  /**
+   * Replaces the numbers of an array of unknowns, or the data of the residuals with a label. During
+   * a solve the steps that follow start from there only if the caller ends it and begins another.
+   *
+   * @param values as many finite numbers as there are, within their bounds
+   */
+  set(name: string, values: ArrayLike<number>): void;
+  /** Holds a block at these numbers until it is released. */
+  pin(array: string, block: number, values: ArrayLike<number>): void;
+  /** Frees a block that pin() holds. */
+  release(array: string, block: number): void;
+
+  /** Half the sum of squares, or of losses, at the present point. */
+  cost(): number;
+  /**
+   * Minimises from the present point, and yields each step. Returns the summary. Leaving the loop
+   * early ends the solve; the unknowns are those of the last accepted point.
+   */
+  solve(options?: SolveOptions): AsyncGenerator<Step, Summary, void>;
+  /** Minimises to the end. */
+  minimize(options?: SolveOptions): Promise<Summary>;
+}

@@ -1,0 +1,304 @@
+// Problems that the library has compiled, in a page or in Node: reads the folder that
+// `topograd export web` wrote, and minimises the problem by Levenberg-Marquardt.
+import { Model } from "./model.js";
+import { defaults } from "./rules.js";
+import { Stepper, minimise } from "./solver.js";
+
+/** A failure that a caller can tell from others by its code. */
+export class TopogradError extends Error {
+  /** @param code "file", "version", "argument", "nonfinite" or "busy" */
+  constructor(code, message) {
+    super(message);
+    this.name = "TopogradError";
+    this.code = code;
+  }
+}
+const fail = (code, message) => new TopogradError(code, message);
+
+const fileVersion = 1;
+const magic = "TGWEB\n";
+
+async function read(url) {
+  if (url.protocol === "file:") {
+    const { readFile } = await import("node:fs/promises");
+    const bytes = await readFile(url).catch((error) => { throw fail("file", error.message); });
+    return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+  }
+  const answer = await fetch(url).catch((error) => { throw fail("file", `${url}: ${error.message}`); });
+  if (!answer.ok) throw fail("file", `${url}: the server says ${answer.status}`);
+  return answer.arrayBuffer();
+}
+
+function parse(bytes, url) {
+  const start = new Uint8Array(bytes, 0, Math.min(bytes.byteLength, magic.length));
+  if (String.fromCharCode(...start) !== magic || bytes.byteLength < 16)
+    throw fail("file", `${url}: expected a file that topograd export web wrote`);
+  const view = new DataView(bytes);
+  const version = view.getUint32(8, true), length = view.getUint32(12, true);
+  if (version !== fileVersion) {
+    throw fail("version", `${url}: expected a file of version ${fileVersion}, got version ` +
+                            `${version}: export the problem again, with the module beside it`);
+  }
+  if (16 + length > bytes.byteLength) throw fail("file", `${url}: the file is cut`);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 16, length)));
+  return { header, body: 16 + length };
+}
+
+/** Undoes differences within columns of this length. */
+function summed(numbers, length) {
+  for (let k = 0; k < numbers.length; ++k) if (k % length !== 0) numbers[k] += numbers[k - 1];
+  return numbers;
+}
+
+/** Turns columns into rows. */
+function byInstance(columns, instances) {
+  const out = new columns.constructor(columns.length), width = columns.length / instances;
+  for (let c = 0, from = 0; c < width; ++c)
+    for (let i = 0; i < instances; ++i) out[i * width + c] = columns[from++];
+  return out;
+}
+
+/** Loads the problem of an exported folder. */
+export async function load(url) {
+  const here = typeof location === "undefined" ? undefined : location.href;
+  let address;
+  try {
+    address = new URL(url, here);
+  } catch {
+    throw fail("argument", `expected an address of problem.bin, got "${url}"`);
+  }
+  if (address.pathname.endsWith("/")) address = new URL("problem.bin", address);
+  const bytes = await read(address);
+  const { header, body } = parse(bytes, address);
+  const kernels = await import(new URL("kernels.js", address).href);
+  return new Problem(header, bytes, body, kernels);
+}
+
+const wholeOptions = ["maxIterations", "maxLinearIterations"];
+const namedOptions = {
+  method: ["levenberg_marquardt", "gauss_newton"],
+  linearSolver: ["automatic", "factor", "cg"],
+  forcing: ["automatic", "constant", "eisenstat_walker"],
+};
+
+/** Adds defaults, and refuses what is no option. */
+function resolve(given, ofProblem) {
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || name === "signal") continue;
+    const named = namedOptions[name];
+    if (named !== undefined) {
+      if (!named.includes(value))
+        throw fail("argument", `${name}: expected one of ${named.join(", ")}, got ${value}`);
+    } else if (!(name in defaults)) {
+      const known = [...Object.keys(defaults), ...Object.keys(namedOptions), "signal"];
+      throw fail("argument", `expected one of the options ${known.join(", ")}, got "${name}"`);
+    } else if (typeof value !== "number" || !(value >= 0) ||
+               (wholeOptions.includes(name) && !Number.isInteger(value))) {
+      const kind = wholeOptions.includes(name) ? "a whole number" : "a number";
+      throw fail("argument", `${name}: expected ${kind} >= 0, got ${value}`);
+    }
+  }
+  const some = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const all = { linearSolver: "automatic", forcing: "automatic", ...defaults, ...ofProblem, ...some };
+  for (const name of ["initialTrustRegionRadius", "maxTrustRegionRadius", "linearTolerance"])
+    if (!(all[name] > 0)) throw fail("argument", `${name}: expected a number > 0, got ${all[name]}`);
+  return all;
+}
+
+/** A problem and its present point. */
+export class Problem {
+  #header;
+  #x;
+  #constant;
+  #pinned;
+  #lower;
+  #upper;
+  #model;
+  #order;
+  #stepper;
+  #solving = false;
+
+  /** Made by load(). */
+  constructor(header, bytes, body, kernels) {
+    const kernel = (name) => {
+      if (typeof kernels[name] !== "function")
+        throw fail("file", `kernels.js: no function ${name}: it belongs to another problem`);
+      return kernels[name];
+    };
+    const numbers = (place, kind) => {
+      const begin = body + place.at, end = begin + place.length * kind.BYTES_PER_ELEMENT;
+      if (!(end <= bytes.byteLength)) throw fail("file", "problem.bin: the file is cut");
+      return new kind(bytes.slice(begin, end));
+    };
+    const data = (place) => {
+      if (place.codes === undefined) return numbers(place, Float64Array);
+      const values = numbers(place.values, Float64Array), codes = numbers(place.codes, Uint32Array);
+      return Float64Array.from(summed(codes, codes.length),
+                               (code) => code % 2 === 1 ? -values[code >> 1] : values[code >> 1]);
+    };
+    const n = header.scalars;
+    this.#header = header;
+    this.name = header.name;
+    this.device = "JavaScript";
+    this.arrays = header.arrays.map((array) => array.name);
+    this.labels = header.terms.map((term) => term.name);
+    this.faces = header.faces ? numbers(header.faces, Uint32Array) : new Uint32Array(0);
+    this.#x = numbers(header.x, Float64Array);
+    this.#constant = new Uint8Array(n);
+    if (header.constant) this.#constant.set(numbers(header.constant, Uint32Array));
+    this.#pinned = new Uint8Array(n);
+    this.#order = header.order && numbers(header.order, Uint32Array);
+    const terms = header.terms.map((term) => ({
+      ...term,
+      cost: kernel(term.cost),
+      jacobian: kernel(term.jacobian),
+      index: byInstance(summed(numbers(term.index, Uint32Array), term.instances), term.instances),
+      numbers: byInstance(data(term.numbers), term.instances),
+    }));
+    const manifolds = header.manifolds.map((one) => ({
+      ...one,
+      plus: kernel(one.plus),
+      basis: kernel(one.basis),
+      blocks: numbers(one.blocks, Uint32Array),
+    }));
+    this.#model = new Model({ scalars: n, arrays: header.arrays, terms, manifolds,
+                              uniforms: numbers(header.uniforms, Float64Array) });
+    if (header.lower) {
+      this.#lower = numbers(header.lower, Float64Array);
+      this.#upper = numbers(header.upper, Float64Array);
+      this.#model.setBounds(this.#lower, this.#upper);
+    }
+  }
+
+  #array(name) {
+    const found = this.#header.arrays.find((array) => array.name === name);
+    if (found === undefined)
+      throw fail("argument", `expected one of the arrays ${this.arrays.join(", ")}, got "${name}"`);
+    return found;
+  }
+
+  #block(name, block) {
+    const array = this.#array(name);
+    if (!Number.isInteger(block) || block < 0 || block >= array.blocks) {
+      throw fail("argument", `expected a block of "${name}" from 0 to ${array.blocks - 1}, got ` +
+                               `${block}`);
+    }
+    return { first: array.offset + block * array.width, width: array.width };
+  }
+
+  #term(label) {
+    const found = this.#model.terms.find((term) => term.name === label);
+    if (found === undefined) {
+      throw fail("argument", `expected one of the arrays ${this.arrays.join(", ")} or residuals ` +
+                               `${this.labels.join(", ")}, got "${label}"`);
+    }
+    return found;
+  }
+
+  #check(name, values, length) {
+    if (values?.length !== length)
+      throw fail("argument", `"${name}": expected ${length} numbers, got ${values?.length ?? values}`);
+    for (let k = 0; k < length; ++k) {
+      if (typeof values[k] !== "number" || !Number.isFinite(values[k]))
+        throw fail("nonfinite", `"${name}": expected finite numbers, got ${values[k]} at ${k}`);
+    }
+  }
+
+  #inBounds(name, first, values) {
+    if (this.#lower === undefined) return;
+    for (let k = 0; k < values.length; ++k) {
+      const low = this.#lower[first + k], high = this.#upper[first + k];
+      if (values[k] < low || values[k] > high) {
+        throw fail("argument", `"${name}": number ${k} is ${values[k]}, outside its bounds ` +
+                                 `[${low}, ${high}]`);
+      }
+    }
+  }
+
+  /** Width of the blocks of an array of unknowns. */
+  width(name) {
+    return this.#array(name).width;
+  }
+
+  /** A copy of the numbers of an array of unknowns at the last accepted point. */
+  parameters(name) {
+    const array = this.#array(name);
+    return this.#x.slice(array.offset, array.offset + array.width * array.blocks);
+  }
+
+  /** A copy of the data of the residuals with a label, instance by instance. */
+  data(label) {
+    return this.#term(label).numbers.slice();
+  }
+
+  /** Replaces the numbers of an array of unknowns, or else the data of the residuals with a label. */
+  set(name, values) {
+    const array = this.#header.arrays.find((one) => one.name === name);
+    if (array === undefined) {
+      const to = this.#term(name).numbers;
+      this.#check(name, values, to.length);
+      to.set(values);
+      return;
+    }
+    this.#check(name, values, array.width * array.blocks);
+    this.#inBounds(name, array.offset, values);
+    this.#x.set(values, array.offset);
+  }
+
+  /** Holds a block at these numbers until release(). */
+  pin(name, block, values) {
+    const { first, width } = this.#block(name, block);
+    this.#check(name, values, width);
+    this.#inBounds(name, first, values);
+    this.#x.set(values, first);
+    this.#pinned.fill(1, first, first + width);
+  }
+
+  /** Frees a block that pin() holds. */
+  release(name, block) {
+    const { first, width } = this.#block(name, block);
+    this.#pinned.fill(0, first, first + width);
+  }
+
+  /** Half the sum of squares, or of losses, at the present point. */
+  cost() {
+    return this.#model.cost(this.#x);
+  }
+
+  /** A stepper for what is free now; factors are analysed again only if that changed. */
+  #stepperFor(options) {
+    const fixed = this.#constant.map((flag, k) => flag | this.#pinned[k]);
+    const before = this.#model.fixed;
+    this.#model.free(fixed);
+    const known = this.#stepper;
+    if (known !== undefined && before === this.#model.fixed &&
+        known.options.linearSolver === options.linearSolver)
+      return known.restart(options);
+    return this.#stepper =
+      new Stepper(this.#model, options, this.#order, this.faces.length > 0);
+  }
+
+  /**
+   * Minimises from the present point. Each step is yielded after its decision; the unknowns are
+   * then those of the last accepted point. Returns the summary.
+   */
+  async *solve(options = {}) {
+    const all = resolve(options, this.#header.options);
+    if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
+    this.#solving = true;
+    try {
+      return yield* minimise(this.#stepperFor(all), this.#x, all, fail);
+    } finally {
+      this.#solving = false;
+    }
+  }
+
+  /** Minimises to the end, and returns the summary. */
+  async minimize(options = {}) {
+    const steps = this.solve(options);
+    for (;;) {
+      const next = await steps.next();
+      if (next.done) return next.value;
+    }
+  }
+}
