@@ -8,6 +8,8 @@ export function vanishingShare(unknowns) {
 
 /** Most entries of the list of products that make JᵀJ, and of a factor's numbers. */
 const mostTargets = 3e7, mostNumbers = 3e7;
+/** Widest block that is looked at for being singular. */
+export const widestTested = 16;
 /** Unknowns up to which the matrix is dense. */
 const mostDense = 150;
 
@@ -193,11 +195,10 @@ export class Factor {
       return targets;
     });
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
-      const first = model.nodes[k], end = Math.min(model.nodes[k + 1], first + 16);
-      for (let a = first; a < model.nodes[k + 1]; ++a) {
-        find(a, a);
-        for (let b = first; a < end && b < a; ++b) find(a, b);
-      }
+      const first = model.nodes[k], end = model.nodes[k + 1];
+      const narrow = end - first <= widestTested;
+      for (let a = first; a < end; ++a)
+        for (let b = narrow ? first : a; b <= a; ++b) find(a, b);
     }
     let count = 0;
     this.groups.forEach((group, g) => {
@@ -212,11 +213,20 @@ export class Factor {
       for (let k = 0; k < targets.length; ++k)
         targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[owners[k]].begin;
     });
-    this.find = (a, b) => {
+    const placeOf = (a, b) => {
       const [g, entry] = find(a, b);
       return this.groups[g].begin + entry;
     };
-    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = this.find(c, c);
+    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = placeOf(c, c);
+    this.blockAt = [];
+    this.blockEntries = [];
+    for (let k = 0; k + 1 < model.nodes.length; ++k) {
+      this.blockAt.push(this.blockEntries.length);
+      const first = model.nodes[k], end = model.nodes[k + 1];
+      if (end - first > widestTested) continue;
+      for (let a = first; a < end; ++a)
+        for (let b = first; b <= a; ++b) this.blockEntries.push(placeOf(a, b));
+    }
   }
 
   /** Sums JᵀJ of the model's present Jacobian. */
@@ -238,13 +248,11 @@ export class Factor {
     });
   }
 
-  /** Copies the lower triangle of the block of JᵀJ at consecutive columns of one node. */
-  block(first, width, out) {
-    for (let a = 0; a < width; ++a) {
-      for (let b = 0; b <= a; ++b) {
-        out[a * width + b] = this.entries[this.find(first + a, first + b)];
-      }
-    }
+  /** Copies the lower triangle of the block of JᵀJ of a node of at most 16 columns. */
+  block(node, width, out) {
+    let at = this.blockAt[node];
+    for (let a = 0; a < width; ++a)
+      for (let b = 0; b <= a; ++b) out[a * width + b] = this.entries[this.blockEntries[at++]];
   }
 
   /**
@@ -298,54 +306,90 @@ export class Factor {
   #eliminateFront({ pivots, at }, front, size, share, damping, held) {
     const k = pivots.length, { lower, inverse, entries, diagonalAt } = this;
     let vanished = 0;
-    for (let i = 0; i < size; ++i) {
-      const row = i * size, last = Math.min(i, k - 1);
-      for (let j = 0; j <= last; ++j) {
+    for (let i = 0; i < k; ++i) {
+      const row = i * size, column = pivots[i];
+      let square = 0;
+      for (let j = 0; j < i; ++j) {
         const other = j * size;
         let sum = front[row + j];
         for (let t = 0; t < j; ++t) sum -= front[row + t] * front[other + t];
-        if (i > j) {
-          front[row + j] = sum * inverse[pivots[j]];
-          continue;
-        }
-        if (!Number.isFinite(sum)) return -1;
-        const column = pivots[j];
-        const entry = held[column] !== 0 ? 1 : entries[diagonalAt[column]] + damping[column];
-        if (sum > share * entry) {
-          front[row + j] = Math.sqrt(sum);
-          inverse[pivots[j]] = 1 / front[row + j];
-        } else {
-          if (share === 0) return -1;
-          inverse[pivots[j]] = 0;
-          ++vanished;
-        }
+        const value = front[row + j] = sum * inverse[pivots[j]];
+        square += value * value;
       }
-      for (let j = 0; j <= last; ++j) lower[at + i * k + j] = front[row + j];
+      const pivot = front[row + i] - square;
+      if (!Number.isFinite(pivot)) return -1;
+      const entry = held[column] !== 0 ? 1 : entries[diagonalAt[column]] + damping[column];
+      if (pivot > share * entry) {
+        front[row + i] = Math.sqrt(pivot);
+        inverse[column] = 1 / front[row + i];
+      } else {
+        if (share === 0) return -1;
+        inverse[column] = 0;
+        ++vanished;
+      }
     }
+    // Four rows at a time: their sums do not wait for one another.
+    let i = k;
+    for (; i + 3 < size; i += 4) {
+      const a = i * size, b = a + size, c = b + size, d = c + size;
+      for (let j = 0; j < k; ++j) {
+        const other = j * size, scale = inverse[pivots[j]];
+        let x = front[a + j], y = front[b + j], z = front[c + j], w = front[d + j];
+        for (let t = 0; t < j; ++t) {
+          const l = front[other + t];
+          x -= front[a + t] * l;
+          y -= front[b + t] * l;
+          z -= front[c + t] * l;
+          w -= front[d + t] * l;
+        }
+        front[a + j] = x * scale;
+        front[b + j] = y * scale;
+        front[c + j] = z * scale;
+        front[d + j] = w * scale;
+      }
+    }
+    for (; i < size; ++i) {
+      const row = i * size;
+      for (let j = 0; j < k; ++j) {
+        const other = j * size;
+        let sum = front[row + j];
+        for (let t = 0; t < j; ++t) sum -= front[row + t] * front[other + t];
+        front[row + j] = sum * inverse[pivots[j]];
+      }
+    }
+    for (let r = 0, to = at; r < size; ++r, to += k)
+      for (let j = 0, row = r * size; j < k; ++j) lower[to + j] = front[row + j];
     return vanished;
   }
 
-  /** What remains for the rows after the pivots, at `to` of the updates. */
+  /** What remains for the rows after the pivots, at `to` of the updates; three by three sums. */
   #update(front, size, k, to) {
     const r = size - k, updates = this.updates;
-    for (let i = 0; i < r; i += 2) {
-      const two = i + 1 < r, a = (k + i) * size, b = two ? a + size : a;
-      for (let j = 0; j <= i + 1 && j < r; j += 2) {
-        const c = (k + j) * size, d = j + 1 < r ? c + size : c;
-        let ac = front[a + k + j], ad = front[a + k + j + 1];
-        let bc = front[b + k + j], bd = front[b + k + j + 1];
+    for (let i = 0; i < r; i += 3) {
+      const a = (k + i) * size, b = i + 1 < r ? a + size : a, c = i + 2 < r ? b + size : b;
+      for (let j = 0; j <= i + 2 && j < r; j += 3) {
+        const d = (k + j) * size, e = j + 1 < r ? d + size : d, f = j + 2 < r ? e + size : e;
+        let ad = 0, ae = 0, af = 0, bd = 0, be = 0, bf = 0, cd = 0, ce = 0, cf = 0;
         for (let t = 0; t < k; ++t) {
-          const x = front[a + t], y = front[b + t], u = front[c + t], v = front[d + t];
-          ac -= x * u;
-          ad -= x * v;
-          bc -= y * u;
-          bd -= y * v;
+          const x = front[a + t], y = front[b + t], z = front[c + t];
+          const u = front[d + t], v = front[e + t], w = front[f + t];
+          ad += x * u;
+          ae += x * v;
+          af += x * w;
+          bd += y * u;
+          be += y * v;
+          bf += y * w;
+          cd += z * u;
+          ce += z * v;
+          cf += z * w;
         }
-        updates[to + i * r + j] = ac;
-        if (j + 1 < r) updates[to + i * r + j + 1] = ad;
-        if (two) {
-          updates[to + (i + 1) * r + j] = bc;
-          if (j + 1 < r) updates[to + (i + 1) * r + j + 1] = bd;
+        const most = Math.min(3, r - j), into = to + i * r + j, from = a + k + j;
+        for (let q = 0; q < most; ++q) {
+          updates[into + q] = front[from + q] - (q === 0 ? ad : q === 1 ? ae : af);
+          if (i + 1 < r)
+            updates[into + r + q] = front[b + k + j + q] - (q === 0 ? bd : q === 1 ? be : bf);
+          if (i + 2 < r)
+            updates[into + 2 * r + q] = front[c + k + j + q] - (q === 0 ? cd : q === 1 ? ce : cf);
         }
       }
     }
@@ -353,25 +397,31 @@ export class Factor {
 
   /** Solves with the last factor in place. */
   solve(x) {
-    const { lower, inverse, groups } = this;
+    const { lower, inverse, groups } = this, y = this.front;
     for (const { pivots, rows, at } of groups) {
-      const k = pivots.length, size = k + rows.length;
-      for (let i = 0; i < size; ++i) {
-        const row = at + i * k, column = i < k ? pivots[i] : rows[i - k];
+      const k = pivots.length, r = rows.length;
+      for (let i = 0; i < k; ++i) {
+        const row = at + i * k, column = pivots[i];
         let sum = x[column];
-        for (let t = 0, end = Math.min(i, k); t < end; ++t) sum -= lower[row + t] * x[pivots[t]];
-        x[column] = i < k ? sum * inverse[column] : sum;
+        for (let t = 0; t < i; ++t) sum -= lower[row + t] * y[t];
+        y[i] = x[column] = sum * inverse[column];
+      }
+      for (let i = 0, row = at + k * k; i < r; ++i, row += k) {
+        let sum = 0;
+        for (let t = 0; t < k; ++t) sum += lower[row + t] * y[t];
+        x[rows[i]] -= sum;
       }
     }
     for (let g = groups.length; g-- > 0;) {
-      const { pivots, rows, at } = groups[g], k = pivots.length, size = k + rows.length;
-      for (let i = size; i-- > k;) {
-        const row = at + i * k, value = x[rows[i - k]];
-        for (let t = 0; t < k; ++t) x[pivots[t]] -= lower[row + t] * value;
+      const { pivots, rows, at } = groups[g], k = pivots.length, r = rows.length;
+      for (let t = 0; t < k; ++t) y[t] = x[pivots[t]];
+      for (let i = 0, row = at + k * k; i < r; ++i, row += k) {
+        const value = x[rows[i]];
+        for (let t = 0; t < k; ++t) y[t] -= lower[row + t] * value;
       }
       for (let i = k; i-- > 0;) {
-        const row = at + i * k, value = x[pivots[i]] *= inverse[pivots[i]];
-        for (let t = 0; t < i; ++t) x[pivots[t]] -= lower[row + t] * value;
+        const row = at + i * k, value = x[pivots[i]] = y[i] * inverse[pivots[i]];
+        for (let t = 0; t < i; ++t) y[t] -= lower[row + t] * value;
       }
     }
   }
@@ -397,11 +447,6 @@ export class Iteration {
     }
     this.blocks = new Float64Array(size);
     this.factors = new Float64Array(size);
-    const vector = () => new Float64Array(m + 1);
-    this.r = vector();
-    this.z = vector();
-    this.p = vector();
-    this.q = vector();
   }
 
   assemble() {
@@ -466,44 +511,55 @@ export class Iteration {
     }
   }
 
-  /**
-   * @param request tolerance, maxIterations, and inEnergy for the norm √(r·M⁻¹r)
-   * @param pause awaited between iterations; true ends them
-   * @returns the number of iterations, or -1 if the matrix is not positive definite
-   */
-  async solve(g, damping, held, delta, request, pause) {
-    const { r, z, p, q } = this, m = this.model.m;
+  /** As conjugateGradients(). */
+  solve(g, damping, held, delta, request, pause) {
     this.#factor(damping, held);
-    for (let k = 0; k < m; ++k) {
-      r[k] = held[k] === 0 ? -g[k] : 0;
-      delta[k] = 0;
-    }
-    this.#precondition(r, z);
-    p.set(z);
-    p[m] = 0;
-    let rz = dot(r, z, m), rr = dot(r, r, m), count = 0;
-    const norm = () => Math.sqrt(request.inEnergy ? rz : rr);
-    const enough = request.tolerance * norm();
-    while (rr > 0 && norm() > enough && count < request.maxIterations) {
-      if (await pause()) break;
-      this.model.product(p, q);
-      for (let k = 0; k < m; ++k) q[k] = held[k] === 0 ? q[k] + damping[k] * p[k] : 0;
-      const curvature = dot(p, q, m);
-      if (!(curvature > 0)) return -1;
-      const alpha = rz / curvature;
-      for (let k = 0; k < m; ++k) {
-        delta[k] += alpha * p[k];
-        r[k] -= alpha * q[k];
-      }
-      ++count;
-      this.#precondition(r, z);
-      const next = dot(r, z, m), beta = next / rz;
-      rr = dot(r, r, m);
-      rz = next;
-      for (let k = 0; k < m; ++k) p[k] = z[k] + beta * p[k];
-    }
-    return count;
+    return conjugateGradients(this.model, (r, z) => this.#precondition(r, z), g, damping, held, delta,
+                              request, pause);
   }
+}
+
+/**
+ * Solves (JᵀJ + D) δ = -g.
+ *
+ * @param precondition sets z to an approximate solution for r
+ * @param request tolerance, maxIterations, and inEnergy for the norm √(r·M⁻¹r)
+ * @param pause awaited between iterations; true ends them
+ * @returns the number of iterations, or -1 if the matrix is not positive definite
+ */
+export async function conjugateGradients(model, precondition, g, damping, held, delta, request,
+                                         pause) {
+  const m = model.m, vector = () => new Float64Array(m + 1);
+  const r = vector(), z = vector(), p = vector(), q = vector();
+  for (let k = 0; k < m; ++k) {
+    r[k] = held[k] === 0 ? -g[k] : 0;
+    delta[k] = 0;
+  }
+  precondition(r, z);
+  p.set(z);
+  p[m] = 0;
+  let rz = dot(r, z, m), rr = dot(r, r, m), count = 0;
+  const norm = () => Math.sqrt(request.inEnergy ? rz : rr);
+  const enough = request.tolerance * norm();
+  while (rr > 0 && norm() > enough && count < request.maxIterations) {
+    if (await pause()) break;
+    model.product(p, q);
+    for (let k = 0; k < m; ++k) q[k] = held[k] === 0 ? q[k] + damping[k] * p[k] : 0;
+    const curvature = dot(p, q, m);
+    if (!(curvature > 0)) return -1;
+    const alpha = rz / curvature;
+    for (let k = 0; k < m; ++k) {
+      delta[k] += alpha * p[k];
+      r[k] -= alpha * q[k];
+    }
+    ++count;
+    precondition(r, z);
+    const next = dot(r, z, m), beta = next / rz;
+    rr = dot(r, r, m);
+    rz = next;
+    for (let k = 0; k < m; ++k) p[k] = z[k] + beta * p[k];
+  }
+  return count;
 }
 
 export function dot(a, b, n) {

@@ -21,7 +21,6 @@ export class Model {
     this.curved = new Uint8Array(scalars);  // 1 in blocks on manifolds
     for (const { width, blocks } of manifolds)
       for (const at of blocks) this.curved.fill(1, at, at + width);
-    this.fixed = undefined;
   }
 
   /** Bounds of scalars; both or neither. */
@@ -66,8 +65,6 @@ export class Model {
    * @param fixed 1 for scalars that stay; a block on a manifold stays if its first scalar does
    */
   free(fixed) {
-    if (this.fixed !== undefined && fixed.every((flag, k) => flag === this.fixed[k])) return;
-    this.fixed = fixed.slice();
     const n = this.n;
     this.columnOf = new Int32Array(n).fill(-1);  // the first one of its block on manifolds
     this.scalarOf = [];                          // by column; -1 on manifolds
@@ -108,6 +105,13 @@ export class Model {
     this.nodes.push(this.m);
     this.bases = new Float64Array(bases);
     this.lists = this.terms.map((term) => this.#list(term));
+  }
+
+  /** Spreads flags of scalars over columns; a block on a manifold takes that of its first scalar. */
+  columns(flags, out) {
+    for (let c = 0; c < this.m; ++c) if (this.scalarOf[c] >= 0) out[c] = flags[this.scalarOf[c]];
+    for (const { at, manifold, column } of this.moved)
+      out.fill(flags[at], column, column + manifold.tangent);
   }
 
   /** The columns that the instances of a term meet, each of them once. */

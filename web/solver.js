@@ -1,12 +1,14 @@
 // Levenberg-Marquardt over a model.
-import { Factor, Iteration, dot, solveByRows, vanishingShare } from "./linear.js";
+import { Factor, Iteration, conjugateGradients, dot, solveByRows, vanishingShare, widestTested } from "./linear.js";
 import { Rules, parabolaMinimiser, undampedLambda } from "./rules.js";
 
 /** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
 /** Operations of the largest factor that is made unasked, some seconds of work. */
 const dearestFactor = 3e9;
-const usualLengths = 4;  // of an event loop's turn, in ms
+const turn = 4;  // of the event loop, in ms
+/** Iterations with an earlier factor after which a new one is made. */
+const mostWithFactor = 12;
 
 /** Lets events of the page be handled. */
 const pause = typeof setImmediate === "function"
@@ -20,9 +22,10 @@ const pause = typeof setImmediate === "function"
       port2.postMessage(0);
     });
 
-/** A block singular up to rounding has its coordinates damped alike. */
+const scale = new Float64Array(widestTested);
+
+/** True if a symmetric matrix is singular up to rounding. Overwrites the part above its diagonal. */
 function isSingular(a, n) {
-  const scale = new Float64Array(n);
   for (let i = 0; i < n; ++i) {
     if (!(a[i * n + i] > 0)) return true;
     scale[i] = 1 / Math.sqrt(a[i * n + i]);
@@ -56,6 +59,9 @@ export class Stepper {
     this.image = new Float64Array(m + 1);
     this.scale = vector();
     this.held = new Uint8Array(m);
+    this.pinned = new Uint8Array(m);    // columns that the caller holds
+    this.tested = new Float64Array(widestTested ** 2);
+    this.factored = undefined;  // what was held when the factor was made
     this.trial = new Float64Array(model.n);
     this.small = m <= fewUnknowns && m * model.rows <= mostRowNumbers;
     this.byRows = false;
@@ -66,8 +72,9 @@ export class Stepper {
     this.iteration = this.factor === undefined ? new Iteration(model) : undefined;
   }
 
-  /** Begins another solve of the same model. */
-  restart(options) {
+  /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
+  begin(options, pinned) {
+    this.model.columns(pinned, this.pinned);
     this.options = options;
     this.byRows = false;
     this.length = 0;
@@ -91,7 +98,7 @@ export class Stepper {
     else this.iteration.assemble();
     const point = { cost, gradientMax: 0, gradientNorm: 0, scaledGradientMax: 0, scaledXNorm: 0,
                     scaledStepNorm: 0 };
-    const minus = g.map((value) => -value);
+    const minus = g.map((value, c) => this.pinned[c] !== 0 ? 0 : -value);
     model.plus(x, minus, 1, this.trial);
     let square = 0, scaledX = 0, scaledStep = 0;
     for (let k = 0; k < model.n; ++k) {
@@ -101,7 +108,7 @@ export class Stepper {
     }
     point.gradientNorm = Math.sqrt(square);
     for (let c = 0; c < m; ++c) {
-      held[c] = model.isActive(c, x, g) ? 1 : 0;
+      held[c] = this.pinned[c] !== 0 || model.isActive(c, x, g) ? 1 : 0;
       const norm = Math.sqrt(squares[c]), here = norm > 0 ? 1 / norm : 0;
       if (!(scale[c] > 0) && Number.isFinite(here * here)) scale[c] = here;
       if (norm > 0 && held[c] === 0)
@@ -126,9 +133,8 @@ export class Stepper {
     const out = squares.slice();
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
       const first = model.nodes[k], width = model.nodes[k + 1] - first;
-      if (width === 1 || width > 16) continue;
-      const block = this.#block(first, width);
-      if (block === undefined || !isSingular(block, width)) continue;
+      if (width === 1 || width > widestTested || !this.#block(k, first, width)) continue;
+      if (!isSingular(this.tested, width)) continue;
       let most = 0;
       for (let c = 0; c < width; ++c) most = Math.max(most, squares[first + c]);
       out.fill(most, first, first + width);
@@ -136,17 +142,16 @@ export class Stepper {
     return out;
   }
 
-  /** The block of JᵀJ of a node as a full matrix. */
-  #block(first, width) {
-    const out = new Float64Array(width * width);
-    if (this.iteration !== undefined) {
-      if (this.iteration.width[first] !== width) return undefined;
-      const at = this.iteration.at[first];
-      out.set(this.iteration.blocks.subarray(at, at + width * width));
-      return out;
+  /** Copies the block of JᵀJ of a node to `tested`; false if it is not there. */
+  #block(node, first, width) {
+    if (this.factor !== undefined) {
+      this.factor.block(node, width, this.tested);
+      return true;
     }
-    this.factor.block(first, width, out);
-    return out;
+    const { width: widths, at, blocks } = this.iteration, begin = at[first];
+    if (widths[first] !== width) return false;
+    for (let k = 0; k < width * width; ++k) this.tested[k] = blocks[begin + k];
+    return true;
   }
 
   #damp(lambda) {
@@ -169,12 +174,20 @@ export class Stepper {
     if (this.iteration !== undefined)
       return this.iteration.solve(g, damping, held, delta, request, paused);
     this.hidden = 0;
+    if (this.options.reuseFactor && this.factored?.every((flag, c) => flag === held[c])) {
+      const count = await conjugateGradients(
+        model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
+        { ...request, inEnergy: true, maxIterations: mostWithFactor }, paused);
+      if (count >= 0 && count < mostWithFactor) return count;
+    }
+    this.factored = undefined;
     let vanished = this.byRows ? -1 : this.factor.factor(damping, held, !this.small);
     if (vanished >= 0) {
       for (let c = 0; c < m; ++c) delta[c] = held[c] === 0 ? -g[c] : 0;
       this.factor.solve(delta);
       if (vanished > 0) this.hidden = this.#hiddenDecrease();
       if (!delta.every(Number.isFinite)) vanished = -1;
+      if (vanished === 0) this.factored = held.slice();
     }
     const few = m <= mostByRows && m * model.rows <= mostRowNumbers;
     const rows = vanished < 0 ? this.small || this.byRows : few && this.hidden > this.#decrease();
@@ -185,6 +198,11 @@ export class Stepper {
     this.byRows = true;
     this.hidden = 0;
     return 0;
+  }
+
+  #byFactor(r, z) {
+    z.set(r);
+    this.factor.solve(z);
   }
 
   /** By how much the cost could fall further in directions whose pivots vanished. */
@@ -262,7 +280,7 @@ export async function* minimise(stepper, x, options, fail) {
   const seconds = () => (performance.now() - begin) / 1000;
   let last = begin, aborted = false;
   const paused = async () => {
-    if (performance.now() - last > usualLengths) {
+    if (performance.now() - last > turn) {
       await pause();
       last = performance.now();
     }

@@ -41,6 +41,12 @@ export interface SolveOptions {
    * by blocks; `automatic`: a factor unless it is dear.
    */
   linearSolver?: "automatic" | "factor" | "cg";
+  /**
+   * Solves for a step by conjugate gradients with the factor of an earlier one, of this solve or
+   * the last, and makes a new factor only where that takes many iterations: for short solves one
+   * after the other, while a handle is dragged. Steps are as exact as `linearTolerance`.
+   */
+  reuseFactor?: boolean;
   /** How exactly `cg` solves; `automatic` follows the gradient on meshes. */
   forcing?: "automatic" | "constant" | "eisenstat_walker";
   /** Residual of the normal equations, relative to the gradient, at which `cg` stops. */

@@ -75,6 +75,7 @@ export async function load(url) {
 }
 
 const wholeOptions = ["maxIterations", "maxLinearIterations"];
+const others = ["signal", "reuseFactor"];
 const namedOptions = {
   method: ["levenberg_marquardt", "gauss_newton"],
   linearSolver: ["automatic", "factor", "cg"],
@@ -84,14 +85,14 @@ const namedOptions = {
 /** Adds defaults, and refuses what is no option. */
 function resolve(given, ofProblem) {
   for (const [name, value] of Object.entries(given)) {
-    if (value === undefined || name === "signal") continue;
+    if (value === undefined || others.includes(name)) continue;
     const named = namedOptions[name];
     if (named !== undefined) {
       if (!named.includes(value))
         throw fail("argument", `${name}: expected one of ${named.join(", ")}, got ${value}`);
     } else if (!(name in defaults)) {
-      const known = [...Object.keys(defaults), ...Object.keys(namedOptions), "signal"];
-      throw fail("argument", `expected one of the options ${known.join(", ")}, got "${name}"`);
+      const known = new Set([...Object.keys(defaults), ...Object.keys(namedOptions), ...others]);
+      throw fail("argument", `expected one of the options ${[...known].join(", ")}, got "${name}"`);
     } else if (typeof value !== "number" || !(value >= 0) ||
                (wholeOptions.includes(name) && !Number.isInteger(value))) {
       const kind = wholeOptions.includes(name) ? "a whole number" : "a number";
@@ -115,7 +116,7 @@ export class Problem {
   #upper;
   #model;
   #order;
-  #stepper;
+  #steppers = new Map();
   #solving = false;
 
   /** Made by load(). */
@@ -265,17 +266,13 @@ export class Problem {
     return this.#model.cost(this.#x);
   }
 
-  /** A stepper for what is free now; factors are analysed again only if that changed. */
+  /** The stepper for a linear solver, whose analysis serves all solves. */
   #stepperFor(options) {
-    const fixed = this.#constant.map((flag, k) => flag | this.#pinned[k]);
-    const before = this.#model.fixed;
-    this.#model.free(fixed);
-    const known = this.#stepper;
-    if (known !== undefined && before === this.#model.fixed &&
-        known.options.linearSolver === options.linearSolver)
-      return known.restart(options);
-    return this.#stepper =
-      new Stepper(this.#model, options, this.#order, this.faces.length > 0);
+    const name = options.linearSolver;
+    if (this.#steppers.size === 0) this.#model.free(this.#constant);
+    if (!this.#steppers.has(name))
+      this.#steppers.set(name, new Stepper(this.#model, options, this.#order, this.faces.length > 0));
+    return this.#steppers.get(name).begin(options, this.#pinned);
   }
 
   /**

@@ -138,6 +138,27 @@ test("the deformation of spot, and the size of its folder", { skip }, async () =
   assert.ok(packed <= 400e3, `${packed} bytes`);
 });
 
+test("short solves with an earlier factor follow a dragged vertex", { skip }, async () => {
+  const whole = (await load(["arap", "--icosphere", "2"])).p;
+  const fast = (await load(["arap", "--icosphere", "2"])).p;
+  for (const p of [whole, fast]) await p.minimize({ maxIterations: 100 });
+  const [x, y, z] = whole.parameters("positions").subarray(60, 63);
+  const drag = { maxIterations: 3, reuseFactor: true, linearTolerance: 0.1 };
+  let iterations = 0;
+  for (let k = 1; k <= 8; ++k) {
+    fast.pin("positions", 20, [x + k / 40, y, z - k / 40]);
+    iterations += (await fast.minimize(drag)).linearIterations;
+  }
+  assert.ok(iterations > 0);
+  assert.deepEqual([...fast.parameters("positions").subarray(60, 63)], [x + 0.2, y, z - 0.2]);
+  whole.pin("positions", 20, [x + 0.2, y, z - 0.2]);
+  await whole.minimize({ maxIterations: 100 });
+  close(fast.cost(), whole.cost(), 0.05, "cost after the drag");
+  const end = await fast.minimize({ maxIterations: 100, reuseFactor: true });
+  assert.equal(end.status, "convergence");
+  close(end.finalCost, whole.cost(), 1e-4, "cost in the end");
+});
+
 test("the manual's sample", { skip }, () => {
   run("export", "web", "arap", "--icosphere", "2", "--out", join(folder, "spot"));
   const sample = join(folder, "solve_spot.mjs");

@@ -119,7 +119,7 @@ function chain(points) {
                    codes: Uint32Array.from([0, 2, -2, 0]) } },
     ],
     x: Float64Array.from({ length: 2 * points },
-                         (_, k) => k % 2 === 0 ? 0.6 * k : Math.sin(k) / 4),
+                         (_, k) => k % 2 === 0 ? 0.65 * k : Math.sin(k) / 20),
     uniforms: none, options: {},
   }, `
 export function rows(p, d, u, out) {
