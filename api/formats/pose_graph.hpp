@@ -66,8 +66,8 @@ struct PoseGraph {
     std::uint32_t sensor = kNoSensor;
     bool bearing = false;
   };
-  /// What is known of one pose, of its position alone or of a landmark in the frame of the graph,
-  /// or of a switch: its value is measured.position[0].
+  /// A prior measures one pose, its position alone or a landmark in the frame of the graph, or it
+  /// measures a switch, whose value is measured.position[0].
   struct Prior {
     enum class Of { pose, position, landmark, switched };
     Of of = Of::pose;
@@ -116,7 +116,7 @@ struct PoseGraph {
   std::size_t degrees() const { return dimension == 2 ? 3 : 6; }
 
  private:
-  /// Where the sensor of an edge is in the frame of its pose.
+  /// Returns the place of an edge's sensor in the frame of its pose.
   Pose place(const Edge& edge, std::uint32_t sensor) const {
     return edge.calibration == kNone ? offset(sensor) : poses[edge.calibration];
   }

@@ -7,6 +7,7 @@
 #include "pose_graph_weights.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -45,7 +46,7 @@ Frame frame(const Element& e, const Parameters& t, const Parameters& r, int k, b
   return out;
 }
 
-/// What is at `place` in the frame of a pose.
+/// Moves `place` from the frame of a pose into the frame of the graph.
 Frame joined(const Frame& pose, const Frame& place, bool plane) {
   Frame out = pose;
   if (plane) {
@@ -58,7 +59,8 @@ Frame joined(const Frame& pose, const Frame& place, bool plane) {
   return out;
 }
 
-/// The sensor of a pose, whose place in it begins at a datum.
+/// Returns the frame of a sensor; `datum` is the first number of its place in the frame of the
+/// pose.
 Frame sensor(const Element& e, const Frame& pose, int datum, bool plane) {
   Frame place;
   if (plane) {
@@ -116,6 +118,15 @@ void append_lower(const Eigen::MatrixXd& matrix, std::vector<double>& data) {
     for (Eigen::Index j = 0; j <= i; ++j) data.push_back(matrix(i, j));
 }
 
+/// Numbers of a pose among the data.
+int width_of_pose(bool plane) { return plane ? 3 : 7; }
+
+/// Numbers of the weights of an edge among the data.
+int weights_of_edge(bool plane, bool chordal) {
+  if (chordal) return 2;
+  return plane ? 6 : 21;
+}
+
 /// The weights of an edge as data of its residual.
 void append_weights(const PoseGraph::Edge& edge, int dimension, PoseObjective objective,
                     std::vector<double>& data) {
@@ -133,6 +144,49 @@ void append_pose(const Pose& pose, int dimension, std::vector<double>& data) {
   } else {
     data.insert(data.end(), pose.rotation.begin(), pose.rotation.end());
   }
+}
+
+/// What an edge has besides its two poses.
+enum class EdgeKind { plain, sensors, calibration, switched };
+constexpr std::size_t kEdgeKinds = 4;
+
+EdgeKind kind_of(const PoseGraph::Edge& edge) {
+  if (edge.switched_by != PoseGraph::kNone) return EdgeKind::switched;
+  if (edge.calibration != PoseGraph::kNone) return EdgeKind::calibration;
+  const bool plain = edge.from_sensor == PoseGraph::kNone && edge.to_sensor == PoseGraph::kNone;
+  return plain ? EdgeKind::plain : EdgeKind::sensors;
+}
+
+/// The edges of each kind, in the order of the graph.
+std::array<std::vector<const PoseGraph::Edge*>, kEdgeKinds> edges_by_kind(const PoseGraph& graph) {
+  std::array<std::vector<const PoseGraph::Edge*>, kEdgeKinds> out;
+  for (const PoseGraph::Edge& edge : graph.edges)
+    out[static_cast<std::size_t>(kind_of(edge))].push_back(&edge);
+  return out;
+}
+
+/// The two frames between which an edge measures.
+std::pair<Frame, Frame> frames_of_edge(const Element& e, EdgeKind kind, const Parameters& t,
+                                       const Parameters& r, bool plane, bool chordal) {
+  const Frame from = frame(e, t, r, 0, plane), to = frame(e, t, r, 1, plane);
+  if (kind == EdgeKind::sensors) {
+    const int width = width_of_pose(plane), first = width + weights_of_edge(plane, chordal);
+    return {sensor(e, from, first, plane), sensor(e, to, first + width, plane)};
+  }
+  if (kind == EdgeKind::calibration) {
+    const Frame place = frame(e, t, r, 2, plane);
+    return {joined(from, place, plane), joined(to, place, plane)};
+  }
+  return {from, to};
+}
+
+/// The weighted error of an edge.
+std::vector<Value> edge_rows(const Element& e, const Frame& from, const Frame& to, bool plane,
+                             bool chordal) {
+  std::vector<Value> rows = plane ? planar_error(e, from, to, chordal) : spatial_error(e, from, to);
+  const int width = width_of_pose(plane);
+  return chordal ? times_two_weights(e, width, std::move(rows), plane)
+                 : times_lower(e, width, rows);
 }
 
 /// A point minus the one at a datum.
@@ -166,9 +220,7 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
   if (!plane) problem_.set_manifold(rotations_, Manifold::quaternion());
   add_landmarks();
   add_switches();
-  for (const EdgeKind kind :
-       {EdgeKind::plain, EdgeKind::sensors, EdgeKind::calibration, EdgeKind::switched})
-    add_edges(kind);
+  for (const auto& edges : edges_by_kind(graph_)) add_edges(edges);
   add_sightings(false);
   add_sightings(true);
   add_priors(PoseGraph::Prior::Of::pose);
@@ -184,20 +236,10 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
 }
 
 /// Numbers of an element: the measured pose, the weights, and the places of sensors.
-void PoseGraphProblem::add_edges(EdgeKind kind) {
-  const auto kind_of = [](const PoseGraph::Edge& edge) {
-    if (edge.switched_by != PoseGraph::kNone) return EdgeKind::switched;
-    if (edge.calibration != PoseGraph::kNone) return EdgeKind::calibration;
-    const bool plain = edge.from_sensor == PoseGraph::kNone && edge.to_sensor == PoseGraph::kNone;
-    return plain ? EdgeKind::plain : EdgeKind::sensors;
-  };
-  const bool plane = graph_.dimension == 2;
-  const bool chordal = options_.objective == PoseObjective::chordal;
-  std::vector<const PoseGraph::Edge*> edges;
-  for (const PoseGraph::Edge& edge : graph_.edges)
-    if (kind_of(edge) == kind) edges.push_back(&edge);
+void PoseGraphProblem::add_edges(std::span<const PoseGraph::Edge* const> edges) {
   const Slice slice = options_.share.slice(edges.size());
   if (slice.size() == 0) return;
+  const EdgeKind kind = kind_of(*edges.front());
   std::vector<std::uint32_t> indices;
   std::vector<double> data;
   for (std::uint64_t k = slice.first; k < slice.end; ++k) {
@@ -211,21 +253,11 @@ void PoseGraphProblem::add_edges(EdgeKind kind) {
     append_pose(graph_.offset(edge.from_sensor), graph_.dimension, data);
     append_pose(graph_.offset(edge.to_sensor), graph_.dimension, data);
   }
-  const auto residual = [=, t = positions_, r = rotations_, s = switches_](const Element& e) {
-    const int width = plane ? 3 : 7, rows_of_edge = plane ? 3 : 6;
-    const int weights = chordal ? 2 : rows_of_edge * (rows_of_edge + 1) / 2;
-    Frame from = frame(e, t, r, 0, plane), to = frame(e, t, r, 1, plane);
-    if (kind == EdgeKind::sensors) {
-      from = sensor(e, from, width + weights, plane);
-      to = sensor(e, to, 2 * width + weights, plane);
-    } else if (kind == EdgeKind::calibration) {
-      const Frame place = frame(e, t, r, 2, plane);
-      from = joined(from, place, plane);
-      to = joined(to, place, plane);
-    }
-    std::vector<Value> rows =
-        plane ? planar_error(e, from, to, chordal) : spatial_error(e, from, to);
-    rows = chordal ? times_two_weights(e, width, rows, plane) : times_lower(e, width, rows);
+  const auto residual = [kind, plane = graph_.dimension == 2,
+                         chordal = options_.objective == PoseObjective::chordal, t = positions_,
+                         r = rotations_, s = switches_](const Element& e) {
+    const auto [from, to] = frames_of_edge(e, kind, t, r, plane, chordal);
+    std::vector<Value> rows = edge_rows(e, from, to, plane, chordal);
     if (kind == EdgeKind::switched)
       for (Value& row : rows) row = e.scalar(s, 2) * row;
     return rows;

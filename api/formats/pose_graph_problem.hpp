@@ -6,6 +6,7 @@
 #include "../../solver/options.hpp"
 #include "pose_graph_objective.hpp"
 
+#include <span>
 #include <vector>
 
 namespace topograd {
@@ -49,21 +50,19 @@ class PoseGraphProblem {
   PoseObjective objective() const { return options_.objective; }
   PoseGraphErrors errors() const { return pose_graph_errors(graph(), objective()); }
 
-  /// Gauss–Newton: near a chordal start it takes three steps where damped ones take six to
+  /// Returns Gauss–Newton: near a chordal start it takes three steps where damped ones take six to
   /// nineteen, because long chains of poses are stiff.
   static SolverOptions solver_options();
-  /// These, or damped steps for graphs with landmarks, priors, switches or calibrations: there
-  /// undamped ones from a far start can end at a worse minimum, or meet poses that nothing
+  /// Returns these, or damped steps for graphs with landmarks, priors, switches or calibrations:
+  /// there undamped ones from a far start can end at a worse minimum, or meet poses that nothing
   /// measures.
   SolverOptions fitting_options() const;
 
  private:
-  /// What an edge has besides its two poses.
-  enum class EdgeKind { plain, sensors, calibration, switched };
-
   void add_landmarks();
   void add_switches();
-  void add_edges(EdgeKind kind);
+  /// Adds edges that have the same besides their two poses.
+  void add_edges(std::span<const PoseGraph::Edge* const> edges);
   void add_sightings(bool bearings);
   void add_priors(PoseGraph::Prior::Of of);
   void add_switch_priors();
