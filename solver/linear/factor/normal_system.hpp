@@ -40,6 +40,12 @@ class NormalSystem {
   /// v·JᵀJ v.
   virtual double square(const Eigen::VectorXd& v) const = 0;
 
+  /// Returns J v, with J as refresh() has read it; empty if the system does not keep its rows.
+  virtual std::vector<double> rows_along(const Eigen::VectorXd& /*v*/) const { return {}; }
+  /// Solves (JᵀJ + D) a = −Jᵀ w by the last factor, for a system with rows_along(); solve() must
+  /// not follow.
+  virtual Eigen::VectorXd correct(std::span<const double> /*w*/) { return {}; }
+
   /// Like those of Factorization.
   virtual int iterations() const { return 0; }
   virtual double entries() const = 0;

@@ -154,32 +154,33 @@ class RowSchur final : public NormalSystem {
 
   /// ‖J v‖², by the rows.
   double square(const Vector& v) const override {
-    std::vector<double> by_scalar(model_.scalars, 0.0);
+    double sum = 0;
+    for (const double row : rows_along(v)) sum += row * row;
+    return sum;
+  }
+
+  std::vector<double> rows_along(const Vector& v) const override {
+    std::vector<double> by_scalar(model_.scalars, 0.0), out(model_.rows, 0.0);
     for (std::size_t k = 0; k < free_.size(); ++k)
       by_scalar[free_[k]] = v[static_cast<Eigen::Index>(k)];
-    double sum = 0;
-    std::vector<std::uint32_t> scalars(kInstancesPerTile);
-    std::vector<double> rows;
-    for (std::size_t t = 0; t < model_.terms.size(); ++t) {
-      if (model_.terms[t].energy) continue;
-      const ir::Batch& batch = *model_.terms[t].batch;
-      const std::size_t slots = batch.parameter_columns();
-      const std::size_t outputs = model_.terms[t].topology->program.outputs.size();
-      for (std::size_t first = 0; first < batch.size(); first += kInstancesPerTile) {
-        const std::size_t n = std::min(kInstancesPerTile, batch.size() - first);
-        const double* const J = jacobians_[t].data() + first * outputs * slots;
-        rows.assign(n * outputs, 0.0);
-        for (std::size_t s = 0; s < slots; ++s) {
-          batch.copy_index_column(static_cast<std::uint32_t>(s), first,
-                                  std::span(scalars).first(n));
-          for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t r = 0; r < outputs; ++r)
-              rows[i * outputs + r] += J[(i * outputs + r) * slots + s] * by_scalar[scalars[i]];
-        }
-        for (const double row : rows) sum += row * row;
-      }
-    }
-    return sum;
+    for_entries([&](std::size_t row, std::uint32_t scalar, double entry) {
+      out[row] += entry * by_scalar[scalar];
+    });
+    return out;
+  }
+
+  Vector correct(std::span<const double> w) override {
+    std::vector<double> by_scalar(model_.scalars, 0.0);
+    for_entries([&](std::size_t row, std::uint32_t scalar, double entry) {
+      by_scalar[scalar] -= entry * w[row];
+    });
+    Vector right(static_cast<Eigen::Index>(free_.size()));
+    for (std::size_t k = 0; k < free_.size(); ++k)
+      right[static_cast<Eigen::Index>(k)] = by_scalar[free_[k]];
+    for (std::size_t c = 0; c < kept_.size(); ++c)
+      right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)];
+    for (std::uint32_t b = 0; b < layout().blocks.size(); ++b) reduce(b, right);
+    return solve();
   }
 
   double entries() const override { return static_cast<double>(W_.size()) + complement_.entries(); }
@@ -232,6 +233,40 @@ class RowSchur final : public NormalSystem {
       panel.clear(k);
     }
     return true;
+  }
+
+  /// y = L⁻¹ right of the block, and the kept part of the right side less Wᵀ y.
+  void reduce(std::uint32_t b, const Vector& right) {
+    const auto [column, width] = layout().blocks[b];
+    double* const y = y_.data() + first_[b];
+    forward<0>(L_.data() + layout().C[b], width, right.data() + column, y);
+    const double* W = W_.data() + layout().E[b];
+    for (const std::uint32_t neighbour : layout().neighbours[b])
+      for (std::uint32_t i = 0; i < width; ++i) right_[neighbour] -= *W++ * y[i];
+  }
+
+  /// Calls add(row, scalar, entry) for the entries of the Jacobian, in the order of its rows.
+  void for_entries(const auto& add) const {
+    std::vector<std::uint32_t> scalars;
+    std::size_t row = 0;  // the first one of a tile
+    for (std::size_t t = 0; t < model_.terms.size(); ++t) {
+      if (model_.terms[t].energy) continue;
+      const ir::Batch& batch = *model_.terms[t].batch;
+      const std::size_t slots = batch.parameter_columns();
+      const std::size_t outputs = model_.terms[t].topology->program.outputs.size();
+      for (std::size_t first = 0; first < batch.size(); first += kInstancesPerTile) {
+        const std::size_t n = std::min(kInstancesPerTile, batch.size() - first);
+        scalars.resize(slots * n);
+        for (std::size_t s = 0; s < slots; ++s)
+          batch.copy_index_column(static_cast<std::uint32_t>(s), first,
+                                  std::span(scalars).subspan(s * n, n));
+        const double* entry = jacobians_[t].data() + first * outputs * slots;
+        for (std::size_t k = 0; k < n * outputs; ++k)
+          for (std::size_t s = 0; s < slots; ++s)
+            add(row + k, scalars[s * n + k / outputs], *entry++);
+        row += n * outputs;
+      }
+    }
   }
 
   /// The block's part of the solution: L⁻ᵀ (y − W x).
