@@ -10,6 +10,7 @@
 #include <Eigen/Geometry>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -157,6 +158,13 @@ Similarity nearest_similarity(Eigen::Matrix3Xd from, Eigen::Matrix3Xd to,
   out.shift = end - out.scale * (out.turn * start);
   return out;
 }
+
+/// Models that map the angle to the axis.
+constexpr std::array kOfAngles = {
+    CameraModel::OPENCV_FISHEYE,        CameraModel::FOV,
+    CameraModel::SIMPLE_RADIAL_FISHEYE, CameraModel::RADIAL_FISHEYE,
+    CameraModel::THIN_PRISM_FISHEYE,    CameraModel::RAD_TAN_THIN_PRISM_FISHEYE,
+    CameraModel::SIMPLE_FISHEYE,        CameraModel::FISHEYE};
 
 struct Name {
   std::string_view name;
@@ -450,6 +458,17 @@ void ColmapProblem::fix_three_points() {
   problem_.set_constant(points_, a);
   problem_.set_constant(points_, b);
   problem_.set_constant(points_, c, 1u << along);
+}
+
+SolverOptions ColmapProblem::solver_options() const {
+  SolverOptions options{.max_iterations = 100};
+  const auto is_used = [&](CameraModel model) {
+    return !camera_values_[static_cast<std::size_t>(model)].empty();
+  };
+  if (std::ranges::any_of(kOfAngles, is_used)) options.initial_trust_region_radius = 100;
+  const bool more = refined_.focal || refined_.principal || refined_.distortion || refined_.poses;
+  if (refined_.points && more) options.linear_solver_ordering = {{points_, 0}, {poses_, 1}};
+  return options;
 }
 
 ColmapModel ColmapProblem::model() const {

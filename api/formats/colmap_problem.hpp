@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "../../solver/options.hpp"
 #include "colmap.hpp"
 
 #include <array>
@@ -67,7 +68,7 @@ struct ColmapOptions {
 /// its numbers.
 ///
 ///   ColmapProblem adjustment(read_colmap("sparse/0"));
-///   solve(adjustment.problem());
+///   solve(adjustment.problem(), adjustment.solver_options());
 ///   write_colmap("adjusted", adjustment.model());
 class ColmapProblem {
  public:
@@ -104,6 +105,11 @@ class ColmapProblem {
   /// True if it was moved to its priors.
   bool aligned() const { return aligned_; }
   const std::vector<PositionPrior>& priors() const { return options_.priors; }
+  /// Returns at most 100 damped steps. Points are eliminated: a program that adds residuals between
+  /// two points clears linear_solver_ordering. With cameras that map angles, fisheye ones and FOV,
+  /// the first radius is 100: longer first steps take points past 90°, where a worse minimum keeps
+  /// them.
+  SolverOptions solver_options() const;
 
  private:
   struct Refined {

@@ -180,6 +180,19 @@ class Colmap(unittest.TestCase):
         expected = 5 * math.dist(*(center(model.images[i]["pose"]) for i in (4, 32)))
         self.assertAlmostEqual(math.dist(first, last) / expected, 1, delta=0.01)
 
+    def test_follows_the_valley_of_a_turntable(self):
+        """All cameras turn about one axis: heights and the second focal length are determined weakly, by a curved valley
+        with this minimum by Ceres. Steps that follow it get there with default tolerances."""
+        scene(["PINHOLE"], images_of_each=8).write(f"{self.folder}/a", True)
+        subprocess.run([TOPOGRAD, "solve", "colmap", f"{self.folder}/a", "--backend", "cpu", "--quiet", "--json",
+                        f"{self.folder}/a.json"], check=True)
+        with open(f"{self.folder}/a.json") as file:
+            report = json.load(file)
+        self.assertEqual(report["linear_solver"], "schur")
+        self.assertEqual(report["termination"], "CONVERGENCE")
+        self.assertAlmostEqual(report["final_cost"] / 70.123034034, 1, delta=1e-6)
+        self.assertLess(report["iterations"], 60)  # 235 without following
+
     def test_mistakes_are_one_line(self):
         model = scene(["PINHOLE"])
         model.write(f"{self.folder}/a", False)

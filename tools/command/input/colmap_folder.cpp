@@ -102,6 +102,7 @@ class ColmapFolder final : public NamedProblem {
   }
 
   Problem& problem() override { return problem_.problem(); }
+  SolverOptions options() const override { return problem_.solver_options(); }
   problems::TriangleMesh mesh() const override {
     return shown_.mesh(shown_scene(problem_.model()));
   }
