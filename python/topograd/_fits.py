@@ -21,8 +21,8 @@ from ._trace import TracingError, as_numpy
 _LEASTSQ = 1.49012e-8
 #: Unknowns up to which minimize solves for Newton's steps.
 _MOST_FOR_NEWTON = 200
-#: Share of the gradient at the start with which L-BFGS ends.
-_SHARE = 1e-8
+#: Shares of the gradient at the start with which L-BFGS ends, and any solve.
+_SHARE, _LEAST_SHARE = 1e-8, 1e-20
 #: A gradient whose square is no number beside 0.
 _NOTHING = 1e-150
 #: Status of a solve that a callback ended.
@@ -388,7 +388,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     settings = {"max_iterations": options.get("maxiter") or max(1000, 50 * start.size),
                 "absolute_gradient_tolerance": max((gtol or 0.0) * float(np.min(units)), _NOTHING),
                 "function_tolerance": options.get("ftol", 1e-15),
-                "gradient_tolerance": 0.0 if by_newton or gtol is not None else _SHARE,
+                "gradient_tolerance": _LEAST_SHARE if by_newton or gtol is not None else _SHARE,
                 "parameter_tolerance": 1e-15,
                 "update_state_every_iteration": callback is not None}
     if by_newton:
