@@ -254,13 +254,12 @@ ordered_json options_of(const SolverOptions& options) {
       {"maxLinearIterations", options.max_linear_iterations}};
 }
 
-Written write_problem(const Problem& problem, const WebExportOptions& options) {
+void write_problem(const Problem& problem, const WebExportOptions& options, Written& out) {
   check_problem(problem, options);
   const ProblemModel made = make_model("export web", problem);
   const runtime::Model& model = made.model;
   if (problem.has_manifolds() && model.manifolds == nullptr)
     refuse("a manifold has no traced form, or bounds or fixed coordinates on single numbers");
-  Written out;
   const std::vector<double> x = present_point(problem);
   check_manifolds("export web", problem, x);
   out.header["version"] = kFileVersion;
@@ -289,7 +288,6 @@ Written write_problem(const Problem& problem, const WebExportOptions& options) {
   const std::vector<std::uint32_t> order = elimination_order(model);
   if (!order.empty()) out.header["order"] = out.body.add(order);
   out.header["options"] = options_of(options.solver);
-  return out;
 }
 
 std::string file_of(const Written& written) {
@@ -330,14 +328,15 @@ class Folder {
 
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder) {
-  const Written written = write_problem(problem, options);
+  Written written;
+  write_problem(problem, options, written);
   const std::string kernels = codegen::javascript_source(written.functions);
   const Folder to(folder);
   WebExport done;
   to.write("problem.bin", file_of(written), done);
   to.write("kernels.js", kernels, done);
   for (const detail::WebFile& file : detail::web_files())
-    to.write(std::string(file.name), file.text, done);
+    if (!file.of_page || options.page) to.write(std::string(file.name), file.text, done);
   return done;
 }
 

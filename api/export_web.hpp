@@ -19,6 +19,9 @@ struct WebExportOptions {
   SolverOptions solver = {};
   /// Triangles of a mesh whose vertices are the blocks of the problem's first array.
   std::vector<std::array<std::uint32_t, 3>> faces = {};
+  /// Also writes index.html, which shows the problem and solves it: a mesh, points with lines
+  /// between those that share residuals, a curve with its data, or numbers.
+  bool page = false;
 };
 
 /// What export_web() wrote.

@@ -8,6 +8,7 @@ namespace topograd::detail {
 
 struct WebFile {
   std::string_view name;
+  bool of_page = false;  ///< of the page, not of the module
   std::string_view text;
 };
 std::span<const WebFile> web_files();

@@ -1,13 +1,13 @@
-# Converts the files of the module to C++: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
+# Converts the files of the module and of the page to C++: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
 file(WRITE ${OUTPUT}.new "// Generated from web by embed.cmake.\n"
      "#include <topograd/api/web_files.hpp>\n\nnamespace topograd::detail {\nnamespace {\n\n"
      "using std::string_view_literals::operator\"\"sv;\n\nconstexpr WebFile kFiles[] = {\n")
-function(append_file path)
+function(append_file path of_page)
   file(READ ${SOURCE}/${path} text)
   get_filename_component(name ${path} NAME)
   # Compilers limit the length of one literal.
   string(LENGTH "${text}" length)
-  file(APPEND ${OUTPUT}.new "    {\"${name}\", ")
+  file(APPEND ${OUTPUT}.new "    {\"${name}\", ${of_page}, ")
   set(at 0)
   while(at LESS length)
     string(SUBSTRING "${text}" ${at} 12000 part)
@@ -17,11 +17,14 @@ function(append_file path)
   file(APPEND ${OUTPUT}.new "sv},\n")
 endfunction()
 foreach(module topograd.js model.js linear.js rules.js solver.js)
-  append_file(${module})
+  append_file(${module} false)
 endforeach()
-append_file(topograd.d.ts)
-append_file(package.json)
-append_file(README.md)
+append_file(topograd.d.ts false)
+append_file(package.json false)
+append_file(README.md false)
+foreach(file index.html page.css page.js)
+  append_file(page/${file} true)
+endforeach()
 file(APPEND ${OUTPUT}.new "};\n\n}  // namespace\n\n"
      "std::span<const WebFile> web_files() { return kFiles; }\n\n}  // namespace topograd::detail\n")
 file(RENAME ${OUTPUT}.new ${OUTPUT})

@@ -16,11 +16,15 @@ export class Model {
     this.terms = terms;
     this.manifolds = manifolds;
     this.uniforms = uniforms;
-    this.rows = terms.reduce((sum, term) => sum + term.rows * term.instances, 0);
     this.lower = this.upper = undefined;
     this.curved = new Uint8Array(scalars);  // 1 in blocks on manifolds
     for (const { width, blocks } of manifolds)
       for (const at of blocks) this.curved.fill(1, at, at + width);
+  }
+
+  /** Number of residuals. */
+  get rows() {
+    return this.terms.reduce((sum, term) => sum + term.rows * term.instances, 0);
   }
 
   /** Bounds of scalars; both or neither. */

@@ -7,7 +7,7 @@ const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
 /** Operations of the largest factor that is made unasked, some seconds of work. */
 const dearestFactor = 3e9;
 const turn = 4;  // of the event loop, in ms
-/** Iterations with an earlier factor after which a new one is made. */
+/** Most iterations with an earlier factor; after so many a new one is made for the next step. */
 const mostWithFactor = 12;
 
 /** Lets events of the page be handled. */
@@ -178,7 +178,9 @@ export class Stepper {
       const count = await conjugateGradients(
         model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
         { ...request, inEnergy: true, maxIterations: mostWithFactor }, paused);
-      if (count >= 0 && count < mostWithFactor) return count;
+      // A step that is not exact enough leads down, too; the next one has a new factor.
+      if (count === mostWithFactor) this.factored = undefined;
+      if (count >= 0) return count;
     }
     this.factored = undefined;
     let vanished = this.byRows ? -1 : this.factor.factor(damping, held, !this.small);

@@ -114,9 +114,19 @@ export declare class Problem {
    * Replaces the numbers of an array of unknowns, or the data of the residuals with a label. During
    * a solve the steps that follow start from there only if the caller ends it and begins another.
    *
-   * @param values as many finite numbers as there are, within their bounds
+   * @param values as many finite numbers as there are, within their bounds. Residuals that all read
+   *   the same unknowns, as those of a curve do, take data of any number of instances.
    */
   set(name: string, values: ArrayLike<number>): void;
+  /**
+   * The rows of the residuals with a label at the present point, instance by instance, corrected for
+   * losses.
+   *
+   * @param data numbers in place of data(label), for as many instances; any number for a curve
+   */
+  residuals(label: string, data?: ArrayLike<number>): Float64Array;
+  /** Pairs of blocks of an array that meet in residuals which meet no third one, each once. */
+  links(array: string): Uint32Array;
   /** Holds a block at these numbers until it is released. */
   pin(array: string, block: number, values: ArrayLike<number>): void;
   /** Frees a block that pin() holds. */

@@ -235,15 +235,73 @@ export class Problem {
   /** Replaces the numbers of an array of unknowns, or else the data of the residuals with a label. */
   set(name, values) {
     const array = this.#header.arrays.find((one) => one.name === name);
-    if (array === undefined) {
-      const to = this.#term(name).numbers;
-      this.#check(name, values, to.length);
-      to.set(values);
-      return;
-    }
+    if (array === undefined) return this.#setData(name, values);
     this.#check(name, values, array.width * array.blocks);
     this.#inBounds(name, array.offset, values);
     this.#x.set(values, array.offset);
+  }
+
+  /** True if all residuals with a label read the same unknowns, as those of a curve do. */
+  #isCurve(term) {
+    const { instances, index } = term, stride = index.length / instances;
+    for (let k = stride; k < index.length; ++k) if (index[k] !== index[k - stride]) return false;
+    return true;
+  }
+
+  /** Replaces the data of residuals; those of a curve may be of any number. */
+  #setData(name, values) {
+    const term = this.#term(name), { data, instances } = term;
+    const count = values?.length / data;
+    const other = count !== instances && count > 0 && Number.isInteger(count) && this.#isCurve(term);
+    this.#check(name, values, other ? values.length : term.numbers.length);
+    term.numbers = Float64Array.from(values);
+    if (!other) return;
+    if (this.#solving) throw fail("busy", `"${name}": the problem is being solved`);
+    const stride = term.index.length / instances;
+    term.index = Uint32Array.from({ length: stride * count }, (_, k) => term.index[k % stride]);
+    term.instances = count;
+    this.#steppers.clear();
+  }
+
+  /**
+   * The rows of the residuals with a label at the present point, instance by instance, corrected for
+   * losses.
+   */
+  residuals(label, data) {
+    const term = this.#term(label), rows = term.rows;
+    let numbers = term.numbers, instances = term.instances;
+    if (data !== undefined) {
+      instances = data.length / term.data;
+      const most = this.#isCurve(term) && Number.isInteger(instances) ? data.length : numbers.length;
+      this.#check(label, data, most);
+      numbers = Float64Array.from(data);
+    }
+    const stride = term.index.length / term.instances, out = new Float64Array(rows * instances);
+    const index = instances === term.instances ? term.index
+      : Uint32Array.from({ length: stride * instances }, (_, k) => term.index[k % stride]);
+    this.#model.each({ ...term, instances, index, numbers }, this.#x, term.jacobian,
+                     rows * (1 + term.parameters),
+                     (values, i) => out.set(values.subarray(0, rows), i * rows));
+    return out;
+  }
+
+  /** Pairs of blocks of an array that meet in residuals which meet no third one, each once. */
+  links(name) {
+    const { offset, width, blocks } = this.#array(name), found = new Set();
+    for (const { instances, parameters, index } of this.#model.terms) {
+      const stride = index.length / instances;
+      for (let i = 0; i < instances; ++i) {
+        const met = new Set();
+        for (let s = 0; s < parameters; ++s) {
+          const k = index[i * stride + s] - offset;
+          if (k >= 0 && k < width * blocks) met.add(Math.floor(k / width));
+        }
+        if (met.size !== 2) continue;
+        const [a, b] = met;
+        found.add(Math.min(a, b) * blocks + Math.max(a, b));
+      }
+    }
+    return Uint32Array.from([...found].flatMap((k) => [Math.floor(k / blocks), k % blocks]));
   }
 
   /** Holds a block at these numbers until release(). */

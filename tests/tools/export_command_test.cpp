@@ -51,6 +51,11 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
   // The module as it stands in the source tree.
   EXPECT_EQ(read_file(folder.path() / "a" / "b" / "topograd.js"),
             read_file(source_dir() / "web/topograd.js"));
+  EXPECT_EQ(std::ranges::find(done.files, "index.html"), done.files.end());
+  const WebExport page = export_web(pulled.problem, {.page = true}, folder.path() / "page");
+  EXPECT_EQ(page.files.size(), done.files.size() + 3);
+  EXPECT_EQ(read_file(folder.path() / "page/index.html"),
+            read_file(source_dir() / "web/page/index.html"));
 }
 
 TEST(ExportWeb, NamesWhatItCannotExport) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@ namespace {
 struct ExportArguments {
   ProblemArguments problem;
   std::string out;
+  bool page = false;
 };
 
 /// The triangles of the mesh, if the problem's first array has the positions of its vertices.
@@ -30,13 +32,27 @@ std::vector<std::array<std::uint32_t, 3>> faces_of(NamedProblem& named) {
   return faces;
 }
 
+std::string title_of(const NamedProblem& named, const ProblemArguments& arguments) {
+  if (named.file() != nullptr && !named.file()->title.empty()) return named.file()->title;
+  if (!arguments.set.empty()) return arguments.name + " " + arguments.set;
+  const std::string& from = arguments.file.empty() ? arguments.mesh : arguments.file;
+  const std::string name = std::filesystem::path(arguments.name).stem();
+  const std::string file = std::filesystem::path(from).stem();
+  return file.empty() ? name : name + " " + file;
+}
+
 void export_to_web(const ExportArguments& arguments) {
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  WebExportOptions options{.name = arguments.problem.name, .solver = named->options()};
+  WebExportOptions options{.name = title_of(*named, arguments.problem), .solver = named->options()};
+  options.page = arguments.page;
   options.faces = faces_of(*named);
   const WebExport done = export_web(named->problem(), options, arguments.out);
   std::cout << arguments.out << ": " << done.files.size() << " files, " << (done.bytes + 999) / 1000
             << " kB\n";
+  if (arguments.page) {
+    std::cout << "python3 -m http.server --directory '" << arguments.out
+              << "'   # then open http://localhost:8000\n";
+  }
 }
 
 }  // namespace
@@ -52,6 +68,7 @@ void add_export(Command app) {
   add_generator_options(web, arguments->problem);
   web.group("What is written");
   web.option("--out", &arguments->out, "folder; it is made if it is not there").required();
+  web.flag("--page", arguments->page, "also index.html, which shows the problem and solves it");
   web.callback([arguments] { export_to_web(*arguments); });
 }
 

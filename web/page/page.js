@@ -1,0 +1,513 @@
+// The page of an exported problem: shows it, and solves it here.
+import { load } from "./topograd.js";
+
+const element = (id) => document.getElementById(id);
+const canvas = element("view"), context = canvas.getContext("2d");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** A solve while a handle moves: a few steps that need not be exact. */
+const dragged = { maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 };
+const mostNumbers = 40;
+/** Of a handle on a mesh, as a share of the mesh's size. */
+const handleRadius = 0.05;
+
+let problem, start, picture, error = false;
+const shown = { solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false };
+/** Where a point lies on the page, for tests. */
+shown.place = (vertex) => {
+  picture.project();
+  return [...picture.place.subarray(3 * vertex, 3 * vertex + 2)].map((v) => v / devicePixelRatio);
+};
+/** The highest point that lies before those behind it. */
+shown.highest = () => {
+  picture.project();
+  let best = 0;
+  for (let k = 0; k < picture.count; ++k)
+    if (picture.place[3 * k + 1] < picture.place[3 * best + 1]) best = k;
+  return best;
+};
+globalThis.page = shown;
+
+function say(text, isError = false) {
+  if (error && !isError) return;
+  element("how").textContent = text;
+  element("how").classList.toggle("error", isError);
+  error = isError;
+}
+function fail(what) {
+  say(`${what.name ?? "Error"}: ${what.message ?? what}`, true);
+  shown.error = String(what.message ?? what);
+}
+
+// Pictures. Each has draw(), refresh() from the problem's numbers, and a hint; Space can be turned
+// and pulled.
+
+/** Points in the plane or in space, with triangles or lines between them. */
+class Space {
+  constructor(array, faces) {
+    this.array = array;
+    this.width = problem.width(array);
+    this.faces = faces;
+    this.links = faces.length > 0 ? [] : problem.links(array);
+    this.flat = this.width === 2;
+    this.turn = this.flat ? 0 : 0.6;
+    this.tilt = this.flat ? 0 : 0.35;
+    this.handles = new Map();  // vertex -> its points and those around it: vertex -> point
+    this.touched = false;      // the view is as its user wants it
+    this.refresh();
+    this.place = new Float64Array(3 * this.count);
+    this.look();
+    const what = faces.length > 0 ? "vertex" : "point";
+    this.hint = `Drag a ${what} to pull it; drag beside it to ${this.flat ? "move" : "turn"} the view.`;
+  }
+
+  refresh() {
+    const x = problem.parameters(this.array);
+    this.count = x.length / this.width;
+    this.points = new Float64Array(3 * this.count);
+    for (let k = 0; k < this.count; ++k)
+      for (let c = 0; c < this.width; ++c) this.points[3 * k + c] = x[this.width * k + c];
+  }
+
+  /** Frames what lies between the first and the last hundredth of the coordinates. */
+  look() {
+    const middle = [], spread = [];
+    for (let c = 0; c < 3; ++c) {
+      const sorted = this.points.filter((_, k) => k % 3 === c).sort();
+      const cut = this.faces.length > 0 ? 0 : Math.floor(sorted.length / 100);
+      const low = sorted[cut], high = sorted[sorted.length - 1 - cut];
+      middle.push((low + high) / 2);
+      spread.push(high - low);
+    }
+    this.middle = middle;
+    this.size = Math.hypot(...spread) || 1;
+    this.zoom = 1;
+    this.shift = [0, 0];
+  }
+
+  get scale() {
+    return 0.85 * this.zoom * Math.min(canvas.width, canvas.height) / this.size;
+  }
+
+  project() {
+    const { points, place, middle, scale } = this;
+    const c = Math.cos(this.turn), s = Math.sin(this.turn), ct = Math.cos(this.tilt), st = Math.sin(this.tilt);
+    const left = canvas.width / 2 + this.shift[0], top = canvas.height / 2 + this.shift[1];
+    for (let k = 0; k < points.length; k += 3) {
+      const x = points[k] - middle[0], y = points[k + 1] - middle[1], z = points[k + 2] - middle[2];
+      const across = c * x + s * z, into = c * z - s * x;
+      place[k] = left + scale * across;
+      place[k + 1] = top - scale * (ct * y - st * into);
+      place[k + 2] = scale * (st * y + ct * into);  // towards the eye
+    }
+  }
+
+  draw() {
+    this.project();
+    if (this.faces.length > 0) this.#drawFaces();
+    else this.#drawPoints();
+    context.fillStyle = colour("--model");
+    for (const vertex of this.handles.keys()) {
+      context.beginPath();
+      context.arc(this.place[3 * vertex], this.place[3 * vertex + 1], 6 * devicePixelRatio, 0, 7);
+      context.fill();
+    }
+  }
+
+  #drawFaces() {
+    const { place, faces } = this, count = faces.length / 3, depth = new Float64Array(count);
+    for (let f = 0; f < count; ++f)
+      for (let c = 0; c < 3; ++c) depth[f] += place[3 * faces[3 * f + c] + 2];
+    const order = Uint32Array.from(depth.keys()).sort((a, b) => depth[a] - depth[b]);
+    context.lineWidth = 0.7;
+    for (const f of order) {
+      const a = 3 * faces[3 * f], b = 3 * faces[3 * f + 1], c = 3 * faces[3 * f + 2];
+      const ux = place[b] - place[a], uy = place[a + 1] - place[b + 1], uz = place[b + 2] - place[a + 2];
+      const vx = place[c] - place[a], vy = place[a + 1] - place[c + 1], vz = place[c + 2] - place[a + 2];
+      const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
+      const light = Math.abs(-0.3 * nx + 0.5 * ny + 0.8 * nz) / (Math.hypot(nx, ny, nz) || 1);
+      context.fillStyle = context.strokeStyle = `hsl(212 40% ${26 + 46 * Math.min(light, 1)}%)`;
+      context.beginPath();
+      context.moveTo(place[a], place[a + 1]);
+      context.lineTo(place[b], place[b + 1]);
+      context.lineTo(place[c], place[c + 1]);
+      context.closePath();
+      context.fill();
+      context.stroke();
+    }
+  }
+
+  #drawPoints() {
+    const { place, links } = this;
+    context.strokeStyle = colour("--line");
+    context.lineWidth = 0.8 * devicePixelRatio;
+    context.beginPath();
+    for (let k = 0; k < links.length; k += 2) {
+      context.moveTo(place[3 * links[k]], place[3 * links[k] + 1]);
+      context.lineTo(place[3 * links[k + 1]], place[3 * links[k + 1] + 1]);
+    }
+    context.stroke();
+    context.fillStyle = colour("--mark");
+    const half = (this.count > 3000 ? 0.8 : 1.6) * devicePixelRatio;
+    for (let k = 0; k < place.length; k += 3)
+      context.fillRect(place[k] - half, place[k + 1] - half, 2 * half, 2 * half);
+  }
+
+  /** The foremost point near a place, or undefined. */
+  nearest(x, y) {
+    this.project();
+    let best, depth = -Infinity;
+    const reach = 12 * devicePixelRatio;
+    for (let k = 0; k < this.count; ++k) {
+      const distance = Math.hypot(this.place[3 * k] - x, this.place[3 * k + 1] - y);
+      // Before others by depth; of those alike, the nearest.
+      const front = this.place[3 * k + 2] - distance / 2;
+      if (distance < reach && front > depth) {
+        best = k;
+        depth = front;
+      }
+    }
+    return best;
+  }
+
+  /** Makes a handle of a point; on a mesh, of the points around it, too. */
+  grab(vertex) {
+    const at = this.#point(vertex), group = new Map([[vertex, at]]);
+    for (let k = 0; this.faces.length > 0 && k < this.count; ++k) {
+      const one = this.#point(k);
+      if (Math.hypot(...one.map((v, c) => v - at[c])) < handleRadius * this.size) group.set(k, one);
+    }
+    this.handles.set(vertex, group);
+  }
+
+  #point(k) {
+    return [...this.points.subarray(3 * k, 3 * k + 3)];
+  }
+
+  /** Moves a handle by pixels in the plane of the view. */
+  pull(vertex, dx, dy) {
+    const right = dx / this.scale, up = -dy / this.scale;
+    const c = Math.cos(this.turn), s = Math.sin(this.turn), ct = Math.cos(this.tilt), st = Math.sin(this.tilt);
+    const move = [c * right + s * st * up, ct * up, s * right - c * st * up];
+    for (const at of this.handles.get(vertex).values()) at.forEach((v, k) => at[k] = v + move[k]);
+  }
+
+  pin() {
+    for (const group of this.handles.values())
+      for (const [vertex, at] of group) problem.pin(this.array, vertex, at.slice(0, this.width));
+  }
+
+  release() {
+    for (const group of this.handles.values())
+      for (const vertex of group.keys()) problem.release(this.array, vertex);
+    this.handles.clear();
+  }
+}
+
+/**
+ * Which column of a term's data is fitted: its residuals change with it at the rate 1, or -1; those
+ * with weight 0 do not change.
+ */
+function fittedColumn(label, columns) {
+  const data = problem.data(label), before = problem.residuals(label);
+  for (let column = columns; column-- > 0;) {
+    const moved = data.map((value, k) => k % columns === column ? value + 1 : value);
+    const change = problem.residuals(label, moved).map((value, k) => value - before[k]);
+    const changed = change.filter((v) => Math.abs(v) > 1e-6), rate = Math.round(changed[0]);
+    if (2 * changed.length > change.length && Math.abs(rate) === 1 &&
+        changed.every((v) => Math.abs(v - rate) < 1e-6))
+      return { column, rate, first: change.indexOf(changed[0]) };
+  }
+  return undefined;
+}
+
+/** A curve and the points that it fits. */
+class Curve {
+  /** A curve for the first label that has one, or undefined. */
+  static find() {
+    for (const label of problem.labels) {
+      const rows = problem.residuals(label).length, data = problem.data(label);
+      const columns = data.length / rows;
+      if (rows < 4 || !(columns >= 2 && columns <= 4)) continue;
+      try {
+        const fitted = fittedColumn(label, columns);
+        if (fitted !== undefined) return new Curve(label, columns, fitted);
+      } catch (what) {
+        if (what.code !== "argument") throw what;  // no curve: residuals read different unknowns
+      }
+    }
+    return undefined;
+  }
+
+  constructor(label, columns, { column, rate, first }) {
+    this.label = label;
+    this.like = problem.data(label).slice(first * columns, (first + 1) * columns);
+    this.columns = columns;
+    this.y = column;
+    const kinds = (c) => new Set(problem.data(label).filter((_, k) => k % columns === c)).size;
+    const others = Array.from({ length: columns }, (_, c) => c).filter((c) => c !== column);
+    this.x = others.sort((a, b) => kinds(b) - kinds(a))[0];
+    this.rate = rate;
+    this.hint = "Drop a CSV file with columns x and y on the page to fit it.";
+    this.refresh();
+  }
+
+  refresh() {
+    this.data = problem.data(this.label);
+  }
+
+  draw() {
+    const { data, columns, rate } = this, pick = (c) => data.filter((_, k) => k % columns === c);
+    const xs = pick(this.x), ys = pick(this.y);
+    const low = Math.min(...xs), high = Math.max(...xs), count = 300;
+    const probes = new Float64Array(count * columns);
+    for (let k = 0; k < count; ++k) {
+      probes.set(this.like, k * columns);
+      probes[k * columns + this.x] = low + (high - low) * k / (count - 1);
+      probes[k * columns + this.y] = 0;
+    }
+    const curve = problem.residuals(this.label, probes).map((value) => -rate * value);
+    const finite = [...ys, ...curve.filter(Number.isFinite)];
+    const least = Math.min(...ys), most = Math.max(...ys), room = (most - least || 1) / 2;
+    const bottom = Math.max(Math.min(...finite), least - room), top = Math.min(Math.max(...finite), most + room);
+    const unit = devicePixelRatio, left = 70 * unit, beside = element("numbers").offsetWidth;
+    const right = canvas.width - (40 + beside) * unit;
+    const above = 90 * unit, below = canvas.height - 140 * unit;
+    const px = (x) => left + (right - left) * (x - low) / (high - low || 1);
+    const py = (y) => below - (below - above) * (y - bottom) / (top - bottom || 1);
+    context.font = `${12 * unit}px system-ui, sans-serif`;
+    context.fillStyle = colour("--quiet");
+    context.strokeStyle = colour("--line");
+    context.lineWidth = 0.5 * unit;
+    context.strokeRect(left, above, right - left, below - above);
+    for (let k = 0; k <= 4; ++k) {
+      const x = low + (high - low) * k / 4, y = bottom + (top - bottom) * k / 4;
+      context.textAlign = "center";
+      context.fillText(Number(x.toPrecision(4)), px(x), below + 18 * unit);
+      context.textAlign = "right";
+      context.fillText(Number(y.toPrecision(4)), left - 8 * unit, py(y) + 4 * unit);
+    }
+    context.strokeStyle = colour("--model");
+    context.lineWidth = 2 * unit;
+    context.save();
+    context.beginPath();
+    context.rect(left, above, right - left, below - above);
+    context.clip();
+    context.beginPath();
+    for (let k = 0; k < count; ++k)
+      context[k === 0 ? "moveTo" : "lineTo"](px(probes[k * columns + this.x]), py(curve[k]));
+    context.stroke();
+    context.restore();
+    context.fillStyle = colour("--mark");
+    for (let k = 0; k < xs.length; ++k) {
+      context.beginPath();
+      context.arc(px(xs[k]), py(ys[k]), 4 * unit, 0, 7);
+      context.fill();
+    }
+  }
+
+  /** Takes the numbers of a CSV file. */
+  take(text) {
+    const rows = text.split(/\r?\n/).map((line) => line.split(/[,;\t ]+/).filter((s) => s !== "").map(Number))
+      .filter((row) => row.length > 0);
+    if (rows.length > 0 && rows[0].some(Number.isNaN)) rows.shift();  // names of columns
+    const wrong = rows.findIndex((row) => row.length < 2 || !row.slice(0, 2).every(Number.isFinite));
+    if (rows.length === 0 || wrong >= 0)
+      throw new Error(`expected two numbers in each line, got ${wrong < 0 ? "none" : `another line (row ${wrong + 1} of numbers)`}`);
+    const data = new Float64Array(rows.length * this.columns);
+    rows.forEach(([x, y], k) => {
+      data.set(this.like, k * this.columns);
+      data[k * this.columns + this.x] = x;
+      data[k * this.columns + this.y] = y;
+    });
+    problem.set(this.label, data);
+    this.refresh();
+  }
+}
+
+function choosePicture() {
+  if (problem.faces.length > 0) return new Space(problem.arrays[0], problem.faces);
+  const curve = Curve.find();
+  if (curve !== undefined) return curve;
+  const size = (name) => problem.parameters(name).length / problem.width(name);
+  const spaces = problem.arrays.filter((name) => [2, 3].includes(problem.width(name)) && size(name) > 2);
+  spaces.sort((a, b) => size(b) - size(a));
+  return spaces.length > 0 ? new Space(spaces[0], []) : { draw() {}, refresh() {}, hint: "" };
+}
+
+function draw() {
+  const width = canvas.clientWidth * devicePixelRatio, height = canvas.clientHeight * devicePixelRatio;
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  context.clearRect(0, 0, width, height);
+  picture?.draw();
+  shown.drawn += 1;
+}
+
+function tell() {
+  const rate = shown.seconds > 0 && picture instanceof Space && picture.handles.size > 0
+    ? `, ${(shown.solves / shown.seconds).toFixed(1)} solves/s` : "";
+  element("state").value = `cost ${shown.cost.toPrecision(9)}${rate}${shown.last ?? ""}`;
+  if (picture instanceof Space) return;
+  const lines = problem.arrays.flatMap((name) => {
+    const values = [...problem.parameters(name)];
+    return values.slice(0, mostNumbers).map((v, k) =>
+      `${values.length > 1 ? `${name}[${k}]` : name} = ${v.toPrecision(10)}`);
+  });
+  element("numbers").hidden = false;
+  element("numbers").textContent = lines.join("\n");
+}
+
+function refresh() {
+  picture.refresh();
+  draw();
+  tell();
+}
+
+let busy = false, next, stopping;
+/** Ends the solve that runs. */
+async function stop() {
+  next = undefined;
+  stopping?.abort();
+  while (busy) await new Promise((done) => setTimeout(done, 5));
+}
+
+/** Solves; while one solve runs, the last wish waits. */
+async function solve(options) {
+  next = options;
+  if (busy) return;
+  busy = true;
+  try {
+    while (next !== undefined) {
+      const now = next, begin = performance.now();
+      next = undefined;
+      if (picture instanceof Space) picture.pin();
+      stopping = new AbortController();
+      const steps = problem.solve({ ...now, signal: stopping.signal });
+      for (;;) {
+        const step = await steps.next();
+        if (step.done) {
+          shown.cost = step.value.finalCost;
+          shown.status = step.value.status;
+          if (picture instanceof Space && !picture.touched) {
+            picture.refresh();
+            picture.look();
+          }
+          shown.last = now === dragged ? "" : ` after ${step.value.iterations} steps in ${
+            step.value.seconds.toFixed(2)} s: ${step.value.message}`;
+          break;
+        }
+        shown.cost = step.value.cost;
+        shown.steps += 1;
+        if (now === dragged) continue;
+        refresh();
+        if (next !== undefined) {
+          await steps.return();
+          break;
+        }
+      }
+      if (now === dragged) {
+        shown.solves += 1;
+        shown.seconds += (performance.now() - begin) / 1000;
+      }
+      refresh();
+    }
+  } catch (what) {
+    fail(what);
+  }
+  busy = false;
+}
+
+let held;
+const at = (event) => [event.offsetX * devicePixelRatio, event.offsetY * devicePixelRatio];
+canvas.addEventListener("pointerdown", (event) => {
+  if (!(picture instanceof Space)) return;
+  canvas.setPointerCapture(event.pointerId);
+  const [x, y] = at(event), vertex = picture.nearest(x, y);
+  picture.touched = true;
+  held = { x, y, vertex };
+  shown.handle = vertex;
+  if (vertex !== undefined) picture.grab(vertex);
+  element("free").disabled = picture.handles.size === 0;
+});
+canvas.addEventListener("pointermove", (event) => {
+  if (held === undefined) return;
+  const [x, y] = at(event), dx = x - held.x, dy = y - held.y;
+  held.x = x;
+  held.y = y;
+  if (held.vertex !== undefined) {
+    picture.pull(held.vertex, dx, dy);
+    solve(dragged);
+    return;
+  }
+  if (picture.flat) {
+    picture.shift[0] += dx;
+    picture.shift[1] += dy;
+  } else {
+    picture.turn -= dx / (200 * devicePixelRatio);
+    picture.tilt = Math.max(-1.5, Math.min(1.5, picture.tilt + dy / (200 * devicePixelRatio)));
+  }
+  draw();
+});
+canvas.addEventListener("pointerup", () => { held = undefined; });
+canvas.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  if (!(picture instanceof Space)) return;
+  picture.touched = true;
+  picture.zoom *= Math.exp(-event.deltaY / 500);
+  draw();
+}, { passive: false });
+addEventListener("resize", draw);
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", async (event) => {
+  event.preventDefault();
+  const file = event.dataTransfer?.files[0];
+  if (file === undefined || !(picture instanceof Curve)) return;
+  try {
+    const text = await file.text();
+    await stop();
+    picture.take(text);
+    error = false;
+    say(`${file.name}: ${picture.data.length / picture.columns} points. ${picture.hint}`);
+    await solve({});
+  } catch (what) {
+    fail({ name: file.name, message: what.message });
+  }
+});
+element("solve").addEventListener("click", () => solve({}));
+element("reset").addEventListener("click", async () => {
+  await stop();
+  if (picture instanceof Space) picture.release();
+  for (const [name, values] of start) problem.set(name, values);
+  shown.cost = problem.cost();
+  shown.last = "";
+  element("free").disabled = true;
+  refresh();
+});
+element("free").addEventListener("click", async () => {
+  await stop();
+  picture.release();
+  element("free").disabled = true;
+  solve({ reuseFactor: true });
+});
+
+try {
+  problem = await load(new URL("problem.bin", location.href));
+  start = problem.arrays.map((name) => [name, problem.parameters(name)]);
+  document.title = `${problem.name} – Topograd`;
+  element("name").textContent = problem.name;
+  draw();  // sets the canvas's size
+  picture = choosePicture();
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${problem.name}. ${picture.hint}`);
+  say(`Solved on this page, in ${problem.device}; nothing is sent anywhere. ${picture.hint}`);
+  element("free").hidden = !(picture instanceof Space);
+  for (const id of ["solve", "reset"]) element(id).disabled = false;
+  shown.cost = problem.cost();
+  tell();  // sets the width of the numbers
+  refresh();
+  shown.ready = true;
+} catch (what) {
+  fail(what);
+}
