@@ -53,7 +53,7 @@ function tg_log_split_f64(x) {
   return tg_pair(tg_number[0], (high >>> 20) - (subnormal ? 1023 + 54 : 1023));
 }
 )"},
-    Replaced{"trig_reduce_far", "words pair_mul pair_scale pi sign_bit",
+    Replaced{"trig_reduce_far", "words exp2i pair_mul pair_scale pi sign_bit",
              R"(// 2/pi times 2^1184.
 const tg_two_over_pi = BigInt("0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561" +
   "b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e41" +

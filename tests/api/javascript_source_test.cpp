@@ -15,6 +15,8 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <regex>
+#include <set>
 
 namespace topograd::test {
 namespace {
@@ -114,6 +116,20 @@ double ulps(double got, double expected) {
     return std::numeric_limits<double>::infinity();
   const double size = std::abs(expected);
   return std::abs(got - expected) / (std::nextafter(size, INFINITY) - size);
+}
+
+// A module of one function has all that it calls, also for rare arguments.
+TEST(JavaScriptSource, ModulesOfOneOpAreComplete) {
+  const std::regex name(R"(\btg_\w+_f64\b)"), defined(R"((?:function|const|let) (tg_\w+))");
+  for (const ir::Op op : all_ops()) {
+    const std::string text =
+        codegen::javascript_source(std::vector{PlainFunction{"f", "one op", program_of(op)}});
+    std::set<std::string> there;
+    for (std::sregex_iterator at(text.begin(), text.end(), defined), end; at != end; ++at)
+      there.insert((*at)[1]);
+    for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at)
+      EXPECT_TRUE(there.contains(at->str())) << ir::info(op).name << " lacks " << at->str();
+  }
 }
 
 TEST(JavaScriptSource, EveryOpAtSpecialAndOrdinaryNumbers) {
