@@ -136,6 +136,10 @@ ordered_json data_columns(const ir::Batch& batch, Body& body) {
 
 /// The header and the body of the file, and the functions that they name.
 struct Written {
+  Written() = default;
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+
   ordered_json header;
   Body body;
   std::vector<PlainFunction> functions;

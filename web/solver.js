@@ -275,9 +275,10 @@ export class Stepper {
 /**
  * Minimises from x, which then holds the last accepted point, and yields each step.
  *
+ * @param changed called before each step: true if the caller has changed numbers since the last call
  * @param fail makes the error of a code and a message
  */
-export async function* minimise(stepper, x, options, fail) {
+export async function* minimise(stepper, x, options, changed, fail) {
   const { model } = stepper, begin = performance.now();
   const seconds = () => (performance.now() - begin) / 1000;
   let last = begin, aborted = false;
@@ -288,14 +289,20 @@ export async function* minimise(stepper, x, options, fail) {
     }
     return aborted = options.signal?.aborted === true;
   };
-  const start = model.cost(x);
-  if (!Number.isFinite(start)) throw fail("nonfinite", `the cost of the start is ${start}`);
-  const rules = new Rules(options, stepper.isLoose);
-  let point = stepper.linearize(x, start), iteration = 0, linear = 0, verdict;
-  rules.setPoint(point, start);
-  if (!Number.isFinite(point.gradientMax))
-    throw fail("nonfinite", "a derivative is not finite at the start");
-  rules.openPoint();
+  let start, rules, point, iteration = 0, linear = 0, verdict;
+  const open = () => {
+    start = model.cost(x);
+    if (!Number.isFinite(start)) throw fail("nonfinite", `the cost of the start is ${start}`);
+    rules = new Rules(options, stepper.isLoose);
+    point = stepper.linearize(x, start);
+    rules.setPoint(point, start);
+    if (!Number.isFinite(point.gradientMax))
+      throw fail("nonfinite", "a derivative is not finite at the start");
+    rules.openPoint();
+  };
+  changed();
+  open();
+  const initial = start;
   const confirmed = async (end) => {
     if (!end?.byStep || options.method === "gauss_newton" || stepper.factor === undefined ||
         model.m > fewUnknowns)
@@ -308,6 +315,10 @@ export async function* minimise(stepper, x, options, fail) {
   while (verdict === undefined) {
     await paused();
     if (aborted) break;
+    if (changed()) {
+      open();
+      if ((verdict = rules.checkLimits(seconds(), iteration)) !== undefined) break;
+    }
     const step = await stepper.tryStep(x, point.cost, rules.lambda,
                                        rules.forcing.tolerance, paused);
     if (aborted) break;
@@ -334,7 +345,7 @@ export async function* minimise(stepper, x, options, fail) {
   }
   verdict ??= { status: "aborted", message: "the caller ended the solve" };
   return { status: verdict.status, message: verdict.message, iterations: iteration,
-           linearIterations: linear, initialCost: start, finalCost: point.cost,
+           linearIterations: linear, initialCost: initial, finalCost: point.cost,
            seconds: seconds(), device: "JavaScript",
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }

@@ -112,7 +112,7 @@ export declare class Problem {
   data(label: string): Float64Array;
   /**
    * Replaces the numbers of an array of unknowns, or the data of the residuals with a label. During
-   * a solve the steps that follow start from there only if the caller ends it and begins another.
+   * a solve the steps that follow start from there.
    *
    * @param values as many finite numbers as there are, within their bounds. Residuals that all read
    *   the same unknowns, as those of a curve do, take data of any number of instances.

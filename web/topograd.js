@@ -118,6 +118,7 @@ export class Problem {
   #order;
   #steppers = new Map();
   #solving = false;
+  #revision = 0;  // of the numbers that callers change
 
   /** Made by load(). */
   constructor(header, bytes, body, kernels) {
@@ -239,6 +240,7 @@ export class Problem {
     this.#check(name, values, array.width * array.blocks);
     this.#inBounds(name, array.offset, values);
     this.#x.set(values, array.offset);
+    ++this.#revision;
   }
 
   /** True if all residuals with a label read the same unknowns, as those of a curve do. */
@@ -254,9 +256,10 @@ export class Problem {
     const count = values?.length / data;
     const other = count !== instances && count > 0 && Number.isInteger(count) && this.#isCurve(term);
     this.#check(name, values, other ? values.length : term.numbers.length);
+    if (other && this.#solving) throw fail("busy", `"${name}": the problem is being solved`);
     term.numbers = Float64Array.from(values);
+    ++this.#revision;
     if (!other) return;
-    if (this.#solving) throw fail("busy", `"${name}": the problem is being solved`);
     const stride = term.index.length / instances;
     term.index = Uint32Array.from({ length: stride * count }, (_, k) => term.index[k % stride]);
     term.instances = count;
@@ -311,12 +314,14 @@ export class Problem {
     this.#inBounds(name, first, values);
     this.#x.set(values, first);
     this.#pinned.fill(1, first, first + width);
+    ++this.#revision;
   }
 
   /** Frees a block that pin() holds. */
   release(name, block) {
     const { first, width } = this.#block(name, block);
     this.#pinned.fill(0, first, first + width);
+    ++this.#revision;
   }
 
   /** Half the sum of squares, or of losses, at the present point. */
@@ -330,7 +335,7 @@ export class Problem {
     if (this.#steppers.size === 0) this.#model.free(this.#constant);
     if (!this.#steppers.has(name))
       this.#steppers.set(name, new Stepper(this.#model, options, this.#order, this.faces.length > 0));
-    return this.#steppers.get(name).begin(options, this.#pinned);
+    return this.#steppers.get(name);
   }
 
   /**
@@ -342,7 +347,15 @@ export class Problem {
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
     this.#solving = true;
     try {
-      return yield* minimise(this.#stepperFor(all), this.#x, all, fail);
+      const stepper = this.#stepperFor(all);
+      let seen;
+      const changed = () => {
+        if (seen === this.#revision) return false;
+        seen = this.#revision;
+        stepper.begin(all, this.#pinned);
+        return true;
+      };
+      return yield* minimise(stepper, this.#x, all, changed, fail);
     } finally {
       this.#solving = false;
     }

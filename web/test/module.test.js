@@ -210,6 +210,28 @@ test("data are replaced by label", async () => {
   assert.ok(Math.abs(p.parameters("point")[0] + 0.6) < 1e-7);
 });
 
+test("numbers that change during a solve count from the next step on", async () => {
+  const p = await load(write(...circle()));
+  const steps = p.solve({ maxIterations: 100, functionTolerance: 1e-15 });
+  await steps.next();
+  p.set("distance", [0, -2]);
+  let next;
+  do next = await steps.next(); while (!next.done);
+  assert.equal(next.value.status, "convergence");
+  const [x, y] = p.parameters("point");
+  assert.ok(Math.abs(x) < 1e-7 && Math.abs(y + 1) < 1e-7, `${x} ${y}`);
+  assert.ok(Math.abs(next.value.finalCost - 0.5) < 1e-12);
+  assert.equal(next.value.initialCost, 10);
+});
+
+test("nothing to move is convergence", async () => {
+  const p = await load(write(...misra([500, 0.0001])));
+  p.pin("b", 0, [500, 0.0001]);
+  const summary = await p.minimize();
+  assert.equal(summary.status, "convergence");
+  assert.equal(summary.finalCost, summary.initialCost);
+});
+
 test("leaving the loop and an abort end a solve at an accepted point", async () => {
   const p = await load(write(...misra([500, 0.0001])));
   for await (const step of p.solve()) {
