@@ -196,7 +196,65 @@ void read_at(ArrayGraph::Node& node, std::size_t operand, const Place& place) {
       node.positions[k] += place.shift;
 }
 
+/// The nodes of a body: which differ from one repetition to the next, and what stands for each now.
+class Body {
+ public:
+  Body(NodeId begin, std::size_t size) : begin_(begin), differs_(size, 0), now_(size) {
+    for (std::size_t k = 0; k < size; ++k) now_[k].node = begin + static_cast<NodeId>(k);
+  }
+
+  void mark(NodeId id) { differs_.at(id - begin_) = 1; }
+  bool differs(NodeId id) const { return id >= begin_ && differs_[id - begin_] != 0; }
+  void put(NodeId id, Place place) { now_[id - begin_] = place; }
+  Place at(NodeId id) const { return id < begin_ ? Place{id, 0} : now_[id - begin_]; }
+
+  ArrayGraph::Node copy_of(const ArrayGraph::Node& node) const {
+    ArrayGraph::Node copy = node;
+    for (std::size_t k = 0; k < copy.operands.size(); ++k)
+      read_at(copy, k, at(copy.operands[k].node));
+    return copy;
+  }
+
+ private:
+  NodeId begin_;
+  std::vector<std::uint8_t> differs_;
+  std::vector<Place> now_;
+};
+
+/// Values of `size` elements, one after the other.
+NodeId joined(ArrayGraph& graph, const std::vector<Place>& values, Index size) {
+  std::vector<NodeId> sources;
+  std::vector<Index> parts, positions;
+  for (const Place& value : values) {
+    for (Index i = 0; i < size; ++i) {
+      parts.push_back(static_cast<Index>(sources.size()));
+      positions.push_back(value.shift + i);
+    }
+    sources.push_back(value.node);
+  }
+  return graph.join(sources, std::move(parts), std::move(positions));
+}
+
 }  // namespace
+
+std::vector<NodeId> ArrayGraph::differing(NodeId begin, const std::vector<Sliced>& sliced,
+                                          const std::vector<Carried>& carried) const {
+  Body body(begin, nodes_.size() - begin);
+  for (const Sliced& s : sliced) body.mark(s.stand_in);
+  for (const Carried& c : carried) body.mark(c.stand_in);
+  std::vector<NodeId> out;
+  for (NodeId id = begin; id < nodes_.size(); ++id) {
+    const auto reads = [&](const View& view) { return body.differs(view.node); };
+    if (body.differs(id) || !std::ranges::any_of(nodes_[id].operands, reads)) continue;
+    body.mark(id);
+    out.push_back(id);
+  }
+  if (std::ranges::any_of(sliced, [&](const Sliced& s) { return body.differs(s.source); }))
+    throw Error(ErrorCode::Unsupported,
+                "scan: elements of an array that differs from step to step are looked up by the "
+                "number of the step");
+  return out;
+}
 
 std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
                                        const std::vector<Sliced>& sliced,
@@ -206,58 +264,22 @@ std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
       throw Error(ErrorCode::Shape, "scan: a state of " + std::to_string(nodes_[c.start].size) +
                                         " numbers becomes one of " +
                                         std::to_string(nodes_[c.result].size));
-  const auto end = static_cast<NodeId>(nodes_.size());
-  std::vector<std::uint8_t> differs(end - begin, 0);
-  for (const Sliced& s : sliced) differs.at(s.stand_in - begin) = 1;
-  for (const Carried& c : carried) differs.at(c.stand_in - begin) = 1;
-  std::vector<NodeId> copied;  // in one repetition
-  for (NodeId id = begin; id < end; ++id) {
-    if (differs[id - begin] != 0) continue;
-    const auto reads = [&](const View& v) {
-      return v.node >= begin && differs[v.node - begin] != 0;
-    };
-    if (!std::ranges::any_of(nodes_[id].operands, reads)) continue;
-    differs[id - begin] = 1;
-    copied.push_back(id);
-  }
-  for (const Sliced& s : sliced)
-    if (s.source >= begin && differs[s.source - begin] != 0)
-      throw Error(ErrorCode::Unsupported,
-                  "scan: elements of an array that differs from step to step are looked up by the "
-                  "number of the step");
-  std::vector<Place> now(end - begin);
-  for (NodeId id = begin; id < end; ++id) now[id - begin] = {id, 0};
-  const auto place_of = [&](NodeId id) { return id < begin ? Place{id, 0} : now[id - begin]; };
+  const std::vector<NodeId> copied = differing(begin, sliced, carried);
+  Body body(begin, nodes_.size() - begin);
   std::vector<std::vector<Place>> values;  // of each carried one
   for (const Carried& c : carried) values.push_back({{c.start, 0}});
   for (std::size_t k = 0; k < count; ++k) {
     for (const Sliced& s : sliced)
-      now[s.stand_in - begin] = {s.source, s.first + static_cast<Index>(k) * s.step};
+      body.put(s.stand_in, {s.source, s.first + static_cast<Index>(k) * s.step});
     for (std::size_t c = 0; c < carried.size(); ++c)
-      now[carried[c].stand_in - begin] = values[c].back();
-    for (const NodeId id : copied) {
-      Node copy = nodes_[id];
-      for (std::size_t o = 0; o < copy.operands.size(); ++o)
-        if (copy.operands[o].node >= begin) read_at(copy, o, now[copy.operands[o].node - begin]);
-      now[id - begin] = {append(std::move(copy)), 0};
-    }
+      body.put(carried[c].stand_in, values[c].back());
+    for (const NodeId id : copied) body.put(id, {append(body.copy_of(nodes_[id])), 0});
     for (std::size_t c = 0; c < carried.size(); ++c)
-      values[c].push_back(place_of(carried[c].result));
+      values[c].push_back(body.at(carried[c].result));
   }
   std::vector<NodeId> out;
-  for (std::size_t c = 0; c < carried.size(); ++c) {
-    const auto size = static_cast<Index>(nodes_[carried[c].start].size);
-    std::vector<NodeId> sources;
-    std::vector<Index> parts, positions;
-    for (const Place& value : values[c]) {
-      for (Index i = 0; i < size; ++i) {
-        parts.push_back(static_cast<Index>(sources.size()));
-        positions.push_back(value.shift + i);
-      }
-      sources.push_back(value.node);
-    }
-    out.push_back(join(sources, std::move(parts), std::move(positions)));
-  }
+  for (std::size_t c = 0; c < carried.size(); ++c)
+    out.push_back(joined(*this, values[c], static_cast<Index>(nodes_[carried[c].start].size)));
   return out;
 }
 

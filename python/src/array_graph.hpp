@@ -128,6 +128,10 @@ class ArrayGraph {
   NodeId append(Node node);
   /// Throws Error{InvalidArgument} for a view of more than its node has.
   void check(const View& view) const;
+  /// Nodes from `begin` on that read stand-ins, these not included. Throws Error{Unsupported} if
+  /// what is sliced is among them.
+  std::vector<NodeId> differing(NodeId begin, const std::vector<Sliced>& sliced,
+                                const std::vector<Carried>& carried) const;
 
   std::vector<Node> nodes_;
 };
