@@ -162,9 +162,8 @@ const Row kRows[] = {
     {"a report over the problem file", "{}", "solve MESH --json MESH",
      "topograd: --json: expected another file than MESH has, got MESH\n"},
     {"unknown command", nullptr, "nonsense",
-     "topograd: expected one of the commands info, doctor, demo, solve, view, dump, grad, bench, "
-     "check, "
-     "model, warm-up, man, completion, got \"nonsense\"\n"},
+     "topograd: expected one of the commands info, doctor, demo, solve, view, dump, export, "
+     "grad, bench, check, model, warm-up, man, completion, got \"nonsense\"\n"},
     {"no check", nullptr, "check",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
      "soak, scaling, compile, start, repeat, view, got none\n"},
