@@ -37,21 +37,25 @@ def _scipys(method: Any) -> _Tableau:
     return _Tableau(method.A[:, : method.n_stages], method.B, method.C, method.P)
 
 
-_TABLEAUS = {
-    "euler": _Tableau([[0]], [1], [0]),
-    "rk4": _Tableau([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]],
-                    [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 0.5, 0.5, 1]),
-    "RK23": _scipys(scipy.integrate.RK23),
-    "RK45": _scipys(scipy.integrate.RK45),
-}
+@functools.lru_cache(maxsize=1)
+def _tableaus() -> dict[str, _Tableau]:
+    return {
+        "euler": _Tableau([[0]], [1], [0]),
+        "rk4": _Tableau([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]],
+                        [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 0.5, 0.5, 1]),
+        "RK23": _scipys(scipy.integrate.RK23),
+        "RK45": _scipys(scipy.integrate.RK45),
+    }
+
+
 _NAMES = {"dormand_prince": "RK45"}
 
 
 def _tableau(method: Any, call: str) -> _Tableau:
     name = _NAMES.get(method, method)
-    found = _TABLEAUS.get(name) if isinstance(name, str) else None
+    found = _tableaus().get(name) if isinstance(name, str) else None
     if found is None:
-        raise ValueError(f"{call}: expected a method of {', '.join([*_TABLEAUS, *_NAMES])} for fixed steps, "
+        raise ValueError(f"{call}: expected a method of {', '.join([*_tableaus(), *_NAMES])} for fixed steps, "
                          f"got {method!r}")
     return found
 
@@ -253,14 +257,14 @@ def _odeint(ours: bool, func: Callable, y0: Any, t: Any, args: tuple = (), Dfun:
     assert trace is not None
     limits = {"max_step": hmax} if hmax > 0 else {}
     grid = _grid_for(trace, f, start, times, rtol, atol, limits, "odeint")
-    found, _ = _run(f, start, grid, _TABLEAUS["RK45"], False)
+    found, _ = _run(f, start, grid, _tableaus()["RK45"], False)
     at = np.searchsorted(grid, times) if times[-1] >= times[0] else np.searchsorted(-grid, -times)
     return found[at]
 
 
 def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *more: Any, method: str = "RK45",
            steps: int | None = None, **options: Any) -> Any:
-    """States of y' = func(y, t, *args) at times t, with the arguments of scipy.integrate.odeint.
+    """States of ``y' = func(y, t, *args)`` at times t, with the arguments of scipy.integrate.odeint.
 
     Numbers are integrated by SciPy, with tolerances of at most 1e-11. A traced function makes
     explicit Runge-Kutta steps on a fixed grid through all times: those that RK45 makes with 1e-9 at
@@ -332,14 +336,14 @@ def _solve_ivp(ours: bool, fun: Callable, t_span: Any, y0: Any, method: Any = "R
         raise TracingError("solve_ivp without t_eval cannot be traced: the number of times depends on values")
     limits = {k: options[k] for k in ("max_step", "first_step") if k in options}
     grid = _grid_for(trace, f, start, span, rtol, atol, limits, "solve_ivp")
-    tableau = _TABLEAUS["RK45"]
+    tableau = _tableaus()["RK45"]
     found, slopes = _run(f, start, grid, tableau, True)
     return _result(times, _interpolated(grid, found, slopes, times, tableau), tableau)
 
 
 def solve_ivp(fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
               *more: Any, steps: int | None = None, **options: Any) -> Any:
-    """Solution of y' = fun(t, y, *args), with the arguments of scipy.integrate.solve_ivp.
+    """Solution of ``y' = fun(t, y, *args)``, with the arguments of scipy.integrate.solve_ivp.
 
     Numbers are integrated by SciPy, with tolerances of at most 1e-11. A traced function makes
     explicit Runge-Kutta steps on a fixed grid, those that RK45 makes with 1e-9 at the start of the
