@@ -459,7 +459,8 @@ class Problem:
         return np.concatenate([np.asarray(x.value, float).reshape(-1) for x in self._parameters])
 
     def cost(self, x: np.ndarray | None = None) -> float:
-        """½ Σ ρ(‖r‖²) plus the energies, at x (shape (n,)) or at the present numbers."""
+        """½ Σ ρ(‖r‖²) plus the energies, at x (shape (n,)) or at the present numbers. Rows that read no
+        unknown do not count, here and in the costs of a Summary."""
         return self._evaluator().cost(self.x() if x is None else x)
 
     def evaluate(self, x: np.ndarray | None = None, **options: Any) -> np.ndarray:
