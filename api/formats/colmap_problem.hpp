@@ -107,8 +107,7 @@ class ColmapProblem {
   const std::vector<PositionPrior>& priors() const { return options_.priors; }
   /// Returns at most 100 damped steps. Points are eliminated: a program that adds residuals between
   /// two points clears linear_solver_ordering. With cameras that map angles, fisheye ones and FOV,
-  /// the first radius is 100: longer first steps take points past 90°, where a worse minimum keeps
-  /// them.
+  /// the first radius is 100: longer first steps ended at worse minima, where points lay past 90°.
   SolverOptions solver_options() const;
 
  private:
