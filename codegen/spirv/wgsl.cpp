@@ -186,6 +186,11 @@ constexpr std::string_view kAddCarry = R"(fn tg_add_carry_{S}(a: u32, b: u32) ->
   return {S}(sum, select(0u, 1u, sum < a));
 }
 )";
+/// Ends what a compiler may see as one expression of floats.
+constexpr std::string_view kRounded = R"(fn tg_rounded_{N}(x: {F}) -> {F} {
+  return bitcast<{F}>(bitcast<{U}>(x) ^ {U}(tg_zero));
+}
+)";
 constexpr std::string_view kSubBorrow = R"(fn tg_sub_borrow_{S}(a: u32, b: u32) -> {S} {
   return {S}(a - b, select(0u, 1u, a < b));
 }
@@ -296,6 +301,10 @@ class Globals {
   std::uint32_t decoration(Id id, std::uint32_t kind, std::uint32_t otherwise) const {
     const auto found = decorations_.find({id, kind});
     return found == decorations_.end() ? otherwise : found->second;
+  }
+  /// True for results that must be rounded as they stand (`precise` in GLSL).
+  bool is_precise(Id result) const {
+    return decorations_.contains({result, spv::DecorationNoContraction});
   }
   /// True if a buffer's block, or each of its members, cannot be written.
   bool is_read_only(Id variable, Id structure) const {
@@ -462,8 +471,6 @@ class FunctionWriter {
     body_.append(static_cast<std::size_t>(2 * depth_), ' ');
     body_ += text + "\n";
   }
-
-  // Values.
 
   std::string value(Id id) {
     if (const auto found = pending_.find(id); found != pending_.end()) {
@@ -656,6 +663,28 @@ class FunctionWriter {
   }
 
   std::string binary_expression(const Instruction& one, std::string_view sign) {
+    const std::string text = plain_binary(one, sign);
+    const bool integer = globals_.is_integer(one.type) || globals_.type(one.type) == "bool";
+    return integer || !globals_.is_precise(one.result) ? text : rounded(one.type, text);
+  }
+
+  /// WGSL has no `precise`: (x + big) - big may become x. Each result passes through integers.
+  std::string rounded(Id type, const std::string& text) {
+    const std::string floats = globals_.type(type);
+    std::string integers = floats, name = floats.substr(0, floats.find('<'));
+    integers.replace(integers.find("f32"), 3, "u32");
+    std::string helper(kRounded);
+    for (const auto& [mark, with] :
+         {std::pair{std::string("{N}"), name}, {"{F}", floats}, {"{U}", integers}}) {
+      for (std::size_t at; (at = helper.find(mark)) != std::string::npos;)
+        helper.replace(at, mark.size(), with);
+    }
+    globals_.zero();
+    helpers_.insert(helper);
+    return "tg_rounded_" + name + "(" + text + ")";
+  }
+
+  std::string plain_binary(const Instruction& one, std::string_view sign) {
     Id left = globals_.at(one[3]).type, right = globals_.at(one[4]).type;
     if (globals_.is_integer(one.type)) left = right = one.type;
     if (globals_.is_integer(left) && globals_.is_integer(right)) right = left;
@@ -713,8 +742,6 @@ class FunctionWriter {
     }
     return text + ")";
   }
-
-  // Control flow.
 
   /// Where a branch leads without another statement, and by break and continue.
   struct Around {
@@ -920,6 +947,20 @@ Variables declare(const std::vector<Instruction>& module, Globals& globals) {
   return out;
 }
 
+/// The statement that makes tg_zero: a dispatch has at most 65,535 workgroups. Adds what it reads
+/// to the arguments.
+std::string set_zero(std::string& arguments) {
+  constexpr std::string_view kAttribute = "@builtin(num_workgroups) ";
+  std::string name = "tg_groups";
+  if (const std::size_t at = arguments.find(kAttribute); at != std::string::npos) {
+    const std::size_t from = at + kAttribute.size();
+    name = arguments.substr(from, arguments.find(':', from) - from);
+  } else {
+    arguments += (arguments.empty() ? "" : ", ") + std::string(kAttribute) + name + ": vec3<u32>";
+  }
+  return "  tg_zero = " + name + "[0] >> 16u;\n";
+}
+
 }  // namespace
 
 std::string wgsl(std::span<const std::uint32_t> words) {
@@ -936,17 +977,20 @@ std::string wgsl(std::span<const std::uint32_t> words) {
     const bool is_entry = module[k].result == globals.entry();
     FunctionWriter writer(globals, helpers, std::span(module).subspan(k, end - k));
     if (is_entry) {
-      const auto size = globals.size();
-      main = "\n@compute @workgroup_size(" + std::to_string(size[0]) + ", " +
-             std::to_string(size[1]) + ", " + std::to_string(size[2]) + ")\nfn main(" +
-             variables.arguments + ") {\n" + variables.copies + writer.write_body() + "}\n";
+      main = writer.write_body();
     } else {
       functions += "\n" + writer.write();
     }
     k = end;
   }
+  std::string arguments = variables.arguments, first = variables.copies;
+  if (globals.needs_zero()) first = set_zero(arguments) + first;
+  const auto size = globals.size();
+  main = "\n@compute @workgroup_size(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) +
+         ", " + std::to_string(size[2]) + ")\nfn main(" + arguments + ") {\n" + first + main +
+         "}\n";
   std::string text = globals.structures() + "\n";
-  if (globals.needs_zero()) text += "var<private> tg_zero: u32 = 0u;\n";
+  if (globals.needs_zero()) text += "var<private> tg_zero: u32;\n";
   text += variables.text;
   for (const std::string& helper : helpers) text += "\n" + helper;
   return text + functions + main;

@@ -1,5 +1,4 @@
 // Every op, literal and leaf of generated kernels on a device against the evaluator.
-#include "../../ir/checking/error_bound.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
 
@@ -26,54 +25,11 @@ using ir::Op;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-// Operands of one op, `arity` columns: special values against each other and random ones in the
-// domain.
-std::vector<std::vector<double>> operands(const ir::OpInfo& info, bool specials) {
-  std::vector<double> values = {1, -1, 0.5, -0.5, 2, -2, 3, 0.1, -0.7, 100.25, 1e-3, 0.999};
-  if (specials) values.insert(values.end(), {0.0, -0.0, kInf, -kInf, kNotANumber, 1e30, -1e-30});
-  std::vector<std::vector<double>> columns(3);
-  const auto append = [&](double a, double b, double c) {
-    columns[0].push_back(a);
-    columns[1].push_back(b);
-    columns[2].push_back(c);
-  };
-  for (const double a : values) {
-    if (info.arity == 1) append(a, 0, 0);
-    for (const double b : info.arity > 1 ? values : std::vector<double>{}) {
-      if (info.arity == 2) append(a, b, 0);
-      for (const double c : info.arity > 2 ? values : std::vector<double>{}) append(a, b, c);
-    }
-  }
-  std::mt19937 random(7);
-  const auto inside = [](double bound, double fallback) {
-    return std::isfinite(bound) ? bound : fallback;
-  };
-  std::uniform_real_distribution<double> first(inside(info.domain.min, -8),
-                                               inside(info.domain.max, 8));
-  std::uniform_real_distribution<double> other(-8, 8);
-  for (int k = 0; k < 500; ++k) append(first(random), other(random), other(random));
-  return columns;
-}
-
-/// Deviation from the op table's bound at one point. Composite ops may have the errors of their
-/// parts; points near a jump are not checked.
-template <class T>
-ir::Deviation deviation_of(const ir::OpInfo& info, const std::array<double, 3>& at, double got) {
-  const std::array<T, 3> x = {static_cast<T>(at[0]), static_cast<T>(at[1]), static_cast<T>(at[2])};
-  if (!info.composite) return ir::deviation<T>(info.op, x, static_cast<T>(got));
-  const ir::Program program = single_op(info.op);
-  const ir::RunningError error = ir::running_error<T>(program, {.parameters = x});
-  const ir::Enclosure& result = error.nodes[program.outputs[0]];
-  const double far = std::fabs(got - static_cast<double>(result.value));
-  return {result.value, far / static_cast<double>(ir::ulp<T>(result.value)),
-          !error.decided || result.contains(got)};
-}
-
 class KernelOps : public KernelDeviceTest {
  protected:
   void sweep(const ir::OpInfo& info, Precision precision) {
     const bool specials = keeps_specials(precision);
-    auto columns = operands(info, specials);
+    auto columns = op_operands(info, specials);
     for (auto& column : columns) column = rounded(std::move(column), precision);
     const auto rows = static_cast<std::uint32_t>(columns[0].size());
     KernelRequest request;
@@ -103,8 +59,8 @@ class KernelOps : public KernelDeviceTest {
     int shown = 0;
     for (std::size_t i = 0; i < got.size() && shown < 5; ++i) {
       const std::array<double, 3> at = {columns[0][i], columns[1][i], columns[2][i]};
-      const ir::Deviation d = precision == Precision::f32 ? deviation_of<float>(info, at, got[i])
-                                                          : deviation_of<double>(info, at, got[i]);
+      const ir::Deviation d = precision == Precision::f32 ? op_deviation<float>(info, at, got[i])
+                                                          : op_deviation<double>(info, at, got[i]);
       if (d.within) continue;
       ++shown;
       ADD_FAILURE() << name(precision) << " " << info.name << "(" << columns[0][i] << ", "

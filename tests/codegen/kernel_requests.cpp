@@ -4,6 +4,10 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/graph.hpp"
 
+#include <cmath>
+#include <limits>
+#include <random>
+
 namespace topograd::test {
 namespace {
 
@@ -200,5 +204,52 @@ ir::Program single_op(Op op) {
   ir::LeafCounts leaves{.parameters = 3, .data = 1, .uniforms = 1, .seeds = 1};
   return g.extract(std::vector{result}, leaves);
 }
+
+std::vector<std::vector<double>> op_operands(const ir::OpInfo& info, bool specials) {
+  std::vector<double> values = {1, -1, 0.5, -0.5, 2, -2, 3, 0.1, -0.7, 100.25, 1e-3, 0.999};
+  if (specials)
+    values.insert(values.end(), {0.0, -0.0, std::numeric_limits<double>::infinity(),
+                                 -std::numeric_limits<double>::infinity(),
+                                 std::numeric_limits<double>::quiet_NaN(), 1e30, -1e-30});
+  std::vector<std::vector<double>> columns(3);
+  const auto append = [&](double a, double b, double c) {
+    columns[0].push_back(a);
+    columns[1].push_back(b);
+    columns[2].push_back(c);
+  };
+  for (const double a : values) {
+    if (info.arity == 1) append(a, 0, 0);
+    for (const double b : info.arity > 1 ? values : std::vector<double>{}) {
+      if (info.arity == 2) append(a, b, 0);
+      for (const double c : info.arity > 2 ? values : std::vector<double>{}) append(a, b, c);
+    }
+  }
+  std::mt19937 random(7);
+  const auto inside = [](double bound, double fallback) {
+    return std::isfinite(bound) ? bound : fallback;
+  };
+  std::uniform_real_distribution<double> first(inside(info.domain.min, -8),
+                                               inside(info.domain.max, 8));
+  std::uniform_real_distribution<double> other(-8, 8);
+  for (int k = 0; k < 500; ++k) append(first(random), other(random), other(random));
+  return columns;
+}
+
+template <class T>
+ir::Deviation op_deviation(const ir::OpInfo& info, const std::array<double, 3>& at, double got) {
+  const std::array<T, 3> x = {static_cast<T>(at[0]), static_cast<T>(at[1]), static_cast<T>(at[2])};
+  if (!info.composite) return ir::deviation<T>(info.op, x, static_cast<T>(got));
+  const ir::Program program = single_op(info.op);
+  const ir::RunningError error = ir::running_error<T>(program, {.parameters = x});
+  const ir::Enclosure& result = error.nodes[program.outputs[0]];
+  const double far = std::fabs(got - static_cast<double>(result.value));
+  return {result.value, far / static_cast<double>(ir::ulp<T>(result.value)),
+          !error.decided || result.contains(got)};
+}
+
+template ir::Deviation op_deviation<float>(const ir::OpInfo& info, const std::array<double, 3>& at,
+                                           double got);
+template ir::Deviation op_deviation<double>(const ir::OpInfo& info, const std::array<double, 3>& at,
+                                            double got);
 
 }  // namespace topograd::test

@@ -2,7 +2,11 @@
 #pragma once
 
 #include "../../codegen/kernel.hpp"
+#include "../../ir/checking/error_bound.hpp"
 #include "../../ir/program.hpp"
+
+#include <array>
+#include <vector>
 
 namespace topograd::test {
 
@@ -37,5 +41,14 @@ codegen::KernelRequest affine_gradient_scatter(codegen::Precision precision);
 
 /// A residual of one op on its first parameters.
 ir::Program single_op(ir::Op op);
+
+/// Operands of one op, three columns: numbers against each other, with `specials` also zeros,
+/// infinities, NaN, huge and tiny numbers, and random ones in the domain.
+std::vector<std::vector<double>> op_operands(const ir::OpInfo& info, bool specials);
+
+/// Deviation from the op table's bound at one point. Composite ops may have the errors of their
+/// parts; points near a jump are not checked. T is float or double.
+template <class T>
+ir::Deviation op_deviation(const ir::OpInfo& info, const std::array<double, 3>& at, double got);
 
 }  // namespace topograd::test

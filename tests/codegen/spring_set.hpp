@@ -12,7 +12,8 @@
 
 namespace topograd::test {
 
-/// Springs of random rest lengths between random vertices, numbers rounded to a precision.
+/// Springs of random rest lengths between random vertices, numbers rounded to a precision. A runner
+/// has the set() of KernelRunner.
 struct SpringSet {
   std::uint32_t count = 0, vertices = 0;
   std::vector<std::uint32_t> a, b;  // index of the first coordinate
@@ -69,7 +70,8 @@ struct SpringSet {
     return out;
   }
 
-  void set_instances(KernelRunner& runner, codegen::Precision precision) const {
+  template <class Runner>
+  void set_instances(Runner& runner, codegen::Precision precision) const {
     std::vector<std::uint32_t> columns = a;
     columns.insert(columns.end(), b.begin(), b.end());
     runner.set(codegen::BufferRole::index_columns, columns);
@@ -77,13 +79,15 @@ struct SpringSet {
     set_points(runner, precision);
   }
 
-  void set_points(KernelRunner& runner, codegen::Precision precision) const {
+  template <class Runner>
+  void set_points(Runner& runner, codegen::Precision precision) const {
     runner.set(codegen::BufferRole::x, precision, x);
     runner.set(codegen::BufferRole::direction, precision, p);
   }
 
   /// Entries by block: first those with the block as end a, then those with it as end b.
-  void set_entries(KernelRunner& runner, codegen::Precision precision) const {
+  template <class Runner>
+  void set_entries(Runner& runner, codegen::Precision precision) const {
     const Entries all = entries(0, count, false);
     runner.set(codegen::BufferRole::index_columns, all.others);
     runner.set(codegen::BufferRole::data_columns, precision, all.rests);

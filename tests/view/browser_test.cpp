@@ -13,7 +13,7 @@
 #include "../../tools/view/subjects/subjects.hpp"
 #include "../../view/server/server.hpp"
 #include "../../view/service.hpp"
-#include "browser.hpp"
+#include "../support/browser.hpp"
 
 namespace topograd::test {
 namespace {

@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "../support/paths.hpp"
+#include "paths.hpp"
 
 namespace topograd::test {
 
@@ -32,13 +33,17 @@ struct PictureDifference {
 };
 PictureDifference compare(const Picture& a, const Picture& b);
 
+/// The bytes of a base64 text.
+std::string from_base64(std::string_view text);
+
 /// Chromium with one page. Throws std::runtime_error if it does not answer within a minute.
 class Browser {
  public:
   /// The browser's program; empty if none is installed.
   static std::string program();
 
-  Browser(int width, int height);
+  /// `flags` are added to the command line.
+  Browser(int width, int height, const std::vector<std::string>& flags = {});
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;

@@ -22,6 +22,8 @@ using nlohmann::json;
 
 constexpr int kMilliseconds = 60'000;
 
+}  // namespace
+
 std::string from_base64(std::string_view text) {
   const auto value = [](char c) -> unsigned {
     if (c >= 'A' && c <= 'Z') return static_cast<unsigned>(c - 'A');
@@ -38,8 +40,6 @@ std::string from_base64(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 Picture Picture::part(int x, int y, int w, int h) const {
   Picture out{.width = w, .height = h, .rgb = {}};
@@ -102,12 +102,33 @@ std::string Browser::program() {
   return {};
 }
 
-Browser::Browser(int width, int height) {
+Browser::Browser(int width, int height, const std::vector<std::string>& flags) {
   std::array<int, 2> down{}, up{};
   if (pipe2(down.data(), O_CLOEXEC) != 0 || pipe2(up.data(), O_CLOEXEC) != 0)
     throw std::runtime_error("pipes cannot be made");
   const std::string file = program(), profile = "--user-data-dir=" + profile_.path().string(),
                     size = "--window-size=" + std::to_string(width) + "," + std::to_string(height);
+  std::vector<std::string> words = {file,
+                                    "--headless",
+                                    "--no-sandbox",
+                                    "--remote-debugging-pipe",
+                                    "--use-angle=swiftshader",
+                                    "--enable-unsafe-swiftshader",
+                                    "--disable-dev-shm-usage",
+                                    "--no-first-run",
+                                    "--disable-background-networking",
+                                    "--disable-component-update",
+                                    "--disable-sync",
+                                    "--hide-scrollbars",
+                                    "--mute-audio",
+                                    "--force-device-scale-factor=1",
+                                    profile,
+                                    size};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.emplace_back("about:blank");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   process_ = fork();
   if (process_ == 0) {
     setpgid(0, 0);
@@ -117,11 +138,7 @@ Browser::Browser(int width, int height) {
     const int read = fcntl(down[0], F_DUPFD, 10), write = fcntl(up[1], F_DUPFD, 10);
     dup2(read, 3);
     dup2(write, 4);
-    execl(file.c_str(), file.c_str(), "--headless", "--no-sandbox", "--remote-debugging-pipe",
-          "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
-          "--no-first-run", "--disable-background-networking", "--disable-component-update",
-          "--disable-sync", "--hide-scrollbars", "--mute-audio", "--force-device-scale-factor=1",
-          profile.c_str(), size.c_str(), "about:blank", static_cast<char*>(nullptr));
+    execv(file.c_str(), arguments.data());
     _exit(127);
   }
   close(down[0]);

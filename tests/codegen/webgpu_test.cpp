@@ -1,0 +1,515 @@
+// Kernels as WGSL, run by Chromium's WebGPU on SwiftShader, against the evaluator and against the
+// JavaScript of the same programs. Opt-in: TOPOGRAD_WEBGPU=1.
+#include "../../autodiff/derivatives.hpp"
+#include "../../codegen/glsl/c_source.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../codegen/spirv/wgsl.hpp"
+#include "../support/browser.hpp"
+#include "../support/random_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "kernel_requests.hpp"
+#include "spring_set.hpp"
+
+namespace topograd::test {
+namespace {
+
+using codegen::BufferRole;
+using codegen::KernelRequest;
+using codegen::KernelSource;
+using codegen::Precision;
+using nlohmann::json;
+
+/// A page with `kernel(job)`, which runs WGSL, and `plain(job)`, which runs JavaScript.
+constexpr std::string_view kPage = R"page(<!doctype html>
+<meta charset="utf-8"><title>WebGPU</title>
+<script>
+"use strict";
+const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+const textOf = (bytes) => {
+  let text = "";
+  for (let k = 0; k < bytes.length; k += 8192)
+    text += String.fromCharCode(...bytes.subarray(k, k + 8192));
+  return btoa(text);
+};
+let device;
+async function open() {
+  const adapter = await navigator.gpu?.requestAdapter();
+  if (!adapter) return "";
+  device = await adapter.requestDevice();
+  const { vendor, architecture, device: name, description } = adapter.info;
+  return [vendor, architecture, name, description].join(" ");
+}
+async function kernel({ text, buffers, push, groups }) {
+  device.pushErrorScope("validation");
+  const module = device.createShaderModule({ code: text });
+  const { messages } = await module.getCompilationInfo();
+  const wrong = messages.filter((one) => one.type === "error");
+  if (wrong.length > 0) {
+    await device.popErrorScope();
+    const { message, lineNum } = wrong[0];
+    return { error: `${message}: ${text.split("\n")[lineNum - 1]}` };
+  }
+  const visibility = GPUShaderStage.COMPUTE, usage = GPUBufferUsage;
+  const entries = buffers.map(({ binding, writes }) => ({
+    binding, visibility, buffer: { type: writes ? "storage" : "read-only-storage" } }));
+  const layouts = [device.createBindGroupLayout({ entries }), device.createBindGroupLayout({
+    entries: [{ binding: 0, visibility, buffer: { type: "uniform" } }] })];
+  const layout = device.createPipelineLayout({ bindGroupLayouts: layouts });
+  const pipeline = await device.createComputePipelineAsync(
+    { layout, compute: { module, entryPoint: "main" } }).catch((error) => error);
+  const make = (bytes, how) => {
+    const size = Math.ceil(bytes.length / 16) * 16;
+    const buffer = device.createBuffer({ size, usage: how, mappedAtCreation: true });
+    new Uint8Array(buffer.getMappedRange()).set(bytes);
+    buffer.unmap();
+    return buffer;
+  };
+  const made = buffers.map(({ bytes }) =>
+    make(bytesOf(bytes), usage.STORAGE | usage.COPY_SRC));
+  const words = make(bytesOf(push), usage.UNIFORM);
+  const out = [];
+  if (!(pipeline instanceof Error)) {
+    const commands = device.createCommandEncoder(), pass = commands.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, device.createBindGroup({ layout: layouts[0], entries: made.map(
+      (buffer, k) => ({ binding: buffers[k].binding, resource: { buffer } })) }));
+    pass.setBindGroup(1, device.createBindGroup({ layout: layouts[1], entries: [
+      { binding: 0, resource: { buffer: words } }] }));
+    pass.dispatchWorkgroups(groups);
+    pass.end();
+    const reads = buffers.map(({ writes }, k) => {
+      if (!writes) return undefined;
+      const size = made[k].size;
+      const to = device.createBuffer({ size, usage: usage.MAP_READ | usage.COPY_DST });
+      commands.copyBufferToBuffer(made[k], 0, to, 0, size);
+      return to;
+    });
+    device.queue.submit([commands.finish()]);
+    for (const read of reads) {
+      if (read === undefined) {
+        out.push("");
+        continue;
+      }
+      await read.mapAsync(GPUMapMode.READ);
+      out.push(textOf(new Uint8Array(read.getMappedRange())));
+      read.destroy();
+    }
+  }
+  for (const buffer of [...made, words]) buffer.destroy();
+  const invalid = await device.popErrorScope();
+  if (pipeline instanceof Error) return { error: pipeline.message };
+  return invalid ? { error: invalid.message } : { out };
+}
+async function plain({ text, numbers, counts, outputs }) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  const { f } = await import(url);
+  URL.revokeObjectURL(url);
+  const all = new Float64Array(bytesOf(numbers).buffer);
+  const width = counts.reduce((a, b) => a + b, 0), rows = all.length / width;
+  const results = new Float64Array(rows * outputs);
+  for (let i = 0, at = 0; i < rows; ++i) {
+    const parts = counts.map((count) => all.subarray(at, at += count));
+    f(...parts, results.subarray(i * outputs, (i + 1) * outputs));
+  }
+  return textOf(new Uint8Array(results.buffer));
+}
+</script>
+)page";
+
+std::string to_base64(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t k = 0; k < bytes.size(); k += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t b = 0; b < 3; ++b)
+      bits = bits << 8 | (k + b < bytes.size() ? std::to_integer<std::uint32_t>(bytes[k + b]) : 0);
+    for (std::size_t d = 0; d < 4; ++d)
+      out += k + d > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * d) & 63];
+  }
+  return out;
+}
+
+using Buffers = std::map<BufferRole, std::vector<std::byte>>;
+
+/// SwiftShader compiles each call as a copy of its function: beyond this length of a kernel with
+/// float64 that takes minutes.
+constexpr std::size_t kLongestKernel = 22'000;
+
+std::string wgsl_of(const KernelSource& source) {
+  return codegen::wgsl(
+      codegen::compile({.name = source.name, .glsl = source.glsl, .includes = {}}));
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> number_bytes(const std::vector<double>& values, Precision precision) {
+  if (precision == Precision::f64) return bytes_of(values);
+  return bytes_of(std::vector<float>(values.begin(), values.end()));
+}
+
+template <class T>
+std::vector<double> read_as(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return {values.begin(), values.end()};
+}
+
+std::vector<double> numbers_of(const std::string& bytes, Precision precision) {
+  return precision == Precision::f64 ? read_as<double>(bytes) : read_as<float>(bytes);
+}
+
+/// One browser for all tests.
+class WebGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("TOPOGRAD_WEBGPU") == nullptr)
+      GTEST_SKIP() << "opt-in: TOPOGRAD_WEBGPU=1 runs kernels in Chromium for a few minutes";
+    if (Browser::program().empty()) GTEST_SKIP() << "no Chromium (Debian: chromium)";
+    if (browser_ == nullptr) start();
+    if (adapter_.empty()) GTEST_SKIP() << "Chromium has no adapter for WebGPU";
+  }
+  static void TearDownTestSuite() { browser_ = nullptr; }
+
+  static void start() {
+    browser_ = std::make_unique<Browser>(
+        400, 300,
+        std::vector<std::string>{"--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+                                 "--enable-features=Vulkan"});
+    folder_ = std::make_unique<TemporaryDir>();
+    const std::string page = folder_->path() / "page.html";
+    std::ofstream(page) << kPage;
+    browser_->open("file://" + page);
+    EXPECT_TRUE(browser_->wait_until("typeof plain === 'function'"));
+    adapter_ = browser_->evaluate("open()").get<std::string>();
+    std::cout << "adapter: " << adapter_ << "\n";
+  }
+
+  /// Runs a kernel; buffers that it writes are replaced.
+  static void run(const KernelSource& source, const codegen::PushConstants& push,
+                  std::uint32_t groups, Buffers& buffers) {
+    const std::string text = wgsl_of(source);
+    json list = json::array();
+    for (const codegen::BindingInfo& binding : source.bindings) {
+      const bool writes = text.find("@binding(" + std::to_string(binding.binding) +
+                                    ") var<storage, read_write>") != std::string::npos;
+      EXPECT_GE(writes, binding.writes) << source.name << " " << binding.name;
+      list.push_back({{"binding", binding.binding},
+                      {"writes", writes},
+                      {"bytes", to_base64(buffers.at(binding.role))}});
+    }
+    std::vector<std::uint32_t> words(source.push_constants.size());
+    std::memcpy(words.data(), &push, std::min(sizeof push, 4 * words.size()));
+    words.resize(std::max<std::size_t>(words.size(), 1));
+    const json answer = call("kernel", {{"text", text},
+                                        {"buffers", list},
+                                        {"push", to_base64(std::as_bytes(std::span(words)))},
+                                        {"groups", groups}});
+    ASSERT_FALSE(answer.contains("error")) << source.name << ": " << answer["error"];
+    for (std::size_t k = 0; k < source.bindings.size(); ++k) {
+      const std::string bytes = from_base64(answer["out"][k].get<std::string>());
+      if (bytes.empty()) continue;
+      std::vector<std::byte>& to = buffers.at(source.bindings[k].role);
+      std::memcpy(to.data(), bytes.data(), to.size());
+    }
+  }
+
+  static json call(const std::string& function, const json& job) {
+    return browser_->evaluate(function + "(" + job.dump() + ")");
+  }
+
+  /// A kernel that stores the outputs of a program.
+  static KernelRequest storing(const ir::Program& program, const std::string& name,
+                               Precision precision) {
+    KernelRequest request;
+    request.name = name;
+    request.precision = precision;
+    request.program = program;
+    request.layout = codegen::general_layout(program.leaves);
+    return request;
+  }
+
+  /// Outputs of a program's kernel at points, point by point.
+  static std::vector<double> on_device(const ir::Program& program, const std::string& name,
+                                       const std::vector<Point>& points, Precision precision) {
+    const KernelRequest request = storing(program, name, precision);
+    const auto rows = static_cast<std::uint32_t>(points.size());
+    const ir::LeafCounts& leaves = program.leaves;
+    std::vector<std::uint32_t> index;
+    std::vector<double> x, uniforms, data;
+    for (std::uint32_t k = 0; k < leaves.parameters; ++k) {
+      for (const Point& point : points) {
+        index.push_back(static_cast<std::uint32_t>(x.size()));
+        x.push_back(point.parameters[k]);
+      }
+    }
+    for (std::uint32_t k = 0; k < leaves.uniforms; ++k) {
+      for (const Point& point : points) {
+        index.push_back(static_cast<std::uint32_t>(uniforms.size()));
+        uniforms.push_back(point.uniforms[k]);
+      }
+    }
+    for (std::uint32_t k = 0; k < leaves.data; ++k)
+      for (const Point& point : points) data.push_back(point.data[k]);
+    const std::size_t outputs = program.outputs.size();
+    Buffers buffers = {
+        {BufferRole::x, number_bytes(x, precision)},
+        {BufferRole::uniforms, number_bytes(uniforms, precision)},
+        {BufferRole::data_columns, number_bytes(data, precision)},
+        {BufferRole::index_columns, bytes_of(index)},
+        {BufferRole::results, number_bytes(std::vector<double>(rows * outputs, -77), precision)}};
+    run(codegen::generate(request), {.count = rows, .stride = rows, .out_stride = rows},
+        (rows + request.workgroup_size - 1) / request.workgroup_size, buffers);
+    const std::vector<std::byte>& bytes = buffers.at(BufferRole::results);
+    const std::vector<double> columns = numbers_of(
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), precision);
+    std::vector<double> out(columns.size());
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t k = 0; k < outputs; ++k) out[i * outputs + k] = columns[k * rows + i];
+    return out;
+  }
+
+  /// The same by JavaScript.
+  static std::vector<double> in_javascript(const ir::Program& program,
+                                           const std::vector<Point>& points) {
+    std::vector<double> numbers;
+    for (const Point& point : points)
+      for (const auto* values : {&point.parameters, &point.data, &point.uniforms})
+        numbers.insert(numbers.end(), values->begin(), values->end());
+    const ir::LeafCounts& n = program.leaves;
+    const json answer = call("plain", {{"text", codegen::javascript_source(std::vector{
+                                                    codegen::PlainFunction{"f", "", program}})},
+                                       {"numbers", to_base64(std::as_bytes(std::span(numbers)))},
+                                       {"counts", {n.parameters, n.data, n.uniforms}},
+                                       {"outputs", program.outputs.size()}});
+    return read_as<double>(from_base64(answer.get<std::string>()));
+  }
+
+  static inline std::unique_ptr<Browser> browser_;
+  static inline std::unique_ptr<TemporaryDir> folder_;
+  static inline std::string adapter_;
+};
+
+ir::Program op_program(const ir::OpInfo& info) {
+  ir::Program program = single_op(info.op);
+  program.leaves = {.parameters = 3};
+  return program;
+}
+
+/// Points of numbers as the precision has them.
+std::vector<Point> op_points(const ir::OpInfo& info, Precision precision) {
+  const auto columns = op_operands(info, precision == Precision::f64);
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < columns[0].size(); ++i) {
+    Point point;
+    for (const auto& column : columns) {
+      point.parameters.push_back(precision == Precision::f64
+                                     ? column[i]
+                                     : static_cast<double>(static_cast<float>(column[i])));
+    }
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+TEST_F(WebGpu, EveryOpInF32) {
+  for (const ir::OpInfo& info : ir::kOps) {
+    if (info.leaf) continue;
+    const std::vector<Point> points = op_points(info, Precision::f32);
+    const auto got =
+        on_device(op_program(info), "op_" + std::string(info.name), points, Precision::f32);
+    for (std::size_t i = 0, shown = 0; i < got.size() && shown < 3; ++i) {
+      const auto& p = points[i].parameters;
+      const ir::Deviation d = op_deviation<float>(info, {p[0], p[1], p[2]}, got[i]);
+      if (d.within) continue;
+      ++shown;
+      ADD_FAILURE() << info.name << "(" << p[0] << ", " << p[1] << ", " << p[2] << "): expected "
+                    << static_cast<double>(d.expected) << ", got " << got[i] << ", " << d.ulp
+                    << " ulp";
+    }
+  }
+}
+
+// Basic ops have JavaScript's bits.
+TEST_F(WebGpu, OpsInFloat64ByIntegers) {
+  std::string left;
+  for (const ir::OpInfo& info : ir::kOps) {
+    if (info.leaf) continue;
+    const std::vector<Point> points = op_points(info, Precision::f64);
+    const ir::Program program = op_program(info);
+    const std::string name = "op_" + std::string(info.name);
+    if (wgsl_of(codegen::generate(storing(program, name, Precision::f64))).size() >
+        kLongestKernel) {
+      EXPECT_TRUE(info.composite || info.ulp_f64 != 0 || info.op == ir::Op::Mod) << info.name;
+      left += " " + std::string(info.name);
+      continue;
+    }
+    const auto got = on_device(program, name, points, Precision::f64);
+    const auto plain = in_javascript(program, points);
+    ASSERT_EQ(got.size(), plain.size());
+    for (std::size_t i = 0, shown = 0; i < got.size() && shown < 3; ++i) {
+      const auto& p = points[i].parameters;
+      const ir::Deviation d = op_deviation<double>(info, {p[0], p[1], p[2]}, got[i]);
+      if (d.within && (info.composite || info.ulp_f64 != 0 || same_bits(got[i], plain[i])))
+        continue;
+      ++shown;
+      ADD_FAILURE() << info.name << "(" << p[0] << ", " << p[1] << ", " << p[2] << "): expected "
+                    << static_cast<double>(d.expected) << ", got " << got[i] << ", " << d.ulp
+                    << " ulp; JavaScript: " << plain[i];
+    }
+  }
+  std::cout << "not run, too long for SwiftShader's compiler:" << left << "\n";
+}
+
+/// Ops that are one correctly rounded operation, or none.
+std::vector<ir::Op> basic_ops() {
+  return {ir::Op::Add, ir::Op::Sub,  ir::Op::Mul, ir::Op::Div,   ir::Op::Neg,
+          ir::Op::Abs, ir::Op::Sqrt, ir::Op::Lt,  ir::Op::Select};
+}
+
+TEST_F(WebGpu, RandomProgramsOfBasicOpsHaveTheBitsOfJavaScript) {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const ir::Program f = random_program(seed, {.operations = 12, .ops = basic_ops()});
+    const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
+    const std::string name = "random_" + std::to_string(seed);
+    if (wgsl_of(codegen::generate(storing(program, name, Precision::f64))).size() > kLongestKernel)
+      continue;
+    std::vector<Point> points;
+    for (std::uint64_t k = 0; k < 16; ++k)
+      points.push_back(random_point(16 * seed + k, f.leaves, k % 4 == 3 ? 0.3 : 0));
+    const auto got = on_device(program, name, points, Precision::f64);
+    const auto plain = in_javascript(program, points);
+    ASSERT_EQ(got.size(), plain.size());
+    for (std::size_t k = 0; k < got.size(); ++k, ++compared)
+      ASSERT_TRUE(same_bits(got[k], plain[k])) << name << " " << got[k] << " " << plain[k];
+  }
+  EXPECT_GT(compared, 1000u);
+}
+
+TEST_F(WebGpu, RandomProgramsOfSmoothOpsInF32) {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Point at = random_point(seed, {.parameters = 3, .data = 2, .uniforms = 1});
+    for (auto* values : {&at.parameters, &at.data, &at.uniforms})
+      *values = rounded(*values, Precision::f32);
+    const ir::Program f =
+        random_program(seed, {.operations = 8, .ops = smooth_ops(), .ordinary_at = &at});
+    const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
+    const std::string name = "random_" + std::to_string(seed);
+    if (wgsl_of(codegen::generate(storing(program, name, Precision::f32))).size() >
+        2 * kLongestKernel)
+      continue;
+    const auto got = on_device(program, name, {at}, Precision::f32);
+    const auto narrow = [](const std::vector<double>& values) {
+      return std::vector<float>(values.begin(), values.end());
+    };
+    const std::vector<float> p = narrow(at.parameters), d = narrow(at.data),
+                             u = narrow(at.uniforms);
+    const ir::RunningError error =
+        ir::running_error<float>(program, {.parameters = p, .data = d, .uniforms = u});
+    if (!error.decided) continue;
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      const ir::Enclosure& result = error.nodes[program.outputs[k]];
+      if (!result.known()) continue;
+      ++compared;
+      EXPECT_TRUE(result.contains(got[k]))
+          << seed << " output " << k << ": " << got[k] << ", expected "
+          << static_cast<double>(result.value) << " ± " << static_cast<double>(result.error);
+    }
+  }
+  EXPECT_GT(compared, 50u);
+}
+
+/// Buffers by role, as KernelRunner has them.
+struct WebBuffers {
+  void set(BufferRole role, Precision precision, const std::vector<double>& values) {
+    buffers[role] = number_bytes(values, precision);
+  }
+  void set(BufferRole role, const std::vector<std::uint32_t>& values) {
+    buffers[role] = bytes_of(values);
+  }
+  std::vector<double> numbers(BufferRole role, Precision precision) const {
+    const auto& bytes = buffers.at(role);
+    return numbers_of(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+                      precision);
+  }
+  Buffers buffers;
+};
+
+double relative_difference(const std::vector<double>& got, const std::vector<double>& want) {
+  EXPECT_EQ(got.size(), want.size());
+  double norm = 0, difference = 0;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    norm += want[k] * want[k];
+    difference += (got[k] - want[k]) * (got[k] - want[k]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Residuals, the gradient and JᵀJ·p by planned gathers, and the cost by trees of workgroups.
+TEST_F(WebGpu, SumsOfSprings) {
+  for (const Precision precision : {Precision::f32, Precision::f64}) {
+    const double tolerance = precision == Precision::f32 ? 2e-6 : 4e-15;
+    const SpringSet set(1000, precision);
+    const auto groups = [](std::uint32_t count) { return (count + 127) / 128; };
+    WebBuffers entries;
+    set.set_entries(entries, precision);
+    const auto gather = [&](const KernelRequest& request) {
+      entries.set(BufferRole::results, precision, std::vector<double>(set.x.size(), -77));
+      run(codegen::generate(request),
+          {.count = set.vertices, .stride = 2 * set.count, .overwrite = 1}, groups(set.vertices),
+          entries.buffers);
+      return entries.numbers(BufferRole::results, precision);
+    };
+    // With float64 these two kernels are too long for SwiftShader's compiler.
+    if (precision == Precision::f32) {
+      const auto gradient =
+          springs_gradient_scatter(Precision::f64, codegen::Accumulation::atomic_cas).program;
+      EXPECT_LE(relative_difference(gather(springs_gradient_gather(precision)), set.sums(gradient)),
+                tolerance);
+      const auto product = springs_jtjp_scatter(Precision::f64).program;
+      EXPECT_LE(relative_difference(gather(springs_jtjp_gather(precision)), set.sums(product)),
+                tolerance);
+    }
+
+    WebBuffers instances;
+    set.set_instances(instances, precision);
+    std::vector<double> rows;
+    double cost = 0;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      rows.push_back(set.evaluate(springs(), i)[0]);
+      cost += rows.back() * rows.back() / 2;
+    }
+    instances.set(BufferRole::results, precision, std::vector<double>(set.count, -77));
+    run(codegen::generate(springs_residual(precision)),
+        {.count = set.count, .stride = set.count, .out_stride = set.count}, groups(set.count),
+        instances.buffers);
+    EXPECT_LE(relative_difference(instances.numbers(BufferRole::results, precision), rows),
+              tolerance);
+    instances.set(BufferRole::results, precision, std::vector<double>(groups(set.count), -77));
+    run(codegen::generate(springs_cost(precision)), {.count = set.count, .stride = set.count},
+        groups(set.count), instances.buffers);
+    double sum = 0;
+    for (const double part : instances.numbers(BufferRole::results, precision)) sum += part;
+    EXPECT_NEAR(sum, cost, tolerance * cost) << name(precision);
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
