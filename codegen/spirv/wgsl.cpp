@@ -708,7 +708,7 @@ class FunctionWriter {
 
   /// The position of a bit has its operand's type in WGSL.
   std::string extended(const Instruction& one, std::string_view function) {
-    const std::string text = call(function, one, 5);
+    std::string text = call(function, one, 5);
     const Id from = globals_.at(one[5]).type;
     if (from == one.type || !globals_.is_integer(one.type) || !globals_.is_integer(from))
       return text;
@@ -903,6 +903,34 @@ std::set<Id> used_by_functions(const std::vector<Instruction>& module, Id entry)
   return out;
 }
 
+/// A built-in as an argument of the entry point; functions read it from a private variable.
+void declare_input(const Instruction& one, Globals& globals, bool shared, Variables& out) {
+  const std::string name = globals.name(one.result);
+  const std::uint32_t number = globals.decoration(one.result, spv::DecorationBuiltIn, ~0u);
+  const auto* built_in = std::ranges::find(kBuiltIns, number, &BuiltIn::number);
+  if (built_in == kBuiltIns.end()) refuse("built-in " + std::to_string(number));
+  const std::string argument = shared ? name + "in" : name, type(built_in->type);
+  out.arguments += (out.arguments.empty() ? "" : ", ") + std::string("@builtin(") +
+                   std::string(built_in->attribute) + ") " + argument + ": " + type;
+  if (!shared) return;
+  out.text += "var<private> " + name + ": " + type + ";\n";
+  out.copies += "  " + name + " = " + argument + ";\n";
+}
+
+std::string declare_buffer(const Instruction& one, Globals& globals, Id type) {
+  const auto number = [&](std::uint32_t kind) {
+    return std::to_string(globals.decoration(one.result, kind, 0));
+  };
+  std::string_view kind = "storage, read_write";
+  if (one[3] == spv::StorageClassUniform)
+    kind = "uniform";
+  else if (globals.is_read_only(one.result, type))
+    kind = "storage, read";
+  return "@group(" + number(spv::DecorationDescriptorSet) + ") @binding(" +
+         number(spv::DecorationBinding) + ") var<" + std::string(kind) + "> " +
+         globals.name(one.result) + ": " + globals.type(type) + ";\n";
+}
+
 Variables declare(const std::vector<Instruction>& module, Globals& globals) {
   Variables out;
   const std::set<Id> shared = used_by_functions(module, globals.entry());
@@ -911,37 +939,21 @@ Variables declare(const std::vector<Instruction>& module, Globals& globals) {
     if (one.opcode != spv::OpVariable) continue;
     const Id type = globals.pointee(one.type);
     const std::string name = globals.name(one.result);
-    const std::uint32_t storage = one[3];
-    if (storage == spv::StorageClassInput) {
-      const std::uint32_t number = globals.decoration(one.result, spv::DecorationBuiltIn, ~0u);
-      const auto* built_in = std::ranges::find(kBuiltIns, number, &BuiltIn::number);
-      if (built_in == kBuiltIns.end()) refuse("built-in " + std::to_string(number));
-      const std::string argument = shared.contains(one.result) ? name + "in" : name;
-      out.arguments += (out.arguments.empty() ? "" : ", ") + std::string("@builtin(") +
-                       std::string(built_in->attribute) + ") " + argument + ": " +
-                       std::string(built_in->type);
-      if (argument != name) {
-        out.text += "var<private> " + name + ": " + std::string(built_in->type) + ";\n";
-        out.copies += "  " + name + " = " + argument + ";\n";
-      }
-    } else if (storage == spv::StorageClassPushConstant) {
-      out.text += "@group(1) @binding(0) var<uniform> " + name + ": " + globals.type(type) + ";\n";
-    } else if (storage == spv::StorageClassStorageBuffer || storage == spv::StorageClassUniform) {
-      out.text += "@group(" +
-                  std::to_string(globals.decoration(one.result, spv::DecorationDescriptorSet, 0)) +
-                  ") @binding(" +
-                  std::to_string(globals.decoration(one.result, spv::DecorationBinding, 0)) +
-                  ") var<" +
-                  (storage == spv::StorageClassUniform      ? "uniform"
-                   : globals.is_read_only(one.result, type) ? "storage, read"
-                                                            : "storage, read_write") +
-                  "> " + name + ": " + globals.type(type) + ";\n";
-    } else {
-      out.text += std::string("var<") +
-                  (storage == spv::StorageClassWorkgroup ? "workgroup" : "private") + "> " + name +
-                  ": " + globals.type(type);
-      if (one.words.size() > 4) out.text += " = " + globals.constant(one[4]);
-      out.text += ";\n";
+    switch (one[3]) {
+      case spv::StorageClassInput:
+        declare_input(one, globals, shared.contains(one.result), out);
+        break;
+      case spv::StorageClassPushConstant:
+        out.text +=
+            "@group(1) @binding(0) var<uniform> " + name + ": " + globals.type(type) + ";\n";
+        break;
+      case spv::StorageClassStorageBuffer:
+      case spv::StorageClassUniform: out.text += declare_buffer(one, globals, type); break;
+      default:
+        out.text += one[3] == spv::StorageClassWorkgroup ? "var<workgroup> " : "var<private> ";
+        out.text += name + ": " + globals.type(type);
+        if (one.words.size() > 4) out.text += " = " + globals.constant(one[4]);
+        out.text += ";\n";
     }
   }
   return out;

@@ -12,8 +12,8 @@ namespace topograd::codegen {
 /// Numbers of 64 bits are replaced first (emulate_float64()), so a module that has them computes
 /// the same bits by 32-bit integers. Storage buffers keep group and binding. Push constants, which
 /// WGSL lacks, are the uniform buffer at group 1, binding 0. WGSL allows a browser to reassociate
-/// operations of f32, so results that are `precise` in GLSL pass through integers, by which a browser
-/// cannot see two of them as one expression.
+/// operations of f32, so results that are `precise` in GLSL pass through integers, by which a
+/// browser cannot see two of them as one expression.
 ///
 /// Throws Error{Unsupported} that names what WGSL cannot say: atomics, subgroup operations, 64-bit
 /// integers. Throws Error{InvalidArgument} if `module` is not SPIR-V.

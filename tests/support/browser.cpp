@@ -36,7 +36,8 @@ std::string from_base64(std::string_view text) {
   for (const char c : text) {
     if (c == '=') break;
     bits = bits << 6U | value(c);
-    if ((count += 6) >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xffU);
+    count += 6;
+    if (count >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xffU);
   }
   return out;
 }
@@ -159,7 +160,7 @@ Browser::~Browser() {
 json Browser::next_message() {
   for (;;) {
     if (const std::size_t end = received_.find('\0'); end != received_.npos) {
-      const json message = json::parse(received_.substr(0, end));
+      json message = json::parse(received_.substr(0, end));
       received_.erase(0, end + 1);
       return message;
     }
