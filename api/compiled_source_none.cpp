@@ -6,7 +6,7 @@
 namespace topograd {
 namespace {
 
-[[noreturn]] void refuse(const std::string& format) {
+[[noreturn]] void refuse_source(const std::string& format) {
   throw Error(ErrorCode::Unsupported,
               "dump: --emit " + format + " expects a build with Vulkan (TOPOGRAD_VULKAN=ON)");
 }
@@ -14,11 +14,11 @@ namespace {
 }  // namespace
 
 std::string compiled_source(const codegen::KernelSource&, const std::string& format) {
-  refuse(format);
+  refuse_source(format);
 }
 
 std::string compiled_source(const runtime::ListedKernel&, const std::string& format) {
-  refuse(format);
+  refuse_source(format);
 }
 
 }  // namespace topograd
