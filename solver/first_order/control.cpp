@@ -66,6 +66,24 @@ double optimality_of(std::span<const double> gradient, std::span<const double> w
   return decrease > 0 ? work / (2 * decrease) : std::numeric_limits<double>::quiet_NaN();
 }
 
+double scaled_square(std::span<const double> v, std::span<const double> scales) {
+  double sum = 0;
+  for (std::size_t k = 0; k < v.size(); ++k) sum += v[k] * v[k] * (scales.empty() ? 1 : scales[k]);
+  return sum;
+}
+
+bool record_step_beside(IterationSummary step, const GradientNorms& norms,
+                        const SolverOptions& options, Summary& summary) {
+  ++summary.num_successful_steps;
+  summary.final_cost = step.cost;
+  step.iteration = summary.num_iterations();
+  step.gradient_max_norm = norms.max;
+  step.gradient_norm = std::sqrt(norms.squared);
+  SolveControl control(options, summary);
+  control.record(step);
+  return !control.finished();
+}
+
 double cost_unit(const SolverOptions& options) { return rounding_unit(options.precision); }
 
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost) {

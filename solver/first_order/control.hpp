@@ -40,6 +40,14 @@ double first_length(bool scale_free, double cost, const GradientNorms& gradient,
 double optimality_of(std::span<const double> gradient, std::span<const double> way,
                      double decrease);
 
+/// Σ v_k² scales_k; ‖v‖² if there are no scales.
+double scaled_square(std::span<const double> v, std::span<const double> scales);
+
+/// Records an accepted step that was made beside a descent, after its end. False if the caller's
+/// callback ends the solve with it.
+bool record_step_beside(IterationSummary step, const GradientNorms& norms,
+                        const SolverOptions& options, Summary& summary);
+
 /// Relative rounding unit of the cost.
 double cost_unit(const SolverOptions& options);
 /// A smaller change of the cost means convergence, or rounding, which scales with the initial cost.

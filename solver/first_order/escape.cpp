@@ -2,7 +2,6 @@
 #include "escape.hpp"
 
 #include "../../ir/checking/random.hpp"
-#include "../step_control/solve_control.hpp"
 #include "control.hpp"
 
 #include <algorithm>
@@ -69,17 +68,11 @@ bool escape(const Objective& objective, std::span<double> x, const SolverOptions
   const Side& better = ahead.cost < behind.cost ? ahead : behind;
   std::copy(better.x.begin(), better.x.end(), x.begin());
   ++summary.num_escapes;
-  ++summary.num_successful_steps;
-  summary.final_cost = better.cost;
-  SolveControl control(options, summary);
-  control.record({.iteration = summary.num_iterations(),
-                  .cost = better.cost,
-                  .cost_change = cost - better.cost,
-                  .gradient_max_norm = better.gradient.max,
-                  .gradient_norm = std::sqrt(better.gradient.squared),
-                  .step_norm = norm_of(step),
-                  .evaluations = 2});
-  return !control.finished();
+  return record_step_beside({.cost = better.cost,
+                             .cost_change = cost - better.cost,
+                             .step_norm = norm_of(step),
+                             .evaluations = 2},
+                            better.gradient, options, summary);
 }
 
 }  // namespace topograd

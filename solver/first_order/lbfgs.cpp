@@ -112,13 +112,10 @@ void LbfgsDirection::compute(std::span<const double> x, std::span<const double> 
 
 bool LbfgsDirection::is_usable(const Pair& pair) const {
   const std::span<const double> by = scales();
-  double ss = 0, yy = 0;
-  for (std::size_t k = 0; k < pair.s.size(); ++k) {
-    const double scale = by.empty() ? 1 : by[k];
-    ss += pair.s[k] * pair.s[k] / scale;
-    yy += pair.y[k] * pair.y[k] * scale;
-  }
-  return has_curvature(pair.sy, ss, yy);
+  double ss = 0;
+  for (std::size_t k = 0; k < pair.s.size(); ++k)
+    ss += pair.s[k] * pair.s[k] / (by.empty() ? 1 : by[k]);
+  return has_curvature(pair.sy, ss, scaled_square(pair.y, by));
 }
 
 void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> direction) const {
@@ -130,10 +127,8 @@ void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> dire
   const std::span<const double> by = scales();
   if (!pairs.empty()) {
     const Pair& last = pairs.back();
-    double yy = 0;
-    for (std::size_t k = 0; k < last.y.size(); ++k)
-      yy += last.y[k] * last.y[k] * (by.empty() ? 1 : by[k]);
-    for (double& d : direction) d *= last.sy / yy;
+    const double scale = last.sy / scaled_square(last.y, by);
+    for (double& d : direction) d *= scale;
   }
   for (std::size_t k = 0; k < by.size(); ++k) direction[k] *= by[k];
   for (std::size_t k = 0; k < pairs.size(); ++k) {

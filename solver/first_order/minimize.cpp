@@ -123,7 +123,6 @@ class LastCheck {
     if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_) ||
         !options_.scale_free)
       return false;
-    rows_.look(x);
     return improve(rows_, objective_, kMostPromised * claimed(summary), x, options_, summary);
   }
 

@@ -56,14 +56,6 @@ class Diagonal final : public runtime::cpu::HostPreconditioner<double> {
   std::span<const double> inverse_;
 };
 
-/// √(v·M⁻¹v) for a diagonal M⁻¹, or ‖v‖ if it is empty.
-double energy_norm(std::span<const double> v, std::span<const double> inverse) {
-  double sum = 0;
-  for (std::size_t k = 0; k < v.size(); ++k)
-    sum += v[k] * v[k] * (inverse.empty() ? 1 : inverse[k]);
-  return std::sqrt(sum);
-}
-
 bool has_energies(const runtime::Model& model) {
   return std::ranges::any_of(model.terms, &runtime::Term::energy);
 }
@@ -213,7 +205,7 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   std::ranges::copy(steepest, vectors_.residual.data());
   rows_.look_now_and_then(x);
   const std::span<const double> scales = rows_.scales();
-  const double squared = dot(steepest, steepest), norm = energy_norm(steepest, scales);
+  const double squared = dot(steepest, steepest), norm = std::sqrt(scaled_square(steepest, scales));
   if (first_norm_ == 0) first_norm_ = norm;
   FirstStep none(n, norm * norm - squared);
   Diagonal diagonal(scales);

@@ -1,7 +1,6 @@
 // The linear model of a sum of squares: norms of columns, and Gauss–Newton's step.
 #include "row_model.hpp"
 
-#include "../step_control/solve_control.hpp"
 #include "box.hpp"
 #include "control.hpp"
 
@@ -64,20 +63,19 @@ void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
 std::vector<double> RowModel::squared_norms(std::span<const double> x) {
   std::vector<double> out(model_.scalars, 0.0);
   visit_entries(x, [&](std::size_t, std::uint32_t k, double value) { out[k] += value * value; });
+  squares_.resize(out.size(), 0.0);
+  for (std::size_t k = 0; k < out.size(); ++k)
+    if (std::isfinite(out[k])) squares_[k] = std::max(squares_[k], out[k]);
+  find_scales();
   return out;
 }
 
 void RowModel::look(std::span<const double> x) {
-  if (!exists_) return;
-  const std::vector<double> here = squared_norms(x);
-  squares_.resize(here.size(), 0.0);
-  for (std::size_t k = 0; k < here.size(); ++k)
-    if (std::isfinite(here[k])) squares_[k] = std::max(squares_[k], here[k]);
-  find_scales();
+  if (exists_) squared_norms(x);
 }
 
 void RowModel::look_now_and_then(std::span<const double> x) {
-  if (exists_ && (calls_ == 0 || std::has_single_bit(calls_))) look(x);
+  if (calls_ == 0 ? squares_.empty() : std::has_single_bit(calls_)) look(x);
   ++calls_;
 }
 
@@ -166,18 +164,12 @@ bool improve(RowModel& rows, const Objective& objective, double least, std::span
     ++evaluations;
     if (!(cost - there > least) || !std::isfinite(norms.max)) continue;
     std::ranges::copy(trial, x.begin());
-    ++summary.num_successful_steps;
-    summary.final_cost = there;
-    SolveControl(options, summary)
-        .record({.iteration = summary.num_iterations(),
-                 .cost = there,
-                 .cost_change = cost - there,
-                 .gradient_max_norm = norms.max,
-                 .gradient_norm = std::sqrt(norms.squared),
-                 .step_norm = norm_of(part),
-                 .step_size = length,
-                 .evaluations = evaluations});
-    return true;
+    return record_step_beside({.cost = there,
+                               .cost_change = cost - there,
+                               .step_norm = norm_of(part),
+                               .step_size = length,
+                               .evaluations = evaluations},
+                              norms, options, summary);
   }
   return false;
 }

@@ -29,7 +29,7 @@ class RowModel {
   /// Makes the scales those of the largest ‖J_i‖ of the solve so far, x included. An unknown
   /// without a derivative so far has that of the steepest one.
   void look(std::span<const double> x);
-  /// look(), after 0, 1, 2, 4, 8, … calls.
+  /// look(), after 0, 1, 2, 4, 8, … calls; not after 0 where look() was called before.
   void look_now_and_then(std::span<const double> x);
   /// 1/‖J_i‖² by scalar. Empty while the norms of all columns are within a factor of 100: then the
   /// scales make no difference worth their cost.
@@ -39,7 +39,7 @@ class RowModel {
 
   /// Gauss–Newton's step at x with the gradient g, in which nearly dependent directions are left
   /// out; for problems for which it takes long, the step in the negative gradient, each coordinate
-  /// divided by its ‖J_i‖². Coordinates with g_i = 0 stay. Empty if there is none.
+  /// divided by its ‖J_i‖². Coordinates with g_i = 0 stay. Empty if there is none. Looks at x.
   std::vector<double> step(std::span<const double> x, std::span<const double> g);
 
   /// Saves or restores the scales.
@@ -49,6 +49,7 @@ class RowModel {
   /// Calls visit(row, scalar, value) for all entries of J, rows ascending by term.
   template <class Visit>
   void visit_entries(std::span<const double> x, const Visit& visit);
+  /// look(); returns ‖J_i‖² at x by scalar.
   std::vector<double> squared_norms(std::span<const double> x);
   void find_scales();
 
@@ -62,8 +63,8 @@ class RowModel {
 };
 
 /// A step that lowers the cost of a descent which has ended: one of the row model's, or a part of
-/// it. Moves x there, records it as a step, and returns true if it lowers the cost by more than
-/// `least`.
+/// it, if it lowers the cost by more than `least`. Moves x there and records it as a step. True if
+/// it did, and nothing ended the solve.
 bool improve(RowModel& rows, const Objective& objective, double least, std::span<double> x,
              const SolverOptions& options, Summary& summary);
 

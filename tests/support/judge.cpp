@@ -295,7 +295,7 @@ double share_of(const Problem& problem, std::span<const Real> x, const Linearize
   return static_cast<double>(std::min(at.cost - least, promised) / at.cost);
 }
 
-/// Of the Gauss–Newton step.
+/// Returns share_of() for the Gauss–Newton step.
 double newton_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
   if (at.has_manifolds || at.cols.size() > kMostDense || !(at.cost > 0)) return 0;
   std::vector<std::vector<Real>> cols = at.cols;
@@ -307,7 +307,7 @@ double newton_gain(const Problem& problem, std::span<const Real> x, const Linear
   return share_of(problem, x, at, step, promised);
 }
 
-/// Of the step that divides each coordinate of the negative gradient by ‖J_i‖².
+/// Returns share_of() for the step that divides each coordinate of the negative gradient by ‖J_i‖².
 double descent_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
   if (at.has_manifolds || !(at.cost > 0)) return 0;
   std::vector<Real> step(at.gradient.size());
