@@ -53,7 +53,7 @@ import copy, importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("counts", sys.argv[1])
 counts = importlib.util.module_from_spec(importlib.util.spec_from_loader("counts", loader))
 loader.exec_module(counts)
-one = {"command": "solve a", "iterations": 3, "allocations": 10, "instructions": 1000}
+one = {"command": "solve a", "iterations": 3, "allocations": 1000, "instructions": 1000}
 old = {"compiler": "GCC", "cpu": {"a": dict(one), "b": dict(one)}, "vulkan": {"c": {"command": "solve c", "readbacks": 2}}}
 def told(change):
     new = copy.deepcopy(old)
@@ -64,7 +64,11 @@ assert told(lambda new: new["cpu"]["a"].update(instructions=1030)) == []
 assert told(lambda new: new["cpu"]["a"].update(instructions=500)) == []
 assert told(lambda new: new["cpu"]["a"].update(instructions=1031)) == [
     "cpu, a: +3.10% instructions, at most +3% are allowed"]
-assert told(lambda new: new["cpu"]["b"].update(allocations=9)) == ["cpu, b: allocations was 10, is 9"]
+assert told(lambda new: new["cpu"]["b"].update(allocations=1010)) == []
+assert told(lambda new: new["cpu"]["b"].update(allocations=900)) == []
+assert told(lambda new: new["cpu"]["b"].update(allocations=1020)) == [
+    "cpu, b: +2.00% allocations, at most +1% are allowed"]
+assert told(lambda new: new["cpu"]["b"].update(iterations=4)) == ["cpu, b: iterations was 3, is 4"]
 assert told(lambda new: new["vulkan"]["c"].update(readbacks=3)) == ["vulkan, c: readbacks was 2, is 3"]
 assert told(lambda new: new["cpu"].pop("b")) == ["cpu, b: is in the record alone"]
 assert told(lambda new: new.update(compiler="Clang") or new["cpu"]["a"].update(instructions=9000)) == []
