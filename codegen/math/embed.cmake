@@ -1,9 +1,10 @@
-# Converts the GLSL snippets of this folder to one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
+# Converts the GLSL functions of this folder to one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
 #
-# A file NAME.glsl in common/ serves both precisions: REAL, REAL2, REAL3 become double and dvec or
-# float and vec, _PREC at the end of a name becomes _f64 or _f32, and _r after a digit becomes the
-# suffix of a literal. Files in f64/ and f32/ are copied. "// needs: a b" names the snippets that a
-# snippet uses; these lines are left out.
+# A file has the functions of a subject and the constants that they need. "//// NAME f64" and "//// NAME f32"
+# begin the text for one precision, "//// NAME" a text that serves both: REAL, REAL2, REAL3 become double and
+# dvec or float and vec, _PREC at the end of a name becomes _f64 or _f32, and _r after a digit becomes the
+# suffix of a literal. "// needs: a b" names what a function uses; these lines are left out.
+include(${CMAKE_CURRENT_LIST_DIR}/../sections.cmake)
 
 function(specialise text bits type vector literal out)
   string(REPLACE "REAL3" "${vector}3" text "${text}")
@@ -14,38 +15,37 @@ function(specialise text bits type vector literal out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-function(append_row bits folder file)
-  get_filename_component(name ${file} NAME_WE)
-  file(READ ${file} text)
+function(append_row bits name text)
   string(REGEX MATCHALL "// needs: [^\n]*" needs "${text}")
   string(REGEX REPLACE "// needs: [^\n]*\n" "" text "${text}")
   string(REPLACE "// needs: " "" needs "${needs}")
   string(REPLACE ";" " " needs "${needs}")
-  if(folder STREQUAL "common" AND bits EQUAL 64)
-    specialise("${text}" 64 double dvec lf text)
-  elseif(folder STREQUAL "common")
-    specialise("${text}" 32 float vec f text)
-  endif()
   file(APPEND ${OUTPUT}.new
        "    {\"${name}\", Precision::f${bits}, \"${needs}\", R\"glsl(${text})glsl\"},\n")
+endfunction()
+
+# `title` is what follows "//// ".
+function(append_section title text)
+  if(title MATCHES "^(.*) f(64|32)$")
+    append_row(${CMAKE_MATCH_2} ${CMAKE_MATCH_1} "${text}")
+    return()
+  endif()
+  specialise("${text}" 64 double dvec lf of_f64)
+  specialise("${text}" 32 float vec f of_f32)
+  append_row(64 ${title} "${of_f64}")
+  append_row(32 ${title} "${of_f32}")
 endfunction()
 
 file(WRITE ${OUTPUT}.new "// Generated from codegen/math by embed.cmake.\n"
      "#include <topograd/codegen/math/snippets.hpp>\n\n"
      "namespace topograd::codegen::math {\n\nnamespace {\n\nconstexpr Snippet kTable[] = {\n")
-foreach(bits 64 32)
-  foreach(folder common f${bits})
-    file(GLOB_RECURSE files ${SOURCE}/${folder}/*.glsl)
-    list(SORT files)
-    foreach(file ${files})
-      append_row(${bits} ${folder} ${file})
-    endforeach()
-  endforeach()
+foreach(subject arithmetic exponential trigonometric)
+  for_each_section(${SOURCE}/${subject}.glsl)
 endforeach()
-file(READ ${SOURCE}/emulated/float64.glsl float64)
-file(READ ${SOURCE}/emulated/main.glsl main)
+file(READ ${SOURCE}/float64.glsl float64)
+file(READ ${SOURCE}/float64_main.glsl main)
 file(APPEND ${OUTPUT}.new "};\n\n}  // namespace\n\n"
      "std::span<const Snippet> snippets() { return kTable; }\n\n"
-     "std::string_view emulated_float64() {\n  return R\"glsl(${float64})glsl\" R\"glsl(${main})glsl\";\n}\n\n"
+     "std::string_view emulated_float64() {\n  return R\"glsl(${float64}${main})glsl\";\n}\n\n"
      "}  // namespace topograd::codegen::math\n")
 file(RENAME ${OUTPUT}.new ${OUTPUT})

@@ -14,8 +14,8 @@
 /// that is off by an ulp adds about as much.
 ///
 /// None relies on fused multiply-adds or 64-bit integers, none computes f32 through double, and all
-/// arithmetic is `precise`. The sources are in common/, f64/ and f32/ next to this file and are
-/// part of the binary (embed.cmake).
+/// arithmetic is `precise`. The sources are in the files of their subjects next to this file and
+/// are part of the binary (embed.cmake).
 namespace topograd::codegen::math {
 
 /// True if the library has the function in that precision, e.g. function_exists("exp", f64).

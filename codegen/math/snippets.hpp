@@ -7,7 +7,7 @@
 
 namespace topograd::codegen::math {
 
-/// One file: a function, or a few constants that belong together.
+/// A function, or a few constants that belong together.
 struct Snippet {
   std::string_view name;
   Precision precision;

@@ -29,8 +29,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 /// The lines of a file. Comments at its top that stand alone, or before main(), are left out.
 std::vector<std::string_view> file(std::string_view name) {
-  const auto found = std::ranges::find(source_files(), name, &SourceFile::name);
-  require(found != source_files().end(), "expected a file of this name", name);
+  const auto found = std::ranges::find(source_texts(), name, &SourceText::name);
+  require(found != source_texts().end(), "expected a file of this name", name);
   std::vector<std::string_view> lines = lines_of(found->text);
   const auto code = std::ranges::find_if(lines, [](auto line) { return !line.starts_with("//"); });
   if (code != lines.end() && (code->empty() || *code == kMain)) lines.erase(lines.begin(), code);

@@ -15,13 +15,14 @@
 
 namespace topograd::codegen {
 
-/// Writes the body of one kernel into a shader. In a .glsl file
+/// Writes the body of one kernel into a shader. In a .glsl file `//// NAME` begins the lines of a
+/// kernel, or of a part that kernels include. In these lines
 ///
 ///   REAL, SUM              types of vectors, and of sums and scalars
 ///   WIDTH, PACKED, GROUP   width of a block, size of its packed triangle, size of a workgroup
 ///   RUNNING, ACCEPTED ...  values of SolverState and Verdict
 ///   1.5_s                  a literal of type SUM
-///   #include FILE          the lines of another one
+///   #include NAME          the lines of another one
 ///   #if FLAG, #else, #end  lines for some requests
 ///   #each LINE             the line once for each coordinate of a block, $ being its number;
 ///                          at 0, an addition of $u and of `$u * count` is left out

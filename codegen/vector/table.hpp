@@ -1,4 +1,4 @@
-// Rows of the table of vector kernels, and the GLSL files that are their bodies.
+// Rows of the table of vector kernels, and their bodies in GLSL.
 #pragma once
 
 #include "../glsl/shader.hpp"
@@ -51,10 +51,10 @@ struct KernelRow {
 };
 const KernelRow& row(VectorOp op);
 
-/// A .glsl file of this folder: a kernel, or lines that several have.
-struct SourceFile {
+/// The body of a kernel, or lines that several have.
+struct SourceText {
   std::string_view name, text;
 };
-std::span<const SourceFile> source_files();
+std::span<const SourceText> source_texts();
 
 }  // namespace topograd::codegen

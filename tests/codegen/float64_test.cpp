@@ -50,7 +50,7 @@ float rough(double x) {
 #define TG_INOUT(T) T&
 #define TG_ROUGH(x) rough(x)
 // NOLINTBEGIN
-#include "../../codegen/math/emulated/float64.glsl"
+#include "../../codegen/math/float64.glsl"
 // NOLINTEND
 
 }  // namespace glsl

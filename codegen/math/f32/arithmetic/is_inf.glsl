@@ -1,2 +1,0 @@
-// True for both infinities, decided on the bits.
-bool tg_is_inf_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }

@@ -1,5 +1,0 @@
-void main() {
-  GRID(e, count) {
-    result[places[e]] = source[e];
-  }
-}

@@ -1,6 +1,0 @@
-void main() {
-  GRID(i, count) {
-    uint k = first + i;
-    result[k] = REAL(scalars[value]);
-  }
-}

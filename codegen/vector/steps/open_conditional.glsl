@@ -1,4 +1,0 @@
-void main() {
-  bool opens = scalars[condition] > SUM(0);
-  #include open_conditional_if
-}
