@@ -33,6 +33,10 @@ html_theme = "furo"
 html_title = f"Topograd {release}"
 html_static_path = ["_static"]
 html_css_files = ["topograd.css"]
+html_js_files = ["versions.js", "switch.js"]
+templates_path = ["_templates"]
+html_sidebars = {"**": ["sidebar/brand.html", "versions.html", "sidebar/search.html", "sidebar/scroll-start.html",
+                        "sidebar/navigation.html", "sidebar/scroll-end.html"]}
 html_copy_source = False
 html_show_sphinx = False
 # Debian's furo has the colours of code for dark screens and lacks the others.

@@ -1,10 +1,11 @@
-// scripts/bench in its quick form: every report exists, with its pages.
+// Scripts: scripts/bench in its quick form (every report exists, with its pages), and scripts/site.
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -78,6 +79,38 @@ assert told(lambda new: new.update(vulkan={})) == []
                               (source_dir() / "scripts/bench-counts").string() + "' >'" + out +
                               "' 2>&1";
   ASSERT_EQ(std::system(command.c_str()), 0) << read_file(out);
+}
+
+// A site with two versions of the manual: each knows both, and the newest release is opened.
+TEST(SiteScript, JoinsVersions) {
+  if (std::system("python3 -c 'pass' 2>/dev/null") != 0) GTEST_SKIP() << "no python3 here";
+  const TemporaryDir folder;
+  for (const char* version : {"a", "b"}) {
+    std::filesystem::create_directories(folder.path() / version / "_static");
+    std::ofstream(folder.path() / version / "index.html") << version;
+    std::ofstream(folder.path() / version / "_static/versions.js") << "const manualVersions = [];";
+  }
+  std::ofstream(folder.path() / "b/new.html") << "b";
+  const std::filesystem::path site = folder.path() / "site";
+  const auto run = [&](const std::string& built) {
+    return std::system(("'" + (source_dir() / "scripts/site").string() + "' '" + site.string() +
+                        "' " + built + " >'" + (folder.path() / "out").string() + "' 2>&1")
+                           .c_str());
+  };
+  const std::string a = (folder.path() / "a").string(), b = (folder.path() / "b").string();
+  ASSERT_EQ(run("--built v1.0='" + a + "' --built development='" + b + "'"), 0)
+      << read_file(folder.path() / "out");
+  EXPECT_NE(read_file(site / "index.html").find("url=v1.0/index.html"), std::string::npos);
+  for (const char* version : {"v1.0", "development"}) {
+    const std::string script = read_file(site / version / "_static/versions.js");
+    EXPECT_NE(script.find(R"("folder": "v1.0", "pages": ["index.html"])"), script.npos) << script;
+    EXPECT_NE(script.find(R"("folder": "development", "pages": ["index.html", "new.html"])"),
+              script.npos)
+        << script;
+  }
+  EXPECT_NE(run("--built v1.0=/nowhere"), 0);
+  EXPECT_NE(read_file(folder.path() / "out").find("expected --built NAME=FOLDER"),
+            std::string::npos);
 }
 
 }  // namespace
