@@ -242,9 +242,9 @@ void main() {
 }  // namespace
 
 std::string obstacle_of_walk(const ComponentGroup& group) {
-  if (group.on_manifolds) return "components on manifolds on a device";
+  if (group.on_manifolds) return "components on manifolds";
   if (group.columns > kLargestWalk)
-    return "components of more than " + std::to_string(kLargestWalk) + " unknowns on a device";
+    return "components of more than " + std::to_string(kLargestWalk) + " unknowns";
   return {};
 }
 

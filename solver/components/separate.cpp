@@ -262,23 +262,41 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
 
 namespace {
 
-/// The device on which all groups walk, if the options ask for one.
-std::unique_ptr<DeviceWalk> device_for(const ComponentGroups& groups,
-                                       const SolverOptions& options) {
+/// Components that walk on a device, and those that cannot.
+struct Walkers {
+  std::size_t walk = 0, stay = 0;
+  std::string obstacle;  ///< of the first that stay
+};
+
+Walkers walkers_of(const ComponentGroups& groups) {
+  Walkers out;
+  for (const ComponentGroup& group : groups.groups) {
+    const std::string obstacle = obstacle_of_walk(group);
+    (obstacle.empty() ? out.walk : out.stay) += group.count;
+    if (out.obstacle.empty()) out.obstacle = obstacle;
+  }
+  return out;
+}
+
+/// The device on which groups walk, if the options ask for one and one of the groups can.
+std::unique_ptr<DeviceWalk> device_for(const Walkers& walkers, const SolverOptions& options) {
   if (options.backend != Backend::vulkan) return nullptr;
-  for (const ComponentGroup& group : groups.groups)
-    if (const std::string obstacle = obstacle_of_walk(group); !obstacle.empty())
-      throw Error(ErrorCode::Unsupported,
-                  "solve: backend vulkan does not know " + obstacle + "; use backend cpu");
+  if (walkers.walk == 0)
+    throw Error(ErrorCode::Unsupported,
+                "solve: backend vulkan does not know " + walkers.obstacle + "; use backend cpu");
   return std::make_unique<DeviceWalk>(options);
 }
 
-void describe_walk(const DeviceWalk& walk, Summary& summary) {
+void describe_walk(const DeviceWalk& walk, const Walkers& walkers, Summary& summary) {
   summary.backend = "vulkan";
   summary.on_device = true;
   summary.device = walk.device();
   summary.why =
       "each component walks in one invocation of a kernel; the interpreter checks where it ends";
+  if (walkers.stay > 0)
+    summary.why +=
+        "; " + std::to_string(walkers.stay) + " of " + std::to_string(walkers.walk + walkers.stay) +
+        " are solved for by the interpreter: the device does not know " + walkers.obstacle;
   summary.linear_solver_note = "dense, for each component, on the device";
   summary.kernels_on_device += walk.dispatches();
   summary.bytes_up += walk.bytes_up();
@@ -301,7 +319,8 @@ void minimize_components(const ComponentGroups& groups, const SolverOptions& opt
   summary.linear_solver_note = "dense, for each component";
   Columns columns(groups, x, summary.components);
   if (options.component_covariances) columns.make_covariances(groups);
-  const std::unique_ptr<DeviceWalk> device = device_for(groups, options);
+  const Walkers walkers = walkers_of(groups);
+  const std::unique_ptr<DeviceWalk> device = device_for(walkers, options);
   for (const ComponentGroup& group : groups.groups) {
     const LaneProgram program(group, options, lower, upper);
     const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
@@ -309,14 +328,15 @@ void minimize_components(const ComponentGroups& groups, const SolverOptions& opt
     const std::size_t grain =
         std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
     Walks walks;
-    if (device) walks = device->run(program, x);
+    const bool walk = device && obstacle_of_walk(group).empty();
+    if (walk) walks = device->run(program, x);
     pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
       LaneSolver solver(program, begin, options.component_covariances);
-      solver.run(first, last, x, columns, device ? &walks : nullptr);
+      solver.run(first, last, x, columns, walk ? &walks : nullptr);
     });
     summary.kernels_on_cpu += group.kernels.size();
   }
-  if (device) describe_walk(*device, summary);
+  if (device) describe_walk(*device, walkers, summary);
   summary.times.evaluation_seconds += seconds_since(begin);
   columns.tell(options, summary);
   summary.iterations.push_back({.cost = summary.initial_cost});

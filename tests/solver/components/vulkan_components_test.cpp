@@ -201,9 +201,37 @@ TEST_F(VulkanComponents, LargeOnesAreRefusedByName) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
-              "solve: backend vulkan does not know components of more than 16 unknowns on a "
-              "device; use backend cpu");
+              "solve: backend vulkan does not know components of more than 16 unknowns; use "
+              "backend cpu");
   }
+}
+
+/// One of 20 unknowns beside many of three: each has the answer that it has alone.
+TEST_F(VulkanComponents, LargeOnesStayBesideSmallOnes) {
+  TG_NEEDS(float64);
+  std::vector<double> small(3 * 50, 0.5), large(20, 1);
+  Problem problem;
+  const Parameters p = problem.add_parameters(small, 3), q = problem.add_parameters(large, 1);
+  for (std::size_t k = 0; k < p.size(); ++k) {
+    problem.add_residual({10.0 * (p(k, 1) - square(p(k, 0))), 1.0 - p(k, 0)});
+    problem.add_residual(p(k, 2) * p(k, 0) - 0.1 * static_cast<double>(k));
+  }
+  for (std::size_t k = 0; k + 1 < q.size(); ++k)
+    problem.add_residual(q.scalar(k + 1) - q.scalar(k) - 1.0);
+  problem.add_residual(q.scalar(0) - 3.0);
+  const Summary summary = solve(problem, options_of(Backend::vulkan));
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_EQ(summary.backend, "vulkan");
+  EXPECT_NE(summary.why.find("1 of 51 are solved for by the interpreter: the device does not know "
+                             "components of more than 16 unknowns"),
+            std::string::npos)
+      << summary.why;
+  for (std::size_t k = 0; k < p.size(); ++k) {
+    EXPECT_NEAR(small[3 * k + 1], 1, 1e-9) << k;
+    EXPECT_NEAR(small[3 * k + 2], 0.1 * static_cast<double>(k), 1e-9) << k;
+  }
+  for (std::size_t k = 0; k < q.size(); ++k)
+    EXPECT_NEAR(large[k], 3 + static_cast<double>(k), 1e-9);
 }
 
 }  // namespace
