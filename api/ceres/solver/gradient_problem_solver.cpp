@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace ceres {
 namespace internal {
@@ -101,9 +103,22 @@ class Descent {
     options.max_lbfgs_rank = options_.max_lbfgs_rank;
     options.line_search = LowerLineSearch(options_);
     const bool logs = options_.minimizer_progress_to_stdout && options_.logging_type != SILENT;
+    // Callbacks see the caller's numbers change only if they asked for it.
+    std::vector<double> x(x_.begin(), x_.end());
     options.callback = ForwardCallbacks(options_.callbacks, logs);
+    if (options.callback && options_.update_state_every_iteration)
+      options.callback = [this, &x, forward = std::move(options.callback)](const auto& iteration) {
+        std::ranges::copy(x, x_.begin());
+        return forward(iteration);
+      };
     topograd::Summary result;
-    topograd::minimize_lbfgs(Objective(), x_, options, result);
+    try {
+      topograd::minimize_lbfgs(Objective(), x, options, result);
+    } catch (...) {
+      std::ranges::copy(x, x_.begin());
+      throw;
+    }
+    std::ranges::copy(x, x_.begin());
     summary_.termination_type = FromTopograd(result.termination);
     summary_.message = result.message;
     summary_.initial_cost = result.initial_cost;

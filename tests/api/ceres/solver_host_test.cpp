@@ -234,4 +234,40 @@ TEST(CeresHost, RefusedPointsAreRejectedSteps) {
   EXPECT_GT(summary.num_unsuccessful_steps, 0);
 }
 
+// A general objective: the caller's numbers change at its end, unless callbacks ask for every step.
+TEST(CeresHost, CallbacksOfGradientProblemsSeeTheStartUnlessTheyAsk) {
+  struct Bowl final : ceres::FirstOrderFunction {
+    bool Evaluate(const double* x, double* cost, double* gradient) const override {
+      *cost = 0.5 * (x[0] - 5) * (x[0] - 5) * (1 + (x[0] - 5) * (x[0] - 5));
+      if (gradient != nullptr) gradient[0] = (x[0] - 5) * (1 + 2 * (x[0] - 5) * (x[0] - 5));
+      return true;
+    }
+    int NumParameters() const override { return 1; }
+  };
+  struct Seen final : ceres::IterationCallback {
+    explicit Seen(const double* to) : x(to) {}
+    ceres::CallbackReturnType operator()(const ceres::IterationSummary&) override {
+      values.push_back(*x);
+      return ceres::SOLVER_CONTINUE;
+    }
+    const double* x;
+    std::vector<double> values;
+  };
+  for (const bool updates : {false, true}) {
+    double x = 50;
+    Seen seen(&x);
+    const ceres::GradientProblem problem(new Bowl);
+    ceres::GradientProblemSolver::Options options;
+    options.callbacks.push_back(&seen);
+    options.update_state_every_iteration = updates;
+    ceres::GradientProblemSolver::Summary summary;
+    ceres::Solve(options, problem, &x, &summary);
+    EXPECT_NEAR(x, 5, 1e-4) << summary.FullReport();
+    ASSERT_GT(seen.values.size(), 2u);
+    EXPECT_EQ(seen.values.front(), 50);
+    for (std::size_t k = 1; k < seen.values.size(); ++k)
+      EXPECT_EQ(seen.values[k] != 50, updates) << k << " " << seen.values[k];
+  }
+}
+
 }  // namespace
