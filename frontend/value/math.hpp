@@ -5,6 +5,8 @@
 #include "std_functions.hpp"
 #include "value.hpp"
 
+#include <numbers>
+
 namespace topograd {
 
 #define TG_FUNCTION1(function, op) \
@@ -34,5 +36,8 @@ inline Value pow(const Value& base, const Value& exponent) {
   return Value::make(ir::Op::Pow, base, exponent);
 }
 inline Value pow(double base, const Value& exponent) { return pow(Value(base), exponent); }
+
+/// 1 - erf(a), by the normal distribution, so that its relative error is small in the tail, too.
+inline Value erfc(const Value& a) { return normal_cdf(a * -std::numbers::sqrt2) * 2.0; }
 
 }  // namespace topograd

@@ -36,9 +36,15 @@ using std::fmin;
 using std::fpclassify;
 using std::hypot;
 using std::isfinite;
+using std::isgreater;
+using std::isgreaterequal;
 using std::isinf;
+using std::isless;
+using std::islessequal;
+using std::islessgreater;
 using std::isnan;
 using std::isnormal;
+using std::isunordered;
 using std::log;
 using std::log10;
 using std::log1p;
@@ -230,6 +236,26 @@ TG_CERES_CLASSIFY(isnormal, bool)
 TG_CERES_CLASSIFY(signbit, bool)
 TG_CERES_CLASSIFY(fpclassify, int)
 #undef TG_CERES_CLASSIFY
+#define TG_CERES_COMPARE(name)                        \
+  template <typename T, int N>                        \
+  bool name(const Jet<T, N>& x, const Jet<T, N>& y) { \
+    return name(x.a, y.a);                            \
+  }                                                   \
+  template <typename T, int N>                        \
+  bool name(const Jet<T, N>& x, const T& y) {         \
+    return name(x.a, y);                              \
+  }                                                   \
+  template <typename T, int N>                        \
+  bool name(const T& x, const Jet<T, N>& y) {         \
+    return name(x, y.a);                              \
+  }
+TG_CERES_COMPARE(isgreater)
+TG_CERES_COMPARE(isgreaterequal)
+TG_CERES_COMPARE(isless)
+TG_CERES_COMPARE(islessequal)
+TG_CERES_COMPARE(islessgreater)
+TG_CERES_COMPARE(isunordered)
+#undef TG_CERES_COMPARE
 template <typename T>
 auto IsFinite(const T& x) {
   return isfinite(x);

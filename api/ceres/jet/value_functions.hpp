@@ -14,8 +14,6 @@ namespace topograd {
 inline Value fmin(const Value& a, const Value& b) { return min(a, b); }
 inline Value fmax(const Value& a, const Value& b) { return max(a, b); }
 inline Value fdim(const Value& a, const Value& b) { return max(a - b, literal(0)); }
-/// 1 - erf(a): only the absolute error is small where erf is near 1.
-inline Value erfc(const Value& a) { return literal(1) - erf(a); }
 /// The square, as for every Ceres scalar.
 inline Value norm(const Value& a) { return square(a); }
 inline Value hypot(const Value& a, const Value& b, const Value& c) { return hypot(hypot(a, b), c); }

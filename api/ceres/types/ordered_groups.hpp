@@ -1,6 +1,8 @@
 // OrderedGroups: elements in numbered groups.
 #pragma once
 
+#include "../../../ir/error.hpp"
+
 #include <map>
 #include <set>
 #include <vector>
@@ -63,7 +65,13 @@ class OrderedGroups {
   int NumElements() const { return static_cast<int>(element_to_group_.size()); }
   int NumGroups() const { return static_cast<int>(group_to_elements_.size()); }
   /// The first group. There must be a group.
-  int MinNonZeroGroup() const { return group_to_elements_.begin()->first; }
+  /// Throws Error{InvalidArgument} if there is no group.
+  int MinNonZeroGroup() const {
+    if (group_to_elements_.empty())
+      throw topograd::Error(topograd::ErrorCode::InvalidArgument,
+                            "OrderedGroups: MinNonZeroGroup() expects a group, got none");
+    return group_to_elements_.begin()->first;
+  }
   const std::map<int, std::set<T>>& group_to_elements() const { return group_to_elements_; }
   const std::map<T, int>& element_to_group() const { return element_to_group_; }
 

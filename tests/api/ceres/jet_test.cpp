@@ -8,9 +8,10 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "ceres/jet.h"
+#include "ceres/ceres.h"
 
 namespace {
 
@@ -162,6 +163,41 @@ TEST(Jet, ClassificationLooksAtTheValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(ceres::isnan(J1(nan)) && !ceres::isfinite(J1(nan)));
   EXPECT_TRUE(ceres::IsFinite(J1(1)) && ceres::isinf(J1(1) / 0.0));
+  EXPECT_TRUE(isless(J1(1), J1(2)) && isless(J1(1), 2.0) && !isless(2.0, J1(1)));
+  EXPECT_TRUE(islessequal(J1(2), 2.0) && isgreaterequal(J1(2), J1(2)) && isgreater(3.0, J1(2)));
+  EXPECT_TRUE(islessgreater(J1(1), J1(2)) && !islessgreater(J1(nan), J1(2)));
+  EXPECT_TRUE(isunordered(J1(nan), J1(2)) && !isunordered(J1(1), 2.0));
+}
+
+struct Tail {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    using std::erfc;
+    r[0] = erfc(x[0]);
+    return true;
+  }
+};
+
+/// erfc of a traced number in its tail. Reference: Abramowitz and Stegun, table 7.3, and mpmath.
+TEST(ValueFunctions, TheComplementOfErfHasItsDigits) {
+  for (const auto [at, expected] : {std::pair{6.0, 2.1519736712498913e-17},
+                                    {0.5, 0.4795001221869535},
+                                    {-2.0, 1.9953222650189528},
+                                    {20.0, 5.3958656116079005e-176}}) {
+    double x = at, cost = 0;
+    std::vector<double> residuals;
+    ceres::Problem problem;
+    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Tail, 1, 1>(new Tail), nullptr, &x);
+    ASSERT_TRUE(problem.Evaluate({}, &cost, &residuals, nullptr, nullptr));
+    EXPECT_NEAR(residuals[0], expected, 1e-13 * expected) << at;
+  }
+}
+
+TEST(OrderedGroups, WithoutGroupsThereIsNoSmallest) {
+  ceres::OrderedGroups<int> groups;
+  EXPECT_THROW(groups.MinNonZeroGroup(), topograd::Error);
+  groups.AddElementToGroup(7, 3);
+  EXPECT_EQ(groups.MinNonZeroGroup(), 3);
 }
 
 }  // namespace
