@@ -10,7 +10,7 @@
 #include "../runtime/model/term_rows.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/model/model.hpp"
-#include "check/programs/runners.hpp"
+#include "check_backends.hpp"
 #include "pass_names.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "check/programs/options.hpp"
+#include "check_options.hpp"
 
 #include <cstddef>
 #include <span>

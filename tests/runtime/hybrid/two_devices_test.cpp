@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../api/check/routing/paced_devices.hpp"
+#include "../../../tools/check/routing/paced_devices.hpp"
 #include "device.hpp"
 
 namespace topograd::test {

@@ -7,13 +7,13 @@
 #include "measure/bench_memory.hpp"
 #include "measure/bench_times.hpp"
 
-#include "../../../api/check/programs/gradients.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
 #include "../../../runtime/plan/record/plan_json.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/session/session.hpp"
+#include "../../check/programs/gradients.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -10,13 +10,13 @@
 #include "check_start.hpp"
 #include "check_view.hpp"
 
-#include "../../../api/check/faults/corruption.hpp"
-#include "../../../api/check/programs/gradients.hpp"
-#include "../../../api/check/programs/ops.hpp"
-#include "../../../api/check/programs/pairs.hpp"
-#include "../../../api/check/programs/random.hpp"
-#include "../../../api/check/routing/routing.hpp"
 #include "../../../solver/interrupts.hpp"
+#include "../../check/faults/corruption.hpp"
+#include "../../check/programs/gradients.hpp"
+#include "../../check/programs/ops.hpp"
+#include "../../check/programs/pairs.hpp"
+#include "../../check/programs/random.hpp"
+#include "../../check/routing/routing.hpp"
 
 #include <nlohmann/json.hpp>
 

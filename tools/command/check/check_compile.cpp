@@ -4,9 +4,9 @@
 #include "../arguments/output.hpp"
 #include "../input/named_problem.hpp"
 
-#include "../../../api/check/compile/pipelines.hpp"
 #include "../../../api/source.hpp"
 #include "../../../ir/error.hpp"
+#include "../../check/pipelines.hpp"
 
 #include <nlohmann/json.hpp>
 

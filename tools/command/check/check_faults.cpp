@@ -4,8 +4,8 @@
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
 
-#include "../../../api/check/faults/faults.hpp"
-#include "../../../api/check/faults/soak.hpp"
+#include "../../check/faults/faults.hpp"
+#include "../../check/faults/soak.hpp"
 
 #include <nlohmann/json.hpp>
 

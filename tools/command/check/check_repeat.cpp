@@ -7,12 +7,12 @@
 #include "../input/named_problem.hpp"
 #include "child.hpp"
 
-#include "../../../api/check/faults/folder.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/session.hpp"
+#include "../../check/faults/folder.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -6,14 +6,14 @@
 #include "../input/named_problem.hpp"
 #include "child.hpp"
 
-#include "../../../api/check/faults/folder.hpp"
-#include "../../../api/check/faults/known_answers.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/device_engine.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../check/faults/folder.hpp"
+#include "../../check/faults/known_answers.hpp"
 
 #include <nlohmann/json.hpp>
 

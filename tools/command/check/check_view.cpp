@@ -9,7 +9,7 @@
 #include "../arguments/output.hpp"
 #include "../arguments/solver_arguments.hpp"
 
-#include "../../../api/check/faults/soak.hpp"
+#include "../../check/faults/soak.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,20 +1,20 @@
 // Results that a device must compute before it is chosen, and the treatment of a wrong device.
 #include <gtest/gtest.h>
 
-#include "../../api/check/programs/pairs.hpp"
-#include "../../codegen/spirv/shader_compiler.hpp"
-#include "../../runtime/device/check/doctor.hpp"
-#include "../../runtime/device/check/self_check.hpp"
-#include "../../runtime/hybrid/executor.hpp"
-#include "../../solver/session/device_engine.hpp"
-#include "../../solver/solve.hpp"
+#include "../../../codegen/spirv/shader_compiler.hpp"
+#include "../../../runtime/device/check/doctor.hpp"
+#include "../../../runtime/device/check/self_check.hpp"
+#include "../../../runtime/hybrid/executor.hpp"
+#include "../../../solver/session/device_engine.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../tools/check/programs/pairs.hpp"
 
 #include <chrono>
 #include <cmath>
 
-#include "../support/environment.hpp"
-#include "../support/paths.hpp"
-#include "../support/validation.hpp"
+#include "../../support/environment.hpp"
+#include "../../support/paths.hpp"
+#include "../../support/validation.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,9 +1,11 @@
-// Internal: times of one piece of work on both backends, and the assessment of a choice.
+// Internal: times of one piece of work on both backends, and the check of arrays and tensors.
 #pragma once
 
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
+#include "../../../ops/backend/device.hpp"
 #include "../../../solver/interrupts.hpp"
+#include "routing.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -107,5 +109,14 @@ struct Truth {
     return 1.2533 * 1.4826 * median(std::move(off)) / std::sqrt(static_cast<double>(us.size()));
   }
 };
+
+/// Measures pieces of programs on both backends, from operands on the host to results that the host
+/// reads; trains the process's executor on some sizes, then lets it decide over a random trace of
+/// all sizes. Fills in operations, operations_right_share and operations_over_oracle.
+///
+/// Must be called before any other use of the process's executor, with its options set in the
+/// environment.
+void check_operations(const RoutingOptions& options, const ops::Device& device,
+                      std::mt19937_64& random, RoutingReport& report);
 
 }  // namespace topograd::check

@@ -2,7 +2,7 @@
 // programs, and forward with reverse mode.
 #pragma once
 
-#include "runners.hpp"
+#include "../../../api/check_backends.hpp"
 
 #include <cstddef>
 #include <cstdint>

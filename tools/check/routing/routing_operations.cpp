@@ -1,5 +1,5 @@
 // Compares the executor's decisions for arrays and tensors with measurements on both backends.
-#include "routing_operations.hpp"
+#include "routing_parts.hpp"
 
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
@@ -8,7 +8,6 @@
 #include "../../../ops/run/unrecorded_runs.hpp"
 #include "../../../ops/tensors.hpp"
 #include "../../../solver/interrupts.hpp"
-#include "routing_sides.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // The self-tests that CI runs on a Vulkan device.
 #include <gtest/gtest.h>
 
-#include "../../api/check/programs/ops.hpp"
-#include "../../api/check/programs/random.hpp"
+#include "../../../tools/check/programs/ops.hpp"
+#include "../../../tools/check/programs/random.hpp"
 
-#include "../support/validation.hpp"
+#include "../../support/validation.hpp"
 #include "kinks.hpp"
 
 namespace topograd::test {

@@ -1,11 +1,11 @@
 // Backends of the self-tests.
-#include "runners.hpp"
+#include "check_backends.hpp"
 
-#include "../../../ir/graph.hpp"
-#include "../../../ir/passes/passes.hpp"
-#include "../../../runtime/cpu/interpreter/rows.hpp"
-#include "../../../runtime/rows/compositions.hpp"
-#include "../../../solver/session/device_engine.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/passes/passes.hpp"
+#include "../runtime/cpu/interpreter/rows.hpp"
+#include "../runtime/rows/compositions.hpp"
+#include "../solver/session/device_engine.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Self-test of compositions of ops, which drivers' compilers may transform.
 #pragma once
 
+#include "../../../api/check_backends.hpp"
 #include "../../../runtime/rows/compositions.hpp"
-#include "runners.hpp"
 
 #include <cstdint>
 #include <string>

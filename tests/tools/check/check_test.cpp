@@ -1,15 +1,15 @@
 // The self-tests: they pass on the interpreter, cover all required cases, and find defects.
 #include <gtest/gtest.h>
 
-#include "../../api/check/programs/gradients.hpp"
-#include "../../api/check/programs/ops.hpp"
-#include "../../api/check/programs/random.hpp"
-#include "../../api/expression/expression.hpp"
-#include "../../api/node_values.hpp"
-#include "../../ir/checking/error_bound.hpp"
-#include "../../ir/checking/random_program.hpp"
-#include "../../ir/error.hpp"
-#include "../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../api/expression/expression.hpp"
+#include "../../../api/node_values.hpp"
+#include "../../../ir/checking/error_bound.hpp"
+#include "../../../ir/checking/random_program.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../tools/check/programs/gradients.hpp"
+#include "../../../tools/check/programs/ops.hpp"
+#include "../../../tools/check/programs/random.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Options of the self-tests: where they run, and how much.
 #pragma once
 
-#include "../../../solver/options.hpp"
+#include "../solver/options.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // Self-test of ops: compares values and derivatives on each backend with the evaluator.
 #pragma once
 
-#include "runners.hpp"
+#include "../../../api/check_backends.hpp"
 
 #include <cstddef>
 #include <string>

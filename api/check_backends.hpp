@@ -1,10 +1,10 @@
 // Backends and random numbers of the self-tests.
 #pragma once
 
-#include "../../../ir/checking/random.hpp"
-#include "../../../ir/program.hpp"
-#include "../../../runtime/rows/rows.hpp"
-#include "options.hpp"
+#include "../ir/checking/random.hpp"
+#include "../ir/program.hpp"
+#include "../runtime/rows/rows.hpp"
+#include "check_options.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
 // Functions of functions: as programs, on the interpreter, and with one wrong function.
 #include <gtest/gtest.h>
 
-#include "../../api/check/programs/pairs.hpp"
-#include "../../ir/error.hpp"
-#include "../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../tools/check/programs/pairs.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // Self-test of whole problems: gradients of each backend against the scalar evaluator.
 #pragma once
 
+#include "../../../api/check_backends.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../runtime/model/model.hpp"
-#include "runners.hpp"
 
 #include <span>
 #include <string>

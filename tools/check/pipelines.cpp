@@ -1,16 +1,16 @@
 // Makes pipelines of a catalogue, and reads the driver's figures.
 #include "pipelines.hpp"
 
-#include "../../../codegen/spirv/reflect.hpp"
-#include "../../../codegen/spirv/shader_compiler.hpp"
-#include "../../../codegen/vector/table.hpp"
-#include "../../../ir/checking/random_program.hpp"
-#include "../../../ir/error.hpp"
-#include "../../../runtime/device/device.hpp"
-#include "../../../runtime/device/kernels/module_cache.hpp"
-#include "../../../solver/interrupts.hpp"
-#include "../../source.hpp"
-#include "../programs/runners.hpp"
+#include "../../api/check_backends.hpp"
+#include "../../api/source.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../codegen/vector/table.hpp"
+#include "../../ir/checking/random_program.hpp"
+#include "../../ir/error.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../../runtime/device/kernels/module_cache.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <algorithm>
 #include <cmath>

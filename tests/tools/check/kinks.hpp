@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "../../api/check/programs/runners.hpp"
-#include "../../api/expression/expression.hpp"
-#include "../../autodiff/derivatives.hpp"
-#include "../../frontend/problem.hpp"
-#include "../../frontend/vec.hpp"
-#include "../../ir/evaluate.hpp"
+#include "../../../api/check_backends.hpp"
+#include "../../../api/expression/expression.hpp"
+#include "../../../autodiff/derivatives.hpp"
+#include "../../../frontend/problem.hpp"
+#include "../../../frontend/vec.hpp"
+#include "../../../ir/evaluate.hpp"
 
 #include <cmath>
 #include <limits>
