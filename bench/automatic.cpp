@@ -20,7 +20,7 @@
 #include "../tools/problems/bundle.hpp"
 #include "../tools/problems/developable.hpp"
 #include "../tools/problems/made_pose_graph.hpp"
-#include "../tools/problems/mgh_large.hpp"
+#include "../tools/problems/mgh.hpp"
 #include "../tools/problems/smooth.hpp"
 #include "../tools/problems/springs.hpp"
 

@@ -59,7 +59,7 @@ std::string text(const DistributedReport& report);
 /// SolverOptions::deterministic.
 ///
 /// Each rank evaluates the residuals of its blocks (distributed_engine.hpp), with Backend::vulkan
-/// on a device (rank_device.hpp). Conjugate gradients exchange halos alone; other linear solvers,
+/// on a device (rank_part.hpp). Conjugate gradients exchange halos alone; other linear solvers,
 /// steps on manifolds, and residuals of opaque code gather what they read, and every rank makes the
 /// same step. Under Preconditioner::automatic it is block_jacobi. The callback is called on all
 /// ranks, and rank 0's answer counts. Collective.

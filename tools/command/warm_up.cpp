@@ -6,7 +6,6 @@
 #include "arguments/solver_arguments.hpp"
 #include "dump_operations.hpp"
 #include "input/named_problem.hpp"
-#include "solve/solve_options.hpp"
 
 #include "../../ir/error.hpp"
 #include "../../ops/backend/device.hpp"

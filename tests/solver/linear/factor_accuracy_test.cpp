@@ -15,7 +15,6 @@
 #include "../../../tools/problems/arap.hpp"
 #include "../../../tools/problems/bundle.hpp"
 #include "../../../tools/problems/mgh.hpp"
-#include "../../../tools/problems/mgh_large.hpp"
 #include "../../../tools/problems/smooth.hpp"
 #include "../../../tools/problems/springs.hpp"
 #include "../../runtime/factor/factor_matrices.hpp"

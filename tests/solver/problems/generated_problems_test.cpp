@@ -10,7 +10,7 @@
 #include <string>
 
 #include "../../../tools/problems/bundle.hpp"
-#include "../../../tools/problems/mgh_large.hpp"
+#include "../../../tools/problems/mgh.hpp"
 
 namespace topograd {
 namespace {

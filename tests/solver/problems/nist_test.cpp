@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "../../../tools/problems/nist.hpp"
-#include "../../../tools/problems/nist_model.hpp"
 #include "../../support/paths.hpp"
 
 namespace topograd {

@@ -1,31 +1,154 @@
-// Measures one problem on one backend.
+// The benchmark of one problem: times, memory, other orders, and other solvers.
 #include "bench_report.hpp"
 
-#include "../arguments/output.hpp"
-#include "bench_orders.hpp"
-#include "bench_peers.hpp"
-#include "measure/bench_memory.hpp"
-#include "measure/bench_times.hpp"
-
+#include "../../../ir/machine/platform.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
+#include "../../../runtime/cpu/copy_rate.hpp"
+#include "../../../runtime/model/model.hpp"
+#include "../../../runtime/order/order.hpp"
+#include "../../../runtime/order/order_choice.hpp"
 #include "../../../runtime/plan/record/plan_json.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/model/model.hpp"
+#include "../../../solver/options.hpp"
 #include "../../../solver/session/session.hpp"
 #include "../../check/programs/gradients.hpp"
-
-#include <nlohmann/json.hpp>
+#include "../arguments/output.hpp"
+#include "../peers/peer.hpp"
+#include "../peers/peer_inputs.hpp"
+#include "measure/measure.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace topograd::command {
 namespace {
+
+using nlohmann::ordered_json;
+using runtime::Pass;
+
+constexpr int kSamplesOfOne = 3;
+
+Session open_with(const char* order, const ProblemModel& model, const SolverOptions& options,
+                  std::span<const double> x) {
+  platform::set_environment(runtime::kOrderVariable, order);
+  Session session = open_session(model, options, {.at_once = true});
+  session.engine().set_point(x);
+  return session;
+}
+
+ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, Pass pass, int pairs) {
+  const auto time = [&](runtime::Engine& engine) {
+    return engine.abilities().measurements->time(pass, 1, kSamplesOfOne).device_us;
+  };
+  time(found), time(kept);  // compiles
+  std::vector<double> found_us, kept_us, ratios;
+  for (int k = 0; k < pairs; ++k) {
+    // The order of the two alternates, because caches and clocks change between timings.
+    double of_found = 0;
+    if (k % 2 == 0) of_found = time(found);
+    const double of_kept = time(kept);
+    if (k % 2 != 0) of_found = time(found);
+    found_us.push_back(of_found);
+    kept_us.push_back(of_kept);
+    ratios.push_back(of_found / of_kept);
+  }
+  return {{"found_us", median(std::move(found_us))},
+          {"kept_us", median(std::move(kept_us))},
+          {"ratio", median(std::move(ratios))}};
+}
+
+/// Times evaluations on two engines alternately, with the order that the plan finds and without.
+///
+///   x      point of the evaluations
+///   pairs  timings of each evaluation, >= 1
+///
+/// Returns {reordered: true if an order was found and is used, pairs, and for residual, jacobian,
+/// gradient and jtjp, or cost, gradient and hvp of energies, {found_us, kept_us: medians, ratio:
+/// median of found / kept over the pairs}}.
+ordered_json compare_orders(const ProblemModel& model, const SolverOptions& options,
+                            std::span<const double> x, int pairs) {
+  const Session kept = open_with(runtime::kKeptOrder, model, options, x);
+  const Session found = open_with(runtime::kFoundOrder, model, options, x);
+  ordered_json report;
+  // The interpreter does not reorder blocks.
+  report["reordered"] = found.engine().backend() == runtime::Backend::vulkan &&
+                        !runtime::find_order(model.model).identity();
+  report["pairs"] = pairs;
+  const bool rows = model.model.rows > 0;
+  const auto passes = rows ? std::vector{Pass::residual, Pass::jacobian, Pass::gradient, Pass::jtjp}
+                           : std::vector{Pass::cost, Pass::gradient, Pass::hvp};
+  for (const Pass pass : passes) {
+    if (Interrupts::came()) break;
+    report[std::string(runtime::name(pass))] =
+        time_pairs(found.engine(), kept.engine(), pass, pairs);
+  }
+  return report;
+}
+
+using nlohmann::ordered_json;
+using runtime::Pass;
+
+constexpr std::uint64_t kMostRows = 4'000'000;
+constexpr std::uint64_t kMostRowsOfSteps = 3'100'000;
+
+ordered_json peer_json(const PeerReport& peer, int threads, const runtime::Traffic& traffic,
+                       double copy_rate) {
+  ordered_json json;
+  json["name"] = peer.name;
+  json["version"] = peer.version;
+  json["libraries"] = peer.libraries;
+  json["threads"] = threads;
+  json["precision"] = "f64";
+  json["build_s"] = peer.build_s;
+  json["initial_cost"] = peer.initial_cost;
+  json["copy_gb_s"] = copy_rate * 1e-9;
+  const auto add = [&](const std::string& name, double us, std::uint64_t bytes) {
+    if (us <= 0) return;
+    json[name + "_us"] = us;
+    json["share_of_copy"][name] = json[name + "_share_of_copy"] =
+        share_of_copy(static_cast<double>(bytes), us, copy_rate);
+  };
+  add("residual", peer.residual_us, traffic.bytes(Pass::residual));
+  add("jacobian", peer.jacobian_us, traffic.bytes(Pass::jacobian));
+  add("evaluate_jacobian", peer.evaluate_jacobian_us, traffic.bytes(Pass::jacobian));
+  add("gradient", peer.gradient_us, traffic.bytes(Pass::gradient));
+  add("step100", peer.step100_us, traffic.step_bytes(kStepIterations));
+  return json;
+}
+
+/// Runs the peers whose libraries are in the program's folder, for springs, arap and smooth with up
+/// to four million rows, in f64 on the CPU. Returns a list of {name, version, libraries, threads,
+/// build_s, initial_cost, copy_gb_s, ..._us, ..._share_of_copy, share_of_copy}, empty for other
+/// problems.
+///
+///   model  model of the problem that `arguments` select
+ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& model) {
+  ordered_json peers = ordered_json::array();
+  if (model.rows > kMostRows || Interrupts::came()) return peers;
+  const RunPeer ceres = open_ceres();
+  if (ceres == nullptr || arguments.problem.name == "bundle") return peers;
+  std::optional<PeerInput> input = peer_input(arguments.problem);
+  if (!input) return peers;
+  input->threads = peer_threads(arguments.solver);
+  input->step = model.rows <= kMostRowsOfSteps && arguments.problem.name != "developable" &&
+                (arguments.only.empty() ||
+                 std::ranges::find(arguments.only, "step100") != arguments.only.end());
+  PeerReport report;
+  ceres(*input, report);
+  peers.push_back(peer_json(report, input->threads,
+                            runtime::Traffic(model, codegen::Precision::f64),
+                            runtime::cpu::copy_rate(input->threads)));
+  return peers;
+}
 
 using nlohmann::ordered_json;
 using runtime::Pass;

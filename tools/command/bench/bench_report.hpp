@@ -39,7 +39,7 @@ void add_bench_options(Command app, BenchArguments& arguments);
 /// and its sums host_bytes_explained and device_bytes_explained. peers: {name, version, ...} with
 /// the keys that the peer measures.
 ///
-/// With `orders`, measures only `orders` (bench_orders.hpp).
+/// With `orders`, measures only `orders`: evaluations with the order of the plan and without.
 nlohmann::ordered_json run_bench(const BenchArguments& arguments);
 
 }  // namespace topograd::command

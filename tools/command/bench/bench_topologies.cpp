@@ -1,7 +1,7 @@
 // Compile times of many topologies.
 #include "bench_topologies.hpp"
 
-#include "measure/bench_times.hpp"
+#include "measure/measure.hpp"
 
 #include "../../../api/expression/expression_values.hpp"
 #include "../../../frontend/problem.hpp"

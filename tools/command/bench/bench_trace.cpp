@@ -3,7 +3,7 @@
 
 #include "../../problems/springs.hpp"
 #include "../peers/peer_inputs.hpp"
-#include "measure/bench_times.hpp"
+#include "measure/measure.hpp"
 
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"

@@ -3,12 +3,8 @@
 #include "../arguments/output.hpp"
 #include "../arguments/telemetry.hpp"
 #include "../input/named_problem.hpp"
-#include "check_compile.hpp"
-#include "check_faults.hpp"
-#include "check_repeat.hpp"
 #include "check_scaling.hpp"
-#include "check_start.hpp"
-#include "check_view.hpp"
+#include "checks.hpp"
 
 #include "../../../solver/interrupts.hpp"
 #include "../../check/faults/corruption.hpp"

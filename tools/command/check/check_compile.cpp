@@ -1,5 +1,5 @@
 // topograd check compile: pipelines of all kinds of kernels on a device's compiler, without a run.
-#include "check_compile.hpp"
+#include "checks.hpp"
 
 #include "../arguments/output.hpp"
 #include "../input/named_problem.hpp"

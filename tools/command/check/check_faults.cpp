@@ -1,5 +1,5 @@
 // topograd check faults and soak: failures and endurance.
-#include "check_faults.hpp"
+#include "checks.hpp"
 
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"

@@ -1,5 +1,5 @@
 // topograd check repeat: gathering sums have the same bits in all processes, with any threads.
-#include "check_repeat.hpp"
+#include "checks.hpp"
 
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"

@@ -1,5 +1,5 @@
 // topograd check start: the cost of compilation in a first call, with and without caches.
-#include "check_start.hpp"
+#include "checks.hpp"
 
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"

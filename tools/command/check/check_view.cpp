@@ -1,5 +1,5 @@
 // topograd check view: random drags in the live view; all frames are finite and nothing grows.
-#include "check_view.hpp"
+#include "checks.hpp"
 
 #include "../../problems/mesh.hpp"
 #include "../../view/film/measure.hpp"

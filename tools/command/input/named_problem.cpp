@@ -1,8 +1,13 @@
-// Creates problems by name.
+// The problems by name, and the options of their solves.
 #include "named_problem.hpp"
 
+#include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
+#include "../../../api/formats/pose_graph_objective.hpp"
+#include "../../../api/formats/pose_graph_start.hpp"
+#include "../../../ir/error.hpp"
 #include "../../problems/developable.hpp"
-#include "../../problems/mgh_large.hpp"
+#include "../../problems/mgh.hpp"
 #include "../../problems/springs.hpp"
 #include "../arguments/output.hpp"
 #include "colmap_folder.hpp"
@@ -11,19 +16,12 @@
 #include "pose_graph_file.hpp"
 #include "shown_scene.hpp"
 
-#include "../../../api/formats/bal.hpp"
-#include "../../../api/formats/bundle_adjustment.hpp"
-#include "../../../api/formats/pose_graph_objective.hpp"
-#include "../../../api/formats/pose_graph_start.hpp"
-#include "../../../ir/error.hpp"
-
-#include <nlohmann/json.hpp>
-
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 namespace topograd::command {
 namespace {
@@ -479,6 +477,10 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
                                               " or a file that ends in .json, got \"" +
                                               arguments.name + "\"" +
                                               did_you_mean(arguments.name, problem_names()));
+}
+
+SolverOptions options_of(const SolverArguments& arguments, const NamedProblem& named) {
+  return to_options(arguments, named.options());
 }
 
 }  // namespace topograd::command

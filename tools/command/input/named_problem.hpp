@@ -1,21 +1,20 @@
-// Problems that the command provides by name.
+// Problems that the command knows by name or reads from files, and the options of their solves.
 #pragma once
 
+#include "../../../api/problem_file.hpp"
+#include "../../../frontend/problem.hpp"
+#include "../../../solver/options.hpp"
 #include "../../problems/bundle.hpp"
 #include "../../problems/mesh.hpp"
 #include "../../problems/mgh.hpp"
 #include "../../problems/nist.hpp"
 #include "../arguments/arguments.hpp"
+#include "../arguments/solver_arguments.hpp"
 #include "share_group.hpp"
-
-#include "../../../api/problem_file.hpp"
-#include "../../../frontend/problem.hpp"
-#include "../../../solver/options.hpp"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -159,5 +158,9 @@ std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments);
 /// Names of the large problems that can have --count unknowns, or the one selected by --set. Throws
 /// Error{InvalidArgument} likewise.
 std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments);
+
+/// The options of the problem's file, or the command's defaults for a named problem, overridden by
+/// the given options. Throws Error{InvalidArgument} as to_options() does.
+SolverOptions options_of(const SolverArguments& arguments, const NamedProblem& named);
 
 }  // namespace topograd::command

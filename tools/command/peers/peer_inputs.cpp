@@ -1,6 +1,11 @@
-// Problems in the form of other solvers.
+// Problems as other solvers take them.
 #include "peer_inputs.hpp"
 
+#include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
+#include "../../../api/formats/pose_graph_weights.hpp"
+#include "../../../ir/machine/platform.hpp"
+#include "../../../solver/evaluator.hpp"
 #include "../../problems/arap.hpp"
 #include "../../problems/bundle.hpp"
 #include "../../problems/developable.hpp"
@@ -11,15 +16,11 @@
 #include "../input/mesh_problem.hpp"
 #include "../input/pose_graph_file.hpp"
 
-#include "../../../api/formats/bal.hpp"
-#include "../../../api/formats/bundle_adjustment.hpp"
-#include "../../../api/formats/pose_graph_weights.hpp"
-#include "../../../ir/machine/platform.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <span>
 #include <thread>
 #include <utility>
@@ -261,6 +262,44 @@ RunPeer open_ceres() {
 int peer_threads(const SolverArguments& arguments) {
   const int asked = arguments.threads.value_or(0);
   return asked > 0 ? asked : static_cast<int>(std::thread::hardware_concurrency());
+}
+
+namespace {
+
+bool all_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+PeerFunctions peer_functions(Problem& problem, int threads) {
+  const auto evaluator = std::make_shared<Evaluator>(
+      problem, SolverOptions{.backend = Backend::cpu, .threads = threads});
+  const std::size_t n = problem.parameter_count(), rows = problem.residual_count();
+  PeerFunctions functions;
+  if (problem.energy_count() > 0) {
+    functions.objective = [evaluator, n](const double* at, double* cost, double* gradient) {
+      const std::span<const double> x(at, n);
+      *cost = evaluator->cost(x);
+      if (!std::isfinite(*cost) || gradient == nullptr) return std::isfinite(*cost);
+      const Eigen::VectorXd g = evaluator->gradient(x);
+      std::copy(g.begin(), g.end(), gradient);
+      return all_finite({gradient, n});
+    };
+    return functions;
+  }
+  functions.rows = rows;
+  functions.least_squares = [evaluator, n, rows](const double* at, double* r, double* J) {
+    const std::span<const double> x(at, n);
+    const Eigen::VectorXd values = evaluator->residuals(x);
+    std::copy(values.begin(), values.end(), r);
+    if (!all_finite({r, rows}) || J == nullptr) return all_finite({r, rows});
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Eigen::Map<RowMajor>(J, static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(n)) =
+        evaluator->jacobian(x);
+    return all_finite({J, rows * n});
+  };
+  return functions;
 }
 
 }  // namespace topograd::command

@@ -1,6 +1,7 @@
-// Problems in the form of other solvers, and access to these solvers.
+// Inputs of other solvers: copies of a problem, and callbacks that evaluate it.
 #pragma once
 
+#include "../../../frontend/problem.hpp"
 #include "../../problems/springs.hpp"
 #include "../arguments/solver_arguments.hpp"
 #include "../input/named_problem.hpp"
@@ -22,5 +23,13 @@ RunPeer open_ceres();
 
 /// --threads, or the number of threads of the machine.
 int peer_threads(const SolverArguments& arguments);
+
+/// Residuals and Jacobian of a problem without energies, or cost and gradient of a problem with
+/// energies, by the interpreter in f64. Robust losses, bounds, manifolds and constants are not
+/// passed on.
+///
+///   problem  must outlive the functions
+///   threads  of the interpreter
+PeerFunctions peer_functions(Problem& problem, int threads);
 
 }  // namespace topograd::command

@@ -1,4 +1,15 @@
-// topograd solve: minimises a problem and reports.
+// The subcommand `solve`, with the kernels that it writes on request.
+#include "../../../solver/solve.hpp"
+#include "../../../api/problem_file.hpp"
+#include "../../../api/source.hpp"
+#include "../../../frontend/inspect/unread_blocks.hpp"
+#include "../../../frontend/problem.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/session/device_ahead.hpp"
+#include "../../../solver/summary.hpp"
+#include "../../../solver/summary_json.hpp"
 #include "../../draw/canvas.hpp"
 #include "../../draw/scene.hpp"
 #include "../arguments/commands.hpp"
@@ -13,33 +24,63 @@
 #include "plot.hpp"
 #include "progress.hpp"
 #include "solve_ik.hpp"
-#include "solve_kernels.hpp"
-#include "solve_options.hpp"
 #include "solve_peers.hpp"
 #include "solve_sets.hpp"
-
-#include "../../../api/problem_file.hpp"
-#include "../../../frontend/inspect/unread_blocks.hpp"
-#include "../../../ir/error.hpp"
-#include "../../../runtime/plan/record/plan_json.hpp"
-#include "../../../solver/interrupts.hpp"
-#include "../../../solver/session/device_ahead.hpp"
-#include "../../../solver/solve.hpp"
-#include "../../../solver/summary_json.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace topograd::command {
+
 namespace {
+
+/// The kernels that such a solve runs, as compiled by Vulkan. Needs no device.
+std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary) {
+  std::vector<std::string> passes = {"cost", "gradient"};
+  switch (summary.step_method) {
+    case Method::levenberg_marquardt:
+    case Method::gauss_newton:
+    case Method::dogleg:
+      if (summary.linear_solver == LinearSolver::pcg) {
+        passes.insert(passes.end(), {"jtjp", "blocks"});
+      } else {
+        passes.push_back("jacobian");
+      }
+      break;
+    case Method::newton:
+      passes.push_back(summary.linear_solver == LinearSolver::pcg ? "hvp" : "hessian");
+      break;
+    case Method::lbfgs:
+    case Method::adam:
+    case Method::adamw:
+    case Method::sgd:
+    case Method::augmented_lagrangian:
+    case Method::barrier:
+    case Method::automatic: break;
+  }
+  SourceOptions options{.precision = summary.precision};
+  // The strategy's name comes first, then its reason.
+  const std::string strategy =
+      summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,:"));
+  if (!strategy.empty()) options.accumulation = codegen::parse_accumulation(strategy);
+  std::vector<NamedSource> out;
+  for (const std::string& pass : passes) {
+    options.kernel = pass;
+    // In mixed precision the linear solver runs in f32.
+    const bool linear = pass == "jtjp" || pass == "blocks";
+    if (summary.precision == Precision::mixed)
+      options.precision = linear ? Precision::f32 : Precision::f64;
+    for (NamedSource& source : sources(problem, options)) out.push_back(std::move(source));
+  }
+  return out;
+}
 
 struct SolveArguments {
   ProblemArguments problem;

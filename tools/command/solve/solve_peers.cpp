@@ -1,7 +1,6 @@
 // Runs other solvers on the problems of `topograd solve`.
 #include "solve_peers.hpp"
 
-#include "../peers/peer_functions.hpp"
 #include "../peers/peer_inputs.hpp"
 #include "plot.hpp"
 #include "solve_sets.hpp"

@@ -4,7 +4,6 @@
 #include "solve_peers.hpp"
 
 #include "../../problems/mgh.hpp"
-#include "../../problems/mgh_large.hpp"
 #include "../../problems/nist.hpp"
 
 #include "../../../ir/error.hpp"

@@ -1,7 +1,7 @@
 // Measures published speedups of similar systems, and long training.
 #include "bench_ops_claims.hpp"
 
-#include "../measure/energy.hpp"
+#include "../measure/measure.hpp"
 #include "bench_ops_cases.hpp"
 #include "bench_ops_times.hpp"
 

@@ -1,7 +1,7 @@
 // Timing of operations.
 #include "bench_ops_times.hpp"
 
-#include "../measure/bench_times.hpp"
+#include "../measure/measure.hpp"
 
 #include "../../../../ops/backend/backend.hpp"
 

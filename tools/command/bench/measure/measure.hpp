@@ -1,12 +1,19 @@
-// Times of a benchmark report, with their reference values.
+// What benchmarks measure: times, the rate of copying, memory and energy.
 #pragma once
 
 #include "../../../../ir/median.hpp"
+#include "../../../../runtime/engine/engine.hpp"
 #include "../../../../runtime/engine/traffic.hpp"
-
-#include <nlohmann/json.hpp>
+#include "../../../../runtime/rows/rows.hpp"
+#include "../../../../solver/options.hpp"
+#include "../../input/named_problem.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,5 +64,37 @@ runtime::Timing BenchTimes::wall(int samples, const F& work) const {
   const double middle = median(std::move(us));
   return {.device_us = middle, .wall_us = middle};
 }
+
+/// Counts memory that this process allocates from now on.
+class MemoryMeter {
+ public:
+  /// For the backend vulkan, opens the device first, if possible, as memory of the driver.
+  explicit MemoryMeter(const SolverOptions& options);
+  /// Keys: host_bytes, allocated since construction; device_bytes, allocated from the driver for
+  /// the engine's device; memory, a list of {use, host, device}; and its sums, host_bytes_explained
+  /// and device_bytes_explained.
+  nlohmann::ordered_json report(NamedProblem& named, const runtime::Model& model,
+                                runtime::Engine& engine) const;
+
+ private:
+  std::uint64_t before_ = 0, driver_ = 0;
+  std::unique_ptr<runtime::RowRunner> opened_;
+};
+
+/// Energy since construction. The counters include all other load on the machine.
+class EnergyMeter {
+ public:
+  EnergyMeter();
+
+  struct Joules {
+    std::optional<double> cpu;     ///< all packages, by RAPL (Linux powercap)
+    std::optional<double> device;  ///< first card, by NVML
+  };
+  Joules used() const;
+
+ private:
+  std::vector<std::optional<std::uint64_t>> packages_;  ///< µJ
+  std::optional<std::uint64_t> card_;                   ///< mJ
+};
 
 }  // namespace topograd::command
