@@ -1,15 +1,15 @@
-// A rank's part of a model with its engine, and what ranks join of theirs.
+// The part of one rank: its model, its device, its engine, and vectors of all ranks.
 #pragma once
 
+#include "../ir/machine/state_record.hpp"
+#include "../runtime/engine/engine.hpp"
+#include "../runtime/model/model_part.hpp"
+#include "../solver/options.hpp"
 #include "communicator.hpp"
 #include "halo.hpp"
 #include "local_model.hpp"
 #include "partition.hpp"
-#include "rank_device.hpp"
 #include "shares.hpp"
-
-#include "../ir/machine/state_record.hpp"
-#include "../runtime/engine/engine.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +21,42 @@
 #include <vector>
 
 namespace topograd::distributed {
+
+/// The choice of the device on which a rank evaluates.
+struct RankDevice {
+  enum class Use {
+    cpu,
+    where_it_pays,  ///< on the device if all ranks have one, and enough residuals
+    device          ///< asked for
+  };
+  Use use = Use::cpu;
+  std::string name;       ///< as EngineOptions::device
+  SolverOptions options;  ///< of the device
+};
+
+/// Ranks of one machine take its devices in turn, in the order of their UUIDs.
+///
+/// Throws Error{NoDevice}, or what the device lacks, if Backend::vulkan is asked for and there is
+/// none.
+RankDevice choose_device(const Communicator& ranks, const SolverOptions& options);
+
+/// The engine of a rank's part, and what kept it from its device.
+struct RankEngine {
+  std::unique_ptr<runtime::Engine> engine;
+  std::string problem;           ///< empty: nothing did
+  bool some_on_devices = false;  ///< of the engines of all ranks
+};
+
+/// The engine of a part. A rank whose device fails to open or to hold the part evaluates on its
+/// CPU, and says so in ModelPart::mixed if others do not. Collective.
+///
+///   options  of a CPU's engine, with its part
+///   of       the same part
+///
+/// Throws the device's error if it is asked for and fails on all ranks.
+RankEngine make_rank_engine(const Communicator& ranks, const runtime::Model& part,
+                            const runtime::EngineOptions& options, runtime::ModelPart& of,
+                            const RankDevice& device);
 
 /// Figures of one rank, for reports.
 struct RankReport {
