@@ -1,6 +1,7 @@
 """The stub of the module has its names, mypy finds no fault, and the source archive is whole."""
 
 import ast
+import graphlib
 import os
 import pathlib
 import shutil
@@ -53,7 +54,21 @@ class Stubs(unittest.TestCase):
                     self.assertTrue(value.__doc__, f"{name}.{member}")
 
 
+def imported(file):
+    """Modules of the package that a module imports, also within functions."""
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            modules |= {node.module} if node.module else {name.name for name in node.names}
+    return {name for name in modules if (PACKAGE / f"{name}.py").exists()}
+
+
 class Package(unittest.TestCase):
+    def test_imports_form_no_circle(self):
+        graph = {file.stem: imported(file) for file in PACKAGE.glob("*.py")}
+        self.assertIn("_trace", graph["_shim"] | graph["_buffer"])
+        graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
     def test_source_archive(self):
         sys.path.insert(0, str(ROOT / "python" / "wheel"))
         self.addCleanup(sys.path.pop, 0)

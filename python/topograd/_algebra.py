@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ._complex import as_complex
+from ._complex import COMPLEX_FUNCTIONS, as_complex
 from ._functions import implements
 from ._trace import Array, Trace, TracingError
 from ._ufuncs import reduce
@@ -310,3 +310,66 @@ def solve_complex(trace: Trace, a: Any, b: Any) -> Any:
     found = _numpy.linalg.solve(whole, _numpy.concatenate([right.real, right.imag]))
     n = m.shape[-1]
     return type(m)(found[:n], found[n:])
+
+
+@implements(np.linalg.norm)
+def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    array = trace.array(x)
+    if array.ndim == 0 and axis is not None:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension 0")
+    if is_matrix_norm(array, ord, axis):
+        return matrix_norm(trace, array, ord, axis, keepdims)
+    if ord in (None, 2, "fro"):
+        return np.sqrt(reduce(trace, "add", np.square(array), axis, keepdims))
+    if ord == 1:
+        return reduce(trace, "add", np.abs(array), axis, keepdims)
+    if ord in (math.inf, -math.inf):
+        return reduce(trace, "max" if ord > 0 else "min", np.abs(array), axis, keepdims)
+    return reduce(trace, "add", np.abs(array) ** ord, axis, keepdims) ** (1.0 / ord)
+
+
+@implements(np.linalg.det)
+def _det(trace: Trace, a: Any) -> Array:
+    m = trace.array(a)
+    n = m.shape[-1]
+    if n == 1:
+        return m[..., 0, 0]
+    if n > 4:
+        return determinant_large(trace, m)
+    rest = list(range(n))
+    terms: Any = 0.0
+    for k in range(n):
+        columns = rest[:k] + rest[k + 1:]
+        minor = _det(trace, m[..., 1:, :][..., columns])
+        term = m[..., 0, k] * minor
+        terms = term if k == 0 else terms + term if k % 2 == 0 else terms - term
+    return terms
+
+
+@implements(np.linalg.inv)
+def _inv(trace: Trace, a: Any) -> Array:
+    m = trace.array(a)
+    n = m.shape[-1]
+    if n > 4:
+        return inverse_large(trace, m)
+    rows = []
+    for i in range(n):
+        row = []
+        for j in range(n):
+            keep_rows = [k for k in range(n) if k != j]
+            keep_columns = [k for k in range(n) if k != i]
+            minor = (m[..., keep_rows, :][..., keep_columns] if n > 1 else None)
+            cofactor = _det(trace, minor) if n > 1 else m[..., 0, 0] * 0.0 + 1.0
+            row.append(cofactor if (i + j) % 2 == 0 else -cofactor)
+        rows.append(trace.stack(row, -1))
+    return trace.stack(rows, -2) / _det(trace, m)[..., np.newaxis, np.newaxis]
+
+
+@implements(np.linalg.solve)
+def _solve(trace: Trace, a: Any, b: Any) -> Array:
+    if np.shape(a)[-1] > 4:
+        return solve_large(trace, a, b)
+    return _numpy.matmul(_inv(trace, a), trace.array(b))
+
+
+COMPLEX_FUNCTIONS[np.linalg.solve] = solve_complex

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from . import _functions, _ufuncs
 from ._complex import ComplexArray, as_complex, is_complex
 from ._trace import Array, Flat, Scalar, Trace, TracingError, contains_traced, plain, tracer_of
 
@@ -140,8 +141,6 @@ class Buffer(np.ndarray):
         Flat(self)[...] = value
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from . import _ufuncs
-
         operands = (*inputs, *kwargs.values())
         if contains_traced(operands):
             return _ufuncs.call(tracer_of(operands), ufunc, method, inputs, kwargs)
@@ -150,8 +149,6 @@ class Buffer(np.ndarray):
         return out[0] if out is not None and len(out) == 1 else buffered(made)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from . import _functions
-
         operands = (*args, *kwargs.values())
         if contains_traced(operands):
             return _functions.call(tracer_of(operands), func, args, kwargs)

@@ -441,10 +441,6 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     if func is np.prod:
         axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
         return _product(trace, as_complex(trace, args[0]), axis)
-    if func is np.linalg.solve:
-        from . import _algebra
-
-        return _algebra.solve_complex(trace, *args)
     if func in COMPLEX_FUNCTIONS:
         return COMPLEX_FUNCTIONS[func](trace, *args, **kwargs)
     if func is np.dot:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_function, is_complex
 from ._masked import Masked
-from ._trace import Array, Trace, TracingError, contains_traced, plain
+from ._trace import Array, Trace, TracingError, contains_traced, handlers, plain
 from ._ufuncs import MISSING, accumulate, check_dtype, masked, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -17,6 +17,8 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 _numpy: Any = np
 
 
+#: Called with the module of a function of SciPy's that is not in the table: they enter what they know of it.
+PROVIDERS: list[Callable[[str], Any]] = []
 #: Functions that put values into their first argument.
 INTO = (np.copyto, np.putmask, np.put, np.fill_diagonal)
 
@@ -28,11 +30,8 @@ def find(func: Any) -> Callable[..., Any] | None:
     except TypeError:  # no key of a dictionary
         return None
     if found is None and (getattr(func, "__module__", None) or "").startswith("scipy."):
-        from . import _linear
-
-        if ".interpolate" in func.__module__ or ".spatial" in func.__module__:
-            from . import _objects  # noqa: F401
-        _linear.register()
+        for enter in PROVIDERS:
+            enter(func.__module__)
         found = _FUNCTIONS.get(func)
     return found
 
@@ -532,74 +531,6 @@ def _diag(trace: Trace, v: Any, k: int = 0) -> Array:
     return out
 
 
-@implements(np.linalg.norm)
-def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    array = trace.array(x)
-    from . import _algebra
-
-    if array.ndim == 0 and axis is not None:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension 0")
-    if _algebra.is_matrix_norm(array, ord, axis):
-        return _algebra.matrix_norm(trace, array, ord, axis, keepdims)
-    if ord in (None, 2, "fro"):
-        return np.sqrt(reduce(trace, "add", np.square(array), axis, keepdims))
-    if ord == 1:
-        return reduce(trace, "add", np.abs(array), axis, keepdims)
-    if ord in (math.inf, -math.inf):
-        return reduce(trace, "max" if ord > 0 else "min", np.abs(array), axis, keepdims)
-    return reduce(trace, "add", np.abs(array) ** ord, axis, keepdims) ** (1.0 / ord)
-
-
-@implements(np.linalg.det)
-def _det(trace: Trace, a: Any) -> Array:
-    m = trace.array(a)
-    n = m.shape[-1]
-    if n == 1:
-        return m[..., 0, 0]
-    if n > 4:
-        from . import _algebra
-
-        return _algebra.determinant_large(trace, m)
-    rest = list(range(n))
-    terms: Any = 0.0
-    for k in range(n):
-        columns = rest[:k] + rest[k + 1:]
-        minor = _det(trace, m[..., 1:, :][..., columns])
-        term = m[..., 0, k] * minor
-        terms = term if k == 0 else terms + term if k % 2 == 0 else terms - term
-    return terms
-
-
-@implements(np.linalg.inv)
-def _inv(trace: Trace, a: Any) -> Array:
-    m = trace.array(a)
-    n = m.shape[-1]
-    if n > 4:
-        from . import _algebra
-
-        return _algebra.inverse_large(trace, m)
-    rows = []
-    for i in range(n):
-        row = []
-        for j in range(n):
-            keep_rows = [k for k in range(n) if k != j]
-            keep_columns = [k for k in range(n) if k != i]
-            minor = (m[..., keep_rows, :][..., keep_columns] if n > 1 else None)
-            cofactor = _det(trace, minor) if n > 1 else m[..., 0, 0] * 0.0 + 1.0
-            row.append(cofactor if (i + j) % 2 == 0 else -cofactor)
-        rows.append(trace.stack(row, -1))
-    return trace.stack(rows, -2) / _det(trace, m)[..., np.newaxis, np.newaxis]
-
-
-@implements(np.linalg.solve)
-def _solve(trace: Trace, a: Any, b: Any) -> Array:
-    if np.shape(a)[-1] > 4:
-        from . import _algebra
-
-        return _algebra.solve_large(trace, a, b)
-    return _numpy.matmul(_inv(trace, a), trace.array(b))
-
-
 @implements(np.vander)
 def _vander(trace: Trace, x: Any, N: Any = None, increasing: bool = False) -> Array:
     array = trace.array(x)
@@ -628,3 +559,6 @@ def _meshgrid(trace: Trace, *xi: Any, indexing: str = "xy", **_: Any) -> list:
 def stacked(trace: Trace, value: Any) -> Any:
     """np.array of something that has traced arrays inside."""
     return trace.array(value).copy() if contains_traced(value) else value
+
+
+handlers.function = call

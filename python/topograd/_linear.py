@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import COMPLEX_FUNCTIONS, ComplexArray, as_complex, is_complex
-from ._functions import implements
+from ._functions import PROVIDERS, implements
 from ._trace import Array, Trace, TracingError, contains_traced
 
 #: Elements of an argument above which a function is not applied to a basis.
@@ -188,3 +188,6 @@ def _histogram(trace: Trace, a: Any, bins: Any = 10, range: Any = None, *args: A
                            "can")
     edges = np.histogram(a, bins, range)[1]
     return apply(trace, lambda w: np.histogram(a, bins, range, weights=w)[0], weights), edges
+
+
+PROVIDERS.append(lambda module: register())

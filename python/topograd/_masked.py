@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ._trace import Array, Trace, Traced, TracingError, plain
+from ._trace import Array, Trace, Traced, TracingError, handlers, plain
 
 _WRITE = "use np.where(condition, a, b) on whole arrays"
 #: NumPy for traced arrays: its stubs do not know that these implement its functions.
@@ -138,3 +138,12 @@ def assign(target: Array, key: Any, value: Any) -> None:
         raise TracingError("an assignment by a condition on unknowns of another shape than the array's "
                            f"cannot be traced; {_WRITE}")
     target[...] = _numpy.where(condition, whole_at(condition, value), target)
+
+
+def chosen(array: Array, key: Any) -> Masked:
+    """The elements of an array that a traced index chooses."""
+    return Masked(array, condition_of(key))
+
+
+handlers.chosen = chosen
+handlers.assign_chosen = assign

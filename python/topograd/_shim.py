@@ -617,6 +617,14 @@ def _is_object_of_scipy(kind: type) -> bool:
     return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform"))
 
 
+def _enter_objects(module: str) -> None:
+    if ".interpolate" in module or ".spatial" in module:
+        from . import _objects  # noqa: F401  # which enters its functions
+
+
+_functions.PROVIDERS.insert(0, _enter_objects)
+
+
 def _own_object(trace: Trace, value: Any) -> Any:
     """What traced code sees for an object of SciPy's that computes with values, or None."""
     if not _is_object_of_scipy(type(value)):

@@ -61,6 +61,19 @@ class TracingError(TypeError):
         super().__init__(f"{what} ({user_location()})")
 
 
+class Handlers:
+    """What runs for NumPy's functions of traced arrays. The modules above this one enter it, so that
+    imports between modules form no circle."""
+
+    ufunc: Any  #: _ufuncs.call
+    function: Any  #: _functions.call
+    chosen: Any  #: _masked.chosen
+    assign_chosen: Any  #: _masked.assign
+
+
+handlers = Handlers()
+
+
 def as_numpy(value: Any) -> np.ndarray:
     """An array-like as a NumPy array, without a copy where the buffer protocol or DLPack allow it."""
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
@@ -490,9 +503,7 @@ class Array(Traced, NDArrayOperatorsMixin):
         if hasattr(parts[0] if parts else None, "of"):  # the number of a step
             return parts[0].of(self, parts[1:])
         if any(isinstance(k, Traced) for k in parts):
-            from . import _masked
-
-            return _masked.Masked(self, _masked.condition_of(key))
+            return handlers.chosen(self, key)
         if all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) and
                not isinstance(k, bool) for k in parts):
             shadow = self._shadow[key]
@@ -540,9 +551,7 @@ class Array(Traced, NDArrayOperatorsMixin):
                 return
         parts = key if isinstance(key, tuple) else (key,)
         if any(isinstance(k, Traced) for k in parts):
-            from . import _masked
-
-            return _masked.assign(self, key, value)
+            return handlers.assign_chosen(self, key, value)
         positions = np.asarray(self._positions()[key])
         array = self.tracer.array(value)
         shadow = array._shadow
@@ -558,12 +567,10 @@ class Array(Traced, NDArrayOperatorsMixin):
     # NumPy's protocols.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _ufuncs().call(self.tracer, ufunc, method, inputs, kwargs)
+        return handlers.ufunc(self.tracer, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from . import _functions
-
-        return _functions.call(self.tracer, func, args, kwargs)
+        return handlers.function(self.tracer, func, args, kwargs)
 
     # Methods.
 
@@ -734,19 +741,6 @@ class Scalar(Array):
 
     def _place(self, key: Any) -> int:
         return -1
-
-
-_module_of_ufuncs: Any = None
-
-
-def _ufuncs() -> Any:
-    """The module _ufuncs, which imports this one."""
-    global _module_of_ufuncs
-    if _module_of_ufuncs is None:
-        from . import _ufuncs as module
-
-        _module_of_ufuncs = module
-    return _module_of_ufuncs
 
 
 #: Types of numbers that are operands as they are.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_ufunc, is_complex
 from ._masked import Masked
-from ._trace import Array, Scalar, Trace, TracingError, contains_traced, plain
+from ._trace import Array, Scalar, Trace, TracingError, contains_traced, handlers, plain
 
 #: ufuncs that are one op of the table
 #: What NumPy passes for an argument that was not given.
@@ -317,3 +317,6 @@ def accumulate(trace: Trace, ufunc: np.ufunc, array: Array, axis: int) -> Array:
     for k in range(1, array.shape[axis]):
         parts.append(ufunc(parts[-1], array[(slice(None),) * (axis % array.ndim) + (k,)]))
     return trace.stack(parts, axis)
+
+
+handlers.ufunc = call
