@@ -17,7 +17,7 @@
 namespace topograd::distributed {
 namespace {
 
-constexpr std::size_t kMost = std::size_t{1} << 28;  // counts of MPI are ints
+constexpr std::size_t kMostOfCall = std::size_t{1} << 28;  // counts of MPI are ints
 
 /// Text of one rank on all of them.
 std::string text_of(const std::string& text, int rank, const Communicator& of) {
@@ -25,9 +25,9 @@ std::string text_of(const std::string& text, int rank, const Communicator& of) {
   MPI_Bcast(&length, 1, MPI_UINT64_T, rank, of.comm());
   std::string out = of.rank() == rank ? text : std::string();
   out.resize(length);
-  for (std::size_t first = 0; first < length; first += kMost)
-    MPI_Bcast(out.data() + first, static_cast<int>(std::min(kMost, length - first)), MPI_CHAR, rank,
-              of.comm());
+  for (std::size_t first = 0; first < length; first += kMostOfCall)
+    MPI_Bcast(out.data() + first, static_cast<int>(std::min(kMostOfCall, length - first)), MPI_CHAR,
+              rank, of.comm());
   return out;
 }
 
@@ -82,8 +82,8 @@ Communicator::~Communicator() {
 
 void Communicator::join(std::span<double> numbers) const {
   static_assert(sizeof(double) == sizeof(std::uint64_t));
-  for (std::size_t first = 0; first < numbers.size(); first += kMost) {
-    const std::size_t count = std::min(kMost, numbers.size() - first);
+  for (std::size_t first = 0; first < numbers.size(); first += kMostOfCall) {
+    const std::size_t count = std::min(kMostOfCall, numbers.size() - first);
     MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first, static_cast<int>(count), MPI_UINT64_T,
                   MPI_BOR, comm_);
   }
@@ -138,9 +138,9 @@ std::vector<std::string> Communicator::gather_bytes(const std::string& bytes) co
   for (std::size_t r = 0; r < ranks; ++r) {
     std::string& text = out.emplace_back(static_cast<int>(r) == rank_ ? bytes : std::string());
     text.resize(sizes[r]);
-    for (std::size_t first = 0; first < sizes[r]; first += kMost)
-      MPI_Bcast(text.data() + first, static_cast<int>(std::min(kMost, sizes[r] - first)), MPI_CHAR,
-                static_cast<int>(r), comm_);
+    for (std::size_t first = 0; first < sizes[r]; first += kMostOfCall)
+      MPI_Bcast(text.data() + first, static_cast<int>(std::min(kMostOfCall, sizes[r] - first)),
+                MPI_CHAR, static_cast<int>(r), comm_);
   }
   return out;
 }
@@ -152,8 +152,8 @@ std::vector<double> Communicator::gather_at_first(std::span<const double> number
   const std::uint64_t size = numbers.size();
   MPI_Gather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, 0, comm_);
   const auto pieces = [](std::uint64_t count, const auto& move) {
-    for (std::uint64_t first = 0; first < count; first += kMost)
-      move(first, static_cast<int>(std::min<std::uint64_t>(kMost, count - first)));
+    for (std::uint64_t first = 0; first < count; first += kMostOfCall)
+      move(first, static_cast<int>(std::min<std::uint64_t>(kMostOfCall, count - first)));
   };
   if (rank_ != 0) {
     pieces(size, [&](std::uint64_t first, int count) {
@@ -174,10 +174,10 @@ std::vector<double> Communicator::gather_at_first(std::span<const double> number
 }
 
 void Communicator::sum(std::span<std::uint64_t> numbers) const {
-  for (std::size_t first = 0; first < numbers.size(); first += kMost)
+  for (std::size_t first = 0; first < numbers.size(); first += kMostOfCall)
     MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first,
-                  static_cast<int>(std::min(kMost, numbers.size() - first)), MPI_UINT64_T, MPI_SUM,
-                  comm_);
+                  static_cast<int>(std::min(kMostOfCall, numbers.size() - first)), MPI_UINT64_T,
+                  MPI_SUM, comm_);
 }
 
 std::vector<std::uint64_t> Communicator::sum_before(std::span<const std::uint64_t> numbers) const {
