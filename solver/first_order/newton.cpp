@@ -42,20 +42,6 @@ class FirstStep final : public runtime::cpu::HostPreconditioner<double> {
   double difference_;
 };
 
-/// M⁻¹ has these numbers on its diagonal.
-class Diagonal final : public runtime::cpu::HostPreconditioner<double> {
- public:
-  explicit Diagonal(std::span<const double> inverse) : inverse_(inverse) {}
-  std::size_t ranges() const override { return 1; }
-  Range range(std::size_t) const override { return {0, inverse_.size()}; }
-  void apply(std::size_t, const double* r, double* z) const override {
-    for (std::size_t k = 0; k < inverse_.size(); ++k) z[k] = inverse_[k] * r[k];
-  }
-
- private:
-  std::span<const double> inverse_;
-};
-
 bool has_energies(const runtime::Model& model) {
   return std::ranges::any_of(model.terms, &runtime::Term::energy);
 }
@@ -208,7 +194,7 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   const double squared = dot(steepest, steepest), norm = std::sqrt(scaled_square(steepest, scales));
   if (first_norm_ == 0) first_norm_ = norm;
   FirstStep none(n, norm * norm - squared);
-  Diagonal diagonal(scales);
+  runtime::cpu::DiagonalPreconditioner<double> diagonal(scales);
   cpu::HostPreconditioner<double>& preconditioner =
       scales.empty() ? static_cast<cpu::HostPreconditioner<double>&>(none) : diagonal;
   double tolerance = std::min(0.5, std::sqrt(norm / first_norm_));

@@ -18,21 +18,6 @@ namespace {
 namespace cpu = runtime::cpu;
 using Vector = Eigen::VectorXd;
 
-/// The inverse of the diagonal, as one range; 1 where that is 0.
-class Jacobi final : public cpu::HostPreconditioner<double> {
- public:
-  explicit Jacobi(const Vector& diagonal)
-      : inverse_(diagonal.unaryExpr([](double d) { return d != 0 ? 1 / d : 1; })) {}
-  std::size_t ranges() const override { return 1; }
-  Range range(std::size_t) const override { return {0, static_cast<std::size_t>(inverse_.size())}; }
-  void apply(std::size_t, const double* r, double* z) const override {
-    for (Eigen::Index k = 0; k < inverse_.size(); ++k) z[k] = inverse_[k] * r[k];
-  }
-
- private:
-  Vector inverse_;
-};
-
 }  // namespace
 
 struct DampedSystem::Impl {
@@ -73,7 +58,9 @@ struct DampedSystem::Impl {
       to.noalias() = damped.selfadjointView<Eigen::Lower>() * from;
       return from.dot(to);
     });
-    Jacobi jacobi(diagonal + damping);
+    const Vector inverse =
+        (diagonal + damping).unaryExpr([](double d) { return d != 0 ? 1 / d : 1; });
+    cpu::DiagonalPreconditioner<double> jacobi({inverse.data(), static_cast<std::size_t>(n)});
     vectors.resize(static_cast<std::size_t>(n));
     std::copy_n(right.data(), n, vectors.residual.data());
     Vector y(n);

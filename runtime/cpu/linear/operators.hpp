@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace topograd::runtime::cpu {
@@ -70,6 +71,24 @@ class NoPreconditioner final : public HostPreconditioner<T> {
 
  private:
   std::size_t scalars_, per_range_;
+};
+
+/// A diagonal M, as one range.
+template <class T>
+class DiagonalPreconditioner final : public HostPreconditioner<T> {
+ public:
+  using typename HostPreconditioner<T>::Range;
+
+  ///   inverse  the diagonal of M⁻¹; outlives this
+  explicit DiagonalPreconditioner(std::span<const T> inverse) : inverse_(inverse) {}
+  std::size_t ranges() const override { return 1; }
+  Range range(std::size_t) const override { return {0, inverse_.size()}; }
+  void apply(std::size_t, const T* r, T* z) const override {
+    for (std::size_t k = 0; k < inverse_.size(); ++k) z[k] = inverse_[k] * r[k];
+  }
+
+ private:
+  std::span<const T> inverse_;
 };
 
 }  // namespace topograd::runtime::cpu
