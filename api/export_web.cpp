@@ -136,11 +136,7 @@ ordered_json data_columns(const ir::Batch& batch, Body& body) {
 
 /// The header and the body of the file, and the functions that they name.
 struct Written {
-  Written() = default;
-  Written(const Written&) = delete;
-  Written& operator=(const Written&) = delete;
-
-  ordered_json header;
+  ordered_json& header;
   Body body;
   std::vector<PlainFunction> functions;
   Names names;  ///< of arrays and terms
@@ -221,7 +217,7 @@ std::vector<std::uint32_t> elimination_order(const runtime::Model& model) {
     for (std::size_t i = 0; i < term.batch->size(); ++i) {
       std::set<std::uint32_t> met;
       for (const auto& column : columns) met.insert(block_of[column[i]]);
-      // Who meets very many blocks makes any factor dense.
+      // An instance that reads very many blocks makes any factor dense.
       if (met.size() > kMostBlocksOfInstance) return {};
       for (const std::uint32_t a : met)
         for (const std::uint32_t b : met) pairs.emplace_back(a, b, 1.0F);
@@ -332,7 +328,8 @@ class Folder {
 
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder) {
-  Written written;
+  ordered_json header;
+  Written written{.header = header, .body = {}, .functions = {}, .names = {}};
   write_problem(problem, options, written);
   const std::string kernels = codegen::javascript_source(written.functions);
   const Folder to(folder);

@@ -24,7 +24,7 @@ struct WebExportOptions {
   bool page = false;
 };
 
-/// What export_web() wrote.
+/// The files that export_web() has written.
 struct WebExport {
   std::vector<std::string> files;  ///< names in the folder
   std::uint64_t bytes = 0;         ///< of all files

@@ -146,7 +146,7 @@ void append_pose(const Pose& pose, int dimension, std::vector<double>& data) {
   }
 }
 
-/// What an edge has besides its two poses.
+/// Edges of one kind read the same parameter blocks and data besides their two poses.
 enum class EdgeKind { plain, sensors, calibration, switched };
 constexpr std::size_t kEdgeKinds = 4;
 

@@ -65,7 +65,7 @@ class LongBlock final : public HostResidual {
     bool bound = false;
   };
 
-  /// Where numbers were evaluated, and with which data.
+  /// The unknowns and data of an evaluation, and the values of all nodes there.
   struct Point;
   Point point(const double* const* blocks) const;
 

@@ -97,7 +97,7 @@ class ArrayGraph {
     NodeId stand_in, source;
     Index first, step;
   };
-  /// What a repetition hands on to the next one.
+  /// A value that each repetition passes to the next one.
   struct Carried {
     NodeId stand_in, start, result;
   };

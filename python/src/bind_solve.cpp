@@ -112,7 +112,7 @@ struct Result {
   bool interrupted = false;
 };
 
-/// What a solve without a callback returns.
+/// Runs a solve without a callback, which Ctrl-C ends.
 template <class Solve>
 Result watched(Solve&& solve) {
   SignalWatch watch;
