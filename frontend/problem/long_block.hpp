@@ -65,7 +65,7 @@ class LongBlock final : public HostResidual {
     bool bound = false;
   };
 
-  /// The unknowns and data of an evaluation, and the values of all nodes there.
+  /// The unknowns of an evaluation, and the versions of the data and uniforms that it read.
   struct Point;
   Point point(const double* const* blocks) const;
 
