@@ -3,15 +3,11 @@
 
 namespace topograd::platform {
 
-#if defined(__x86_64__)
-inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-inline bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-}
-#else
-inline bool has_avx2() { return false; }
-inline bool has_avx512() { return false; }
-#endif
+/// AVX2 and FMA, unless TOPOGRAD_INSTRUCTIONS is "baseline".
+bool has_avx2();
+/// AVX-512 (F, VL, DQ), unless TOPOGRAD_INSTRUCTIONS is "baseline" or "avx2".
+///
+/// Both throw Error{InvalidArgument} for another value than these two and "avx512".
+bool has_avx512();
 
 }  // namespace topograd::platform

@@ -2,8 +2,10 @@
 #include "platform.hpp"
 #include "output_file.hpp"
 
+#include "../error.hpp"
 #include "available_memory.hpp"
 #include "formatted.hpp"
+#include "instruction_sets.hpp"
 #include "process_end.hpp"
 
 #include <dlfcn.h>
@@ -137,6 +139,40 @@ std::vector<std::string> environment_names(std::string_view prefix) {
   std::ranges::sort(names);
   return names;
 }
+
+namespace {
+
+/// 0: baseline, 1: AVX2, 2: AVX-512; of this processor and of TOPOGRAD_INSTRUCTIONS.
+int widest_instructions() {
+  constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
+  int most = 2;
+  if (const auto asked = environment("TOPOGRAD_INSTRUCTIONS")) {
+    const auto found = std::ranges::find(kNames, *asked);
+    if (found == std::end(kNames))
+      throw Error(
+          ErrorCode::InvalidArgument,
+          "TOPOGRAD_INSTRUCTIONS: expected baseline, avx2 or avx512, got \"" + *asked + '"');
+    most = static_cast<int>(found - std::begin(kNames));
+  }
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
+  return std::min(most, avx512 ? 2 : avx2 ? 1 : 0);
+#else
+  return 0;
+#endif
+}
+
+int instructions() {
+  static const int found = widest_instructions();
+  return found;
+}
+
+}  // namespace
+
+bool has_avx2() { return instructions() >= 1; }
+bool has_avx512() { return instructions() >= 2; }
 
 void set_environment(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <limits>
 
+#include "../../codegen/math/glsl_as_cpp.hpp"
 #include "math_reference.hpp"
-#include "math_shim.hpp"
 
-#include "math_shim.inc"
+namespace glsl_as_cpp {
+#include "math_functions.inc"
+}  // namespace glsl_as_cpp
 
 namespace topograd::codegen::test {
 namespace {

@@ -8,13 +8,14 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include "../../codegen/math/glsl_as_cpp.hpp"
 #include "../../codegen/math/library.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
 
-#include "math_shim.hpp"
-
-#include "math_shim.inc"
+namespace glsl_as_cpp {
+#include "math_functions.inc"
+}  // namespace glsl_as_cpp
 
 namespace topograd::codegen::test {
 namespace {

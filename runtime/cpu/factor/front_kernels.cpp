@@ -12,25 +12,27 @@ namespace {
 
 using Tables = std::array<const FrontKernels*, 4>;  // null after the last
 
-Tables usable() {
-  Tables tables = {&front_kernels_baseline()};
+Tables usable(bool portable) {
+  Tables tables = {portable ? &portable_front_kernels_baseline() : &front_kernels_baseline()};
 #if defined(__x86_64__)
   std::size_t n = 1;
-  if (platform::has_avx2()) tables[n++] = &front_kernels_avx2();
-  if (platform::has_avx512()) tables[n++] = &front_kernels_avx512();
+  if (platform::has_avx2())
+    tables[n++] = portable ? &portable_front_kernels_avx2() : &front_kernels_avx2();
+  if (platform::has_avx512())
+    tables[n++] = portable ? &portable_front_kernels_avx512() : &front_kernels_avx512();
 #endif
   return tables;
 }
 
 }  // namespace
 
-const FrontKernels* const* all_front_kernels() {
-  static const Tables kTables = usable();
-  return kTables.data();
+const FrontKernels* const* all_front_kernels(Bits bits) {
+  static const Tables kTables[] = {usable(false), usable(true)};
+  return kTables[bits == Bits::portable ? 1 : 0].data();
 }
 
-const FrontKernels& front_kernels() {
-  const FrontKernels* const* table = all_front_kernels();
+const FrontKernels& front_kernels(Bits bits) {
+  const FrontKernels* const* table = all_front_kernels(bits);
   while (table[1] != nullptr) ++table;
   return **table;
 }

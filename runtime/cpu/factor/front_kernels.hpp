@@ -1,6 +1,8 @@
 // Dense kernels of a front: elimination of its pivots, its update matrix, and solves.
 #pragma once
 
+#include "../cpu_work.hpp"
+
 #include <cstdint>
 
 namespace topograd::runtime::cpu {
@@ -63,10 +65,11 @@ struct FrontKernels {
   void (*backward)(const double* panel, std::uint32_t k, std::uint32_t tiles, double* y);
 };
 
-/// Returns the kernels for the newest instruction set of this processor.
-const FrontKernels& front_kernels();
+/// Returns the kernels for the newest instruction set of this processor. Portable ones have the
+/// same bits for every set: they join no multiplication and addition.
+const FrontKernels& front_kernels(Bits bits = Bits::native);
 
 /// Returns all that this processor can run, for tests; nullptr ends the list.
-const FrontKernels* const* all_front_kernels();
+const FrontKernels* const* all_front_kernels(Bits bits = Bits::native);
 
 }  // namespace topograd::runtime::cpu

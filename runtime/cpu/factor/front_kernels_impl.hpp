@@ -23,6 +23,12 @@ constexpr Index kWidth = 4, kGroup = 4;
 #else
 constexpr Index kWidth = 2, kGroup = 2;
 #endif
+// Columns eliminated at one time: they decide where in its sum an entry of the matrix is added.
+#ifdef TG_PORTABLE_BITS
+constexpr Index kPivots = 4;
+#else
+constexpr Index kPivots = kGroup;
+#endif
 constexpr Index kRegisters = kTile / kWidth;
 
 typedef double Register
@@ -117,15 +123,15 @@ template <bool Signed>
 void eliminate_range(const double* panel, double* tiles, Index count, Index k, Index begin,
                      Index end, const double* signs) {
   const Index last = least(end * kTile, k);
-  for (Index c = begin * kTile; c < last; c += kGroup) {
-    switch (least(kGroup, last - c)) {
+  for (Index c = begin * kTile; c < last; c += kPivots) {
+    switch (least(kPivots, last - c)) {
       case 1: eliminate_columns<1, Signed>(panel, tiles, count, k, c, signs); break;
       case 2: eliminate_columns<2, Signed>(panel, tiles, count, k, c, signs); break;
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(TG_PORTABLE_BITS)
       case 3: eliminate_columns<3, Signed>(panel, tiles, count, k, c, signs); break;
       case 4: eliminate_columns<4, Signed>(panel, tiles, count, k, c, signs); break;
 #endif
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(TG_PORTABLE_BITS)
       case 5: eliminate_columns<5, Signed>(panel, tiles, count, k, c, signs); break;
       case 6: eliminate_columns<6, Signed>(panel, tiles, count, k, c, signs); break;
       case 7: eliminate_columns<7, Signed>(panel, tiles, count, k, c, signs); break;

@@ -7,8 +7,21 @@
 #include "tile_ops.hpp"
 #include "tile_vector.hpp"
 
+#ifdef TG_PORTABLE_BITS
+#include "../../../codegen/math/glsl_as_cpp.hpp"
+#endif
+
 #include <cmath>
 #include <type_traits>
+
+#ifdef TG_PORTABLE_BITS
+#pragma GCC diagnostic ignored "-Wunused-function"
+namespace glsl_as_cpp {
+namespace {
+#include "math_functions.inc"
+}  // namespace
+}  // namespace glsl_as_cpp
+#endif
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -72,6 +85,8 @@ inline T floored_mod(T a, T b) {
   if (remainder == 0) return std::copysign(remainder, b);
   return (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
+
+#ifndef TG_PORTABLE_BITS
 
 // Applies a library's vector functions; operands outside their range go through libm one by one.
 template <class T, class F>
@@ -160,6 +175,8 @@ inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
   }
 }
 
+#endif
+
 #define TG_ELEMENTWISE(expression)                                                   \
   [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {                 \
     each(out, pa, pb, pc, n,                                                         \
@@ -167,10 +184,64 @@ inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
            return expression;                                                        \
          });                                                                         \
   }
+#ifdef TG_PORTABLE_BITS
+// The functions of devices, on one number.
+#define TG_PORTABLE(name, ...)                        \
+  if constexpr (sizeof(T) == sizeof(double)) {        \
+    return glsl_as_cpp::tg_##name##_f64(__VA_ARGS__); \
+  } else {                                            \
+    return glsl_as_cpp::tg_##name##_f32(__VA_ARGS__); \
+  }
+#define TG_FUNCTION1(name)                                                 \
+  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {       \
+    each(out, pa, pb, pc, n, [](T a, T, T) -> T { TG_PORTABLE(name, a) }); \
+  }
+#define TG_FUNCTION2(name)                                                      \
+  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {            \
+    each(out, pa, pb, pc, n, [](T a, T b, T) -> T { TG_PORTABLE(name, a, b) }); \
+  }
+#define TG_FUNCTION1_WITHIN(name, limit64, limit32) TG_FUNCTION1(name)
+#define TG_FUNCTION_OF_ANGLE(name)                                \
+  [](T* out, const T* pa, const T*, const T*, std::size_t n) {    \
+    by_angle(                                                     \
+        out, pa, n, [](T a) -> T { TG_PORTABLE(name##_near, a) }, \
+        [](T a) -> T { TG_PORTABLE(name, a) });                   \
+  }
+#define TG_FUNCTION2_OVERFLOWING(name) TG_FUNCTION2(name)
+
+// Uses `far` where |a| is beyond the near angles, or NaN.
+template <class T, class Near, class Far>
+inline void by_angle(T* out, const T* a, std::size_t n, Near near, Far far) {
+  const T most = sizeof(T) == sizeof(double) ? T(glsl_as_cpp::tg_trig_near_f64)
+                                             : T(glsl_as_cpp::tg_trig_near_f32);
+  T kept[kTile];
+  bool beyond = false;
+  for (std::size_t i = 0; i < n; ++i) {
+    kept[i] = a[i];
+    beyond |= !(__builtin_fabs(a[i]) <= most);
+  }
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) out[i] = near(kept[i]);
+  if (!beyond) return;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(__builtin_fabs(kept[i]) <= most)) out[i] = far(kept[i]);
+  }
+}
+
+template <class T>
+inline void sigmoid(T* out, const T* a, const T* b, const T* c, std::size_t n) {
+  each(out, a, b, c, n, [](T x, T, T) -> T { TG_PORTABLE(sigmoid, x) });
+}
+template <class T>
+inline void normal_cdf(T* out, const T* a, const T* b, const T* c, std::size_t n) {
+  each(out, a, b, c, n, [](T x, T, T) -> T { TG_PORTABLE(normal_cdf, x) });
+}
+#else
 #define TG_FUNCTION1(name)                                          \
   [](T* out, const T* a, const T*, const T*, std::size_t n) {       \
     by_vector1(out, a, n, [](auto v) { return vector_##name(v); }); \
   }
+#define TG_FUNCTION_OF_ANGLE(name) TG_FUNCTION1(name)
 #define TG_FUNCTION1_WITHIN(name, limit64, limit32)                                 \
   [](T* out, const T* a, const T*, const T*, std::size_t n) {                       \
     by_vector1_within(                                                              \
@@ -188,6 +259,7 @@ inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
         out, a, b, n, [](auto u, auto v) { return vector_##name(u, v); }, \
         [](T x, T y) { return std::name(x, y); });                        \
   }
+#endif
 
 constexpr Op kHaveVectorFunction[] = {
 #define TG_VECTOR_FUNCTION(id, function) Op::id,
@@ -271,9 +343,11 @@ TileOps<T> make_tile_ops() {
 #undef TG_ELEMENTWISE
 #undef TG_FUNCTION1
 #undef TG_FUNCTION1_WITHIN
+#undef TG_FUNCTION_OF_ANGLE
 #undef TG_FUNCTION2
 #undef TG_FUNCTION2_OVERFLOWING
 #undef TG_IVDEP
+#undef TG_PORTABLE
 
 }  // namespace
 }  // namespace topograd::runtime::cpu

@@ -5,13 +5,16 @@
 
 namespace topograd::runtime::cpu {
 
-const TileOps<double>& tile_ops_baseline_f64();
-const TileOps<float>& tile_ops_baseline_f32();
+#define TG_TILE_OPS(set)                                  \
+  const TileOps<double>& tile_ops_##set##_f64();          \
+  const TileOps<float>& tile_ops_##set##_f32();           \
+  const TileOps<double>& portable_tile_ops_##set##_f64(); \
+  const TileOps<float>& portable_tile_ops_##set##_f32();
+TG_TILE_OPS(baseline)
 #if defined(__x86_64__)
-const TileOps<double>& tile_ops_avx2_f64();
-const TileOps<float>& tile_ops_avx2_f32();
-const TileOps<double>& tile_ops_avx512_f64();
-const TileOps<float>& tile_ops_avx512_f32();
+TG_TILE_OPS(avx2)
+TG_TILE_OPS(avx512)
 #endif
+#undef TG_TILE_OPS
 
 }  // namespace topograd::runtime::cpu

@@ -5,6 +5,7 @@
 #include "../../../ir/evaluate.hpp"
 #include "../../../ir/graph.hpp"
 #include "../../../ir/text.hpp"
+#include "../../../runtime/cpu/cpu_work.hpp"
 #include "../../../runtime/cpu/interpreter/interpreter.hpp"
 
 #include <array>
@@ -20,6 +21,7 @@ namespace {
 
 using ir::Op;
 using runtime::cpu::Binding;
+using runtime::cpu::Bits;
 using runtime::cpu::Column;
 using runtime::cpu::kTile;
 using runtime::cpu::LeafUse;
@@ -28,11 +30,17 @@ using runtime::cpu::TileOps;
 using runtime::cpu::Worker;
 
 template <class T>
-std::vector<const TileOps<T>*> instruction_sets() {
+std::vector<const TileOps<T>*> tables_of(Bits bits) {
   std::vector<const TileOps<T>*> sets;
-  for (auto table = runtime::cpu::all_tile_ops<T>(); *table != nullptr; ++table) {
+  for (auto table = runtime::cpu::all_tile_ops<T>(bits); *table != nullptr; ++table)
     sets.push_back(*table);
-  }
+  return sets;
+}
+
+template <class T>
+std::vector<const TileOps<T>*> instruction_sets() {
+  std::vector<const TileOps<T>*> sets = tables_of<T>(Bits::native);
+  for (const TileOps<T>* portable : tables_of<T>(Bits::portable)) sets.push_back(portable);
   return sets;
 }
 
@@ -167,6 +175,35 @@ void sweep() {
     }
   }
 }
+
+template <class T>
+void compare_portable_tables() {
+  for (Op op : all_ops()) {
+    ir::Graph graph;
+    const ir::Id y = graph.add(op, graph.leaf(Op::Parameter, 0), graph.leaf(Op::Data, 0),
+                               graph.leaf(Op::Parameter, 1));
+    const ir::Program program = graph.extract(std::array{y}, {.parameters = 2, .data = 1});
+    const auto operands = operands_of<T>(op);
+    Instances<T> in{operands.size(), {{}, {}}, {{}}, {}};
+    for (const auto& v : operands) {
+      in.parameters[0].push_back(v[0]);
+      in.data[0].push_back(v[1]);
+      in.parameters[1].push_back(v[2]);
+    }
+    const std::vector<const TileOps<T>*> tables = tables_of<T>(Bits::portable);
+    const std::vector<T> first = run(program, in, *tables[0])[0];
+    for (const TileOps<T>* ops : tables) {
+      const std::vector<T> got = run(program, in, *ops)[0];
+      for (std::size_t i = 0; i < operands.size(); ++i)
+        ASSERT_TRUE(same_bits(got[i], first[i]))
+            << ops->name << " " << ir::info(op).name << "(" << operands[i][0] << ", "
+            << operands[i][1] << "): got " << got[i] << ", expected " << first[i];
+    }
+  }
+}
+
+TEST(CpuInterpreter, PortableBitsInDouble) { compare_portable_tables<double>(); }
+TEST(CpuInterpreter, PortableBitsInFloat) { compare_portable_tables<float>(); }
 
 TEST(CpuInterpreter, EveryOpInDouble) { sweep<double>(); }
 TEST(CpuInterpreter, EveryOpInFloat) { sweep<float>(); }

@@ -41,12 +41,36 @@ SolveReport solve_refined(const SparseFactor& factor, const SparseMatrix& lower,
       [&](std::span<const double> b, std::span<double> solution) { factor.solve(b, solution); });
 }
 
+std::vector<const runtime::cpu::FrontKernels*> kernels_of(runtime::cpu::Bits bits) {
+  std::vector<const runtime::cpu::FrontKernels*> out;
+  for (const auto* k = runtime::cpu::all_front_kernels(bits); *k != nullptr; ++k) out.push_back(*k);
+  return out;
+}
+
+TEST(SparseFactor, PortableBitsDoNotDependOnTheInstructionSet) {
+  const auto all = kernels_of(runtime::cpu::Bits::portable);
+  for (const FactorCase& c : factor_cases()) {
+    SCOPED_TRACE(c.name);
+    const Vector b = right_of(c.lower);
+    SparseFactor first = factor_of(c.lower, 1, *all[0]);
+    first.factor(values_of(c.lower));
+    const Vector x = solve(first, b);
+    for (const auto* kernels : all) {
+      SparseFactor factor = factor_of(c.lower, 2, *kernels);
+      factor.factor(values_of(c.lower));
+      EXPECT_EQ(solve(factor, b), x);
+    }
+  }
+}
+
 TEST(SparseFactor, SolvesEveryStructure) {
   constexpr double kBound = 4 * std::numeric_limits<double>::epsilon();
-  for (const auto* kernels = runtime::cpu::all_front_kernels(); *kernels != nullptr; ++kernels) {
+  auto all = kernels_of(runtime::cpu::Bits::native);
+  for (const auto* portable : kernels_of(runtime::cpu::Bits::portable)) all.push_back(portable);
+  for (const auto* kernels : all) {
     for (const FactorCase& c : factor_cases()) {
       SCOPED_TRACE(c.name);
-      SparseFactor factor = factor_of(c.lower, 0, **kernels);
+      SparseFactor factor = factor_of(c.lower, 0, *kernels);
       ASSERT_EQ(factor.factor(values_of(c.lower)).end, FactorEnd::complete);
       if (c.lower.cols() == 0) continue;
       const Vector b = right_of(c.lower), x = solve(factor, b);

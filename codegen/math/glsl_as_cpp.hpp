@@ -1,11 +1,13 @@
 // Types, bit casts and built-ins with which the GLSL math library compiles as C++.
+//
+// Everything here has internal linkage, so that files compiled for different instruction sets share
+// no code.
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 
 namespace glsl_as_cpp {
+namespace {
 
 using uint = std::uint32_t;
 
@@ -35,28 +37,29 @@ struct uvec4 {
 };
 
 inline uvec2 unpackDouble2x32(double v) {
-  const auto bits = std::bit_cast<std::uint64_t>(v);
+  const auto bits = __builtin_bit_cast(std::uint64_t, v);
   return {static_cast<uint>(bits), static_cast<uint>(bits >> 32)};
 }
 inline double packDouble2x32(uvec2 v) {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(v.y) << 32 | v.x);
+  return __builtin_bit_cast(double, static_cast<std::uint64_t>(v.y) << 32 | v.x);
 }
-inline uint floatBitsToUint(float v) { return std::bit_cast<uint>(v); }
-inline float uintBitsToFloat(uint v) { return std::bit_cast<float>(v); }
+inline uint floatBitsToUint(float v) { return __builtin_bit_cast(uint, v); }
+inline float uintBitsToFloat(uint v) { return __builtin_bit_cast(float, v); }
 inline void umulExtended(uint a, uint b, uint& high, uint& low) {
   const std::uint64_t product = static_cast<std::uint64_t>(a) * b;
   high = static_cast<uint>(product >> 32);
   low = static_cast<uint>(product);
 }
-inline int findMSB(uint v) { return 31 - std::countl_zero(v); }
+inline int findMSB(uint v) { return v == 0 ? -1 : 31 - __builtin_clz(v); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a < b ? b : a; }
-inline double abs(double v) { return std::fabs(v); }
-inline float abs(float v) { return std::fabs(v); }
-inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
-inline double sqrt(double v) { return std::sqrt(v); }
-inline float sqrt(float v) { return std::sqrt(v); }
-inline double floor(double v) { return std::floor(v); }
-inline float floor(float v) { return std::floor(v); }
+inline double abs(double v) { return __builtin_fabs(v); }
+inline float abs(float v) { return __builtin_fabsf(v); }
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double sqrt(double v) { return __builtin_sqrt(v); }
+inline float sqrt(float v) { return __builtin_sqrtf(v); }
+inline double floor(double v) { return __builtin_floor(v); }
+inline float floor(float v) { return __builtin_floorf(v); }
 
+}  // namespace
 }  // namespace glsl_as_cpp

@@ -1,0 +1,10 @@
+// Kernels of a front with portable bits for AVX-512 (F, VL, DQ).
+#define TG_PORTABLE_BITS
+#include "front_kernels_impl.hpp"
+#include "front_kernels_sets.hpp"
+
+namespace topograd::runtime::cpu {
+
+const FrontKernels& portable_front_kernels_avx512() { return kKernels; }
+
+}  // namespace topograd::runtime::cpu

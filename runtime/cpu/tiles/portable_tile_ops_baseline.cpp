@@ -1,0 +1,18 @@
+// Tile functions with portable bits for the instruction set that the whole library is compiled for.
+#define TG_PORTABLE_BITS
+#include "tile_ops_impl.hpp"
+#include "tile_ops_sets.hpp"
+
+namespace topograd::runtime::cpu {
+
+const TileOps<double>& portable_tile_ops_baseline_f64() {
+  static const TileOps<double> kOps = make_tile_ops<double>();
+  return kOps;
+}
+
+const TileOps<float>& portable_tile_ops_baseline_f32() {
+  static const TileOps<float> kOps = make_tile_ops<float>();
+  return kOps;
+}
+
+}  // namespace topograd::runtime::cpu
