@@ -226,6 +226,7 @@ const auto& all_rows() {
       row(TG_FIELD(max_instances_per_dispatch), kSteps, at_least(0)),
       row(TG_FIELD(validation), kProcess, kAny, kNotInFiles),
       row(TG_FIELD(deterministic), kSteps),
+      row(TG_FIELD(bits), kSteps),
       row(TG_FIELD(domain), kSteps),
       row(TG_FIELD(domain_epsilon), kSteps, kWithinOne),
       row(TG_FIELD(cross_check), kSteps, at_least(0)),

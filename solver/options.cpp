@@ -58,6 +58,27 @@ void check_ranges(const SolverOptions& o) {
 #endif
 }
 
+/// Portable bits need more than functions and factors that have them. Throws Error{Unsupported}.
+void make_portable(SolverOptions& o) {
+  const auto refuse = [](std::string_view what, std::string_view instead) {
+    throw Error(ErrorCode::Unsupported,
+                "bits portable: " + std::string(what) + "; use " + std::string(instead));
+  };
+  if (o.backend == Backend::vulkan)
+    refuse("sums on a device have another order", "backend cpu or automatic");
+  if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
+    refuse("the factor of \"" + std::string(name(o.factor)) + "\" has other bits", "factor host");
+  if (o.method == Method::adam || o.method == Method::adamw)
+    refuse("the method \"" + std::string(name(o.method)) + "\" uses functions of the machine",
+           "lbfgs, newton or sgd");
+  if (o.components == Components::separate)
+    refuse("components are solved separately by functions of the machine", "components together");
+  o.backend = Backend::cpu;
+  o.components = Components::together;
+  o.factor = FactorPlace::host;
+  o.deterministic = true;
+}
+
 }  // namespace
 
 Backend parse_backend(std::string_view text) { return parse_enum<Backend>("backend", text); }
@@ -89,6 +110,7 @@ Components parse_components(std::string_view text) {
 Precision parse_solve_precision(std::string_view text) {
   return parse_enum<Precision>("precision", text);
 }
+Bits parse_bits(std::string_view text) { return parse_enum<Bits>("bits", text); }
 Float64 parse_float64(std::string_view text) { return parse_enum<Float64>("float64", text); }
 Precision parse_precision(std::string_view text) {
   return parse_row(codegen::kKernelPrecisions, "precision", text);
@@ -107,6 +129,7 @@ void set_process_defaults(const ProcessDefaults& defaults) {
 
 SolverOptions resolved(SolverOptions options) {
   check_ranges(options);
+  if (options.bits == Bits::portable) make_portable(options);
   const ProcessDefaults defaults = process_defaults();
   if (options.backend == Backend::automatic) options.backend = defaults.backend;
   if (!options.fallback_threshold) options.fallback_threshold = defaults.fallback_threshold;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../codegen/accumulation.hpp"
+#include "../codegen/bits.hpp"
 #include "../codegen/float64.hpp"
 #include "../codegen/precision.hpp"
 #include "../frontend/parameters.hpp"
@@ -21,6 +22,7 @@
 namespace topograd {
 
 using codegen::Accumulation;
+using codegen::Bits;
 using codegen::Float64;
 using codegen::Precision;
 
@@ -163,6 +165,7 @@ Precision parse_precision(std::string_view text);
 /// Precision of solves: also "mixed".
 Precision parse_solve_precision(std::string_view text);
 Float64 parse_float64(std::string_view text);
+Bits parse_bits(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.
 struct LineSearchOptions {
@@ -329,6 +332,11 @@ struct SolverOptions {
   DeviceRestrictions restrictions = {};
   bool validation = false;     ///< runs Vulkan with the validation layer
   bool deterministic = false;  ///< layouts and kernels by rules alone, without measurements
+  /// `portable`: the answer has the same bits on every machine (portable-bits.md). Kernels run on
+  /// the CPU, and `deterministic` is set. A solve throws Error{Unsupported} for options that cannot
+  /// promise it: backend vulkan, factor device or cholmod, separate components, methods adam and
+  /// adamw.
+  Bits bits = Bits::native;
 
   DomainPolicy domain = DomainPolicy::mathematical;  ///< operands outside of domains
   double domain_epsilon = 1e-6;  ///< for guarded: distance from the ends of domains and from 0

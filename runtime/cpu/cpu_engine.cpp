@@ -14,10 +14,10 @@
 namespace topograd::runtime::cpu {
 
 template <class T>
-CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
+CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options, Bits bits)
     : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
                             Accumulation::gather_store),
-      terms_(options),
+      terms_(options, bits),
       steps_(terms_, options) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
@@ -28,7 +28,7 @@ CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
 template <class T>
 std::string CpuEngine<T>::device() const {
   return interpreter_name(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64,
-                          terms_.pool().threads());
+                          terms_.pool().threads(), terms_.bits());
 }
 
 template <class T>
@@ -133,18 +133,20 @@ Timing CpuEngine<T>::time(Pass pass, int warm_ups, int samples) {
 template class CpuEngine<float>;
 template class CpuEngine<double>;
 
-std::string interpreter_name(Precision precision, int threads) {
+std::string interpreter_name(Precision precision, int threads, Bits bits) {
   const char* const set =
       precision == Precision::f32 ? tile_ops<float>().name : tile_ops<double>().name;
   return std::string("interpreter, ") + set + ", " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads");
+         (threads == 1 ? " thread" : " threads") +
+         (bits == Bits::portable ? ", portable bits" : "");
 }
 
-std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options) {
+std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options,
+                                        Bits bits) {
   switch (options.precision) {
-    case Precision::f32: return std::make_unique<CpuEngine<float>>(model, options);
+    case Precision::f32: return std::make_unique<CpuEngine<float>>(model, options, bits);
     case Precision::mixed:
-    case Precision::f64: return std::make_unique<CpuEngine<double>>(model, options);
+    case Precision::f64: return std::make_unique<CpuEngine<double>>(model, options, bits);
   }
   throw Error(ErrorCode::Internal, "cpu engine: unknown precision");
 }

@@ -21,7 +21,7 @@ class CpuEngine final : public Engine,
                         public Plans,
                         public Measurements {
  public:
-  CpuEngine(const Model& model, const EngineOptions& options);
+  CpuEngine(const Model& model, const EngineOptions& options, Bits bits);
 
   Abilities abilities() override {
     return {.steps = &steps_,
@@ -43,7 +43,8 @@ class CpuEngine final : public Engine,
   std::string accumulation() const override;
   PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override {
-    return make_row_runner(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64);
+    return make_row_runner(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64,
+                           terms_.bits());
   }
   void refresh(const Model& model) override;
 

@@ -23,11 +23,11 @@ void for_all(Pool& pool, std::size_t blocks, const F& f) {
 }  // namespace
 
 template <class T>
-CpuManifolds<T>::Kind::Kind(const ManifoldBlocks& of)
+CpuManifolds<T>::Kind::Kind(const ManifoldBlocks& of, const TileOps<T>& ops)
     : width(of.width),
       tangent(of.tangent),
-      plus(of.plus),
-      basis(of.basis),
+      plus(of.plus, ops),
+      basis(of.basis, ops),
       firsts(of.blocks),
       stride(whole_tiles(of.blocks.size())),
       index(stride * of.width),
@@ -38,14 +38,14 @@ CpuManifolds<T>::Kind::Kind(const ManifoldBlocks& of)
 }
 
 template <class T>
-void CpuManifolds<T>::follow(const Model& model, const BlockLayout& layout) {
+void CpuManifolds<T>::follow(const Model& model, const BlockLayout& layout, Bits bits) {
   kinds_.clear();
   on_.clear();
   if (model.manifolds == nullptr) return;
   on_.resize(model.scalars);
   for (const ManifoldBlocks& blocks : model.manifolds->all) {
     if (blocks.blocks.empty()) continue;
-    kinds_.push_back(std::make_unique<Kind>(blocks));
+    kinds_.push_back(std::make_unique<Kind>(blocks, tile_ops<T>(bits)));
     for (const std::uint32_t first : blocks.blocks) {
       std::fill_n(on_.begin() + first, blocks.width, 1);
       kinds_.back()->packed.push_back(layout.block(layout.locate(first).block).packed);

@@ -24,7 +24,7 @@ namespace topograd::runtime::cpu {
 template <class T>
 class CpuManifolds {
  public:
-  void follow(const Model& model, const BlockLayout& layout);
+  void follow(const Model& model, const BlockLayout& layout, Bits bits);
   bool empty() const { return kinds_.empty(); }
   /// True if a scalar of x is one of a block on a manifold.
   bool on_manifold(std::uint64_t scalar) const { return !on_.empty() && on_[scalar] != 0; }
@@ -52,7 +52,7 @@ class CpuManifolds {
  private:
   /// Blocks of one manifold.
   struct Kind {
-    explicit Kind(const ManifoldBlocks& of);
+    Kind(const ManifoldBlocks& of, const TileOps<T>& ops);
 
     std::uint32_t width, tangent;
     TileKernel<T> plus, basis;

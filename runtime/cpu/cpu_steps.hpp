@@ -13,7 +13,8 @@ namespace topograd::runtime::cpu {
 
 /// A linear system in f32, of the same model.
 struct NarrowSystem {
-  explicit NarrowSystem(const EngineOptions& options) : terms(options), system(terms, options) {}
+  NarrowSystem(const EngineOptions& options, Bits bits)
+      : terms(options, bits), system(terms, options) {}
 
   void follow(const Model& model);
   void linearize(std::span<const double> point);
@@ -33,7 +34,7 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
   ///   terms  outlives the steps
   CpuSteps(CpuTerms<T>& terms, const EngineOptions& options)
       : terms_(terms), system_(terms, options) {
-    if (options.narrow_system) narrow_ = std::make_unique<NarrowSystem>(options);
+    if (options.narrow_system) narrow_ = std::make_unique<NarrowSystem>(options, terms.bits());
   }
 
   /// Follows the terms, which have other unknowns if `moved`.

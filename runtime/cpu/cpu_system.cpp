@@ -30,7 +30,7 @@ void CpuSystem<T>::follow(const Model& model, bool moved) {
     scaled_ = false;
   }
   follow_terms();
-  manifolds_.follow(model, terms_.layout());
+  manifolds_.follow(model, terms_.layout(), terms_.bits());
   ambient_ = Column<T>(manifolds_.empty() ? 0 : terms_.scalars());
   held_ = always_held();
   preconditioner_->follow(model);

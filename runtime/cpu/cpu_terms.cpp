@@ -55,7 +55,7 @@ void CpuTerms<T>::rebuild(const Model& model, bool all) {
       continue;
     }
     auto& kernels = kernels_[{term.topology, term.loss}];
-    if (kernels == nullptr) kernels = std::make_shared<TermKernels<T>>(term);
+    if (kernels == nullptr) kernels = std::make_shared<TermKernels<T>>(term, bits_);
     terms_.push_back(std::make_shared<TermState<T>>(term, layout_, model.scalars,
                                                     model.uniforms.size(), kernels));
   }

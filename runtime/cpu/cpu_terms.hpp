@@ -23,8 +23,8 @@ void check_size(const char* call, const char* what, std::size_t expected, std::s
 template <class T>
 class CpuTerms {
  public:
-  explicit CpuTerms(const EngineOptions& options)
-      : pool_(options.threads), sums_(options.deterministic, options.part) {}
+  CpuTerms(const EngineOptions& options, Bits bits)
+      : bits_(bits), pool_(options.threads), sums_(options.deterministic, options.part) {}
 
   /// Reads what has changed of the model. Returns true if it has other unknowns than before.
   bool follow(const Model& model);
@@ -33,6 +33,7 @@ class CpuTerms {
   const Pool& pool() const { return pool_; }
   Workers<T>& workers() { return workers_; }
   const BlockLayout& layout() const { return layout_; }
+  Bits bits() const { return bits_; }
   /// The ranges of scalar sums; exchanges with other parts of the model.
   const SumRanges& sums() const { return sums_; }
   std::uint64_t scalars() const { return scalars_; }
@@ -73,6 +74,7 @@ class CpuTerms {
  private:
   void rebuild(const Model& model, bool all);
 
+  Bits bits_;
   BlockLayout layout_;
   std::uint64_t scalars_ = 0, rows_ = 0;
   std::vector<ParameterArray> arrays_;

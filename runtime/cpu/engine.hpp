@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../engine/engine.hpp"
+#include "cpu_work.hpp"
 
 #include <memory>
 #include <string>
@@ -17,9 +18,14 @@ namespace topograd::runtime::cpu {
 ///
 /// Throws Error{InvalidArgument} if a batch's indices are outside the model, Error{NoParameters} if
 /// there is no free scalar.
-std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options);
+///
+///   bits  portable: functions have the bits of every machine; with EngineOptions::deterministic,
+///   so
+///         has all of it
+std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options,
+                                        Bits bits = Bits::native);
 
 /// "interpreter, avx2, 2 threads": the device of this backend.
-std::string interpreter_name(Precision precision, int threads);
+std::string interpreter_name(Precision precision, int threads, Bits bits = Bits::native);
 
 }  // namespace topograd::runtime::cpu

@@ -21,9 +21,9 @@ using Vector = Eigen::VectorXd;
 }  // namespace
 
 struct DampedSystem::Impl {
-  Impl(LinearSolver which, int most, EliminationHint first,
+  Impl(LinearSolver which, const cpu::CpuWork& of, EliminationHint first,
        const std::optional<SchurIteration>& bounds)
-      : threads(most),
+      : work(of),
         kind(host_solver(which, !first.empty(), false)),
         may_eliminate(which == LinearSolver::automatic && first.empty()),
         hint(std::move(first)),
@@ -45,8 +45,8 @@ struct DampedSystem::Impl {
     if (may_eliminate) kind = host_solver(LinearSolver::automatic, false, elimination.pays());
     may_eliminate = false;
     factor = kind == LinearSolver::schur
-                 ? make_schur_factorization(scaled, elimination, threads, limits)
-                 : make_sparse_factorization(scaled, threads);
+                 ? make_schur_factorization(scaled, elimination, work, limits)
+                 : make_sparse_factorization(scaled, work);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
@@ -88,7 +88,7 @@ struct DampedSystem::Impl {
       damped.valuePtr()[damped.outerIndexPtr()[k]] += damping[k];
   }
 
-  int threads;
+  cpu::CpuWork work;
   LinearSolver kind;
   bool may_eliminate = false;  // automatic, until the pattern is known
   EliminationHint hint;
@@ -103,9 +103,9 @@ struct DampedSystem::Impl {
   std::unique_ptr<Factorization> factor;
 };
 
-DampedSystem::DampedSystem(LinearSolver kind, int threads, EliminationHint hint,
+DampedSystem::DampedSystem(LinearSolver kind, const cpu::CpuWork& work, EliminationHint hint,
                            const std::optional<SchurIteration>& limits)
-    : impl_(std::make_unique<Impl>(kind, threads, std::move(hint), limits)) {}
+    : impl_(std::make_unique<Impl>(kind, work, std::move(hint), limits)) {}
 DampedSystem::~DampedSystem() = default;
 DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
 

@@ -23,10 +23,10 @@ class DampedSystem {
  public:
   ///   kind     cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
   ///            cholesky
-  ///   threads  of factorisations, 0 = all
+  ///   work     threads and bits of factorisations
   ///   hint     blocks for schur to eliminate; automatic is schur then
   ///   limits   of schur by conjugate gradients; else it is by a factor
-  DampedSystem(LinearSolver kind, int threads, EliminationHint hint = {},
+  DampedSystem(LinearSolver kind, const runtime::cpu::CpuWork& work, EliminationHint hint = {},
                const std::optional<SchurIteration>& limits = {});
   ~DampedSystem();
   DampedSystem& operator=(DampedSystem&&) noexcept;

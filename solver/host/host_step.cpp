@@ -37,7 +37,7 @@ HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const Solver
       model_(model),
       options_(options),
       hint_(std::move(hint)),
-      system_(options.linear_solver, options.threads, hint_, schur_iteration(options)) {}
+      system_(options.linear_solver, work_of(options), hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
 std::vector<runtime::Need> HostStep::needs() const {
@@ -51,7 +51,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, engine_.space(), engine_.host());
     system_ =
-        DampedSystem(options_.linear_solver, options_.threads, hint_, schur_iteration(options_));
+        DampedSystem(options_.linear_solver, work_of(options_), hint_, schur_iteration(options_));
     revision_ = model_.revision;
   }
   engine_.evaluate_host();

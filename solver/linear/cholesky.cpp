@@ -54,7 +54,7 @@ std::string vanished_pivots_note(std::uint64_t count) {
 struct CholeskyStep::Impl {
   struct Asked {
     LinearSolver kind = LinearSolver::cholesky;
-    int threads = 0;
+    runtime::cpu::CpuWork work;
     EliminationHint hint;                  // for eliminations of schur
     std::optional<SchurIteration> limits;  // for schur by conjugate gradients
     FactorPlace factor = FactorPlace::automatic;
@@ -70,11 +70,11 @@ struct CholeskyStep::Impl {
     by_blocks = host_solver(asked.kind, false, found.pays()) == LinearSolver::schur;
     if (!by_blocks) {
       // Small systems have rows to go on with instead of leaving out pivots.
-      system = make_matrix_system(model, asked.threads, asked.factor, most_by_rows());
+      system = make_matrix_system(model, asked.work, asked.factor, most_by_rows());
     } else if (asked.limits) {
-      system = make_iterative_system(model, asked.threads, found, *asked.limits);
+      system = make_iterative_system(model, asked.work.threads, found, *asked.limits);
     } else {
-      system = make_row_schur(model, found, asked.threads);
+      system = make_row_schur(model, found, asked.work);
     }
     damping.resize(system->size());
   }
@@ -263,11 +263,12 @@ struct CholeskyStep::Impl {
   double hidden = 0;           // by those of the last factor
 };
 
-CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
-                           const EliminationHint& hint, const std::optional<SchurIteration>& limits,
+CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind,
+                           const runtime::cpu::CpuWork& work, const EliminationHint& hint,
+                           const std::optional<SchurIteration>& limits,
                            std::optional<Elimination> found, FactorPlace factor)
     : impl_(
-          std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits, factor},
+          std::make_unique<Impl>(model, Impl::Asked{kind, work, hint, limits, factor},
                                  found ? std::move(*found) : elimination_for(kind, model, hint))) {}
 CholeskyStep::~CholeskyStep() = default;
 

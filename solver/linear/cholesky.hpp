@@ -26,7 +26,7 @@ class CholeskyStep final : public StepSolver {
   /// Finds pattern, ordering and elimination tree.
   ///
   ///   kind     cholesky, schur, or automatic: schur if elimination pays
-  ///   threads  of the elimination, 0 = all
+  ///   work     threads of the elimination, and bits of factors
   ///   hint     blocks that schur eliminates
   ///   limits   for schur by conjugate gradients; without them schur factorises
   ///   found    result of find_elimination() for the hint, if it was called
@@ -34,7 +34,7 @@ class CholeskyStep final : public StepSolver {
   ///
   /// Throws Error{Unsupported} as NormalEquations does, and the errors of find_elimination().
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
-                        int threads = 0, const EliminationHint& hint = {},
+                        const runtime::cpu::CpuWork& work = {}, const EliminationHint& hint = {},
                         const std::optional<SchurIteration>& limits = {},
                         std::optional<Elimination> found = {},
                         FactorPlace factor = FactorPlace::automatic);

@@ -25,7 +25,7 @@ void FactorStep::transfer(ir::StateRecord& record) {
 }
 
 CholeskyStep& FactorStep::host() {
-  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, threads_);
+  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, work_);
   return *host_;
 }
 

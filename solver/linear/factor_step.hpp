@@ -18,9 +18,9 @@ namespace topograd {
 /// conjugate gradients.
 class FactorStep final : public StepSolver {
  public:
-  ///   threads  of the host, 0 = all
-  FactorStep(const runtime::Model& model, int threads)
-      : model_(model), threads_(threads), revision_(model.revision) {}
+  ///   work  of the host
+  FactorStep(const runtime::Model& model, const runtime::cpu::CpuWork& work)
+      : model_(model), work_(work), revision_(model.revision) {}
 
   LinearSolver kind() const override { return LinearSolver::cholesky; }
   std::string note() const override;
@@ -40,7 +40,7 @@ class FactorStep final : public StepSolver {
   CholeskyStep& host();
 
   const runtime::Model& model_;
-  int threads_;
+  runtime::cpu::CpuWork work_;
   std::uint64_t revision_;
   bool possible_ = true;                // on the device
   double cost_ = 0;                     // at the point

@@ -26,12 +26,13 @@ std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
   return flags;
 }
 
-SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int threads,
-                     EliminationHint hint, const std::optional<SchurIteration>& limits)
+SchurStep::SchurStep(const runtime::Model& model, Elimination elimination,
+                     const runtime::cpu::CpuWork& work, EliminationHint hint,
+                     const std::optional<SchurIteration>& limits)
     : model_(model),
       elimination_(std::move(elimination)),
       hint_(std::move(hint)),
-      threads_(threads),
+      work_(work),
       limits_(limits),
       revision_(model.revision) {}
 
@@ -47,7 +48,7 @@ void SchurStep::transfer(ir::StateRecord& record) {
 
 CholeskyStep& SchurStep::host() {
   if (!host_) {
-    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_, limits_);
+    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, work_, hint_, limits_);
   }
   return *host_;
 }

@@ -21,11 +21,11 @@ namespace topograd {
 class SchurStep final : public StepSolver {
  public:
   ///   elimination  from find_elimination()
-  ///   threads      of the host, 0 = all
+  ///   work         of the host
   ///   hint         with which it was found
   ///   limits       of conjugate gradients on the host; without them the host factorises
-  SchurStep(const runtime::Model& model, Elimination elimination, int threads, EliminationHint hint,
-            const std::optional<SchurIteration>& limits);
+  SchurStep(const runtime::Model& model, Elimination elimination, const runtime::cpu::CpuWork& work,
+            EliminationHint hint, const std::optional<SchurIteration>& limits);
 
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
@@ -38,7 +38,7 @@ class SchurStep final : public StepSolver {
   const runtime::Model& model_;
   Elimination elimination_;
   EliminationHint hint_;
-  int threads_;
+  runtime::cpu::CpuWork work_;
   std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
   CholeskyStep& host();

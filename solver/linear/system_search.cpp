@@ -129,6 +129,9 @@ std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
 }
 
 int threads_of(const SolverOptions& options) {
+  // Decisions that no machine makes in another way count on a usual one.
+  constexpr int kThreadsOfPortableBits = 8;
+  if (options.bits == Bits::portable) return kThreadsOfPortableBits;
   if (options.threads > 0) return options.threads;
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
@@ -169,7 +172,7 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
       return;
     case Fact::factor:
       try {
-        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, options_.threads,
+        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, work_of(options_),
                                                  EliminationHint{}, std::nullopt, std::nullopt,
                                                  options_.factor);
         facts.factor = {factor_->factor_entries(), factor_->factor_flops()};
@@ -200,16 +203,16 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
     if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
     return std::make_unique<PcgStep>(choice.forcing);
   }
-  if (factors) return std::make_unique<FactorStep>(model_, options_.threads);
+  if (factors) return std::make_unique<FactorStep>(model_, work_of(options_));
   if (choice.by_engine)
-    return std::make_unique<SchurStep>(model_, std::move(*elimination_), options_.threads, hint_,
+    return std::make_unique<SchurStep>(model_, std::move(*elimination_), work_of(options_), hint_,
                                        schur_iteration(options_));
   if (factor_) return std::move(factor_);
   // An elimination that was found to pay is searched again when the model changes, and may not pay
   // then.
   const bool may_end = choice.reason == LinearReason::elimination;
   return std::make_unique<CholeskyStep>(model_, may_end ? LinearSolver::automatic : choice.kind,
-                                        options_.threads, hint_, schur_iteration(options_),
+                                        work_of(options_), hint_, schur_iteration(options_),
                                         std::move(elimination_), options_.factor);
 }
 

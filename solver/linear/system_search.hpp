@@ -19,6 +19,10 @@ std::optional<SchurIteration> schur_iteration(const SolverOptions& options);
 
 /// Threads of the CPU that the options allow.
 int threads_of(const SolverOptions& options);
+/// How the host computes.
+inline runtime::cpu::CpuWork work_of(const SolverOptions& options) {
+  return {options.threads, options.bits};
+}
 
 /// Examines a model only as far as decide() requests, and keeps the results for the solver.
 class SystemSearch {

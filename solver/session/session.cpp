@@ -38,6 +38,11 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
   return out;
 }
 
+std::unique_ptr<runtime::Engine> make_interpreter(const ProblemModel& model,
+                                                  const SolverOptions& options, const Plan& plan) {
+  return runtime::cpu::make_cpu_engine(model.model, engine_options(options, plan), options.bits);
+}
+
 /// The device, and the interpreter that serves while its kernels are made. `model`, `options` and
 /// the session's route outlive them.
 std::unique_ptr<Engines> start_on_interpreter(std::unique_ptr<runtime::Engine> device,
@@ -47,9 +52,7 @@ std::unique_ptr<Engines> start_on_interpreter(std::unique_ptr<runtime::Engine> d
   plan.preconditioner = runtime::decide_preconditioner(options.preconditioner, false);
   return std::make_unique<Engines>(
       model.model.scalars, std::move(device),
-      [&model, &options, plan] {
-        return runtime::cpu::make_cpu_engine(model.model, engine_options(options, plan));
-      },
+      [&model, &options, plan] { return make_interpreter(model, options, plan); },
       [&route = *session.route](const Error& error) {
         if (!is_device_failure(error.code())) return false;
         route.failed(error);
@@ -111,11 +114,12 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
     const BackendChoice& choice = session.plan.backend;
     const bool on_device = choice.backend != Backend::cpu;
     if (on_device && automatic) require_self_check(options);
-    const auto usual = on_device ? make_device_engine : runtime::cpu::make_cpu_engine;
-    const bool by_caller = make && !on_device;
-    const runtime::EngineOptions engine_asked = engine_options(options, session.plan);
-    std::unique_ptr<runtime::Engine> engine =
-        by_caller ? make(model.model, engine_asked) : usual(model.model, engine_asked);
+    const auto made = [&] {
+      if (on_device) return make_device_engine(model.model, engine_options(options, session.plan));
+      if (make) return make(model.model, engine_options(options, session.plan));
+      return make_interpreter(model, options, session.plan);
+    };
+    std::unique_ptr<runtime::Engine> engine = made();
     session.engines = choice.cpu_first
                           ? start_on_interpreter(std::move(engine), session, model, options)
                           : std::make_unique<Engines>(std::move(engine));
@@ -133,8 +137,7 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
   session.problem.system.reset();
   session.machine.failure = failure.what();
   session.plan = decide(session.problem, options, session.machine);
-  session.engines = std::make_unique<Engines>(
-      runtime::cpu::make_cpu_engine(model.model, engine_options(options, session.plan)));
+  session.engines = std::make_unique<Engines>(make_interpreter(model, options, session.plan));
   session.route = std::move(failed.route);
   session.search_seconds = failed.search_seconds;
   return session;

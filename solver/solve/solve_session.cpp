@@ -1,6 +1,7 @@
 // Opens engines for solves, and decides how steps are made on them.
 #include "solve_session.hpp"
 
+#include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../host/host_step.hpp"
 #include "../linear/system_search.hpp"
@@ -11,6 +12,18 @@
 #include <utility>
 
 namespace topograd {
+namespace {
+
+/// The host moves blocks on manifolds by functions of the C library.
+void refuse_native_moves(const Plan& plan, const Problem& problem, const SolverOptions& options) {
+  const bool by_host = plan.steps == StepPlace::host || takes_energies(options.method);
+  if (!by_host || !problem.has_manifolds()) return;
+  throw Error(ErrorCode::Unsupported,
+              "bits portable: the host moves blocks on manifolds by functions of the machine; use "
+              "levenberg_marquardt with linear solver pcg");
+}
+
+}  // namespace
 
 void SolveSession::close() {
   steps_ = nullptr;
@@ -53,6 +66,7 @@ void SolveSession::open(Session session) {
   SystemFacts& system = session_.problem.system.emplace(search.facts());
   while ((plan = decide(session_.problem, options, session_.machine)).next != Fact::none)
     search.find(plan.next, system);
+  if (options.bits == Bits::portable) refuse_native_moves(plan, state_.problem, options);
   if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model);
   if (options.method == Method::newton) options.linear_solver = plan.linear.kind;
   if (plan.linear.reason == LinearReason::steps_on_host) {

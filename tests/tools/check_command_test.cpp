@@ -27,6 +27,41 @@ TEST(CheckCommand, ReportsAsJson) {
   EXPECT_GT(programs["nodes"], 5000);
 }
 
+// The stored bits are those of every machine.
+TEST(CheckCommand, PortableBitsAreAsStored) {
+  const CommandResult result = topograd("check repeat --portable --json -");
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["broken"], false);
+  EXPECT_GE(report["places"].size(), 2u);
+  EXPECT_GE(report["results"].size(), 12u);
+  for (const nlohmann::json& row : report["results"])
+    for (const char* kind : {"rows", "sums", "solve"}) EXPECT_EQ(row[kind].size(), 1u) << row;
+}
+
+TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
+  const struct {
+    const char* options;
+    const char* text;
+  } rows[] = {{"--backend vulkan", "sums on a device have another order; use backend cpu"},
+              {"--factor device", "has other bits; use factor host"},
+              {"--components separate", "use components together"},
+              {"--method adam", "uses functions of the machine; use lbfgs"}};
+  for (const auto& row : rows) {
+    const CommandResult result =
+        topograd(std::string("solve springs --width 3 --bits portable ") + row.options);
+    EXPECT_EQ(result.status, 2) << row.options;
+    EXPECT_NE(result.err.find("bits portable: "), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(row.text), std::string::npos) << result.err;
+  }
+  EXPECT_NE(topograd("solve springs --width 3 --bits same").err.find("native, portable"),
+            std::string::npos);
+  const CommandResult limited =
+      topograd("solve springs --width 3 --backend cpu --json -", "TOPOGRAD_INSTRUCTIONS=sse");
+  EXPECT_EQ(limited.status, 2);
+  EXPECT_NE(limited.err.find("expected baseline, avx2 or avx512, got"), std::string::npos);
+}
+
 TEST(CheckCommand, PairsOfOps) {
   const CommandResult result =
       topograd("check ops --pairs --backend cpu --every 200 --triples 3 --json -");

@@ -12,15 +12,17 @@ namespace {
 template <class T>
 class CpuRows final : public RowRunner {
  public:
+  explicit CpuRows(Bits bits) : ops_(tile_ops<T>(bits)) {}
+
   Backend backend() const override { return Backend::cpu; }
-  std::string device() const override { return tile_ops<T>().name; }
+  std::string device() const override { return ops_.name; }
   Precision precision() const override {
     return sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;
   }
 
   Columns run(const ir::Program& program, const Rows& rows) override {
     check_rows(program, rows);
-    const TileKernel<T> kernel(program);
+    const TileKernel<T> kernel(program, ops_);
     const std::size_t padded = whole_tiles(rows.count);
     Column<std::uint32_t> identity(padded);
     for (std::size_t i = 0; i < padded; ++i) identity[i] = static_cast<std::uint32_t>(i);
@@ -55,14 +57,15 @@ class CpuRows final : public RowRunner {
     return column;
   }
 
+  const TileOps<T>& ops_;
   Worker<T> worker_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowRunner> make_row_runner(Precision precision) {
-  if (precision == Precision::f32) return std::make_unique<CpuRows<float>>();
-  return std::make_unique<CpuRows<double>>();
+std::unique_ptr<RowRunner> make_row_runner(Precision precision, Bits bits) {
+  if (precision == Precision::f32) return std::make_unique<CpuRows<float>>(bits);
+  return std::make_unique<CpuRows<double>>(bits);
 }
 
 }  // namespace topograd::runtime::cpu

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "../../rows/rows.hpp"
+#include "../cpu_work.hpp"
 
 namespace topograd::runtime::cpu {
 
 /// Makes a runner on the calling thread with this machine's instruction set.
-std::unique_ptr<RowRunner> make_row_runner(Precision precision);
+std::unique_ptr<RowRunner> make_row_runner(Precision precision, Bits bits = Bits::native);
 
 }  // namespace topograd::runtime::cpu

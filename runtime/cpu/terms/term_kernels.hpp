@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../model/model.hpp"
+#include "../cpu_work.hpp"
 #include "../interpreter/compact.hpp"
 #include "../interpreter/interpreter.hpp"
 
@@ -46,8 +47,11 @@ template <class T>
 class TermKernels {
  public:
   /// Topology and loss of the term outlive the kernels.
-  explicit TermKernels(const Term& term)
-      : program_(term.topology->program), loss_(term.loss), energy_(term.energy) {}
+  explicit TermKernels(const Term& term, Bits bits = Bits::native)
+      : program_(term.topology->program),
+        loss_(term.loss),
+        energy_(term.energy),
+        ops_(tile_ops<T>(bits)) {}
 
   const Kernel<T>& get(Part part);
   /// Null if the kernel has not been made.
@@ -60,6 +64,7 @@ class TermKernels {
   const ir::Program& program_;
   const ir::Program* loss_;
   bool energy_;
+  const TileOps<T>& ops_;
   std::array<std::unique_ptr<const Kernel<T>>, kParts> kernels_;
 };
 

@@ -17,15 +17,15 @@ constexpr std::size_t kMostExpected = 96;  ///< numbers of a use
 
 }  // namespace
 
-Complement::Complement(const SchurLayout& layout, Lists<Entry> B, int threads)
-    : layout_(layout), B_(std::move(B)), pool_(threads) {
+Complement::Complement(const SchurLayout& layout, Lists<Entry> B, const runtime::cpu::CpuWork& work)
+    : layout_(layout), B_(std::move(B)), pool_(work.threads) {
   std::uint32_t first = 0;
   for (const Elimination::Block& block : layout.blocks) {
     first_.push_back(first);
     first += block.width;
   }
   find_pattern();
-  if (!layout.column.empty()) factor_ = make_sparse_factorization(matrix_, threads);
+  if (!layout.column.empty()) factor_ = make_sparse_factorization(matrix_, work);
 }
 
 /// Kept columns that meet, directly or through a block. Columns of a panel meet the same blocks.

@@ -36,8 +36,8 @@ class Complement {
   ///
   ///   layout   outlives this
   ///   B        by kept column: rows from the diagonal on
-  ///   threads  0 = all
-  Complement(const SchurLayout& layout, Lists<Entry> B, int threads);
+  ///   work     threads, and bits of the factor
+  Complement(const SchurLayout& layout, Lists<Entry> B, const runtime::cpu::CpuWork& work);
 
   /// Sums S and factorises it; false if it is not positive definite.
   bool factor(const double* B, const Couplings& couplings, const RightSide* right_side = nullptr);

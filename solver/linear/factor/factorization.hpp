@@ -1,6 +1,7 @@
 // Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
+#include "../../../runtime/cpu/cpu_work.hpp"
 #include "../../../runtime/factor/factor_report.hpp"
 #include "../../options.hpp"
 #include "elimination.hpp"
@@ -39,10 +40,11 @@ class Factorization {
 /// (runtime/cpu/factor/sparse_factor.hpp), whose results do not depend on the number of threads, or
 /// by CHOLMOD if it was built in.
 ///
-///   threads  0 = all
+///   work     threads, and bits of fronts; a number is that of threads
 ///   place    host or cholmod; others mean used_on_host()
 ///   rule     for pivots by fronts; CHOLMOD refuses those that vanish
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads,
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern,
+                                                         const runtime::cpu::CpuWork& work,
                                                          FactorPlace place = FactorPlace::automatic,
                                                          const runtime::PivotRule& rule = {});
 /// The library that factorises on the host: cholmod or host.
@@ -60,13 +62,13 @@ struct SchurIteration {
 /// Eᵀ C⁻¹ E: densely if it is small or full, else as a sparse matrix. Results do not depend on the
 /// number of threads.
 ///
-///   threads  of the elimination, 0 = all
+///   work     threads of the elimination, and bits of fronts
 ///   limits   if given, make_iterative_schur() solves for the remainder instead
 ///
 /// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
 /// section 6.1.
 std::unique_ptr<Factorization> make_schur_factorization(
-    const SparseMatrix& pattern, const Elimination& elimination, int threads,
+    const SparseMatrix& pattern, const Elimination& elimination, const runtime::cpu::CpuWork& work,
     const std::optional<SchurIteration>& limits = {});
 
 /// Eliminates blocks in the same way, and solves for the others by conjugate gradients on products

@@ -80,16 +80,16 @@ class MatrixSystem final : public NormalSystem {
 
 }  // namespace
 
-std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model, int threads,
+std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
+                                                 const runtime::cpu::CpuWork& work,
                                                  FactorPlace factor, std::uint64_t strict_up_to) {
-  auto system = std::make_unique<MatrixSystem>(model, threads);
+  auto system = std::make_unique<MatrixSystem>(model, work.threads);
   const std::size_t unknowns = system->size();
   const double vanishing =
       unknowns <= strict_up_to
           ? 0
           : runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
-  system->use(make_sparse_factorization(system->pattern(), threads, factor, {vanishing}),
-              vanishing);
+  system->use(make_sparse_factorization(system->pattern(), work, factor, {vanishing}), vanishing);
   return system;
 }
 

@@ -59,11 +59,12 @@ class NormalSystem {
 
 /// A factor of the whole matrix.
 ///
-///   threads       0 = all
+///   work          threads, and bits of the factor
 ///   factor        as make_sparse_factorization() takes it
 ///   strict_up_to  matrices of at most so many unknowns refuse pivots that vanish; larger ones
 ///                 leave them out (PivotRule)
-std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model, int threads,
+std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
+                                                 const runtime::cpu::CpuWork& work,
                                                  FactorPlace factor, std::uint64_t strict_up_to);
 
 /// A solution by make_iterative_schur().
@@ -78,6 +79,7 @@ std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model,
 /// Source: as make_schur_factorization(); the symmetric form of the elimination is in Björck,
 /// Numerical Methods for Least Squares Problems (1996), section 6.3.
 std::unique_ptr<NormalSystem> make_row_schur(const runtime::Model& model,
-                                             const Elimination& elimination, int threads);
+                                             const Elimination& elimination,
+                                             const runtime::cpu::CpuWork& work);
 
 }  // namespace topograd

@@ -84,17 +84,18 @@ void backward(const double* L, std::uint32_t w, double* y) {
 
 class RowSchur final : public NormalSystem {
  public:
-  RowSchur(const runtime::Model& model, const Elimination& elimination, int threads)
+  RowSchur(const runtime::Model& model, const Elimination& elimination,
+           const runtime::cpu::CpuWork& work)
       : model_(model),
         jacobians_(model),
         free_(free_scalars_of(model)),
-        kept_(model, false, threads, flags_of(model, free_, elimination, true)),
-        eliminated_(model, false, threads, flags_of(model, free_, elimination, false)),
+        kept_(model, false, work.threads, flags_of(model, free_, elimination, true)),
+        eliminated_(model, false, work.threads, flags_of(model, free_, elimination, false)),
         undetermined_kept_(model, kept_),
         undetermined_eliminated_(model, eliminated_),
         rows_(model, free_, elimination.blocks),
-        complement_(layout(), entries_of(kept_), threads),
-        pool_(threads),
+        complement_(layout(), entries_of(kept_), work),
+        pool_(work.threads),
         W_(layout().E.back()),
         L_(layout().C.back()),
         y_(eliminated_.size()) {
@@ -300,8 +301,9 @@ class RowSchur final : public NormalSystem {
 }  // namespace
 
 std::unique_ptr<NormalSystem> make_row_schur(const runtime::Model& model,
-                                             const Elimination& elimination, int threads) {
-  return std::make_unique<RowSchur>(model, elimination, threads);
+                                             const Elimination& elimination,
+                                             const runtime::cpu::CpuWork& work) {
+  return std::make_unique<RowSchur>(model, elimination, work);
 }
 
 }  // namespace topograd

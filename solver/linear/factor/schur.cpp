@@ -9,9 +9,10 @@ namespace {
 
 class Schur final : public Factorization {
  public:
-  Schur(const SparseMatrix& lower, const Elimination& elimination, int threads)
-      : parts_(lower, elimination, threads),
-        complement_(parts_.layout(), parts_.positions().B, threads) {}
+  Schur(const SparseMatrix& lower, const Elimination& elimination,
+        const runtime::cpu::CpuWork& work)
+      : parts_(lower, elimination, work.threads),
+        complement_(parts_.layout(), parts_.positions().B, work) {}
 
   bool factor(const SparseMatrix& lower) override {
     return parts_.eliminate(lower.valuePtr()) &&
@@ -35,10 +36,10 @@ class Schur final : public Factorization {
 }  // namespace
 
 std::unique_ptr<Factorization> make_schur_factorization(
-    const SparseMatrix& pattern, const Elimination& elimination, int threads,
+    const SparseMatrix& pattern, const Elimination& elimination, const runtime::cpu::CpuWork& work,
     const std::optional<SchurIteration>& limits) {
-  if (limits) return make_iterative_schur(pattern, elimination, *limits, threads);
-  return std::make_unique<Schur>(pattern, elimination, threads);
+  if (limits) return make_iterative_schur(pattern, elimination, *limits, work.threads);
+  return std::make_unique<Schur>(pattern, elimination, work);
 }
 
 }  // namespace topograd

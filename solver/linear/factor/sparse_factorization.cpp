@@ -58,8 +58,11 @@ class Cholmod final : public Factorization {
 
 class Fronts final : public Factorization {
  public:
-  Fronts(const SparseMatrix& pattern, int threads, const runtime::PivotRule& rule)
-      : factor_(runtime::make_factor_plan(pattern_of(pattern)), threads), rule_(rule) {}
+  Fronts(const SparseMatrix& pattern, const runtime::cpu::CpuWork& work,
+         const runtime::PivotRule& rule)
+      : factor_(runtime::make_factor_plan(pattern_of(pattern)), work.threads,
+                runtime::cpu::front_kernels(work.bits)),
+        rule_(rule) {}
 
   bool factor(const SparseMatrix& lower) override {
     const runtime::FactorReport report = factor_.factor(values_of(lower), rule_);
@@ -91,7 +94,8 @@ FactorPlace used_on_host(FactorPlace place) {
   return place == FactorPlace::cholmod ? FactorPlace::cholmod : FactorPlace::host;
 }
 
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern, int threads,
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern,
+                                                         const runtime::cpu::CpuWork& work,
                                                          FactorPlace place,
                                                          const runtime::PivotRule& rule) {
 #ifdef TOPOGRAD_CHOLMOD
@@ -99,7 +103,7 @@ std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pat
 #endif
   if (used_on_host(place) != FactorPlace::host)
     throw Error(ErrorCode::Internal, "factor cholmod: resolved() was not called");
-  return std::make_unique<Fronts>(pattern, threads, rule);
+  return std::make_unique<Fronts>(pattern, work, rule);
 }
 
 }  // namespace topograd

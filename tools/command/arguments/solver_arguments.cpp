@@ -61,6 +61,10 @@ void add_place_options(Command app, SolverArguments& a) {
   app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
            "make every choice from rules, without measuring, for the same bits in every run");
+  add_choice(app, "--bits", a.bits,
+             "portable: on the CPU, with the same bits on every machine; see topograd check repeat "
+             "--portable",
+             defaults.bits);
   app.option("--plan", &a.plan, "file with a plan record whose choices are used");
   app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
 }
@@ -120,6 +124,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.float64.empty()) options.float64 = parse_float64(a.float64);
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (a.deterministic) options.deterministic = true;
+  if (!a.bits.empty()) options.bits = parse_bits(a.bits);
   if (a.profile) options.profile = true;
   if (!a.plan.empty())
     options.plan =

@@ -15,7 +15,7 @@ namespace topograd::command {
 struct SolverArguments {
   std::string domain, cross_check;
   std::string backend, precision, method, linear, preconditioner, normal_matrix, factor, forcing,
-      components, accumulate, device, float64;
+      components, accumulate, device, float64, bits;
   std::string plan, plan_out;
   std::string checkpoint, resume;
   bool deterministic = false, profile = false;

@@ -5,6 +5,7 @@
 #include "../arguments/output.hpp"
 #include "../arguments/solver_arguments.hpp"
 #include "../input/named_problem.hpp"
+#include "check_portable.hpp"
 #include "child.hpp"
 
 #include "../../../ir/error.hpp"
@@ -37,6 +38,7 @@ struct RepeatArguments {
   SolverArguments solver;
   std::uint32_t width = 150;  // smaller grids are not reordered
   int runs = 10, processes = 10;
+  bool portable = false;
   std::string json;
 };
 
@@ -169,6 +171,10 @@ std::string text_of_hashes(const ordered_json& report) {
 }
 
 void run(const RepeatArguments& arguments) {
+  if (arguments.portable) {
+    const ordered_json report = portable_report(arguments.solver.device);
+    return finish_check(arguments.json, portable_text(report), report);
+  }
   const ordered_json report = measure(arguments);
   finish_check(arguments.json, text_of_hashes(report), report);
 }
@@ -192,6 +198,9 @@ void add_check_repeat(Command check) {
       .option("--processes", &arguments->processes,
               "number of processes, with one thread and two in turn")
       .range(2, 1000);
+  command.flag("--portable", arguments->portable,
+               "solve small problems with --bits portable by all instruction sets of the CPU, "
+               "evaluate them on the device, and compare the bits with those of other machines");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }
