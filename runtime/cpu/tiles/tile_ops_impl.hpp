@@ -16,6 +16,10 @@
 
 #ifdef TG_PORTABLE_BITS
 #pragma GCC diagnostic ignored "-Wunused-function"
+#ifdef __clang__
+// Some functions have branches, and become no vector code.
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 namespace glsl_as_cpp {
 namespace {
 #include "math_functions.inc"
