@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../engine/engine.hpp"
-#include "cpu_work.hpp"
+#include "tiles/cpu_work.hpp"
 
 #include <memory>
 #include <string>

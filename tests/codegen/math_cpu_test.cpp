@@ -9,7 +9,7 @@
 #include "math_reference.hpp"
 
 namespace glsl_as_cpp {
-#include "math_functions.inc"
+#include <math_functions.inc>
 }  // namespace glsl_as_cpp
 
 namespace topograd::codegen::test {

@@ -14,7 +14,7 @@
 #include "../../ir/evaluate.hpp"
 
 namespace glsl_as_cpp {
-#include "math_functions.inc"
+#include <math_functions.inc>
 }  // namespace glsl_as_cpp
 
 namespace topograd::codegen::test {

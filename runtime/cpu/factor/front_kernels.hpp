@@ -1,7 +1,7 @@
 // Dense kernels of a front: elimination of its pivots, its update matrix, and solves.
 #pragma once
 
-#include "../cpu_work.hpp"
+#include "../tiles/cpu_work.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../rows/rows.hpp"
-#include "../cpu_work.hpp"
+#include "../tiles/cpu_work.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "../../model/model.hpp"
-#include "../cpu_work.hpp"
 #include "../interpreter/compact.hpp"
 #include "../interpreter/interpreter.hpp"
+#include "../tiles/cpu_work.hpp"
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "tile_ops.hpp"
 
 #include "../../../ir/machine/instruction_sets.hpp"
-#include "../cpu_work.hpp"
+#include "cpu_work.hpp"
 #include "tile_ops_sets.hpp"
 
 #include <array>

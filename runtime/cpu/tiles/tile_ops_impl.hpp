@@ -22,7 +22,7 @@
 #endif
 namespace glsl_as_cpp {
 namespace {
-#include "math_functions.inc"
+#include <math_functions.inc>
 }  // namespace
 }  // namespace glsl_as_cpp
 #endif

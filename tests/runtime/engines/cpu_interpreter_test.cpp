@@ -5,8 +5,8 @@
 #include "../../../ir/evaluate.hpp"
 #include "../../../ir/graph.hpp"
 #include "../../../ir/text.hpp"
-#include "../../../runtime/cpu/cpu_work.hpp"
 #include "../../../runtime/cpu/interpreter/interpreter.hpp"
+#include "../../../runtime/cpu/tiles/cpu_work.hpp"
 
 #include <array>
 #include <cmath>
