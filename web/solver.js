@@ -46,8 +46,9 @@ export class Stepper {
   /**
    * @param linearSolver "automatic", "factor" or "cg"
    * @param order order of elimination of a factor
+   * @param iteration solves for steps in place of those, or undefined
    */
-  constructor(model, options, order, isMesh) {
+  constructor(model, options, order, isMesh, iteration) {
     this.model = model;
     this.options = options;
     this.isMesh = isMesh;
@@ -66,10 +67,12 @@ export class Stepper {
     this.small = m <= fewUnknowns && m * model.rows <= mostRowNumbers;
     this.byRows = false;
     this.length = 0;
-    this.factor = options.linearSolver === "cg" ? undefined : Factor.make(model, order);
+    this.device = iteration === undefined ? "JavaScript" : iteration.device;
+    this.factor = iteration !== undefined || options.linearSolver === "cg" ? undefined
+      : Factor.make(model, order);
     if (options.linearSolver === "automatic" && this.factor?.operations > dearestFactor)
       this.factor = undefined;
-    this.iteration = this.factor === undefined ? new Iteration(model) : undefined;
+    this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
   }
 
   /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
@@ -95,7 +98,7 @@ export class Stepper {
     model.linearize(x);
     model.gradient(g, squares);
     if (this.factor !== undefined) this.factor.assemble();
-    else this.iteration.assemble();
+    else this.iteration.assemble(squares, this.#seesBlocks);
     const point = { cost, gradientMax: 0, gradientNorm: 0, scaledGradientMax: 0, scaledXNorm: 0,
                     scaledStepNorm: 0 };
     const minus = g.map((value, c) => this.pinned[c] !== 0 ? 0 : -value);
@@ -126,10 +129,15 @@ export class Stepper {
     return point;
   }
 
+  /** True if blocks that residuals do not determine are looked for. */
+  get #seesBlocks() {
+    return this.model.manifolds.length === 0 && this.model.lower === undefined;
+  }
+
   /** The diagonal for the damping: blocks that residuals do not determine are damped alike. */
   #diagonal() {
     const { model, squares } = this;
-    if (model.manifolds.length > 0 || model.lower !== undefined) return squares;
+    if (!this.#seesBlocks) return squares;
     const out = squares.slice();
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
       const first = model.nodes[k], width = model.nodes[k + 1] - first;
@@ -228,6 +236,16 @@ export class Stepper {
     return -this.slope - square / 2;
   }
 
+  /** The cost of a point. */
+  cost(x) {
+    return this.model.cost(x);
+  }
+
+  /** Copies the trial point to x. */
+  accept(x) {
+    x.set(this.trial);
+  }
+
   /** Moves the trial point along the last step. */
   move(x, length) {
     this.length = length;
@@ -275,12 +293,14 @@ export class Stepper {
 /**
  * Minimises from x, which then holds the last accepted point, and yields each step.
  *
- * @param changed called before each step: true if the caller has changed numbers since the last call
+ * @param stepper as `instead` makes them
+ * @param changed called with the stepper before each step: true if the caller has changed numbers
+ *   since the last call
+ * @param instead called with an error of the stepper's: makes another one, or throws the error
  * @param fail makes the error of a code and a message
  */
-export async function* minimise(stepper, x, options, changed, fail) {
-  const { model } = stepper, begin = performance.now();
-  const seconds = () => (performance.now() - begin) / 1000;
+export async function* minimise(stepper, x, options, changed, instead, fail) {
+  const begin = performance.now(), seconds = () => (performance.now() - begin) / 1000;
   let last = begin, aborted = false;
   const paused = async () => {
     if (performance.now() - last > turn) {
@@ -290,47 +310,52 @@ export async function* minimise(stepper, x, options, changed, fail) {
     return aborted = options.signal?.aborted === true;
   };
   let start, rules, point, iteration = 0, linear = 0, verdict;
-  const open = () => {
-    start = model.cost(x);
+  const open = async () => {
+    start = await stepper.cost(x);
     if (!Number.isFinite(start)) throw fail("nonfinite", `the cost of the start is ${start}`);
     rules = new Rules(options, stepper.isLoose);
-    point = stepper.linearize(x, start);
+    point = await stepper.linearize(x, start);
     rules.setPoint(point, start);
     if (!Number.isFinite(point.gradientMax))
       throw fail("nonfinite", "a derivative is not finite at the start");
     rules.openPoint();
   };
-  changed();
-  open();
-  const initial = start;
+  /** Does work; if the stepper fails, another one goes on from the last accepted point. */
+  const guarded = async (work) => {
+    try {
+      return await work();
+    } catch (error) {
+      stepper = instead(error);
+      changed(stepper);
+      await open();
+      return undefined;
+    }
+  };
   const confirmed = async (end) => {
     if (!end?.byStep || options.method === "gauss_newton" || stepper.factor === undefined ||
-        model.m > fewUnknowns)
+        stepper.model.m > fewUnknowns)
       return end;
     const undamped = await stepper.tryStep(x, point.cost, undampedLambda, options.linearTolerance,
                                            paused);
     return rules.goOnUndamped(undamped) ? undefined : end;
   };
-  verdict = rules.checkLimits(seconds(), iteration);
-  while (verdict === undefined) {
-    await paused();
-    if (aborted) break;
-    if (changed()) {
-      open();
-      if ((verdict = rules.checkLimits(seconds(), iteration)) !== undefined) break;
+  /** One step with its decision; undefined if the caller has ended the solve. */
+  const advance = async () => {
+    if (changed(stepper)) {
+      await open();
+      if ((verdict = rules.checkLimits(seconds(), iteration)) !== undefined) return undefined;
     }
-    const step = await stepper.tryStep(x, point.cost, rules.lambda,
-                                       rules.forcing.tolerance, paused);
-    if (aborted) break;
-    if (model.lower === undefined) rescale(stepper, rules, x, step);
+    const step = await stepper.tryStep(x, point.cost, rules.lambda, rules.forcing.tolerance, paused);
+    if (aborted) return undefined;
+    if (stepper.model.lower === undefined) await rescale(stepper, rules, x, step);
     ++iteration;
     linear += step.iterations;
     const facts = rules.judge(step), accepted = rules.accepts(facts);
     if (accepted) {
       const before = point;
-      x.set(stepper.trial);
+      stepper.accept(x);
       rules.take(facts);
-      point = stepper.linearize(x, step.trialCost);
+      point = await stepper.linearize(x, step.trialCost);
       rules.setPoint(point, start);
       verdict = await confirmed(rules.afterTake(facts, step, before));
       rules.openPoint();
@@ -340,23 +365,33 @@ export async function* minimise(stepper, x, options, changed, fail) {
       verdict = await confirmed(rules.refuse(facts, step));
     }
     verdict ??= rules.checkLimits(seconds(), iteration);
-    yield { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
-            radius: rules.region.radius, linearIterations: step.iterations, seconds: seconds() };
+    return { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
+             radius: rules.region.radius, linearIterations: step.iterations, seconds: seconds() };
+  };
+  changed(stepper);
+  await guarded(open);
+  const initial = start;
+  verdict = rules.checkLimits(seconds(), iteration);
+  while (verdict === undefined) {
+    await paused();
+    if (aborted) break;
+    const told = await guarded(advance);
+    if (told !== undefined) yield told;
   }
   verdict ??= { status: "aborted", message: "the caller ended the solve" };
   return { status: verdict.status, message: verdict.message, iterations: iteration,
            linearIterations: linear, initialCost: initial, finalCost: point.cost,
-           seconds: seconds(), device: "JavaScript",
+           seconds: seconds(), device: stepper.device,
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }
 
 /** Replaces a step by a better one of another length. */
-function rescale(stepper, rules, x, step) {
+async function rescale(stepper, rules, x, step) {
   const length = rules.otherLength(step);
   if (length === undefined) return;
-  const cost = stepper.move(x, length);
+  const cost = await stepper.move(x, length);
   if (!(cost < step.trialCost)) {
-    stepper.move(x, 1);
+    await stepper.move(x, 1);
     return;
   }
   if (length < 1) step.decrease *= length * (2 - length);

@@ -8,8 +8,11 @@ export declare class TopogradError extends Error {
    * - `argument`: a name, a number or an option is wrong
    * - `nonfinite`: a number, the cost of the start or a derivative there is NaN or infinite
    * - `busy`: the problem is being solved
+   * - `adapter`: WebGPU was asked for by name, and is not there or has no adapter
+   * - `limit`: it was asked for by name, and the adapter allows no buffers of the problem's size
+   * - `device`: it was asked for by name, and its device does not open
    */
-  readonly code: "file" | "version" | "argument" | "nonfinite" | "busy";
+  readonly code: "file" | "version" | "argument" | "nonfinite" | "busy" | "adapter" | "limit" | "device";
   constructor(code: TopogradError["code"], message: string);
 }
 
@@ -79,9 +82,22 @@ export interface Summary {
   initialCost: number;
   finalCost: number;
   seconds: number;
-  /** What computed: "JavaScript". */
+  /** What computed: as Problem.device, at the end of the solve. */
   device: string;
   linearSolver: "factor" | "cg";
+}
+
+export interface LoadOptions {
+  /**
+   * `webgpu` solves for steps by conjugate gradients on the device in float32, refined until the
+   * residual of the normal equations in float64 meets the tolerance; residuals, derivatives and
+   * decisions are JavaScript's, in float64. Solves with `linearSolver: "factor"` stay in
+   * JavaScript. `automatic` takes WebGPU for problems of 3,000 unknowns or more on an adapter
+   * that is no program on the processor.
+   */
+  device?: "automatic" | "webgpu" | "javascript";
+  /** The entry to WebGPU; otherwise navigator.gpu, and in Node the package `webgpu`. */
+  gpu?: unknown;
 }
 
 /**
@@ -90,13 +106,16 @@ export interface Summary {
  * @param url the folder, with a slash at its end, or the file problem.bin in it; kernels.js lies
  *   beside that. In a page, relative addresses are those of the page.
  */
-export declare function load(url: string | URL): Promise<Problem>;
+export declare function load(url: string | URL, options?: LoadOptions): Promise<Problem>;
 
 /** A problem and its present point. */
 export declare class Problem {
   private constructor();
   readonly name: string;
+  /** What computes: `JavaScript`, or WebGPU with its adapter and precision. */
   readonly device: string;
+  /** Why JavaScript computes; empty with WebGPU. A device that is lost is named here. */
+  readonly reason: string;
   /** Names of the arrays of unknowns. */
   readonly arrays: string[];
   /** Labels of the residuals. */

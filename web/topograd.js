@@ -1,12 +1,13 @@
 // Problems that the library has compiled, in a page or in Node: reads the folder that
 // `topograd export web` wrote, and minimises the problem by Levenberg-Marquardt.
+import { DeviceError, DeviceIteration, System, findAdapter } from "./gpu.js";
 import { Model } from "./model.js";
 import { defaults } from "./rules.js";
 import { Stepper, minimise } from "./solver.js";
 
 /** A failure that a caller can tell from others by its code. */
 export class TopogradError extends Error {
-  /** @param code "file", "version", "argument", "nonfinite" or "busy" */
+  /** @param code "file", "version", "argument", "nonfinite", "busy", "adapter", "limit" or "device" */
   constructor(code, message) {
     super(message);
     this.name = "TopogradError";
@@ -58,8 +59,30 @@ function byInstance(columns, instances) {
   return out;
 }
 
+const devices = ["automatic", "webgpu", "javascript"];
+/** Unknowns from which an adapter that is no program is used unasked. */
+const leastUnknowns = 3000;
+
+/** The adapter to use, or why there is none. */
+async function choose(device, unknowns, gpu) {
+  if (device === "javascript") return { reason: "as asked for" };
+  if (device === "automatic" && unknowns < leastUnknowns)
+    return { reason: `the problem is small: ${unknowns} unknowns` };
+  try {
+    const found = await findAdapter(gpu);
+    if (device === "automatic" && found.software)
+      return { reason: `the adapter "${found.name}" is a program on the processor` };
+    return { found, asked: device === "webgpu" };
+  } catch (error) {
+    if (device === "automatic" && error instanceof DeviceError) return { reason: error.message };
+    throw error instanceof DeviceError ? fail(error.code, error.message) : error;
+  }
+}
+
 /** Loads the problem of an exported folder. */
-export async function load(url) {
+export async function load(url, { device = "automatic", gpu } = {}) {
+  if (!devices.includes(device))
+    throw fail("argument", `device: expected one of ${devices.join(", ")}, got ${device}`);
   const here = typeof location === "undefined" ? undefined : location.href;
   let address;
   try {
@@ -71,7 +94,7 @@ export async function load(url) {
   const bytes = await read(address);
   const { header, body } = parse(bytes, address);
   const kernels = await import(new URL("kernels.js", address).href);
-  return new Problem(header, bytes, body, kernels);
+  return new Problem(header, bytes, body, kernels, await choose(device, header.scalars, gpu));
 }
 
 const wholeOptions = ["maxIterations", "maxLinearIterations"];
@@ -119,9 +142,12 @@ export class Problem {
   #steppers = new Map();
   #solving = false;
   #revision = 0;  // of the numbers that callers change
+  #found;  // the adapter; undefined: JavaScript computes
+  #asked;  // WebGPU by name
+  #system;
 
   /** Made by load(). */
-  constructor(header, bytes, body, kernels) {
+  constructor(header, bytes, body, kernels, { found, reason, asked }) {
     const kernel = (name) => {
       if (typeof kernels[name] !== "function")
         throw fail("file", `kernels.js: no function ${name}: it belongs to another problem`);
@@ -141,7 +167,10 @@ export class Problem {
     const n = header.scalars;
     this.#header = header;
     this.name = header.name;
-    this.device = "JavaScript";
+    this.#found = found;
+    this.#asked = asked;
+    this.device = found === undefined ? "JavaScript" : `WebGPU (${found.name}), mixed`;
+    this.reason = reason ?? "";
     this.arrays = header.arrays.map((array) => array.name);
     this.labels = header.terms.map((term) => term.name);
     this.faces = header.faces ? numbers(header.faces, Uint32Array) : new Uint32Array(0);
@@ -263,6 +292,7 @@ export class Problem {
     const stride = term.index.length / instances;
     term.index = Uint32Array.from({ length: stride * count }, (_, k) => term.index[k % stride]);
     term.instances = count;
+    this.#close();
     this.#steppers.clear();
   }
 
@@ -330,12 +360,45 @@ export class Problem {
   }
 
   /** The stepper for a linear solver, whose analysis serves all solves. */
-  #stepperFor(options) {
-    const name = options.linearSolver;
+  async #stepperFor(options) {
+    const name = this.#found !== undefined && options.linearSolver !== "factor" ? "device"
+      : options.linearSolver;
     if (this.#steppers.size === 0) this.#model.free(this.#constant);
-    if (!this.#steppers.has(name))
-      this.#steppers.set(name, new Stepper(this.#model, options, this.#order, this.faces.length > 0));
-    return this.#steppers.get(name);
+    const known = this.#steppers.get(name);
+    if (known !== undefined) return known;
+    let iteration;
+    if (name === "device") {
+      try {
+        this.#system = await System.open(this.#found, this.#model);
+        iteration = new DeviceIteration(this.#model, this.#system);
+      } catch (error) {
+        if (this.#asked && error instanceof DeviceError) throw fail(error.code, error.message);
+        this.#leave(error);
+        return this.#stepperFor(options);
+      }
+    }
+    return this.#keep(name, options, iteration);
+  }
+
+  #keep(name, options, iteration) {
+    const made = new Stepper(this.#model, options, this.#order, this.faces.length > 0, iteration);
+    this.#steppers.set(name, made);
+    return made;
+  }
+
+  /** Goes on in JavaScript after an error of the device; throws any other one. */
+  #leave(error) {
+    if (!(error instanceof DeviceError)) throw error;
+    this.#close();
+    this.#found = undefined;
+    this.device = "JavaScript";
+    this.reason = error.message;
+  }
+
+  #close() {
+    this.#system?.device.destroy();
+    this.#system = undefined;
+    this.#steppers.delete("device");
   }
 
   /**
@@ -347,15 +410,19 @@ export class Problem {
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
     this.#solving = true;
     try {
-      const stepper = this.#stepperFor(all);
+      const stepper = await this.#stepperFor(all);
       let seen;
-      const changed = () => {
-        if (seen === this.#revision) return false;
-        seen = this.#revision;
+      const changed = (stepper) => {
+        if (seen?.revision === this.#revision && seen.stepper === stepper) return false;
+        seen = { revision: this.#revision, stepper };
         stepper.begin(all, this.#pinned);
         return true;
       };
-      return yield* minimise(stepper, this.#x, all, changed, fail);
+      const instead = (error) => {
+        this.#leave(error);
+        return this.#steppers.get(all.linearSolver) ?? this.#keep(all.linearSolver, all);
+      };
+      return yield* minimise(stepper, this.#x, all, changed, instead, fail);
     } finally {
       this.#solving = false;
     }

@@ -345,7 +345,16 @@ function draw() {
   shown.drawn += 1;
 }
 
+/** What computes, and why. */
+function introduce() {
+  const { device, reason } = problem;
+  if (device !== shown.device)
+    say(`Solved on this page, by ${device}${reason === "" ? "" : ` (${reason})`}; nothing is sent anywhere. ${picture.hint}`);
+  shown.device = device;
+}
+
 function tell() {
+  introduce();
   const rate = shown.seconds > 0 && picture instanceof Space && picture.handles.size > 0
     ? `, ${(shown.solves / shown.seconds).toFixed(1)} solves/s` : "";
   element("state").value = `cost ${shown.cost.toPrecision(9)}${rate}${shown.last ?? ""}`;
@@ -493,7 +502,12 @@ element("free").addEventListener("click", async () => {
 });
 
 try {
-  problem = await load(new URL("problem.bin", location.href));
+  const device = new URLSearchParams(location.search).get("device") ?? undefined;
+  const address = new URL("problem.bin", location.href);
+  problem = await load(address, { device }).catch((what) => {
+    if (what.code !== "adapter") throw what;
+    return load(address);  // says why JavaScript computes
+  });
   start = problem.arrays.map((name) => [name, problem.parameters(name)]);
   document.title = `${problem.name} – Topograd`;
   element("name").textContent = problem.name;
@@ -501,7 +515,7 @@ try {
   picture = choosePicture();
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${problem.name}. ${picture.hint}`);
-  say(`Solved on this page, in ${problem.device}; nothing is sent anywhere. ${picture.hint}`);
+  introduce();
   element("free").hidden = !(picture instanceof Space);
   for (const id of ["solve", "reset"]) element(id).disabled = false;
   shown.cost = problem.cost();

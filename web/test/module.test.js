@@ -282,3 +282,40 @@ test("a start whose cost is not finite is refused", async () => {
   const p = await load(write(...misra([500, -1e9])));
   await assert.rejects(p.minimize(), code("nonfinite", /the cost of the start is (Infinity|NaN)/));
 });
+
+/** WebGPU with an adapter that has these limits, and no device. */
+const adapter = (limits) => ({
+  requestAdapter: async () => ({
+    limits, info: { description: "none" },
+    requestDevice: async () => { throw new Error("there is no device"); },
+  }),
+});
+const ample = { maxStorageBufferBindingSize: 2 ** 30, maxBufferSize: 2 ** 30 };
+
+test("without WebGPU the problem is solved in JavaScript, unless a caller insists", async () => {
+  const address = write(...misra([500, 0.0001]));
+  const no = { requestAdapter: async () => null };
+  const p = await load(address, { gpu: no });
+  assert.equal(p.device, "JavaScript");
+  assert.match(p.reason, /small: 2 unknowns/);
+  assert.equal((await p.minimize()).device, "JavaScript");
+  await assert.rejects(load(address, { device: "webgpu", gpu: no }), code("adapter", /no adapter/));
+  await assert.rejects(load(address, { device: "gpu" }), code("argument", /got gpu/));
+  assert.equal((await load(address, { device: "javascript" })).device, "JavaScript");
+  const large = await load(write(...chain(2000)), { gpu: no });
+  assert.match(large.reason, /no adapter/);
+});
+
+test("buffers beyond the adapter's limits, and a device that does not open", async () => {
+  const small = adapter({ ...ample, maxStorageBufferBindingSize: 256 });
+  const asked = await load(write(...misra([500, 0.0001])), { device: "webgpu", gpu: small });
+  await assert.rejects(asked.minimize(), code("limit", /has at most 256 \(maxStorageBufferBindingSize\)/));
+  assert.deepEqual([...asked.parameters("b")], [500, 0.0001]);
+  for (const gpu of [small, adapter(ample)]) {
+    const p = await load(write(...chain(2000)), { gpu });
+    assert.equal(p.device, "WebGPU (none), mixed");
+    assert.equal((await p.minimize({ maxIterations: 2 })).device, "JavaScript");
+    assert.equal(p.device, "JavaScript");
+    assert.match(p.reason, /at most 256|there is no device/);
+  }
+});

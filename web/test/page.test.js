@@ -1,125 +1,30 @@
 // The page of exported problems in Chromium, served as static files. The variables are those of
 // command.test.js; CHROMIUM names the browser if it is not `chromium`.
 import assert from "node:assert/strict";
-import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { extname, join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
+
+import { Site, noBrowser } from "./browser.js";
 
 const command = process.env.TOPOGRAD;
 const source = process.env.TOPOGRAD_SOURCE_DIR ?? join(import.meta.dirname, "../..");
-const program = process.env.CHROMIUM ?? "chromium";
-const skip = command === undefined ? "TOPOGRAD does not name the command"
-  : spawnSync(program, ["--version"]).status !== 0 ? "no Chromium" : false;
-
-const folder = mkdtempSync(join(tmpdir(), "topograd-"));
-const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" };
-let server, origin, browser, requested = [];
+const skip = command === undefined ? "TOPOGRAD does not name the command" : noBrowser;
+const site = new Site(), { folder } = site;
+let browser;
 
 before(async () => {
   if (skip) return;
-  server = createServer((request, answer) => {
-    const path = request.url.endsWith("/") ? request.url + "index.html" : request.url;
-    requested.push(path);
-    try {
-      const bytes = readFileSync(join(folder, path));
-      answer.writeHead(200, { "content-type": types[extname(path)] ?? "application/octet-stream" });
-      answer.end(bytes);
-    } catch {
-      answer.writeHead(404).end();
-    }
-  });
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  origin = `http://127.0.0.1:${server.address().port}/`;
-  browser = new Browser();
+  await site.open("--disable-gpu");
+  browser = site.browser;
 });
-after(async () => {
-  await browser?.close();
-  server?.close();
-  rmSync(folder, { recursive: true, maxRetries: 5 });
-});
-
-/** Chromium, driven by the DevTools protocol over pipes. */
-class Browser {
-  constructor() {
-    this.process = spawn(program, [
-      "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-      `--user-data-dir=${join(folder, "profile")}`, "--window-size=900,600", "about:blank",
-    ], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-    this.waiting = new Map();
-    this.errors = [];
-    this.number = 0;
-    let text = "";
-    this.process.stdio[4].setEncoding("utf8").on("data", (part) => {
-      text += part;
-      const messages = text.split("\0");
-      text = messages.pop();
-      for (const message of messages) this.#hear(JSON.parse(message));
-    });
-  }
-
-  #hear({ id, result, error, method, params }) {
-    if (method === "Runtime.exceptionThrown") this.errors.push(params.exceptionDetails.text);
-    if (method === "Log.entryAdded" && params.entry.level === "error")
-      this.errors.push(`${params.entry.text} ${params.entry.url ?? ""}`);
-    const waiting = this.waiting.get(id);
-    if (waiting === undefined) return;
-    this.waiting.delete(id);
-    if (error === undefined) waiting.done(result);
-    else waiting.failed(new Error(error.message));
-  }
-
-  call(method, params = {}, sessionId = this.session) {
-    const id = ++this.number;
-    this.process.stdio[3].write(JSON.stringify({ id, method, params, sessionId }) + "\0");
-    return new Promise((done, failed) => this.waiting.set(id, { done, failed }));
-  }
-
-  /** Opens an address in a new page, and waits for the problem or an error. */
-  async open(url) {
-    const { targetId } = await this.call("Target.createTarget", { url: "about:blank" }, undefined);
-    ({ sessionId: this.session } =
-      await this.call("Target.attachToTarget", { targetId, flatten: true }, undefined));
-    this.errors = [];
-    for (const domain of ["Page", "Runtime", "Log"]) await this.call(`${domain}.enable`);
-    await this.call("Page.navigate", { url });
-    await this.until("globalThis.page?.ready || globalThis.page?.error");
-  }
-
-  async evaluate(expression) {
-    const answer = await this.call("Runtime.evaluate",
-                                   { expression, awaitPromise: true, returnByValue: true });
-    if (answer.exceptionDetails !== undefined)
-      throw new Error(answer.exceptionDetails.exception?.description);
-    return answer.result.value;
-  }
-
-  async until(expression) {
-    for (const end = Date.now() + 30_000; Date.now() < end;) {
-      if (await this.evaluate(`Boolean(${expression})`)) return;
-      await new Promise((done) => setTimeout(done, 20));
-    }
-    assert.fail(`not within 30 s: ${expression}`);
-  }
-
-  mouse(type, [x, y], buttons = 1) {
-    return this.call("Input.dispatchMouseEvent",
-                     { type, x, y, buttons, button: "left", clickCount: 1 });
-  }
-
-  async close() {
-    const ended = new Promise((done) => this.process.on("exit", done));
-    await this.call("Browser.close", {}, undefined);
-    await ended;
-  }
-}
+after(() => site.close());
 
 function exported(name, ...args) {
   execFileSync(command, ["export", "web", ...args, "--page", "--out", join(folder, name)],
                { stdio: "ignore" });
-  return `${origin}${name}/`;
+  return `${site.origin}${name}/`;
 }
 
 test("a mesh is solved, and follows a handle", { skip }, async () => {
@@ -128,7 +33,7 @@ test("a mesh is solved, and follows a handle", { skip }, async () => {
   execFileSync(command, ["solve", ...args, "--backend", "cpu", "--linear", "cholesky", "--quiet",
                          "--json", report], { stdio: "ignore" });
   const { final_cost: expected } = JSON.parse(readFileSync(report, "utf8"));
-  requested = [];
+  site.requested = [];
   await browser.open(exported("mesh", ...args));
   assert.equal(await browser.evaluate("document.title"), "arap – Topograd");
   await browser.evaluate("document.getElementById('solve').click()");
@@ -152,8 +57,8 @@ test("a mesh is solved, and follows a handle", { skip }, async () => {
   await browser.until(`Math.abs(page.place(${vertex})[0] - ${x + 60}) > 1`);
   assert.deepEqual(browser.errors, []);
   // All that the page asked for lies in its folder.
-  assert.ok(requested.includes("/mesh/problem.bin"));
-  assert.ok(requested.every((path) => path.startsWith("/mesh/")), requested.join());
+  assert.ok(site.requested.includes("/mesh/problem.bin"));
+  assert.ok(site.requested.every((path) => path.startsWith("/mesh/")), site.requested.join());
 });
 
 test("a curve takes the points of a dropped file", { skip }, async () => {

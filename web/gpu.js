@@ -1,0 +1,396 @@
+// WebGPU: adapters, and the normal equations on the device.
+import { Iteration } from "./linear.js";
+import { groupSize, mostSums, normalEquations, state } from "./wgsl.js";
+
+/** A device that cannot be used, or no longer. */
+export class DeviceError extends Error {
+  /** @param code "adapter", "limit" or "device" */
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+const none = 0xffffffff;
+const mostRowGroups = 1024;
+/** Iterations of one submission: the first, and most. */
+const fewest = 16, most = 256;
+/** Share of a residual that one pass of float32 is asked for. */
+const finest = 2e-6;
+const mostPasses = 8;
+
+/** The entry to WebGPU: the page's, or that of the package `webgpu` in Node. */
+async function entry() {
+  if (globalThis.navigator?.gpu !== undefined) return globalThis.navigator.gpu;
+  if (globalThis.process?.versions?.node === undefined) return undefined;
+  try {
+    const { create, globals } = await import("webgpu");
+    Object.assign(globalThis, globals);
+    return create([]);
+  } catch {
+    return undefined;
+  }
+}
+let known;
+
+/** An adapter with its name, or an error that says why there is none. */
+export async function findAdapter(gpu) {
+  gpu ??= await (known ??= entry());
+  if (gpu === undefined) throw new DeviceError("adapter", "WebGPU is not there");
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" })
+    .catch((error) => { throw new DeviceError("adapter", error.message); });
+  if (!adapter) throw new DeviceError("adapter", "WebGPU has no adapter");
+  const { vendor = "", architecture = "", description = "", isFallbackAdapter } = adapter.info ?? {};
+  const name = description || [vendor, architecture].filter((s) => s !== "").join(" ") || "unnamed";
+  const software = Boolean(isFallbackAdapter ?? adapter.isFallbackAdapter) ||
+                   /swiftshader|llvmpipe|basic render/i.test(`${vendor} ${architecture} ${description}`);
+  return { adapter, name, software };
+}
+
+/** A device, its buffers' limit, and a promise that ends when it is lost. */
+export class Device {
+  static async open({ adapter, name }, bytes) {
+    const limits = {};
+    for (const limit of ["maxStorageBufferBindingSize", "maxBufferSize"]) {
+      if (bytes > adapter.limits[limit]) {
+        throw new DeviceError("limit", `a buffer of ${bytes} bytes, and the adapter "${name}" has at ` +
+                                         `most ${adapter.limits[limit]} (${limit})`);
+      }
+      if (bytes > 128 * 2 ** 20) limits[limit] = adapter.limits[limit];
+    }
+    const device = await adapter.requestDevice({ requiredLimits: limits })
+      .catch((error) => { throw new DeviceError("device", error.message); });
+    return new Device(device, name);
+  }
+
+  constructor(device, name) {
+    this.gpu = device;
+    this.name = name;
+    this.lost = undefined;
+    device.lost.then(({ message, reason }) => { this.lost = message || reason || "lost"; });
+    device.onuncapturederror = ({ error }) => { this.wrong ??= error.message; };
+  }
+
+  check() {
+    const why = this.lost ?? this.wrong;
+    if (why !== undefined) throw new DeviceError("device", `the device is lost: ${why}`);
+  }
+
+  buffer(bytes, how, content) {
+    const size = Math.max(16, Math.ceil(bytes / 16) * 16);
+    const buffer = this.gpu.createBuffer({ size, usage: how, mappedAtCreation: content !== undefined });
+    if (content !== undefined) {
+      new content.constructor(buffer.getMappedRange(), 0, content.length).set(content);
+      buffer.unmap();
+    }
+    return buffer;
+  }
+
+  async pipelines(code, layout, entries) {
+    const { gpu } = this, module = gpu.createShaderModule({ code });
+    const pipelineLayout = gpu.createPipelineLayout({ bindGroupLayouts: [layout].flat() });
+    const made = entries.map((entryPoint) => gpu.createComputePipelineAsync(
+      { layout: pipelineLayout, compute: { module, entryPoint } }));
+    return Promise.all(made).catch((error) => {
+      this.check();
+      throw new DeviceError("device", error.message);
+    });
+  }
+
+  /** Submits, and reads buffers back that the commands have copied. */
+  async read(commands, staging, kinds) {
+    this.check();
+    this.gpu.queue.submit([commands.finish()]);
+    try {
+      await staging.mapAsync(GPUMapMode.READ);
+    } catch (error) {
+      await new Promise((done) => setTimeout(done));  // lost is told after this
+      this.check();
+      throw new DeviceError("device", `the device is lost: ${error.message}`);
+    }
+    const range = staging.getMappedRange();
+    const out = kinds.map(({ at, length }) => new Float32Array(range, at, length).slice());
+    staging.unmap();
+    this.check();
+    return out;
+  }
+
+  destroy() {
+    this.gpu.destroy();
+  }
+}
+
+/** What the kernels read of the structure of J, and the places of all numbers. */
+export function makePlan(model) {
+  const { m, lists } = model, iteration = { first: [], width: [] };
+  const stride = Math.ceil((m + 1) / 64) * 64;
+  let rows = 0, entries = 0;
+  const terms = [], plan = [];
+  const columnTables = [];
+  lists.forEach((list) => {
+    const { width, instances, rows: each } = list;
+    terms.push({ entries, columns: 0, width, instances, rows: each, first: rows });
+    rows += each * instances;
+    entries += each * instances * width;
+  });
+  // Blocks: nodes, or their single columns.
+  const blocks = [], blockOf = new Int32Array(m);
+  const widest = 12;
+  for (let k = 0; k + 1 < model.nodes.length; ++k) {
+    const begin = model.nodes[k], wide = model.nodes[k + 1] - begin, w = wide <= widest ? wide : 1;
+    for (let c = begin; c < begin + wide; c += w) {
+      blockOf.fill(blocks.length, c, c + w);
+      blocks.push({ first: c, width: w, count: 0 });
+    }
+  }
+  const meet = (use) => {
+    lists.forEach(({ width, instances, columns }, t) => {
+      for (let i = 0; i < instances; ++i) {
+        const base = i * width;
+        for (let c = 0; c < width; ++c) {
+          const column = columns[base + c];
+          if (column >= m) continue;
+          const b = blockOf[column];
+          let seen = false;
+          for (let e = 0; e < c && !seen; ++e)
+            seen = columns[base + e] < m && blockOf[columns[base + e]] === b;
+          if (!seen) use(b, t, i, base, width, columns);
+        }
+      }
+    });
+  };
+  meet((b) => { blocks[b].count += 1; });
+  let incidences = 0, placesSize = 0, squares = 0;
+  for (const block of blocks) {
+    block.begin = block.next = incidences;
+    block.place = placesSize;
+    block.square = squares;
+    incidences += block.count;
+    placesSize += block.count * block.width;
+    squares += block.width * block.width;
+  }
+  const columnsSize = terms.reduce((sum, { width, instances }) => sum + width * instances, 0);
+  const TERM = 0, NODE = TERM + 7 * terms.length, COLUMN = NODE + 6 * blocks.length;
+  const first = COLUMN + m, INCIDENT = incidences, table = first + 2 * incidences + placesSize;
+  const words = new Uint32Array(table + columnsSize);
+  let next = table;
+  terms.forEach((term, t) => {
+    const { width, instances } = term, { columns } = lists[t];
+    term.columns = next;
+    for (let c = 0; c < width; ++c)
+      for (let i = 0; i < instances; ++i) words[next + c * instances + i] = columns[i * width + c];
+    next += width * instances;
+    words.set([term.entries, term.columns, width, instances, term.rows, term.first,
+               term.first + term.rows * instances], TERM + 7 * t);
+  });
+  const placesAt = first + 2 * incidences;
+  meet((b, t, i, base, width, columns) => {
+    const block = blocks[b], k = block.next++;
+    words[first + k] = i;
+    words[first + incidences + k] = TERM + 7 * t;
+    const to = placesAt + block.place + (k - block.begin) * block.width;
+    words.fill(none, to, to + block.width);
+    for (let c = 0; c < width; ++c) {
+      const column = columns[base + c];
+      if (column < m && blockOf[column] === b) words[to + column - block.first] = c;
+    }
+  });
+  blocks.forEach((block, n) => words.set(
+    [block.first, block.width, first + block.begin, first + block.begin + block.count,
+     placesAt + block.place, block.square], NODE + 6 * n));
+  for (let c = 0; c < m; ++c) words[COLUMN + c] = NODE + 6 * blockOf[c];
+  const at = { COLUMNS: m, ROWS: rows, BLOCKS: blocks.length, STRIDE: stride, TERM, NODE, COLUMN, INCIDENT,
+               WIDEST: Math.max(1, ...blocks.map(({ width }) => width)),
+               GROUPS: Math.min(mostSums / groupSize, Math.max(1, Math.ceil(m / groupSize))) };
+  at.SUMMANDS = groupSize * at.GROUPS;
+  ["B", "D", "FREE", "WEIGHT", "X", "R", "R2", "Z", "P", "Q"]
+    .forEach((name, k) => { at[name] = k * stride; });
+  at.T = 10 * stride;
+  at.BLOCK = at.T + Math.ceil(rows / 64) * 64;
+  at.INVERSE = at.BLOCK + squares;
+  return { words, at, terms, entries, numbers: at.INVERSE + squares };
+}
+
+/** The normal equations of a model on a device. */
+export class System {
+  static async open(found, model) {
+    const system = new System();
+    const plan = system.plan = makePlan(model);
+    const bytes = 4 * Math.max(plan.words.length, plan.entries, plan.numbers);
+    const device = system.device = await Device.open(found, bytes);
+    await system.#make();
+    return system;
+  }
+
+  async #make() {
+    const { device, plan } = this, { gpu } = device, { at } = plan;
+    const storage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    this.words = device.buffer(plan.words.byteLength, storage, plan.words);
+    this.jac = device.buffer(4 * plan.entries, storage);
+    this.vec = device.buffer(4 * plan.numbers, storage);
+    this.scalars = device.buffer(4 * state.size, storage);
+    this.request = device.buffer(16, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
+    this.staging = device.buffer(4 * (64 + at.STRIDE), GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
+    const kinds = ["read-only-storage", "storage", "storage", "storage", "uniform"];
+    const layout = gpu.createBindGroupLayout({ entries: kinds.map((type, binding) =>
+      ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } })) });
+    this.group = gpu.createBindGroup({ layout, entries:
+      [this.words, this.jac, this.vec, this.scalars, this.request]
+        .map((buffer, binding) => ({ binding, resource: { buffer } })) });
+    const names = ["blocks", "invert", "begin", "along", "rows", "columns", "bend", "update", "judge"];
+    const made = await device.pipelines(normalEquations(at), layout, names);
+    this.run = Object.fromEntries(names.map((name, k) => [name, made[k]]));
+    this.expected = fewest;
+    this.numbers = new Float32Array(plan.entries);
+  }
+
+  /** Takes over J with scaled columns. */
+  upload(model, scale) {
+    const { numbers } = this;
+    this.plan.terms.forEach(({ entries, width, instances, rows }, t) => {
+      const { columns, jacobian } = model.lists[t], all = instances * rows;
+      for (let i = 0, j = 0; i < instances; ++i) {
+        for (let r = 0; r < rows; ++r)
+          for (let c = 0; c < width; ++c, ++j)
+            numbers[entries + c * all + i * rows + r] = jacobian[j] * scale[columns[i * width + c]];
+      }
+    });
+    this.device.check();
+    this.device.gpu.queue.writeBuffer(this.jac, 0, numbers);
+    this.fresh = true;
+  }
+
+  vector(name, values) {
+    this.device.gpu.queue.writeBuffer(this.vec, 4 * this.plan.at[name], values);
+  }
+
+  dispatch(pass, name, groups = this.plan.at.GROUPS) {
+    pass.setPipeline(this.run[name]);
+    pass.dispatchWorkgroups(groups);
+  }
+
+  /** Iterations of conjugate gradients. */
+  iterate(pass, count) {
+    const groups = Math.min(mostRowGroups, Math.ceil(this.plan.at.ROWS / groupSize));
+    for (; count > 0; --count) {
+      this.dispatch(pass, "along");
+      this.dispatch(pass, "rows", groups);
+      this.dispatch(pass, "columns");
+      this.dispatch(pass, "bend", 1);
+      this.dispatch(pass, "update");
+      this.dispatch(pass, "judge", 1);
+    }
+  }
+
+  /**
+   * Solves for the right-hand side B, with D and the rest as they are on the device.
+   *
+   * @returns x, count, norm of the right-hand side and at the end; failed if there is no minimum
+   */
+  async solve({ tolerance, floor, iterations, inEnergy }, invert, paused) {
+    const { device, plan, staging } = this, { gpu } = device, { at } = plan;
+    gpu.queue.writeBuffer(this.request, 0,
+                          Float32Array.of(tolerance, floor, iterations, inEnergy ? 1 : 0));
+    for (let k = 0;;) {
+      const commands = gpu.createCommandEncoder(), pass = commands.beginComputePass();
+      pass.setBindGroup(0, this.group);
+      if (k === 0) {
+        if (this.fresh) this.dispatch(pass, "blocks");
+        if (this.fresh || invert) this.dispatch(pass, "invert");
+        this.fresh = false;
+        this.dispatch(pass, "begin");
+        this.dispatch(pass, "judge", 1);
+      }
+      const count = Math.min(this.expected, iterations - k);
+      this.iterate(pass, count);
+      k += count;
+      pass.end();
+      commands.copyBufferToBuffer(this.scalars, 0, staging, 0, 256);
+      commands.copyBufferToBuffer(this.vec, 4 * at.X, staging, 256, 4 * at.STRIDE);
+      const [now, x] = await device.read(commands, staging,
+                                         [{ at: 0, length: 64 }, { at: 256, length: at.COLUMNS }]);
+      const stopped = await paused();
+      if (now[state.done] !== 0 || stopped || k >= iterations) {
+        const done = now[state.count];
+        this.expected = Math.min(most, Math.max(fewest, done + 2));
+        return { x, count: done, failed: now[state.failed] !== 0, first: now[state.first],
+                 norm: now[state.norm] };
+      }
+      this.expected = Math.min(most, 2 * this.expected);
+    }
+  }
+}
+
+/**
+ * Steps by conjugate gradients on the device in float32, refined until the residual in float64 is
+ * small enough.
+ */
+export class DeviceIteration extends Iteration {
+  constructor(model, system) {
+    super(model);
+    this.system = system;
+    this.device = `WebGPU (${system.device.name}), mixed`;
+    this.columnScale = new Float64Array(model.m + 1);
+    this.q = new Float64Array(model.m + 1);
+  }
+
+  /** @param squares of the norms of the columns */
+  assemble(squares, needsBlocks) {
+    if (needsBlocks) super.assemble();
+    for (let c = 0; c < squares.length; ++c) {
+      const s = 1 / Math.sqrt(squares[c]);
+      this.columnScale[c] = Number.isFinite(s) ? s : 1;
+    }
+    this.system.upload(this.model, this.columnScale);
+  }
+
+  async solve(g, damping, held, delta, request, paused) {
+    const { system, model, columnScale: s, q } = this, m = model.m;
+    const part = () => new Float32Array(m);
+    const b = part(), d = part(), free = part(), weight = part();
+    let least = Infinity;
+    for (let c = 0; c < m; ++c) least = Math.min(least, s[c]);
+    const right = new Float64Array(m);
+    for (let c = 0; c < m; ++c) {
+      free[c] = held[c] === 0 ? 1 : 0;
+      d[c] = damping[c] * s[c] * s[c];
+      weight[c] = least / s[c];
+      right[c] = held[c] === 0 ? -g[c] * s[c] : 0;
+      delta[c] = 0;
+    }
+    delta[m] = 0;
+    system.vector("D", d);
+    system.vector("FREE", free);
+    system.vector("WEIGHT", weight);
+    let total = 0, enough = 0, last = Infinity;
+    for (let pass = 0; pass < mostPasses; ++pass) {
+      let size = 0;
+      for (let c = 0; c < m; ++c) size = Math.max(size, Math.abs(right[c]));
+      if (!(size > 0)) break;
+      if (!Number.isFinite(size)) return -1;
+      for (let c = 0; c < m; ++c) b[c] = right[c] / size;
+      system.vector("B", b);
+      const tolerance = pass === 0 ? Math.max(request.tolerance, finest) : finest;
+      const found = await system.solve(
+        { tolerance, floor: enough / size, iterations: request.maxIterations - total,
+          inEnergy: request.inEnergy }, pass === 0, paused);
+      if (pass === 0) enough = request.tolerance * found.first * size;
+      total += found.count;
+      if (found.failed && found.count === 0) {
+        if (pass === 0) return -1;
+        break;
+      }
+      if (found.count === 0) break;
+      // A pass that makes the residual larger is left out.
+      const norm = found.first * size;
+      if (!(norm < last)) break;
+      last = norm;
+      for (let c = 0; c < m; ++c) delta[c] += size * found.x[c] * s[c];
+      model.product(delta, q);
+      for (let c = 0; c < m; ++c)
+        right[c] = held[c] === 0 ? (-g[c] - q[c] - damping[c] * delta[c]) * s[c] : 0;
+      if (await paused() || total >= request.maxIterations) break;
+    }
+    return total;
+  }
+}

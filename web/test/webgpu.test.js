@@ -1,0 +1,109 @@
+// Solves on WebGPU in Chromium, on its adapter SwiftShader, against those of the command. The slower
+// ones run with TOPOGRAD_WEBGPU=1.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { Site, noBrowser } from "./browser.js";
+
+const command = process.env.TOPOGRAD;
+const source = process.env.TOPOGRAD_SOURCE_DIR ?? join(import.meta.dirname, "../..");
+const site = new Site();
+let skip = command === undefined ? "TOPOGRAD does not name the command" : noBrowser;
+const run = (...args) => execFileSync(command, args, { stdio: "ignore" });
+
+before(async () => {
+  if (skip) return;
+  await site.open("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+                  "--enable-unsafe-swiftshader", "--enable-features=Vulkan");
+  writeFileSync(join(site.folder, "empty.html"), "<!doctype html><title>empty</title>");
+  await site.browser.open(`${site.origin}empty.html`, "document.title === 'empty'");
+  const adapter = await site.browser.evaluate(
+    "navigator.gpu?.requestAdapter().then((found) => found?.info.architecture)");
+  if (!adapter) skip = "Chromium has no adapter for WebGPU";
+});
+after(() => site.close());
+
+/** Exports a problem, and evaluates an expression of it, p, in the browser. */
+async function within(name, args, expression, options = `{ device: "webgpu" }`) {
+  run("export", "web", ...args, "--out", join(site.folder, name));
+  return site.browser.evaluate(`(async () => {
+    const { load } = await import("/${name}/topograd.js");
+    const p = await load("/${name}/", ${options});
+    ${expression}
+  })()`);
+}
+
+function native(args) {
+  const report = join(site.folder, "report.json");
+  run("solve", ...args, "--backend", "cpu", "--quiet", "--json", report);
+  const found = JSON.parse(readFileSync(report, "utf8"));
+  return found.runs?.[0] ?? found;
+}
+
+function close(got, expected, share, what) {
+  assert.ok(Math.abs(got - expected) <= share * Math.abs(expected), `${what}: ${got}, ${expected}`);
+}
+
+const nist = (set) => ["nist", "--data", join(source, "tests/data/nist"), "--set", set];
+const tight = ["--tolerance", "1e-13"];
+// Steps as exact as those of a factor: float32 on the device is refined until they are.
+const exact = { linearTolerance: 1e-12, forcing: "constant" };
+const tolerances = { functionTolerance: 1e-13, gradientTolerance: 1e-13, parameterTolerance: 1e-13 };
+const problems = [
+  { name: "misra1a", args: nist("Misra1a"), other: ["--tolerance", "1e-13"],
+    options: { maxIterations: 1000, ...tolerances } },
+  { name: "thurber", slow: true, args: nist("Thurber"), other: ["--tolerance", "1e-13"],
+    options: { maxIterations: 1000, ...tolerances } },
+  { name: "springs", slow: true, args: ["springs", "--width", "6"],
+    other: ["--linear", "cholesky", "--max-iterations", "8"], options: { maxIterations: 8, ...exact } },
+  { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"], other: ["--linear", "cholesky"], options: exact },
+  { name: "bundle", args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
+                           "--noise", "0.5"], options: {} },
+];
+
+for (const { name, args, slow, other = [], options } of problems) {
+  test(`${name} on WebGPU takes the command's steps`, async (t) => {
+    const why = slow && process.env.TOPOGRAD_WEBGPU === undefined ? "slow: TOPOGRAD_WEBGPU=1" : skip;
+    if (why) return t.skip(why);
+    const expected = native([...args, ...other]);
+    const { device, summary } = await within(name, args, `
+      const summary = await p.minimize(${JSON.stringify(options)});
+      return { device: p.device, summary };`);
+    assert.match(device, /^WebGPU \(.+\), mixed$/);
+    assert.equal(summary.device, device);
+    close(summary.finalCost, expected.cost ?? expected.final_cost, 1e-9, "final cost");
+    assert.ok(Math.abs(summary.iterations - expected.iterations) <= 1,
+              `steps: ${summary.iterations}, ${expected.iterations}`);
+    assert.ok(summary.linearIterations > 0);
+    if (expected.termination) assert.equal(summary.status.toUpperCase(), expected.termination);
+  });
+}
+
+test("a solve whose device is lost goes on in JavaScript from its last point", async (t) => {
+  if (skip) return t.skip(skip);
+  const got = await within("lost", ["springs", "--width", "6"], `
+    const costs = [];
+    let summary;
+    const steps = p.solve({ maxIterations: 6 });
+    for (;;) {
+      const next = await steps.next();
+      if (next.done) { summary = next.value; break; }
+      costs.push(next.value.cost);
+      if (costs.length === 3) made.destroy();
+    }
+    return { costs, summary, device: p.device, reason: p.reason };`, `{ device: "webgpu", gpu: {
+      async requestAdapter(options) {
+        const adapter = await navigator.gpu.requestAdapter(options);
+        const open = adapter.requestDevice.bind(adapter);
+        adapter.requestDevice = async (wish) => globalThis.made = await open(wish);
+        return adapter;
+      } } }`);
+  assert.equal(got.summary.device, "JavaScript");
+  assert.equal(got.device, "JavaScript");
+  assert.match(got.reason, /^the device is lost/);
+  assert.equal(got.summary.iterations, 6);
+  got.costs.forEach((cost, k) => assert.ok(k === 0 || cost <= got.costs[k - 1], got.costs.join()));
+});
