@@ -406,7 +406,23 @@ export class Factor {
         for (let t = 0; t < i; ++t) sum -= lower[row + t] * y[t];
         y[i] = x[column] = sum * inverse[column];
       }
-      for (let i = 0, row = at + k * k; i < r; ++i, row += k) {
+      // Four rows at a time, here and below.
+      let i = 0, row = at + k * k;
+      for (; i + 3 < r; i += 4, row += 4 * k) {
+        let a = 0, b = 0, c = 0, d = 0;
+        for (let t = 0, j = row; t < k; ++t, ++j) {
+          const value = y[t];
+          a += lower[j] * value;
+          b += lower[j + k] * value;
+          c += lower[j + 2 * k] * value;
+          d += lower[j + 3 * k] * value;
+        }
+        x[rows[i]] -= a;
+        x[rows[i + 1]] -= b;
+        x[rows[i + 2]] -= c;
+        x[rows[i + 3]] -= d;
+      }
+      for (; i < r; ++i, row += k) {
         let sum = 0;
         for (let t = 0; t < k; ++t) sum += lower[row + t] * y[t];
         x[rows[i]] -= sum;
@@ -415,7 +431,15 @@ export class Factor {
     for (let g = groups.length; g-- > 0;) {
       const { pivots, rows, at } = groups[g], k = pivots.length, r = rows.length;
       for (let t = 0; t < k; ++t) y[t] = x[pivots[t]];
-      for (let i = 0, row = at + k * k; i < r; ++i, row += k) {
+      let i = 0, row = at + k * k;
+      for (; i + 3 < r; i += 4, row += 4 * k) {
+        const a = x[rows[i]], b = x[rows[i + 1]], c = x[rows[i + 2]], d = x[rows[i + 3]];
+        for (let t = 0, j = row; t < k; ++t, ++j) {
+          y[t] = y[t] - lower[j] * a - lower[j + k] * b - lower[j + 2 * k] * c -
+                 lower[j + 3 * k] * d;
+        }
+      }
+      for (; i < r; ++i, row += k) {
         const value = x[rows[i]];
         for (let t = 0; t < k; ++t) y[t] -= lower[row + t] * value;
       }
