@@ -44,7 +44,7 @@ export async function findAdapter(gpu) {
   const name = description || [vendor, architecture].filter((s) => s !== "").join(" ") || "unnamed";
   const software = Boolean(isFallbackAdapter ?? adapter.isFallbackAdapter) ||
                    /swiftshader|llvmpipe|basic render/i.test(`${vendor} ${architecture} ${description}`);
-  return { adapter, name, software };
+  return { adapter, name, software, gpu };
 }
 
 /** A device, its buffers' limit, and a promise that ends when it is lost. */
@@ -345,6 +345,14 @@ export class DeviceIteration extends Iteration {
   }
 
   async solve(g, damping, held, delta, request, paused) {
+    const count = await this.#onDevice(g, damping, held, delta, request, paused);
+    if (count >= 0) return count;
+    super.assemble();
+    return super.solve(g, damping, held, delta, request, paused);
+  }
+
+  /** The number of iterations, or -1 if float32 does not lead to the tolerance. */
+  async #onDevice(g, damping, held, delta, request, paused) {
     const { system, model, columnScale: s, q } = this, m = model.m;
     const part = () => new Float32Array(m);
     const b = part(), d = part(), free = part(), weight = part();
@@ -366,7 +374,7 @@ export class DeviceIteration extends Iteration {
     for (let pass = 0; pass < mostPasses; ++pass) {
       let size = 0;
       for (let c = 0; c < m; ++c) size = Math.max(size, Math.abs(right[c]));
-      if (!(size > 0)) break;
+      if (size === 0) break;
       if (!Number.isFinite(size)) return -1;
       for (let c = 0; c < m; ++c) b[c] = right[c] / size;
       system.vector("B", b);
@@ -376,14 +384,11 @@ export class DeviceIteration extends Iteration {
           inEnergy: request.inEnergy }, pass === 0, paused);
       if (pass === 0) enough = request.tolerance * found.first * size;
       total += found.count;
-      if (found.failed && found.count === 0) {
-        if (pass === 0) return -1;
-        break;
-      }
-      if (found.count === 0) break;
-      // A pass that makes the residual larger is left out.
       const norm = found.first * size;
-      if (!(norm < last)) break;
+      if (!Number.isFinite(norm + found.norm)) return -1;  // beyond float32
+      if (found.count === 0 && !found.failed) return norm <= enough || pass === 0 ? total : -1;
+      // The passes end where they do not lead further.
+      if (found.count === 0 || !(norm < 0.5 * last)) return last > 10 * enough ? -1 : total;
       last = norm;
       for (let c = 0; c < m; ++c) delta[c] += size * found.x[c] * s[c];
       model.product(delta, q);

@@ -160,4 +160,6 @@ export declare class Problem {
   solve(options?: SolveOptions): AsyncGenerator<Step, Summary, void>;
   /** Minimises to the end. */
   minimize(options?: SolveOptions): Promise<Summary>;
+  /** Gives a device back that solves have opened; the next solve opens another one. */
+  close(): void;
 }

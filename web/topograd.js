@@ -369,7 +369,7 @@ export class Problem {
     let iteration;
     if (name === "device") {
       try {
-        this.#system = await System.open(this.#found, this.#model);
+        this.#system = await System.open(await findAdapter(this.#found.gpu), this.#model);
         iteration = new DeviceIteration(this.#model, this.#system);
       } catch (error) {
         if (this.#asked && error instanceof DeviceError) throw fail(error.code, error.message);
@@ -393,6 +393,12 @@ export class Problem {
     this.#found = undefined;
     this.device = "JavaScript";
     this.reason = error.message;
+  }
+
+  /** Gives the device back; the next solve opens another one. */
+  close() {
+    if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
+    this.#close();
   }
 
   #close() {

@@ -347,7 +347,7 @@ function draw() {
 
 /** What computes, and why. */
 function introduce() {
-  const { device, reason } = problem;
+  const { device } = problem, reason = shown.missing ?? problem.reason;
   if (device !== shown.device)
     say(`Solved on this page, by ${device}${reason === "" ? "" : ` (${reason})`}; nothing is sent anywhere. ${picture.hint}`);
   shown.device = device;
@@ -506,7 +506,8 @@ try {
   const address = new URL("problem.bin", location.href);
   problem = await load(address, { device }).catch((what) => {
     if (what.code !== "adapter") throw what;
-    return load(address);  // says why JavaScript computes
+    shown.missing = what.message;
+    return load(address, { device: "javascript" });
   });
   start = problem.arrays.map((name) => [name, problem.parameters(name)]);
   document.title = `${problem.name} – Topograd`;

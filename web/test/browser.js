@@ -19,7 +19,7 @@ export class Site {
 
   async open(...flags) {
     this.server = createServer((request, answer) => {
-      const path = request.url.endsWith("/") ? request.url + "index.html" : request.url;
+      const [name] = request.url.split("?"), path = name.endsWith("/") ? name + "index.html" : name;
       this.requested.push(path);
       try {
         const bytes = readFileSync(join(this.folder, path));

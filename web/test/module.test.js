@@ -1,5 +1,6 @@
 // The module alone, on problems that are written here.
 import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -318,4 +319,33 @@ test("buffers beyond the adapter's limits, and a device that does not open", asy
     assert.equal(p.device, "JavaScript");
     assert.match(p.reason, /at most 256|there is no device/);
   }
+});
+
+const noNpm = spawnSync("npm", ["--version"]).status !== 0 ? "no npm" : false;
+test("npm packs the module, its types and its README in 60 kB", { skip: noNpm }, () => {
+  const folder = new URL("..", import.meta.url);
+  const [packed] = JSON.parse(execFileSync("npm", ["pack", "--dry-run", "--json", "--offline"],
+                                           { cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
+  const names = packed.files.map(({ path }) => path);
+  for (const name of ["topograd.js", "gpu.js", "wgsl.js", "topograd.d.ts", "README.md", "package.json"])
+    assert.ok(names.includes(name), name);
+  assert.ok(packed.size <= 60e3, `${packed.size} bytes`);
+});
+
+test("in Node, WebGPU is that of the package webgpu", async (t) => {
+  const address = write(...misra([500, 0.0001]));
+  let p;
+  try {
+    p = await load(address, { device: "webgpu" });
+  } catch (error) {
+    assert.equal(error.code, "adapter");
+    return t.skip(error.message);
+  }
+  const summary = await p.minimize({ maxIterations: 1000, functionTolerance: 1e-13 });
+  assert.match(summary.device, /^WebGPU \(.+\), mixed$/);
+  assert.ok(Math.abs(summary.finalCost / certified.cost - 1) < 1e-9, `${summary.finalCost}`);
+  p.close();
+  p.set("b", [500, 0.0001]);
+  assert.equal((await p.minimize({ maxIterations: 2 })).device, summary.device);
+  p.close();
 });
