@@ -475,8 +475,7 @@ bool LaneSolver::is_determined(const Lane& lane, std::uint32_t first, std::uint3
 
 /// As UndeterminedBlocks.
 void LaneSolver::find_undetermined(Lane& lane) {
-  std::array<double, kWidestTested * kWidestTested>
-      entries;  // NOLINT(*-member-init): what is read is set
+  BlockMatrix entries;  // NOLINT(*-member-init): what is read is set
   for (const ComponentBlock& block : group_.blocks) {
     std::uint32_t width = 0;
     for (std::uint32_t s = block.first; s < block.first + block.width; ++s)
@@ -487,9 +486,7 @@ void LaneSolver::find_undetermined(Lane& lane) {
     for (std::uint32_t i = 0; i < width; ++i)
       for (std::uint32_t j = 0; j <= i; ++j)
         entries[i * kWidestTested + j] = lane.here.matrix[packed(n_, first + j, first + i)];
-    if (!is_singular(entries, width)) continue;
-    double* const begin = lane.damping + first;
-    std::fill_n(begin, width, *std::max_element(begin, begin + width));
+    raise_dependent(entries, width, lane.damping + first);
   }
 }
 
