@@ -15,6 +15,7 @@ struct AddOptions {
   BlockKind kind = BlockKind::residual;
   Loss loss = {};  ///< of residuals
   std::string_view label = {};
+  bool joins_sharing = false;  ///< rows that share one evaluation become one block
 };
 
 /// Arrays whose elements parameter leaves of a group stand for.

@@ -196,13 +196,19 @@ void bind_graph(py::module_& module) {
       .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),
            py::arg("loss"), py::arg("joins_rows"), py::arg("data") = std::vector<NodeId>())
       .def("loss", [](const Graph& g, NodeId root) { return traced_loss(g.graph, root); })
-      .def("add_blocks",
-           [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
-              const std::string& label, BlockKind kind) {
-             const AddOptions options{.kind = kind, .loss = loss_from(loss), .label = label};
-             const py::gil_scoped_release released;
-             return bound.model->add_blocks(g.graph, root, width, options);
-           })
+      .def(
+          "add_blocks",
+          [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
+             const std::string& label, BlockKind kind, bool joins_sharing) {
+            const AddOptions options{.kind = kind,
+                                     .loss = loss_from(loss),
+                                     .label = label,
+                                     .joins_sharing = joins_sharing};
+            const py::gil_scoped_release released;
+            return bound.model->add_blocks(g.graph, root, width, options);
+          },
+          py::arg("model"), py::arg("root"), py::arg("width"), py::arg("loss"), py::arg("label"),
+          py::arg("kind"), py::arg("joins_sharing") = false)
       .def("limit", [](Graph& g, std::size_t operations) { g.graph.most_operations = operations; })
       .def("replace",
            [](Graph& g, NodeId node, const Doubles& values) {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <numeric>
 
 namespace topograd::python {
 namespace {
@@ -71,6 +73,93 @@ std::size_t piece_of(const std::vector<std::uint64_t>& kinds, std::size_t begin,
   return piece <= kLongestRun ? piece : 1;
 }
 
+constexpr Index kNone = std::numeric_limits<Index>::max();
+
+/// Sets of unknowns that are connected, each with one of them as its name.
+class Connected {
+ public:
+  explicit Connected(Index unknowns) : parent_(unknowns) {
+    std::iota(parent_.begin(), parent_.end(), Index{0});
+  }
+
+  Index name(Index unknown) {
+    while (parent_[unknown] != unknown) unknown = parent_[unknown] = parent_[parent_[unknown]];
+    return unknown;
+  }
+  /// Either may be kNone: no unknown.
+  Index join(Index a, Index b) {
+    if (a == kNone || a == b) return b;
+    if (b == kNone) return a;
+    a = name(a), b = name(b);
+    return parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<Index> parent_;
+};
+
+/// For each element of each node that a root needs: an unknown of its set.
+class ConnectedElements {
+ public:
+  ConnectedElements(const ArrayGraph& graph, NodeId root, Index unknowns)
+      : graph_(graph), sets_(unknowns), last_reader_(root + 1, 0), labels_(root + 1) {
+    last_reader_[root] = root + 1;
+    for (NodeId id = root + 1; id-- > 0;)
+      if (last_reader_[id] != 0)
+        for (const View& view : graph[id].operands)
+          last_reader_[view.node] = std::max(last_reader_[view.node], id);
+    for (NodeId id = 0; id <= root; ++id) {
+      if (last_reader_[id] == 0) continue;
+      label(id);
+      for (const View& view : graph[id].operands)
+        if (last_reader_[view.node] == id) labels_[view.node] = {};
+    }
+  }
+
+  /// The set of an element of the root.
+  Index of_row(Index row) {
+    const std::vector<Index>& labels = labels_.back();
+    return labels.empty() || labels[row] == kNone ? kNone : sets_.name(labels[row]);
+  }
+
+ private:
+  Index at(NodeId node, std::size_t element) const {
+    return labels_[node].empty() ? kNone : labels_[node][element];
+  }
+
+  void label(NodeId id) {
+    using Kind = ArrayGraph::Kind;
+    const ArrayGraph::Node& node = graph_[id];
+    const auto reads = [&](const View& view) { return !labels_[view.node].empty(); };
+    const bool is_leaf = node.kind == Kind::unknowns && !is_datum(node.first);
+    if (!is_leaf && !std::ranges::any_of(node.operands, reads)) return;  // empty: no unknowns
+    std::vector<Index> labels(node.size, kNone);
+    for (std::size_t e = 0; e < node.size; ++e) {
+      switch (node.kind) {
+        case Kind::unknowns: labels[e] = node.first + static_cast<Index>(e); break;
+        case Kind::numbers:
+        case Kind::scalar: break;
+        case Kind::gather: labels[e] = at(node.operands[0].node, node.positions[e]); break;
+        case Kind::join:
+          labels[e] = at(node.operands[node.parts[e]].node, node.positions[e]);
+          break;
+        case Kind::apply:
+        case Kind::reduce:
+          for (const View& view : node.operands)
+            for (std::size_t k = 0; reads(view) && k < node.extent; ++k)
+              labels[e] =
+                  sets_.join(labels[e], at(view.node, view.layout.element(e * node.extent + k)));
+      }
+    }
+    labels_[id] = std::move(labels);
+  }
+
+  const ArrayGraph& graph_;
+  Connected sets_;
+  std::vector<NodeId> last_reader_;         // 0: nothing that the root needs reads the node
+  std::vector<std::vector<Index>> labels_;  // empty: no element has unknowns
+};
+
 }  // namespace
 
 std::vector<UnknownArray> divide_unknowns(std::vector<UnknownArray> proposed, Index unknowns) {
@@ -125,6 +214,33 @@ std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_
     }
   }
   std::vector<BlockRows> out;
+  for (auto& [width, blocks] : by_width) out.push_back(std::move(blocks));
+  return out;
+}
+
+std::vector<BlockRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
+                                           std::size_t least) {
+  ConnectedElements elements(graph, root, unknowns);
+  const auto rows = static_cast<Index>(graph[root].size);
+  std::map<Index, std::vector<Index>> by_set;  // by their first rows below
+  std::map<std::size_t, BlockRows> by_width;
+  for (Index row = 0; row < rows; ++row) {
+    const Index set = elements.of_row(row);
+    if (set != kNone) {
+      by_set[set].push_back(row);
+    } else {
+      by_width[1].rows.push_back(row);
+    }
+  }
+  std::size_t wide = 0;
+  for (const auto& [set, of_set] : by_set) {
+    wide += of_set.size() > 1;
+    BlockRows& blocks = by_width[of_set.size()];
+    blocks.width = of_set.size();
+    blocks.rows.insert(blocks.rows.end(), of_set.begin(), of_set.end());
+  }
+  std::vector<BlockRows> out;
+  if (wide < least) return out;
   for (auto& [width, blocks] : by_width) out.push_back(std::move(blocks));
   return out;
 }

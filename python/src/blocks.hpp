@@ -33,4 +33,12 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
 std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
                                  const std::vector<UnknownArray>& arrays, Index unknowns);
 
+/// Joins the rows that unknowns connect, directly or by other rows: those of one trajectory, if
+/// many are simulated side by side. Rows without unknowns are single rows. One element for each
+/// size of block; none if fewer than `least` blocks have several rows.
+///
+/// Cost: linear in the elements of the nodes that the rows read.
+std::vector<BlockRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
+                                           std::size_t least);
+
 }  // namespace topograd::python

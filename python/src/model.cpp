@@ -25,6 +25,10 @@ constexpr std::size_t kMostPlaces = 64;
 constexpr std::size_t kMostDifferent = 10'000;
 /// Numbers of the Jacobian of such a block, which is dense.
 constexpr std::size_t kMostInBlock = std::size_t{1} << 24;
+/// Trajectories that are simulated side by side, from which on each is an instance of a topology.
+constexpr std::size_t kManyTrajectories = 17;
+/// Different topologies of these.
+constexpr std::size_t kMostKinds = 8;
 
 BlockRows all_rows(std::size_t rows, std::size_t width) {
   BlockRows blocks{width, std::vector<Index>(rows)};
@@ -52,6 +56,19 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
     }
   }
   return true;
+}
+
+/// The rows of many trajectories, each a block; nothing if the rows are others.
+std::optional<std::vector<RowGroup>> group_trajectories(const ArrayGraph& graph, NodeId root,
+                                                        Index unknowns) {
+  std::vector<RowGroup> out;
+  for (const BlockRows& blocks : join_connected_rows(graph, root, unknowns, kManyTrajectories)) {
+    std::vector<RowGroup> groups = group_rows(graph, root, blocks);
+    if (groups.size() > kMostKinds) return std::nullopt;
+    std::ranges::move(groups, std::back_inserter(out));
+  }
+  if (out.empty()) return std::nullopt;
+  return out;
 }
 
 /// The number of a row without unknowns. Its program is evaluated as it is written.
@@ -150,7 +167,7 @@ AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t 
   if (const auto groups = group_rows_within(graph, root, all_rows(size, width), most)) {
     add_groups(*groups, options, added);
   } else {
-    add_sharing_blocks(graph, root, width, options, added);
+    add_sharing_blocks(graph, root, options.joins_sharing ? size : width, options, added);
   }
   added.rows = size;
   added.topologies = problem_.topology_count();
@@ -253,11 +270,18 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
                         bool joins_rows) {
   const auto unknowns = static_cast<Index>(x.size());
   const std::size_t rows = graph[root].size;
-  const bool may_share = rows * unknowns <= kMostInBlock;
-  std::optional<std::vector<RowGroup>> found =
-      group_rows_within(graph, root, all_rows(rows, 1),
-                        may_share ? std::min(kMostDifferent, graph.most_operations)
-                                  : std::numeric_limits<std::size_t>::max());
+  std::optional<std::vector<RowGroup>> found = group_rows_within(
+      graph, root, all_rows(rows, 1), std::min(kMostDifferent, graph.most_operations));
+  if (!found && joins_rows) {
+    if (const auto trajectories = group_trajectories(graph, root, unknowns)) {
+      add_parameters(x, 1, "x");
+      AddedBlocks added;
+      add_groups(*trajectories, {.loss = loss}, added);
+      rows_ = rows;
+      return;
+    }
+  }
+  if (!found && rows * unknowns > kMostInBlock) found = group_rows(graph, root, all_rows(rows, 1));
   if (!found) {
     add_parameters(x, 1, "x");
     AddedBlocks added;

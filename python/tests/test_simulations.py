@@ -330,6 +330,55 @@ class Sharing(unittest.TestCase):
         self.assertAlmostEqual(problem.cost(), 0.5 * 0.05**2 * np.sum(np.log1p(s)), 12)
 
 
+class Trajectories(unittest.TestCase):
+    """Many simulations side by side: each is an instance of one topology."""
+
+    STEPS, COUNT = 120, 24
+
+    def setUp(self):
+        noise = np.random.default_rng(4)
+        self.truth = np.array([1.0, 0.8, -0.1]) * (1 + 0.1 * noise.normal(size=(self.COUNT, 3)))
+        self.measured = self.states(self.truth) + 0.01 * noise.normal(size=(self.COUNT, self.STEPS))
+        self.start = np.tile([0.8, 0.6, 0.0], (self.COUNT, 1))
+
+    def states(self, p):
+        """Of p of shape (..., 3): shape (..., STEPS). The first one is a number."""
+        y = topograd.scan(self.STEPS - 1, 0.3 * np.ones(p.shape[:-1]),
+                          lambda k, y: y + 0.08 * (p[..., 0] - p[..., 1] * y + p[..., 2] * y * y))
+        return np.moveaxis(y, 0, -1)
+
+    def scipys(self, k):
+        return scipy.optimize.least_squares(lambda p: self.states(p) - self.measured[k], self.start[k],
+                                            xtol=1e-13, ftol=1e-13, gtol=1e-13)
+
+    def test_least_squares_many(self):
+        found = topograd.least_squares_many(lambda p, m: self.states(p) - m, self.start, (self.measured,),
+                                            ftol=1e-13, xtol=1e-13, gtol=1e-12, options={"fallback": False})
+        self.assertTrue(np.all(found.success))
+        for k in (0, 7, self.COUNT - 1):
+            exact = self.scipys(k)
+            np.testing.assert_allclose(found.x[k], exact.x, 1e-5)
+            self.assertAlmostEqual(found.cost[k] / exact.cost, 1.0, 9)
+
+    def test_one_function_of_all(self):
+        def residuals(x):
+            return (self.states(x.reshape(self.COUNT, 3)) - self.measured).ravel()
+
+        at = self.start.ravel()
+        trace, rows = trace_function(residuals, at.size, 1.0, (), {}, start=at)
+        sizes = trace.model(rows, at.copy(), None, True).sizes()
+        self.assertEqual((sizes["topologies"], sizes["node_by_node"]), (1, []))
+        found = topograd.least_squares(residuals, at, ftol=1e-13, xtol=1e-13, gtol=1e-12,
+                                       options={"fallback": False})
+        np.testing.assert_allclose(found.fun, residuals(found.x), 1e-12, 1e-14)
+        for k in (0, self.COUNT - 1):
+            np.testing.assert_allclose(found.x[3 * k:3 * k + 3], self.scipys(k).x, 1e-5)
+        robust = topograd.least_squares(residuals, at, loss="soft_l1", f_scale=0.1, options={"fallback": False})
+        exact = scipy.optimize.least_squares(lambda p: self.states(p) - self.measured[0], self.start[0],
+                                             loss="soft_l1", f_scale=0.1)
+        np.testing.assert_allclose(robust.x[:3], exact.x, 2e-4)
+
+
 TIMES = np.linspace(0.0, 4.0, 25)
 
 

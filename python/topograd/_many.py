@@ -144,7 +144,7 @@ class _Prototype:
             rows = rows * trace.array(run_traced(trace, weights, (fixed,)))
         self.rows = rows.size
         added = trace.graph.add_blocks(self.model, rows._whole_node(), 1, _core_loss(loss), "",
-                                       _core.BlockKind.residual)
+                                       _core.BlockKind.residual, loss is None)
         if added.rows != self.rows or self.model.sizes()["rows"] != self.rows:
             raise TracingError("a residual reads no unknown")
         if a.bounded:
