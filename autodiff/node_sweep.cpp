@@ -3,6 +3,7 @@
 
 #include "../ir/leaf_space.hpp"
 #include "../ir/passes/passes.hpp"
+#include "op_numbers.hpp"
 #include "rules.hpp"
 
 #include <algorithm>
@@ -142,55 +143,24 @@ class RunLoop {
 
   void run(Op op, std::span<const std::uint8_t> guarded_roots) const {
     switch (op) {  // NOLINT(clang-diagnostic-switch-enum): any_op() has a rule for each op
-      case Op::Add: return binary(kAdd);
-      case Op::Sub: return binary(kSub);
-      case Op::Mul: return binary(kMul);
-      case Op::Div: return binary(kDiv);
-      case Op::Neg: return unary(kNeg);
-      case Op::Square: return unary(kSquare);
-      case Op::Exp: return unary(kExp);
+      case Op::Add: return binary(Numbers::add);
+      case Op::Sub: return binary(Numbers::sub);
+      case Op::Mul: return binary(Numbers::mul);
+      case Op::Div: return binary(Numbers::div);
+      case Op::Neg: return unary(Numbers::neg);
+      case Op::Square: return unary(Numbers::square);
+      case Op::Exp: return unary(Numbers::exp);
       case Op::Sqrt: return roots(guarded_roots);
       default: return any_op(op);
     }
   }
 
  private:
-  static constexpr auto kAdd = [](double a, double b, double* d) {
-    if constexpr (Partials) d[0] = d[1] = 1;
-    return a + b;
-  };
-  static constexpr auto kSub = [](double a, double b, double* d) {
-    if constexpr (Partials) d[0] = 1, d[1] = -1;
-    return a - b;
-  };
-  static constexpr auto kMul = [](double a, double b, double* d) {
-    if constexpr (Partials) d[0] = b, d[1] = a;
-    return a * b;
-  };
-  static constexpr auto kDiv = [](double a, double b, double* d) {
-    const double y = a / b;
-    if constexpr (Partials) d[0] = 1 / b, d[1] = -(y * d[0]);
-    return y;
-  };
-  static constexpr auto kNeg = [](double a, double* d) {
-    if constexpr (Partials) d[0] = -1;
-    return -a;
-  };
-  static constexpr auto kSquare = [](double a, double* d) {
-    if constexpr (Partials) d[0] = a + a;
-    return a * a;
-  };
-  static constexpr auto kExp = [](double a, double* d) {
-    const double y = std::exp(a);
-    if constexpr (Partials) d[0] = y;
-    return y;
-  };
+  using Numbers = OpNumbers<Partials>;
   void roots(std::span<const std::uint8_t> guarded) const {
-    for (std::size_t k = 0; k < nodes_.size(); ++k) {
-      const double y = std::sqrt(v_[nodes_[k].args[0]]);
-      v_[first_ + k] = y;
-      if constexpr (Partials) d_[k] = y == 0 && guarded[first_ + k] != 0 ? 0 : 0.5 / y;
-    }
+    for (std::size_t k = 0; k < nodes_.size(); ++k)
+      v_[first_ + k] = Numbers::root(v_[nodes_[k].args[0]], Partials && guarded[first_ + k] != 0,
+                                     derivatives(k));
   }
   template <class F>
   void binary(const F& f) const {
@@ -209,16 +179,8 @@ class RunLoop {
       const std::array<Id, 3>& from = nodes_[k].args;
       const double a = v_[from[0]], b = v_[from[1]], c = v_[from[2]];
       v_[first_ + k] = ir::apply<double>(op, a, b, c);
-      if constexpr (Partials) partials(op, a, b, c, v_[first_ + k], derivatives(arity * k));
+      if constexpr (Partials) any_partials(op, a, b, c, v_[first_ + k], derivatives(arity * k));
     }
-  }
-  /// The derivative of a power by its base, which rules.cpp writes for literal exponents, is the
-  /// same for others wherever it is finite; the one by the exponent is not read if that is a
-  /// literal.
-  static void partials(Op op, double a, double b, double c, double y, double* d) {
-    if (op != Op::Pow) return rules_of(op).evaluate(a, b, c, d);
-    d[0] = b == 0 ? 0 : b * std::pow(a, b - 1);
-    d[1] = y == 0 ? 0 : y * std::log(a);
   }
 
   std::span<const ir::Node> nodes_;
@@ -240,6 +202,14 @@ bool has(const ir::Program& f, bool ir::OpInfo::*property) {
 }
 
 }  // namespace
+
+/// The derivative of a power by its base, which rules.cpp writes for literal exponents, is the same
+/// for others wherever it is finite; the one by the exponent is not read if that is a literal.
+void any_partials(Op op, double a, double b, double c, double y, double d[3]) {
+  if (op != Op::Pow) return rules_of(op).evaluate(a, b, c, d);
+  d[0] = b == 0 ? 0 : b * std::pow(a, b - 1);
+  d[1] = y == 0 ? 0 : y * std::log(a);
+}
 
 NodeSweep::NodeSweep(const ir::Program& f)
     : program_(ordered(has(f, &ir::OpInfo::composite) ? ir::expand(f) : f)) {
@@ -428,12 +398,9 @@ void NodeSweep::reverse(const Row& row, std::span<const Column> columns, Workspa
   }
 }
 
-/// A reverse sweep makes one row, a forward one eight columns in about three times its time.
-bool NodeSweep::prefers_reverse() const { return 3 * rows_.size() < (parameters() + 7) / 8 * 8; }
-
 template <bool Finite>
 void NodeSweep::differentiate(std::span<const Column> columns, Workspace& work) const {
-  if (prefers_reverse()) {
+  if (prefers_reverse(rows_.size(), parameters())) {
     for (const Row& row : rows_) reverse<Finite>(row, columns, work);
     return;
   }

@@ -36,6 +36,11 @@ class NodeSweep {
   /// Operations, leaves not counted.
   std::size_t operations() const { return operations_; }
   std::size_t bytes() const;
+  /// True if linearize() goes backward: a reverse sweep makes one row, a forward one eight columns
+  /// in about three times its time.
+  static bool prefers_reverse(std::size_t rows, std::size_t parameters) {
+    return 3 * rows < (parameters + 7) / 8 * 8;
+  }
 
   /// Numbers between calls, so that memory is reused. Each thread has its own.
   struct Workspace {
@@ -96,7 +101,6 @@ class NodeSweep {
   void reverse(const Row& row, std::span<const Column> columns, Workspace& work) const;
   template <bool Finite>
   void differentiate(std::span<const Column> columns, Workspace& work) const;
-  bool prefers_reverse() const;
 
   ir::Program program_;  // without composite ops and guards
   std::vector<Run> runs_;

@@ -1,5 +1,5 @@
 // Sweeps with numbers against programs of derivatives, and against closed forms.
-#include "../../autodiff/node_sweep.hpp"
+#include "../../autodiff/rolled_sweep.hpp"
 
 #include <gtest/gtest.h>
 #include "../../autodiff/derivatives.hpp"
@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "../support/random_program.hpp"
 
@@ -132,6 +134,158 @@ TEST(NodeSweep, ReusesTheMemoryOfLongChains) {
   EXPECT_EQ(got.jacobian[2], 1);
   EXPECT_EQ(got.jacobian[3], 0);
   EXPECT_LE(work.tangents.size(), 64U);
+}
+
+/// Expressions of parameters p and numbers d, which are all different.
+struct Sketch {
+  ir::Graph graph;
+  std::uint32_t numbers = 0;
+  ir::Id p(std::uint32_t k) { return graph.leaf(Op::Parameter, k); }
+  ir::Id d() { return graph.leaf(Op::Data, numbers++); }
+  ir::Id add(ir::Id a, ir::Id b) { return graph.add(Op::Add, a, b); }
+  ir::Id sub(ir::Id a, ir::Id b) { return graph.add(Op::Sub, a, b); }
+  ir::Id mul(ir::Id a, ir::Id b) { return graph.add(Op::Mul, a, b); }
+  ir::Program program(const std::vector<ir::Id>& rows, std::uint32_t parameters) {
+    return graph.extract(rows, {.parameters = parameters, .data = numbers});
+  }
+};
+
+/// y += d (p0 - p1 y + p2 y²), and y - d at each step.
+ir::Program logistic(int steps, bool rows_at_end) {
+  Sketch s;
+  ir::Id y = s.d();
+  std::vector<ir::Id> states, rows;
+  for (int k = 0; k < steps; ++k) {
+    states.push_back(y);
+    if (!rows_at_end) rows.push_back(s.sub(y, s.d()));
+    const ir::Id rate = s.add(s.p(0), s.mul(y, s.sub(s.mul(s.p(2), y), s.p(1))));
+    y = s.add(y, s.mul(s.d(), rate));
+  }
+  for (const ir::Id state : states)
+    if (rows_at_end) rows.push_back(s.sub(state, s.d()));
+  return s.program(rows, 3);
+}
+
+/// Explicit steps of the heat equation on 20 cells.
+ir::Program heat() {
+  Sketch s;
+  std::vector<ir::Id> u, rows;
+  for (std::uint32_t i = 0; i < 20; ++i) u.push_back(s.mul(s.p(i % 3), s.d()));
+  for (int k = 0; k < 60; ++k) {
+    std::vector<ir::Id> next = u;
+    for (std::size_t i = 1; i + 1 < u.size(); ++i)
+      next[i] = s.add(u[i], s.mul(s.p(3), s.add(s.sub(u[i - 1], s.add(u[i], u[i])), u[i + 1])));
+    u = next;
+    rows.push_back(s.graph.add(Op::Sqrt, s.mul(u[10], u[10])));
+  }
+  return s.program(rows, 4);
+}
+
+/// A reading of the state twelve steps ago, and two loops one after the other.
+ir::Program delay() {
+  Sketch s;
+  std::vector<ir::Id> y, rows;
+  for (int i = 0; i < 12; ++i) y.push_back(s.d());
+  for (int k = 0; k < 300; ++k) {
+    y.push_back(s.add(s.mul(s.p(0), s.sub(s.d(), y[y.size() - 12])), s.mul(s.p(1), y.back())));
+    rows.push_back(y.back());
+  }
+  ir::Id z = y.back();
+  for (int k = 0; k < 200; ++k) {
+    z = s.sub(z, s.mul(s.d(), s.graph.add(Op::Tanh, s.mul(s.p(1), z))));
+    rows.push_back(z);
+  }
+  return s.program(rows, 2);
+}
+
+/// A sum of 700 terms as a tree, five times with other numbers.
+ir::Program trees() {
+  Sketch s;
+  std::vector<ir::Id> rows;
+  for (int row = 0; row < 5; ++row) {
+    std::vector<ir::Id> terms;
+    for (int i = 0; i < 700; ++i) {
+      const ir::Id e = s.sub(s.mul(s.p(0), s.graph.add(Op::Exp, s.mul(s.p(1), s.d()))), s.d());
+      terms.push_back(s.mul(e, e));
+    }
+    while (terms.size() > 1) {
+      std::vector<ir::Id> level;
+      for (std::size_t i = 0; i + 1 < terms.size(); i += 2)
+        level.push_back(s.add(terms[i], terms[i + 1]));
+      if (terms.size() % 2 == 1) level.push_back(terms.back());
+      terms = level;
+    }
+    rows.push_back(terms[0]);
+  }
+  return s.program(rows, 2);
+}
+
+void expect_same_bits(const ir::Program& f, const autodiff::RolledSweep& rolled, double shift) {
+  Numbers x, d;
+  for (std::uint32_t k = 0; k < f.leaves.parameters; ++k) x.push_back(shift + 0.05 * k);
+  for (std::uint32_t k = 0; k < f.leaves.data; ++k) d.push_back(0.02 + 0.01 * std::sin(k));
+  const ir::Inputs<double> in{x, d, {}, {}, {}};
+  NodeSweep::Workspace work, own;
+  const Linearization expected = swept(f, in, work);
+  const std::size_t m = rolled.rows(), n = x.size();
+  Numbers rows(m), jacobian(m * n, NAN), again(m);
+  std::vector<NodeSweep::Column> columns;
+  for (std::size_t k = 0; k < n; ++k) columns.push_back({jacobian.data() + k, n});
+  rolled.linearize(in, rows, columns, own);
+  rolled.evaluate(in, again, own);
+  ASSERT_EQ(m, expected.rows.size());
+  for (std::size_t k = 0; k < m; ++k) {
+    EXPECT_TRUE(ir::same_bits(rows[k], expected.rows[k])) << k;
+    EXPECT_TRUE(ir::same_bits(again[k], expected.rows[k])) << k;
+  }
+  for (std::size_t k = 0; k < m * n; ++k)
+    ASSERT_TRUE(ir::same_bits(jacobian[k], expected.jacobian[k]))
+        << k << ": " << jacobian[k] << " for " << expected.jacobian[k];
+}
+
+TEST(RolledSweep, HasTheBitsOfTheUnrolledProgram) {
+  struct Case {
+    const char* name;
+    ir::Program program;
+    std::size_t steps, states;
+  };
+  const std::vector<Case> cases = {{"rows in the loop", logistic(500, false), 498, 1},
+                                   {"rows after it", logistic(500, true), 497, 1},
+                                   {"heat", heat(), 30, 18},
+                                   {"delay", delay(), 280, 1},
+                                   {"trees", trees(), 3, 0}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    const std::optional<autodiff::RolledSweep> rolled = autodiff::RolledSweep::make(one.program);
+    ASSERT_TRUE(rolled.has_value());
+    EXPECT_GE(rolled->facts().steps, one.steps);
+    EXPECT_GE(rolled->facts().states, one.states);
+    for (const double shift : {0.1, 0.0, 40.0}) expect_same_bits(one.program, *rolled, shift);
+  }
+}
+
+TEST(RolledSweep, KeepsOneStepOfMany) {
+  const ir::Program f = logistic(20000, true);
+  const std::optional<autodiff::RolledSweep> rolled = autodiff::RolledSweep::make(f);
+  ASSERT_TRUE(rolled.has_value());
+  // Rows and the few nodes of a step: NodeSweep keeps 75 bytes for each of 180,000 nodes.
+  EXPECT_LT(rolled->bytes(), std::size_t{20000} * 24);
+}
+
+TEST(RolledSweep, LeavesWhatDoesNotRepeat) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Sketch s;
+    std::vector<ir::Id> values = {s.p(0), s.p(1), s.d()};
+    std::uint64_t state = seed * 977 + 1;
+    for (int k = 0; k < 600; ++k) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const ir::Id a = values[(state >> 33) % values.size()],
+                   b = values[(state >> 20) % values.size()];
+      values.push_back(s.graph.add((state >> 50) % 2 == 0 ? Op::Add : Op::Sub, a, b));
+    }
+    const ir::Program f = s.program({values.back(), values[values.size() - 2]}, 2);
+    EXPECT_FALSE(autodiff::RolledSweep::make(f).has_value()) << seed;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,110 @@
+// Values and Jacobians of long programs that repeat themselves, such as the steps of an integrator.
+#pragma once
+
+#include "node_sweep.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace topograd::autodiff {
+
+/// Nodes first ... first + period - 1 of a program, which are repeated: repetition k has the same
+/// ops, and what its nodes read is moved by k times a fixed distance.
+struct RepeatedNodes {
+  ir::Id first = 0;
+  std::uint32_t period = 0, count = 0;
+};
+
+/// The repetitions of a program, ascending; at least four of each.
+///
+/// Cost: linear in nodes, up to a factor of sixteen.
+std::vector<RepeatedNodes> find_repetitions(const ir::Program& f);
+
+/// A program whose repetitions are stored once and evaluated as a loop.
+///
+/// Values and derivatives have the bits of NodeSweep. What a repetition hands to later ones is kept
+/// for all of them, everything else for one. Source: as NodeSweep.
+class RolledSweep {
+ public:
+  using Workspace = NodeSweep::Workspace;
+  using Column = NodeSweep::Column;
+
+  /// The loops of a program in numbers.
+  struct Facts {
+    std::size_t steps = 0;       ///< repetitions of the loop with the most nodes
+    std::size_t states = 0;      ///< numbers that one repetition of it hands to later ones
+    std::size_t operations = 0;  ///< of one repetition of it
+    std::size_t loops = 0;
+  };
+
+  /// Nothing if repetitions are not most of the program, or if what they read follows no fixed
+  /// distance.
+  ///
+  /// Cost: that of find_repetitions().
+  static std::optional<RolledSweep> make(const ir::Program& f);
+
+  std::size_t rows() const { return rows_.size(); }
+  std::size_t operations() const { return operations_; }
+  const Facts& facts() const { return facts_; }
+  std::size_t bytes() const;
+  /// Of a Workspace with derivatives by so many parameters.
+  std::size_t workspace_bytes(std::size_t parameters) const;
+
+  /// As those of NodeSweep. linearize() goes forward, sixteen columns at a time.
+  void evaluate(const ir::Inputs<double>& in, std::span<double> out, Workspace& work) const;
+  void linearize(const ir::Inputs<double>& in, std::span<double> out,
+                 std::span<const Column> columns, Workspace& work) const;
+
+ private:
+  class Layout;
+
+  /// Place of a number in repetition k: first + k step.
+  struct Place {
+    std::uint32_t first = 0;
+    std::int32_t step = 0;
+    std::size_t at(std::uint32_t k) const {
+      return static_cast<std::size_t>(std::int64_t{first} + std::int64_t{step} * k);
+    }
+  };
+  struct Item {
+    ir::Op op = ir::Op::Literal;
+    bool moves = false;         ///< depends on a parameter
+    bool guarded_root = false;  ///< a root whose derivative at 0 is 0
+    std::uint8_t reads = 0;     ///< bit k: operand k depends on a parameter
+    Place value, tangent;
+    Place operands[3];  ///< of leaves: the slot first; literals are in `number`
+    Place tangents[3];
+    double number = 0;
+  };
+  struct Part {
+    std::uint32_t first_item = 0, count = 1;
+  };
+  struct Row {
+    std::uint32_t value = 0, tangent = 0;
+    bool moves = false;
+  };
+
+  RolledSweep() = default;
+  template <std::size_t W>
+  void run(const ir::Inputs<double>& in, std::size_t first_column, Workspace& work) const;
+  template <std::size_t W>
+  static void run_item(const Item& item, std::uint32_t k, double* v, double* tangents);
+  template <std::size_t W>
+  static void run_leaf(const Item& item, std::uint32_t k, const ir::Inputs<double>& in,
+                       std::size_t first_column, Workspace& work);
+  template <std::size_t W>
+  void write(std::span<const Column> columns, std::size_t first, const Workspace& work) const;
+
+  std::vector<Part> parts_;  // one more at the end
+  std::vector<Item> items_;
+  std::vector<Row> rows_;
+  std::vector<std::uint32_t> still_;  // places of tangents that are 0
+  std::uint32_t values_ = 0, tangents_ = 0;
+  std::size_t operations_ = 0;
+  Facts facts_;
+};
+
+}  // namespace topograd::autodiff
