@@ -28,12 +28,29 @@ std::string seconds(const char* label, double value) {
   return row(label, formatted("%.6f", value));
 }
 
+// Long expressions are described up to this many.
+constexpr std::size_t kMostLongExpressions = 4;
+
 std::string unread_part(const Summary& s) {
   if (s.unread_blocks.empty()) return {};
   std::string out = row("Blocks that nothing reads", s.unread_blocks.size());
   for (const std::string& name : s.unread_names) out += "  " + name + "\n";
   if (s.unread_blocks.size() > s.unread_names.size())
     out += formatted("  and %llu more\n", wide(s.unread_blocks.size() - s.unread_names.size()));
+  return out;
+}
+
+std::string long_part(const Summary& s) {
+  std::string out;
+  for (std::size_t k = 0; k < std::min(s.long_expressions.size(), kMostLongExpressions); ++k) {
+    const LongExpression& e = s.long_expressions[k];
+    out += formatted("  %s: %llu rows, %llu operations, %llu unknowns, %llu kB\n", e.label.c_str(),
+                     wide(e.rows), wide(e.operations), wide(e.unknowns),
+                     wide((e.bytes + e.work_bytes) / 1000));
+    out += "    " + text(e) + "\n";
+  }
+  if (s.long_expressions.size() > kMostLongExpressions)
+    out += formatted("  and %llu more\n", wide(s.long_expressions.size() - kMostLongExpressions));
   return out;
 }
 
@@ -45,6 +62,7 @@ std::string problem_part(const Summary& s) {
   if (s.energies > 0) out += row("Energies", s.energies);
   out += row("Topologies", s.topologies.size());
   if (s.host_residuals > 0) out += row("Residual blocks on the host", s.host_residuals);
+  out += long_part(s);
   for (const TopologySummary& t : s.topologies) {
     out += formatted("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
                      t.outputs);

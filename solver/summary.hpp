@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../frontend/inspect/unread_blocks.hpp"
+#include "../frontend/long_expression.hpp"
 #include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "../runtime/profile.hpp"
@@ -161,6 +162,7 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t left_out = 0;        ///< of them: rows with weight 0, which are no data
   std::uint64_t read_unknowns = 0;   ///< free coordinates that the other rows, or energies, read
   std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
+  std::vector<LongExpression> long_expressions;  ///< what of them is the library's own
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
   std::vector<UnreadBlock> unread_blocks;  ///< blocks that nothing reads: unchanged

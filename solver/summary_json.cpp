@@ -45,6 +45,28 @@ Json topologies(const Summary& summary) {
   return out;
 }
 
+Json long_expressions(const Summary& summary) {
+  Json out = Json::array();
+  for (const LongExpression& e : summary.long_expressions) {
+    Json one = {{"label", e.label},
+                {"blocks", e.blocks},
+                {"rows", e.rows},
+                {"unknowns", e.unknowns},
+                {"operations", e.operations},
+                {"bytes", e.bytes},
+                {"loop", e.rolling == Rolling::loop},
+                {"why", text(e)}};
+    if (e.steps > 0) {
+      one["steps"] = e.steps;
+      one["states"] = e.states;
+      one["step_operations"] = e.step_operations;
+    }
+    if (e.work_bytes > 0) one["work_bytes"] = e.work_bytes;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 void add_result(Json& json, const Summary& s) {
   json["initial_cost"] = s.initial_cost;
   json["final_cost"] = s.final_cost;
@@ -100,6 +122,7 @@ void add_place(Json& json, const Summary& s) {
   json["left_out"] = s.left_out;
   json["degrees_of_freedom"] = s.degrees_of_freedom();
   json["host_residuals"] = s.host_residuals;
+  if (!s.long_expressions.empty()) json["long_expressions"] = long_expressions(s);
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);
   json["unread_blocks"] = s.unread_blocks.size();

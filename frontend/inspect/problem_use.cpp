@@ -60,6 +60,11 @@ void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
   }
 }
 
+std::vector<LongExpression> ProblemUse::long_expressions(const Problem& problem) {
+  const detail::ProblemState& state = detail::whole(problem.state_);
+  return state.long_blocks.describe(state);
+}
+
 Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
                                   const ResidualOptions& options) {
   detail::ProblemState& state = detail::changing(problem.state_, "add_residual");

@@ -1,11 +1,13 @@
 // Locks a problem during a solve, and detects its end.
 #pragma once
 
+#include "../long_expression.hpp"
 #include "../problem.hpp"
 
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace topograd {
 
@@ -29,6 +31,9 @@ class ProblemUse {
   ///
   ///   kernels  true: by kernels, which have second derivatives
   static void settle_long_blocks(const Problem& problem, bool kernels);
+  /// The long expressions that are evaluated on the host, in the order of adding. Removed blocks
+  /// count.
+  static std::vector<LongExpression> long_expressions(const Problem& problem);
 
   /// Adds a residual block for each `width` rows. Rows that are the ends of one long computation
   /// share its evaluation, as those of one block do, and each block has a loss of its own.

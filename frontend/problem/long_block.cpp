@@ -29,8 +29,8 @@ LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainP
       serial_(next_serial()),
       nodes_(raw.nodes.begin(), raw.nodes.end()),
       rows_(raw.rows.begin(), raw.rows.end()),
-      sweep_(plain.program),
       uniforms_(plain.uniforms) {
+  choose_sweep(plain.program);
   for (const std::uint32_t scalar : plain.parameters) {  // ascending
     const auto [offset, width] = block_of(state.unknowns, scalar);
     if (arguments_.offsets.empty() || arguments_.offsets.back() != offset) {
@@ -46,9 +46,42 @@ LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainP
   }
 }
 
+void LongBlock::choose_sweep(const ir::Program& program) {
+  const std::size_t parameters = program.leaves.parameters;
+  rolled_ = autodiff::RolledSweep::make(program);
+  if (rolled_) {
+    const autodiff::RolledSweep::Facts& facts = rolled_->facts();
+    description_.steps = facts.steps;
+    description_.states = facts.states;
+    description_.step_operations = facts.operations;
+    description_.rolling = Rolling::loop;
+    const bool is_wide = facts.operations > LongBlocks::kMostInStep &&
+                         rolled_->operations() < LongBlocks::kManyOperations;
+    if (is_wide) description_.rolling = Rolling::wide;
+  }
+  if (autodiff::NodeSweep::prefers_reverse(rows_.size(), parameters))
+    description_.rolling = Rolling::backward;
+  if (description_.rolling == Rolling::loop) {
+    description_.work_bytes = rolled_->workspace_bytes(parameters);
+    return;
+  }
+  rolled_.reset();
+  sweep_.emplace(program);
+}
+
+LongExpression LongBlock::description() const {
+  LongExpression out = description_;
+  out.rows = rows_.size();
+  out.unknowns = places_.size();
+  out.operations = operations();
+  out.bytes = bytes();
+  return out;
+}
+
 std::size_t LongBlock::bytes() const {
-  return sizeof(*this) + nodes_.capacity() * sizeof(TapeNode) + sweep_.bytes() +
-         places_.capacity() * sizeof(Place) + data_.capacity() * sizeof(Datum) +
+  return sizeof(*this) + nodes_.capacity() * sizeof(TapeNode) +
+         (rolled_ ? rolled_->bytes() : sweep_->bytes()) + places_.capacity() * sizeof(Place) +
+         data_.capacity() * sizeof(Datum) +
          (rows_.capacity() + uniforms_.capacity()) * sizeof(std::uint32_t);
 }
 
@@ -77,7 +110,11 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
                               .seeds = {}};
   const std::span<double> out(residuals, rows_.size());
   if (jacobians == nullptr) {
-    sweep_.evaluate(in, out, numbers.work);
+    if (rolled_) {
+      rolled_->evaluate(in, out, numbers.work);
+    } else {
+      sweep_->evaluate(in, out, numbers.work);
+    }
     return true;
   }
   for (std::size_t k = 0; k < arguments_.widths.size(); ++k)
@@ -89,7 +126,11 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
     numbers.columns.push_back(
         {first == nullptr ? nullptr : first + place.coordinate, arguments_.widths[place.argument]});
   }
-  sweep_.linearize(in, out, numbers.columns, numbers.work);
+  if (rolled_) {
+    rolled_->linearize(in, out, numbers.columns, numbers.work);
+  } else {
+    sweep_->linearize(in, out, numbers.columns, numbers.work);
+  }
   return true;
 }
 
@@ -208,6 +249,7 @@ std::uint64_t LongBlocks::append(ProblemState& state, Added added, const Residua
                   .label = state.labels.number(label)};
   if (added.part) block.function = added.part;
   block.rows = static_cast<std::uint32_t>(block.function->rows());
+  added.label = block.label;
   added_.push_back(std::move(added));
   return state.blocks.append(std::move(block));
 }
@@ -219,7 +261,7 @@ std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape&
   const std::uint64_t hash = shape_hash(raw);
   std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
   if (block == nullptr) return std::nullopt;
-  return append(state, {std::move(block), nullptr, hash}, options);
+  return append(state, {std::move(block), nullptr, hash, 0}, options);
 }
 
 std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const RawTape& raw,
@@ -232,8 +274,8 @@ std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const Ra
   if (block == nullptr) return std::nullopt;
   std::optional<std::uint64_t> first;
   for (std::size_t row = 0; row < raw.rows.size(); row += width) {
-    const std::uint64_t id =
-        append(state, {block, std::make_shared<const LongRows>(block, row, width), hash}, options);
+    const std::uint64_t id = append(
+        state, {block, std::make_shared<const LongRows>(block, row, width), hash, 0}, options);
     if (!first) first = id;
   }
   return first;
@@ -277,4 +319,41 @@ void LongBlocks::settle(ProblemState& state) {
   if (others > own) trace_if(state, is_whole);
 }
 
+std::vector<LongExpression> LongBlocks::describe(const ProblemState& state) const {
+  std::vector<LongExpression> out;
+  const LongBlock* last = nullptr;
+  for (const Added& added : added_) {
+    if (added.block.get() == last) {
+      ++out.back().blocks;
+      continue;
+    }
+    last = added.block.get();
+    out.push_back(last->description());
+    out.back().label = state.labels.text(added.label);
+    out.back().blocks = 1;
+  }
+  return out;
+}
+
 }  // namespace topograd::detail
+
+namespace topograd {
+
+std::string text(const LongExpression& expression) {
+  const std::string each = std::to_string(expression.step_operations) + " operations";
+  switch (expression.rolling) {
+    case Rolling::loop:
+      return "a loop of " + std::to_string(expression.steps) + " steps, each of " + each + " on " +
+             std::to_string(expression.states) + (expression.states == 1 ? " state" : " states");
+    case Rolling::backward:
+      return "no loop: derivatives go backward, for " + std::to_string(expression.unknowns) +
+             " unknowns and " + std::to_string(expression.rows) +
+             (expression.rows == 1 ? " row" : " rows");
+    case Rolling::wide: return "no loop: each step has " + each + ", which go op by op";
+    case Rolling::irregular:
+      return "no loop: most operations do not repeat, or read what has no fixed distance";
+  }
+  return {};
+}
+
+}  // namespace topograd

@@ -1,8 +1,9 @@
 // Residual blocks with long expressions, which are evaluated node by node on the host.
 #pragma once
 
-#include "../../autodiff/node_sweep.hpp"
+#include "../../autodiff/rolled_sweep.hpp"
 #include "../host_residual.hpp"
+#include "../long_expression.hpp"
 #include "../value/raw_tape.hpp"
 #include "extract.hpp"
 
@@ -50,8 +51,10 @@ class LongBlock final : public HostResidual {
 
   RawTape tape() const { return {nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
-  std::size_t operations() const { return sweep_.operations(); }
+  std::size_t operations() const { return rolled_ ? rolled_->operations() : sweep_->operations(); }
   std::size_t bytes() const;
+  /// Without label and blocks.
+  LongExpression description() const;
 
  private:
   /// Coordinate of an argument.
@@ -67,13 +70,16 @@ class LongBlock final : public HostResidual {
 
   /// The unknowns of an evaluation, and the versions of the data and uniforms that it read.
   struct Point;
+  void choose_sweep(const ir::Program& program);
   Point point(const double* const* blocks) const;
 
   const ProblemState& state_;
   std::uint64_t serial_;  // of no other block of the process
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
-  autodiff::NodeSweep sweep_;
+  std::optional<autodiff::RolledSweep> rolled_;
+  std::optional<autodiff::NodeSweep> sweep_;  // if it is not rolled
+  LongExpression description_;                // of how it was decided
   Arguments arguments_;
   std::vector<Place> places_;  // by parameter slot
   std::vector<Datum> data_;
@@ -116,6 +122,8 @@ class LongBlocks {
   /// Makes them instances of topologies if most of the work is in other residuals, whose backend
   /// they would keep from making the steps. Blocks that share their evaluation stay.
   void settle(ProblemState& state);
+  /// Those that are not topologies, in the order of adding.
+  std::vector<LongExpression> describe(const ProblemState& state) const;
 
   /// Nodes of a tape, leaves included, from which on it is long.
   static constexpr std::size_t kLeastNodes = 1024;
@@ -125,12 +133,17 @@ class LongBlocks {
   static constexpr std::size_t kMostUnknowns = 256;
   /// Numbers of a block's Jacobian, which is dense.
   static constexpr std::size_t kMostDerivatives = std::size_t{1} << 24;
+  /// Operations of a step: with more of them it is faster to evaluate these op by op.
+  static constexpr std::size_t kMostInStep = 64;
+  /// Operations of a block, from which on memory decides.
+  static constexpr std::size_t kManyOperations = std::size_t{1} << 18;
 
  private:
   struct Added {
     std::shared_ptr<const LongBlock> block;
     std::shared_ptr<const LongRows> part;  ///< null: the whole block
     std::uint64_t hash = 0;
+    std::uint32_t label = 0;
   };
   std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
                                         const Caller& caller);

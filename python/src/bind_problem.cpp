@@ -3,6 +3,7 @@
 
 #include "../../api/source.hpp"
 #include "../../frontend/by_name.hpp"
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/inspect/unread_blocks.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/covariance.hpp"
@@ -327,6 +328,9 @@ void bind_problem(py::module_& module) {
         for (const SharingRows& s : b.model->sharing())
           sharing.append(py::make_tuple(s.rows, s.operations, s.unknowns));
         out["node_by_node"] = sharing;
+        py::list texts;
+        for (const LongExpression& e : ProblemUse::long_expressions(p)) texts.append(text(e));
+        out["long_expressions"] = texts;
         return out;
       });
   py::class_<SolutionDerivatives>(module, "Sensitivity", "Derivatives of a solution.")

@@ -825,9 +825,12 @@ def least_squares(
                 s = found["summary"]
                 print(f"Traced: {s.backend} ({s.device}), {s.linear_solver}, "
                       f"{time.perf_counter() - started:.3f} s.")
-                for m, operations, n in s._model.sizes()["node_by_node"]:
+                sizes = s._model.sizes()
+                for m, operations, n in sizes["node_by_node"]:
                     print(f"Evaluated node by node: {m} rows of {operations} operations in all and {n} "
                           "unknowns; by kernels each row would have its own.")
+                for how in sizes["long_expressions"]:
+                    print(f"Evaluated as {how}.")
                 _report(a, found)
             return found
         reason = a.difference if found is None else found["message"]

@@ -504,7 +504,8 @@ class Problem:
         """Numbers of unknowns, rows, blocks, energies and topologies; also 'arrays', with (blocks,
         width) of each array of unknowns, and 'node_by_node', with (rows, operations, unknowns) of
         each call whose rows share their evaluation: they have more than 10,000 different operations,
-        so that kernels would take longer to make than to run."""
+        so that kernels would take longer to make than to run. 'long_expressions' says of each whether
+        it is evaluated as a loop, of how many steps and states, or why not."""
         return self._bound.sizes()
 
     def __reduce__(self) -> Any:

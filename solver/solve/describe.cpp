@@ -1,6 +1,7 @@
 // Facts of model and plan as a summary has them.
 #include "describe.hpp"
 
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../runtime/plan/requests.hpp"
 #include "../linear/factor/factorization.hpp"
 #include "../plan/report.hpp"
@@ -63,6 +64,7 @@ void describe_problem(SolveState& state, const ProblemReads& reads) {
     for (const std::uint8_t constant : model.constant) summary.unknowns -= constant ? 1 : 0;
   }
   summary.host_residuals = problem.host_blocks().size();
+  summary.long_expressions = ProblemUse::long_expressions(problem);
   summary.energies = state.model.energies();
   summary.topologies = topologies_of(state.model);
   summary.left_out = reads.left_out;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -309,6 +310,77 @@ TEST(LongBlocks, ShareTheirEvaluationAmongBlocksWithLosses) {
   const std::vector<double> fitted = cooling.temperatures(found[0], found[1], found[2], 1.0);
   for (int k = 0; k < cooling.steps; ++k) r[k] = fitted[k] - cooling.measured[k];
   EXPECT_LT((cooling.jacobian(found, 1.0).transpose() * r).norm(), 1e-8);
+}
+
+// The gradient against a hand-written adjoint; the memory is that of one step and of the states.
+TEST(LongBlocks, AreLoopsOfTenThousandSteps) {
+  Cooling cooling{.steps = 10'000, .h = 5e-4};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const Residual block = problem.add_residual(cooling.residuals(x, 1.0), {.label = "cooling"});
+  const std::vector<LongExpression> found = ProblemUse::long_expressions(problem);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rolling, Rolling::loop);
+  EXPECT_EQ(found[0].label, "cooling");
+  EXPECT_EQ(found[0].rows, 10'000U);
+  EXPECT_EQ(found[0].states, 2U);
+  EXPECT_EQ(found[0].step_operations, 10U);
+  EXPECT_GT(found[0].steps, 9'900U);
+  // 16 bytes for each node of the tape and each number, beside the loop.
+  EXPECT_LT(found[0].bytes, std::size_t{10'000} * 400);
+  EXPECT_LT(found[0].work_bytes, std::size_t{10'000} * 200);
+  Evaluator evaluator(problem, kExact);
+  const Vector r = evaluator.residuals();
+  std::vector<double> a = {1}, b = {1};
+  for (int k = 0; k < cooling.steps; ++k) {
+    const double flow = (a[k] - b[k]) * v[1];
+    a.push_back(a[k] + cooling.h * (cooling.power(k) - flow) / v[0]);
+    b.push_back(b[k] + cooling.h * (flow - v[2] * b[k]));
+  }
+  Vector expected = Vector::Zero(3);
+  double of_a = 0, of_b = 0;  // adjoints of the states after step k
+  for (int k = cooling.steps; k-- > 0;) {
+    of_a += r[k];
+    const double flow = (a[k] - b[k]) * v[1];
+    const double of_flow = cooling.h * (of_b - of_a / v[0]);
+    expected[0] -= of_a * cooling.h * (cooling.power(k) - flow) / (v[0] * v[0]);
+    expected[1] += of_flow * (a[k] - b[k]);
+    expected[2] -= of_b * cooling.h * b[k];
+    of_a += of_flow * v[1];
+    of_b -= of_flow * v[1] + of_b * cooling.h * v[2];
+  }
+  EXPECT_LE((evaluator.gradient() - expected).norm(), 1e-10 * expected.norm());
+  const Summary summary = solve(problem, kExact);
+  EXPECT_NE(summary.full_report().find("a loop of 9"), std::string::npos);
+  problem.remove(block);
+}
+
+TEST(LongBlocks, SayWhyTheyAreNoLoops) {
+  std::vector<double> v(200, 0.5);
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 1);
+  Value sum = 0.0, mixed = 1.0;
+  for (std::size_t k = 0; k < 600; ++k) {
+    sum = sum + x[k % 200] * x[(k * k) % 200];
+    mixed = (k * k / 7) % 3 == 0 ? mixed + x[k % 5] : (k / 11) % 2 == 0 ? mixed * 0.9 : sin(mixed);
+  }
+  problem.add_residual(sum);
+  std::vector<Value> rows;
+  for (std::size_t k = 0; k < 40; ++k) rows.push_back(mixed * x[k % 5] + exp(x[k % 7]));
+  Value other = 1.0;
+  for (std::size_t k = 0; k < 1200; ++k)
+    other = (k * k * k / 13 + k / 3) % 3 == 0 ? other + x[k % 5] * 0.1
+            : (k * k / 11) % 2 == 0           ? other * 0.9
+                                              : sin(other) - x[(k / 7) % 5];
+  for (Value& row : rows) row = row + other;
+  problem.add_residual(rows);
+  const std::vector<LongExpression> found = ProblemUse::long_expressions(problem);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(text(found[0]), "no loop: derivatives go backward, for 200 unknowns and 1 row");
+  EXPECT_EQ(text(found[1]),
+            "no loop: most operations do not repeat, or read what has no fixed distance");
 }
 
 TEST(LongBlocks, ThatShareAnEvaluationBecomeInstancesToo) {
