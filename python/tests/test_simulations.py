@@ -439,6 +439,52 @@ class Equations(unittest.TestCase):
             self.assertAlmostEqual(jacobian[row, 0], -n * h * (1 - 0.7 * h) ** (n - 1), 12)
         self.assertAlmostEqual(found[2], found[1] * (1 - 0.7 * 0.04) ** 50, 12)
 
+    def test_implicit_steps(self):
+        """y' = -a y: a step multiplies by 1 / (1 - z) or (1 + z/2) / (1 - z/2), z = -a h."""
+        for method, factor, slope in (
+                ("implicit_euler", lambda z: 1 / (1 - z), lambda z: 1 / (1 - z)**2),
+                ("trapezoidal", lambda z: (1 + z / 2) / (1 - z / 2), lambda z: 1 / (1 - z / 2)**2)):
+            for how in ("odeint", "solve_ivp"):
+                with self.subTest(method, how=how):
+                    def f(x):
+                        if how == "odeint":
+                            return topograd.odeint(lambda y, t: -x * y, 2.0, [0.0, 1.0, 3.0], method=method,
+                                                   steps=10)[1:2, 0]
+                        return topograd.solve_ivp(lambda t, y: -x * y, (0.0, 1.0), [2.0], method, steps=10).y[0, -1:]
+
+                    z = -5.0  # far beyond what explicit steps stand
+                    found, jacobian, _ = values_and_jacobian(f, np.array([50.0]))
+                    self.assertAlmostEqual(found[0] / (2 * factor(z)**10), 1.0, 12)
+                    self.assertAlmostEqual(jacobian[0, 0] / (-2 * factor(z)**9 * slope(z)), 1.0, 7)
+                    np.testing.assert_allclose(found, f(np.array([50.0])), 1e-12)
+
+    def test_stiff_equations_are_fitted_by_implicit_steps(self):
+        times = np.linspace(0.0, 1.5, 7)
+
+        def states(x, how, **given):
+            return how(lambda y, t: np.array([-x[0] * (y[0]**3 - np.cos(t)**3), x[1] * y[0] - y[1]**2]),
+                       [0.9, 0.0], times, **given)
+
+        exact = states([300.0, 2.0], scipy.integrate.odeint, rtol=1e-10, atol=1e-12)
+        errors = [np.max(np.abs(states([300.0, 2.0], topograd.odeint, method="trapezoidal", steps=n) - exact)[:, 1])
+                  for n in (10, 20)]
+        self.assertLess(errors[0], 2e-3)
+        self.assertLess(errors[1], 0.4 * errors[0])
+
+        def f(x):
+            return (states(np.array([300.0, x[0]]), topograd.odeint, method="trapezoidal", steps=10) - exact)[:, 1]
+
+        found, jacobian, _ = values_and_jacobian(f, np.array([1.7]))
+        np.testing.assert_allclose(found, f(np.array([1.7])), 1e-10, 1e-12)
+        np.testing.assert_allclose(jacobian, differences(f, np.array([1.7])), 1e-6, 1e-7)
+        fit = topograd.least_squares(f, [1.5], options={"fallback": False})
+        np.testing.assert_allclose(fit.x, scipy.optimize.least_squares(f, [1.5]).x, 1e-6)
+        # Corrections that do not suffice give no number.
+        few = states([3000.0, 2.0], topograd.odeint, method="implicit_euler", steps=1, corrections=1)
+        self.assertTrue(np.all(np.isnan(few[-1])))
+        with self.assertRaisesRegex(ValueError, "expected corrections >= 1, got 0"):
+            states([300.0, 2.0], topograd.odeint, method="trapezoidal", steps=2, corrections=0)
+
     def test_fits_from_far_choose_their_steps_again(self):
         """At the start the equations are slow, at the result they are not."""
         truth = np.array([25.0, 3.0, 2.0])

@@ -20,6 +20,9 @@ _MOST_STEPS = 20_000
 _ODEINT, _CLOSE, _LOOSEST = 1.49012e-8, 1e-9, 1e-6
 #: Tolerances of this package's functions for numbers: SciPy's errors are up to hundreds of times as large.
 _EXACT = 1e-11
+#: The differences of the matrix of an implicit step as a share of the state, and its largest last
+#: correction.
+_BESIDE, _SMALL = 2.0**-20, 1e-6
 
 
 class _Tableau:
@@ -33,31 +36,68 @@ class _Tableau:
         self.dense = dense
 
 
+class _Implicit:
+    """y_new = y + h ((1 - share) f(t, y) + share f(t + h, y_new)), by Newton's method."""
+
+    b = np.ones(1)
+
+    def __init__(self, share: float, corrections: int = 8) -> None:
+        self.share, self.corrections = share, corrections
+
+    def step(self, f: Any, t: Any, h: Any, y: Any) -> Any:
+        """The next state. Its derivatives are those of the equation that it solves; NaN where the last
+        correction is not small."""
+        slope = f(t, y)
+        base = y if self.share == 1.0 else y + (1.0 - self.share) * h * slope
+        moved = np.abs(h * slope)
+        new = y
+        for _ in range(self.corrections):
+            now = f(t + h, new)
+            size = np.abs(new) + moved
+            largest = np.max(size)
+            by = _BESIDE * np.where(size > 0, size, np.where(largest > 0, largest, 1.0))
+            columns = []
+            for j in range(len(y)):
+                unit = np.zeros(len(y))
+                unit[j] = 1.0
+                columns.append((f(t + h, new + by * unit) - now) / by[j])
+            matrix = np.eye(len(y)) - self.share * h * np.stack(columns, 1)
+            correction = np.linalg.solve(matrix, new - self.share * h * now - base)
+            new = new - correction
+        beyond = np.max(np.abs(correction) - _SMALL * (np.abs(new) + moved))
+        return np.where(beyond <= 0, new, np.nan)
+
+
 def _scipys(method: Any) -> _Tableau:
     return _Tableau(method.A[:, : method.n_stages], method.B, method.C, method.P)
 
 
 @functools.lru_cache(maxsize=1)
-def _tableaus() -> dict[str, _Tableau]:
+def _tableaus() -> dict[str, Any]:
     return {
         "euler": _Tableau([[0]], [1], [0]),
         "rk4": _Tableau([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]],
                         [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 0.5, 0.5, 1]),
         "RK23": _scipys(scipy.integrate.RK23),
         "RK45": _scipys(scipy.integrate.RK45),
+        "implicit_euler": _Implicit(1.0),
+        "trapezoidal": _Implicit(0.5),
     }
 
 
 _NAMES = {"dormand_prince": "RK45"}
 
 
-def _tableau(method: Any, call: str) -> _Tableau:
+def _tableau(method: Any, call: str, corrections: Any) -> Any:
     name = _NAMES.get(method, method)
     found = _tableaus().get(name) if isinstance(name, str) else None
     if found is None:
         raise ValueError(f"{call}: expected a method of {', '.join([*_tableaus(), *_NAMES])} for fixed steps, "
                          f"got {method!r}")
-    return found
+    count = _steps(corrections)
+    if count < 1:
+        raise ValueError(f"{call}: expected corrections >= 1, got {count}")
+    return _Implicit(found.share, count) if isinstance(found, _Implicit) else found
 
 
 def _at(numbers: np.ndarray, k: Any) -> Any:
@@ -93,10 +133,13 @@ class _Equations:
         return array
 
 
-def _run(f: _Equations, y0: Any, grid: np.ndarray, tableau: _Tableau, dense: bool) -> tuple[Any, Any]:
+def _run(f: _Equations, y0: Any, grid: np.ndarray, tableau: Any, dense: bool) -> tuple[Any, Any]:
     """The states at a grid, shape (n + 1, m), and the slopes of each step if they are wanted, shape
     (n, stages + 1, m)."""
     lengths = np.diff(grid)
+    if isinstance(tableau, _Implicit):
+        return scan(lengths.size, y0,
+                    lambda k, y: tableau.step(f, _at(grid[:-1], k), _at(lengths, k), y)), None
     explicit = tableau.b.size
 
     def stages(k: Any, y: Any, first: Any) -> tuple[Any, list[Any]]:
@@ -233,7 +276,7 @@ def _odeint(ours: bool, func: Callable, y0: Any, t: Any, args: tuple = (), Dfun:
             atol: Any = None, tcrit: Any = None, h0: float = 0.0, hmax: float = 0.0, hmin: float = 0.0,
             ixpr: Any = 0, mxstep: int = 0, mxhnil: int = 0, mxordn: int = 12, mxords: int = 5,
             printmessg: Any = 0, tfirst: bool = False, *, method: str = "RK45",
-            steps: int | None = None) -> Any:
+            steps: int | None = None, corrections: int = 8) -> Any:
     def right(at: Any, y: Any) -> Any:
         return func(at, y, *args) if tfirst else func(y, at, *args)
 
@@ -252,7 +295,7 @@ def _odeint(ours: bool, func: Callable, y0: Any, t: Any, args: tuple = (), Dfun:
     _check_times(times, "odeint")
     if steps is not None:
         count = _checked_steps(steps, "odeint")
-        found, _ = _run(f, start, _fine(times, count), _tableau(method, "odeint"), False)
+        found, _ = _run(f, start, _fine(times, count), _tableau(method, "odeint", corrections), False)
         return found[::count]
     assert trace is not None
     limits = {"max_step": hmax} if hmax > 0 else {}
@@ -278,8 +321,9 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *more: Any, method
     ----------
     func, y0, t, args, Dfun, ..., tfirst
         As in SciPy. y0, args and what func reads may be traced, t may not.
-    method : 'RK45' ('dormand_prince'), 'RK23', 'rk4' or 'euler'
-        Used with `steps`.
+    method : 'RK45' ('dormand_prince'), 'RK23', 'rk4', 'euler', 'implicit_euler' or 'trapezoidal'
+        Used with `steps`. The last two are for stiff equations: `corrections`
+        (8) by Newton's method solve each step, and a state that these do not find is NaN.
     steps : int, optional
         Number of steps between two times. Nothing controls the error.
 
@@ -306,7 +350,8 @@ def _check_times(times: np.ndarray, call: str) -> None:
 
 def _solve_ivp(ours: bool, fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
                dense_output: bool = False, events: Any = None, vectorized: bool = False,
-               args: tuple | None = None, *, steps: int | None = None, **options: Any) -> Any:
+               args: tuple | None = None, *, steps: int | None = None, corrections: int = 8,
+               **options: Any) -> Any:
     def right(at: Any, y: Any) -> Any:
         return fun(at, y, *(args or ()))
 
@@ -329,8 +374,8 @@ def _solve_ivp(ours: bool, fun: Callable, t_span: Any, y0: Any, method: Any = "R
     if np.any(times < span.min()) or np.any(times > span.max()):
         raise ValueError("Values in `t_eval` are not within `t_span`.")
     if steps is not None:
-        return _by_equal_steps(f, start, span, times, method, _checked_steps(steps, "solve_ivp"),
-                               t_eval is not None)
+        return _by_equal_steps(f, start, span, times, _tableau(method, "solve_ivp", corrections),
+                               _checked_steps(steps, "solve_ivp"), t_eval is not None)
     assert trace is not None
     if t_eval is None:
         raise TracingError("solve_ivp without t_eval cannot be traced: the number of times depends on values")
@@ -360,7 +405,8 @@ def solve_ivp(fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval:
         As in SciPy. y0, args and what fun reads may be traced, times may not.
     steps : int, optional
         Number of steps between neighbouring times of `t_eval`, or in `t_span` without it, by the
-        method 'RK45' ('dormand_prince'), 'RK23', 'rk4' or 'euler'. Nothing controls the error.
+        method 'RK45' ('dormand_prince'), 'RK23', 'rk4', 'euler', 'implicit_euler' or 'trapezoidal',
+        which are described at `odeint`. Nothing controls the error.
 
     Returns
     -------
@@ -375,7 +421,7 @@ def solve_ivp(fun: Callable, t_span: Any, y0: Any, method: Any = "RK45", t_eval:
     return _solve_ivp(True, fun, t_span, y0, method, t_eval, *more, steps=steps, **options)
 
 
-def _interpolated(grid: np.ndarray, states: Any, slopes: Any, times: np.ndarray, tableau: _Tableau) -> Any:
+def _interpolated(grid: np.ndarray, states: Any, slopes: Any, times: np.ndarray, tableau: Any) -> Any:
     direction = 1.0 if grid[-1] >= grid[0] else -1.0
     at = np.clip(np.searchsorted(direction * grid, direction * times, side="left") - 1, 0, grid.size - 2)
     lengths = np.diff(grid)[at]
@@ -384,9 +430,8 @@ def _interpolated(grid: np.ndarray, states: Any, slopes: Any, times: np.ndarray,
     return states[at] + np.sum(weights[:, :, np.newaxis] * slopes[at], axis=1)
 
 
-def _by_equal_steps(f: _Equations, start: Any, span: np.ndarray, times: np.ndarray, method: Any, steps: int,
+def _by_equal_steps(f: _Equations, start: Any, span: np.ndarray, times: np.ndarray, tableau: Any, steps: int,
                     evaluated: bool) -> Any:
-    tableau = _tableau(method, "solve_ivp")
     if not evaluated:
         grid = _fine(span, steps)
         return _result(grid, _run(f, start, grid, tableau, False)[0], tableau)
@@ -396,7 +441,7 @@ def _by_equal_steps(f: _Equations, start: Any, span: np.ndarray, times: np.ndarr
     return _result(times, found[steps if before else 0::steps], tableau)
 
 
-def _result(times: np.ndarray, states: Any, tableau: _Tableau) -> Any:
+def _result(times: np.ndarray, states: Any, tableau: Any) -> Any:
     stages = tableau.b.size
     return OdeResult(t=times.copy(), y=states.T, sol=None, t_events=None, y_events=None,
                      nfev=stages * (times.size - 1), njev=0, nlu=0, status=0, success=True,
