@@ -28,8 +28,11 @@ std::uint64_t residuals_of(const runtime::Model& part) {
 
 RankDevice choose_device(const Communicator& ranks, const SolverOptions& options) {
   RankDevice chosen{.options = options};
-  if (options.backend == Backend::cpu) return chosen;
-  const bool asked = options.backend == Backend::vulkan;
+  // Portable bits are those of CPUs; a device that is asked for is refused.
+  const Backend backend =
+      options.bits == Bits::portable ? resolved(options).backend : options.backend;
+  if (backend == Backend::cpu) return chosen;
+  const bool asked = backend == Backend::vulkan;
   const ListedDevices devices = devices_by_uuid(options);
   if (devices.names.empty()) {
     if (!asked) return chosen;
@@ -70,7 +73,8 @@ RankEngine make_rank_engine(const Communicator& ranks, const runtime::Model& par
   const bool some_on_cpus = ranks.any(made.engine == nullptr);
   of.mixed = made.some_on_devices && some_on_cpus;
   if (problem && device.use == Use::device && !made.some_on_devices) throw *problem;
-  if (made.engine == nullptr) made.engine = runtime::cpu::make_cpu_engine(part, options);
+  if (made.engine == nullptr)
+    made.engine = runtime::cpu::make_cpu_engine(part, options, device.options.bits);
   return made;
 }
 
