@@ -18,6 +18,8 @@ const fewest = 16, most = 256;
 /** Share of a residual that one pass of float32 is asked for. */
 const finest = 2e-6;
 const mostPasses = 8;
+/** Tolerances from which the residual of one pass is trusted. */
+const trusted = 1e-2;
 
 /** The entry to WebGPU: the page's, or that of the package `webgpu` in Node. */
 async function entry() {
@@ -391,6 +393,7 @@ export class DeviceIteration extends Iteration {
       if (found.count === 0 || !(norm < 0.5 * last)) return last > 10 * enough ? -1 : total;
       last = norm;
       for (let c = 0; c < m; ++c) delta[c] += size * found.x[c] * s[c];
+      if (request.tolerance >= trusted) return total;
       model.product(delta, q);
       for (let c = 0; c < m; ++c)
         right[c] = held[c] === 0 ? (-g[c] - q[c] - damping[c] * delta[c]) * s[c] : 0;
