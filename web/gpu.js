@@ -14,7 +14,7 @@ export class DeviceError extends Error {
 const none = 0xffffffff;
 const mostRowGroups = 1024;
 /** Iterations of one submission: the first, and most. */
-const fewest = 16, most = 256;
+const fewest = 4, most = 256;
 /** Share of a residual that one pass of float32 is asked for. */
 const finest = 2e-6;
 const mostPasses = 8;
@@ -287,12 +287,14 @@ export class System {
   /**
    * Solves for the right-hand side B, with D and the rest as they are on the device.
    *
+   * @param invert for a step's first right-hand side: D has changed
    * @returns x, count, norm of the right-hand side and at the end; failed if there is no minimum
    */
   async solve({ tolerance, floor, iterations, inEnergy }, invert, paused) {
     const { device, plan, staging } = this, { gpu } = device, { at } = plan;
     gpu.queue.writeBuffer(this.request, 0,
                           Float32Array.of(tolerance, floor, iterations, inEnergy ? 1 : 0));
+    let expected = invert ? this.expected : fewest;
     for (let k = 0;;) {
       const commands = gpu.createCommandEncoder(), pass = commands.beginComputePass();
       pass.setBindGroup(0, this.group);
@@ -303,7 +305,7 @@ export class System {
         this.dispatch(pass, "begin");
         this.dispatch(pass, "judge", 1);
       }
-      const count = Math.min(this.expected, iterations - k);
+      const count = Math.min(expected, iterations - k);
       this.iterate(pass, count);
       k += count;
       pass.end();
@@ -314,11 +316,11 @@ export class System {
       const stopped = await paused();
       if (now[state.done] !== 0 || stopped || k >= iterations) {
         const done = now[state.count];
-        this.expected = Math.min(most, Math.max(fewest, done + 2));
+        if (invert) this.expected = Math.min(most, Math.max(fewest, done + 2));
         return { x, count: done, failed: now[state.failed] !== 0, first: now[state.first],
                  norm: now[state.norm] };
       }
-      this.expected = Math.min(most, 2 * this.expected);
+      expected = Math.min(most, 2 * expected);
     }
   }
 }

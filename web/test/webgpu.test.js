@@ -60,7 +60,7 @@ const problems = [
   { name: "springs", slow: true, args: ["springs", "--width", "6"],
     other: ["--linear", "cholesky", "--max-iterations", "8"], options: { maxIterations: 8, ...exact } },
   { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"], other: ["--linear", "cholesky"], options: exact },
-  { name: "bundle", args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
+  { name: "bundle", slow: true, args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
                            "--noise", "0.5"], options: {} },
 ];
 
@@ -84,10 +84,10 @@ for (const { name, args, slow, other = [], options } of problems) {
 
 test("a solve whose device is lost goes on in JavaScript from its last point", async (t) => {
   if (skip) return t.skip(skip);
-  const got = await within("lost", ["springs", "--width", "6"], `
+  const got = await within("lost", nist("Misra1a"), `
     const costs = [];
     let summary;
-    const steps = p.solve({ maxIterations: 6 });
+    const steps = p.solve({ maxIterations: 100 });
     for (;;) {
       const next = await steps.next();
       if (next.done) { summary = next.value; break; }
@@ -104,6 +104,7 @@ test("a solve whose device is lost goes on in JavaScript from its last point", a
   assert.equal(got.summary.device, "JavaScript");
   assert.equal(got.device, "JavaScript");
   assert.match(got.reason, /^the device is lost/);
-  assert.equal(got.summary.iterations, 6);
+  assert.equal(got.summary.status, "convergence");
+  close(got.summary.finalCost, 0.12455138894 / 2, 1e-6, "final cost");
   got.costs.forEach((cost, k) => assert.ok(k === 0 || cost <= got.costs[k - 1], got.costs.join()));
 });
