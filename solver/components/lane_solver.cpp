@@ -578,12 +578,16 @@ bool LaneSolver::factor_and_solve(Lane& lane) {
   const runtime::StepRequest request = lane.rules.request();
   const bool on_host = group_.bounded || group_.on_manifolds;
   const bool small = n_ <= (on_host ? kLargestReadBack : program_.most_by_rows());
-  // Pivots that vanish in a larger matrix are left out, as in a solve of its own.
-  const double vanishing =
-      small || on_host ? 0 : runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
+  // Pivots that vanish in a larger matrix are left out, as in a solve of its own; a small one is
+  // refused.
+  const bool refuses = n_ <= program_.most_by_rows();
+  const double share = runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
+  const double vanishing = refuses ? kUnitsOfStrict * share : small || on_host ? 0 : share;
   set_scaling(lane);
   build_system(lane, request, small);
   if (!factor(vanishing)) return false;
+  const auto vanishes = [](double limit) { return limit > 0; };
+  if (refuses && std::any_of(limits_.begin(), limits_.begin() + n_, vanishes)) return false;
   const double hidden = substitute();
   double* const delta = lane.delta;
   double slope = 0, square = 0, sum = 0;

@@ -3,6 +3,7 @@
 
 #include "../../ir/machine/state_record.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
+#include "../linear/factor/dense_rows.hpp"
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
 #include "../plan/decide.hpp"
@@ -153,6 +154,22 @@ std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
                        {request.linear_tolerance, request.max_linear_iterations});
 }
 
+/// min ‖J S y + r‖, by a QR decomposition that finds the rank; nothing for large Jacobians.
+std::optional<HostStep::Undamped> HostStep::undamped() {
+  const auto unknowns = static_cast<std::uint64_t>(system_.diagonal().size());
+  if (unknowns * model_.rows > kLargestJacobian) return std::nullopt;
+  Vector residuals(static_cast<Eigen::Index>(model_.rows));
+  engine_.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
+  const Eigen::MatrixXd columns = jacobian_->dense() * free_scale_.asDiagonal();
+  const Vector scale = columns.colwise().norm().unaryExpr(
+      [](double norm) { return runtime::column_scale(0, norm); });
+  std::optional<Vector> y = solve_rows(columns, residuals, Vector::Zero(scale.size()), scale);
+  if (!y) return std::nullopt;
+  const Vector change = columns * *y;
+  const double slope = residuals.dot(change);
+  return Undamped{std::move(*y), slope, -slope - change.squaredNorm() / 2};
+}
+
 /// The Gauss–Newton step; where the matrix is singular, one that is damped just enough.
 bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
   if (have_gauss_newton_) return true;
@@ -182,17 +199,22 @@ std::optional<Vector> HostStep::dogleg(const runtime::StepRequest& request) {
 runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
   const bool by_dogleg = options_.method == Method::dogleg;
-  std::optional<Vector> y = by_dogleg ? dogleg(request) : damped(request);
+  const std::optional<Undamped> exact = request.lambda == 0 ? undamped() : std::nullopt;
+  std::optional<Vector> y;
+  if (exact)
+    y = exact->y;
+  else if (request.lambda > 0 || !by_dogleg)
+    y = by_dogleg ? dogleg(request) : damped(request);
   runtime::StepReport report{.model_decrease = kNaN};
   double scaled_norm = 0;
   double decrease = kNaN;
   if (y) {
     scaled_norm = y->norm();
-    if (by_dogleg) y = y->cwiseQuotient(radius_scale_);
-    decrease = -gradient_.dot(*y) - system_.quadratic(*y) / 2;
+    if (by_dogleg && !exact) y = y->cwiseQuotient(radius_scale_);
+    decrease = exact ? exact->decrease : -gradient_.dot(*y) - system_.quadratic(*y) / 2;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (by_dogleg && !(decrease > 0)) {
+  if (by_dogleg && request.lambda > 0 && !(decrease > 0)) {
     // Nothing is expected of the step: the Gauss–Newton step wants more damping.
     mu_ *= kMuFactor;
     have_gauss_newton_ = false;
@@ -200,7 +222,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   if (y && std::isfinite(decrease)) {
     delta_ = free_scale_.cwiseProduct(*y);
     report = move(1);
-    report.slope = gradient_.dot(*y);
+    report.slope = exact ? exact->slope : gradient_.dot(*y);
     if (engine_.space().bounded()) {
       report = search_projected(cost_, report, [&](double length) { return move(length); });
     }

@@ -135,7 +135,9 @@ struct CholeskyStep::Impl {
   }
 
   /// Solves by QR of the Jacobian at the engine's point.
-  bool solve_by_rows(runtime::Engine& engine, double& decrease) {
+  ///
+  ///   damped  D is not 0
+  bool solve_by_rows(runtime::Engine& engine, bool damped, double& decrease) {
     if (!rows) rows = std::make_unique<DenseRows>(model, system->free_scalars());
     if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
     const auto n = static_cast<Eigen::Index>(damping.size());
@@ -143,7 +145,9 @@ struct CholeskyStep::Impl {
     for (Eigen::Index k = 0; k < n; ++k) {
       const double s = scale[static_cast<std::size_t>(k)];
       const double entry = system->diagonal(static_cast<std::size_t>(k));
-      scales[k] = s > 0 ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
+      // Without damping a column counts that has become small beside its first scale.
+      const bool first = s > 0 && damped;
+      scales[k] = first ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
     }
     const auto solution = rows->solve(added().cwiseMax(0), scales);
     if (!solution) return false;
@@ -343,10 +347,11 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
   const bool rows = solved ? impl_->needs_rows(decrease) : impl_->is_small() || impl_->by_rows;
-  if (rows && impl_->solve_by_rows(engine, decrease)) {
+  if (rows && impl_->solve_by_rows(engine, request.lambda > 0, decrease)) {
     solved = true;
     impl_->hidden = 0;
-    if (!std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
+    // That the matrix is singular without damping says nothing about other steps.
+    if (request.lambda > 0 && !std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
   }
   const double seconds = seconds_since(begin);
   runtime::StepReport report;

@@ -18,9 +18,10 @@ std::string vanished_pivots_note(std::uint64_t count);
 
 /// Factorises JᵀJ + λD, directly or by the Schur complement of blocks that do not meet
 /// (factorization.hpp). Works with either engine and reads Jacobian and gradient of each linearised
-/// point once. If a factor of the smallest problems (kLargestReadBack) is not positive definite,
-/// that step and the later ones of the solve use a QR decomposition of the Jacobian. In others,
-/// pivots that vanish take no part (PivotRule), which note() tells.
+/// point once. If a factor of the smallest problems (kLargestReadBack) is not positive definite in
+/// working precision, that step and the later ones of the solve use a QR decomposition of the
+/// Jacobian; a step without damping (λ = 0) does so for itself alone. In other problems, pivots
+/// that vanish take no part (PivotRule), which note() tells.
 class CholeskyStep final : public StepSolver {
  public:
   /// Finds pattern, ordering and elimination tree.

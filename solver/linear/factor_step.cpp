@@ -4,9 +4,16 @@
 #include "../../ir/machine/state_record.hpp"
 #include "projected_step.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace topograd {
+namespace {
+
+// Damping at the level of rounding: the device has no rows to go on with where pivots vanish.
+constexpr double kLeastDamping = 1e-15;
+
+}  // namespace
 
 std::string FactorStep::note() const {
   return vanished_pivots_note(vanished_) + (host_ ? host_->note() : "");
@@ -47,8 +54,10 @@ void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point
 runtime::StepReport FactorStep::try_step(runtime::Engine& engine,
                                          const runtime::StepRequest& request) {
   if (by_host(engine)) return host().try_step(engine, request);
-  runtime::StepReport report = bounded() ? try_projected(engine, request, cost_)
-                                         : runtime::damped_steps(engine).try_step(request);
+  runtime::StepRequest asked = request;
+  asked.lambda = std::max(asked.lambda, kLeastDamping);
+  runtime::StepReport report = bounded() ? try_projected(engine, asked, cost_)
+                                         : runtime::damped_steps(engine).try_step(asked);
   vanished_ += report.vanished_pivots;
   // The device does not say how much they hide.
   if (report.vanished_pivots > 0) report.hidden_decrease = std::numeric_limits<double>::infinity();

@@ -36,6 +36,14 @@ bool has_bends(const ProblemModel& model) {
          });
 }
 
+/// True if steps without damping can be tried beside others.
+bool has_few_unknowns(const SolverOptions& options, const ProblemModel& model,
+                      const Summary& summary) {
+  return options.scale_free && options.precision == Precision::f64 &&
+         !options.use_nonmonotonic_steps && summary.unknowns <= kLargestReadBack &&
+         model.constraints != ConstraintTerms::penalties;
+}
+
 }  // namespace
 
 Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary,
@@ -47,8 +55,9 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       control_(options, summary),
       inspector_(options, model, summary),
       bends_(has_bends(model)),
-      rules_(options,
-             {.penalties = model.constraints == ConstraintTerms::penalties, .bends = bends_}),
+      rules_(options, {.penalties = model.constraints == ConstraintTerms::penalties,
+                       .bends = bends_,
+                       .few = has_few_unknowns(options, model, summary)}),
       gain_(options.max_consecutive_nonmonotonic_steps) {}
 
 void Minimizer::run(Engines& engines, StepSolver& solver) {
@@ -56,11 +65,11 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
   rules_.forcing() = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
                              options_.linear_tolerance);
   start(engines, solver);
-  check_bounds();
+  check_bounds(solver);
   save(engines.here(), solver);
   while (!control_.finished()) {
     step(engines, solver);
-    check_bounds();
+    check_bounds(solver);
     save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
@@ -158,7 +167,11 @@ runtime::StepRequest Minimizer::request() const {
 void Minimizer::step(Engines& engines, StepSolver& solver) {
   runtime::Engine& engine = engines.here();
   const double begin = control_.elapsed();
-  Trial trial = here_->try_step(request());
+  runtime::StepRequest asked = request();
+  // Conjugate gradients need some damping where columns are zero.
+  if (asked.lambda == 0 && solver.kind() == LinearSolver::pcg)
+    asked.lambda = 1 / options_.max_trust_region_radius;
+  Trial trial = here_->try_step(asked);
   const double share = damped_share(trial.report);
   if (!trial.report.accepted && !rules_.last_was_hidden()) rescale(trial);
   const bool shortened = shorten(trial);
@@ -292,22 +305,19 @@ void Minimizer::return_to_best(Engines& engines, StepSolver& solver) {
   summary_.message += "; but the gradient promises more at the best point, which was not the last";
 }
 
-void Minimizer::check_bounds() {
+void Minimizer::check_bounds(const StepSolver& solver) {
   if (control_.finished()) return;
-  end(rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
-                          summary_.num_iterations()));
+  end(confirmed(
+      rules_.check_limits(control_.elapsed() - summary_.resumed_seconds, summary_.num_iterations()),
+      solver));
   if (!control_.finished()) end(rules_.check_radius());
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
 Verdict Minimizer::confirmed(const Verdict& verdict, const StepSolver& solver) {
-  const bool looks = StepRules::is_by_step(verdict) && options_.scale_free && here_ &&
-                     options_.method == Method::levenberg_marquardt &&
-                     options_.precision == Precision::f64 && !options_.use_nonmonotonic_steps &&
-                     solver.kind() != LinearSolver::pcg && summary_.unknowns <= kLargestReadBack &&
-                     model_.constraints != ConstraintTerms::penalties;
-  if (!looks) return verdict;
+  if (!rules_.may_be_contradicted(verdict) || !here_ || solver.kind() == LinearSolver::pcg)
+    return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;
   return rules_.go_on_undamped(report) ? Verdict{} : verdict;

@@ -80,8 +80,8 @@ class Minimizer {
   /// if none does.
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
-  void check_bounds();
-  /// The verdict on a small step, unless one without damping shows that more is to be had.
+  void check_bounds(const StepSolver& solver);
+  /// The verdict, unless a step without damping shows that more is to be had.
   Verdict confirmed(const Verdict& verdict, const StepSolver& solver);
   void end(const Verdict& verdict);
   const runtime::PointReport& point() const { return rules_.point(); }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -28,6 +29,10 @@ constexpr double kTooLong = 0.05;
 
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
+
+// Most steps between two without damping at the largest radius, and how far that grows meanwhile.
+constexpr int kMostWaits = 1 << 10;
+constexpr double kMostRadius = 1e36;
 
 std::string reached(const char* what, const Verdict& verdict) {
   return platform::formatted("%s: %.6e <= %.6e", what, verdict.value, verdict.bound);
@@ -170,7 +175,8 @@ Verdict StepRules::check_radius() const {
 
 runtime::StepRequest StepRules::request() const {
   const SolverOptions& o = *options_;
-  return {.lambda = undamped_ ? undamped_lambda(o.precision) : 1 / region_.radius(),
+  const double damped = undamped_ ? undamped_lambda(o.precision) : 1 / region_.radius();
+  return {.lambda = exact_ ? 0 : damped,
           .min_diagonal = o.min_lm_diagonal,
           .max_diagonal = o.max_lm_diagonal,
           .jacobi_scaling = o.jacobi_scaling,
@@ -185,18 +191,43 @@ runtime::StepRequest StepRules::request() const {
 
 runtime::StepRequest StepRules::undamped_request() const {
   runtime::StepRequest request = this->request();
-  request.lambda = undamped_lambda(options_->precision);
+  request.lambda = 0;
   return request;
+}
+
+bool StepRules::may_be_contradicted(const Verdict& verdict) const {
+  if (!terms_.few) return false;
+  if (verdict.end == End::gradient) return !ends_by_gradient(*options_);
+  return verdict.end == End::cost_change || verdict.end == End::predicted_change ||
+         verdict.end == End::step;
 }
 
 bool StepRules::go_on_undamped(const StepReport& undamped) {
   const StepFacts facts = judge(undamped);
   const double least =
       std::max(options_->function_tolerance * point_.cost, cost_noise(point_, options_->precision));
-  const double most = 0.5 / undamped_lambda(options_->precision);
-  if (!facts.valid || facts.nonfinite || !(facts.change > least) || !(region_.radius() < most))
+  if (!facts.valid || facts.nonfinite || !(facts.change > least) ||
+      !(facts.gain > options_->min_relative_decrease))
     return false;
-  return region_.widen(most / region_.radius(), 2 * most);
+  const double most = 0.5 / undamped_lambda(options_->precision);
+  if (options_->method != Method::dogleg && region_.radius() < most)
+    region_.widen(most / region_.radius(), 2 * most);
+  return exact_ = true;
+}
+
+/// Steps at the largest radius that gain what they promise are short by that radius alone, if the
+/// damping still shortens them: derivatives have become small beside those of the first point, or
+/// columns depend on each other nearly. Then a step without damping is tried. If it is refused, the
+/// next ones wait for twice as many steps, and the radius grows on.
+bool StepRules::may_leave_out_damping(const LastStep& last) {
+  if (!terms_.few || ends_by_gradient(*options_) || !region_.is_largest() ||
+      !damping_hides_more(last))
+    return false;
+  if (waits_ == 0) return true;
+  --waits_;
+  if (options_->max_trust_region_radius >= SolverOptions{}.max_trust_region_radius)
+    region_.extend(kMostRadius);
+  return false;
 }
 
 /// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
@@ -259,6 +290,7 @@ void StepRules::take(const StepFacts& facts, const StepReport& report, bool shor
                       facts.change > kSlow * last_change_;
     region_.accepted(facts.gain, report.scaled_step_norm, slow);
   }
+  exact_ = false;
   last_change_ = facts.change;
   undamped_ = options_->method == Method::gauss_newton;
 }
@@ -273,6 +305,7 @@ Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
                       .damped_share = share,
                       .noise = cost_noise(point_, options_->precision)};
   const Verdict by_step = check_taken(facts, report, before, last);
+  if (!by_step && !verdict) exact_ = may_leave_out_damping(last);
   return by_step ? by_step : verdict;
 }
 
@@ -305,6 +338,10 @@ bool StepRules::widen(const LastStep& step) {
 
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
+  if (std::exchange(exact_, false)) {
+    waits_ = most_waits_ = std::min(2 * most_waits_ + 1, kMostWaits);
+    return {};
+  }
   Verdict verdict;
   const double noise = hiding_noise();
   const double resolution = std::max(o.function_tolerance * point_.cost, noise);
@@ -384,6 +421,9 @@ void StepRules::transfer_sizes(ir::StateRecord& record) {
 
 void StepRules::transfer(ir::StateRecord& record) {
   record.value("undamped", undamped_);
+  record.value("without damping", exact_);
+  record.in_range("steps before one without damping", waits_, 0, kMostWaits);
+  record.in_range("most of these", most_waits_, 0, kMostWaits);
   record.value("first trial", first_trial_.open);
   record.value("expected decrease", first_trial_.expected);
   record.value("nothing to gain", first_trial_.nothing_to_gain);

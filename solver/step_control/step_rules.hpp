@@ -77,6 +77,7 @@ class StepRules {
   struct Terms {
     bool penalties = false;  ///< some residuals penalise constraints
     bool bends = false;      ///< the cost has second derivatives that jump
+    bool few = false;        ///< unknowns, so that a step without damping costs next to nothing
   };
   /// `options` are resolved and outlive the rules.
   StepRules(const SolverOptions& options, Terms terms);
@@ -131,15 +132,14 @@ class StepRules {
                      const runtime::PointReport& before, double share);
   Verdict refuse(const StepFacts& facts, const runtime::StepReport& report, double share);
 
-  /// The verdict is that a step was small, which damping may have made it.
-  static bool is_by_step(const Verdict& verdict) {
-    return verdict.end == End::cost_change || verdict.end == End::predicted_change ||
-           verdict.end == End::step;
-  }
-  /// Of a step with damping at the level of rounding.
+  /// A step without damping may contradict the verdict: that a step was small, which damping may
+  /// have made it, or that the gradient is, which it is far from the minimum, too, where columns
+  /// depend on each other nearly.
+  bool may_be_contradicted(const Verdict& verdict) const;
+  /// Of a step without damping.
   runtime::StepRequest undamped_request() const;
-  /// Goes on with next to no damping if that step takes more from the cost than the tolerance.
-  /// Returns false if it does not, or if the radius may not be that large.
+  /// Takes that step next, and goes on with next to no damping, if it takes more from the cost than
+  /// the tolerance. Returns false if it does not.
   bool go_on_undamped(const runtime::StepReport& undamped);
 
   bool undamped() const { return undamped_; }
@@ -156,6 +156,7 @@ class StepRules {
   bool hides(const runtime::StepReport& report, double bound) const;
   double hiding_noise() const;
   bool widen(const LastStep& step);
+  bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
   Verdict check_taken(const StepFacts& facts, const runtime::StepReport& report,
                       const runtime::PointReport& before, const LastStep& last);
@@ -167,7 +168,9 @@ class StepRules {
   HiddenSteps hidden_;
   runtime::PointReport point_;
   double optimality_ = std::numeric_limits<double>::quiet_NaN();
-  bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
+  bool undamped_ = false;           // the next trial is a pure Gauss–Newton step
+  bool exact_ = false;              // the next trial has no damping at all
+  int waits_ = 0, most_waits_ = 0;  // steps at the largest radius before the next such trial
   struct FirstTrial {
     bool open = true;              // no step was refused at this point yet
     double expected = 0;           // decrease, by the first step that was refused at this point

@@ -46,6 +46,10 @@ bool TrustRegion::widen(double factor, double most) {
   return true;
 }
 
+void TrustRegion::extend(double most) {
+  radius_ = largest_ = std::max(largest_, std::min(most, kMostGrowth * largest_));
+}
+
 void TrustRegion::limit(double share) {
   largest_ = share * radius_;
   radius_ = largest_;

@@ -26,6 +26,7 @@ class TrustRegion {
   static double next_first(double last, double first);
 
   double radius() const { return radius_; }
+  bool is_largest() const { return radius_ >= largest_; }
   /// Call after an accepted step; `gain` is actual over predicted decrease. `step` is its norm,
   /// read for the dogleg: a good step allows one three times as long, a poor one halves the radius.
   ///
@@ -35,6 +36,8 @@ class TrustRegion {
   /// Grows the radius by a factor, not for a step that was accepted. False if it would be larger
   /// than `most` or the largest one.
   bool widen(double factor, double most);
+  /// Grows the radius and the largest one as after a good step, up to `most`.
+  void extend(double most);
   /// From now on the radius is at most a share of what it is.
   void limit(double share);
   /// Call if the trial point was worse than predicted: radius /= 2, then 4, 8, ... (dogleg: 2).

@@ -18,9 +18,12 @@ class MatrixSystem final : public NormalSystem {
   /// The lower triangle, whose pattern factorisations are made for.
   const SparseMatrix& pattern() const { return damped_; }
   ///   vanishing  share of its diagonal entry at which a pivot vanishes
-  void use(std::unique_ptr<Factorization> factorization, double vanishing = 0) {
+  ///   strict     factor() fails then
+  void use(std::unique_ptr<Factorization> factorization, double vanishing = 0,
+           bool strict = false) {
     factor_ = std::move(factorization);
     vanishing_ = vanishing;
+    strict_ = strict;
   }
 
   std::span<const std::uint32_t> free_scalars() const override { return normal_.free_scalars(); }
@@ -35,7 +38,7 @@ class MatrixSystem final : public NormalSystem {
     for (std::size_t k = 0; k < normal_.size(); ++k)
       damped_.valuePtr()[normal_.starts()[k]] += damping[k];
     right_ = right;
-    return factor_->factor(damped_);
+    return factor_->factor(damped_) && !(strict_ && factor_->vanished() > 0);
   }
   Eigen::VectorXd solve() override { return factor_->solve(right_); }
   double square(const Eigen::VectorXd& v) const override {
@@ -76,6 +79,7 @@ class MatrixSystem final : public NormalSystem {
   Eigen::VectorXd right_;
   std::unique_ptr<Factorization> factor_;
   double vanishing_ = 0;
+  bool strict_ = false;
 };
 
 }  // namespace
@@ -85,11 +89,11 @@ std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
                                                  FactorPlace factor, std::uint64_t strict_up_to) {
   auto system = std::make_unique<MatrixSystem>(model, work.threads);
   const std::size_t unknowns = system->size();
-  const double vanishing =
-      unknowns <= strict_up_to
-          ? 0
-          : runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
-  system->use(make_sparse_factorization(system->pattern(), work, factor, {vanishing}), vanishing);
+  const bool strict = unknowns <= strict_up_to;
+  const double share = runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
+  const double vanishing = strict ? kUnitsOfStrict * share : share;
+  system->use(make_sparse_factorization(system->pattern(), work, factor, {vanishing}), vanishing,
+              strict);
   return system;
 }
 

@@ -57,6 +57,10 @@ class NormalSystem {
   virtual double hidden_decrease(const Eigen::VectorXd& /*solution*/) const { return 0; }
 };
 
+/// Steps have few digits where a pivot is so many units of those that vanish: strict factors refuse
+/// it, because there is another way to solve.
+inline constexpr double kUnitsOfStrict = 16;
+
 /// A factor of the whole matrix.
 ///
 ///   work          threads, and bits of the factor

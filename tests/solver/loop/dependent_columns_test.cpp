@@ -4,6 +4,7 @@
 #include "../../../solver/solve.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
@@ -86,6 +87,76 @@ TEST(DependentColumns, AreNotHiddenByTheDamping) {
     // All weak rows can be 0.
     EXPECT_LE(summary.final_cost, summary.initial_cost - 0.999 * weakest) << summary.message;
   }
+}
+
+/// Trends of yearly data in powers of the year itself, from ones: a linear problem whose columns
+/// have a condition of 1e5 to 1e11.
+Summary solve_trend(int degree, bool bounded, const SolverOptions& options) {
+  std::vector<double> x(static_cast<std::size_t>(degree) + 1, 1.0);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  for (std::size_t k = 0; k < x.size() && bounded; ++k) problem.set_lower_bound(p, k, 0, -1e30);
+  for (int year = 1990; year < 2020; ++year) {
+    const double t = (year - 2005) / 15.0;
+    const double y = 3 + 2 * t - 5 * t * t + t * t * t + 0.3 * std::sin(12.9898 * year);
+    Value sum = p[0] - y;
+    for (int k = 1; k <= degree; ++k)
+      sum = sum + p[static_cast<std::size_t>(k)] * std::pow(year, k);
+    problem.add_residual(sum);
+  }
+  return topograd::solve(problem, options);
+}
+
+// The costs of the same polynomials in years since 2005, by numpy.linalg.lstsq.
+constexpr double kLeastOfSquare = 0.6409593342, kLeastOfCube = 0.5265187697,
+                 kLeastOfFourth = 0.4190762515;
+
+TEST(DependentColumns, OfPowersOfTheYearLeadToTheMinimum) {
+  struct Trend {
+    int degree;
+    double least;
+  };
+  for (const auto& [degree, least] :
+       {Trend{2, kLeastOfSquare}, Trend{3, kLeastOfCube}, Trend{4, kLeastOfFourth}}) {
+    for (const Method method :
+         {Method::levenberg_marquardt, Method::gauss_newton, Method::dogleg}) {
+      for (const bool bounded : {false, true}) {
+        const Summary summary = solve_trend(
+            degree, bounded, {.backend = Backend::cpu, .method = method, .max_iterations = 200});
+        const std::string where = std::to_string(degree) + ", " + std::string(name(method)) +
+                                  (bounded ? ", bounded: " : ": ") + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(summary.final_cost, least, 1e-2 * least) << where;
+      }
+    }
+  }
+}
+
+TEST(DependentColumns, OfPowersOfTheYearLeadDescentsToTheMinimum) {
+  for (const Method method : {Method::newton, Method::lbfgs}) {
+    const Summary summary =
+        solve_trend(3, false, {.backend = Backend::cpu, .method = method, .max_iterations = 200});
+    EXPECT_NEAR(summary.final_cost, kLeastOfCube, 1e-2 * kLeastOfCube)
+        << name(method) << ": " << summary.message;
+  }
+}
+
+/// An Arrhenius law by logarithms, log a - e / (R T) = log k, from a = 1: a grows to 1e13, so that
+/// its derivative falls to 1e-13 of that at the start.
+TEST(DependentColumns, MayBecomeSmallBesideTheirFirstNorms) {
+  constexpr double kGas = 8.314;
+  std::vector<double> x = {1, 1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  for (double kelvin = 300; kelvin <= 370; kelvin += 10) {
+    const double rate = 1e13 * std::exp(-80e3 / (kGas * kelvin));
+    problem.add_residual(log(p[0]) - p[1] / (kGas * kelvin) - std::log(rate));
+  }
+  const Summary summary =
+      topograd::solve(problem, {.backend = Backend::cpu, .max_iterations = 300});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_NEAR(std::log10(x[0]), 13, 1e-3) << summary.message;
+  EXPECT_NEAR(x[1], 80e3, 10) << summary.message;
 }
 
 }  // namespace
