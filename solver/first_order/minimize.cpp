@@ -123,7 +123,12 @@ class LastCheck {
     if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_) ||
         !options_.scale_free)
       return false;
-    return improve(rows_, objective_, kMostPromised * claimed(summary), x, options_, summary);
+    // The cost itself shows what such a step gains. A cost that is zero beside the start gains
+    // nothing.
+    const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
+    const double least =
+        std::max(cost_resolution(options_, summary.final_cost, summary.final_cost), zero);
+    return improve(rows_, objective_, kMostPromised * least, x, options_, summary);
   }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
@@ -155,6 +160,8 @@ class LastCheck {
                                                       : std::numeric_limits<double>::infinity();
   }
 
+  // A cost that counts as zero, as a share of the one at the start.
+  static constexpr double kZero = 1e-20;
   // Times that a descent goes on after its gradient contradicted it.
   static constexpr int kMostReturns = 3;
   // The decrease that a gradient may promise, in units of the one that the message claims.
@@ -251,7 +258,7 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   };
   Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
-  RowModel rows(engines, problem_model, curved);
+  RowModel rows(engines, problem_model, options.precision, curved);
   LastCheck check(objective, rows, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
                   options);
   if (checkpoints != nullptr)

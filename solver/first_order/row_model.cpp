@@ -18,9 +18,9 @@ namespace {
 constexpr double kAlike = 100;
 // Multiply-adds of the decomposition of J that a last check may cost.
 constexpr double kMostWork = 1e8;
-// Pivots of J with columns of norm 1 below this share of the largest one are left out: the step is
-// made from JᵀJ, whose rounding hides their squares.
-constexpr double kLeastPivot = 1e-7;
+// Pivots of J with columns of norm 1 below this share of the largest one are left out: rounding
+// hides them.
+double least_pivot(Precision precision) { return precision == Precision::f64 ? 1e-15 : 1e-7; }
 // Parts of the step to try.
 constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
 
@@ -32,15 +32,18 @@ bool RowModel::exists_for(const ProblemModel& problem) {
          std::ranges::none_of(problem.model.terms, &runtime::Term::energy);
 }
 
-RowModel::RowModel(Engines& engines, const ProblemModel& problem, bool on_manifolds)
-    : engines_(engines), model_(problem.model), exists_(!on_manifolds && exists_for(problem)) {}
+RowModel::RowModel(Engines& engines, const ProblemModel& problem, Precision precision,
+                   bool on_manifolds)
+    : engines_(engines),
+      model_(problem.model),
+      precision_(precision),
+      exists_(!on_manifolds && exists_for(problem)) {}
 
 template <class Visit>
 void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
   runtime::Engine& engine = engines_.at(runtime::Pass::jacobian, x);
   std::vector<double> values;
   std::vector<std::uint32_t> scalars;
-  std::size_t first = 0;
   for (std::size_t t = 0; t < model_.terms.size(); ++t) {
     const runtime::Term& term = model_.terms[t];
     const std::size_t rows = term.topology->program.outputs.size(), count = term.batch->size();
@@ -53,10 +56,10 @@ void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
       for (std::size_t i = 0; i < count; ++i) {
         if (!model_.constant.empty() && model_.constant[scalars[i]] != 0) continue;
         for (std::size_t row = 0; row < rows; ++row)
-          visit(first + i * rows + row, scalars[i], values[(i * rows + row) * slots + slot]);
+          visit(term.batch->residual_row(i) + row, scalars[i],
+                values[(i * rows + row) * slots + slot]);
       }
     }
-    first += count * rows;
   }
 }
 
@@ -114,19 +117,11 @@ std::vector<double> RowModel::step(std::span<const double> x, std::span<const do
   });
   if (!J.allFinite()) return out;
   Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(J);
-  qr.setThreshold(kLeastPivot);
-  const Eigen::Index rank = qr.rank();
-  Eigen::VectorXd right(J.cols());
-  for (Eigen::Index c = 0; c < J.cols(); ++c)
-    right[c] = -g[moving[c]] / std::sqrt(squares[moving[c]]);
-  // J P = Q R, so that JᵀJ = P RᵀR Pᵀ.
-  const auto R = qr.matrixR().topLeftCorner(rank, rank).triangularView<Eigen::Upper>();
-  Eigen::VectorXd y = (qr.colsPermutation().transpose() * right).head(rank);
-  R.transpose().solveInPlace(y);
-  R.solveInPlace(y);
-  Eigen::VectorXd d = Eigen::VectorXd::Zero(J.cols());
-  d.head(rank) = y;
-  d = (qr.colsPermutation() * d).eval();
+  qr.setThreshold(least_pivot(precision_));
+  Eigen::VectorXd residuals(J.rows());
+  engines_.at(runtime::Pass::residual, x)
+      .residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
+  const Eigen::VectorXd d = qr.solve(-residuals);
   if (!d.allFinite()) return out;
   for (Eigen::Index c = 0; c < J.cols(); ++c) out[moving[c]] = d[c] / std::sqrt(squares[moving[c]]);
   return out;

@@ -19,7 +19,7 @@ class RowModel {
   /// Both outlive it.
   ///
   ///   on_manifolds  steps are in tangents
-  RowModel(Engines& engines, const ProblemModel& problem, bool on_manifolds);
+  RowModel(Engines& engines, const ProblemModel& problem, Precision precision, bool on_manifolds);
 
   /// False if steps are in tangents, or !exists_for(): then there are no scales and no steps.
   bool exists() const { return exists_; }
@@ -46,7 +46,7 @@ class RowModel {
   void transfer(ir::StateRecord& record);
 
  private:
-  /// Calls visit(row, scalar, value) for all entries of J, rows ascending by term.
+  /// Calls visit(row, scalar, value) for all entries of J, by term.
   template <class Visit>
   void visit_entries(std::span<const double> x, const Visit& visit);
   /// look(); returns ‖J_i‖² at x by scalar.
@@ -55,6 +55,7 @@ class RowModel {
 
   Engines& engines_;
   const runtime::Model& model_;
+  Precision precision_;
   bool exists_;
   std::vector<double> squares_;  // largest ‖J_i‖² so far
   std::vector<double> scales_;
