@@ -6,6 +6,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../support/paths.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +17,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -116,11 +119,15 @@ std::vector<double> some_parameters(CameraModel model, double strength) {
   return out;
 }
 
-/// The image and its derivatives by the parameters and the point, where a camera sees a point.
-void compare_with_reference(CameraModel model, std::vector<double> x,
-                            const std::array<double, 3>& point) {
-  const std::size_t count = x.size();
-  x.insert(x.end(), point.begin(), point.end());
+/// An image, and its derivatives by the parameters and the point.
+struct Image {
+  Eigen::VectorXd at;
+  Eigen::MatrixXd J;
+};
+
+///   x  the parameters, then the point
+Image image_of(CameraModel model, std::vector<double> x) {
+  const std::size_t count = sizes(model).all();
   Problem problem;
   const Parameters c = problem.add_parameters(std::span(x).first(count), static_cast<int>(count));
   const Parameters p = problem.add_parameters(std::span(x).subspan(count), 3);
@@ -128,8 +135,15 @@ void compare_with_reference(CameraModel model, std::vector<double> x,
   for (std::size_t k = 0; k < count; ++k) values.push_back(c(0, static_cast<int>(k)));
   problem.add_residual(project(model, values, p.vec3(0)));
   Evaluator evaluator(problem, {.backend = Backend::cpu});
-  const Eigen::VectorXd r = evaluator.residuals();
-  const Eigen::MatrixXd J = evaluator.jacobian();
+  return {evaluator.residuals(), evaluator.jacobian()};
+}
+
+/// The image and its derivatives by the parameters and the point, where a camera sees a point.
+void compare_with_reference(CameraModel model, std::vector<double> x,
+                            const std::array<double, 3>& point) {
+  const std::size_t count = x.size();
+  x.insert(x.end(), point.begin(), point.end());
+  const auto [r, J] = image_of(model, x);
   const std::vector<Complex> at(x.begin(), x.end());
   const Pair image = reference(model, at);
   const std::array<double, 2> number = project(model, std::span(x).first(count), point);
@@ -165,6 +179,39 @@ TEST(CameraModels, DerivativesAreThoseOfLongArithmetic) {
       }
     }
   }
+}
+
+// Each derivative by itself, to 1e-12 of the longer one of its number, so that units play no part.
+// Numbers whose whole size moves the image by less than its rounding have no derivative to compare.
+TEST(CameraModels, DerivativesAreThoseOf50Digits) {
+  std::istringstream table(read_file(source_dir() / "tests/api/data/camera_models.txt"));
+  std::set<CameraModel> seen;
+  for (std::string line; std::getline(table, line);) {
+    SCOPED_TRACE(line);
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const CameraModel model = parse_enum<CameraModel>("camera model", name);
+    std::vector<double> x(sizes(model).all() + 3), expected(2 + 2 * x.size());
+    for (double& value : x) words >> value;
+    for (double& value : expected) words >> value;
+    ASSERT_TRUE(words);
+    const auto [at, J] = image_of(model, x);
+    for (Eigen::Index i = 0; i < 2; ++i) {
+      const double value = expected[static_cast<std::size_t>(i)];
+      EXPECT_NEAR(at[i], value, 1e-12 * std::abs(value));
+    }
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const auto column = static_cast<Eigen::Index>(k);
+      const double u = expected[2 + k], v = expected[2 + x.size() + k];
+      const double hidden = 0x1p-52 * at.cwiseAbs().maxCoeff() / std::abs(x[k]);
+      const double tolerance = 1e-12 * std::max({std::abs(u), std::abs(v), hidden});
+      EXPECT_NEAR(J(0, column), u, tolerance) << k;
+      EXPECT_NEAR(J(1, column), v, tolerance) << k;
+    }
+    seen.insert(model);
+  }
+  EXPECT_EQ(seen.size(), kCountOf<CameraModel>);
 }
 
 TEST(CameraModels, FieldOfViewOfZeroIsAPinhole) {
