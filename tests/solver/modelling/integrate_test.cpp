@@ -23,7 +23,9 @@ TEST(Integrate, HasTheOrderOfItsMethod) {
     double order, error;
   } rows[] = {{Integrator::euler, 1, 3e-2},
               {Integrator::rk4, 4, 2e-6},
-              {Integrator::dormand_prince, 5, 2e-8}};
+              {Integrator::dormand_prince, 5, 2e-8},
+              {Integrator::implicit_euler, 1, 3e-2},
+              {Integrator::trapezoidal, 2, 3e-3}};
   const auto f = [](double t, double y) { return -2 * t * y; };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.order);
@@ -83,6 +85,53 @@ TEST(Integrate, HasTheDerivativesOfItsSteps) {
   }
 }
 
+// A step of y′ = −k y multiplies y by R(z), z = −k h, far beyond what explicit steps stand.
+TEST(Integrate, SolvesImplicitSteps) {
+  constexpr int kSteps = 10;
+  const struct {
+    Integrator method;
+    double factor, slope;  // R and R′ at −5
+  } rows[] = {{Integrator::implicit_euler, 1. / 6, 1. / 36},
+              {Integrator::trapezoidal, -1.5 / 3.5, 1 / (3.5 * 3.5)}};
+  for (const auto& row : rows) {
+    std::vector<double> v = {1.3, 50};
+    Problem problem;
+    const Parameters x = problem.add_parameters(v, 2);
+    const auto f = [&](double, const Value& y) { return -x(0, 1) * y; };
+    const IntegrateOptions options{.method = row.method, .steps = kSteps, .corrections = 3};
+    problem.add_residual(integrate<Value>(f, x(0, 0), {0, 1, 2}, options));
+    Evaluator evaluator(problem, {.backend = Backend::cpu});
+    const Eigen::VectorXd y = evaluator.residuals();
+    const Eigen::MatrixXd J = evaluator.jacobian();
+    for (int n = 0; n < 3; ++n) {
+      const double factor = std::pow(row.factor, kSteps * n);
+      EXPECT_NEAR(y[n] / (v[0] * factor), 1, 1e-11);
+      EXPECT_NEAR(J(n, 0) / factor, 1, 1e-9);
+      const double by_rate = -0.1 * v[0] * kSteps * n * factor / row.factor * row.slope;
+      EXPECT_NEAR(J(n, 1), by_rate, 1e-7 * std::fabs(by_rate));
+    }
+  }
+}
+
+// Robertson's equations at 40, by a solver of order 5 with tolerances of 1e-11.
+TEST(Integrate, SolvesStiffEquations) {
+  const auto f = [](double, const auto& y) {
+    auto out = y;
+    const auto one = 0.04 * y[0], two = 1e4 * y[1] * y[2], three = 3e7 * y[1] * y[1];
+    out[0] = two - one, out[1] = one - two - three, out[2] = three;
+    return out;
+  };
+  const IntegrateOptions fine{.method = Integrator::trapezoidal, .steps = 400, .corrections = 10};
+  const auto y = integrate(f, std::array<double, 3>{1, 0, 0}, {0, 4, 40}, fine);
+  EXPECT_NEAR(y[2][0], 0.715827069, 1e-5);
+  EXPECT_NEAR(y[2][1], 9.18553476e-6, 1e-9);
+  EXPECT_NEAR(y[2][2], 0.284163746, 1e-5);
+  const IntegrateOptions few{.method = Integrator::implicit_euler, .steps = 1, .corrections = 1};
+  EXPECT_TRUE(std::isnan(integrate(f, std::vector<double>{1, 0, 0}, {0, 40}, few)[1][0]));
+  const auto of_vec = [](double, const Vec3& v) { return v; };
+  EXPECT_THROW(integrate(of_vec, Vec3(1.0, 2.0, 3.0), {0, 1}, few), Error);
+}
+
 // A throw in a vacuum from an unknown start; rk4 is exact for parabolas.
 TEST(Integrate, FitsStartsOfVectors) {
   std::vector<double> v = {0, 0, 0, 1, 1, 1}, times;
@@ -129,6 +178,10 @@ TEST(Integrate, RefusesBadTimes) {
               integrate(f, y, {0, 1}, {.steps = 0});
             }),
             "integrate: expected steps >= 1, got 0");
+  EXPECT_EQ(text([&] {
+              integrate(f, y, {0, 1}, {.corrections = 0});
+            }),
+            "integrate: expected corrections >= 1, got 0");
   EXPECT_EQ(text([&] {
               integrate(shorter, y, {0, 1});
             }),
