@@ -16,6 +16,7 @@
 #include "../frontend/geometry.hpp"
 #include "../frontend/inspect/unread_blocks.hpp"
 #include "../frontend/integrate.hpp"
+#include "../frontend/long_expression.hpp"
 #include "../frontend/mat.hpp"
 #include "../frontend/parameters.hpp"
 #include "../frontend/problem.hpp"

@@ -3,9 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace topograd {
+
+class Problem;
+class Value;
+struct ResidualOptions;
+struct Residuals;
 
 /// How the nodes of a long expression are evaluated.
 enum class Rolling : std::uint8_t {
@@ -29,6 +35,20 @@ struct LongExpression {
 
   bool operator==(const LongExpression&) const = default;
 };
+
+/// Adds a residual block for each `width` rows. Rows that are the ends of one long computation,
+/// such as the states of a simulation, share its evaluation, as those of one block do; each block
+/// has a loss and a place of its own.
+///
+/// Rows with fewer than 1,024 nodes in all, and those that one block could not have
+/// (docs/modelling.md), are added one block after the other.
+///
+///   rows   in the order of the blocks
+///   width  rows of a block; divides their number
+///
+/// Throws Error{Shape} for another width and for no rows, and what Problem::add_residual() throws.
+Residuals add_shared_residuals(Problem& problem, std::span<const Value> rows,
+                               const ResidualOptions& options, std::size_t width = 1);
 
 /// "a loop of 1000 steps, each of 9 operations on 2 states", or why it is none.
 std::string text(const LongExpression& expression);

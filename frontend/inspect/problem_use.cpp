@@ -86,6 +86,11 @@ Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows,
   return added;
 }
 
+Residuals add_shared_residuals(Problem& problem, std::span<const Value> rows,
+                               const ResidualOptions& options, std::size_t width) {
+  return ProblemUse::add_sharing(problem, rows, width, options);
+}
+
 void ProblemUse::require_present(const Problem& problem, const Problem& view, const char* user) {
   if (view.state_->ended != &problem) return;  // compares only addresses
   throw Error(ErrorCode::InvalidArgument,

@@ -282,7 +282,7 @@ TEST(LongBlocks, ShareTheirEvaluationAmongBlocksWithLosses) {
   for (Value& row : rows) row = row - offset[0];
   const double scale = 0.02;
   const Residuals added =
-      ProblemUse::add_sharing(problem, rows, 1, {.loss = cauchy(scale), .label = "cooling"});
+      add_shared_residuals(problem, rows, {.loss = cauchy(scale), .label = "cooling"});
   EXPECT_EQ(added.count, rows.size());
   EXPECT_EQ(problem.host_blocks().size(), rows.size());
   Evaluator evaluator(problem, {.backend = Backend::cpu});
@@ -391,7 +391,8 @@ TEST(LongBlocks, ThatShareAnEvaluationBecomeInstancesToo) {
   const Parameters x = problem.add_parameters(v, 3);
   const std::vector<Value> all = cooling.residuals(x, 1.0);
   const std::vector<Value> rows = {all[30], all[70], all[109]};
-  ProblemUse::add_sharing(problem, rows, 1, {});
+  add_shared_residuals(problem, rows, {});
+  EXPECT_THROW(add_shared_residuals(problem, rows, {}, 2), Error);
   EXPECT_EQ(problem.host_blocks().size(), 3U);
   const Matrix before = Evaluator(problem, {.backend = Backend::cpu}).jacobian();
   ProblemUse::settle_long_blocks(problem, true);
