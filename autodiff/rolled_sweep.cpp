@@ -513,6 +513,21 @@ std::size_t RolledSweep::workspace_bytes(std::size_t parameters) const {
   return (values_ + std::size_t{tangents_} * wide) * sizeof(double);
 }
 
+namespace {
+
+/// sum += d t, by the zero rule.
+template <std::size_t W>
+void add_tangent(std::array<double, W>& sum, double d, const double* t) {
+  if (std::isfinite(d)) {
+    for (std::size_t column = 0; column < W; ++column) sum[column] += d * t[column];
+  } else {
+    for (std::size_t column = 0; column < W; ++column)
+      sum[column] += t[column] == 0 ? 0 : d * t[column];
+  }
+}
+
+}  // namespace
+
 template <std::size_t W>
 void RolledSweep::run_item(const Item& item, std::uint32_t k, double* v, double* tangents) {
   const double a = v[item.operands[0].at(k)], b = v[item.operands[1].at(k)],
@@ -531,12 +546,7 @@ void RolledSweep::run_item(const Item& item, std::uint32_t k, double* v, double*
     for (std::size_t e = 0; e < 3; ++e) {
       if ((item.reads >> e & 1U) == 0 || d[e] == 0) continue;  // the zero rule
       const double* const t = tangents + item.tangents[e].at(k) * W;
-      if (std::isfinite(d[e])) {
-        for (std::size_t column = 0; column < W; ++column) sum[column] += d[e] * t[column];
-      } else {
-        for (std::size_t column = 0; column < W; ++column)
-          sum[column] += t[column] == 0 ? 0 : d[e] * t[column];
-      }
+      add_tangent(sum, d[e], t);
     }
     std::copy_n(sum.data(), W, tangents + item.tangent.at(k) * W);
   }
