@@ -67,7 +67,10 @@ TEST_F(VulkanTwoLevel, StepsAndIterationsAreTheInterpreters) {
     const EngineOptions options{.accumulation = row.strategy,
                                 .validation = true,
                                 .preconditioner = Preconditioner::two_level};
-    const Outcome cpu = solve(runtime::cpu::make_cpu_engine, m, options, kExact);
+    const Outcome cpu =
+        solve([](const runtime::Model& model,
+                 const EngineOptions& of) { return runtime::cpu::make_cpu_engine(model, of); },
+              m, options, kExact);
     const Outcome gpu = solve(runtime::vulkan::make_vulkan_engine, m, options, kExact);
     EXPECT_EQ(gpu.use.kind, Preconditioner::two_level);
     EXPECT_EQ(gpu.use.why, cpu.use.why);
