@@ -3,12 +3,11 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/median.hpp"
-#include "../../runtime/hybrid/process_executor.hpp"
+#include "../../runtime/hybrid/executor.hpp"
 #include "../backend/device_list.hpp"
 #include "chain.hpp"
 #include "inspection.hpp"
 #include "scope.hpp"
-#include "unrecorded_runs.hpp"
 
 #include <tbb/info.h>
 

@@ -1,4 +1,4 @@
-// Selects where an operation runs: as requested, where its data is, or as the executor decides.
+// Runs operations on a backend; some threads leave no record in the executor.
 #pragma once
 
 #include "../../runtime/hybrid/executor.hpp"
@@ -78,5 +78,19 @@ struct OpMeasurement {
   double factor = 0;           ///< CPU time over device time at the largest measured size; 0: none
 };
 OpMeasurement measured(Operation op);
+
+/// While it lives, runs of this thread are not recorded: they may use fewer threads than usual.
+class UnrecordedRuns {
+ public:
+  UnrecordedRuns() { ++living_; }
+  ~UnrecordedRuns() { --living_; }
+  UnrecordedRuns(const UnrecordedRuns&) = delete;
+  UnrecordedRuns& operator=(const UnrecordedRuns&) = delete;
+
+  static bool any() { return living_ > 0; }
+
+ private:
+  inline static thread_local int living_ = 0;
+};
 
 }  // namespace topograd::ops

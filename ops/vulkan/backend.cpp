@@ -3,8 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/foreign_call.hpp"
-#include "../../runtime/device/host_memory.hpp"
-#include "../../runtime/device/subgroups.hpp"
+#include "../../runtime/device/device.hpp"
 #include "../run/guard_zones.hpp"
 #include "../run/storage.hpp"
 #include "kernels.hpp"

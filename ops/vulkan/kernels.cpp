@@ -7,7 +7,7 @@
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/foreign_call.hpp"
-#include "../../runtime/device/kernels/module_cache.hpp"
+#include "../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../runtime/device/opened/khr_matrices.hpp"
 #include "../../runtime/kernel_listing.hpp"
 

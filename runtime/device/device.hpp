@@ -1,20 +1,21 @@
-// Vulkan devices: opening one, and all that is made on it.
+// A compute device: buffers, kernels, command lists, submissions, and imported host memory.
 #pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "command.hpp"
 #include "driver/device_info.hpp"
 #include "driver/features.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace topograd::runtime {
 class DiskCache;
@@ -174,5 +175,19 @@ std::shared_ptr<Device> open(const DeviceOptions& options = {});
 
 /// Releases the device that open() keeps for the next caller; other handles stay valid.
 void release_devices();
+
+/// True if compute shaders have subgroupBallot() and subgroupShuffle(); false if masked.
+bool has_subgroup_shuffle(const Device& device);
+
+/// Alignment in bytes of imported memory and its size; 0: no import. Masked with mapped_memory.
+std::uint64_t host_import_alignment(const Device& device);
+
+/// Makes a buffer of this memory without copies: mapped() is its first byte. The memory must
+/// outlive the buffer and all queued work that uses it; the host may touch it only while no queued
+/// work does.
+///
+/// Returns nothing if the device does not import memory, or the memory is not whole pages.
+std::optional<Buffer> import_host_memory(Device& device, std::span<std::byte> memory,
+                                         std::string_view name);
 
 }  // namespace topograd::runtime::vulkan

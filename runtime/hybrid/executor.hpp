@@ -1,14 +1,16 @@
-// The executor: runs tasks where they are fastest, and on the CPU if a device fails.
+// Executors, which run tasks on the CPU or a device, and the one of this process.
 #pragma once
 
 #include "backend.hpp"
 #include "device_list.hpp"
 #include "outside_work.hpp"
 #include "recorder.hpp"
+#include "routing/options.hpp"
 #include "routing/scheduler.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -115,5 +117,19 @@ class Executor {
   std::unique_ptr<TaskRunner> runner_;
   std::mutex adding_;
 };
+
+/// Returns the process's executor for solves, Evaluators, operations of arrays and tensors, and
+/// tasks of users, so that each device has one queue account and one breaker. It is made at the
+/// first call, with options from the environment (process_hybrid_options()), and lives until the
+/// process ends.
+///
+/// Throws Error{InvalidArgument} for variables that cannot be read.
+inline const std::shared_ptr<Executor>& process_executor() {
+  // Never destroyed: other threads may still ask it while the process ends.
+  static const auto& executor =
+      *new std::shared_ptr<Executor>(std::make_shared<Executor>(process_hybrid_options()));
+  [[maybe_unused]] static const int kSave = std::atexit([] { process_executor()->save_at_exit(); });
+  return executor;
+}
 
 }  // namespace topograd::runtime::hybrid

@@ -1,16 +1,60 @@
-// The data that earlier runs have learned, and the file to which this run adds.
+// The file of measurements: its format, and when an executor reads and writes it.
 #pragma once
 
+#include "../cache/disk_cache.hpp"
 #include "device_list.hpp"
-#include "state.hpp"
+#include "routing/knowledge.hpp"
 #include "telemetry/telemetry.hpp"
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace topograd::runtime::hybrid {
+
+/// Largest number of kernels whose times a file keeps; the most recently used are kept.
+inline constexpr std::size_t kMostKernelsOfFile = 512;
+
+/// Writes JSON, readable by parse_knowledge(). Equal data give equal text.
+std::string to_json(const Knowledge& knowledge);
+
+/// Throws Error{Parse} with the problem if the text is not JSON or not valid data.
+Knowledge parse_knowledge(std::string_view json);
+
+/// Merges `from` into `into`. Kernels, sizes and operations in both stay as in `into`; kernels and
+/// training rows beyond the bounds, and targets measured with another driver, are left out.
+void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels = ~std::size_t{0});
+
+/// Removes the measurements of this target; thresholds, which belong to no target, stay.
+void forget(Knowledge& knowledge, const std::string& target);
+
+/// A folder that keeps learned data between runs: versioned, checksummed, replaced as a whole, in a
+/// binary form that is read in a millisecond or two.
+///
+/// An unusable file (damaged, of another version or machine, another owner, not writable) means a
+/// cold start and a count, never an error. Safe for several threads and processes.
+class KnowledgeFile {
+ public:
+  /// `folder` "default" is the cache folder. Data of another kind of processor are not used.
+  explicit KnowledgeFile(const std::string& folder);
+
+  /// Nothing if there is none, or it cannot be used.
+  std::optional<Knowledge> load();
+  bool store(Knowledge knowledge);
+
+  /// Number of files that existed and could not be used.
+  std::uint64_t rejected() const { return cache_.counters().rejected + unreadable_; }
+  /// Empty if the folder can be used, else the reason why not.
+  const std::string& disabled() const { return cache_.disabled(); }
+  /// Path of the file.
+  std::string path() const;
+
+ private:
+  DiskCache cache_;
+  std::uint64_t unreadable_ = 0;
+};
 
 /// Learned data on disk, for the scheduler of one executor. Thread-safe.
 class StoredKnowledge {

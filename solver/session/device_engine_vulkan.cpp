@@ -4,7 +4,7 @@
 #include "../../ir/machine/platform.hpp"
 #include "../../runtime/device/check/self_check.hpp"
 #include "../../runtime/device/device.hpp"
-#include "../../runtime/device/kernels/unmade_kernels.hpp"
+#include "../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
 #include "../../runtime/vulkan/engine.hpp"
 

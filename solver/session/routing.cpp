@@ -3,7 +3,7 @@
 
 #include "../../ir/machine/platform.hpp"
 #include "../../ir/program.hpp"
-#include "../../runtime/hybrid/process_executor.hpp"
+#include "../../runtime/hybrid/executor.hpp"
 #include "../../runtime/hybrid/routing/work.hpp"
 #include "device_engine.hpp"
 

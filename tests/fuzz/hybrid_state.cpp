@@ -2,7 +2,7 @@
 #include "target.hpp"
 
 #include "../../runtime/hybrid/routing/scheduler.hpp"
-#include "../../runtime/hybrid/state.hpp"
+#include "../../runtime/hybrid/stored_knowledge.hpp"
 
 #include <algorithm>
 #include <cmath>

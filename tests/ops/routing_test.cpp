@@ -7,9 +7,8 @@
 #include "../../ops/arrays.hpp"
 #include "../../ops/run/run.hpp"
 #include "../../ops/run/scope.hpp"
-#include "../../ops/run/unrecorded_runs.hpp"
 #include "../../ops/tensors.hpp"
-#include "../../runtime/hybrid/process_executor.hpp"
+#include "../../runtime/hybrid/executor.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

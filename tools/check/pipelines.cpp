@@ -9,7 +9,7 @@
 #include "../../ir/checking/random_program.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/device/device.hpp"
-#include "../../runtime/device/kernels/module_cache.hpp"
+#include "../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../solver/interrupts.hpp"
 
 #include <algorithm>

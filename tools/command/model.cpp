@@ -5,8 +5,8 @@
 #include "arguments/telemetry.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../runtime/hybrid/routing/process_options.hpp"
-#include "../../runtime/hybrid/state.hpp"
+#include "../../runtime/hybrid/routing/options.hpp"
+#include "../../runtime/hybrid/stored_knowledge.hpp"
 
 #include <cstdio>
 #include <iostream>

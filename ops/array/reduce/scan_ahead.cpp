@@ -1,12 +1,344 @@
-// Scans in one pass: a tile is reduced some hundred tiles before it is scanned.
+// Scans in one pass by decoupled look-back (Merrill and Garland, NVR-2016-002).
 #include "scan_ahead.hpp"
 
+#include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
-#include "scan_ahead_source.hpp"
 
 #include <algorithm>
 
 namespace topograd::ops {
+namespace {
+
+using codegen::Lines;
+using codegen::substitute;
+using codegen::text;
+
+/// States that workgroups exchange: each word is stored as two halves with a flag, so that it is
+/// complete when both have the flag. Element 0 hands out numbers.
+constexpr std::string_view kTold = R"(
+uvec2 halves(uint word) { return uvec2(0x10000u | (word & 0xffffu), 0x10000u | (word >> 16)); }
+uint awaited_word(uint k) {
+  uvec2 w;
+  do {
+    w = told(k);
+  } while ((w.x & w.y & 0x10000u) == 0u);
+  return (w.x & 0xffffu) | (w.y << 16);
+}
+void tell(uint place, State s) {
+  uint k = 1u + place * {N}u;
+{tell}}
+State awaited(uint place) {
+  uint k = 1u + place * {N}u;
+  return State({await});
+}
+State from_lane(State s, uint lane) { return State({shuffle}); }
+
+// Combines the states of the lanes up to this one.
+State scanned(State s) {
+  uint lane = gl_SubgroupInvocationID;
+  for (uint width = 1u; width < {S}u; width *= 2u) {
+    State before = from_lane(s, lane - min(lane, width));
+    if (lane >= width) s = combine(before, s);
+  }
+  return s;
+}
+State folded(State s) {
+  uint lane = gl_SubgroupInvocationID;
+  for (uint width = 1u; width < {S}u; width *= 2u)
+    s = combine(s, from_lane(s, min(lane + width, {S}u - 1u)));
+  return from_lane(s, 0u);
+}
+
+shared State folds[{W}];
+shared State totals[{W}];
+shared State state_before;
+shared uint number_of_group;
+)";
+
+/// Tells what tile t amounts to, and finds what precedes tile u, once for the workgroup.
+constexpr std::string_view kTell = R"(  State parts = identity();
+  if (lane < {W}u) parts = totals[lane];
+  parts = scanned(parts);
+  State mine = from_lane(parts, max(subgroup, 1u) - 1u), whole = from_lane(parts, {W}u - 1u);
+  uint supers = tiles + tiles / {S}u + 1u;
+  if (subgroup == 0u && t < tiles) {
+    State tile = identity();
+    if (lane < {W}u) tile = folds[lane];
+    tile = folded(tile);
+    if (lane == 0u) tell(t, tile);
+  }
+  // All tiles of a block, and all blocks before a number of them, are told by those who come later.
+  uint last = t - ahead / 3u;
+  if (subgroup == 1u && t >= ahead / 3u && last < tiles && last % {S}u == {S}u - 1u) {
+    State block = folded(awaited(last - ({S}u - 1u) + lane));
+    if (lane == 0u) tell(tiles + last / {S}u, block);
+  }
+  last = t - 2u * (ahead / 3u);
+  if (subgroup == 2u && t >= 2u * (ahead / 3u) && last < tiles &&
+      last % ({S}u * {S}u) == {S}u * {S}u - 1u) {
+    uint super = last / ({S}u * {S}u);
+    State sum = folded(awaited(tiles + super * {S}u + lane));
+    if (super > 0u) sum = combine(awaited(supers + super), sum);
+    if (lane == 0u) tell(supers + super + 1u, sum);
+  }
+  if (subgroup == 0u && t >= ahead) {
+    uint block = u / {S}u, super = block / {S}u;
+    State near = identity(), far = identity();
+    if (lane < u % {S}u) near = awaited(block * {S}u + lane);
+    if (lane < block % {S}u) far = awaited(tiles + super * {S}u + lane);
+    State sum = combine(folded(far), folded(near));
+    if (super > 0u) sum = combine(awaited(supers + super), sum);
+    if (lane == 0u) {
+      state_before = sum;
+      // The sum of all, for what is left beyond the last vector.
+      if (u == tiles - 1u) tell(supers + tiles / ({S}u * {S}u) + 1u, combine(sum, whole));
+    }
+  }
+  barrier();
+  if (t < ahead) return;
+  State before = state_before;
+  if (subgroup > 0u) before = combine(before, mine);
+)";
+
+std::string_view vector_name(Type type) {
+  switch (type) {
+    case Type::i32: return "ivec4";
+    case Type::u32: return "uvec4";
+    case Type::f64: return "dvec2";
+    case Type::f32:
+    case Type::f16: break;
+  }
+  return "vec4";
+}
+
+/// Functions that split a state into halves and join them.
+std::string told_functions(const Monoid& monoid, const AheadKernel& kernel) {
+  std::string tell, await, shuffle;
+  std::uint32_t k = 0;
+  const auto word = [&] { return text("awaited_word(k + ", k++, "u)"); };
+  const auto put = [&](const std::string& bits) {
+    tell += text("  told(k + ", k, "u) = halves(", bits, ");\n");
+  };
+  for (std::size_t m = 0; m < monoid.members.size(); ++m) {
+    const std::string member = text("s.m", m);
+    if (m > 0) await += ", ", shuffle += ", ";
+    shuffle += text("subgroupShuffle(", member, ", lane)");
+    switch (monoid.members[m]) {
+      case Type::f64:
+        put(text("unpackDouble2x32(", member, ").x"));
+        await += text("packDouble2x32(uvec2(", word(), ", ");
+        put(text("unpackDouble2x32(", member, ").y"));
+        await += text(word(), "))");
+        break;
+      case Type::u32:
+        put(member);
+        await += word();
+        break;
+      case Type::i32:
+        put(text("uint(", member, ")"));
+        await += text("int(", word(), ")");
+        break;
+      case Type::f32:
+      case Type::f16:
+        put(text("floatBitsToUint(", member, ")"));
+        await += text("uintBitsToFloat(", word(), ")");
+        break;
+    }
+  }
+  return substitute(kTold, {{"N", std::to_string(state_words(monoid))},
+                            {"S", std::to_string(kernel.subgroup)},
+                            {"W", std::to_string(kernel.subgroups())},
+                            {"tell", tell},
+                            {"await", await},
+                            {"shuffle", shuffle}});
+}
+
+/// The state of one element.
+std::string element_function(const FoldForm& form, Type type) {
+  std::string statements = form.item.statements;
+  for (std::size_t at; (at = statements.find("x0(i)")) != statements.npos;)
+    statements.replace(at, 5, "element");
+  return text("State state_of(", glsl_name(type), " element) {\n", statements, "  return ",
+              form.monoid.from_element, ";\n}\n");
+}
+
+class Writer {
+ public:
+  Writer(const FoldForm& form, const AheadKernel& kernel) : form_(form), kernel_(kernel) {}
+
+  ComputeKernel write() {
+    const std::string vector(vector_name(kernel_.type));
+    KernelParts parts{
+        .name = text("scan_ahead_", name(kernel_.type)),
+        .local_size = {kernel_.local, 1, 1},
+        .arguments = {{"x0", vector, Access::read},
+                      {"told", "uvec2", Access::exchange},
+                      {"y", vector, Access::write}},
+        .words = {"count", "tiles", "ahead", "exclusive"},
+        .extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"}};
+    const Monoid& monoid = form_.monoid;
+    parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
+    parts.functions = monoid.functions + form_.functions + told_functions(monoid, kernel_) +
+                      element_function(form_, kernel_.type);
+    begin();
+    read("next", "t");
+    read("own", "u");
+    fold_next();
+    scan_own();
+    out_.line("barrier();");
+    parts.body = out_.text() + substitute(kTell, {{"S", std::to_string(kernel_.subgroup)},
+                                                  {"W", std::to_string(kernel_.subgroups())}});
+    out_ = Lines(1);
+    store();
+    parts.body += out_.text();
+    return make_kernel(parts);
+  }
+
+ private:
+  static constexpr std::string_view kMembers = "xyzw";
+
+  void begin() {
+    out_.line("uint lane = gl_SubgroupInvocationID, subgroup = gl_SubgroupID;");
+    out_.line("if (gl_LocalInvocationID.x == 0u) number_of_group = atomicAdd(told(0).x, 1u);");
+    out_.line("barrier();");
+    out_.line("uint t = number_of_group, u = t - ahead;");
+  }
+
+  /// Reads vectors `name`_0, ... of a tile, 0 beyond the end.
+  void read(std::string_view name, std::string_view tile) {
+    const std::string_view type = vector_name(kernel_.type);
+    out_.line("uint ", name, " = ", tile, " * ", kernel_.tile(), "u + subgroup * ",
+              kernel_.subgroup * AheadKernel::kRows, "u + lane;");
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r)
+      out_.line(type, " ", name, "_", r, " = ", type, "(0);");
+    out_.open("if (", tile, " < tiles && (", tile, " + 1u) * ", kernel_.tile(), "u <= count)");
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r)
+      out_.line(name, "_", r, " = x0(", row(name, r), ");");
+    out_.close();
+    out_.open("else if (", tile, " < tiles)");
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r)
+      out_.line("if (", row(name, r), " < count) ", name, "_", r, " = x0(", row(name, r), ");");
+    out_.close();
+  }
+  std::string row(std::string_view name, std::uint32_t r) const {
+    return text(name, " + ", r * kernel_.subgroup, "u");
+  }
+
+  /// States of a row's elements, each combined with those before it in its vector.
+  void states(std::string_view name, std::uint32_t r) {
+    for (std::uint32_t c = 0; c < kernel_.width(); ++c)
+      out_.line("State ", name, "_", r, "_", c, " = identity();");
+    out_.open("if (", row(name, r), " < count)");
+    for (std::uint32_t c = 0; c < kernel_.width(); ++c) {
+      const std::string state = text("state_of(", name, "_", r, ".", kMembers.substr(c, 1), ")");
+      out_.line(name, "_", r, "_", c, " = ",
+                c == 0 ? state : text("combine(", name, "_", r, "_", c - 1, ", ", state, ")"), ";");
+    }
+    out_.close();
+  }
+  std::string last(std::string_view name, std::uint32_t r) const {
+    return text(name, "_", r, "_", kernel_.width() - 1);
+  }
+
+  void fold_next() {
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) states("next", r);
+    // Rows of a subgroup are consecutive; if order does not matter, lanes fold theirs first.
+    const bool ordered = form_.monoid.ordered;
+    const auto part = [&](std::uint32_t r) {
+      return ordered ? text("folded(", last("next", r), ")") : last("next", r);
+    };
+    out_.line("State fold = ", part(0), ";");
+    for (std::uint32_t r = 1; r < AheadKernel::kRows; ++r)
+      out_.line("fold = combine(fold, ", part(r), ");");
+    if (!ordered) out_.line("fold = folded(fold);");
+    out_.line("if (lane == 0u) folds[subgroup] = fold;");
+  }
+
+  /// Computes the prefix of each row's vector within the subgroup, and the subgroup's total.
+  void scan_own() {
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) {
+      states("own", r);
+      out_.line("State scan_", r, " = scanned(", last("own", r), ");");
+      out_.line("State row_", r, " = from_lane(scan_", r, ", max(lane, 1u) - 1u);");
+      out_.line("if (lane == 0u) row_", r, " = identity();");
+    }
+    out_.line("State run = from_lane(scan_0, ", kernel_.subgroup - 1, "u);");
+    for (std::uint32_t r = 1; r < AheadKernel::kRows; ++r) {
+      out_.line("row_", r, " = combine(run, row_", r, ");");
+      out_.line("run = combine(run, from_lane(scan_", r, ", ", kernel_.subgroup - 1, "u));");
+    }
+    out_.line("if (lane == 0u) totals[subgroup] = run;");
+  }
+
+  void store() {
+    out_.open("if ((u + 1u) * ", kernel_.tile(), "u <= count)");
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) store_row(r);
+    out_.close();
+    out_.open("else");
+    for (std::uint32_t r = 0; r < AheadKernel::kRows; ++r) {
+      out_.open("if (", row("own", r), " < count)");
+      store_row(r);
+      out_.close();
+    }
+    out_.close();
+  }
+  void store_row(std::uint32_t r) {
+    const std::string_view type = vector_name(kernel_.type);
+    const auto value = [&](std::uint32_t c) { return form_.result_of(text("z", c)); };
+    out_.line("{");
+    out_.line("State start = combine(before, row_", r, ");");
+    for (std::uint32_t c = 0; c < kernel_.width(); ++c) {
+      const std::string at = text("own_", r, "_", c);
+      const std::string earlier =
+          c == 0 ? "start" : text("combine(start, own_", r, "_", c - 1, ")");
+      out_.line("State z", c, " = combine(start, ", at, ");");
+      out_.line("if (exclusive != 0u) z", c, " = ", earlier, ";");
+    }
+    std::string members = value(0);
+    for (std::uint32_t c = 1; c < kernel_.width(); ++c) members += ", " + value(c);
+    out_.line("y(", row("own", r), ") = ", type, "(", members, ");");
+    out_.line("}");
+  }
+
+  const FoldForm& form_;
+  const AheadKernel& kernel_;
+  Lines out_{1};
+};
+
+}  // namespace
+
+std::uint32_t state_words(const Monoid& monoid) {
+  std::uint32_t words = 0;
+  for (const Type member : monoid.members) words += static_cast<std::uint32_t>(size_of(member)) / 4;
+  return words;
+}
+
+ComputeKernel ahead_source(const FoldForm& form, const AheadKernel& kernel) {
+  return Writer(form, kernel).write();
+}
+
+ComputeKernel rest_source(const FoldForm& form, const AheadKernel& kernel) {
+  const std::string t(glsl_name(kernel.type));
+  KernelParts parts{
+      .name = "scan_rest",
+      .local_size = {kernel.subgroup, 1, 1},
+      .arguments = {{"x0", t, Access::read},
+                    {"told", "uvec2", Access::exchange},
+                    {"y", t, Access::write}},
+      .words = {"count", "place", "exclusive"},
+      .extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"}};
+  const Monoid& monoid = form.monoid;
+  parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
+  parts.functions = monoid.functions + form.functions + told_functions(monoid, kernel) +
+                    element_function(form, kernel.type);
+  parts.body = text("  if (gl_LocalInvocationID.x != 0u) return;\n  State s = awaited(place);\n",
+                    "  for (uint i = 0u; i < count; ++i) {\n",
+                    "    State next = combine(s, state_of(x0(i)));\n",
+                    "    if (exclusive == 0u) s = next;\n    y(i) = ", form.result_of("s"),
+                    ";\n    s = next;\n  }\n");
+  return make_kernel(parts);
+}
+
 namespace {
 
 // Tiles of 16 KiB between reducing and scanning: more than run concurrently, but less than fill a

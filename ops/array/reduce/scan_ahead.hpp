@@ -1,10 +1,37 @@
-// Internal: scans of large arrays in one pass, if all running workgroups make progress.
+// Scans in one pass by decoupled look-back: the choice of tiles, and the source of the kernel.
 #pragma once
 
 #include "../../run/slice.hpp"
 #include "monoid.hpp"
 
+#include <cstddef>
+#include <cstdint>
+
 namespace topograd::ops {
+
+struct AheadKernel {
+  /// Vectors of 16 bytes per invocation.
+  static constexpr std::uint32_t kRows = 4;
+
+  Type type;
+  std::uint32_t local, subgroup;
+
+  std::uint32_t subgroups() const { return local / subgroup; }
+  std::uint32_t width() const { return 16 / static_cast<std::uint32_t>(size_of(type)); }
+  std::uint32_t tile() const { return local * kRows; }  ///< in vectors
+};
+
+/// Number of 32-bit words of a monoid's state.
+std::uint32_t state_words(const Monoid& monoid);
+
+/// x0 and y are vectors of 16 bytes; `told` holds the states that workgroups exchange. Words:
+/// vectors, tiles, tiles between reducing and scanning, 1 for an exclusive scan; those of the
+/// monoid.
+ComputeKernel ahead_source(const FoldForm& form, const AheadKernel& kernel);
+
+/// Scans the elements after the last vector, in one invocation. Words: elements, the index of the
+/// sum of all elements before, 1 for an exclusive scan; those of the monoid.
+ComputeKernel rest_source(const FoldForm& form, const AheadKernel& kernel);
 
 /// True if such a scan is possible and worthwhile: arrays must begin at vectors of 16 bytes and be
 /// bound at once.

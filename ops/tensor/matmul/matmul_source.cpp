@@ -4,7 +4,6 @@
 #include "matmul_source.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
-#include "matmul_operand.hpp"
 
 namespace topograd::ops::detail {
 namespace {

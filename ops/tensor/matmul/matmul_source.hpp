@@ -1,14 +1,23 @@
-// The shaders of matrix products: tiles in shared memory with register tiles of four by four
-// numbers; and one number of C per invocation, for products so thin that tiles would be mostly
-// empty.
+// Source of kernels of products of matrices, with the loads of their operands.
 #pragma once
 
 #include "../../backend/compute_kernel.hpp"
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace topograd::ops::detail {
+
+struct MatmulOperand {
+  std::string_view name;    ///< name of the buffer
+  std::string_view length;  ///< push constant: size of the operand besides the depth
+  std::string_view origin;  ///< variable: beginning of the tile
+  bool deep_lines;          ///< true if consecutive elements in memory follow the depth
+
+  static MatmulOperand a(bool transposed) { return {"a", "rows", "row0", !transposed}; }
+  static MatmulOperand b(bool transposed) { return {"b", "columns", "column0", transposed}; }
+};
 
 /// Storage type of an operand.
 enum class MatmulStorage : std::uint8_t { f16, f32, f64 };

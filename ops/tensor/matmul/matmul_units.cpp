@@ -2,7 +2,7 @@
 #include "matmul_units.hpp"
 
 #include "../../../codegen/glsl/text.hpp"
-#include "matmul_operand.hpp"
+#include "matmul_source.hpp"
 
 #include <string_view>
 

@@ -1,21 +1,92 @@
-// Compilation and caching of kernels.
+// Makes kernels of generated source, in the background or where they are needed.
 #include "kernel_cache.hpp"
 
 #include "../../../codegen/spirv/float_controls.hpp"
 #include "../../../codegen/spirv/reflect.hpp"
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../ir/machine/foreign_call.hpp"
+#include "../../../ir/machine/parallel.hpp"
+#include "../../cache/disk_cache.hpp"
 #include "../../kernel_listing.hpp"
-#include "module_cache.hpp"
-#include "unmade_kernels.hpp"
+#include "../driver/features.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr const char* kKind = "spirv";
+
+}  // namespace
+
+codegen::FloatControls float_controls(const Features& f) {
+  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
+  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
+  codegen::FloatControls controls;
+  controls.f32 = {f32, f32};
+  controls.f64 = {f64, f64};
+  return controls;
+}
+
+std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key) {
+  const auto blob = disk.load(kKind, key);
+  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
+  std::vector<std::uint32_t> words(blob->size() / 4);
+  std::memcpy(words.data(), blob->data(), blob->size());
+  return words;
+}
+
+void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words) {
+  disk.store(kKind, key, std::as_bytes(words));
+}
+
+namespace {
+
+// Never destroyed: threads of the pool may read it until the process ends.
+ir::Arena& arena() {
+  static ir::Arena& made = *new ir::Arena;
+  return made;
+}
+
+}  // namespace
+
+KernelJob::KernelJob(std::function<MadeKernel()> make)
+    : make_(std::move(make)), future_(promise_.get_future()) {}
+
+void KernelJob::run() {
+  if (taken_.exchange(true)) return;
+  try {
+    promise_.set_value(make_());
+  } catch (...) {
+    promise_.set_exception(std::current_exception());
+  }
+  make_ = nullptr;  // releases the request
+}
+
+bool KernelJob::ready() const {
+  return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+const MadeKernel& KernelJob::get() {
+  const ForeignCall permission("kernel");  // the thread that began the job had it too
+  run();
+  return future_.get();
+}
+
+void run_in_background(const std::shared_ptr<KernelJob>& job) {
+  arena().enqueue([weak = std::weak_ptr<KernelJob>(job)] {
+    const auto held = weak.lock();
+    if (held) run_if_callable([&] { held->run(); });
+  });
+}
+
 namespace {
 
 using codegen::KernelSource;

@@ -1,20 +1,74 @@
-// From generated source to a pipeline: SPIR-V from memory, disk or compiler, checked, made once.
+// Kernels of generated source: their jobs, their modules on disk, and those in compilation.
 #pragma once
 
 #include "../../../codegen/kernel.hpp"
+#include "../../../codegen/spirv/float_controls.hpp"
+#include "../../cache/content_hash.hpp"
 #include "../device.hpp"
-#include "kernel_job.hpp"
+#include "../kernel.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+namespace topograd::runtime {
+class DiskCache;
+}
+
 namespace topograd::runtime::vulkan {
+
+struct Features;
+
+/// The modes of a device for a width that can keep both denormals, and signed zeros, infinities and
+/// NaN; none for another width.
+codegen::FloatControls float_controls(const Features& features);
+
+/// Words stored under a key, or nothing. Errors on disk never throw.
+std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key);
+
+/// Stores words; the cache counts failures.
+void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words);
+
+/// A kernel, the interface of its source, and its compilation times.
+struct MadeKernel {
+  codegen::KernelSource source;
+  Kernel kernel;
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< as in KernelFigures
+  const char* origin = "memory";
+};
+
+/// The making of one kernel. Thread-safe.
+class KernelJob {
+ public:
+  explicit KernelJob(std::function<MadeKernel()> make);
+
+  /// Makes the kernel on this thread unless another has started. Keeps errors for get().
+  void run();
+  /// True if it was made or has failed; does not wait.
+  bool ready() const;
+  /// Makes the kernel on this thread, or waits for the thread that does. Throws the compilation's
+  /// error.
+  const MadeKernel& get();
+
+ private:
+  std::function<MadeKernel()> make_;
+  std::atomic<bool> taken_{false};
+  std::promise<MadeKernel> promise_;
+  std::shared_future<MadeKernel> future_;
+};
+
+/// Lets a thread of TBB's pool run the job, if somebody still holds it then.
+void run_in_background(const std::shared_ptr<KernelJob>& job);
 
 /// Cost of making kernels. Times are sums over threads.
 struct CompileStats {
@@ -88,5 +142,20 @@ std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device)
 ///
 /// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
 std::vector<std::uint32_t> compile_checked(const codegen::KernelSource& source);
+
+/// Number of kernels, on all devices, whose making was started on the pool (KernelCache::begin) and
+/// has not ended; those that nobody waits for any more do not count. Thread-safe.
+std::size_t unmade_kernels();
+
+/// Called by engines as they declare and record, on their thread.
+struct RecordingWatch {
+  std::function<void(const std::vector<std::shared_ptr<KernelJob>>&)> declared;
+  std::function<void(std::string_view list)> recording;
+  std::function<void(KernelJob&)> used;
+};
+
+/// Null: nobody watches. The watch outlives its use.
+void set_recording_watch(const RecordingWatch* watch);
+const RecordingWatch* recording_watch();
 
 }  // namespace topograd::runtime::vulkan

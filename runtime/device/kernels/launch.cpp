@@ -3,7 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/parallel.hpp"
-#include "recording_watch.hpp"
+#include "kernel_cache.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -4,7 +4,6 @@
 #include "../../../codegen/kernel.hpp"
 #include "../device.hpp"
 #include "kernel_cache.hpp"
-#include "module_cache.hpp"
 
 #include <cstdint>
 #include <functional>

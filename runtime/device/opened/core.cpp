@@ -1,7 +1,6 @@
 // Creation of the logical device with exactly the features that exist and are not masked.
 #include "core.hpp"
-#include "../subgroups.hpp"
-#include "host_import.hpp"
+#include "../device.hpp"
 #include "khr_matrices.hpp"
 
 #include <algorithm>

@@ -1,7 +1,19 @@
-// Internal: everything that belongs to one opened device.
+// Internal: the objects of an opened device, and its traffic counters.
 #pragma once
 
+#include "../../cache/disk_cache.hpp"
+#include "../device.hpp"
+#include "../driver/driver.hpp"
+#include "../driver/features.hpp"
+#include "../driver/instance.hpp"
+#include "kernels.hpp"
+#include "memory_pools.hpp"
+#include "queue.hpp"
+#include "spare_lists.hpp"
+#include "staging.hpp"
+
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,17 +23,28 @@
 #include <unordered_set>
 #include <vector>
 
-#include "../../cache/disk_cache.hpp"
-#include "../device.hpp"
-#include "../driver/instance.hpp"
-#include "../transfers.hpp"
-#include "kernels.hpp"
-#include "memory_pools.hpp"
-#include "queue.hpp"
-#include "spare_lists.hpp"
-#include "staging.hpp"
-
 namespace topograd::runtime::vulkan {
+
+/// Counts of Transfers. Additions are also made to `whole`, which outlives it.
+class LiveTransfers {
+ public:
+  explicit LiveTransfers(LiveTransfers* whole = nullptr) : whole_(whole) {}
+
+  void add(const Transfers& more);
+  Transfers read() const;
+
+ private:
+  LiveTransfers* whole_;
+  std::atomic<std::uint64_t> dispatches_{0};
+  std::atomic<std::uint64_t> submissions_{0};
+  std::atomic<std::uint64_t> uploads_{0};
+  std::atomic<std::uint64_t> bytes_up_{0};
+  std::atomic<std::uint64_t> readbacks_{0};
+  std::atomic<std::uint64_t> bytes_down_{0};
+};
+
+/// minImportedHostPointerAlignment; 0 without VK_EXT_external_memory_host, or if it is masked.
+std::uint64_t import_alignment(const vk::raii::PhysicalDevice& physical, const Features& features);
 
 struct ListState;
 

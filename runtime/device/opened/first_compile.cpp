@@ -1,5 +1,5 @@
 // A pipeline and a submission outside all counters.
-#include "first_compile.hpp"
+#include "opened.hpp"
 
 #include "../../../ir/machine/foreign_call.hpp"
 #include "../../../ir/machine/platform.hpp"

@@ -1,9 +1,8 @@
 // Buffers in the caller's memory.
-#include "../host_memory.hpp"
+#include "../device.hpp"
 
 #include "../driver/instance.hpp"
 #include "core.hpp"
-#include "host_import.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -8,7 +8,6 @@
 
 #include "../../../ir/machine/process_end.hpp"
 #include "core.hpp"
-#include "first_compile.hpp"
 #include "opened.hpp"
 
 namespace topograd::runtime::vulkan {

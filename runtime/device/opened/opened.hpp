@@ -1,4 +1,4 @@
-// Internal: open devices, and their end with the process.
+// Internal: open devices, the first kernel of a software device, and the end of the process.
 #pragma once
 
 #include <memory>
@@ -19,5 +19,13 @@ std::shared_ptr<Device> find_open(const DeviceOptions& options);
 void outlive_driver_compiler();
 /// Call after a driver has compiled: devices then end before its compiler's static objects.
 void note_driver_compiled();
+
+class Core;
+
+/// Makes a software device compile and run a kernel that no cache has. Its compiler creates static
+/// objects meanwhile, on a thread of the driver: keep a LoadingLibraries alive during the call.
+///
+/// Failures are ignored: the next driver call reports them again.
+void compile_first(const Core& core);
 
 }  // namespace topograd::runtime::vulkan

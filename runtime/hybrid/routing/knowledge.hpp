@@ -1,4 +1,4 @@
-// The data that a scheduler has learned, in plain structures.
+// The data that a scheduler has learned, and the rows from which first guesses are trained.
 #pragma once
 
 #include "first_guess.hpp"
@@ -27,5 +27,13 @@ struct Knowledge {
   /// Drivers of the targets on which it was measured; a missing entry matches any driver.
   std::map<std::string, std::string> drivers;
 };
+
+/// One line per kernel and power of two of its size, by target: target, kernel, operation, size,
+/// operations, bytes, parallelism, reuse, pattern, family, us; strings in quotes; these names are
+/// the header.
+std::string training_csv(const Knowledge& knowledge);
+
+/// The same as an array of objects.
+std::string training_json(const Knowledge& knowledge);
 
 }  // namespace topograd::runtime::hybrid

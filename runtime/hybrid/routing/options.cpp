@@ -4,7 +4,6 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../cache/json_values.hpp"
-#include "process_options.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-// Options of the routing between CPU and devices.
+// Options of executors: from a program, and from the environment.
 #pragma once
 
 #include "../../../ir/enum_table.hpp"
@@ -84,5 +84,9 @@ void check(const HybridOptions& options);
 
 /// Number of items below which an operation stays on the CPU.
 std::uint64_t minimum_batch(const HybridOptions& options, std::string_view operation);
+
+/// Options of the environment; histories are kept in the cache folder by default. Throws the errors
+/// of environment_hybrid_options().
+HybridOptions process_hybrid_options();
 
 }  // namespace topograd::runtime::hybrid

@@ -3,7 +3,7 @@
 
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../cache/content_hash.hpp"
-#include "../../device/kernels/module_cache.hpp"
+#include "../../device/kernels/kernel_cache.hpp"
 
 #include <algorithm>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
-#include "../../device/kernels/recording_watch.hpp"
+#include "../../device/kernels/kernel_cache.hpp"
 #include "../../profile.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../device/device.hpp"
-#include "../../device/kernels/kernel_job.hpp"
+#include "../../device/kernels/kernel_cache.hpp"
 #include "../../engine/abilities.hpp"
 #include "context.hpp"
 #include "derived.hpp"

@@ -7,7 +7,7 @@
 #include "../../../ops/run/storage.hpp"
 #include "../../../ops/tensor/with_options.hpp"
 #include "../../../ops/vulkan/backend.hpp"
-#include "../../../runtime/device/host_memory.hpp"
+#include "../../../runtime/device/device.hpp"
 
 #include <memory>
 #include <span>

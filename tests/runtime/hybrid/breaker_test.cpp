@@ -1,7 +1,7 @@
 // The circuit breaker on the test's own clock.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/hybrid/routing/breaker.hpp"
+#include "../../../runtime/hybrid/routing/target.hpp"
 
 namespace topograd::test {
 namespace {

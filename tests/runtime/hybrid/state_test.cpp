@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "../../../ir/machine/platform.hpp"
-#include "../../../runtime/hybrid/routing/training_data.hpp"
-#include "../../../runtime/hybrid/state.hpp"
+#include "../../../runtime/hybrid/routing/knowledge.hpp"
+#include "../../../runtime/hybrid/stored_knowledge.hpp"
 
 #include "device.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
-#include "../../../runtime/device/kernels/kernel_job.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
 #include "../../../runtime/vulkan/recording/vector_ops.hpp"
 

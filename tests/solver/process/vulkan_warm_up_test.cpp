@@ -4,7 +4,7 @@
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/machine/platform.hpp"
-#include "../../../runtime/device/kernels/recording_watch.hpp"
+#include "../../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
 

@@ -5,7 +5,7 @@
 #include "../../../ir/machine/platform.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../runtime/cache/disk_cache.hpp"
-#include "../../../runtime/hybrid/state.hpp"
+#include "../../../runtime/hybrid/stored_knowledge.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "folder.hpp"
 

@@ -4,8 +4,8 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/median.hpp"
 #include "../../../ops/arrays.hpp"
+#include "../../../ops/run/run.hpp"
 #include "../../../ops/run/scope.hpp"
-#include "../../../ops/run/unrecorded_runs.hpp"
 #include "../../../ops/tensors.hpp"
 #include "../../../solver/interrupts.hpp"
 

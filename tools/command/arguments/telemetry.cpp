@@ -4,7 +4,7 @@
 #include "output.hpp"
 
 #include "../../../runtime/hybrid/metrics.hpp"
-#include "../../../runtime/hybrid/routing/training_data.hpp"
+#include "../../../runtime/hybrid/routing/knowledge.hpp"
 #include "../../../solver/session/routing.hpp"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "../../../../ir/error.hpp"
 #include "../../../../ops/array/map.hpp"
 #include "../../../../ops/array/reduce/reduce.hpp"
-#include "../../../../ops/run/unrecorded_runs.hpp"
+#include "../../../../ops/run/run.hpp"
 #include "../../../../solver/interrupts.hpp"
 #include "../../../../solver/options.hpp"
 

@@ -9,7 +9,7 @@
 #include "../../../../ir/machine/platform.hpp"
 #include "../../../../ops/arrays.hpp"
 #include "../../../../ops/backend/backend.hpp"
-#include "../../../../ops/run/unrecorded_runs.hpp"
+#include "../../../../ops/run/run.hpp"
 #include "../../../../ops/tensors.hpp"
 #include "../../../../solver/interrupts.hpp"
 

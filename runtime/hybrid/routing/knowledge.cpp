@@ -1,5 +1,5 @@
 // Training rows as CSV and as JSON.
-#include "training_data.hpp"
+#include "knowledge.hpp"
 
 #include "../../cache/content_hash.hpp"
 
