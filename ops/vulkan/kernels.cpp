@@ -11,7 +11,6 @@
 #include "../../runtime/device/opened/khr_matrices.hpp"
 #include "../../runtime/kernel_listing.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,24 +57,21 @@ vk::Kernel VulkanKernels::compile(const ComputeKernel& text) {
   runtime::DiskCache& disk = device_->disk_cache();
   ir::Hash128 key = text.hash;
   key.add(1);  // the compilation differs from that of solver kernels
-  std::optional<std::vector<std::uint32_t>> spirv = vk::load_module(disk, key);
-  const bool cached = spirv.has_value();
-  if (!cached) {
-    spirv = codegen::add_float_controls(
+  auto [spirv, from_disk] = vk::load_or_compile(disk, key, [&] {
+    return codegen::add_float_controls(
         codegen::compile({.name = text.name, .glsl = text.glsl, .includes = {}}),
         vk::float_controls(device_->features()));
-  }
-  const bool matrices = codegen::has_cooperative_matrices(*spirv);
+  });
+  const bool matrices = codegen::has_cooperative_matrices(spirv);
   require(device_->features().cooperative_matrix || !matrices, text, "cooperative matrices",
           device_->info());
   const codegen::ModuleLayout layout =
-      matrices ? codegen::reflect_words(*spirv) : codegen::reflect(*spirv);
+      matrices ? codegen::reflect_words(spirv) : codegen::reflect(spirv);
   check_features(text, layout, device_->info());
   check_layout(text, layout);
-  if (cached) ++from_disk_;
-  if (!cached) vk::store_module(disk, key, *spirv);
-  if (matrices && vk::has_khr_matrices(*device_)) spirv = codegen::to_khr_matrices(*spirv);
-  return device_->kernel({.spirv = *spirv,
+  if (from_disk) ++from_disk_;
+  if (matrices && vk::has_khr_matrices(*device_)) spirv = codegen::to_khr_matrices(spirv);
+  return device_->kernel({.spirv = spirv,
                           .name = text.name,
                           .storage_buffers = text.arguments,
                           .push_constant_bytes = 4 * (text.arguments + 1 + text.words),

@@ -35,16 +35,17 @@ codegen::FloatControls float_controls(const Features& f) {
   return controls;
 }
 
-std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key) {
+Module load_or_compile(DiskCache& disk, Hash128 key,
+                       const std::function<std::vector<std::uint32_t>()>& compile) {
   const auto blob = disk.load(kKind, key);
-  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
-  std::vector<std::uint32_t> words(blob->size() / 4);
-  std::memcpy(words.data(), blob->data(), blob->size());
-  return words;
-}
-
-void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words) {
-  disk.store(kKind, key, std::as_bytes(words));
+  if (blob && !blob->empty() && blob->size() % 4 == 0) {
+    std::vector<std::uint32_t> words(blob->size() / 4);
+    std::memcpy(words.data(), blob->data(), blob->size());
+    return {std::move(words), true};
+  }
+  std::vector<std::uint32_t> words = compile();
+  disk.store(kKind, key, std::as_bytes(std::span(words)));
+  return {std::move(words), false};
 }
 
 namespace {
@@ -190,18 +191,11 @@ std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
 }
 
 std::vector<std::uint32_t> KernelCache::module(MadeKernel& made, CompileAccount& account) {
-  const Hash128 key = made.source.hash;
-  DiskCache& disk = device_->disk_cache();
-  if (auto words = load_module(disk, key)) {
-    account.count(&CompileStats::disk_hits);
-    made.origin = "disk";
-    return *words;
-  }
-  std::vector<std::uint32_t> words = compile_checked(made.source);
-  account.count(&CompileStats::compiled);
-  made.origin = "compiled";
-  store_module(disk, key, words);
-  return words;
+  Module found = load_or_compile(device_->disk_cache(), made.source.hash,
+                                 [&] { return compile_checked(made.source); });
+  account.count(found.from_disk ? &CompileStats::disk_hits : &CompileStats::compiled);
+  made.origin = found.from_disk ? "disk" : "compiled";
+  return std::move(found.words);
 }
 
 std::size_t unmade_kernels() { return unmade; }

@@ -33,11 +33,19 @@ struct Features;
 /// NaN; none for another width.
 codegen::FloatControls float_controls(const Features& features);
 
-/// Words stored under a key, or nothing. Errors on disk never throw.
-std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key);
+/// A SPIR-V module, and where it is from.
+struct Module {
+  std::vector<std::uint32_t> words;
+  bool from_disk = false;
+};
 
-/// Stores words; the cache counts failures.
-void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words);
+/// The module that is stored under a key, or else the words that `compile` returns, which are then
+/// stored. Every module of the library is made here. Throws what `compile` throws; errors on disk
+/// are counted by the cache and never throw.
+///
+///   key  of all that the words depend on
+Module load_or_compile(DiskCache& disk, Hash128 key,
+                       const std::function<std::vector<std::uint32_t>()>& compile);
 
 /// A kernel, the interface of its source, and its compilation times.
 struct MadeKernel {

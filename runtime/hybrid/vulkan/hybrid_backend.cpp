@@ -123,8 +123,6 @@ class VulkanBackend final : public hybrid::DeviceBackend {
     const std::lock_guard lock(mutex_);
     return device_ ? device_ : find_open(options_);
   }
-  static std::vector<std::uint32_t> module(DiskCache& disk, const Hash128& source,
-                                           const DeviceProgram& program);
   RunReport run_once(const DeviceProgram& program);
   bool let_go_of_residents();
   Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
@@ -167,17 +165,6 @@ hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
   return c;
 }
 
-std::vector<std::uint32_t> VulkanBackend::module(DiskCache& disk, const Hash128& source,
-                                                 const DeviceProgram& program) {
-  Hash128 key = source;
-  key.add(2);  // compiled without changes, unlike the solver's kernels and array operations
-  if (auto words = load_module(disk, key)) return *std::move(words);
-  std::vector<std::uint32_t> words =
-      codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
-  store_module(disk, key, words);
-  return words;
-}
-
 Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, RunReport& report) {
   note_kernel(program.name, program.glsl);
   const Hash128 key = hash_text(program.glsl);
@@ -189,7 +176,12 @@ Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, R
     }
   }
   report.cold = true;
-  const std::vector<std::uint32_t> spirv = module(device.disk_cache(), key, program);
+  Hash128 stored = key;
+  stored.add(2);  // compiled without changes, unlike the solver's kernels and array operations
+  const std::vector<std::uint32_t> spirv =
+      load_or_compile(device.disk_cache(), stored, [&] {
+        return codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
+      }).words;
   const codegen::ModuleLayout layout = codegen::reflect(spirv);
   const std::size_t push = 8 + program.constants.size();
   if (layout.bindings.size() != program.arrays.size() || layout.push_constant_size != push) {

@@ -50,12 +50,10 @@ Kernel take_kernel(Device& device, bool from_wide, bool to_wide) {
   const std::string name = std::string("take_") + from + "_as_" + to;
   const std::string glsl = take_text(from, to);
   const Hash128 key = hash_text(glsl);
-  auto words = load_module(device.disk_cache(), key);
-  if (!words) {
-    words = codegen::compile({.name = name, .glsl = glsl, .includes = {}});
-    store_module(device.disk_cache(), key, *words);
-  }
-  return device.kernel({.spirv = *words,
+  const Module module = load_or_compile(device.disk_cache(), key, [&] {
+    return codegen::compile({.name = name, .glsl = glsl, .includes = {}});
+  });
+  return device.kernel({.spirv = module.words,
                         .name = name,
                         .storage_buffers = 3,
                         .push_constant_bytes = sizeof(Push),
