@@ -85,11 +85,11 @@ DeviceFacts facts_of_open(vk::Device& device) {
   return facts;
 }
 
-class VulkanBackend final : public OpBackend {
+class VulkanOpBackend final : public OpBackend {
  public:
-  explicit VulkanBackend(const std::shared_ptr<vk::Device>& opened)
-      : VulkanBackend(opened, std::make_shared<vk::Device>(opened->core())) {}
-  VulkanBackend(std::shared_ptr<vk::Device> opened, std::shared_ptr<vk::Device> device)
+  explicit VulkanOpBackend(const std::shared_ptr<vk::Device>& opened)
+      : VulkanOpBackend(opened, std::make_shared<vk::Device>(opened->core())) {}
+  VulkanOpBackend(std::shared_ptr<vk::Device> opened, std::shared_ptr<vk::Device> device)
       : OpBackend(facts_of_open(*device), limits_of(*opened)),
         device_(std::move(device)),
         held_(std::move(opened)),
@@ -206,7 +206,7 @@ class VulkanBackend final : public OpBackend {
   std::uint64_t uploaded_ = 0, downloaded_ = 0;
 };
 
-std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string_view name) {
+std::shared_ptr<Memory> VulkanOpBackend::allocate(std::uint64_t bytes, std::string_view name) {
   const std::uint64_t zone = guard_zone_bytes();
   const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 8) + 3) / 4 * 4;
   const std::uint64_t most = device_->limits().max_allocation_size;
@@ -233,8 +233,8 @@ std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string
   return memory;
 }
 
-void VulkanBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint64_t zone,
-                          std::string_view name) {
+void VulkanOpBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint64_t zone,
+                            std::string_view name) {
   const std::vector<std::uint32_t> words(zone / 4, kGuardWord);
   const std::uint64_t behind = memory->buffer().size() - zone;
   device_->upload(memory->buffer(), 0, std::as_bytes(std::span(words)));
@@ -253,7 +253,7 @@ void VulkanBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint
 /// Backends of the process. Never destroyed, like the runtime's registry of devices.
 struct Registry {
   std::mutex mutex;
-  std::vector<std::shared_ptr<VulkanBackend>> backends;
+  std::vector<std::shared_ptr<VulkanOpBackend>> backends;
 };
 Registry& registry() {
   static Registry& instance = *new Registry;
@@ -280,12 +280,12 @@ Device open_vulkan(const vk::DeviceOptions& options) {
   for (const auto& backend : backends) {
     if (backend->device()->core() == device->core()) return Device(backend);
   }
-  backends.push_back(std::make_shared<VulkanBackend>(device));
+  backends.push_back(std::make_shared<VulkanOpBackend>(device));
   return Device(backends.back());
 }
 
 std::shared_ptr<vk::Device> vulkan_device(const OpBackend& backend) {
-  const auto* vulkan = dynamic_cast<const VulkanBackend*>(&backend);
+  const auto* vulkan = dynamic_cast<const VulkanOpBackend*>(&backend);
   return vulkan ? vulkan->device() : nullptr;
 }
 

@@ -93,11 +93,11 @@ struct Compiled {
   std::uint32_t local_size = 1;
 };
 
-class VulkanBackend final : public hybrid::DeviceBackend {
+class VulkanTaskBackend final : public hybrid::DeviceBackend {
  public:
-  explicit VulkanBackend(const DeviceOptions& options)
+  explicit VulkanTaskBackend(const DeviceOptions& options)
       : options_(options), device_(open(options)), info_(device_->info()) {}
-  VulkanBackend(const DeviceOptions& options, DeviceInfo info)
+  VulkanTaskBackend(const DeviceOptions& options, DeviceInfo info)
       : options_(options), info_(std::move(info)) {}
 
   hybrid::Capabilities capabilities() const override { return describe(info_); }
@@ -142,7 +142,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   double least_submit_us_ = 1e9;         // of submissions without preceding uploads
 };
 
-hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
+hybrid::Capabilities VulkanTaskBackend::describe(const DeviceInfo& info) {
   hybrid::Capabilities c{.name = info.name,
                          .kind = std::string(name(info.type)),
                          .driver = info.driver + " " + info.driver_version,
@@ -165,7 +165,8 @@ hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
   return c;
 }
 
-Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, RunReport& report) {
+Compiled VulkanTaskBackend::compiled(Device& device, const DeviceProgram& program,
+                                     RunReport& report) {
   note_kernel(program.name, program.glsl);
   const Hash128 key = hash_text(program.glsl);
   {
@@ -204,10 +205,10 @@ Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, R
 }
 
 /// Returns a buffer for each array; adds missing data to `uploads`.
-std::vector<std::shared_ptr<Buffer>> VulkanBackend::buffers(Device& device,
-                                                            const DeviceProgram& program,
-                                                            std::vector<Upload>& uploads,
-                                                            RunReport& report) {
+std::vector<std::shared_ptr<Buffer>> VulkanTaskBackend::buffers(Device& device,
+                                                                const DeviceProgram& program,
+                                                                std::vector<Upload>& uploads,
+                                                                RunReport& report) {
   std::vector<std::shared_ptr<Buffer>> out;
   for (const DeviceArray& array : program.arrays) {
     const std::uint64_t bytes = array.bytes();
@@ -234,9 +235,9 @@ std::vector<std::shared_ptr<Buffer>> VulkanBackend::buffers(Device& device,
   return out;
 }
 
-void VulkanBackend::record(CommandList& list, const Limits& limits, const Compiled& kernel,
-                           const DeviceProgram& program,
-                           std::span<const std::shared_ptr<Buffer>> buffers) {
+void VulkanTaskBackend::record(CommandList& list, const Limits& limits, const Compiled& kernel,
+                               const DeviceProgram& program,
+                               std::span<const std::shared_ptr<Buffer>> buffers) {
   std::vector<Binding> bindings;
   for (const auto& buffer : buffers) bindings.push_back({buffer.get()});
   const std::uint64_t most = std::uint64_t{limits.max_workgroups_x} * kernel.local_size;
@@ -256,7 +257,7 @@ void VulkanBackend::record(CommandList& list, const Limits& limits, const Compil
 
 /// Attributes time from submission to completion beyond the kernel's and the usual overhead to the
 /// uploads, which were queued before it.
-void VulkanBackend::split_times(double submitted, double on_device, RunReport& report) {
+void VulkanTaskBackend::split_times(double submitted, double on_device, RunReport& report) {
   report.times.kernel = on_device > 0 ? std::min(on_device, submitted) : submitted;
   const double rest = submitted - report.times.kernel;
   const std::lock_guard lock(mutex_);
@@ -268,14 +269,14 @@ void VulkanBackend::split_times(double submitted, double on_device, RunReport& r
 
 /// Evicts resident arrays when memory runs out, except those in use. Returns false if there were
 /// none.
-bool VulkanBackend::let_go_of_residents() {
+bool VulkanTaskBackend::let_go_of_residents() {
   const std::lock_guard lock(mutex_);
   if (residents_.empty()) return false;
   residents_.clear();
   return true;
 }
 
-RunReport VulkanBackend::run(const DeviceProgram& program) {
+RunReport VulkanTaskBackend::run(const DeviceProgram& program) {
   try {
     return run_once(program);
   } catch (const Error& error) {
@@ -284,7 +285,7 @@ RunReport VulkanBackend::run(const DeviceProgram& program) {
   return run_once(program);
 }
 
-RunReport VulkanBackend::run_once(const DeviceProgram& program) {
+RunReport VulkanTaskBackend::run_once(const DeviceProgram& program) {
   RunReport report;
   if (program.items == 0) return report;
   if (program.items > ~std::uint32_t{0})
@@ -324,7 +325,7 @@ RunReport VulkanBackend::run_once(const DeviceProgram& program) {
   return report;
 }
 
-void VulkanBackend::prepare(const DeviceProgram& program) {
+void VulkanTaskBackend::prepare(const DeviceProgram& program) {
   const std::shared_ptr<Device> device = this->device();
   RunReport report;
   compiled(*device, program, report);
@@ -332,12 +333,12 @@ void VulkanBackend::prepare(const DeviceProgram& program) {
   buffers(*device, program, uploads, report);
 }
 
-void VulkanBackend::limit_resident(std::uint64_t bytes) {
+void VulkanTaskBackend::limit_resident(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   residents_.limit(bytes);
 }
 
-std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
+std::uint64_t VulkanTaskBackend::resident(const DeviceProgram& program) const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
   for (const DeviceArray& array : program.arrays) {
@@ -349,7 +350,7 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
 
 /// The process's memory budget without the bytes of live buffers; for a device that shares the
 /// host's memory at most what is free there.
-std::optional<std::uint64_t> VulkanBackend::free_bytes() const {
+std::optional<std::uint64_t> VulkanTaskBackend::free_bytes() const {
   const std::shared_ptr<Device> device = opened();
   std::uint64_t free = 0;
   const std::vector<MemoryHeap> heaps =
@@ -370,7 +371,7 @@ std::optional<std::uint64_t> VulkanBackend::free_bytes() const {
   return left > 0 ? std::min(free, left) : free;
 }
 
-std::vector<hybrid::Figure> VulkanBackend::figures() const {
+std::vector<hybrid::Figure> VulkanTaskBackend::figures() const {
   const std::shared_ptr<Device> device = opened();
   if (!device) return {};
   const MemoryStatistics memory = device->memory();
@@ -404,7 +405,7 @@ std::vector<hybrid::Figure> VulkanBackend::figures() const {
   return out;
 }
 
-void VulkanBackend::reopen() {
+void VulkanTaskBackend::reopen() {
   {
     const std::lock_guard lock(mutex_);
     if (device_ && !device_->lost()) return;
@@ -419,12 +420,12 @@ void VulkanBackend::reopen() {
 }  // namespace
 
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options) {
-  return std::make_unique<VulkanBackend>(options);
+  return std::make_unique<VulkanTaskBackend>(options);
 }
 
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            const DeviceInfo& info) {
-  return std::make_unique<VulkanBackend>(options, info);
+  return std::make_unique<VulkanTaskBackend>(options, info);
 }
 
 namespace {
