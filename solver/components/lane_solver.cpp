@@ -6,6 +6,7 @@
 #include "../../runtime/factor/factor_report.hpp"
 #include "../interrupts.hpp"
 #include "../linear/factor/dense_rows.hpp"
+#include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
 
