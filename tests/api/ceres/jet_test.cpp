@@ -180,10 +180,10 @@ struct Tail {
 
 /// erfc of a traced number in its tail. Reference: Abramowitz and Stegun, table 7.3, and mpmath.
 TEST(ValueFunctions, TheComplementOfErfHasItsDigits) {
-  for (const auto [at, expected] : {std::pair{6.0, 2.1519736712498913e-17},
-                                    {0.5, 0.4795001221869535},
-                                    {-2.0, 1.9953222650189528},
-                                    {20.0, 5.3958656116079005e-176}}) {
+  for (const auto& [at, expected] : {std::pair{6.0, 2.1519736712498913e-17},
+                                     {0.5, 0.4795001221869535},
+                                     {-2.0, 1.9953222650189528},
+                                     {20.0, 5.3958656116079005e-176}}) {
     double x = at, cost = 0;
     std::vector<double> residuals;
     ceres::Problem problem;
