@@ -112,6 +112,21 @@ class Many(unittest.TestCase):
             expected = inverse @ inverse.T * (2 * result.cost[k] / (40 - degree))
             np.testing.assert_allclose(pcov[k], expected, rtol=1e-5)
 
+    def test_powers_of_the_year_lead_to_the_minimum(self):
+        """Columns that depend on each other nearly: a small gradient says nothing."""
+        t, random = np.arange(1990, 2020.0), np.random.default_rng(3)
+        u = (t - 2005) / 15
+        y = 3 + 2 * u - 5 * u**2 + 0.3 * random.normal(size=(8, t.size))
+        for degree in (2, 3, 4):
+            powers = np.vander(u, degree + 1)
+            least = [0.5 * np.sum((powers @ np.linalg.lstsq(powers, row, rcond=None)[0] - row) ** 2) for row in y]
+            for start in (0.0, 1.0):
+                _, _, result = topograd.curve_fit_many(
+                    lambda t, *p: sum(c * t**k for k, c in enumerate(p)), t, y, np.full(degree + 1, start),
+                    full_output=True, options={"fallback": False})
+                self.assertTrue(np.all(result.success), (degree, start))
+                np.testing.assert_allclose(result.cost, least, rtol=1e-3)
+
     def test_gtol_is_that_of_least_squares(self):
         t, y, _ = curves(4)
         for scale in (1.0, 1e4):

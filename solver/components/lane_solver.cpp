@@ -71,6 +71,12 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   lanes_ = std::min(std::clamp(fit, kLanes, kTile), all);
 }
 
+StepRules::Terms LaneProgram::terms() const {
+  const SolverOptions& o = *options_;
+  return {.few = free_ <= most_by_rows_ && o.scale_free && o.precision == Precision::f64 &&
+                 !o.use_nonmonotonic_steps};
+}
+
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
 }
@@ -84,7 +90,7 @@ struct LaneSolver::Point {
 };
 
 struct LaneSolver::Lane {
-  explicit Lane(const SolverOptions& options) : rules(options, {}) {}
+  Lane(const SolverOptions& options, StepRules::Terms terms) : rules(options, terms) {}
 
   StepRules rules;
   std::size_t component = 0;
@@ -123,7 +129,7 @@ LaneSolver::LaneSolver(const LaneProgram& program, Clock::time_point begin, bool
   const std::size_t of_lane = 3 * of_point + 3 * std::size_t{n_};
   numbers_.resize(of_lane * lanes_);
   for (std::size_t l = 0; l < lanes_; ++l) {
-    Lane& lane = lanes_now_.emplace_back(options_);
+    Lane& lane = lanes_now_.emplace_back(options_, program_.terms());
     double* at = numbers_.data() + l * of_lane;
     for (Point* const point : {&lane.here, &lane.probe, &lane.kept}) {
       *point = {0, at, at + group_.scalars, at + group_.scalars + n_};
@@ -203,7 +209,7 @@ void LaneSolver::bind() {
 
 void LaneSolver::load(std::size_t at, std::size_t component) {
   Lane& lane = lanes_now_[at];
-  lane.rules = StepRules(options_, {});
+  lane.rules = StepRules(options_, program_.terms());
   lane.component = component;
   lane.phase = Phase::start;
   lane.result = {};
@@ -494,13 +500,24 @@ void LaneSolver::find_undetermined(Lane& lane) {
 /// (S JᵀJ S + λ clamp(S d S)) y = −S g, δ = S y. Sets the report's decrease and slope; false if
 /// there is no step.
 bool LaneSolver::solve(Lane& lane) {
+  const runtime::StepRequest request = lane.rules.request();
   set_damping(lane);
-  const bool solved = !lane.result.by_rows && factor_and_solve(lane);
+  const bool solved = !lane.result.by_rows && factor_and_solve(lane, request, kUnitsOfStrict);
   if (solved && !(lane.report.hidden_decrease > lane.report.model_decrease)) return true;
   const bool may = solved || lane.result.by_rows || n_ <= program_.most_by_rows();
-  if (!may || !solve_by_rows(lane)) return solved;
-  lane.result.by_rows = true;
+  if (!may || !solve_by_rows(lane, request)) return solved;
+  // That the matrix is singular without damping says nothing about other steps.
+  if (request.lambda > 0) lane.result.by_rows = true;
   return true;
+}
+
+/// The step without damping, of a small component. By QR of the rows where the squares in JᵀJ cost
+/// too many digits.
+bool LaneSolver::solve_undamped(Lane& lane) {
+  constexpr double kUnits = 1e6;
+  const runtime::StepRequest request = lane.rules.undamped_request();
+  set_damping(lane);
+  return factor_and_solve(lane, request, kUnits) || solve_by_rows(lane, request);
 }
 
 /// S, in place of the step: 0 where a bound holds a coordinate.
@@ -575,15 +592,15 @@ double LaneSolver::substitute() {
   return hidden;
 }
 
-bool LaneSolver::factor_and_solve(Lane& lane) {
-  const runtime::StepRequest request = lane.rules.request();
+///   units  of rounding at or below which a pivot of a small matrix is refused
+bool LaneSolver::factor_and_solve(Lane& lane, const runtime::StepRequest& request, double units) {
   const bool on_host = group_.bounded || group_.on_manifolds;
   const bool small = n_ <= (on_host ? kLargestReadBack : program_.most_by_rows());
   // Pivots that vanish in a larger matrix are left out, as in a solve of its own; a small one is
   // refused.
   const bool refuses = n_ <= program_.most_by_rows();
   const double share = runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
-  const double vanishing = refuses ? kUnitsOfStrict * share : small || on_host ? 0 : share;
+  const double vanishing = refuses ? units * share : small || on_host ? 0 : share;
   set_scaling(lane);
   build_system(lane, request, small);
   if (!factor(vanishing)) return false;
@@ -634,9 +651,7 @@ void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
   }
 }
 
-bool LaneSolver::solve_by_rows(Lane& lane) {
-  const runtime::StepRequest asked = lane.rules.request();
-  runtime::StepRequest request = asked;
+bool LaneSolver::solve_by_rows(Lane& lane, runtime::StepRequest request) {
   if (request.keeps_damping && n_ <= program_.most_by_rows())
     request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
   Eigen::VectorXd residuals, damping(n_), scales(n_);
@@ -647,7 +662,9 @@ bool LaneSolver::solve_by_rows(Lane& lane) {
     const double s = options_.jacobi_scaling ? lane.scale[k] : 1.0;
     const double damped = entry + runtime::column_damping(lane.damping[k], s * s, request);
     damping[k] = std::max(0.0, damped - entry);
-    scales[k] = lane.scale[k] > 0 ? lane.scale[k] : entry > 0 ? 1 / std::sqrt(entry) : 1;
+    // Without damping a column counts that has become small beside its first scale.
+    const bool first = lane.scale[k] > 0 && request.lambda > 0;
+    scales[k] = first ? lane.scale[k] : entry > 0 ? 1 / std::sqrt(entry) : 1;
   }
   const std::optional<Eigen::VectorXd> delta = solve_rows(jacobian, residuals, damping, scales);
   if (!delta) return false;
@@ -700,7 +717,7 @@ double LaneSolver::step_norm(const Lane& lane) const {
 /// Solves for steps until one can be tried, or none can.
 void LaneSolver::step(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  while (!lane.ended) {
+  while (!lane.ended && lane.phase != Phase::confirm) {
     if (solve(lane)) {
       lane.phase = Phase::trial;
       lane.share = damped_share(lane.report);
@@ -727,8 +744,30 @@ void LaneSolver::check(std::size_t at) {
   if (result.end == End::none) end_if(at, lane.rules.check_radius());
   if (result.end == End::none && interrupted_) result.end = End::interrupted;
   if (result.end == End::none) return;
+  const bool may_go_on = result.successful + result.unsuccessful < options_.max_iterations;
+  if (may_go_on && lane.rules.may_be_contradicted({result.end}) && solve_undamped(lane) &&
+      lane.report.model_decrease > lane.rules.least_contradiction()) {
+    lane.phase = Phase::confirm;
+    return try_length(at, 1);
+  }
+  end(lane);
+}
+
+void LaneSolver::end(Lane& lane) {
   lane.ended = true;
   give_result(lane);
+}
+
+/// The verdict, after a step without damping that promised more than the verdict says is left.
+void LaneSolver::judge_verdict(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  lane.phase = Phase::trial;
+  if (!lane.rules.go_on_undamped(lane.report)) return end(lane);
+  lane.result.end = End::none;
+  lane.share = damped_share(lane.report);
+  accept(at, lane.rules.judge(lane.report));
+  check(at);
+  step(at);
 }
 
 void LaneSolver::consume(std::size_t at) {
@@ -736,6 +775,11 @@ void LaneSolver::consume(std::size_t at) {
   read_sums(at, lane.probe);
   if (lane.phase == Phase::start) return begin(at);
   const double norm = step_norm(lane);
+  if (lane.phase == Phase::confirm) {
+    lane.report.trial_cost = lane.probe.cost;
+    lane.report.step_norm = norm;
+    return judge_verdict(at);
+  }
   if (lane.phase == Phase::trial) {
     lane.report.trial_cost = lane.probe.cost;
     lane.report.step_norm = norm;

@@ -48,6 +48,8 @@ class LaneProgram {
   std::uint32_t entry(std::uint32_t a, std::uint32_t b) const;
   /// Most unknowns for which QR of the Jacobian serves; 0: it does not.
   std::uint32_t most_by_rows() const { return most_by_rows_; }
+  /// Of the rules of each component.
+  StepRules::Terms terms() const;
   /// Lanes whose numbers stay in a thread's cache.
   std::size_t lanes() const { return lanes_; }
 
@@ -120,7 +122,7 @@ class LaneSolver {
  private:
   struct Point;
   struct Lane;
-  enum class Phase : std::uint8_t { start, trial, longer, search };
+  enum class Phase : std::uint8_t { start, trial, longer, search, confirm };
 
   // Numbers of all lanes, by column.
   double* column(std::size_t k) { return columns_.data() + k * lanes_; }
@@ -149,12 +151,13 @@ class LaneSolver {
   bool is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width);
   void find_undetermined(Lane& lane);
   bool solve(Lane& lane);
-  bool factor_and_solve(Lane& lane);
+  bool solve_undamped(Lane& lane);
+  bool factor_and_solve(Lane& lane, const runtime::StepRequest& request, double units);
   void set_scaling(Lane& lane) const;
   void build_system(const Lane& lane, const runtime::StepRequest& request, bool small);
   bool factor(double vanishing);
   double substitute();
-  bool solve_by_rows(Lane& lane);
+  bool solve_by_rows(Lane& lane, runtime::StepRequest request);
   bool refuse_underflow(Lane& lane);
   bool refuse_walk(Lane& lane);
   void rows_at(const Lane& lane, Eigen::VectorXd& residuals, Eigen::MatrixXd* jacobian) const;
@@ -163,6 +166,8 @@ class LaneSolver {
   double step_norm(const Lane& lane) const;
   void end_if(std::size_t at, const Verdict& verdict);
   void check(std::size_t at);
+  void judge_verdict(std::size_t at);
+  void end(Lane& lane);
   void give_result(Lane& lane);
   void find_covariance(const Lane& lane);
 

@@ -11,6 +11,9 @@ namespace {
 // Least ‖r‖ in optimality(), as shares of that at the start: where rounding of J x, √Σ (‖J_i‖
 // x_i)², hides smaller ones at the usual tolerance of 1e-10, and elsewhere.
 constexpr double kShareOfStart = 1e-4, kRounding = 1e-5, kLeastShareOfStart = 1e-10;
+// Residuals that are so small a share of those at the start that rounding of the start cannot be in
+// them. The start counts as at most this many times ‖r‖ then.
+constexpr double kForgotten = 1e-18, kMostOverResiduals = 1e6;
 // Units of rounding in the sum of squares.
 constexpr double kSumUnits = 8;
 // Share from which the damping decides on a step, and gain from which the model is exact enough for
@@ -41,8 +44,12 @@ double residual_unit(const runtime::PointReport& point, double initial_cost) {
 }
 
 double optimality(const runtime::PointReport& point, double initial_cost) {
-  const double unit = residual_unit(point, initial_cost);
-  return point.scaled_gradient_max == 0 ? 0 : point.scaled_gradient_max / unit;
+  if (point.scaled_gradient_max == 0) return 0;
+  const double norm = residual_norm(point.cost), start = residual_norm(initial_cost);
+  double unit = residual_unit(point, initial_cost);
+  if (norm < kForgotten * start)
+    unit = std::max(std::min(unit, kMostOverResiduals * norm), kRounding * point.scaled_x_norm);
+  return point.scaled_gradient_max / unit;
 }
 
 double cost_noise(const runtime::PointReport& point, Precision precision) {

@@ -202,11 +202,14 @@ bool StepRules::may_be_contradicted(const Verdict& verdict) const {
          verdict.end == End::step;
 }
 
+double StepRules::least_contradiction() const {
+  return std::max(options_->function_tolerance * point_.cost,
+                  cost_noise(point_, options_->precision));
+}
+
 bool StepRules::go_on_undamped(const StepReport& undamped) {
   const StepFacts facts = judge(undamped);
-  const double least =
-      std::max(options_->function_tolerance * point_.cost, cost_noise(point_, options_->precision));
-  if (!facts.valid || facts.nonfinite || !(facts.change > least) ||
+  if (!facts.valid || facts.nonfinite || !(facts.change > least_contradiction()) ||
       !(facts.gain > options_->min_relative_decrease))
     return false;
   const double most = 0.5 / undamped_lambda(options_->precision);

@@ -138,6 +138,8 @@ class StepRules {
   bool may_be_contradicted(const Verdict& verdict) const;
   /// Of a step without damping.
   runtime::StepRequest undamped_request() const;
+  /// What such a step must take from the cost to contradict a verdict.
+  double least_contradiction() const;
   /// Takes that step next, and goes on with next to no damping, if it takes more from the cost than
   /// the tolerance. Returns false if it does not.
   bool go_on_undamped(const runtime::StepReport& undamped);

@@ -451,7 +451,10 @@ constexpr double kMostGain = 1e-4;
 double unit_of(const Judged& at, double initial_cost) {
   const double start = std::sqrt(2 * std::max(initial_cost, 0.0));
   const double rounded = std::min(1e-4 * start, 1e-5 * at.scaled_x);
-  return std::max({std::sqrt(2 * static_cast<double>(at.cost)), rounded, 1e-10 * start});
+  const double norm = std::sqrt(2 * static_cast<double>(at.cost));
+  const double unit = std::max({norm, rounded, 1e-10 * start});
+  // A start that is farther away than rounding reaches says nothing.
+  return norm < 1e-18 * start ? std::max(std::min(unit, 1e6 * norm), 1e-5 * at.scaled_x) : unit;
 }
 
 /// What rounding of terms as large as J x may do to the cost.

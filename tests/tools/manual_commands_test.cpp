@@ -100,7 +100,8 @@ std::string check_line(const CommandText& root, const std::string& line) {
   constexpr std::string_view kSamples = "build/bin/samples/", kBuilt = "build/bin/";
   if (program == "topograd" || program.ends_with("/bin/topograd"))
     return check_topograd(root, std::span(words).subspan(1));
-  if (program.starts_with("scripts/")) return exists(program) ? "" : "no file " + program;
+  if (program.starts_with("scripts/") || program.starts_with("tests/"))
+    return exists(program) ? "" : "no file " + program;
   if (program == "python3" && words.size() > 1)
     return exists(words[1]) ? "" : "no file " + words[1];
   if (program.starts_with(kSamples)) {
